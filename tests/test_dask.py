@@ -32,7 +32,7 @@ from metricfast.dask._remote import OnWorkers
 from metricfast.dask._rows import blocks_of
 from metricfast.learners.impostors import TargetsAndImpostors
 from metricfast.samplers import Batch
-from metricfast.training.labelled import Labelled
+from metricfast.training.labelled_loss import LabelledLoss
 from metricfast.training.objective import LinearMap, Objective
 from metricfast.training.preconditioner import FlatParameters
 
@@ -66,7 +66,7 @@ def test_losses_of_parts_add_up_or_are_refused(name: str, weighted: bool, client
     y = Y if loss.labels == "class" else rng.randn(len(X))
     weight = rng.randint(0, 3, len(X)).astype(float) if weighted else None
     table = loss.learnable_database
-    labelled = Labelled(loss, y, weight, np.arange(3) if table else None)
+    labelled = LabelledLoss(loss, y, weight, np.arange(3) if table else None)
     arrays = [rng.randn(2, 4) / 3, *([rng.randn(3, 2)] if table else [])]
     database = "table" if table else "batch"
     shapes = FlatParameters([array.shape for array in arrays])
@@ -112,7 +112,7 @@ def test_the_number_of_anchors_decides_how_many_parts_there_are(
 ) -> None:
     rng, workers = np.random.RandomState(0), Counted(n_threads)
     points, arrays = rng.randn(n, 2), [np.eye(2)]
-    loss = Labelled(losses.NCA(), np.arange(n) // 2)
+    loss = LabelledLoss(losses.NCA(), np.arange(n) // 2)
     objective = Objective(points, LinearMap(), loss, FlatParameters([(2, 2)]))
     batch = Batch(np.arange(n), n)
     ByParts(workers, n_parts)(objective, arrays, batch)

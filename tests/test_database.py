@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import metricfast as mf
+from metricfast._core.dispatch import get_kernels
 from metricfast._core.files import map_tensors, write_tensors
 
 
@@ -323,3 +324,43 @@ def test_threads_change_it_in_turn():
         list(pool.map(lambda i: database.remove([i]), range(100)))
     np.testing.assert_array_equal(database.ids_, np.arange(100, 400))
     np.testing.assert_array_equal(database.points_[ids - 100], X)
+
+
+CLUSTERED = {
+    "tight": clusters,
+    "wide": lambda rng, n, d: normal(rng, n, d) + 12 * normal(rng, 40, d)[rng.integers(0, 40, n)],
+    "copies": lambda rng, n, d: clusters(rng, 60, d)[rng.integers(0, 60, n)],
+    "offset": lambda rng, n, d: clusters(rng, n, d) + 1e7,
+    "sorted": lambda rng, n, d: (
+        1e-2 * normal(rng, n, d) + np.repeat(normal(rng, 30, d), n // 30, 0)
+    ),
+    "outlier": lambda rng, n, d: np.vstack([clusters(rng, n - 1, d), 1e9 * normal(rng, 1, d)]),
+    "line": lambda rng, n, d: np.linspace(0, 1, n)[:, None] * normal(rng, 1, d),
+}
+
+
+@pytest.mark.skipif(not get_kernels().has_int8(), reason="no products of integers")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", CLUSTERED)
+def test_clusters_are_searched_by_cells_with_the_same_result(kind, dtype, tmp_path):
+    rng = np.random.default_rng(1)
+    X = CLUSTERED[kind](rng, 6000, 24).astype(dtype)
+    queries = np.concatenate([X[::100], X[:20] + 1e-3, normal(rng, 10, 24)]).astype(dtype)
+    exclude = np.r_[np.arange(0, 6000, 100), np.full(30, -1)]
+    database, D = mf.Database(X), exact(queries, X)
+    assert database.algorithm_ == "cells"
+    for count, k in [(1, 1), (5, 10), (90, 7), (90, 300)]:
+        found = database.kneighbors(queries[:count], k, exclude=exclude[:count], n_jobs=1)
+        np.testing.assert_array_equal(found[1], nearest(D[:count], k, exclude[:count]))
+        again = database.kneighbors(queries[:count], k, exclude=exclude[:count], n_jobs=3)
+        np.testing.assert_array_equal(again[0], found[0])
+        np.testing.assert_array_equal(again[1], found[1])
+    if kind == "wide":
+        pytest.importorskip("safetensors")
+        database.save(tmp_path / "cells")
+        loaded = mf.Database.load(tmp_path / "cells")
+        assert loaded.algorithm_ == "cells"
+        for a, b in zip(loaded.kneighbors(queries), database.kneighbors(queries), strict=True):
+            np.testing.assert_array_equal(a, b)
+        loaded.add(normal(rng, 1, 24).astype(dtype))
+        assert len(loaded) == 6001

@@ -88,7 +88,7 @@ def test_html_shows_what_was_learned(learner):
         assert not hasattr(model, "_repr_html_")
 
 
-@pytest.mark.filterwarnings("ignore:The distance that LFDA learned serves worse")
+@pytest.mark.filterwarnings("ignore:The distance that LFDA learned is worse")
 def test_html_names_features_and_escapes_them():
     frame = pd.DataFrame(X, columns=["a", "<b>", "c", "d"])
     learner = mf.LFDA(1).fit(frame, Y, validate=True).set_threshold(2.5)

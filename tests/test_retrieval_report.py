@@ -12,7 +12,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from metricfast import metrics
 from metricfast.metrics import Score, retrieval_report
-from metricfast.metrics._wanted import METRICS
+from metricfast.metrics._selection import METRICS
 
 
 def points(n, seed=0):

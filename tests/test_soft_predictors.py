@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import metricfast as mf
-from metricfast.predictors.soft_training import Course
+from metricfast.predictors.soft_training import Course, folds, sharpness
 from metricfast.predictors.soft_votes import SoftVotes
 from metricfast.predictors.tables import Table
 
@@ -29,6 +30,7 @@ QUICK = {
     "n_frequencies": 2,
     "n_embedding": 3,
     "max_epochs": 3,
+    "n_estimators": 1,
     "random_state": 0,
 }
 KINDS = [mf.NCAClassifier, mf.NCARegressor]
@@ -168,7 +170,7 @@ def test_a_classifier_predicts_by_the_votes_it_tells():
     order = np.random.RandomState(0).permutation(150)
     X, Y = IRIS[order], SPECIES[order]
     weight = np.where(np.arange(150) < 100, 1 + np.arange(150) % 2, 0)
-    model = mf.NCAClassifier(**QUICK, n_estimators=2).fit(X, Y, sample_weight=weight)
+    model = mf.NCAClassifier(**(QUICK | {"n_estimators": 2})).fit(X, Y, sample_weight=weight)
     again = clone(model).fit(X[:100], Y[:100], sample_weight=weight[:100])
     np.testing.assert_array_equal(model.predict_proba(X), again.predict_proba(X))
     votes = model.votes(X)
@@ -284,6 +286,41 @@ def test_batches_are_bounded(kind):
         assert all(len(np.unique(batch.rows)) == len(batch.rows) for batch in batches)
 
 
+@every_kind
+def test_each_point_is_held_out_by_one_of_five_maps(kind):
+    params = {name: value for name, value in QUICK.items() if name != "n_estimators"}
+    model = kind(**params, scale=0.3).fit(X, Y)
+    assert len(model.parameters_) == 5
+    assert model.transform(X).shape == (150, 20)
+    assert model.score(X, Y) > 0.5
+    codes = np.repeat([0, 1, 2], [7, 50, 93])
+    for given in (None, codes):
+        splits = folds(150, 5, given, np.random.RandomState(0))
+        np.testing.assert_array_equal(
+            np.sort(np.concatenate([test for _, test in splits])), np.arange(150)
+        )
+        for train, test in splits:
+            np.testing.assert_array_equal(np.sort(np.r_[train, test]), np.arange(150))
+            if given is not None:
+                assert np.bincount(codes[test]).min() >= 1
+    few = kind(**params, periodic=False).fit(IRIS[48:53], SPECIES[48:53])
+    assert len(few.parameters_) == 5
+
+
+def test_held_out_points_choose_how_sharp_votes_are():
+    class Trained:
+        _task, _best = SimpleNamespace(n_confirming=500), None
+
+        def __init__(self, n, turns):
+            self._test, self._turns = np.arange(n), turns
+
+        def _judge(self, x, factor):
+            return abs(np.log2(factor) - self._turns)
+
+    assert sharpness([Trained(400, 1)]) == 1
+    assert sharpness([Trained(400, 1), Trained(200, -1)]) == 2
+
+
 def test_columns_of_two_numbers_have_no_periodic_features():
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.integers(2, size=200) * 7.0, rng.normal(size=200)])
@@ -365,7 +402,9 @@ def test_wrong_calls(kind):
 def checks():
     for kind in KINDS:
         fails = unequal(DRAWN)
-        quick = kind(n_components=8, n_frequencies=4, n_embedding=4, scale=0.3, max_epochs=30)
+        quick = kind(
+            n_components=8, n_frequencies=4, n_embedding=4, scale=0.3, max_epochs=30, n_estimators=1
+        )
         for estimator, check in estimator_checks_generator(quick, mark="skip"):
             name = check.func.__name__
             # Array API input needs an environment variable, and is not claimed to be taken.

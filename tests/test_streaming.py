@@ -16,7 +16,7 @@ from working_memory import working_memory
 import metricfast as mf
 from metricfast import sources
 from metricfast._core.initialize import initialize_components
-from metricfast._core.sums import centered
+from metricfast._core.scatter_statistics import centered
 
 Array = NDArray[Any]
 N, D = 3000, 5

@@ -1,4 +1,4 @@
-"""Sums over blocks of points are those of all points at once."""
+"""Statistics of blocks of points, merged, equal the statistics of all points at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from working_memory import working_memory
 
 from metricfast import sources
-from metricfast._core.sums import Sums
+from metricfast._core.scatter_statistics import ScatterStatistics
 
 Floats = NDArray[np.float64]
 N, D = 500, 4
@@ -44,7 +44,7 @@ def test_sums_of_parts_are_those_of_all(
     # Groups that come late, as text; points of no weight, and a part that has none at all.
     w, g = rng.randint(0, 4, N) / 2.0, np.array(["a", "b", "later"])[np.sort(rng.randint(0, 3, N))]
     w[100:150] = 0
-    sums = Sums(D, np.unique(g) if how == "known" else None, per_group=per_group)
+    sums = ScatterStatistics(D, np.unique(g) if how == "known" else None, per_group=per_group)
     if how == "one":
         sums.add(X, w, g)
     elif how == "source":
@@ -52,7 +52,7 @@ def test_sums_of_parts_are_those_of_all(
             sums.add(sources.Rows(X), w, g)
     else:
         for rows in np.array_split(rng.permutation(N) if how == "known" else np.arange(N), 10):
-            part = Sums(D, per_group=per_group).add(X[rows], w[rows], g[rows])
+            part = ScatterStatistics(D, per_group=per_group).add(X[rows], w[rows], g[rows])
             sums.merge(pickle.loads(pickle.dumps(part)))
     weights, means, scatters = expected(X / scale, w, g)
     assert sums.groups.tolist() == ["a", "b", "later"]
@@ -72,16 +72,16 @@ def test_sums_of_parts_are_those_of_all(
 def test_sums_do_not_depend_on_the_layout(dtype: Any) -> None:
     X = points().astype(dtype)
     wide = np.repeat(X, 2, axis=1)
-    plain = Sums(D).add(X)
+    plain = ScatterStatistics(D).add(X)
     for same in (np.asfortranarray(X), wide[:, ::2]):
-        found = Sums(D).add(same)
+        found = ScatterStatistics(D).add(same)
         np.testing.assert_array_equal(found.within, plain.within)
         np.testing.assert_array_equal(found.origin + found.means, plain.origin + plain.means)
 
 
 def test_constant_features_have_no_scatter() -> None:
     X = np.hstack([points(), np.full((N, 1), 0.1)])
-    sums = Sums(D + 1)
+    sums = ScatterStatistics(D + 1)
     for part in np.array_split(X, 7):
         sums.add(part)
     assert (sums.within[-1] == 0).all() and sums.dtype == np.float64 and sums.whole
@@ -89,4 +89,6 @@ def test_constant_features_have_no_scatter() -> None:
 
 def test_groups_that_cannot_be_kept() -> None:
     with pytest.raises(ValueError, match="text"):
-        Sums(2).add(np.eye(2), group=np.array([0, 1])).add(np.eye(2), group=np.array(["a", "b"]))
+        ScatterStatistics(2).add(np.eye(2), group=np.array([0, 1])).add(
+            np.eye(2), group=np.array(["a", "b"])
+        )

@@ -14,8 +14,8 @@ from working_memory import working_memory
 
 import metricfast as mf
 from metricfast.embeddings import MLP
-from metricfast.training.both_chunks import batches_of_both
 from metricfast.training.chunks import POOL, Chunked
+from metricfast.training.paired_chunks import batches_of_both
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

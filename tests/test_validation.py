@@ -47,7 +47,7 @@ BAD = np.diag([0.0, 1.0, 0.0, 0.0])
 @pytest.mark.parametrize("preprocessor", [None, X])
 def test_a_worse_distance_is_told(preprocessor):
     data = X if preprocessor is None else np.arange(150)
-    with pytest.warns(UserWarning, match=r"Fixed learned serves worse .* on 30 held-out points"):
+    with pytest.warns(UserWarning, match=r"Fixed learned is worse .* on 30 held-out points"):
         learner = Fixed(BAD, preprocessor).fit(data, Y, validate=True)
     found = learner.validation_
     assert found["measure"] == "3-NN error"

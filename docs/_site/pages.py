@@ -19,8 +19,6 @@ GROUPS = {
     "learners.tuples": "Learners from pairs, triplets and quadruplets",
     "learners.embedding": "Learners of any embedding",
     "learners.gerrymandering": "Learners from votes of neighbours",
-    "learners.asymmetric": "Learners from votes of neighbours",
-    "learners.votes": "Learners from votes of neighbours",
     "learners.kernel": "Learners after a kernel",
     "predictors": "Neighbours, classes and values",
     "distances": "Distances and searches",

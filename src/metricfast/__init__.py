@@ -1,7 +1,7 @@
 """Metric learning: distances learned from data.
 
 Every name loads the module behind it when it is first used, so that ``import metricfast`` is cheap.
-`__init__.pyi` tells their types.
+`__init__.pyi` has their types.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import importlib.util
 from threading import RLock
 from typing import Any
 
-# What each module has to offer here.
+# Public names by module.
 _NAMES = {
     "_core.dispatch": "build_info",
     "_paths": "get_cmake_dir get_include get_library_dir",
@@ -33,8 +33,8 @@ _NAMES = {
     "learners.closed.rca": "RCA RCA_Supervised",
     "learners.embedding.learner": "EmbeddingLearner",
     "learners.embedding.presets": "LogRatioLearner ProxyNCALearner TripletLearner",
-    "learners.gerrymandering": "NeighborhoodGerrymandering",
-    "learners.gerrymandering_regressor": "NeighborhoodGerrymanderingRegressor",
+    "learners.gerrymandering.metric": "NeighborhoodGerrymandering",
+    "learners.gerrymandering.regressor": "NeighborhoodGerrymanderingRegressor",
     "learners.kernel.kernelized": "KernelizedMetricLearner",
     "learners.ldml": "LDML",
     "learners.lmnn": "LMNN",
@@ -49,8 +49,8 @@ _NAMES = {
     "learners.tuples.oasis": "OASIS OASIS_Supervised",
     "learners.tuples.scml": "SCML SCML_Supervised",
     "learners.tuples.sdml": "SDML SDML_Supervised",
-    "learners.asymmetric": "AsymmetricSimilarity",
-    "learners.votes.fixed_database": "FixedDatabase",
+    "learners.gerrymandering.asymmetric": "AsymmetricSimilarity",
+    "learners.gerrymandering.fixed_database": "FixedDatabase",
     "predictors.classifiers": "KNeighborsClassifier RadiusNeighborsClassifier",
     "predictors.multi_metric": "MultiMetricLMNN",
     "predictors.nearest": "NearestNeighbors",
@@ -66,7 +66,7 @@ _SUBMODULES = (
 )
 # Python finds a deadlock where one thread loads a package, and another a module in it.
 _LOADING = RLock()
-# What needs a package that may not be there is public where it is.
+# Names that need an optional package are public in their module.
 _NEEDS = {"dask": "distributed", "onnx": "skl2onnx", "plotting": "matplotlib", "torch": "torch"}
 
 

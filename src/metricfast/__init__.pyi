@@ -44,7 +44,7 @@ from metricfast.learners.base.classifiers import TripletsClassifierMixin as Trip
 from metricfast.learners.base.learner import BaseMetricLearner as BaseMetricLearner
 from metricfast.learners.base.learner import MahalanobisMixin as MahalanobisMixin
 from metricfast.learners.base.learner import MetricTransformer as MetricTransformer
-from metricfast.learners.votes.fixed_database import FixedDatabase as FixedDatabase
+from metricfast.learners.gerrymandering.fixed_database import FixedDatabase as FixedDatabase
 from metricfast.predictors.classifiers import KNeighborsClassifier as KNeighborsClassifier
 from metricfast.predictors.classifiers import RadiusNeighborsClassifier as RadiusNeighborsClassifier
 from metricfast.predictors.multi_metric import MultiMetricLMNN as MultiMetricLMNN

@@ -1,4 +1,4 @@
-"""Where headers, the CMake package and the library of C are, for programs that embed the core."""
+"""Paths of headers, the CMake package and the C library, for programs that embed the core."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def get_library_dir() -> str:
     Returns
     -------
     directory : str
-        The directory that holds ``libmetricfast`` and, beside it, its code for each instruction
+        The directory that holds ``libmetricfast`` and its code for each instruction
         set.
 
     Raises

@@ -81,7 +81,7 @@ class Constraints:
 
         For a pair, a point is drawn from all that have partners, then one of its partners: of the
         others of its class, or of the points of other classes. No pair appears twice, in either
-        order. Where there are fewer pairs than asked for, all are returned, with a warning.
+        order. If there are fewer pairs, all are returned, with a warning.
 
         Parameters
         ----------
@@ -371,7 +371,7 @@ def wrap_pairs(X: ArrayLike, constraints: Sequence[ArrayLike]) -> tuple[Array, I
 def _sides(constraints: Sequence[ArrayLike]) -> list[Integers]:
     sides = list(constraints) if isinstance(constraints, (tuple, list)) else []
     arrays = [as_array(side, "constraints") for side in sides]
-    # Sides of an empty list are arrays of floats.
+    # TwoSidedDataset of an empty list are arrays of floats.
     whole = [a.ndim == 1 and (a.dtype.kind in "iu" or a.size == 0) for a in arrays]
     if (
         len(arrays) != 4

@@ -31,10 +31,10 @@ _OWN_METADATA = {"checksum", "format", "format_version", "learner", "state"}
 STORED_DTYPES = {"bool", "float16", "float32", "float64"} | {
     f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)
 }
-# What the characters of text and the numbers of dates are stored as.
+# Storage types of text and dates.
 _UNITS = {"U": "<u4", "S": "u1", "m": "<i8", "M": "<i8"}
 
-# What building a learner from wrong JSON can raise.
+# Errors from building a learner of wrong JSON.
 _BAD_STATE = (
     ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError
 )  # fmt: skip
@@ -62,7 +62,7 @@ def save(
     path : str or path-like
         The file to write, by custom with the suffix ``.safetensors``.
     metadata : dict of str to str, optional
-        Texts to be kept in the file beside the model, which :func:`load_metadata` returns: how
+        Texts to store in the file with the model, which :func:`load_metadata` returns: how
         its points were made, or a date.
 
     Raises
@@ -157,7 +157,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 
 def load_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
-    """Return the texts that `save` was given to keep beside a model.
+    """Return the texts that `save` stored with a model.
 
     Parameters
     ----------
@@ -259,7 +259,7 @@ def _state(estimator: BaseEstimator, prefix: str, tensors: dict[str, np.ndarray]
 
 
 def _only_checkpoints(callbacks: Any) -> bool:
-    """Tell whether callbacks write files alone, which is no part of a model."""
+    """Return whether all callbacks are checkpoints, which are no part of a model."""
     return isinstance(callbacks, (list, tuple)) and all(
         isinstance(each, Checkpoint) for each in callbacks
     )

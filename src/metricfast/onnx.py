@@ -100,7 +100,7 @@ def to_onnx(
 
 
 def register_converters() -> Any:
-    """Tell skl2onnx how to convert the learners; `to_onnx` does.
+    """Register converters of the learners with skl2onnx, as `to_onnx` does.
 
     For pipelines that you give to ``skl2onnx.to_onnx`` yourself. The option ``side`` of a learner
     chooses among two maps.
@@ -234,7 +234,7 @@ def _periodic(graph: _Graph, X: str, c: Array, A: Array, a: Array, L: Array) -> 
 
 
 def _unit(graph: _Graph, Z: str) -> str:
-    """Divide rows by their length; those of no length become zero."""
+    """Divide rows by their length. Rows of length 0 become zero."""
     most = graph.add("ReduceMax", graph.add("Abs", Z), np.array([1]))  # squares may overflow
     Z = graph.add("Div", Z, graph.add("Max", most, 1e-30))
     length = graph.add("ReduceL2", Z, np.array([1]))

@@ -252,7 +252,7 @@ class DenseTriplet(Sampler):
         points of the same label are taken is drawn, once.
     label_distance : str, tuple or callable, optional
         By which neighbours are near, as of :class:`metricfast.losses.LogRatio`; by default the
-        Euclidean one. In a learner it is that of the loss, and need not be said again.
+        Euclidean one. In a learner, the label distance of the loss is used.
 
     Notes
     -----

@@ -15,7 +15,7 @@ from trained import configured
 import metricfast
 from metricfast import AsymmetricSimilarity
 from metricfast.embeddings import MLP, Asymmetric, Linear
-from metricfast.learners.votes.regularizers import penalty
+from metricfast.learners.gerrymandering.regularizers import penalty
 from metricfast.losses import Gerrymander
 from metricfast.solvers import Adam, Subgradient
 

@@ -21,8 +21,8 @@ from metricfast import (
     NeighborhoodGerrymandering,
     NeighborhoodGerrymanderingRegressor,
 )
-from metricfast.learners.votes.regularizers import REGULARIZERS, penalty
-from metricfast.learners.votes.voting import vote
+from metricfast.learners.gerrymandering.regularizers import REGULARIZERS, penalty
+from metricfast.learners.gerrymandering.voting import vote
 from metricfast.losses import Gerrymander
 from metricfast.solvers import Adam
 from metricfast.stopping import HeldOut

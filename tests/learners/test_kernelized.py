@@ -233,7 +233,7 @@ def test_validation_is_against_the_euclidean_distance_of_the_points_as_given(lea
 
 def test_validation_measures_the_whole_and_warns():
     wrapper = KernelizedMetricLearner(ANMM(), gamma=1e4, random_state=0)
-    with pytest.warns(UserWarning, match="KernelizedMetricLearner learned serves worse"):
+    with pytest.warns(UserWarning, match="KernelizedMetricLearner learned is worse"):
         found = wrapper.fit(X, Y, validate=True).validation_
     assert found["learned"] > 0.3 > found["euclidean"]
     good = clone(wrapper).set_params(gamma=0.1, preprocessor=X)

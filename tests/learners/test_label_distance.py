@@ -330,7 +330,7 @@ def test_validation_is_by_the_label_distance():
     assert -1 < found[0]["euclidean"] < 0
     of_classes = TripletLearner(2, max_epochs=1, random_state=0).fit(X, BINARY[:, 1], validate=True)
     assert of_classes.validation_["measure"] == "precision at 1"
-    with pytest.warns(UserWarning, match="LogRatioLearner learned serves worse"):
+    with pytest.warns(UserWarning, match="LogRatioLearner learned is worse"):
         learner("jaccard", early_stopping=False, learning_rate=1e-9, n_components=1).fit(
             X, SETS, validate=True
         )

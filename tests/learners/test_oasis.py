@@ -100,7 +100,7 @@ def test_validation_is_against_the_inner_product():
 def test_a_worse_similarity_warns():
     wrong = IRIS[:, [0, 2, 1]]
     model = OASIS(preprocessor=UNIT, random_state=0)
-    with pytest.warns(UserWarning, match="The similarity that OASIS learned serves worse than the"):
+    with pytest.warns(UserWarning, match="The similarity that OASIS learned is worse than the"):
         model.fit(np.r_[IRIS, wrong[:1500]], validate=True)
 
 

@@ -206,7 +206,7 @@ def test_validation_of_large_chunks_draws_pairs(monkeypatch):
 
 def test_validation_warns_and_needs_three_chunks():
     points, chunks = small_chunks([1] + 20 * [0.01])
-    with pytest.warns(UserWarning, match="RCA learned serves worse .* on 80 held-out points"):
+    with pytest.warns(UserWarning, match="RCA learned is worse .* on 80 held-out points"):
         RCA().fit(points, chunks, validate=True)
     with pytest.raises(ValueError, match="it needs at least 3 of these; found 2"):
         RCA(shrinkage="auto").fit(X[:7], [0, 0, 1, 1, 2, 3, -1], validate=True)

@@ -22,7 +22,7 @@ from metricfast._core.scaling import center_and_rescale
 from metricfast.learners.embedding.metric import EmbeddedMetricMixin
 from metricfast.learners.linear import LinearLearner
 from metricfast.solvers import Adam
-from metricfast.training.labelled import Labelled
+from metricfast.training.labelled_loss import LabelledLoss
 from metricfast.training.objective import LinearMap, Objective, map_points
 from metricfast.training.preconditioner import Preconditioner
 
@@ -101,7 +101,7 @@ class TestEveryLearner:
             learner(**settings(solver)).fit(broken, LABELS)
 
 
-@pytest.mark.filterwarnings("ignore:The distance that NCA learned serves worse")
+@pytest.mark.filterwarnings("ignore:The distance that NCA learned is worse")
 def test_validate():
     model, expected = (
         NCA(init="lda", n_components=3).fit(X, LABELS, validate=True) for X in (SPARSE, POINTS)
@@ -111,7 +111,9 @@ def test_validate():
 
 @pytest.mark.parametrize("loss", [losses.NCA(), losses.SupCon(5.0)])
 def test_gradient(loss):
-    objective = Objective(SPARSE[:30], LinearMap(), Labelled(loss, LABELS[:30]), Preconditioner(40))
+    objective = Objective(
+        SPARSE[:30], LinearMap(), LabelledLoss(loss, LABELS[:30]), Preconditioner(40)
+    )
     x = np.random.default_rng(0).normal(size=80)
     expected = numeric_gradient(lambda v: objective(v)[0], x, 1e-5)
     np.testing.assert_allclose(objective(x)[1], expected, atol=1e-6)

@@ -234,7 +234,7 @@ def test_partial_fit_goes_on_from_a_model_file(learner, tmp_path):
     assert 0 < np.abs(parameters(model) - before).max() < 0.2 * np.abs(before).max()
 
 
-@pytest.mark.filterwarnings("ignore:.*serves worse")
+@pytest.mark.filterwarnings("ignore:.*is worse")
 def test_validate_measures_held_out_queries_against_the_database():
     found = of(AsymmetricSimilarity()).fit(X, Y, X[::2], Y[::2], validate=True).validation_
     own = precision_at_1(X[TEST], Y[TEST], X[::2], Y[::2])

@@ -17,7 +17,7 @@ from metricfast import (
     save,
 )
 from metricfast.embeddings import MLP, Linear
-from metricfast.learners.votes.voting import vote
+from metricfast.learners.gerrymandering.voting import vote
 from metricfast.losses import NCA, Gerrymander
 from metricfast.samplers import Uniform
 from metricfast.solvers import Adam

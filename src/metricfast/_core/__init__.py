@@ -1,1 +1,1 @@
-"""What everybody may use: checks of arguments, arrays, files, and the compiled kernels."""
+"""Foundations of all modules: checks of arguments, arrays, files, and the compiled kernels."""

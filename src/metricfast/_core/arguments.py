@@ -1,4 +1,4 @@
-"""What functions are called with: errors say which argument, what was found, and what is wanted."""
+"""Checks of parameters. Errors name the parameter, the value found and the values allowed."""
 
 from __future__ import annotations
 

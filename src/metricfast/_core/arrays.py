@@ -1,4 +1,4 @@
-"""What the functional interface accepts: arrays checked, converted, and never modified."""
+"""Checks and conversion of arrays for the functional interface. Inputs are never modified."""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@ from metricfast._core.scatter import (
     discriminant_directions,
     with_signs,
 )
+from metricfast._core.scatter_statistics import ScatterStatistics
 from metricfast._core.sources import Source
-from metricfast._core.sums import Sums
 from metricfast._core.types import Floats
 
 __all__ = ["components_of_source"]
@@ -28,11 +28,11 @@ def components_of_source(X: Source, y: Any, weights: Floats, n_components: int) 
     """
     if y is None:
         check_principal(X.shape[1], weights, n_components)
-        return _principal(Sums(X.shape[1]).add(X, weights).within, n_components)
+        return _principal(ScatterStatistics(X.shape[1]).add(X, weights).within, n_components)
     classes, group = np.unique(y, return_inverse=True)
     of_classes = np.bincount(group, weights)
     check_discriminant(X.shape[1], of_classes[of_classes > 0], n_components)
-    sums = Sums(X.shape[1], np.arange(len(classes))).add(X, weights, group)
+    sums = ScatterStatistics(X.shape[1], np.arange(len(classes))).add(X, weights, group)
     seen = sums.weights > 0
     means, counts, within = sums.means[seen], sums.weights[seen], sums.within / sums.total
     deviation = np.sqrt(np.diag(within))

@@ -1,4 +1,4 @@
-"""Input of learners: points and tuples, given as they are or as indicators for a preprocessor."""
+"""Checks of the input of learners: points and tuples, or indicators for a preprocessor."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def check_points(
         elif issparse(X):
             check_structure(X)
         y = check_labels(y)
-        # Of a frame that has no dtype of NumPy, and may hold float32 alone.
+        # A frame has no dtype of NumPy. It may hold float32 alone.
         single = not hasattr(X, "dtype") and _dtype(X) == np.float32
         params = {"dtype": np.float32 if single else _FLOATS, **params}
         checked = validate_data(estimator, X, y, reset=reset, **params)
@@ -212,7 +212,7 @@ def check_labels(y: Any, name: str = "y") -> Any:
 
 
 def _dtype(X: Any) -> Any:
-    """Return the dtype of points, of a frame that of its rows."""
+    """Return the dtype of points; for a frame, the dtype of its rows."""
     return X.dtype if hasattr(X, "dtype") else np.asarray(X[:1]).dtype
 
 

@@ -1,4 +1,4 @@
-"""Loads the compiled kernels for this processor: the only file that imports a compiled module."""
+"""Load the compiled kernels for this processor. No other file imports a compiled module."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def available_isas() -> list[str]:
 
 
 def build_info() -> dict[str, Any]:
-    """Tell how this copy of metricfast was built and what it runs on.
+    """Return how this copy of metricfast was built, and the processor that it runs on.
 
     Returns
     -------

@@ -144,7 +144,7 @@ def _digest(content: Content) -> str:
 def _replace(path: Path, parts: Iterable[bytes | memoryview]) -> None:
     """Write a file that appears under its name only when it is whole, with the mode of the old."""
     target = path.resolve()
-    # Of a fixed length: the file's own name may be as long as names can be.
+    # A fixed length: the name of the file may have the maximum length.
     stem = f".{hashlib.sha256(os.fsencode(target.name)).hexdigest()[:16]}."
     try:
         mode = target.stat().st_mode & 0o777 if target.is_file() else None

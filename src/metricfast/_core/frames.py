@@ -1,4 +1,4 @@
-"""Tables and columns as people have them: frames, Arrow, tensors; and what their columns hold."""
+"""Tables and columns: data frames, Arrow, tensors, and the content of their columns."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
     "refuse_column",
 ]
 
-# What pandas, polars and Arrow call the types of columns, in small letters.
+# Names of column types in pandas, polars and Arrow, in lower case.
 _KINDS = {
     "dates": r"date|time|duration|period",
     "categories": r"categor|enum|dictionary",
@@ -150,12 +150,12 @@ def column_of(X: Any, j: int) -> NDArray[Any]:
 
 
 def of_kind(dtype: str, *kinds: str) -> bool:
-    """Tell whether a type of columns holds one of some kinds, such as "text" or "dates"."""
+    """Return whether a column type is one of some kinds, such as "text" or "dates"."""
     return any(re.match(_KINDS[kind], dtype.lower()) for kind in kinds)
 
 
 def refuse_column(name: str, column: Any, dtype: str) -> None:
-    """Raise ValueError for a column whose type is not that of numbers."""
+    """Raise ValueError for a column that does not hold numbers."""
     kind = next((kind for kind in _KINDS if of_kind(dtype, kind)), None)
     if kind is not None:
         raise _no_numbers(name, column, dtype, kind)
@@ -169,9 +169,9 @@ def _no_numbers(name: str, column: Any, dtype: str, kind: str) -> ValueError:
 
 
 def plain_frame(X: Any, name: str) -> Any:
-    """Return a frame whose columns hold numbers, those of pandas in types of NumPy.
+    """Return a frame whose columns hold numbers. Columns of pandas get types of NumPy.
 
-    Raises ValueError for a column of another type. What is no frame is returned as it is.
+    Raises ValueError for a column of another type. Other objects are returned unchanged.
     """
     columns = columns_of(X)
     for column, dtype in columns:
@@ -205,7 +205,7 @@ def _is_missing(value: Any) -> bool:
         return False
 
 
-# What conversions say of what is no number.
+# Messages of conversions for values that are not numbers.
 _NO_NUMBER = ("could not convert", "must be a string or a real number")
 
 

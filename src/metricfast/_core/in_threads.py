@@ -1,4 +1,4 @@
-"""Calls in threads of Python, for what kernels do with one thread each."""
+"""Calls in Python threads, for kernels that use one thread each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where training starts: linear maps made from data, and the map that belongs to a given M."""
+"""Initial linear maps from data, and the map of a given matrix M."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def initialize_components(
         ``n_components < min(n_features, n_samples)``, else "identity"; it is never "lda" for sparse
         points of more than 2000 features, all of which that would fill. Rows of "lda" that the data
         do not determine are zero. An array of shape (n_components, n_features) is copied.
-    `verbose`: tell standard error what is done and how long it took.
+    `verbose`: print the step and its time to standard error.
     `sample_weight`: whole numbers mean the same as repeated samples; others count relatively.
     Raises ValueError if `init` is unknown, has the wrong shape, or cannot give `n_components` rows.
     """

@@ -1,4 +1,4 @@
-"""Preprocessors: what turns indicators of points into points."""
+"""Preprocessors: functions from indicators of points to points."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Preprocessor = Callable[[Array], Any]
 class ArrayIndexer:
     """Looks indices up in points, which are checked when they are used, not here.
 
-    Of points that are not in memory, those looked up are read.
+    Of a source, the indicated points are read.
     """
 
     def __init__(self, X: Any) -> None:

@@ -1,4 +1,4 @@
-"""Matrices M that learners of M start from, or stay close to."""
+"""Matrices M as the start or the prior of a learner."""
 
 from __future__ import annotations
 

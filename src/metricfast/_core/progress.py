@@ -1,4 +1,4 @@
-"""What long work shows of its progress."""
+"""Progress of long computations on standard error."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def _overflows(X: Array, axis: int | None) -> bool:
 
 
 def undo_scale(L: Array, exponent: int, dtype: np.dtype[Any]) -> Array:
-    """Turn a map of rescaled points into that of the points as given, in a dtype.
+    """Turn a map of rescaled points into a map of the given points, in a dtype.
 
     `exponent`: as :func:`center_and_rescale` returns it.
     Raises ValueError if the result exceeds the numbers of that dtype.

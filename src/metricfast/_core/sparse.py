@@ -1,4 +1,4 @@
-"""Points as rows of a sparse matrix: what training does with them, other than with an array.
+"""Training on the rows of a sparse matrix.
 
 They are never centred, which would fill them: distances do not depend on the origin, so it is
 enough to centre the embedded points.
@@ -88,12 +88,12 @@ def made_dense(X: Any, name: str = "X") -> Any:
 
 
 def dense(X: Any) -> Array:
-    """Return the array itself, or that of a sparse matrix."""
+    """Return the array itself, or a sparse matrix as an array."""
     return np.asarray(X.toarray() if issparse(X) else X)
 
 
 def is_wide(X: Any) -> bool:
-    """Tell whether X is sparse and has so many features that it must stay so."""
+    """Return whether X is sparse and has too many features for an array."""
     return bool(issparse(X) and X.shape[1] > _WIDE)
 
 
@@ -127,7 +127,7 @@ def embed_sparse(X: Any, L: Array) -> Array:
 def sparse_gradient(upstream: Array, X: Any) -> Floats:
     """Turn the gradient by embedded points into that by the map.
 
-    Where the rows of `upstream` add up to zero, the origin of X does not matter.
+    If the rows of `upstream` add up to zero, the origin of X does not matter.
     """
     return np.asarray((X.T @ upstream.astype(np.float64)).T)
 

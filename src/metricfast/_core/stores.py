@@ -1,4 +1,4 @@
-"""Where points may be that are not in memory: stores that are read by blocks of rows."""
+"""Arrays on disk, and other stores that are read by blocks of rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Batches", "Columns", "Rows", "as_source", "in_memory"]
 
 # Readers of Arrow, and iterators, are for one thread at a time, whoever holds them.
 _READING = RLock()
-# Of iterators that are started anew, the source that did so last.
+# The source that restarted an iterator last.
 _STARTED: WeakKeyDictionary[Any, object] = WeakKeyDictionary()
 # Rows of a memory map that are looked up before their pages, of up to so many bytes for each, are
 # let go: no more than a share of the memory.
@@ -64,7 +64,7 @@ class Rows(Source):
         self.by_row = isinstance(table, np.ndarray)
 
     def read(self, start: int, stop: int) -> Array:
-        """Return rows; those of a memory map leave none of its pages in memory."""
+        """Return rows. The pages of a memory map do not stay in memory."""
         rows = self._table[start:stop]
         found = np.array(rows, self.dtype, order="C", subok=False)
         release_pages(rows)

@@ -1,4 +1,4 @@
-"""What learners are told about each sample: its class and its weight."""
+"""Checks of labels, targets and sample weights."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def one_blas_thread() -> Iterator[None]:
 @functools.cache
 def _libraries() -> tuple[Any, Any]:
     """Return the BLAS libraries with a limit of the process, and those with one of each thread."""
-    import scipy.linalg  # noqa: F401  which loads the BLAS that learners use beside numpy's
+    import scipy.linalg  # noqa: F401  which loads the BLAS of SciPy
 
     # It looks through all loaded libraries, which takes milliseconds.
     found = threadpoolctl.ThreadpoolController().select(user_api="blas")

@@ -102,7 +102,7 @@ def index_tuples(
     `estimator`: whose name errors carry, and whose `n_features_in_` is set (`reset`, in `fit`) or
         compared with.
     `tuples`: array-like of shape (n_tuples, t, n_features) or (n_tuples, t).
-    `y`: labels; those of pairs are -1 and 1.
+    `y`: labels; labels of pairs are -1 and 1.
     `tuple_size`: the only t to accept.
     Returns a TupleSet, which shares memory with the input where it can.
     """
@@ -134,7 +134,7 @@ def index_tuples(
 def _rows_of_array(
     tuples: ArrayLike, preprocessor: Preprocessor | None, tuple_size: int | None
 ) -> TupleSet | None:
-    """Tuples of rows of points, where `tuples` index an array that can serve as it is.
+    """Tuples of rows of points, if `tuples` index an array that needs no copy.
 
     Forming the tuples would take more memory than the points do. None wherever that is not so, or
     something is wrong with the input: then the checks of formed tuples know what to say.

@@ -1,4 +1,4 @@
-"""Names of the types that annotations use most."""
+"""Aliases of the most frequent types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Warnings of this package, and silence for those of others."""
+"""Warnings of this package, and suppression of warnings from others."""
 
 from __future__ import annotations
 

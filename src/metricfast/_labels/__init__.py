@@ -1,1 +1,1 @@
-"""How far labels are apart."""
+"""Distances between labels."""

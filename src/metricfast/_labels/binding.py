@@ -1,4 +1,4 @@
-"""The label distance that was said, and the labels that it was said of."""
+"""The label distance of a learner, and labels in the form that it takes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SaidDistance = str | tuple[str, Any] | Callable[[Any, Any], Any]
 
 
 def is_precomputed(said: Any) -> bool:
-    """Tell whether labels are given as their distances."""
+    """Return whether labels are given as a matrix of distances."""
     return isinstance(said, str) and said == "precomputed"
 
 
@@ -135,8 +135,8 @@ def _of_function(
 ) -> Callable[[Labels, Labels], Any]:
     """Return the distances of arrays of labels, by a function of two labels or of two arrays.
 
-    Which of them it is, is told by a call with some labels, of numbers that differ from each other
-    and from that of their dimensions.
+    A call with two arrays of different lengths, neither of them the number of label dimensions,
+    shows which kind the function is.
     """
     width = labels.shape[1] if labels.ndim > 1 else 1
     shape = width + 2, width + 1
@@ -164,7 +164,7 @@ def _of_function(
 
 
 def _views(labels: Labels) -> list[Callable[[Labels], Any]]:
-    """Return ways to look at labels: those of one number each are numbers, or vectors of one."""
+    """Return the forms of labels to try: single numbers as numbers and as vectors of length 1."""
     views: list[Callable[[Labels], Any]] = [lambda array: array]
     if labels.dtype.kind in "if" and labels.ndim == 1:
         views.append(lambda array: array[:, None])

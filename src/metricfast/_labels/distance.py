@@ -1,4 +1,4 @@
-"""How far apart labels are, and labels that are no vectors."""
+"""Distances between continuous labels, which may be vectors or other objects."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from metricfast._core.types import Array, Floats, Integers
 __all__ = ["LabelDistance", "Labels", "Table", "block_rows", "label_array", "subset"]
 
 Labels = Array
-# Bytes of a block of distances with what is computed beside them, and of an entry of it.
+# Bytes of a block of distances with temporary arrays, and of an entry of it.
 _MEMORY, _ENTRY = 2**27, 32
 
 
@@ -26,7 +26,7 @@ def block_rows(width: int) -> int:
 
 
 class LabelDistance:
-    """A distance of labels of one kind: ``distance(a, b)`` is that of all of two arrays of them.
+    """A distance of labels: ``distance(a, b)`` returns all distances of two arrays of labels.
 
     `between`: of two arrays that `encode` has returned, to the distances of their rows, (n, m).
     `encode`: of labels, to an array with a row for each; by default they stay as they are.
@@ -46,9 +46,9 @@ class LabelDistance:
         self.kernel = kernel
 
     def encode(self, labels: Labels) -> Any:
-        """Return what stands for labels in `between`, row by row.
+        """Return labels in the form for `between`, row by row.
 
-        Raises ValueError if they have no such distance; the message tells what they "must" be.
+        Raises ValueError if they have no such distance; the message says what they "must" be.
         """
         return labels if self._encode is None else self._encode(labels)
 
@@ -69,7 +69,7 @@ class LabelDistance:
         return distances
 
     def all_zero(self, labels: Labels) -> bool:
-        """Tell whether labels are all the same, by their distances from the first."""
+        """Return whether all labels are at distance 0 from the first."""
         if self.kernel is not None:  # in which squares may overflow, or vanish
             return bool((labels == labels[0]).all())
         return not self(labels[:1], labels).any()
@@ -165,7 +165,7 @@ def _as_array(y: Any, name: str) -> Labels:
 
 
 def _is_vector(item: Any) -> bool:
-    """Tell whether a label is a list or array of numbers."""
+    """Return whether a label is a list or array of numbers."""
     if isinstance(item, np.ndarray):
         return item.ndim == 1 and item.dtype.kind in "biuf"
     return isinstance(item, (list, tuple)) and all(isinstance(x, (Real, np.bool_)) for x in item)

@@ -1,4 +1,4 @@
-"""Distances of labels that have a name."""
+"""Label distances with a name."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from metricfast._labels.distance import LabelDistance, Labels
 
 __all__ = ["KERNELS", "TREE", "named_distance"]
 
-# What the compiled losses know.
+# Distances of the compiled losses.
 KERNELS = ("sqeuclidean", "euclidean", "cityblock")
 # From more dimensions on, a tree looks at most of the points anyway.
 TREE = 8
 # Units in the last place by which labels that are the same may differ.
 _ROUNDING = 8 * np.finfo(np.float64).eps
-# Of the labels at hand, so that no two sets of them would have the same distance.
+# Distances that depend on the given labels, so that two sets of labels have different ones.
 _OF_THE_SAMPLE = ("mahalanobis", "seuclidean")
 _NAMES = (*KERNELS, "cosine", "hamming", "haversine", "jaccard")
 

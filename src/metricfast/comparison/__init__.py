@@ -1,4 +1,4 @@
-"""Which learner for my data? Learners compared with each other and with the Euclidean distance."""
+"""Comparison of learners with each other and with the Euclidean distance, for given data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The learners that suit some data, the cheap ones first."""
+"""Learners that suit the data, in order of their cost."""
 
 from __future__ import annotations
 

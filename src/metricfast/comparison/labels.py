@@ -1,4 +1,4 @@
-"""Labels of a comparison: classes or numbers, and what predictions of them score."""
+"""Labels of a comparison, classes or numbers, and scores of predictions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from metricfast._core.arguments import check_bool
 from metricfast._core.targets import as_label_array, check_class_labels
 from metricfast._core.types import Array, Floats
-from metricfast.metrics._wanted import are_continuous
+from metricfast.metrics._selection import are_continuous
 
 __all__ = ["Labels", "looks_continuous", "shares"]
 
@@ -19,9 +19,9 @@ _FEW = 5
 
 
 def shares(predicted: Any, labels: Array, variances: Floats | None) -> Floats:
-    """Return what each point adds to the score, whose mean is the score.
+    """Return the score of each point, whose mean is the score.
 
-    Of classes 1 or 0, for accuracy; of continuous labels 1 - e²/σ², for R².
+    Classes: 1 or 0, for accuracy. Continuous labels: 1 - e²/σ², for R².
     """
     if variances is None:
         return np.asarray(predicted == labels, np.float64)
@@ -77,7 +77,7 @@ class Labels:
 
     @property
     def score(self) -> str:
-        """What predictions are judged by."""
+        """The name of the score."""
         return "R²" if self.continuous else "accuracy"
 
     def __str__(self) -> str:

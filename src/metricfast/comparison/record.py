@@ -1,4 +1,4 @@
-"""Trials that are done, and their file."""
+"""The record of finished trials, in a file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Record:
     """Trials by the predictor and the number of the fold, which a file may hold.
 
     `path`: of the file, or None.
-    `of`: what the trials depend on, beside the predictor.
+    `of`: data and parameters of all trials.
     """
 
     def __init__(self, path: Any, random_state: Any, *of: Any) -> None:
@@ -32,8 +32,8 @@ class Record:
         self._file = None
         if path is None:
             return
-        told = random_state if isinstance(random_state, (int, np.integer)) else None
-        self._file = Checkpoint(path, *of, told)
+        fixed = random_state if isinstance(random_state, (int, np.integer)) else None
+        self._file = Checkpoint(path, *of, fixed)
         found = self._file.read()
         if found is not None:
             self.seed, seconds, values = found["seed"], found["numbers"], found["arrays"]

@@ -1,4 +1,4 @@
-"""What a comparison found, and how it is shown."""
+"""The result of a comparison, as values, text and HTML."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def p_text(p_value: float) -> str:
 
 @dataclass(frozen=True)
 class Row:
-    """What came of a learner.
+    """The result of a learner.
 
     Attributes
     ----------
@@ -32,8 +32,8 @@ class Row:
         The score of held-out points and its 95 % interval; NaN of a learner that has not been
         tried on every fold.
     difference : float
-        The score less that of the baseline: of the Euclidean distance, of points as given or
-        standardised, whichever is better.
+        The score minus the score of the baseline: the Euclidean distance of given or standardised
+        points, whichever is better.
     p_value : float
         The chance to see as large a difference with any of the learners if none differed.
     change : str
@@ -74,7 +74,7 @@ class Row:
 
 @dataclass(repr=False)
 class Comparison:
-    """What :func:`metricfast.compare` found.
+    """The result of :func:`metricfast.compare`.
 
     Attributes
     ----------
@@ -155,7 +155,7 @@ class Comparison:
 
 
 def _lines(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    """Give the lines of a table of cells, those of two cells with a note for the rest."""
+    """Yield the lines of a table of cells. Rows of two cells end with a note."""
     table = [HEADINGS, *rows]
     whole = [row for row in table if len(row) == len(HEADINGS)]
     widths = [max(len(row[i]) for row in whole) for i in range(len(HEADINGS))]

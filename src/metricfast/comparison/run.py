@@ -1,4 +1,4 @@
-"""Learners compared within a time, the cheap ones first."""
+"""`compare`: cross-validation of several learners within a time limit."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from metricfast._core.arrays import as_points, as_threads
 from metricfast._core.frames import as_table, column_of, columns_of
 from metricfast._core.sparse import made_dense
 from metricfast.comparison.candidates import as_learners
-from metricfast.comparison.course import Course, TryFolds
 from metricfast.comparison.labels import Labels
 from metricfast.comparison.record import Record
 from metricfast.comparison.result import CONSTANT, EUCLIDEAN, SCALED, Comparison, Row
+from metricfast.comparison.schedule import Schedule, TryFolds
 from metricfast.comparison.trial import Judge
 from metricfast.training.callbacks import as_callbacks
 
@@ -119,7 +119,7 @@ def compare(
     -------
     Comparison
         With `table`, `best_name_`, `best_score_`, `expected_score_` and `best_estimator_`. Ctrl-C
-        ends the comparison, and leaves that of the learners that were done, with no refit.
+        ends the comparison. The result holds the finished learners, without refit.
 
     Raises
     ------
@@ -131,7 +131,7 @@ def compare(
     -----
     The best score of several is too high for the best. `expected_score_` says by how much: the
     choice is repeated with points drawn at random, and judged by the points that were not drawn
-    [1]_. Intervals and tests are those of these points; they do not know how training sets vary.
+    [1]_. Intervals and tests hold for these points. They ignore the variation of training sets.
 
     References
     ----------
@@ -160,9 +160,9 @@ def compare(
         raise TypeError(f"scoring must be the name of a scorer or a callable, got {scoring!r}.")
     if preprocessing is not None and not hasattr(preprocessing, "transform"):
         raise TypeError(f"preprocessing must be a transformer, got {preprocessing!r}.")
-    told: Any = tuple(as_callbacks(callbacks))
+    functions: Any = tuple(as_callbacks(callbacks))
     if verbose:
-        told = (*told, _show)
+        functions = (*functions, _show)
     X, labels = as_table(X, "X"), Labels.of(y, continuous)
     if preprocessing is None:
         X = made_dense(X)
@@ -200,7 +200,7 @@ def compare(
     plain = scoring in (None, "r2" if continuous else "accuracy")
     scorer = None if plain else get_scorer(scoring)
     judge = Judge(n_neighbors, labels.variances, scorer, preprocessing, scale, n_jobs)
-    run = Course(judge, X, labels.values, cv, record, told, time_limit, _try_folds)
+    run = Schedule(judge, X, labels.values, cv, record, functions, time_limit, _try_folds)
     interrupted = run.all_of(_seeded(found, record.seed))
     score = labels.score if plain else str(scoring)
     size = f"{len(labels.values)} points, {labels}, {len(cv)} folds"
@@ -237,7 +237,7 @@ def _seeded(found: dict[str, BaseEstimator], seed: int) -> dict[str, BaseEstimat
 
 
 def _content(X: Any) -> Any:
-    """Return what tells points from others."""
+    """Return a digest of points."""
     if issparse(X):
         return X
     columns = [[str(name), column_of(X, j)] for j, (name, _) in enumerate(columns_of(X))]

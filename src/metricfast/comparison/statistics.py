@@ -1,4 +1,4 @@
-"""What differences mean: paired tests, and what the best of several is expected to reach."""
+"""Paired tests between learners, and the expected score of the best of several."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _DRAWS = 200
 
 
 def paired_p_value(values: Floats, baseline: Floats, test_share: float | None = None) -> float:
-    """Return the chance to see as large a mean difference of pairs where there is none.
+    """Return the p-value of the mean difference of pairs.
 
-    Of hits and misses by McNemar's exact test, of other values of points by Student's. Values of
-    folds, which share most of their training points, by Student's with a larger variance: there
-    `test_share` is the size of a test set divided by that of its training set (Nadeau and Bengio.
+    Hits and misses are compared by McNemar's exact test, other values of points by Student's.
+    Values of folds, which share training points, take Student's test with a larger variance:
+    `test_share` is the ratio of the sizes of test set and training set (Nadeau and Bengio.
     Inference for the generalization error. Machine Learning 52, 2003).
     """
     difference = values - baseline

@@ -1,4 +1,4 @@
-"""One learner on one fold: what everything else here counts, and what may run anywhere."""
+"""A trial: one learner on one fold, in this process or on a worker."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ __all__ = ["Judge", "Trial", "group_count", "grouped_scores", "try_learner"]
 
 @dataclass(frozen=True)
 class Judge:
-    """How learners are judged.
+    """The scoring of learners.
 
     `variances`: of the columns of continuous labels; None where labels are classes.
     `scorer`: a function of an estimator, points and labels in place of accuracy or R².
     `preprocessing`: a transformer of the points as given, or None.
-    `scale`: "auto", True or False, as of :class:`ChosenUnits`.
+    `scale`: "auto", True or False, as in :class:`ChosenUnits`.
     """
 
     n_neighbors: int
@@ -48,7 +48,7 @@ class Judge:
         """Return what is fitted: neighbours under what is learned, of points in chosen units.
 
         `learner`: an estimator that transforms or predicts, or "euclidean". Predictions of learners
-        of metrics are those of nearest neighbours.
+        of metrics are made by nearest neighbours.
         """
         continuous = self.variances is not None
         if isinstance(learner, BaseEstimator) and "n_jobs" in learner.get_params(deep=False):
@@ -71,7 +71,7 @@ class OutOfTimeError(Exception):
 
 @dataclass(frozen=True)
 class Trial:
-    """What came of a learner on a fold.
+    """The result of a learner on a fold.
 
     `values`: of each held-out point its share in the score; of a scorer, a value for each group of
     held-out points (:func:`grouped_scores`). None where there are none.
@@ -122,8 +122,8 @@ def try_learner(
     except OutOfTimeError:
         return Trial(None, time.perf_counter() - start, "out of time")
     except Exception as error:  # of a learner that cannot, the others should not suffer
-        told = str(error).strip().splitlines() or [""]
-        plain = re.sub(r"np\.\w+\(([^()]*)\)", r"\1", told[0])
+        lines = str(error).strip().splitlines() or [""]
+        plain = re.sub(r"np\.\w+\(([^()]*)\)", r"\1", lines[0])
         return Trial(None, time.perf_counter() - start, f"{type(error).__name__}: {plain}")
     if not np.isfinite(values).all():
         return Trial(None, elapsed, "predictions are not finite")

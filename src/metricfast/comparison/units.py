@@ -1,4 +1,4 @@
-"""In which units points are compared, before anything is learned."""
+"""Scaling of the features before a comparison."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from metricfast.predictors.regressors import KNeighborsRegressor
 
 __all__ = ["ChosenUnits"]
 
-# Points that are asked which units serve them.
+# Points that choose the units.
 _MOST = 2000
 
 
 class ChosenUnits(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Standardise features, or leave them as they are.
 
-    `scale`: True, False or "auto": whichever serves the nearest neighbours of the training points
-    better, each left out of its own prediction. Pixels share a unit, and are best left; centimetres
+    `scale`: True, False or "auto", which takes the lower leave-one-out error of nearest neighbours
+    on the training points. Pixels share a unit, and are best left; centimetres
     and kilograms do not.
     """
 
@@ -60,7 +60,7 @@ class ChosenUnits(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
 
     @property
     def scale_(self) -> Array:
-        """What each feature is divided by, in the chosen units."""
+        """The divisor of each feature."""
         found: Array = self.scaler_.scale_ if self.scaled_ else np.ones(self.n_features_in_)
         return found
 

@@ -8,8 +8,8 @@ from dask import is_dask_collection
 from sklearn.base import clone
 
 import metricfast
-from metricfast.comparison.course import Folds
 from metricfast.comparison.result import Comparison
+from metricfast.comparison.schedule import Folds
 from metricfast.comparison.trial import Judge, Trial, try_learner
 from metricfast.dask._rows import joined, row_blocks
 from metricfast.dask._workers import Shared, Workers, threads_here
@@ -20,12 +20,12 @@ __all__ = ["compare"]
 def compare(X: Any, y: Any, *, client: Any = None, **options: Any) -> Comparison:
     """Compare learners, of which workers fit the folds, several at the same time.
 
-    The table is that of :func:`metricfast.compare`, but for the seconds: each worker is sent all
+    It equals the table of :func:`metricfast.compare`, but for the seconds: each worker is sent all
     points once, and a fold of a learner is a task of its own.
 
     Parameters
     ----------
-    X, y : dask collections, or as of :func:`metricfast.compare`
+    X, y : dask collections, or as for :func:`metricfast.compare`
         The client and every worker hold all points.
     client : distributed.Client, optional
     **options

@@ -1,4 +1,4 @@
-"""Learners from classes that are no sums of partitions: of whole classes, of anchors, of draws."""
+"""Distributed fits of learners that need whole classes, neighbours or drawn tuples."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dask import delayed
 
 from metricfast._core.arrays import as_points
 from metricfast._core.scatter import repetitions
-from metricfast._core.sums import Sums
+from metricfast._core.scatter_statistics import ScatterStatistics
 from metricfast._core.targets import as_label_array, codes_among, encode
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.dask._remote import OnWorkers, labels_of
@@ -84,7 +84,7 @@ def _by_classes(
     weights: Floats,
     k: int,
     n_jobs: int | None,
-) -> tuple[Sums, ...]:
+) -> tuple[ScatterStatistics, ...]:
     """Return what :func:`local_sums` does; each worker gets all points of some classes."""
     del weights, n_jobs
     ends = np.cumsum(np.bincount(codes))
@@ -128,7 +128,9 @@ def _group(first: int, pieces: list[tuple[Any, ...]], dtype: np.dtype[Any]) -> G
     return first, as_points(np.asarray(points, dtype), "X"), codes - first, weights
 
 
-def _sums_of_classes(group: Group, shared: tuple[Array, int], threads: int) -> tuple[Sums, Sums]:
+def _sums_of_classes(
+    group: Group, shared: tuple[Array, int], threads: int
+) -> tuple[ScatterStatistics, ScatterStatistics]:
     first, points, codes, weights = group
     classes, k = shared
     last = first + int(codes.max()) + 1

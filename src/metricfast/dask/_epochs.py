@@ -1,4 +1,4 @@
-"""Local epochs: shards of the rows, each trained on by itself, and averages of what they learn."""
+"""Local epochs: train on each shard separately, then average the parameters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from metricfast.training.history import SolverState
 
 __all__ = ["fit_by_epochs"]
 
-# What is learned, linear in the parameters of the training.
+# Fitted attributes that are averaged.
 _LEARNED = ("components_", "bias_", "parameters_", "proxies_")
 
 
@@ -49,7 +49,7 @@ def fit_by_epochs(
     classes = None
     if learner._has_classes:
         classes = encode_together([labels for _, labels in described], "y")[0]
-    # What is told of the course is told here, of averages.
+    # Progress and callbacks see averages, here.
     silent: dict[str, Any] = {"callbacks": None, "verbose": False}
     said = {name: getattr(learner, name) for name in silent}
     callbacks = as_callbacks(learner.callbacks)
@@ -73,11 +73,11 @@ def fit_by_epochs(
         if progress is not None:
             progress(epoch + 1, model.loss_curve_[-1])
         arrays = getattr(model, "parameters_", None) or [model.components_]
-        told = SolverState(
+        state = SolverState(
             epoch + 1, model.loss_curve_[-1], [np.array(array) for array in arrays],
             _with(model, said),
         )  # fmt: skip
-        answers = [callback(told) for callback in callbacks]
+        answers = [callback(state) for callback in callbacks]
         if any(answers):
             break
     if progress is not None:
@@ -142,11 +142,11 @@ def _average(found: list[Any], sizes: list[int]) -> Any:
     for name in _LEARNED:
         if hasattr(model, name):
             setattr(model, name, mean([getattr(each, name) for each in found]))
-    courses = [_course(each) for each in found]
-    course = courses[0]
-    course.x = mean([each.x for each in courses])
-    course.moments = mean([each.moments for each in courses])
-    # Epochs of a linear map are sums over batches, those of embeddings means.
+    histories = [_history(each) for each in found]
+    history = histories[0]
+    history.x = mean([each.x for each in histories])
+    history.moments = mean([each.moments for each in histories])
+    # The objective of an epoch is a sum over batches for linear maps, a mean for embeddings.
     means = isinstance(model, BaseEmbeddingLearner)
     last = [each.loss_curve_[-1] for each in found]
     model.loss_curve_[-1] = mean(last) if means else sum(last)
@@ -155,7 +155,7 @@ def _average(found: list[Any], sizes: list[int]) -> Any:
     return model
 
 
-def _course(learner: Any) -> Any:
-    """Return where a training stands."""
-    course = learner._training
-    return course[0] if isinstance(course, tuple) else course
+def _history(learner: Any) -> Any:
+    """Return the history of a training."""
+    training = learner._training
+    return training[0] if isinstance(training, tuple) else training

@@ -20,15 +20,15 @@ from metricfast.dask._rows import blocks_of, joined, row_blocks
 from metricfast.dask._search import kneighbors, retrieval_report
 from metricfast.dask._sums import fit_by_sums, is_exact
 from metricfast.dask._workers import Workers
-from metricfast.learners.asymmetric import AsymmetricSimilarity
 from metricfast.learners.embedding.base import BaseEmbeddingLearner
+from metricfast.learners.gerrymandering.asymmetric import AsymmetricSimilarity
 from metricfast.learners.linear import LinearLearner
 from metricfast.metrics import RetrievalReport
-from metricfast.metrics._wanted import label_distance_of
+from metricfast.metrics._selection import label_distance_of
 
 __all__ = ["DistributedLearner"]
 
-# References that points of continuous labels are scored by, as of the learners themselves.
+# Neighbours in the score of continuous labels, as in the learners.
 _NEIGHBORS = 10
 # Learners that are trained iteration by iteration.
 _TRAINED = (LinearLearner, BaseEmbeddingLearner, AsymmetricSimilarity)
@@ -56,13 +56,13 @@ class DistributedLearner(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mis
         By default the one that was made last.
     sync : {"gradients", "epochs"}, default="gradients"
         "gradients": each evaluation of the objective, of all points or of a mini-batch, is divided
-        into parts of its anchors, whose values and gradients are summed. The result is that of the
-        learner itself within rounding. The client and every worker hold all points.
+        into parts of its anchors, whose values and gradients are summed. The result equals the
+        result of the learner itself, within rounding. The client and every worker hold all points.
 
         "epochs", of mini-batches (``solver="adam"``, `EmbeddingLearner`): points are dealt out to
         shards once, row i to shard i modulo `n_parts`. In every epoch each shard is trained on by
         itself, from the same parameters, and the average of what they find is where the next epoch
-        begins. The client holds no points. The result is another than that of the learner itself.
+        begins. The client holds no points. The result differs from the learner itself.
     n_parts : int, optional
         Parts, groups or shards. As many as threads of all workers or more, so that all have work.
         By default 16; of gradients one for each full 2500 anchors, of all points or of a
@@ -141,8 +141,8 @@ class DistributedLearner(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mis
         TypeError
             If a collection is not of dask, or the learner, or the client, is none of those above.
         ValueError
-            As of the learner; if the loss is no sum over anchors, or "epochs" is asked of a learner
-            that is not trained on mini-batches; or there is no client.
+            As for the learner; if the loss is no sum over anchors; if the learner of "epochs" is
+            not trained on mini-batches; or there is no client.
         RuntimeError
             If the client has lost its scheduler, or has no worker for 30 seconds.
         distributed.KilledWorker
@@ -201,7 +201,7 @@ class DistributedLearner(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mis
         ----------
         X : dask array or data frame of shape (n_samples, n_features)
         side : {"query", "database"}, optional
-            As of the learner, where it has two maps.
+            See the learner, if it has two maps.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""Losses and gradients by parts of the anchors, each a task, summed in a fixed order."""
+"""Evaluation of a loss on workers: each task takes some anchors; sums have a fixed order."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ Array = NDArray[Any]
 # Tasks for each thread: more take longer to send; of two or fewer Dask does not keep any until a
 # thread is free, so that some wait for others.
 _TASKS = 3
-# Anchors of a part: each part costs as much as a hundred or two beside its own. Never fewer parts
+# Anchors of a part: the overhead of a part equals the cost of 100 to 200 anchors. Never fewer parts
 # than threads of a small cluster, nor gradients without end.
 _ANCHORS, _FEWEST, _MOST = 2500, 8, 256
-# Value, gradients, and what the loss tells of its evaluation.
+# Value, gradients, and the fitted attributes of the loss, such as counts.
 Found = tuple[float, list[Array], dict[str, Any]]
 
 
 class ByParts:
-    """What evaluates objectives on workers: by `n_parts` parts, however many workers there are.
+    """An evaluator of objectives on workers, in `n_parts` parts for any number of workers.
 
     Points and labels are sent to each worker once. An evaluation sends parameters, and gets a value
-    and a gradient of each part. Lists of the few pairs that matter, where a loss has such, are
-    looked at in this process. Without `n_parts` the number of anchors decides.
+    and a gradient of each part. Losses with lists of active pairs are
+    evaluated from these in this process. Without `n_parts`, the number of anchors decides.
     """
 
     def __init__(self, workers: Workers, n_parts: int | None) -> None:
@@ -68,10 +68,9 @@ class ByParts:
     ) -> tuple[float, list[Array]]:
         if not all(gradients and math.isfinite(value) for value, gradients, _ in parts):
             return math.nan, []
-        told = _total([told for _, _, told in parts])
-        vars(objective.loss.loss).update(told)
+        vars(objective.loss.loss).update(_total([counts for _, _, counts in parts]))
         if weighed_by:
-            counts = [part_told["counts_"][weighed_by] for _, _, part_told in parts]
+            counts = [found["counts_"][weighed_by] for _, _, found in parts]
             shares = [count / max(1, sum(counts)) for count in counts]
         else:
             shares = [1.0] * len(parts)
@@ -109,8 +108,8 @@ def _evaluate(
     own, found = objective.for_thread(threads_here(threads)), []
     try:
         for value, gradients in own.of_parts(arrays, batch, parts):
-            told = {name: kept for name, kept in vars(own.loss.loss).items() if name[-1] == "_"}
-            found.append((value, gradients, told))
+            counts = {name: each for name, each in vars(own.loss.loss).items() if name[-1] == "_"}
+            found.append((value, gradients, counts))
     except LossOverflowError:
         return [(math.nan, [], {})]
     return found
@@ -124,10 +123,10 @@ def _weighted_sum(shares: list[float], gradients: tuple[Array, ...]) -> Array:
     return total.astype(gradients[0].dtype)
 
 
-def _total(told: list[dict[str, Any]]) -> dict[str, Any]:
-    """Sum what losses tell of their evaluations: counts, or dictionaries of counts."""
+def _total(counts: list[dict[str, Any]]) -> dict[str, Any]:
+    """Sum the counts of evaluations, numbers or dictionaries of numbers."""
     total: dict[str, Any] = {}
-    for name, first in told[0].items():
-        values = [each[name] for each in told]
+    for name, first in counts[0].items():
+        values = [each[name] for each in counts]
         total[name] = _total(values) if isinstance(first, dict) else sum(values)
     return total

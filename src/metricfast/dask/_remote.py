@@ -1,4 +1,4 @@
-"""Points that stay with the workers, as a source of rows for the client."""
+"""Rows on the workers, as a source of points for the client."""
 
 from __future__ import annotations
 

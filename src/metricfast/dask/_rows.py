@@ -40,7 +40,7 @@ def _in_rows(name: str, values: Any) -> Any:
 def row_blocks(X: Any, **others: Any) -> list[Any]:
     """Return blocks of X and, row by row, of what else is given, None if not: delayed tuples.
 
-    Raises ValueError where rows cannot be told to belong together.
+    Raises ValueError if the rows of the collections cannot be matched.
     """
     of_X = blocks_of("X", X)
     columns = [of_X]
@@ -67,7 +67,7 @@ def starts_of(blocks: Sequence[Any]) -> Any:
 def joined(blocks: Sequence[Any]) -> Any:
     """Return blocks one after the other, without the empty ones if there are others.
 
-    Of an array in one block there is no copy.
+    An array in one block is not copied.
     """
     blocks = [block for block in blocks if _length(block)] or list(blocks[:1])
     first = blocks[0]

@@ -23,7 +23,7 @@ from metricfast.distances.database import Database
 from metricfast.distances.neighbors import check_neighbors
 from metricfast.metrics import RetrievalReport
 from metricfast.metrics._report import scored, values_of
-from metricfast.metrics._wanted import Wanted, chosen_metrics, scores_of
+from metricfast.metrics._selection import Wanted, chosen_metrics, scores_of
 
 __all__ = ["kneighbors", "retrieval_report"]
 
@@ -60,7 +60,7 @@ def kneighbors(
     Returns
     -------
     distances, indices : dask arrays of shape (n, n_neighbors), or ndarrays
-        As of :func:`metricfast.kneighbors`; blocks are those of the queries.
+        See :func:`metricfast.kneighbors`. Blocks are the blocks of the queries.
 
     Raises
     ------
@@ -202,7 +202,7 @@ class _Ready:
         return _Ready, self._of
 
     def __call__(self, blocks: list[Any]) -> Database:
-        """Return the points of blocks, made ready by the first call."""
+        """Return the points of blocks, loaded by the first call."""
         with self._lock:
             if self._database is None:
                 name, maps = self._of

@@ -1,4 +1,4 @@
-"""Learners of sums over points: those of partitions, merged in a fixed order."""
+"""Distributed fits of closed forms: statistics of partitions, merged in a fixed order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from metricfast._core.checks import check_points
 from metricfast._core.memory import in_caller_memory
-from metricfast._core.sums import Sums
+from metricfast._core.scatter_statistics import ScatterStatistics
 from metricfast._core.targets import check_sample_weight
 from metricfast.dask._rows import row_blocks
 from metricfast.dask._workers import Workers
@@ -22,11 +22,11 @@ from metricfast.learners.tuples.pair_sums import pair_sums
 __all__ = ["fit_by_sums", "is_exact"]
 
 # A learner that has seen the points of a part, and their sums.
-Part = tuple[Any, tuple[Sums, ...]]
+Part = tuple[Any, tuple[ScatterStatistics, ...]]
 
 
 def is_exact(learner: Any) -> bool:
-    """Return whether sums over parts add up to those of all: nothing is drawn or searched."""
+    """Return whether the statistics of parts add up: nothing is drawn or searched."""
     return bool(getattr(learner, "_exact_in_parts", False))
 
 

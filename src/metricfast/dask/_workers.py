@@ -1,4 +1,4 @@
-"""The workers of a client: results of tasks in order, or an error; no wait without end."""
+"""The workers of a client: results in order, or an error, within a time limit."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ class _Signs:
         try:
             workers = self._client.sync(self._client.scheduler.identity, callback_timeout=_LOOK)
         except (OSError, distributed.TimeoutError):
-            return  # the scheduler is busy, or gone, which the connection will tell
+            return  # the scheduler is busy, or gone: the connection will show
         seen = {each: found["last_seen"] for each, found in workers["workers"].items()}
         self._heard = {
             each: last[each] if each in last and last[each][0] == sign else (sign, now)

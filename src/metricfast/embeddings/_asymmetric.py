@@ -135,7 +135,7 @@ class Asymmetric(CheckedEmbedding):
         )
 
     def split(self, parameters: Parameters) -> tuple[Parameters, Parameters]:
-        """Return the parameters of queries and those of database points."""
+        """Return the parameters of queries and of database points."""
         first = len(self.query.decays(0.0))
         return parameters[:first], parameters[first:]
 

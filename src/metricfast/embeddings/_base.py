@@ -1,4 +1,4 @@
-"""What embeddings have in common: checks, and compiled code such as fully connected layers."""
+"""The base class of embeddings, and compiled layers with their checks."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _MOST = 1e140
 
 @dataclass(frozen=True)
 class Cache:
-    """What `backward` needs of a `forward`: the points, each layer's output, the lengths."""
+    """Results of `forward` for `backward`: the points, the output of each layer, the lengths."""
 
     X: Any
     outputs: list[Array]
@@ -263,7 +263,7 @@ class CompiledEmbedding(CheckedEmbedding):
 
     @abstractmethod
     def _fit(self, parameters: Parameters) -> bool:
-        """Tell whether parameters have shapes that go together."""
+        """Return whether the shapes of parameters match."""
 
     @abstractmethod
     def _outputs(self, parameters: Parameters, X: Any, threads: int) -> list[Array]:

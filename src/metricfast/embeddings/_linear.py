@@ -15,7 +15,7 @@ from metricfast.embeddings._base import LayeredEmbedding, Parameters, check_star
 
 __all__ = ["Linear"]
 
-# Length of rows beyond those of the identity: zero ones would never move.
+# Length of rows below the identity. Rows of zeros would never move.
 _FURTHER = 0.01
 
 
@@ -27,13 +27,13 @@ class Linear(LayeredEmbedding):
     Parameters
     ----------
     n_components : int, optional
-        Number of rows of L, by default n_features (or those of `init`). It may exceed n_features,
-        which is of use in `Asymmetric`.
+        Number of rows of L, by default n_features (or the rows of `init`). It may exceed
+        n_features, for use in `Asymmetric`.
     init : {"auto", "pca", "lda", "identity", "random"} or array-like, default="auto"
         The map to start from, as in `metricfast.NCA`, but that "random" draws from a normal
         distribution of variance 1 / n_features, which keeps the spread of the points. "auto" is
         "lda" where there are more classes than components, which finds classes again better than
-        "pca" does, but may serve a nearest-neighbour classifier a little less. With more rows than
+        "pca" does, but nearest neighbours may be slightly worse. With more rows than
         features, "identity" has rows of zeros, which never move; those of "auto" are small and
         random, of a hundredth of the others' length.
     normalize : bool, default=False

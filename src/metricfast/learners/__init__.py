@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from metricfast.learners.asymmetric import AsymmetricSimilarity
 from metricfast.learners.closed.anmm import ANMM
 from metricfast.learners.closed.covariance import Covariance
 from metricfast.learners.closed.dmlmj import DMLMJ
@@ -10,8 +9,9 @@ from metricfast.learners.closed.lfda import LFDA
 from metricfast.learners.closed.rca import RCA, RCA_Supervised
 from metricfast.learners.embedding.learner import EmbeddingLearner
 from metricfast.learners.embedding.presets import LogRatioLearner, ProxyNCALearner, TripletLearner
-from metricfast.learners.gerrymandering import NeighborhoodGerrymandering
-from metricfast.learners.gerrymandering_regressor import NeighborhoodGerrymanderingRegressor
+from metricfast.learners.gerrymandering.asymmetric import AsymmetricSimilarity
+from metricfast.learners.gerrymandering.metric import NeighborhoodGerrymandering
+from metricfast.learners.gerrymandering.regressor import NeighborhoodGerrymanderingRegressor
 from metricfast.learners.kernel.kernelized import KernelizedMetricLearner
 from metricfast.learners.ldml import LDML
 from metricfast.learners.lmnn import LMNN

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 import metricfast.losses as losses
 from metricfast.distances.neighbors import paired_distances
 from metricfast.samplers import Batch
-from metricfast.training.labelled import Labelled, anchors_of
+from metricfast.training.labelled_loss import LabelledLoss, anchors_of
 
 __all__ = ["MARGIN", "ImpostorLists", "TargetsAndImpostors"]
 
@@ -43,11 +43,11 @@ class ImpostorLists:
     c is the least-squares fit of Z to :math:`Z^0`: a common change of scale uses up no slack.
 
     When lists are no longer complete, the slack that would have kept them so is known. The next
-    slack is twice that if the search cost more than the evaluations that its lists served, else
-    half, which keeps the two in balance. Where lists of that slack are likely to be too long (for
+    slack is twice that if the search cost more than the evaluations with its lists, else
+    half, which keeps the two in balance. If lists of that slack are likely to be too long (for
     the memory, or to be worth making), it is zero: the points move too fast for lists to be of use
-    twice, and a search without slack costs least. Where even that finds too many, as where classes
-    overlap, evaluations look at whole rows, and lists are tried again after 1, 2, 4, then every 8
+    twice, and a search without slack costs least. If even that finds too many, as with overlapping
+    classes, evaluations look at whole rows, and lists are tried again after 1, 2, 4, then every 8
     of them.
 
     `labels` and `targets` are int64, of shape (n_samples,) and (n_samples, k); the margin is a
@@ -72,7 +72,7 @@ class ImpostorLists:
         self._max_candidates = min(max_candidates, max(1000, int(self._pairs * _MAX_SHARE)))
         self._lists: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
         self._slack, self._too_long = 0.0, np.inf
-        self._served = self._wait = self._failures = 0
+        self._evaluations = self._wait = self._failures = 0
         self.n_searches = 0
 
     def __call__(
@@ -83,9 +83,9 @@ class ImpostorLists:
         if self._lists is not None:
             needed = self._needed_slack(Z, reach)
             if needed <= self._slack:
-                self._served += 1
+                self._evaluations += 1
                 return self._lists
-            cheap = self._served * self._lists[1].size * _PAIR_COST < self._pairs
+            cheap = self._evaluations * self._lists[1].size * _PAIR_COST < self._pairs
             self._slack = needed * (2 if cheap else 0.5)
         elif self._wait > 0:
             self._wait -= 1
@@ -135,13 +135,13 @@ class ImpostorLists:
             self._failures += 1
             return False
         self._Z0, self._reach0 = Z, reach
-        self._served, self._failures = 1, 0
-        # What was too long once need not be so for other embeddings.
+        self._evaluations, self._failures = 1, 0
+        # Lists that were too long once may be short for other embeddings.
         self._too_long *= 1.1
         return True
 
 
-class TargetsAndImpostors(Labelled):
+class TargetsAndImpostors(LabelledLoss):
     """The loss of LMNN with its targets listed, and its impostors as far as they are known."""
 
     has_lists = True

@@ -49,7 +49,7 @@ class LDML(LinearLearner):
     max_iter : int, default=100
         Largest number of iterations of "lbfgs".
     early_stopping : bool, "auto" or rule, default="auto"
-        See `NCA`; of settings that validation points cannot tell apart, the longest training is
+        See `NCA`; among settings without a significant difference, the longest training is
         chosen.
     init, n_components, tol, verbose, preprocessor, random_state, solver
         See `NCA`.
@@ -81,7 +81,7 @@ class LDML(LinearLearner):
     The initial map is multiplied by the factor that makes the mean squared distance 4, so that the
     units of the data do not matter; b starts there too.
 
-    Where L and b can tell all pairs apart there is no minimum: the map grows until the solver ends.
+    If L and b separate all pairs, there is no minimum: the map grows until the solver ends.
 
     References
     ----------

@@ -68,7 +68,7 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
 
     A learner defines `_problem`, which returns what to minimise. The parameters `init`,
     `n_components`, `solver`, `early_stopping`, `callbacks`, `warm_start`, `random_state`, `verbose`
-    and `n_jobs` are those of `NCA`; those that a learner does not have keep the values below.
+    and `n_jobs` are described at `NCA`. A learner without one of them uses the value below.
     """
 
     _requires_y = True
@@ -89,7 +89,7 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
     _solver_names: tuple[str, ...] = ("lbfgs", "adam")
     _accept_sparse: str | bool = "csr"
     _keeps_points = False  # whether `Dataset.given` is needed
-    _selects_shortest = True  # among settings that validation points cannot tell apart
+    _selects_shortest = True  # among settings without a significant difference
     _min_class_size: int = 2  # points of a class that a training needs
     _weights_neighbors = False  # whether a duplicate is the same as a point of weight 2
     _selects_batches = False  # whether "auto" chooses by folds for mini-batches too
@@ -215,8 +215,7 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Points, which are compared with each other. The units of the first call are those of
-            all.
+            Points, which are compared with each other. Later calls use the units of the first.
         y : array-like of shape (n_samples,)
             Labels, as for `fit`. Each call may bring other classes.
         classes : array-like, optional

@@ -103,7 +103,7 @@ class LMNN(LinearLearner):
     the identity: the pull then has about the same curvature in all directions, which saves most of
     the iterations.
 
-    Where points are hardly more than features, a map can satisfy every margin and bring the points
+    With hardly more points than features, a map can satisfy every margin and bring the points
     of a class together in one place, and other points gain nothing: a warning says so. Principal
     components, a tenth as many as points, are a good start then.
 

@@ -23,8 +23,8 @@ def targets_in_chunks(
 ) -> Integers:
     """Return the targets of points that are not in memory, and have X hold these with its chunks.
 
-    Where single rows are read well, each chunk is read with the targets of its points; else targets
-    are among points that are held from now on, of large classes as many of each.
+    If single rows are read efficiently, each chunk is read with the targets of its points. Else
+    targets are among points that stay in memory, as many of each large class.
     """
     if X.by_row:
         targets = targets_of_all(X, labels, k, L, n_jobs)

@@ -66,7 +66,7 @@ class MLKR(LinearLearner):
     their standard deviation to between 1 and 2.
 
     The predictions do not change with the map where it spreads the points too widely or too
-    narrowly. Standardize the data, or set ``init_scale="auto"``. ConvergenceWarning tells you if
+    narrowly. Standardize the data, or set ``init_scale="auto"``. You get a ConvergenceWarning if
     "lbfgs" finds no slope.
 
     References

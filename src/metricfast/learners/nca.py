@@ -37,7 +37,7 @@ class NCA(LinearLearner):
         ``n_components < min(n_features, n_samples)``, else "identity". An array has shape
         (n_components, n_features).
     n_components : int, optional
-        Number of rows of the map; by default those of `init` if it is an array, else n_features.
+        Number of rows of the map; by default the rows of `init` if it is an array, else n_features.
     max_iter : int, default=100
         Largest number of iterations of "lbfgs".
     tol : float, optional
@@ -51,7 +51,7 @@ class NCA(LinearLearner):
         For a random `init`, validation points and mini-batches.
     solver : {"lbfgs", "adam"} or solver, default="lbfgs"
         "lbfgs" looks at all pairs of points in every iteration. "adam" is for many points: the
-        neighbours of a point are those of its mini-batch. `metricfast.solvers` has the solvers
+        neighbours of a point are in its mini-batch. `metricfast.solvers` has the solvers
         with their parameters, such as ``Adam(batch_size=500, max_epochs=20)``.
     early_stopping : bool, "auto" or rule, default="auto"
         "auto" chooses the initial map and the number of iterations of "lbfgs" by cross-validation
@@ -96,7 +96,7 @@ class NCA(LinearLearner):
     -----
     The softmax of distances has no slope where the initial map spreads the points too widely or too
     narrowly; `init_scale` avoids that. With None, or an array as `init`, standardize the data.
-    ConvergenceWarning tells you if "lbfgs" finds no slope.
+    You get a ConvergenceWarning if "lbfgs" finds no slope.
 
     Data whose largest standard deviation of a feature is below 2^-10 or above 2^10 are multiplied
     by a power of two, which `components_` undo.

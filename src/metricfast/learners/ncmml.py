@@ -19,7 +19,7 @@ from metricfast.learners.linear import LinearLearner
 from metricfast.samplers import Batch, class_batches
 from metricfast.training.chunks import batches_of, rows_of
 from metricfast.training.dataset import Dataset
-from metricfast.training.labelled import Labelled, anchors_of
+from metricfast.training.labelled_loss import LabelledLoss, anchors_of
 from metricfast.training.linear_problem import LinearProblem
 from metricfast.training.objective import map_points
 
@@ -48,7 +48,7 @@ class NCMML(LinearLearner):
     solver : {"lbfgs", "adam"} or solver, default="lbfgs"
         See `NCA`. Mini-batches are compared with the means of all points.
     early_stopping : bool, "auto" or rule, default="auto"
-        See `NCA`; of settings that validation points cannot tell apart, the longest training is
+        See `NCA`; among settings without a significant difference, the longest training is
         chosen.
     n_components, init, tol, verbose, preprocessor, random_state
         See `NCA`.
@@ -68,7 +68,7 @@ class NCMML(LinearLearner):
 
     Notes
     -----
-    Where a linear map separates the classes, the likelihood grows with the length of L without end;
+    If a linear map separates the classes, the likelihood grows with the length of L without end;
     `max_iter` and `tol` say where to stop. Standardised data are a good start.
 
     References
@@ -85,7 +85,7 @@ class NCMML(LinearLearner):
     (150, 2)
     """
 
-    _selects_shortest = False  # a longer training serves class means
+    _selects_shortest = False  # a longer training is better for class means
 
     def __init__(
         self,
@@ -134,7 +134,7 @@ class _Likelihood(LinearProblem):
         labels = np.unique(data.labels[seen], return_inverse=True)[1].astype(np.int64)
         self._weights = weights[seen] / weights.sum()
         self._means = group_means(X, weights[seen], labels, int(labels.max()) + 1)
-        loss = Labelled(losses.NCA(), labels)
+        loss = LabelledLoss(losses.NCA(), labels)
         super().__init__(data, loss, database="all", n_jobs=n_jobs)
         self.X, self._codes = X, labels
 

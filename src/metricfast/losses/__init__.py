@@ -11,10 +11,10 @@ All n x m distances are visited; none of the n x m matrices is ever held, except
 sorts all pairs, and where label distances are given or come from a function.
 
 ``loss.on(y)`` checks labels once and returns a function of points, which training calls many times.
-``loss.labels`` is "class" where y must hold classes, ``loss.learnable_database`` tells that the
+``loss.labels`` is "class" where y must hold classes, ``loss.learnable_database`` means that the
 database is a table of parameters, ``loss.of_inner_products`` that points are compared by these and
-not by distances, and after a call ``loss.counts_`` tells what took part. Losses never normalise:
-that is the embedding's part.
+not by distances, and after a call ``loss.counts_`` holds the numbers of active terms. Losses never
+normalise: that is the embedding's part.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Losses to which all points of a row contribute: of softmaxes, and of all pairs."""
+"""Losses of all points of a row: softmax losses and losses of all pairs."""
 
 from __future__ import annotations
 

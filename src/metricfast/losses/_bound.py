@@ -1,4 +1,4 @@
-"""A loss on labels that were checked: what a kernel is run on, and what comes out."""
+"""A loss with checked labels, as kernels take it."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Gradient = Array | tuple[Array, Array]
 
 @dataclass
 class Call:
-    """What a kernel is run on, and where it writes gradients."""
+    """The arguments of a kernel, and the arrays for its gradients."""
 
     queries: Array
     database: Array | None  # None where the queries are their own
-    kind: str  # of the labels, as of `Labels`
+    kind: str  # of the labels, as in `Labels`
     y: Array
     y_database: Array
     weight: Floats | None  # of the queries
@@ -33,7 +33,7 @@ class Call:
     exclude: Rows  # for each query the row of the database that is left out, -1 for none
     reduction: str
     threads: int
-    lanes: int  # shares of the work, at most, each with sums of its own; 0: as many as serve
+    lanes: int  # shares of the work, at most, each with sums of its own; 0: the fastest number
     options: dict[str, Any]  # what the loss alone takes
     workspace: Any = None
     first: int = 0  # the row of the database that the first query is, where these are some of it
@@ -93,7 +93,7 @@ class Call:
 class BoundLoss:
     """A loss on labels and weights that are checked: what training calls.
 
-    Points are C-ordered arrays of one precision. ``rows`` are those of the labels that they have,
+    Points are C-ordered arrays of one precision. ``rows`` are the rows of their labels,
     by default all, in order. Keywords are what the loss alone takes.
 
     Raises
@@ -138,8 +138,8 @@ class BoundLoss:
     ) -> tuple[float, tuple[Array, Array]]:
         """Value and both gradients of points and a database.
 
-        ``database_rows`` are those of ``y_database``, or of y where it was not given; ``exclude``
-        holds for each point the row of Z_database that is left out, -1 for none.
+        ``database_rows`` are the rows of their labels in ``y_database``, or in y without it.
+        ``exclude`` holds for each point the row of Z_database to leave out, -1 for none.
         """
         return self._evaluated(Z, Z_database, rows, database_rows, exclude, options)
 
@@ -177,7 +177,7 @@ class BoundLoss:
         exclude: Rows = None,
         options: dict[str, Any] | None = None,
     ) -> Call:
-        """What the kernel is run on; `Z_database` is None where points are alone."""
+        """Return the arguments of the kernel. Without `Z_database`, points are the database."""
         alone = Z_database is None
         if alone and self.loss.learnable_database:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""What the losses have in common: how they are called, and their arguments, checked once."""
+"""The base class of losses: calls, and their arguments, checked once."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Loss(BaseEstimator, ABC):  # type: ignore[misc]
     _outputs: bool = False  # of continuous labels without distances: may be several numbers each
     # By reduction, of those that add up over anchors: the count that a part's mean is weighed by.
     _weighed_by: ClassVar[dict[str, str]] = {"sum": "", "mean": "anchors", "mean_nonzero": "terms"}
-    # Of losses of continuous labels that have a parameter `label_distance`.
+    # The default of the parameter `label_distance`, if a loss has it.
     _default_label_distance = "sqeuclidean"
 
     def _call(
@@ -61,7 +61,7 @@ class Loss(BaseEstimator, ABC):  # type: ignore[misc]
         exclude: ArrayLike | None = None,
         n_jobs: int | None = None,
     ) -> Call:
-        """What the kernel is run on, all arguments checked."""
+        """Return the checked arguments of the kernel."""
         self._check_anchors("exclude", exclude)
         queries, database = as_points(Z, "Z"), None
         n, m = len(queries), None
@@ -103,9 +103,9 @@ class Loss(BaseEstimator, ABC):  # type: ignore[misc]
         Returns
         -------
         BoundLoss
-            ``bound(Z)`` is ``loss(Z, y, sample_weight=sample_weight)``; ``bound(Z, rows)`` that of
-            some of the points; ``bound.evaluate_two_sided(Z, Z_database)`` that of points and a
-            database.
+            ``bound(Z)`` is ``loss(Z, y, sample_weight=sample_weight)``; ``bound(Z, rows)`` is the
+            loss of some of the points; ``bound.evaluate_two_sided(Z, Z_database)`` is the loss of
+            points and a database.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""A loss of one's own, compiled: a C function that the engine calls for each row."""
+"""A user's loss as a compiled C function, which the engine calls for each row."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _KEPT: dict[Any, Any] = {}
 
 
 class Compiled(Loss):
-    """A loss of one's own, given as a C function that is called for each anchor.
+    """A user's loss, given as a C function that is called for each anchor.
 
     The function may come from numba, Cython, ctypes, or any compiler. Distances, threads and the
     gradients of points are the library's matter; nothing is compiled or copied to Python.
@@ -35,12 +35,12 @@ class Compiled(Loss):
         before: distances of the anchor to the points of the database. ``labels`` are theirs,
         numbers or codes of classes, which differ from call to call: compare them with ``label``,
         the anchor's. ``excluded`` is the row that is left out, whose value is infinite and whose
-        derivative is not used, or -1; that of points among themselves is ``anchor``.
+        derivative is not used, or -1; without a database it equals ``anchor``.
     metric : {"sqeuclidean", "euclidean", "inner_product"}, default="sqeuclidean"
-        What the values are.
+        The kind of values.
     labels : {"class", "continuous"}, default="class"
     data : int or ndarray, optional
-        What the function gets as ``data``: an address, or that of the array's first element.
+        The argument ``data`` of the function: an address, or the address of the array.
     reduction : {"mean", "sum"}, default="mean"
         Over anchors.
 
@@ -58,7 +58,7 @@ class Compiled(Loss):
     -----
     The function is called from several threads at once, without the GIL: it must change nothing
     but the derivatives. No address can be checked: a wrong one, or a function of another
-    signature, ends the process. The loss cannot be pickled, as addresses are those of one process.
+    signature, ends the process. The loss cannot be pickled, as addresses belong to one process.
     ``sample_weight`` weighs anchors.
 
     Examples

@@ -182,7 +182,7 @@ def _differing(
     order = np.argsort(columns, axis=1, kind="stable")
     columns = np.take_along_axis(columns, order, axis=1)
     weights = np.where(order < k, weight[:, None], -weight[:, None])
-    # What is in both sets cancels.
+    # Points in both sets cancel.
     twice = columns[:, 1:] == columns[:, :-1]
     kept = np.repeat(targeted.feasible[:, None], 2 * k, axis=1)
     kept[:, 1:] &= ~twice

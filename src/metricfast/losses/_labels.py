@@ -1,4 +1,4 @@
-"""Labels as losses need them, checked once: classes, numbers, or how far they are apart."""
+"""Labels for losses, checked once: classes, numbers, or their distances."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Labels:
     """Labels of queries and of a database.
 
     `kind`: "class" (codes of classes), "targets" (numbers, one or several each), a metric that
-        kernels know (vectors), or "precomputed": distances are those of a function.
+        kernels know (vectors), or "precomputed": a function gives the distances.
     `y`, `y_database`: whose rows are taken; by default the database's are `y`.
     `between`: a function of rows of both, to their distances.
     `n_classes`: codes of classes are below it.

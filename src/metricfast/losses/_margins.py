@@ -166,7 +166,7 @@ class Triplet(Loss):
     reduction : {"mean_nonzero", "mean", "sum"}, default="mean_nonzero"
         Divide by the number of triplets with a loss above 0, or of anchors that have any triplet.
     label_distance : str, tuple or callable, optional
-        Of dense labels, as of :class:`LogRatio`; by default "sqeuclidean".
+        Distance of dense labels, as in :class:`LogRatio`; by default "sqeuclidean".
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Losses of inner products, which are cosines where embeddings are normalised."""
+"""Losses of inner products, which are cosines of normalised embeddings."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Circle(Loss):
     Notes
     -----
     ``sample_weight`` weighs anchors. The formula is one of cosines: normalise embeddings, which
-    losses do not do. The gradient is that of the formula. The paper's holds the weights in
+    losses do not do. The gradient is the gradient of the formula. The paper's holds the weights in
     brackets constant, as pytorch-metric-learning's ``CircleLoss(m, gamma)`` does: the value is the
     same, the slopes ``2 s_in`` and ``2 (1 - s_ip)`` are there ``s_in + m`` and ``1 + m - s_ip``.
 

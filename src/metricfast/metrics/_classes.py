@@ -1,7 +1,7 @@
-"""Metrics of class labels: where the references of the query's class stand in the order.
+"""Metrics of class labels: ranks of the references that have the class of the query.
 
-Of a block, `hits` tells for each query and place whether the reference there is of the query's
-class, and `relevant` how many such references there are at all: R, at least 1.
+For each query of a block and each rank, `hits` says whether the reference has the class of the
+query. `relevant` is the number of all such references: R, at least 1.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Metrics of continuous labels: how far the labels of the references found are from the query's.
+"""Metrics of continuous labels: label distances between the query and the references found.
 
-A block gives the label distances to the references found, in their order, and where that is asked
-for those to all candidates (infinite to one that is left out). A metric has values, those that
-chance would have on average, and those of the best order.
+A block holds the label distances to the references found, in their order. If a metric needs it, it
+also holds the distances to all candidates, infinite for an excluded one. A metric gives its values,
+the values expected by chance, and the values of the best order.
 """
 
 from __future__ import annotations

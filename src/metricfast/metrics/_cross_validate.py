@@ -1,4 +1,4 @@
-"""Cross-validation over labels: what a learner is judged on, it has not seen."""
+"""Cross-validation of retrieval: a learner is scored on labels that it has not seen."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from metricfast.metrics._classes import CLASS_METRICS
 from metricfast.metrics._continuous import CONTINUOUS_METRICS
 from metricfast.metrics._report import report_of, retrieval_report
 from metricfast.metrics._score import RetrievalReport, Score
-from metricfast.metrics._wanted import (
+from metricfast.metrics._selection import (
     are_continuous,
     chosen_metrics,
     label_distance_of,
@@ -39,12 +39,12 @@ from metricfast.metrics._wanted import (
 __all__ = ["CrossValidation", "cross_validate_retrieval", "label_disjoint_folds"]
 
 Fold = tuple[Integers, Integers]
-# So many labels tell how far apart all others are.
+# Labels whose distances describe all others.
 _LANDMARKS = 64
 
 
 class CrossValidation(RetrievalReport):
-    """Scores whose values are those of the folds.
+    """Scores with one value for each fold.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ def label_disjoint_folds(
     y : array-like of shape (n,) or (n, q), or sequence of n objects
         Classes, which are divided among the folds, or continuous labels: numbers, whose order is
         cut into blocks of about the same size, or vectors, which k-means divides after every
-        column has been scaled to unit variance. Those of another `label_distance` are cut in the
+        column has been scaled to unit variance. Labels of another `label_distance` are cut in the
         order of the principal component of their distances to some of them. Equal labels are in one
         fold.
     n_splits : int, default=5
@@ -81,7 +81,7 @@ def label_disjoint_folds(
         Of the choice of classes, which None bases on their sizes alone, of k-means, and of the
         labels that others are compared with.
     label_distance : str, tuple or callable, optional
-        How far continuous labels are apart, as of :class:`metricfast.losses.LogRatio`.
+        Distance of continuous labels, as in :class:`metricfast.losses.LogRatio`.
 
     Returns
     -------
@@ -136,7 +136,7 @@ def _disjoint(
 
 
 def _main_order(y: Any, label_distance: Any, rng: np.random.RandomState) -> Floats:
-    """Return a number for each label, the same for those of distance 0 from each other."""
+    """Return a number for each label, equal for labels at distance 0."""
     distance, labels, _ = bind_labels(label_distance, y)
     some = rng.permutation(len(labels))[:_LANDMARKS]
     away = distance(labels, labels[some])
@@ -157,7 +157,7 @@ def _blocks(labels: Floats, n_blocks: int, random_state: Any) -> Integers:
     _, codes, counts = np.unique(labels[:, 0], return_inverse=True, return_counts=True)
     middle = np.cumsum(counts) - counts / 2
     blocks = (middle * n_blocks / len(labels)).astype(np.int64)
-    # Where one label fills a block and more, the others still get one each.
+    # If one label fills more than a block, the others still get a block each.
     for i in range(1, len(blocks)):
         blocks[i] = min(blocks[i], blocks[i - 1] + 1)
     blocks -= blocks[0]

@@ -1,4 +1,4 @@
-"""The error of nearest neighbours: of a majority vote, of each validation point, and of votes."""
+"""The error of nearest neighbours: by majority, by point, and by shares of classes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order in which a database answers queries, block by block."""
+"""Rankings of a database by distance from queries, block by block."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Retrieval: every query searched in a database, and the order of what is found judged."""
+"""The retrieval report: search for every query in a database, and score the rankings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from metricfast.metrics._classes import CLASS_METRICS
 from metricfast.metrics._continuous import CONTINUOUS_METRICS, LabelDistances
 from metricfast.metrics._ranking import Search
 from metricfast.metrics._score import RetrievalReport, Score
-from metricfast.metrics._wanted import (
+from metricfast.metrics._selection import (
     METRICS,
     Wanted,
     chosen_metrics,
@@ -52,7 +52,7 @@ def retrieval_report(
     n_jobs: int | None = None,
     verbose: bool | int = False,
 ) -> RetrievalReport:
-    """Judge the order in which a database answers queries, beside chance and the best order.
+    """Score the ranking of a database for each query, with chance level and best order.
 
     References are ordered by (distance, index), as :func:`metricfast.kneighbors` has it; ties are
     not averaged.
@@ -69,8 +69,8 @@ def retrieval_report(
     database_labels : array-like of shape (m,) or (m, q)
         Given if, and only if, `database` is; see `label_distance`.
     metrics : str or sequence of str, optional
-        By default all that fit the labels: those of continuous labels for vectors, for numbers that
-        are not all integers and where `label_distance` is given, otherwise those of classes.
+        By default all metrics that fit the labels. Labels are continuous if they are vectors or
+        not all integers, or if `label_distance` is given. Otherwise they are classes.
 
         With R the number of references of the query's class, "precision_at_1"; "r_precision", the
         share of hits in the first R; "map_at_r", the precisions at the hits in the first R, summed
@@ -88,7 +88,7 @@ def retrieval_report(
     exclude : array-like of int of shape (n,), optional
         For each query a database index to leave out, -1 for none.
     label_distance : str, tuple or callable, optional
-        How far continuous labels are apart, as of :class:`metricfast.losses.LogRatio`; by default
+        Distance of continuous labels, as in :class:`metricfast.losses.LogRatio`; by default
         "euclidean". With "precomputed", `labels` holds the distances themselves, of shape (n, m),
         and there are no `database_labels`.
     confidence : float, default=0.95
@@ -212,7 +212,7 @@ def values_of(
 def report_of(estimator: Any, X: Any, labels: ArrayLike, **options: Any) -> RetrievalReport:
     """Search points among themselves, as a fitted transformer embeds them.
 
-    The label distance is that of the estimator.
+    The label distance is the one of the estimator.
     """
     options["label_distance"] = label_distance_of(estimator, options.get("label_distance"))
     queries, database = both_sides(estimator, X)

@@ -1,4 +1,4 @@
-"""What was measured: values, their mean and its interval, chance and oracle."""
+"""Scores: values of queries, mean and confidence interval, chance level and oracle."""
 
 from __future__ import annotations
 

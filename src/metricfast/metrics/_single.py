@@ -1,4 +1,4 @@
-"""Each metric as a function of its own, from points and labels to one number."""
+"""Each retrieval metric as a function of points and labels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from metricfast._core.arguments import called_like
 from metricfast.metrics._continuous import CONTINUOUS_METRICS
 from metricfast.metrics._report import report_of, retrieval_report
 from metricfast.metrics._score import RetrievalReport
-from metricfast.metrics._wanted import chosen_metrics
+from metricfast.metrics._selection import chosen_metrics
 
 __all__ = [
     "map_at_r",
@@ -30,7 +30,7 @@ __all__ = [
 
 P = ParamSpec("P")
 _LESS_IS_BETTER = {"mean_label_distance_at_k"}
-# What each metric is, and its value in the example.
+# The description of each metric, and its value in the example.
 _METRICS = {
     "precision_at_1": ("The share of queries whose nearest reference is of their class.", "0.75"),
     "r_precision": (
@@ -106,7 +106,7 @@ def _search(
     n_jobs: int | None = None,
     verbose: bool | int = False,
 ) -> float:
-    """What the metrics are called with."""
+    """The signature of all metrics."""
     raise NotImplementedError
 
 

@@ -16,7 +16,7 @@ from metricfast._core.arguments import check_bool
 from metricfast._core.arrays import as_codes, as_numbers, as_points, scaled_alike
 from metricfast._core.types import Array, Floats
 from metricfast.distances.neighbors import check_neighbors, kneighbors
-from metricfast.metrics._wanted import are_continuous, takes_numbers, unwrapped
+from metricfast.metrics._selection import are_continuous, takes_numbers, unwrapped
 from metricfast.plotting._axes import Display
 
 __all__ = ["EmbeddingDisplay", "plot_before_after"]

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from metricfast._core.arguments import as_array
 from metricfast._core.arrays import as_numbers
 from metricfast._core.types import Floats
-from metricfast.metrics._wanted import nested
+from metricfast.metrics._selection import nested
 from metricfast.plotting._axes import DISSIMILAR, Display
 
 __all__ = ["LossCurveDisplay"]

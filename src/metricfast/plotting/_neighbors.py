@@ -13,7 +13,7 @@ from metricfast._core.targets import as_label_array
 from metricfast._core.types import Array, Integers
 from metricfast.distances.neighbors import check_neighbors, kneighbors
 from metricfast.metrics._report import both_sides
-from metricfast.metrics._wanted import are_continuous, takes_numbers
+from metricfast.metrics._selection import are_continuous, takes_numbers
 from metricfast.plotting._axes import DISSIMILAR, SIMILAR, Display
 
 __all__ = ["NeighborsDisplay"]

@@ -17,7 +17,7 @@ from metricfast.learners.base.relevance import (
     in_spreads,
     shares_of_features,
 )
-from metricfast.metrics._wanted import unwrapped
+from metricfast.metrics._selection import unwrapped
 from metricfast.plotting._axes import Display
 
 __all__ = ["FeatureRelevanceDisplay"]

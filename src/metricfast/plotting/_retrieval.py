@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from metricfast._core.arguments import check_bool, check_choice
 from metricfast.metrics import RetrievalReport, Score
 from metricfast.metrics._report import report_of
-from metricfast.metrics._wanted import METRICS
+from metricfast.metrics._selection import METRICS
 from metricfast.plotting._axes import BASELINE, Display
 
 __all__ = ["RetrievalDisplay"]

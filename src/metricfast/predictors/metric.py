@@ -20,7 +20,7 @@ from metricfast._core.sparse import made_dense
 from metricfast._core.types import Array
 from metricfast.learners.base.learner import MahalanobisMixin
 from metricfast.learners.embedding.metric import EmbeddedMetricMixin
-from metricfast.learners.votes.fixed_database import FixedDatabase
+from metricfast.learners.gerrymandering.fixed_database import FixedDatabase
 
 __all__ = ["Metric", "is_learner", "resolve"]
 

@@ -14,16 +14,15 @@ from metricfast._core.targets import check_sample_weight
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.losses import MLKR, NCA
 from metricfast.predictors.soft_base import SoftNeighbors
-from metricfast.predictors.soft_training import LARGE, Task
+from metricfast.predictors.soft_training import Task
 from metricfast.predictors.targets import Classes, as_numbers, check_given
 from metricfast.training.callbacks import reports_to_sklearn
 
 __all__ = ["NCAClassifier", "NCARegressor"]
 
 
-# Batches have fewer points than there are, and a map grows by small steps, so that values may be
-# better predicted by one that is larger. So may classes, where enough held-out points confirm it.
-_FACTORS = tuple(2.0 ** (np.arange(-4, 9) / 2))
+# Held-out points that it takes to choose how sharp the votes for classes are.
+_CONFIRMING = 500
 
 
 class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
@@ -50,9 +49,10 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
     candidate_fraction : float, default=0.5
         Share of the other points that the points of a batch are compared with, in addition to each
         other; at most 4,096 points.
-    n_estimators : int, default=1
-        How many maps are learned, whose votes count alike. Each starts elsewhere, and holds other
-        points out.
+    n_estimators : int or "auto", default="auto"
+        Number of maps that are learned, whose votes count alike. Each starts elsewhere, and holds
+        other points out. "auto" learns 5 maps of at most 4,096 points, each of which holds out
+        another fifth of them, and 1 map of more points.
     categorical_features : "from_dtype", array-like of bool, int or str, or None, \
             default="from_dtype"
         Which columns hold categories: those of a frame that have such a type, or a mask, or
@@ -74,7 +74,7 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
         "auto" still holds some out to choose by.
     validation_fraction : float, default=0.15
         Share of the points that is held out, of each class alike where that can be; at most 4,096
-        points.
+        points. The 5 maps of `n_estimators="auto"` hold out a fifth each.
     n_iter_no_change : int, default=20
         So many epochs without a better prediction end a training.
     class_weight : dict, list of dict, "balanced" or None, default=None
@@ -112,9 +112,9 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
     the mean, and for each column in which numbers were missing there is another that says so; a
     missing category is one of its own.
 
-    With more than 4,096 training points, the embedding is chosen with so many of them, and held-out
-    points choose how sharp the votes for classes are. The time of `fit` grows in proportion to the
-    points.
+    With more than 4,096 training points, the embedding is chosen with so many of them, and the time
+    of `fit` grows in proportion to the points. Held-out points choose how sharp the votes are: for
+    classes, where there are at least 500 of them.
 
     The map that is kept was trained without the held-out points, and is not trained again. They
     vote all the same: all points of `fit` are the database.
@@ -158,7 +158,7 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
         n_embedding: int = 8,
         scale: float | str = "auto",
         candidate_fraction: float = 0.5,
-        n_estimators: int = 1,
+        n_estimators: int | str = "auto",
         categorical_features: Any = "from_dtype",
         solver: str = "adamw",
         learning_rate: float = 0.01,
@@ -282,8 +282,9 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
             total: Floats = np.sum(logs, axis=0)
             return total
 
-        factors = _FACTORS if len(E) > LARGE else (1.0,)
-        return Task(E, weight, self._values.astype(E.dtype), losses, costs, factors), codes[:, 0]
+        return Task(E, weight, self._values.astype(E.dtype), losses, costs, _CONFIRMING), codes[
+            :, 0
+        ]
 
     def _smoothed(self, means: Floats) -> Floats:
         found: Floats = (means + self._prior) / (1 + 1 / self._values.shape[0])
@@ -384,7 +385,7 @@ class NCARegressor(RegressorMixin, SoftNeighbors):  # type: ignore[misc]
         n_embedding: int = 8,
         scale: float | str = "auto",
         candidate_fraction: float = 0.5,
-        n_estimators: int = 1,
+        n_estimators: int | str = "auto",
         categorical_features: Any = "from_dtype",
         solver: str = "adamw",
         learning_rate: float = 0.01,
@@ -454,7 +455,7 @@ class NCARegressor(RegressorMixin, SoftNeighbors):  # type: ignore[misc]
             errors: Floats = ((means - standard[held_out]) ** 2).sum(axis=1)
             return errors
 
-        return Task(E, weight, standard.astype(E.dtype), losses, costs, _FACTORS), None
+        return Task(E, weight, standard.astype(E.dtype), losses, costs), None
 
     def predict(self, X: Any) -> Floats:
         """Return the mean of the values of `fit`, by their votes.

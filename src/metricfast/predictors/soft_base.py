@@ -26,13 +26,24 @@ from metricfast._core.warn import warn_user
 from metricfast.distances.database import Database
 from metricfast.embeddings import Embedding, Linear, Periodic
 from metricfast.learners.base.html import learned_table, with_table
-from metricfast.predictors.soft_training import LARGE, Course, Task, Training, best_of, hold_out
+from metricfast.predictors.soft_training import (
+    LARGE,
+    Course,
+    Task,
+    Training,
+    best_of,
+    folds,
+    hold_out,
+    sharpness,
+)
 from metricfast.predictors.soft_votes import SoftVotes
 from metricfast.predictors.tables import Table
 from metricfast.training.callbacks import CallbackMixin
 
 __all__ = ["SoftNeighbors"]
 
+# Maps that n_estimators="auto" learns of tables that are not large.
+_FOLDS = 5
 # Spreads of frequencies to choose among, in turns for each standard deviation of a column.
 _SCALES = (0.03, 0.1, 0.3, 1.0)
 _Self = TypeVar("_Self", bound="SoftNeighbors")
@@ -54,7 +65,7 @@ class SoftNeighbors(
     n_embedding: int
     scale: float | str
     candidate_fraction: float
-    n_estimators: int
+    n_estimators: int | str
     categorical_features: Any
     solver: str
     learning_rate: float
@@ -77,8 +88,10 @@ class SoftNeighbors(
         raise NotImplementedError
 
     def _check_parameters(self) -> Course:
-        names = ["n_components", "n_frequencies", "n_embedding", "n_estimators", "max_epochs"]
-        names += ["n_iter_no_change"] + ([] if _is_auto(self.batch_size) else ["batch_size"])
+        names = ["n_components", "n_frequencies", "n_embedding", "max_epochs", "n_iter_no_change"]
+        names += [
+            name for name in ("n_estimators", "batch_size") if not _is_auto(getattr(self, name))
+        ]
         checked = {name: check_count(name, getattr(self, name)) for name in names}
         check_choice("periodic", self.periodic, ("auto", True, False))
         if not _is_auto(self.scale):
@@ -124,19 +137,23 @@ class SoftNeighbors(
                 f"{self.validation_fraction} leaves fewer than 2 to train on: give more points or "
                 "a smaller fraction."
             )
-        if self._fit_task is not None:
-            n_epochs = int(self.n_estimators) * course.epochs(len(E) - n_out)
-            self._fit_task.begin("epoch", n_epochs if len(choices) == 1 else None)
-        task, codes = self._task(E, rows, weight)
         rng = check_random_state(self.random_state)
+        task, codes = self._task(E, rows, weight)
+        auto = _is_auto(self.n_estimators)
+        n_maps = int(self.n_estimators) if not auto else _FOLDS if len(E) <= LARGE else 1
+        seeds = rng.randint(2**31 - 1, size=n_maps)
+        splits: list[Any] = [(slice(None), None)] * n_maps
+        if held_out and auto and 1 < n_maps <= len(E) // 2:
+            splits = folds(len(E), n_maps, codes, np.random.RandomState(seeds[0]))
+        elif held_out:
+            splits = [hold_out(len(E), n_out, codes, np.random.RandomState(s)) for s in seeds]
+        if self._fit_task is not None:
+            n_epochs = n_maps * course.epochs(len(E) - n_out)
+            self._fit_task.begin("epoch", n_epochs if len(choices) == 1 else None)
         trained: list[Training] = []
         self.choices_: dict[str, float] = {}
-        for place, seed in enumerate(rng.randint(2**31 - 1, size=self.n_estimators)):
-            label = f"{type(self).__name__} {place + 1}/{self.n_estimators}"
-            split: Any = slice(None), None
-            if held_out:
-                split = hold_out(len(E), n_out, codes, np.random.RandomState(seed))
-
+        for place, (split, seed) in enumerate(zip(splits, seeds, strict=True)):
+            label = f"{type(self).__name__} {place + 1}/{n_maps}"
             chosen = None
             if len(choices) > 1:
                 train, test = split
@@ -187,7 +204,8 @@ class SoftNeighbors(
         self._table, self._rows = table, rows
         self.embedding_ = trained[0].embedding
         self.validation_costs_ = [each.costs for each in trained]
-        self.parameters_ = [each.learned() for each in trained]
+        factor = sharpness(trained)
+        self.parameters_ = [each.learned(factor) for each in trained]
         embedded = self._embedded(E)
         self._voters = [SoftVotes(Z, weight, self.n_jobs) for Z in embedded]
         self._database = Database(np.concatenate(embedded, axis=1), n_jobs=self.n_jobs)

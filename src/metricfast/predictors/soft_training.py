@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,21 +17,24 @@ from metricfast.embeddings import Embedding
 from metricfast.losses._call import Loss
 from metricfast.predictors.soft_votes import SoftVotes
 from metricfast.samplers import Batch, batch_count
+from metricfast.training.adapters import initial_parameters
 from metricfast.training.callbacks import FitTask
 from metricfast.training.history import DivergedError, History
-from metricfast.training.labelled import Labelled
+from metricfast.training.labelled_loss import LabelledLoss
 from metricfast.training.objective import Objective
-from metricfast.training.own_parts import initial_parameters
 from metricfast.training.preconditioner import FlatParameters, flat, parts
 from metricfast.training.steps import Adam, Steps, minimize_minibatch, runs_of
 
-__all__ = ["LARGE", "Course", "Task", "Training", "best_of", "hold_out"]
+__all__ = ["LARGE", "Course", "Task", "Training", "best_of", "folds", "hold_out", "sharpness"]
 
 # With more points than this, embeddings are chosen with so many, and a map is trained for so many
 # epochs, whose learning rate falls to zero.
 LARGE, _EPOCHS_OF_LARGE = 4096, 40
 # Epochs after which the worse half of several embeddings is given up.
 _FIRST_ROUND = 15
+# Batches have fewer points than there are, and a map grows by small steps, so that points may be
+# better predicted by one that is larger.
+_FACTORS = tuple(2.0 ** (np.arange(-4, 9) / 2))
 # Anchors of a batch for which the learning rate is given, at least and at most; candidates.
 _ANCHORS, _MOST_ANCHORS, _MOST_CANDIDATES = 256, 1024, 4096
 
@@ -50,8 +53,8 @@ class Task:
         Of each output, and its labels.
     costs : callable
         Of such means for some queries, and the rows of these: how bad each is.
-    factors : sequence of float
-        Those of distances to choose among in the end, by held-out points.
+    n_confirming : int
+        Held-out points that it takes to choose the sharpness of votes.
     """
 
     points: Array
@@ -59,7 +62,7 @@ class Task:
     values: Array
     losses: list[tuple[Loss, Array]]
     costs: Callable[[Floats, Integers], Floats]
-    factors: Sequence[float] = (1.0,)
+    n_confirming: int = 1
 
 
 @dataclass(frozen=True)
@@ -141,7 +144,9 @@ class Training:
         start = initial_parameters(embedding, self._points, None, rng)
         self._shapes = [array.shape for array in start]
         weight = self._weight = None if task.weight is None else task.weight[train]
-        losses = [Labelled(loss, y[train], weight, None, course.n_jobs) for loss, y in task.losses]
+        losses = [
+            LabelledLoss(loss, y[train], weight, None, course.n_jobs) for loss, y in task.losses
+        ]
         self._objective = Objective(
             self._points,
             embedding,
@@ -189,19 +194,20 @@ class Training:
         """The least of these."""
         return min(self.costs, default=np.inf)
 
-    def learned(self) -> list[Array]:
+    def learned(self, factor: float) -> list[Array]:
         """Return the parameters of the best epoch, or of the last where no points judge.
 
-        Their last array, the map, is multiplied by that factor of the task with which held-out
-        points are predicted best.
+        Their last array, the map, is multiplied by a factor.
         """
-        x, factor = self._monitor.x, 1.0
-        if self._test is not None and self.costs:
-            x = self._monitor.best_x
-            factor = min(self._task.factors, key=lambda each: self._judge(x, each))
-        found = [array.copy() for array in parts(x, self._shapes)]
+        found = [array.copy() for array in parts(self._best, self._shapes)]
         found[-1] *= factor
         return found
+
+    @property
+    def _best(self) -> Array:
+        judged = self._test is not None and self.costs
+        best: Array = self._monitor.best_x if judged else self._monitor.x
+        return best
 
     def _judge(self, x: Array, factor: float = 1.0) -> float:
         weight = None if self._task.weight is None else self._task.weight[self._test]
@@ -226,10 +232,10 @@ class Training:
         return bool(gains.mean() > gains.std() / np.sqrt(len(gains)))
 
 
-class _Outputs(Labelled):
+class _Outputs(LabelledLoss):
     """The sum of the losses of several outputs."""
 
-    def __init__(self, losses: list[Labelled]) -> None:
+    def __init__(self, losses: list[LabelledLoss]) -> None:
         self.loss, self.y, self._losses = losses[0].loss, losses[0].y, losses
 
     def evaluate(
@@ -268,6 +274,36 @@ def best_of(racers: dict[str, Training], label: str, *, to_the_end: bool) -> str
 
 def _is_better(racer: Training, other: Training, *, surely: bool) -> bool:
     return racer.clearly_better_than(other) if surely else racer.cost < other.cost
+
+
+def sharpness(trained: list[Training]) -> float:
+    """Return the factor of the maps with which held-out points are predicted best."""
+    judged = [each for each in trained if each._test is not None]
+    sizes = [len(each._test) for each in judged]
+    if not judged or sum(sizes) < judged[0]._task.n_confirming:
+        return 1.0
+
+    def cost(factor: float) -> float:
+        return float(
+            np.average([each._judge(each._best, factor) for each in judged], weights=sizes)
+        )
+
+    return float(min(_FACTORS, key=cost))
+
+
+def folds(
+    n: int, n_folds: int, codes: Integers | None, rng: RandomState
+) -> list[tuple[Integers, Integers]]:
+    """Return rows to train on, and to judge by: each row judges once, classes are divided alike."""
+    order = rng.permutation(n)
+    if codes is not None:
+        order = order[np.argsort(by_appearance(codes)[order], kind="stable")]
+    place = np.empty(n, np.int64)
+    place[order] = np.arange(n) % n_folds
+    return [
+        (rng.permutation(np.flatnonzero(place != fold)), np.flatnonzero(place == fold))
+        for fold in range(n_folds)
+    ]
 
 
 def hold_out(

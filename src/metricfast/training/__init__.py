@@ -1,1 +1,1 @@
-"""Training: objectives, solvers, and what goes on between them."""
+"""Training: datasets, problems, solvers, stopping rules and callbacks."""

@@ -1,4 +1,4 @@
-"""Where a training stands, in a file, so that it can go on after its process was killed."""
+"""Files that hold the state of a training, so that it can continue in another process."""
 
 from __future__ import annotations
 
@@ -18,18 +18,17 @@ _FORMAT = "metricfast training"
 
 
 class Resumable(Protocol):
-    """What a file can hold: arrays, and what JSON can hold."""
+    """An object with a state for a file: arrays, and numbers for JSON."""
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return all that it takes to go on."""
+        """Return the state."""
 
 
 class Checkpoint:
-    """A file that holds a training after its last complete epoch.
+    """A file that holds the state of a training after its last complete epoch.
 
-    One of a training that depends on something else than `of` is refused. Raises ImportError or
-    FileNotFoundError if no file can be written, for there is no package safetensors, or no such
-    folder.
+    A file of a training with other data or parameters (`of`) is refused. Raises ImportError without
+    the package safetensors, and FileNotFoundError if the folder does not exist.
     """
 
     def __init__(self, path: Any, *of: Any) -> None:
@@ -50,9 +49,9 @@ class Checkpoint:
         self._fingerprint = fingerprint(*of)
 
     def read(self) -> dict[str, Any] | None:
-        """Return the seed of the training and where it stands, None if there is no file.
+        """Return the seed and the state of the training, None if there is no file.
 
-        Raises ValueError if the file is damaged, or of another training.
+        Raises ValueError if the file is damaged, or belongs to another training.
         """
         if not self._path.exists():
             return None
@@ -71,7 +70,7 @@ class Checkpoint:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Raise ValueError that names the file for whatever its content makes go wrong."""
+        """Turn errors from the content of the file into a ValueError that names it."""
         try:
             yield
         except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
@@ -81,7 +80,7 @@ class Checkpoint:
             ) from error
 
     def restore(self, history: History, found: dict[str, Any], solver: Any) -> None:
-        """Make a training go on from what was read, with a solver that it fits, else ValueError."""
+        """Continue from the state that was read. Raise ValueError if it does not fit the solver."""
         with self.reading():
             history.check(found["arrays"], found["numbers"], solver.n_moments)
         n_done, most = len(found["arrays"]["curve"]), solver.n_iter

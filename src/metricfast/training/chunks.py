@@ -9,20 +9,29 @@ from threading import Event, Lock
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array, issparse
 
 from metricfast._core.memory import block_rows, in_caller_memory, working_memory
-from metricfast._core.scaling import ORDINARY, center_and_rescale, times_power_of_two
+from metricfast._core.scaling import (
+    ORDINARY,
+    center_and_rescale,
+    mean_of_points,
+    times_power_of_two,
+)
 from metricfast._core.scatter import pieces
-from metricfast._core.sources import Part, Source
+from metricfast._core.sources import Part, Scaled, Source, parts
 from metricfast._core.stores import in_memory
 from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast.samplers import Batch
 
-__all__ = ["POOL", "SHARE", "Chunked", "batches_of", "hold", "mean_and_exponent", "rows_of"]
+__all__ = [
+    "POOL", "SHARE", "Chunked", "batches_of", "hold", "mean_and_exponent", "mean_of", "rows_of",
+    "subtract_mean",
+]  # fmt: skip
 
-# Of a block, which is read at once: small ones mix what is together in the source.
+# Bytes of a block. Small blocks mix neighbouring rows of the source better.
 _BLOCK = 1 << 20
-# Of a chunk: the next one is read while it is in use.
+# Share of the memory for a chunk, and its least number of blocks. The next chunk is read meanwhile.
 SHARE, _LEAST_BLOCKS = 1 / 8, 16
 # Points that one is compared with where that takes a search among them.
 POOL = 1 << 15
@@ -54,6 +63,31 @@ def hold(X: Any, needed: tuple[str, str] | None = None, name: str = "X") -> Any:
     return in_memory(X, name, "read parts of it")
 
 
+def mean_of(X: Any, weight: Floats | None = None) -> Array:
+    """Return the mean of points, an array or a source, which is read once."""
+    if not isinstance(X, Source):
+        return mean_of_points(X, weight)
+    if weight is None:
+        return mean_and_exponent(X)[0]
+    origin, total = X[0].astype(np.float64), np.zeros(X.shape[1])
+    for rows, block in parts(X):
+        total += weight[rows] @ (block - origin)
+    return np.asarray(origin + total / weight.sum())
+
+
+def subtract_mean(X: Any, mean: Array, dtype: Any = None, share: float = SHARE) -> Any:
+    """Return points minus their mean. Sparse points are not centred; a source becomes chunks.
+
+    `dtype`: of the result; by default the dtype of X.
+    `share`: share of the memory for a chunk.
+    """
+    dtype = X.dtype if dtype is None else dtype
+    if isinstance(X, Source):
+        return Chunked(Scaled(X, mean, dtype=dtype), share)
+    X = X.astype(dtype, copy=False)
+    return csr_array(X) if issparse(X) else np.ascontiguousarray(X - mean.astype(dtype, copy=False))
+
+
 def mean_and_exponent(X: Source) -> tuple[Floats, int]:
     """Return what :func:`center_and_rescale` would subtract, and its exponent, reading X once."""
     first = X[: min(len(X), block_rows(X.dtype.itemsize * X.shape[1]))]
@@ -80,10 +114,10 @@ def mean_and_exponent(X: Source) -> tuple[Floats, int]:
 
 
 class Chunked(Source):
-    """Points of a source, of which one chunk is held, and the next one is read.
+    """Points of a source. One chunk is in memory while the next one is read.
 
-    Rows of the chunk, and others that are held, come from memory; the rest are read. A chunk takes
-    a share of the memory, or of what is left of it beside other rows that are held.
+    Rows of the chunk, and other rows in memory, are not read again. A chunk takes a share of the
+    memory that these other rows leave.
     """
 
     def __init__(self, source: Source, share: float = SHARE) -> None:

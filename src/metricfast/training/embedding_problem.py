@@ -13,11 +13,11 @@ from metricfast.distances.neighbors import check_neighbors
 from metricfast.embeddings import Embedding
 from metricfast.losses import Gerrymander
 from metricfast.samplers import Batch, Epoch, Sampler
+from metricfast.training.adapters import checked_batches, prepared
 from metricfast.training.chunks import Chunked, batches_of
 from metricfast.training.history import Vector
-from metricfast.training.labelled import Labelled
+from metricfast.training.labelled_loss import LabelledLoss
 from metricfast.training.objective import Objective, is_learnable
-from metricfast.training.own_parts import checked_batches, prepared
 from metricfast.training.preconditioner import FlatParameters
 from metricfast.training.steps import runs_of
 
@@ -27,7 +27,7 @@ __all__ = ["EmbeddingProblem"]
 class EmbeddingProblem(Objective):
     """Minimise the loss of embedded points over the parameters of an embedding.
 
-    Where the loss has proxies, they are the last of the parameters.
+    If the loss has proxies, they are the last of the parameters.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class EmbeddingProblem(Objective):
         elif X_database is not None:
             compared = X_database
         super().__init__(
-            X, embedding, Labelled(loss, y, None, y_database, n_jobs),
+            X, embedding, LabelledLoss(loss, y, None, y_database, n_jobs),
             FlatParameters([array.shape for array in start]), database=compared, n_jobs=n_jobs,
         )  # fmt: skip
         self.embedding: Embedding = embedding

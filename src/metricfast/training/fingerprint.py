@@ -1,4 +1,4 @@
-"""What a training depends on, as a number that is the same in every process."""
+"""Fingerprints of data and parameters, equal in every process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["fingerprint", "params_of"]
 # Parameters of learners that change no iteration, and those that say how many there are.
 _INCIDENTAL = {"verbose", "n_jobs", "callbacks", "warm_start", "preprocessor"}
 _COUNTS = ("max_iter", "max_epochs")
-# Of points that are not in memory: so many parts of so many rows.
+# Blocks of a source, and rows of each block, that enter its fingerprint.
 _BLOCKS, _ROWS = 64, 16
 _SCALARS = (bool, int, float, complex, str, bytes, type(None), type(...), np.generic)
 
@@ -27,9 +27,9 @@ _SCALARS = (bool, int, float, complex, str, bytes, type(None), type(...), np.gen
 def fingerprint(*of: object) -> str:
     """Return a digest of values.
 
-    Of points that are not in memory, some rows stand for all.
-    Functions are told apart by their code, defaults and the values they enclose, though not by the
-    global names they use; classes of others than this package and scikit-learn by their methods.
+    A source is described by some of its rows. A function is described by its code, defaults and
+    enclosed values, not by the global names that it uses. A class of a user is described by its
+    methods.
 
     Raises TypeError if a value can neither be looked into nor pickled.
     """

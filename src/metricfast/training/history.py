@@ -1,4 +1,4 @@
-"""Where a training stands, how it came there, and whether it goes on."""
+"""The history of a training: the curve, the best parameters, and when to stop."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class DivergedError(Exception):
 
 @dataclass(frozen=True)
 class SolverState:
-    """What a callback is told after every iteration (every epoch of mini-batches).
+    """The argument of a callback, after every iteration or epoch of mini-batches.
 
-    A fit keeps the best map that it came by, which need not be that of the last call.
+    `fit` keeps the best map, which need not be the map of the last call.
 
     Attributes
     ----------
@@ -61,34 +61,35 @@ class SolverState:
 
 
 class History:
-    """Remembers the course of a minimisation and says whether it goes on.
+    """The curve and the best parameters of a minimisation, and whether it continues.
 
     Parameters
     ----------
     x0 : ndarray of shape (n_parameters,)
-        Where the minimisation starts: the best parameters until an iteration is done.
+        The initial parameters.
     observer : callable, optional
         Called as ``observer(iteration, value, x)``; a true result stops the solver.
     cost : callable, optional
-        Of parameters, on held-out points: what iterations are judged by in place of the objective.
+        Returns the cost of parameters on validation points. It replaces the objective in the choice
+        of the best iteration.
     patience : int, optional
-        Iterations without progress, by what they are judged by, that end the minimisation.
+        Iterations without progress after which the minimisation ends.
     tol : float, default=0.0
         Relative decrease that counts as progress.
     rng : RandomState, optional
-        What batches are drawn by.
+        Generator that draws the batches.
     quiet : bool, default=False
         Whether solvers give no warnings.
 
     Attributes
     ----------
     start : ndarray
-        Where the minimisation started, or went on after `restart`.
+        The initial parameters, or those given to `restart`.
     x : ndarray
         The last parameters, even in the middle of an epoch; a solver replaces, never changes them.
     best_x, best_value, best_objective
-        The parameters judged best since the last `restart`, of equally good ones those of the
-        lowest objective; how they are judged; and that objective.
+        The best parameters since the last `restart`, their cost (without validation points, the
+        objective), and their objective. Ties go to the lower objective.
     before_best : ndarray
         The parameters at the start of the iteration that ended at `best_x`.
     refreshed : ndarray
@@ -96,9 +97,9 @@ class History:
     curve, costs : list of float
         The objective, and the cost, after each iteration.
     stopped : bool
-        Whether the observer has asked to stop, or patience is at an end.
+        Whether the observer has asked to stop, or patience has run out.
     moments : list of ndarray
-        What a solver remembers of gradients.
+        Moments of gradients, such as the two moments of Adam.
     step : int
         Steps done.
     first : float
@@ -136,15 +137,15 @@ class History:
         self.cost, self._patience = cost, patience
 
     def restart(self, x: Vector) -> None:
-        """Forget the best parameters: the objective changes, and `x` is where it goes on."""
+        """Forget the best parameters, and continue from `x` with another objective."""
         self.start = self.x = self.best_x = self.before_best = self._last = x.copy()
         self.best_value = self.best_objective = math.inf
 
     def look_at(self, objective: Any, weight: Vector | None, n: int) -> None:
-        """Watch an objective of other points, which weigh so much; the first n are anchors."""
+        """Count for an objective of other points. The first n are anchors."""
 
     def record_start(self, value: float, x: Vector) -> None:
-        """Take the parameters of a solver that ended before its first iteration."""
+        """Record the result of a solver that ended before its first iteration."""
         self.x = self.best_x = x
         self.best_value = self.best_objective = float(value)
         self.curve.append(self.best_objective)
@@ -161,8 +162,8 @@ class History:
             self.best_x, self.best_value = x, judged
             self.before_best, self.best_objective = self._last, value
         self.x = self._last = x
-        told = self.observer is not None and self.observer(len(self.curve), value, x)
-        self.stopped = bool(told) or self.stalled
+        asked = self.observer is not None and self.observer(len(self.curve), value, x)
+        self.stopped = bool(asked) or self.stalled
         return self.stopped
 
     @property
@@ -181,7 +182,7 @@ class History:
         return since >= self._patience
 
     def snapshot(self) -> tuple[dict[str, Vector], dict[str, Any]]:
-        """Return all that it takes to go on: arrays, and numbers that JSON can hold."""
+        """Return the state as arrays, and as numbers for JSON."""
         kind, keys, *rest = self.rng.get_state(legacy=True)
         arrays = {name: getattr(self, name) for name in _ARRAYS}
         arrays |= {name: np.array(getattr(self, name), np.float64) for name in _LISTS}
@@ -191,9 +192,9 @@ class History:
         return {**arrays, "rng": np.asarray(keys)}, numbers
 
     def check(self, arrays: dict[str, Vector], numbers: dict[str, Any], n_moments: int) -> None:
-        """Raise an error for anything but a snapshot of a training like this one.
+        """Raise an error unless a snapshot fits this training.
 
-        `n_moments` is how many the solver remembers.
+        `n_moments`: number of moments of the solver.
         """
         own, own_numbers = self.snapshot()
         moments = {f"moment{i}" for i in range(min(numbers["moments"], len(arrays)))}
@@ -227,7 +228,7 @@ class History:
         _demand(keys.dtype == np.uint32 and keys.shape == (624,) and keys[1:].any(), "rng", keys)
 
     def resume(self, arrays: dict[str, Vector], numbers: dict[str, Any]) -> None:
-        """Go on from a snapshot."""
+        """Continue from a snapshot."""
         vars(self).update({name: arrays[name] for name in _ARRAYS})
         vars(self).update({name: arrays[name].tolist() for name in _LISTS})
         vars(self).update({name: numbers[name] for name in _NUMBERS})

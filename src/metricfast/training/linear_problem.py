@@ -11,7 +11,7 @@ from metricfast.samplers import Batch, class_batches
 from metricfast.training.chunks import batches_of
 from metricfast.training.dataset import Dataset
 from metricfast.training.history import History, Vector
-from metricfast.training.labelled import Labelled
+from metricfast.training.labelled_loss import LabelledLoss
 from metricfast.training.objective import LinearMap, Objective, Penalty, map_points
 from metricfast.training.preconditioner import FlatParameters, Preconditioner
 
@@ -33,7 +33,7 @@ class LinearProblem(Objective):
     ----------
     data : Dataset
     loss : loss
-        One of `metricfast.losses`, or a `Labelled` one.
+        One of `metricfast.losses`, or a `LabelledLoss` one.
     preconditioner : Preconditioner, optional
         How x stands for L; by default it holds its entries.
     scale_loss : loss, optional
@@ -76,9 +76,9 @@ class LinearProblem(Objective):
         C: float = 1.0,
         n_jobs: int | None = None,
     ) -> None:
-        if not isinstance(loss, Labelled):
+        if not isinstance(loss, LabelledLoss):
             _refuse_inner_products(loss)
-            loss = Labelled(loss, data.labels, data.weight, n_jobs=n_jobs)
+            loss = LabelledLoss(loss, data.labels, data.weight, n_jobs=n_jobs)
         if preconditioner is None:
             preconditioner = Preconditioner(data.X.shape[1])
         super().__init__(
@@ -100,7 +100,7 @@ class LinearProblem(Objective):
     def start_at(self, L: Array, *, selected: bool = False) -> Vector:
         """Prepare to start from a map, and return its vector.
 
-        `selected`: model selection chose the map in place of that of `init`.
+        `selected`: whether model selection has replaced the map of `init`.
         """
         del selected
         return self.vector(L)
@@ -115,7 +115,9 @@ class LinearProblem(Objective):
         problem = self.local()
         if self._scale_loss is not None:
             data = self.data
-            problem.loss = Labelled(self._scale_loss, data.labels, data.weight, n_jobs=self.n_jobs)
+            problem.loss = LabelledLoss(
+                self._scale_loss, data.labels, data.weight, n_jobs=self.n_jobs
+            )
         return problem
 
     def batches(

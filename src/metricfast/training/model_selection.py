@@ -96,7 +96,7 @@ def select_training(
 
 @dataclass(frozen=True)
 class _Fold:
-    """What a training on a fold needs."""
+    """Trainings on the folds: their common arguments."""
 
     learner: Any
     data: Dataset
@@ -214,8 +214,8 @@ def _select(
 ) -> tuple[str | None, int | None]:
     """Return the start and the number of iterations, see `select_training`.
 
-    Of settings that a paired test cannot tell from the best, that with the fewest iterations
-    (`shortest=False`: the most), and of these the one with the lowest cost.
+    Among settings that a paired test does not separate from the best, the result has the fewest
+    iterations (the most with `shortest=False`). Ties go to the lowest cost.
     """
     starts, joined = list(costs), _together(list(costs.values()))
     means = _means(joined, weight)

@@ -1,4 +1,4 @@
-"""What training minimises: the loss of embedded points, and a penalty, as a function of a vector.
+"""The objective of a training: loss and penalty as a function of the solver's vector.
 
 X → Z → loss → dZ → gradient by the parameters, for all points or for a batch, in one place.
 """
@@ -20,7 +20,7 @@ from metricfast._core.sparse import embed_sparse, sparse_gradient
 from metricfast.embeddings import Asymmetric, Embedding
 from metricfast.exceptions import LossOverflowError
 from metricfast.samplers import Batch
-from metricfast.training.labelled import Labelled, anchors_of
+from metricfast.training.labelled_loss import LabelledLoss, anchors_of
 from metricfast.training.preconditioner import FlatParameters
 
 if TYPE_CHECKING:
@@ -45,17 +45,17 @@ _FEW = 0.5
 
 
 def is_continuous(loss: Any) -> bool:
-    """Tell whether a loss takes numbers as labels, not classes."""
+    """Return whether the labels of a loss are continuous, not classes."""
     return bool(getattr(loss, "labels", "class") != "class")
 
 
 def is_learnable(loss: Any) -> bool:
-    """Tell whether the database of a loss is a table of points to learn."""
+    """Return whether a loss learns its database, a table of proxies."""
     return bool(getattr(loss, "learnable_database", False))
 
 
 def finite(Z: Array) -> bool:
-    """Tell whether all values are finite."""
+    """Return whether all values are finite."""
     return bool(get_kernels().all_finite(Z))
 
 
@@ -99,20 +99,32 @@ class LinearMap:
 class Objective:
     """Embedding, loss and penalty, as a function of the solver's vector.
 
-    `database`: what anchors are compared with: the other points of their "batch", "all" training
-    points, a "table" with a row for each class, which is then the last of the parameters
-    (normalized where embedded points are), or other points: an array, or a source. A batch compares
-    its anchors with those rows of the database that follow its anchors, or with all if none do.
-    `penalty(arrays)` gives value and gradients by the parameters, of which a batch has its share;
-    `C` is the weight of the loss. `tally(loss, value, batch)` is called after every look at the
-    loss, with the objective.
+    Parameters
+    ----------
+    X : {ndarray, csr_array, Chunked} of shape (n_samples, n_features)
+    embedding : Embedding or LinearMap
+    loss : LabelledLoss
+    preconditioner : FlatParameters
+    database : {"batch", "all", "table"}, array or source, default="batch"
+        The points that anchors are compared with: the other points of their batch, all training
+        points, the proxies (the last of the parameters, normalized if embedded points are), or
+        other points. A batch compares its anchors with the database rows that follow its anchors,
+        or with all rows if there are none.
+    penalty : callable, optional
+        ``penalty(arrays)`` returns value and gradients. A batch has its share of the penalty.
+    C : float, default=1
+        Weight of the loss.
+    tally : callable, optional
+        ``tally(loss, value, batch)`` is called after every evaluation, with the loss and the
+        objective.
+    n_jobs : int, optional
 
     Attributes
     ----------
     evaluator : callable or None
-        Evaluates the loss in place of this process.
+        Computes the loss elsewhere, such as on a cluster.
     smooth : bool
-        Whether "lbfgs" is the solver of SciPy, or the one for sums of hinges.
+        Whether "lbfgs" is L-BFGS of SciPy. Otherwise it is the variant for sums of hinges.
     refresh_every : int
         Iterations between two calls of `refresh`; 0 for none.
     relative_steps : bool
@@ -123,7 +135,7 @@ class Objective:
         Whether the result is the last iteration. By default it is the best. With validation points
         it is always the best.
     learning_rate, schedule : float, str
-        Those of solvers that name none.
+        Values for solvers without their own.
     remedy : str
         What to do if the loss is not finite.
     """
@@ -144,7 +156,7 @@ class Objective:
         self,
         X: Any,
         embedding: Embedding | LinearMap,
-        loss: Labelled,
+        loss: LabelledLoss,
         preconditioner: FlatParameters,
         *,
         database: Any = "batch",
@@ -163,7 +175,7 @@ class Objective:
     def __call__(self, x: Array, batch: Batch | None = None) -> tuple[float, Array]:
         """Return value and gradient, of all points or of a batch.
 
-        Where they are not finite: infinity, and zeros.
+        If they are not finite: infinity, and zeros.
         """
         arrays = self.preconditioner.arrays(x)
         try:
@@ -195,10 +207,10 @@ class Objective:
     def of_loss(
         self, arrays: list[Array], batch: Batch | None, part: slice | None = None
     ) -> tuple[float, list[Array]]:
-        """Return the loss and its gradients by the parameters; none where it is not finite.
+        """Return the loss and its gradients by the parameters; no gradients if it is not finite.
 
-        Of the anchors of the batch, or of all points, a part alone, if it is given: losses of
-        parts, where they are sums over anchors, add up to that of all.
+        `part`: the anchors to evaluate, by default all anchors of the batch. If the loss is a sum
+        over anchors, the losses of parts add up to the loss of all.
         """
         arrays = [np.ascontiguousarray(array, self.X.dtype) for array in arrays]
         found: tuple[float, list[Array]]
@@ -219,13 +231,13 @@ class Objective:
     def of_parts(
         self, arrays: list[Array], batch: Batch | None, parts: Iterable[tuple[int, int]]
     ) -> Iterator[tuple[float, list[Array]]]:
-        """Give the loss of each part of the anchors, and its gradients; points are mapped once."""
+        """Yield loss and gradients of each part of the anchors. Points are mapped once."""
         own = self._with(_of_parts=True, _kept=None)
         for ends in parts:
             yield own.of_loss(arrays, batch, slice(*ends))
 
     def evaluate_pairs(self, arrays: list[Array]) -> tuple[float, list[Array]] | None:
-        """Return the loss of all points by lists of the few pairs that matter, if it has any."""
+        """Return the loss of all points from its lists of active pairs, if it has any."""
         arrays = [np.ascontiguousarray(array, self.X.dtype) for array in arrays]
         if not self.loss.has_lists:
             return None
@@ -240,14 +252,14 @@ class Objective:
         return [(slice(None), float(weight_decay), 1.0)]
 
     def refresh(self, x: Array) -> None:
-        """Bring what the loss keeps between iterations up to date with x."""
+        """Update the state that the loss keeps between iterations, such as impostors, for x."""
 
     def local(self) -> Self:
-        """Return what is evaluated in this process, whoever evaluates this."""
+        """Return a copy that is evaluated in this process."""
         return self._with(evaluator=None)
 
     def for_thread(self, n_jobs: int | None) -> Self:
-        """Return what evaluates the loss by itself, at the same time as others in other threads."""
+        """Return a copy for another thread, which evaluates the loss alone."""
         return self._with(
             loss=self.loss.for_thread(n_jobs),
             n_jobs=n_jobs,
@@ -264,7 +276,7 @@ class Objective:
     def _mapped(
         self, embedding: Any, arrays: list[Array], X: Any, rows: NDArray[np.int64] | None
     ) -> tuple[Array, Any]:
-        """Map points that anchors are compared with; once, where several parts are given."""
+        """Embed the database; once, if several parts are evaluated."""
         if self._kept is not None:
             return self._kept
         X = X if rows is None else X[rows]

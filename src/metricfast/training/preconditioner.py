@@ -1,4 +1,4 @@
-"""Between the vector that a solver moves and the parameters of an objective."""
+"""Preconditioners: the parameters that the solver's vector stands for."""
 
 from __future__ import annotations
 

@@ -111,15 +111,15 @@ class MiniBatchSolver(BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     learning_rate : float, optional
-        Size of the first steps; by default that of the learner. Learners of a linear map take it
-        relative to the root mean square of the initial map.
+        Size of the first steps; the default depends on the learner. Learners of a linear map take
+        it relative to the root mean square of the initial map.
     batch_size : int, optional
-        Anchors in a batch; by default that of the learner or its sampler.
+        Anchors in a batch; by default the batch size of the learner or its sampler.
     max_epochs : int, default=50
         Passes over the points.
     schedule : {"constant", "inverse", "cosine"}, optional
         "inverse" divides the learning rate by ``1 + step / 10000``; "cosine" lowers it along half a
-        cosine to zero. By default that of the learner.
+        cosine to zero. By default the schedule of the learner.
     weight_decay : float, default=0.0
         Times half the squared parameters is added to the loss. Biases and proxies do not decay. An
         embedding may have a decay of its own.
@@ -127,6 +127,7 @@ class MiniBatchSolver(BaseEstimator):  # type: ignore[misc]
 
     by_batches: ClassVar[bool] = True
     n_moments: ClassVar[int] = 0
+    rate_factor: ClassVar[float] = 1.0  # of the default learning rate of a problem
 
     def __init__(
         self,
@@ -201,7 +202,9 @@ class MiniBatchSolver(BaseEstimator):  # type: ignore[misc]
 
     def steps(self, problem: Any, start: Vector, max_epochs: int | None) -> Steps:
         """Return the steps of a training; `max_epochs` is None where there is no last epoch."""
-        first = self._default_rate(problem) if self.learning_rate is None else self.learning_rate
+        first = self.learning_rate
+        if first is None:
+            first = self.rate_factor * float(problem.learning_rate)
         if problem.relative_steps:
             first *= math.sqrt(float(np.mean(start**2))) or 1.0
         schedule = problem.schedule if self.schedule is None else self.schedule
@@ -216,9 +219,6 @@ class MiniBatchSolver(BaseEstimator):  # type: ignore[misc]
         return steps.Steps(
             self.rule(problem), rate, problem.runs(self.weight_decay), problem.averages_batches
         )
-
-    def _default_rate(self, problem: Any) -> float:
-        return float(problem.learning_rate)
 
     def rule(self, problem: Any) -> Rule:
         """Return the steps as a function."""
@@ -283,7 +283,7 @@ class AdamW(MiniBatchSolver):
 class SGD(MiniBatchSolver):
     """Gradient descent with momentum on mini-batches.
 
-    Its default learning rate is ten times that of other solvers.
+    Its default learning rate is ten times as large as in other solvers.
 
     Parameters
     ----------
@@ -293,6 +293,7 @@ class SGD(MiniBatchSolver):
     """
 
     n_moments = 1
+    rate_factor = 10.0
 
     def __init__(
         self,
@@ -310,9 +311,6 @@ class SGD(MiniBatchSolver):
         """Raise ValueError for parameters that cannot be used."""
         super().check()
         check_range("momentum", self.momentum, high=1)
-
-    def _default_rate(self, problem: Any) -> float:
-        return 10 * float(problem.learning_rate)
 
     def rule(self, problem: Any) -> Rule:
         """Return the steps as a function."""

@@ -193,7 +193,7 @@ def minimize_minibatch(
     fun : callable
         ``fun(x, batch)`` gives the value and gradient of a batch.
     x0 : ndarray of shape (n_parameters,)
-        Where to start; that of the history.
+        The initial vector of the history.
     batches : callable
         Gives the batches of one epoch.
     history : History
@@ -208,7 +208,7 @@ def minimize_minibatch(
     ------
     DivergedError
         Where a value, a gradient or a parameter is not finite. The last parameters with a finite
-        value are those of the history.
+        value are in the history.
 
     Warns
     -----

@@ -56,8 +56,8 @@ class CrossValidated(BaseEstimator):  # type: ignore[misc]
 
     Up to 2,000 distinct points, each fold is a validation set once. Beyond that, one fold is. The
     cost of a validation point is the share of other classes among its 5 nearest training points,
-    or the squared error of their mean target. Among settings that a paired test by point cannot
-    tell from the best, the shortest training is chosen.
+    or the squared error of their mean target. Among settings that differ from the best by no
+    more than chance, the shortest training is chosen.
 
     Parameters
     ----------

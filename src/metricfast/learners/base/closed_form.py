@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from metricfast._core.checks import check_points
 from metricfast._core.scaling import undo_scale
-from metricfast._core.sums import Sums
+from metricfast._core.scatter_statistics import ScatterStatistics
 from metricfast._core.targets import (
     as_label_array,
     check_class_labels,
@@ -47,16 +47,16 @@ class Statistics:
 
     Parameters
     ----------
-    sums : tuple of Sums
+    sums : tuple of ScatterStatistics
         Add up over calls of `partial_fit`, and over machines.
     of_call : object, optional
         Further results of this call alone, such as a sample of its points.
     """
 
-    sums: tuple[Sums, ...] = ()
+    sums: tuple[ScatterStatistics, ...] = ()
     of_call: Any = None
 
-    def merge(self, sums: tuple[Sums, ...]) -> Statistics:
+    def merge(self, sums: tuple[ScatterStatistics, ...]) -> Statistics:
         """Return the statistics of these points and of earlier ones, whose sums are given."""
         pairs = zip(sums, self.sums, strict=True)
         merged = tuple(copy.deepcopy(old).merge(new) for old, new in pairs)
@@ -75,7 +75,7 @@ class ClosedFormLearner(MahalanobisMixin):
     """
 
     _requires_y = True
-    _sums: tuple[Sums, ...] = ()  # of all calls of `partial_fit`
+    _sums: tuple[ScatterStatistics, ...] = ()  # of all calls of `partial_fit`
     # Whether sums over parts add up to the sums over all points, without draws or neighbours.
     _exact_in_parts: bool = False
 
@@ -162,7 +162,7 @@ class ClosedFormLearner(MahalanobisMixin):
         Raises
         ------
         ValueError
-            As for `fit`. What earlier calls have learned stays.
+            As for `fit`. Results of earlier calls stay.
 
         Warns
         -----
@@ -216,7 +216,7 @@ def continues(learner: Any) -> bool:
 
 
 def add_statistics(learner: Any, new: Statistics) -> None:
-    """Solve from new statistics and those of earlier calls, which stay if that fails."""
+    """Solve from new and earlier statistics. If that fails, the earlier statistics stay."""
     statistics = new.merge(learner._sums) if learner._sums else new
     learner._solve(statistics.normalized())
     learner._sums = statistics.sums

@@ -75,7 +75,7 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
     _has_classes: bool = True  # whether labels of points are classes, not numbers
     _partial_labels: bool = False  # whether labels below 0 mean that the class is unknown
     _fit_task: Any = None  # for scikit-learn's callbacks, while `fit` runs
-    _on_chunks: bool = False  # whether labels are those of chunks, of which classes have many
+    _on_chunks: bool = False  # whether labels are chunks, of which a class has many
 
     # Parameters that many learners have; `__init__` lists the ones of a learner.
     preprocessor: Any = None
@@ -91,7 +91,7 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
     def pair_score(self, pairs: ArrayLike) -> Array:
         """Return the similarity of pairs of points: the negative distance, if one is learned.
 
-        Where there are two maps, the second point of a pair is of the database.
+        With two maps, the first point of a pair is a query and the second a database point.
 
         Parameters
         ----------
@@ -168,8 +168,8 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
             1 for similar pairs, -1 for dissimilar ones.
         strategy : {"accuracy", "f_beta", "max_tpr", "max_tnr"}, default="accuracy"
             What to maximise: the share of pairs that are classified correctly, the F-score, or the
-            rate of true positives (negatives) where that of true negatives (positives) is at least
-            `min_rate`. Of thresholds that are equally good the smallest is taken.
+            true positive (negative) rate under a true negative (positive) rate of at least
+            `min_rate`. Ties go to the smallest threshold.
         min_rate : float in [0, 1], optional
             For "max_tpr" and "max_tnr", which need it.
         beta : float, default=1.0
@@ -229,7 +229,7 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
             delattr(self, name)
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Tell whether something is learned: a fit that fails may have checked its data."""
+        """Return whether `fit` has ended: a fit that fails may have checked its data."""
         checked = {"preprocessor_", "n_features_in_", "feature_names_in_"}
         return any(name.endswith("_") and name not in checked for name in vars(self))
 
@@ -325,7 +325,7 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
 
 
 class MetricTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ABC):  # type: ignore[misc]
-    """Base class of learners that embed points in a space where the metric is Euclidean.
+    """Base class of learners that embed points in a Euclidean space.
 
     Output features are named after the class: ``nca0``, ``nca1``, and so on.
 

@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 
-# Points that are judged by their nearest neighbours, and how many of those.
+# Points that the error is measured on, and their number of neighbours.
 _JUDGED = 1000
 _NEIGHBORS = 3
 
@@ -44,9 +44,9 @@ def least_error(
     targets: Mapping[str, tuple[Floats, Sequence[float]]],
     error: Callable[[Floats], float],
 ) -> tuple[str, float, Floats]:
-    """Return the target, the fraction and the scatter moved so that have the least error.
+    """Return the target, the fraction and the shrunk scatter with the least error.
 
-    Each target comes with the fractions to try; the first of equals is taken.
+    Each target has its own fractions. Ties go to the first.
     """
     tried = [
         (name, fraction, shrunk(scatter, fraction, target))
@@ -59,10 +59,10 @@ def least_error(
 def neighbor_error(
     points: Array, codes: Integers, weights: Floats, chunks: Integers | None = None
 ) -> Callable[[Floats], float]:
-    """Return a judge of maps: the share of other classes among the 3 nearest points.
+    """Return a function of maps: the share of other classes among the 3 nearest points.
 
-    It looks at 1000 points at most, those of classes from 0 on. Points of a chunk, from 0 on, and
-    equal points of a class are no neighbours of each other.
+    It is measured on at most 1000 points. Points with a class below 0 are left out. Points of a
+    chunk (from 0 on) and equal points of a class are not neighbours of each other.
     """
     rows = judged_rows(codes)
     chunk = np.full(len(rows), -1) if chunks is None else chunks[rows]
@@ -77,7 +77,7 @@ def neighbor_error(
 
     def error(L: Floats) -> float:
         Z = X @ L.T
-        # Rounded, so that ties do not depend on last digits, such as of where the origin was.
+        # Rounded, so that ties do not depend on last digits, which the origin changes.
         Z = (Z / (np.abs(Z).max() or 1)).astype(np.float32)
         near = kneighbors(Z, Z, n_neighbors)[1]
         others = weight[near] * (own[near] != own[:, None])
@@ -87,7 +87,7 @@ def neighbor_error(
 
 
 def judged_rows(codes: Integers) -> Integers:
-    """Return the rows that maps are judged by: 1000 at most, of classes from 0 on."""
+    """Return the rows for the error of maps: at most 1000, with a class from 0 on."""
     return np.random.RandomState(0).permutation(np.flatnonzero(codes >= 0))[:_JUDGED]
 
 

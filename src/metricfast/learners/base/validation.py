@@ -40,7 +40,7 @@ class Validation(TypedDict):
     Attributes
     ----------
     measure : str
-        What the next two are. Errors are better when lower, scores when higher.
+        Name of the next two values. Errors are better when lower, scores when higher.
     learned : float
         Its value for a clone of the learner, fitted to the other data.
     euclidean : float
@@ -58,17 +58,16 @@ class Validation(TypedDict):
 def validate_fit(learner: Any, X: Any, y: Any = None, **params: Any) -> Validation:
     """Compare a learner with the Euclidean distance on a fifth of the data, and warn if it lost.
 
-    One of a bilinear similarity is compared with the inner product. A learner around another
-    (`learner_`) is compared as a whole with the distance of the points as they were given.
+    A bilinear similarity is compared with the inner product. A learner around another one
+    (`learner_`) is compared as a whole with the Euclidean distance of the given points.
 
-    `learner`: fitted; a clone of it is fitted to the rest of the data. Learners on points are
-        judged by the error of 3 nearest neighbours (for a continuous target, its mean squared
-        error), learners of embeddings and on tuples by their own score. Of learners on chunks,
-        chunks are held out, and judged is how well distances tell pairs within one from pairs
-        across two.
-    `X`, `y`, `**params`: what was given to its `fit`.
-    Raises ValueError if the data are too few: the rest cannot be fitted, or what is held out cannot
-    be judged.
+    `learner`: a fitted learner, whose clone is fitted to the rest of the data. The measure of
+        learners on points is the error of 3 nearest neighbours (mean squared error for a continuous
+        target). Learners of embeddings and of tuples have their own score. For learners on chunks,
+        whole chunks are held out. The measure is the area under the ROC curve of pairs within and
+        across chunks.
+    `X`, `y`, `**params`: the arguments of `fit`.
+    Raises ValueError if the data are too few for training or for validation.
     """
     kind = _innermost(learner)
     params = {name: value for name, value in params.items() if value is not None}
@@ -157,7 +156,7 @@ def validate_fit(learner: Any, X: Any, y: Any = None, **params: Any) -> Validati
             ("similarity", "inner product") if bilinear else ("distance", "Euclidean one")
         )
         warn_user(
-            f"The {found} that {type(learner).__name__} learned serves worse than the {other}: "
+            f"The {found} that {type(learner).__name__} learned is worse than the {other}: "
             f"{measure} {values[0]:.4g} against {values[1]:.4g} on {len(test)} held-out "
             f"{what}. Rescale the features, give it more data or "
             "constraints, choose another initialisation or prior, or use another learner."
@@ -183,7 +182,7 @@ def _euclidean(trained: Any) -> Any:
 
 
 def _split(n: int, y: Array | None) -> tuple[Array, Array]:
-    """Hold a fifth out, of each label alike where each is frequent enough."""
+    """Hold a fifth out, of each label in the same proportion if each is frequent enough."""
     n_held_out = max(1, round(_HELD_OUT * n))
     chooser: Any = ShuffleSplit
     if y is not None:
@@ -209,7 +208,7 @@ def _split_chunks(chunks: Integers) -> tuple[Array, Array]:
 
 
 def _chunk_score(embedded: Array, chunks: Integers) -> float:
-    """Return how well distances tell (as many as there are) pairs of one chunk from others."""
+    """Return the area under the ROC curve of distances, for pairs within and across chunks."""
     counts = np.unique(chunks, return_counts=True)[1]
     within = int((counts * (counts - 1) // 2).sum())
     across = len(chunks) * (len(chunks) - 1) // 2 - within
@@ -226,7 +225,7 @@ def _chunk_score(embedded: Array, chunks: Integers) -> float:
 def _retrieval_scores(
     trained: Any, X: Any, y: Any, train: Array, test: Array, params: dict[str, Any]
 ) -> list[float]:
-    """Return the score of points as they are embedded, and as they came."""
+    """Return the scores of embedded points and of the given points."""
     how: dict[str, Any] = {}
     if not trained._has_classes:
         how["label_distance"], y, _ = trained._bind_labels(y)
@@ -245,7 +244,7 @@ def _retrieval_scores(
 
 
 def _error(learner: Any, X: Any, y: Any, numeric: bool, train: Array, test: Array) -> float:
-    """Return the error of the nearest neighbours; of labels as frequent, the nearest counts."""
+    """Return the error of the nearest neighbours. The nearest decides between equal labels."""
     while hasattr(learner, "learner_"):
         X, learner = learner._mapped(X), learner.learner_
     if hasattr(learner, "bilinear_"):
@@ -258,9 +257,9 @@ def _error(learner: Any, X: Any, y: Any, numeric: bool, train: Array, test: Arra
 
 @contextmanager
 def naming_held_out(rows: Any, n: int) -> Iterator[None]:
-    """Add to errors about numbers of points how many of all, if any, are held out.
+    """Add the number of held-out points to errors about the number of points.
 
-    `rows`: those that early stopping holds out, or None.
+    `rows`: rows that early stopping holds out, or None.
     """
     try:
         yield

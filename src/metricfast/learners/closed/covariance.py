@@ -10,7 +10,7 @@ from scipy.linalg import eigh, qr
 
 from metricfast._core.initialize import check_n_components
 from metricfast._core.scatter import whitening, with_signs
-from metricfast._core.sums import Sums
+from metricfast._core.scatter_statistics import ScatterStatistics
 from metricfast._core.types import Floats
 from metricfast.learners.base.closed_form import ClosedFormLearner, Statistics, padded_components
 
@@ -129,7 +129,7 @@ class Covariance(ClosedFormLearner):
         Raises
         ------
         ValueError
-            As for `fit`. What earlier calls have learned stays.
+            As for `fit`. Results of earlier calls stay.
 
         Warns
         -----
@@ -139,7 +139,7 @@ class Covariance(ClosedFormLearner):
         return self._partial_fit(X, None, sample_weight)
 
     def _statistics(self, X: Any, y: Any, weight: Floats | None, **_: Any) -> Statistics:
-        return Statistics((Sums(X.shape[1]).add(X, weight),))
+        return Statistics((ScatterStatistics(X.shape[1]).add(X, weight),))
 
     def _solve(self, statistics: Statistics) -> None:
         (points,) = statistics.sums

@@ -21,9 +21,9 @@ from metricfast._core.scatter import (
     whitening,
     with_signs,
 )
+from metricfast._core.scatter_statistics import ScatterStatistics
 from metricfast._core.sources import Part, Source, take
 from metricfast._core.stores import in_memory
-from metricfast._core.sums import Sums
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.learners.base.closed_form import (
     ONE_CLASS,
@@ -230,7 +230,7 @@ def _all_scatters(
     X: Array, codes: Integers, weights: Floats, k: int, n_jobs: int | None, exponent: int,
     *, around_means: bool,
 ) -> _Scatters:  # fmt: skip
-    """Compute the scatters of all points, without those of each class."""
+    """Compute the scatters of all points. The scatters of single classes are not kept."""
     counts, total = np.bincount(codes, weights), weights.sum()
     means = group_means(X, weights, codes, len(counts))
     others = weights * (1 - counts / total)[codes]
@@ -249,13 +249,13 @@ def _all_scatters(
 
 def local_sums(
     X: Any, classes: Array, codes: Integers, weights: Floats, k: int, n_jobs: int | None
-) -> tuple[Sums, Sums]:
+) -> tuple[ScatterStatistics, ScatterStatistics]:
     """Sum all points of some classes, and their local scatters.
 
     `classes`: names of the classes, each of which has points.
     `weights`: as :func:`repetitions` returns them.
     """
-    points, local = (Sums(X.shape[1], classes, per_group=True) for _ in range(2))
+    points, local = (ScatterStatistics(X.shape[1], classes, per_group=True) for _ in range(2))
     for label, rows, block in _classes_in_turn(X, codes):
         w, name = weights[rows], classes[label : label + 1]
         scatter = np.empty((X.shape[1], X.shape[1]))
@@ -264,11 +264,13 @@ def local_sums(
         deviations = (deviations - w @ deviations / w.sum()).astype(np.float64)
         get_kernels().local_scatter(deviations, w, k, scatter, as_threads(n_jobs))
         count = np.array([w.sum()])
-        local.merge(Sums.of_scatters(name, count, scatter[None] / count, exponent, X.dtype))
+        local.merge(
+            ScatterStatistics.of_scatters(name, count, scatter[None] / count, exponent, X.dtype)
+        )
     return points, local
 
 
-def _merged_scatters(points: Sums, local: Sums) -> _Scatters:
+def _merged_scatters(points: ScatterStatistics, local: ScatterStatistics) -> _Scatters:
     """Return the scatters of all classes from the sums of each."""
     if len(points.groups) < 2:
         raise ValueError(ONE_CLASS)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from metricfast._core.scatter import pair_scatter, repetitions
-from metricfast._core.sums import Sums, centered
+from metricfast._core.scatter_statistics import ScatterStatistics, centered
 from metricfast._core.types import Floats, Integers
 from metricfast.constraints import class_neighbors
 
@@ -23,7 +23,7 @@ def neighborhood_scatters(
     k_impostor: int,
     n_jobs: int | None,
     execute: Callable[..., Any] | None = None,
-) -> tuple[Sums, Sums]:
+) -> tuple[ScatterStatistics, ScatterStatistics]:
     """Sum the mean outer products of points less their nearest neighbours, weighted by point.
 
     `X`: of shape (n_samples, n_features); points as given.
@@ -39,7 +39,7 @@ def neighborhood_scatters(
     scatters, totals = (execute or scatters_of_anchors)(
         X, labels, weights, k_genuine, k_impostor, n_jobs
     )
-    return Sums.of_scatters(np.arange(2), totals, scatters, exponent, X.dtype), points
+    return ScatterStatistics.of_scatters(np.arange(2), totals, scatters, exponent, X.dtype), points
 
 
 def scatters_of_anchors(

@@ -13,8 +13,8 @@ from metricfast._core.deprecation import DEPRECATED, renamed, take_renamed
 from metricfast._core.initialize import check_n_components
 from metricfast._core.scaling import center_and_rescale
 from metricfast._core.scatter import whitening, with_signs
+from metricfast._core.scatter_statistics import ScatterStatistics
 from metricfast._core.sources import Source, take
-from metricfast._core.sums import Sums
 from metricfast._core.targets import as_label_array, check_partial_target
 from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast._core.warn import warn_user
@@ -30,7 +30,7 @@ from metricfast.learners.base.shrinkage import (
 __all__ = ["RCA", "RCA_Supervised"]
 
 
-# What RCA_Supervised tries.
+# Fractions that RCA_Supervised tries.
 _FRACTIONS = (1.0, 0.3, 0.1, 0.01, 0.001)
 
 
@@ -134,12 +134,11 @@ class RCA(ClosedFormLearner):
         sample_weight : array-like of shape (n_samples,), optional
             Non-negative weights. Whole numbers mean the same as repeated points.
         validate : bool, default=False
-            Also hold all points of a fifth of the chunks out (of those of two or more points, and
-            at least two), fit a clone to the others, and compare how well the learned and the
-            Euclidean distance tell pairs within a held-out chunk from pairs across two: the area
-            under the ROC curve. It takes all such pairs, or 100,000 of either kind. Keep the
-            numbers in `validation_`, and warn if the learned distance is worse. Chunks that belong
-            to one class make the area smaller, for both.
+            Also hold out a fifth of the chunks of two or more points, at least two chunks, and fit
+            a clone to the others. Compare the area under the ROC curve of the learned and of the
+            Euclidean distance, for pairs within held-out chunks and pairs across them, at most
+            100,000 of either kind. Store the numbers in `validation_`, and warn if the learned
+            distance is worse. Chunks of the same class lower both areas.
 
         Returns
         -------
@@ -174,7 +173,7 @@ class RCA(ClosedFormLearner):
         Raises
         ------
         ValueError
-            As for `fit`. What earlier calls have learned stays.
+            As for `fit`. Results of earlier calls stay.
 
         Warns
         -----
@@ -203,8 +202,7 @@ class RCA_Supervised(ClosedFormLearner):  # noqa: N801
     n_components, preprocessor
         As for :class:`RCA`, and so are their defaults.
     n_chunks : int, default=100
-        Number of chunks. Where the classes cannot fill so many, as many as they can, with a
-        warning.
+        Number of chunks. If the classes have fewer, you get fewer, with a warning.
     chunk_size : int, default=2
         Points in a chunk.
     random_state : int, RandomState or None, default=None
@@ -298,7 +296,7 @@ class RCA_Supervised(ClosedFormLearner):  # noqa: N801
         if judged:
             points: Any = X if isinstance(X, Source) else center_and_rescale(X)[0]
             error = neighbor_error(points, codes, weights, chunks)
-        if self._sums:  # other chunks than those of earlier calls
+        if self._sums:  # chunks of different calls differ
             chunks[chunks >= 0] += 1 + int(self._sums[0].groups[-1])
         return Statistics((_chunk_sums(X, chunks, weights),), of_call=error)
 
@@ -342,17 +340,17 @@ def draw_chunks(codes: Integers, n_chunks: int, chunk_size: int, rng: RandomStat
     return Constraints(codes).chunks(min(n_chunks, most), chunk_size, random_state=rng)
 
 
-def _chunk_sums(X: Any, chunks: Integers, weights: Floats) -> Sums:
+def _chunk_sums(X: Any, chunks: Integers, weights: Floats) -> ScatterStatistics:
     """Sum the points that are in chunks."""
     members = chunks >= 0
     if not members.all():
         X, chunks, weights = take(X, members), chunks[members], weights[members]
-    return Sums(X.shape[1], np.unique(chunks)).add(X, weights, chunks)
+    return ScatterStatistics(X.shape[1], np.unique(chunks)).add(X, weights, chunks)
 
 
 def _scatter_within(
     learner: Any, statistics: Statistics, no_difference: str
-) -> tuple[Floats, Sums, int]:
+) -> tuple[Floats, ScatterStatistics, int]:
     """Return the covariance within chunks, the sums, and the number of components.
 
     Raises ValueError with the text `no_difference` if no chunk holds two different points.
@@ -369,7 +367,9 @@ def _scatter_within(
     return within / chunks.total, chunks, n_components
 
 
-def _choose_shrinkage(shrinkage: float | str | None, within: Floats, chunks: Sums) -> float:
+def _choose_shrinkage(
+    shrinkage: float | str | None, within: Floats, chunks: ScatterStatistics
+) -> float:
     """Return the fraction by which to shrink the covariance within chunks."""
     if shrinkage is not None:
         fraction = check_shrinkage(shrinkage)
@@ -392,7 +392,7 @@ def _choose_shrinkage(shrinkage: float | str | None, within: Floats, chunks: Sum
     return 1.0 if share >= (freedom + 1) * excess else share / ((freedom + 1) * excess)
 
 
-def _components(within: Floats, chunks: Sums, n_components: int) -> Array:
+def _components(within: Floats, chunks: ScatterStatistics, n_components: int) -> Array:
     """Return the map of a (shrunken) covariance within chunks."""
     W = whitening(within, chunks.dtype)
     if n_components == len(within):

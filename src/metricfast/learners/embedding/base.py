@@ -20,8 +20,6 @@ from metricfast._core.arguments import (
     check_verbose,
 )
 from metricfast._core.arrays import as_threads
-from metricfast._core.scaling import mean_of_points
-from metricfast._core.sources import Scaled, Source
 from metricfast._core.types import Array, RandomState
 from metricfast._core.warn import warn_user
 from metricfast._labels.binding import agreed, bind_labels, is_precomputed
@@ -39,18 +37,18 @@ from metricfast.learners.embedding.metric import EmbeddedMetricMixin, embed
 from metricfast.learners.linear import for_mini_batches, refuse_partial
 from metricfast.losses._call import Loss
 from metricfast.samplers import Sampler
+from metricfast.training.adapters import initial_parameters
 from metricfast.training.callbacks import (
     CallbackMixin,
     OpenCheckpoint,
     as_callbacks,
     reports_to_sklearn,
 )
-from metricfast.training.chunks import Chunked, mean_and_exponent, rows_of, why_in_memory
+from metricfast.training.chunks import Chunked, mean_of, rows_of, subtract_mean, why_in_memory
 from metricfast.training.embedding_problem import EmbeddingProblem
 from metricfast.training.fingerprint import fingerprint, params_of
 from metricfast.training.history import History, Vector
 from metricfast.training.objective import Evaluator, is_continuous, is_learnable
-from metricfast.training.own_parts import initial_parameters
 from metricfast.training.preconditioner import flat
 from metricfast.training.solvers import LBFGS, MiniBatchSolver, Solver, as_solver
 from metricfast.training.steps import RISE
@@ -67,7 +65,7 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
     """Base of learners of any embedding.
 
     A learner defines `_parts`, which returns loss, embedding and sampler. The parameters below are
-    those of `EmbeddingLearner`. Those that a learner does not have keep these values.
+    described at `EmbeddingLearner`. A learner without one of them uses the value below.
     """
 
     _requires_y = True
@@ -116,7 +114,7 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
             texts where X holds images. By default the points are their own database.
         y_database : array-like of shape (n_database,) or (n_database, n_labels), or sequence of \
                 objects, optional
-            Labels of the database, given with `X_database`. Where label distances are precomputed,
+            Labels of the database, given with `X_database`. If label distances are precomputed,
             leave it out: y has shape (n_samples, n_database).
         validate : bool, default=False
             Also fit a clone to four fifths of the points, `score` it on the others as queries among
@@ -228,7 +226,7 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
         y : array-like of shape (n_samples,) or (n_samples, n_labels), or sequence of objects
         classes : array-like of shape (n_classes,), optional
             All classes there will be, for the first call of a loss with proxies, such as
-            `ProxyNCA`; by default those of `y`. Other losses take new ones in any call.
+            `ProxyNCA`; by default the classes of `y`. Other losses accept new classes in any call.
         X_database, y_database : array-like, optional
             As for `fit`, in every call or in none.
 
@@ -265,7 +263,7 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
         alone = data.X_database is None
         if begun and alone and distance is not None and distance.all_zero(data.y):
             warn_user(
-                "All labels of this call are the same, which tells nothing of distances: nothing "
+                "All labels of this call are the same, so they have no distances: nothing "
                 "is learned from it. Give more points at a time."
             )
             return self
@@ -395,7 +393,7 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
         return self._mean("query"), self._mean("database")
 
     def _centred(self, data: LabelledPoints, means: tuple[Array, Array] | None) -> LabelledPoints:
-        """Subtract the mean of each side, and set it; `means` are those of an earlier fit.
+        """Subtract the mean of each side, and set it. `means`: the means of an earlier fit.
 
         One embedding of both sides has one mean, the database's.
         """
@@ -404,16 +402,21 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
         if means is None or [len(mean) for mean in means][: len(sides)] != [
             side.shape[1] for side in sides
         ]:
-            found = [np.zeros(X.shape[1], X.dtype) if issparse(X) else _mean(X) for X in sides]
+            found = [
+                np.zeros(X.shape[1], X.dtype) if issparse(X) else mean_of(X).astype(X.dtype)
+                for X in sides
+            ]
             if not self._embeds_sides_apart and len(sides) == 2:
                 sparse = any(map(issparse, sides))
                 found = [np.zeros_like(found[1]) if sparse else found[1]] * 2
             means = found[0], found[-1]
         self.mean_ = means[1]
         if database is None:
-            return replace(data, X=_less(X, means[0]))
+            return replace(data, X=subtract_mean(X, means[0]))
         self.mean_query_ = means[0]
-        return replace(data, X=_less(X, means[0]), X_database=_less(database, means[1]))
+        return replace(
+            data, X=subtract_mean(X, means[0]), X_database=subtract_mean(database, means[1])
+        )
 
     @property
     def _embeds_sides_apart(self) -> bool:
@@ -485,20 +488,6 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
         queries = embed(self.embedding_, arrays, X, n_jobs=self.n_jobs)
         database = embed(self.embedding_, arrays, X_database, "database", self.n_jobs)
         return self._retrieval_score(queries, y, database, y_database, label_distance=distance)
-
-
-def _mean(X: Any) -> Array:
-    """Return the mean of points in their dtype."""
-    if isinstance(X, Source):
-        return mean_and_exponent(X)[0].astype(X.dtype)
-    return mean_of_points(X).astype(X.dtype)
-
-
-def _less(X: Any, mean: Array) -> Any:
-    """Return points less their mean, which is zero for sparse ones; those of a source in chunks."""
-    if isinstance(X, Source):
-        return Chunked(Scaled(X, mean, 0))
-    return X if issparse(X) else X - mean.astype(X.dtype, copy=False)
 
 
 def _check_continuation(

@@ -29,9 +29,9 @@ from metricfast._labels.distance import LabelDistance
 from metricfast.embeddings import Embedding
 from metricfast.losses._call import Loss
 from metricfast.samplers import Sampler
+from metricfast.training.adapters import check_labels
 from metricfast.training.chunks import hold
 from metricfast.training.objective import is_continuous, is_learnable
-from metricfast.training.own_parts import check_labels
 
 __all__ = ["LabelledPoints", "check_database", "check_parts", "load_points", "share_label_distance"]
 
@@ -240,7 +240,7 @@ def _load_database(
 
 
 def _joined(y: Any, y_database: Any, m: int) -> Array:
-    """Return class labels of queries, then those of the database."""
+    """Return the class labels of queries and database."""
     labels, of_database = as_column(y, "y"), as_label_array(y_database, "y_database")
     of_database = as_column(of_database, "y_database")
     if len(of_database) != m:
@@ -291,7 +291,7 @@ def _check_label_shape(learner: Any, labels: Array, reset: bool) -> None:
 def share_label_distance(
     distance: LabelDistance | None, loss: Any, sampler: Any, said: Any
 ) -> None:
-    """Tell loss and sampler how far labels are apart; a loss knows what it says by default."""
+    """Give the label distance to loss and sampler. A loss of the library has its own default."""
     if distance is None:
         return
     if hasattr(sampler, "label_distance"):

@@ -21,8 +21,8 @@ class EmbeddingLearner(BaseEmbeddingLearner):
     ----------
     loss : loss
         One of `metricfast.losses`, or a function ``loss(Z, y)`` of your own that returns value and
-        gradient, with an attribute ``labels`` that is "class" or "continuous". Where anchors are
-        compared with other points, it is called as those of `metricfast.losses` are.
+        gradient, with an attribute ``labels`` that is "class" or "continuous". With other points
+        as the database, it is called like a loss of `metricfast.losses`.
     embedding : Embedding, optional
         One of `metricfast.embeddings`, or of a class of your own; by default `Linear()`.
     sampler : Sampler, optional

@@ -1,4 +1,4 @@
-"""What a learned embedding can do."""
+"""The base class of learners of an embedding: transform, search, score."""
 
 from __future__ import annotations
 

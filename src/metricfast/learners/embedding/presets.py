@@ -120,7 +120,7 @@ class TripletLearner(BaseEmbeddingLearner):
     margin : float, default=0.2
         By which squared distances to points of other classes shall exceed those to the own.
     mining : {"all", "semihard", "hardest"}, default="all"
-        Which triplets count, as of `metricfast.losses.Triplet`.
+        Triplets in the loss, see `metricfast.losses.Triplet`.
     hidden_layer_sizes : sequence of int, default=()
         Widths of hidden layers; without any, the embedding is linear.
     normalize : bool, default=True

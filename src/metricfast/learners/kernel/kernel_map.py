@@ -1,4 +1,4 @@
-"""The map of a kernel: vectors whose products are (nearly) those of the kernel."""
+"""The map of a kernel: vectors whose inner products approximate the kernel."""
 
 from __future__ import annotations
 

@@ -41,14 +41,14 @@ def _available_if_learner_has(name: str) -> Callable[[_Method], _Method]:
 class KernelizedMetricLearner(MetricTransformer, BaseMetricLearner):
     """A metric learner that sees points through a kernel.
 
-    Maps the points to vectors whose products are (nearly) those of a kernel, and fits a learner of
+    Maps the points to vectors whose inner products approximate a kernel, and fits a learner of
     a Mahalanobis distance to them: the distance that it learns is not linear in the points. Any
     learner will do, also one on pairs, triplets or quadruplets, whose points are mapped.
 
     Parameters
     ----------
     learner : estimator
-        The learner, which is cloned. Where it must be told the points by indices, give the
+        The learner, which is cloned. If it takes indices of points, give the
         preprocessor to this class.
     kernel : str or callable, default="rbf"
         As in scikit-learn's `Nystroem`: "rbf", "poly", "sigmoid", "laplacian", "cosine" ... or a

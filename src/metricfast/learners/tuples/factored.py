@@ -17,7 +17,7 @@ from metricfast.training.history import History
 
 __all__ = ["minimize_factor", "start_metric"]
 
-# What the objective is known to, relatively: going on below it makes line searches fail.
+# Relative precision of the objective. Line searches fail below it.
 _ROUNDING = 1e-15
 
 

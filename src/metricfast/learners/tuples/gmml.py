@@ -13,9 +13,9 @@ from metricfast._core.arguments import check_range
 from metricfast._core.initialize import check_n_components, components_from_metric
 from metricfast._core.scaling import center_and_rescale
 from metricfast._core.scatter import repetitions, scatters_of_all_pairs
+from metricfast._core.scatter_statistics import ScatterStatistics
 from metricfast._core.sources import Source, take
 from metricfast._core.stores import in_memory
-from metricfast._core.sums import Sums
 from metricfast._core.targets import (
     as_label_array,
     check_class_labels,
@@ -96,7 +96,7 @@ class GMML(PairsClassifierMixin, MahalanobisMixin):
 
     _requires_y = True
     _exact_in_parts = True
-    _sums: tuple[Sums, ...] = ()  # of all calls of `partial_fit`
+    _sums: tuple[ScatterStatistics, ...] = ()  # of all calls of `partial_fit`
 
     t: float
     reg: float
@@ -169,7 +169,7 @@ class GMML(PairsClassifierMixin, MahalanobisMixin):
         Parameters
         ----------
         pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
-            As for `fit`, like the others. The preprocessor is that of the first call.
+            As for `fit`, like the others. All calls use the preprocessor of the first.
         y : array-like of shape (n_pairs,)
         sample_weight : array-like of shape (n_pairs,), optional
 
@@ -267,7 +267,9 @@ class GMML_Supervised(ClosedFormLearner):  # noqa: N801
             weights = np.ones(X.shape[0]) if weight is None else weight
             if names.dtype.kind in "if":
                 weights = np.where(names < 0, 0, weights)  # whose class is unknown
-            return Statistics((Sums(X.shape[1], per_group=True).add(X, weights, names),))
+            return Statistics(
+                (ScatterStatistics(X.shape[1], per_group=True).add(X, weights, names),)
+            )
         weights = repetitions(weight, X.shape[0])
         rows = np.flatnonzero(weights)
         _, codes = check_partial_target(y[rows])
@@ -278,7 +280,7 @@ class GMML_Supervised(ClosedFormLearner):  # noqa: N801
             scatters = scatters_of_all_pairs(points, codes, weights[rows])
             tuples = TupleSet(points, np.arange(len(points)))
             return Statistics(of_call=(scatters, points.dtype, tuples))
-        sums = Sums(points.shape[1], per_group=True).add(points, weights[rows], codes)
+        sums = ScatterStatistics(points.shape[1], per_group=True).add(points, weights[rows], codes)
         if isinstance(self.prior, str) and self.prior == "covariance":
             points = in_memory(points, "X, for prior='covariance',", "give the prior as a matrix")
             tuples = TupleSet(points, np.arange(len(points)))
@@ -296,7 +298,7 @@ class GMML_Supervised(ClosedFormLearner):  # noqa: N801
         self.components_ = L.astype(precision, copy=False)
 
 
-def _scatters_of_pairs(classes: Sums) -> tuple[Floats, Floats]:
+def _scatters_of_pairs(classes: ScatterStatistics) -> tuple[Floats, Floats]:
     """Return the scatters of the differences of all pairs within classes, and across classes."""
     if len(classes.groups) < 2:
         raise ValueError(ONE_CLASS)

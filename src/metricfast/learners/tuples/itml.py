@@ -283,7 +283,7 @@ class ITML_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
     shrinkage : float from 0 to 1 or "auto", default="auto"
         Move the learned metric towards the Euclidean one, of the same mean distance, by this
         fraction. 0 leaves it as it is, as metric-learn does. "auto" tries 0 and several fractions,
-        towards the Euclidean distance and towards that of standardized features, and takes what
+        towards the Euclidean distance, given or with standardized features, and takes what
         makes the share of other classes among the 3 nearest neighbours of up to 1000 of the points
         lowest.
 
@@ -456,8 +456,7 @@ def _check_bounds(bounds: ArrayLike) -> Floats:
 def _distance_percentiles(tuples: TupleSet, M: Floats) -> Floats:
     """Return the 5th and 95th percentile of the distances of different points under M.
 
-    Of many pairs of different points a part is drawn, always the same. Raises ValueError if there
-    is one point only.
+    Many pairs of points are represented by a fixed sample. Raises ValueError for a single point.
     """
     points, rows = tuples.points, tuples.unique_rows()
     n = len(rows)

@@ -156,7 +156,7 @@ class LSML(CallbackMixin, QuadrupletsClassifierMixin, MahalanobisMixin):
         """Learn from quadruplets.
 
         `fitted`: the learner that gets the fitted attributes.
-        `strength`: weight of the loss; that of the prior is 1.
+        `strength`: weight of the loss. The weight of the prior is 1.
         """
         check_count("max_iter", self.max_iter)
         check_range("tol", self.tol)
@@ -175,7 +175,7 @@ class LSML(CallbackMixin, QuadrupletsClassifierMixin, MahalanobisMixin):
             return strength * value, strength * scatter
 
         root = components_from_metric(prior)
-        # Of the multiples tP of the prior, the best has loss(tP) + <tP, inv(P)> = n_features.
+        # The best multiple tP of the prior has loss(tP) + <tP, inv(P)> = n_features.
         initial = loss(root)[0]
         if not np.isfinite(initial):
             raise ValueError(
@@ -234,7 +234,7 @@ class LSML_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
     -----
     The chances of points to be in a quadruplet are in proportion to `sample_weight`.
 
-    Where points lie near other points of their class, as with features between 0 and 1, residuals
+    If points lie near other points of their class, as with features between 0 and 1, residuals
     are so small that the prior would decide alone. They count in units of the spread within classes
     (half of the mean squared distance of the pairs of one class), where that is below 1. For the
     objective as it stands, give :class:`LSML` the quadruplets of

@@ -251,7 +251,7 @@ class MMC_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
     shrinkage : float from 0 to 1 or "auto", default="auto"
         Move the learned metric towards the Euclidean one, of the same mean distance, by this
         fraction. 0 leaves it as it is, as metric-learn does. "auto" tries 0 and several fractions,
-        towards the Euclidean distance and towards that of standardized features, and takes what
+        towards the Euclidean distance, given or with standardized features, and takes what
         makes the share of other classes among the 3 nearest neighbours of up to 1000 of the points
         lowest.
 

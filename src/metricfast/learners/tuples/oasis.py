@@ -169,7 +169,7 @@ class OASIS(CallbackMixin, TripletsClassifierMixin, BilinearMixin):
         Parameters
         ----------
         triplets : array-like of shape (n_triplets, 3, n_features) or (n_triplets, 3)
-            As for `fit`, like weights and errors. The preprocessor is that of the first call.
+            As for `fit`, like weights and errors. All calls use the preprocessor of the first.
         y : ignored
         sample_weight : array-like of shape (n_triplets,), optional
 

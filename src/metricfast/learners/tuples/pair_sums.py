@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from metricfast._core.prior import initialize_metric
 from metricfast._core.scaling import center_and_rescale
 from metricfast._core.scatter import pair_scatter
-from metricfast._core.sums import Sums
+from metricfast._core.scatter_statistics import ScatterStatistics
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, RandomState
 from metricfast.learners.base.closed_form import Statistics, add_statistics, continues
@@ -53,19 +53,21 @@ def partial_fit_pairs(
     learner.calibrate_threshold(pairs, y, sample_weight=sample_weight)
 
 
-def pair_sums(tuples: TupleSet) -> Sums:
+def pair_sums(tuples: TupleSet) -> ScatterStatistics:
     """Sum the outer products of differences, of groups -1, of dissimilar pairs, and 1."""
     d, index, groups = tuples.points.shape[1], tuples.index, np.array([-1, 1])
     weights = np.ones(len(index)) if tuples.weight is None else tuples.weight
     if not len(index):
-        return Sums.of_scatters(groups, np.zeros(2), np.zeros((2, d, d)), 0, tuples.points.dtype)
+        return ScatterStatistics.of_scatters(
+            groups, np.zeros(2), np.zeros((2, d, d)), 0, tuples.points.dtype
+        )
     points, exponent = _in_safe_units(tuples.points)
     scatters, totals = np.zeros((2, d, d)), np.zeros(2)
     for place, group in enumerate(groups):
         chosen = tuples.y == group
         scatters[place] = pair_scatter(points, index[chosen], weights[chosen])
         totals[place] = weights[chosen].sum()
-    found = Sums.of_scatters(groups, totals, scatters, exponent, points.dtype)
+    found = ScatterStatistics.of_scatters(groups, totals, scatters, exponent, points.dtype)
     found.n_points, found.whole = len(index), bool((weights == np.floor(weights)).all())
     return found
 
@@ -92,7 +94,7 @@ def prior_matrix(
 ) -> Floats:
     """Return the matrix that a prior names.
 
-    `tuples`: those of all points; None in `partial_fit`, which stores no points.
+    `tuples`: tuples of all points; None in `partial_fit`, which stores no points.
     """
     if tuples is not None:
         return start_metric(tuples, prior, random_state, strictly_positive=strictly_positive)

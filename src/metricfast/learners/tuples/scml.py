@@ -96,7 +96,7 @@ class SCML(CallbackMixin, TripletsClassifierMixin, MahalanobisMixin):
     -----
     The length of the steps suits features of about unit spread: standardize them. An interrupted
     `fit` (Ctrl-C) raises KeyboardInterrupt and leaves the best map so far in `components_`. Memory
-    does not grow with the number of triplets times that of bases.
+    does not grow with the product of triplets and bases.
 
     References
     ----------

@@ -14,7 +14,7 @@ from metricfast._core.arguments import check_random_state, check_range
 from metricfast._core.deprecation import DEPRECATED, renamed, take_renamed
 from metricfast._core.initialize import components_from_metric
 from metricfast._core.scaling import times_power_of_two
-from metricfast._core.sums import Sums
+from metricfast._core.scatter_statistics import ScatterStatistics
 from metricfast._core.types import Array, Floats, RandomState
 from metricfast._core.warn import warn_user
 from metricfast.learners.base.classifiers import PairsClassifierMixin
@@ -58,7 +58,7 @@ class SDML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
     sparsity_param : float, default=0.01
         Weight :math:`\lambda` of the entries off the diagonal.
     n_components : int, optional
-        Keep this many eigenvectors of M, those of the largest eigenvalues. By default all.
+        Keep this many eigenvectors of M, by descending eigenvalue. By default all.
     prior, verbose, preprocessor, random_state
         As for :class:`ITML`.
 
@@ -99,7 +99,7 @@ class SDML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
 
     _requires_y = True
     _exact_in_parts = True
-    _sums: tuple[Sums, ...] = ()  # of all calls of `partial_fit`
+    _sums: tuple[ScatterStatistics, ...] = ()  # of all calls of `partial_fit`
 
     balance_param: float
     sparsity_param: float
@@ -175,7 +175,7 @@ class SDML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
         Parameters
         ----------
         pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
-            As for `fit`, like the others. The preprocessor is that of the first call.
+            As for `fit`, like the others. All calls use the preprocessor of the first.
         y : array-like of shape (n_pairs,)
         sample_weight : array-like of shape (n_pairs,), optional
 

@@ -392,7 +392,9 @@ class QuantizedQueries {
                               query.error * static_cast<double>(database_->norm(q))) /
                              cell.step;
         const double d = (query.offset - sum - wrong) * cell.unit + query.norm;
-        return static_cast<float>(d - 1e-6 * std::abs(d));
+        // Where a cell's points are equal but for a few, some errors are of infinitely many steps.
+        return std::isfinite(d) ? static_cast<float>(d - 1e-6 * std::abs(d))
+                                : -std::numeric_limits<float>::infinity();
     }
 
     /// Whether it may be near enough.

@@ -17,17 +17,17 @@ from metricfast._core.targets import (
     check_sample_weight,
 )
 from metricfast.distances.neighbors import kneighbors
-from metricfast.learners.votes.voting import vote
+from metricfast.learners.gerrymandering.voting import vote
 
-__all__ = ["VotesOfDatabase"]
+__all__ = ["DatabaseClassifierMixin"]
 
 Array = NDArray[Any]
 
 
-class VotesOfDatabase(ClassifierMixin):  # type: ignore[misc]
-    """Mixin of learners of an embedding that keep their database, and classify by its votes.
+class DatabaseClassifierMixin(ClassifierMixin):  # type: ignore[misc]
+    """Mixin of learners that store an embedded database, and classify by its nearest points.
 
-    A learner has `_points`, which checks points, and `_embed`, which embeds those of a side.
+    A learner has `_points`, which checks points, and `_embed`, which embeds the points of a side.
     `database_labels_` are indices into `classes_`; `query_embedding_` is the database as queries,
     where it is the points of `fit` themselves.
     """
@@ -51,9 +51,9 @@ class VotesOfDatabase(ClassifierMixin):  # type: ignore[misc]
         X : {array-like, sparse matrix} of shape (n_queries, n_features), optional
             By default the points of `fit`, each left out of its own neighbours.
         X_database : {array-like, sparse matrix} of shape (n_database, n_features), optional
-            By default that of `fit`; a point that was fitted finds itself there.
+            By default the database of `fit`, where a point of `fit` finds itself.
         n_neighbors : int, optional
-            By default that of the learner.
+            By default the parameter of the learner.
 
         Returns
         -------
@@ -95,7 +95,7 @@ class VotesOfDatabase(ClassifierMixin):  # type: ignore[misc]
         X : {array-like, sparse matrix} of shape (n_queries, n_features)
         X_database : {array-like, sparse matrix} of shape (n_database, n_features), optional
         y_database : array-like of shape (n_database,), optional
-            Its classes, all of them classes of `fit`. By default the database is that of `fit`.
+            Its classes, all of them classes of `fit`. By default the database of `fit`.
 
         Returns
         -------
@@ -109,7 +109,7 @@ class VotesOfDatabase(ClassifierMixin):  # type: ignore[misc]
     ) -> Array:
         """Return the share of the votes of each class.
 
-        Of classes of equally many votes, that which `predict` takes has more by a trifle.
+        Among tied classes, the class that `predict` returns has a slightly larger share.
 
         Parameters
         ----------

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from metricfast.distances.gradient import metric_gradient
 from metricfast.samplers import Batch
-from metricfast.training.labelled import anchors_of
+from metricfast.training.labelled_loss import anchors_of
 from metricfast.training.objective import Objective, finite, map_points
 
 __all__ = ["loss_of_matrix", "penalty_of_matrix", "root"]
@@ -40,7 +40,7 @@ def penalty_of_matrix(name: str | None, arrays: list[Array]) -> tuple[float, lis
 def loss_of_matrix(
     problem: Objective, arrays: list[Array], batch: Batch | None, part: slice | None
 ) -> tuple[float, list[Array]]:
-    """Return the loss of queries against all points, or those of their batch, by M."""
+    """Return the loss of queries as a function of M, and its gradient."""
     (M,), X, among = arrays, problem.X, None
     anchors = rows = problem._anchors(batch, part)
     if batch is not None and problem.database == "batch":

@@ -1,4 +1,4 @@
-"""Which scores a report holds: metrics that fit the labels, and what estimators say of labels."""
+"""Selection of the metrics of a report, by the kind of labels."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def scores_of(names: Iterable[str], k: Any) -> Wanted:
 
 
 def are_continuous(labels: Any, name: str = "labels") -> bool:
-    """Tell whether labels look continuous: vectors, or numbers that are not all integers.
+    """Return whether labels look continuous: vectors, or numbers that are not all integers.
 
     Raises ValueError if they are rows that encode classes, or objects that are neither classes nor
     numbers.
@@ -119,6 +119,6 @@ def label_distance_of(estimator: Any, given: Any) -> Any:
 
 
 def takes_numbers(estimator: Any) -> bool:
-    """Tell whether the labels of an estimator, or of the one that it wraps, are numbers."""
+    """Return whether the labels of an estimator, or of the one that it wraps, are numbers."""
     fitted = nested(estimator, "estimator", "learner")[-1]
     return not getattr(fitted, "_has_classes", not isinstance(fitted, RegressorMixin))

@@ -1,4 +1,4 @@
-"""Losses, embeddings and samplers of a user's own: called with what they take, answers checked."""
+"""Adapters of a user's losses, embeddings and samplers, which check their results."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from metricfast.exceptions import LossOverflowError
 from metricfast.losses._call import Loss
 from metricfast.samplers import Batch, Epoch, Sampler
 
-__all__ = ["OwnLoss", "check_labels", "checked_batches", "initial_parameters", "prepared"]
+__all__ = ["CallableLoss", "check_labels", "checked_batches", "initial_parameters", "prepared"]
 
 Array = NDArray[Any]
 
 
 def check_labels(loss: Any) -> None:
-    """Refuse a loss of one's own that names no kind of labels that there is."""
+    """Raise ValueError if a user's loss names an unknown kind of labels."""
     labels = getattr(loss, "labels", "class")
     if not isinstance(loss, Loss) and labels not in ("class", "continuous"):
         raise ValueError(
@@ -29,12 +29,12 @@ def check_labels(loss: Any) -> None:
         )
 
 
-class OwnLoss:
-    """A loss that is none of `metricfast.losses`.
+class CallableLoss:
+    """A user's loss: a function, not one of `metricfast.losses`.
 
-    ``loss(Z, y)`` returns value and gradient. Where anchors are compared with other points than
-    each other, ``loss(Z, y, Z_database, y_database, exclude=...)`` returns the value and two
-    gradients. `n_jobs` is given where it is taken. What it is given, it cannot change.
+    ``loss(Z, y)`` returns value and gradient. With a database of other points,
+    ``loss(Z, y, Z_database, y_database, exclude=...)`` returns the value and two gradients. The
+    loss gets `n_jobs` if it has that parameter. Its arguments are read-only.
     """
 
     def __init__(self, loss: Any) -> None:
@@ -42,11 +42,11 @@ class OwnLoss:
 
     def on(
         self, y: Array, weight: Any = None, *, y_database: Array | None, n_jobs: int | None
-    ) -> OwnBoundLoss:
+    ) -> BoundCallableLoss:
         """Return the loss of points with these labels, as `metricfast.losses` do."""
         if weight is not None:
             raise ValueError(f"sample_weight must be None: {_name(self._loss)} takes no weights.")
-        return OwnBoundLoss(self, y, y if y_database is None else y_database, n_jobs)
+        return BoundCallableLoss(self, y, y if y_database is None else y_database, n_jobs)
 
     def __call__(
         self, Z: Array, y: Array, *database: Array, n_jobs: int | None = None, **options: Any
@@ -89,10 +89,10 @@ class OwnLoss:
         return value, tuple(gradients) if database else gradients[0]
 
 
-class OwnBoundLoss:
-    """A loss of one's own, called as a `BoundLoss` is."""
+class BoundCallableLoss:
+    """A user's loss with its labels, called like a `BoundLoss`."""
 
-    def __init__(self, loss: OwnLoss, y: Array, y_database: Array, n_jobs: int | None) -> None:
+    def __init__(self, loss: CallableLoss, y: Array, y_database: Array, n_jobs: int | None) -> None:
         self._loss, self._y, self._y_database, self._n_jobs = loss, y, y_database, n_jobs
 
     def __call__(self, Z: Array, rows: Any = None, at: slice | None = None) -> Any:
@@ -115,9 +115,9 @@ class OwnBoundLoss:
         labels = self._of(self._y, rows), self._of(self._y_database, of_database)
         return self._loss(Z, labels[0], Z_database, labels[1], exclude=exclude, n_jobs=self._n_jobs)
 
-    def for_thread(self, loss: Any, n_jobs: int | None) -> OwnBoundLoss:
+    def for_thread(self, loss: Any, n_jobs: int | None) -> BoundCallableLoss:
         """Return another loss on the same labels."""
-        return OwnBoundLoss(OwnLoss(loss), self._y, self._y_database, n_jobs)
+        return BoundCallableLoss(CallableLoss(loss), self._y, self._y_database, n_jobs)
 
     @staticmethod
     def _of(labels: Array, rows: Any) -> Array:

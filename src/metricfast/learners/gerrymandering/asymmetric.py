@@ -8,42 +8,35 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from metricfast._core.arguments import (
     check_bool,
-    check_choice,
-    check_count,
     check_random_state,
-    check_range,
     check_verbose,
 )
 from metricfast._core.arrays import as_threads
 from metricfast._core.checks import check_points
 from metricfast._core.initialize import as_given_map
 from metricfast._core.scaling import log2_spread
-from metricfast._core.sources import Named, Scaled, Source
+from metricfast._core.sources import Named, Source
 from metricfast._core.targets import check_classification_target, check_sample_weight
 from metricfast._core.types import Array, RandomState
-from metricfast.distances.inference import check_method
 from metricfast.distances.neighbors import check_neighbors
 from metricfast.embeddings import Asymmetric, Embedding, Linear
 from metricfast.learners.base.validation import naming_held_out
 from metricfast.learners.embedding.metric import EmbeddedMetricMixin
-from metricfast.learners.linear import for_mini_batches, forget_on_error, refuse_partial
-from metricfast.learners.votes.regularizers import REGULARIZERS
-from metricfast.learners.votes.sides import (
-    Sides,
+from metricfast.learners.gerrymandering.classifier import DatabaseClassifierMixin
+from metricfast.learners.gerrymandering.dataset import (
+    TwoSidedDataset,
     initial_maps,
     is_linear,
-    mean_of_any,
     mean_of_queries,
     penalty_of,
 )
-from metricfast.learners.votes.stored_database import VotesOfDatabase
-from metricfast.learners.votes.training import (
+from metricfast.learners.gerrymandering.history import (
     PATIENCE,
     REMEDY,
     VoteHistory,
@@ -52,20 +45,21 @@ from metricfast.learners.votes.training import (
     vote_batches,
     warn_of_penalty,
 )
-from metricfast.learners.votes.voting import largest_cost, vote_loss
+from metricfast.learners.gerrymandering.voting import check_vote_parameters, largest_cost, vote_loss
+from metricfast.learners.linear import for_mini_batches, forget_on_error, refuse_partial
 from metricfast.metrics._neighbor_error import neighbor_error
-from metricfast.training.both_chunks import is_beyond
 from metricfast.training.callbacks import (
     CallbackMixin,
     OpenCheckpoint,
     as_callbacks,
     reports_to_sklearn,
 )
-from metricfast.training.chunks import SHARE, Chunked, hold, why_in_memory
+from metricfast.training.chunks import Chunked, hold, mean_of, subtract_mean, why_in_memory
 from metricfast.training.fingerprint import params_of
 from metricfast.training.history import Vector
-from metricfast.training.labelled import Labelled
+from metricfast.training.labelled_loss import LabelledLoss
 from metricfast.training.objective import Evaluator, Objective
+from metricfast.training.paired_chunks import is_beyond
 from metricfast.training.preconditioner import FlatParameters, flat
 from metricfast.training.solvers import LBFGS, MiniBatchSolver, Solver, as_solver
 from metricfast.training.stopping import HeldOut, as_stopping_rule, hold_out
@@ -73,25 +67,25 @@ from metricfast.training.train import Observers, train
 
 __all__ = ["AsymmetricSimilarity"]
 
-# Share of the memory for a chunk of either side: the more voters, the nearer the nearest.
+# Share of the memory for a chunk of each side. A larger database has nearer neighbours.
 _OF_QUERIES, _OF_DATABASE = 1 / 16, 3 / 16
 
 
-class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
-    r"""Asymmetric similarity, trained on the votes of nearest neighbours.
+class AsymmetricSimilarity(DatabaseClassifierMixin, CallbackMixin, EmbeddedMetricMixin):
+    r"""Asymmetric similarity, which optimises the k-NN vote itself.
 
     The distance of a query x and a database point x' is :math:`\|Ux - Vx'\|` with two maps, of
     points less the mean of their side, learned by neighbourhood gerrymandering (see
     `NeighborhoodGerrymandering`): of use where queries and database differ, such as in their noise,
-    or in where they come from. It is not symmetric, and that of a point from itself need not be
-    zero.
+    or in where they come from. It is not symmetric, and the distance of a point from itself need
+    not be zero.
 
     Parameters
     ----------
     n_neighbors : int, default=3
         Number of neighbours that vote.
     n_components : int, optional
-        Number of rows of U and V, by default n_features (or those of `init`); at most the number
+        Number of rows of U and V, by default n_features (or the rows of `init`); at most the number
         of features of both sides together, where every quadratic form of stacked points has its
         maps.
     tied : bool, default=False
@@ -115,7 +109,7 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
     init : {"auto", "pca", "lda", "identity", "random"} or array-like, default="auto"
         The map that both start from, scaled as in `NeighborhoodGerrymandering`. With more rows than
         n_features, "auto" is the identity with small random rows below (a hundredth of the length
-        of the others); those of "identity" are zero, and stay so.
+        of the others). The rows of "identity" are zero, and stay so.
     solver, tol, warm_start, preprocessor, verbose, random_state, n_jobs
         See `NeighborhoodGerrymandering`.
     early_stopping : bool or metricfast.stopping.HeldOut, default=False
@@ -235,8 +229,8 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or (n_samples,) with a \
                 preprocessor
-            Queries. Sparse points are not centred. Of sources that do not fit into memory, such as
-            memory maps, here and in `X_database`, mini-batches hold a part at a time.
+            Queries. Sparse points are not centred. With mini-batches, X and `X_database` may
+            be sources that do not fit into memory, such as memory maps.
         y : array-like of shape (n_samples,)
             Their classes.
         X_database : {array-like, sparse matrix} of shape (n_database, n_features_database), \
@@ -250,8 +244,8 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
         sample_weight : array-like of shape (n_samples,), optional
             Non-negative weights of the queries. As neighbours all points count alike.
         validate : bool, default=False
-            As of every learner: also measure a clone on queries that it has not seen, by its score
-            and that of the points as they were given.
+            Also fit a clone to four fifths of the queries, and compare its score on the others with
+            the score of the given points.
 
         Returns
         -------
@@ -318,7 +312,7 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
             problem.evaluator = evaluator
             history = problem.history(start, rng)
             if rule is not None:
-                validation = data.judged(np.sort(test), part)
+                validation = data.validation(np.sort(test), part)
                 history.judge(partial(problem.validation_error, validation), int(rule.patience))
             try:
                 self._run(problem, history, solver, callbacks, data, checkpoint)
@@ -352,10 +346,10 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
         Parameters
         ----------
         X, y, X_database, y_database
-            As of `fit`. The means of the first call are subtracted from the points of all; the
-            database of the last one is that which is kept.
+            As for `fit`. All calls subtract the means of the first. The database of the last call
+            is stored.
         classes : array-like, optional
-            Not needed: those of the database of a call are meant.
+            Ignored; scikit-learn's classifiers take it.
         sample_weight : array-like of shape (n_samples,), optional
 
         Returns
@@ -365,7 +359,7 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
         Raises
         ------
         ValueError
-            As of `fit`. With `early_stopping` or a checkpoint, which need all points.
+            As for `fit`. With `early_stopping` or a checkpoint, which need all points.
         """
         del classes
         solver, rule, callbacks, embedding = self._check_parameters()
@@ -389,7 +383,8 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
 
     def _run(
         self, problem: _TwoSidedProblem, history: VoteHistory, solver: Solver, callbacks: list[Any],
-        data: Sides, checkpoint: OpenCheckpoint | None = None, epoch_from: Vector | None = None,
+        data: TwoSidedDataset, checkpoint: OpenCheckpoint | None = None,
+        epoch_from: Vector | None = None,
     ) -> None:  # fmt: skip
         """Run the solver, or a single epoch of a training that began at a vector."""
 
@@ -419,11 +414,7 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
 
     def _check_parameters(self) -> tuple[Solver, HeldOut | None, list[Any], Embedding]:
         """Check the parameters; return solver, stopping rule, callbacks and the embedding."""
-        check_count("n_neighbors", self.n_neighbors)
-        check_range("C", self.C, positive=True)
-        check_range("tol", self.tol)
-        check_method(self.ties, self.inference, "inference")
-        check_choice("regularizer", self.regularizer, (None, *REGULARIZERS))
+        check_vote_parameters(self)
         check_bool("tied", self.tied)
         check_bool("warm_start", self.warm_start)
         check_verbose(self.verbose)
@@ -480,7 +471,7 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
         keep_means: bool,
         reset: bool = True,
         needed: tuple[str, str] | None = None,
-    ) -> Sides:
+    ) -> TwoSidedDataset:
         """Check both sides and subtract their means.
 
         With `keep_means`, the means of an earlier fit are subtracted.
@@ -519,32 +510,32 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
             self.mean_, self.mean_query_ = (np.zeros(width, dtype) for width in widths)
         else:
             if means is None or tuple(map(len, means)) != widths:
-                means = (mean_of_any(database),) * 2
+                means = (mean_of(database),) * 2
                 if X_database is not None and not self.tied:
                     means = means[0], mean_of_queries(X, codes, weight, database, labels)
             # Else the distance that was learned depends on them.
             self.mean_, self.mean_query_ = (mean.astype(dtype) for mean in means)
         if X_database is None:
-            X, database = _less(X, self.mean_query_, dtype), None
+            X, database = subtract_mean(X, self.mean_query_, dtype), None
         else:
-            X = _less(X, self.mean_query_, dtype, _OF_QUERIES)
-            database = _less(database, self.mean_, dtype, _OF_DATABASE)
-        data = Sides(X, codes, database, labels, weight)
-        few = data.few
-        if not (issparse(few.points) or issparse(X)):
-            _check_units(few.points, "database is")
+            X = subtract_mean(X, self.mean_query_, dtype, _OF_QUERIES)
+            database = subtract_mean(database, self.mean_, dtype, _OF_DATABASE)
+        data = TwoSidedDataset(X, codes, database, labels, weight)
+        sample = data.representative
+        if not (issparse(sample.points) or issparse(X)):
+            _check_units(sample.points, "database is")
             if widths[0] != widths[1]:
-                _check_units(few.X, "queries are")
+                _check_units(sample.X, "queries are")
         return data
 
     def _largest_cost(self) -> float:
         return largest_cost(vote_loss(self, len(self.classes_)))
 
-    def _problem(self, data: Sides, start: list[Array]) -> _TwoSidedProblem:
+    def _problem(self, data: TwoSidedDataset, start: list[Array]) -> _TwoSidedProblem:
         return _TwoSidedProblem(self, data, start)
 
-    def _set_database(self, data: Sides) -> None:
-        """Embed the database, which votes."""
+    def _set_database(self, data: TwoSidedDataset) -> None:
+        """Embed the database of `predict`."""
         how = self.embedding_, self.parameters_, self.n_jobs
         self.database_embedding_ = data.embedded_database(*how)
         self.database_labels_ = data.database_labels
@@ -576,7 +567,7 @@ class AsymmetricSimilarity(VotesOfDatabase, CallbackMixin, EmbeddedMetricMixin):
         Raises
         ------
         AttributeError
-            If the maps are not linear, as of perceptrons or with ``normalize=True``.
+            If the maps are not linear.
         """
         check_is_fitted(self, "parameters_")
         if not hasattr(self, "components_query_"):
@@ -592,10 +583,12 @@ class _TwoSidedProblem(Objective):
     learning_rate = 0.03
     remedy = REMEDY
 
-    def __init__(self, learner: AsymmetricSimilarity, data: Sides, start: list[Array]) -> None:
+    def __init__(
+        self, learner: AsymmetricSimilarity, data: TwoSidedDataset, start: list[Array]
+    ) -> None:
         embedding, own, n_jobs = learner.embedding_, data.database is None, learner.n_jobs
         compared = "batch" if is_beyond(data.X) else "all"
-        loss = Labelled(
+        loss = LabelledLoss(
             vote_loss(learner, len(learner.classes_)), data.y, data.weight,
             None if own else data.database_labels, n_jobs,
         )  # fmt: skip
@@ -612,20 +605,12 @@ class _TwoSidedProblem(Objective):
         x0 = flat([array.astype(np.float64) for array in start])
         return VoteHistory(x0, rng, self, self._weight, self._tol, PATIENCE)
 
-    def validation_error(self, validation: Sides, x: Vector) -> float:
+    def validation_error(self, validation: TwoSidedDataset, x: Vector) -> float:
         """Return the error of held-out queries."""
         arrays, k = self.preconditioner.arrays(x), int(self.loss.loss.n_neighbors)
         queries, database = validation.embedded(self.embedding, arrays, self.n_jobs)
         labels = validation.database_labels
         return neighbor_error(database, labels, queries, validation.y, False, k, self.n_jobs)
-
-
-def _less(X: Any, mean: Array, dtype: Any, share: float = SHARE) -> Any:
-    """Subtract a mean, which is zero for sparse points. Points of a source become chunks."""
-    if isinstance(X, Source):
-        return Chunked(Scaled(X, mean, dtype=dtype), share)
-    X = X.astype(dtype, copy=False)
-    return csr_array(X) if issparse(X) else np.ascontiguousarray(X - mean)
 
 
 def _check_units(centred: Array, name: str) -> None:

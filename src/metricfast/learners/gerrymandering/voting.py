@@ -1,4 +1,4 @@
-"""Votes of nearest neighbours: who wins, how often that is wrong, and what it costs."""
+"""The vote of nearest neighbours: winners, and the loss of wrong answers."""
 
 from __future__ import annotations
 
@@ -7,23 +7,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metricfast.distances.inference import check_loss_matrix
+from metricfast._core.arguments import check_choice, check_count, check_range
+from metricfast.distances.inference import check_loss_matrix, check_method
+from metricfast.learners.gerrymandering.regularizers import REGULARIZERS
 from metricfast.losses import Gerrymander
 
-__all__ = ["largest_cost", "vote", "vote_loss"]
+__all__ = ["check_vote_parameters", "largest_cost", "vote", "vote_loss"]
 
 Array = NDArray[Any]
-# A part of a vote by which the winner of a tie leads.
+# Share of a vote that the winner of a tie gets in addition.
 _TRIFLE = 1e-9
 
 
 def vote(
     neighbors: NDArray[np.int64], labels: NDArray[np.int64], n_classes: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Count votes; ties go to the class of the nearest neighbour in it.
+    """Count votes. Ties go to the class of the nearest neighbour among them.
 
-    Returns winners, and shares of shape (n, n_classes): of classes of equally many votes, the
-    winner has more by a trifle.
+    Returns winners, and shares of shape (n, n_classes). A winner of a tie has a slightly larger
+    share.
     """
     votes = labels[neighbors]
     n, k = votes.shape
@@ -35,8 +37,17 @@ def vote(
     return winners, counts / (k + _TRIFLE)
 
 
+def check_vote_parameters(learner: Any) -> None:
+    """Raise ValueError for parameters of gerrymandering that cannot be used."""
+    check_count("n_neighbors", learner.n_neighbors)
+    check_range("C", learner.C, positive=True)
+    check_range("tol", learner.tol)
+    check_method(learner.ties, learner.inference, "inference")
+    check_choice("regularizer", learner.regularizer, (None, *REGULARIZERS))
+
+
 def largest_cost(loss: Gerrymander) -> float:
-    """Return what the worst answer costs."""
+    """Return the largest cost of an answer."""
     matrix: Any = loss.loss_matrix
     return 1.0 if matrix is None else float(np.max(matrix))
 

@@ -170,7 +170,7 @@ class FixedDatabase(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         ----------
         X : {array-like, sparse matrix, frame} of shape (n_queries, n_features)
         n_neighbors : int, optional
-            By default that of the learner.
+            By default the parameter of the learner.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""The loss of embedded points whose labels are known: of all, of a batch, or of a part of it."""
+"""A loss with its labels and weights, evaluated for all points, a batch or some anchors."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from numpy.typing import NDArray
 
 from metricfast.losses._call import Loss
 from metricfast.samplers import Batch
-from metricfast.training.own_parts import OwnLoss
+from metricfast.training.adapters import CallableLoss
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["Labelled", "anchors_of"]
+__all__ = ["LabelledLoss", "anchors_of"]
 
 Array = NDArray[Any]
 
 
 def anchors_of(batch: Batch | None, part: slice | None) -> slice | None:
-    """Return where the anchors, or a part of them, are among the points; None for all points."""
+    """Return the places of the anchors, or of a part of them; None for all points."""
     return part if batch is None or part is not None else slice(0, batch.n_anchors)
 
 
-class Labelled:
-    """A loss of points whose labels and weights are known, and checked once.
+class LabelledLoss:
+    """A loss with labels and weights, which are checked once.
 
-    `loss` is one of `metricfast.losses`, or called like these; `y_database` are labels of points
-    that anchors are compared with, where these are no training points.
+    `loss`: one of `metricfast.losses`, or a callable with the same arguments.
+    `y_database`: labels of the database, if it is not the training points.
     """
 
     has_lists = False
@@ -46,7 +46,7 @@ class Labelled:
         if isinstance(y, np.ndarray):  # codes of classes, say, that need no other copy
             y = y.view()
             y.flags.writeable = False
-        on = loss.on if isinstance(loss, Loss) else OwnLoss(loss).on
+        on = loss.on if isinstance(loss, Loss) else CallableLoss(loss).on
         self.bound: Any = on(y, weight, y_database=y_database, n_jobs=n_jobs)
 
     def evaluate(
@@ -54,19 +54,19 @@ class Labelled:
     ) -> tuple[float, Array]:
         """Return the loss of the anchors of a batch, or of all points, and its gradient.
 
-        Of these anchors a part alone, if it is given.
+        `part`: the anchors to evaluate, by default all.
         """
         rows = None if batch is None else batch.rows
         value, upstream = self.bound(Z, rows, anchors_of(batch, part))
         return value, upstream
 
     def evaluate_pairs(self, Z: Array) -> tuple[float, Array] | None:
-        """Return the loss of all points by lists of the few pairs that matter, if it has any."""
+        """Return the loss of all points from its lists of active pairs, if it has any."""
         del Z
         return None
 
     def for_thread(self, n_jobs: int | None) -> Self:
-        """Return a copy that shares labels alone: what evaluations leave behind is its own."""
+        """Return a copy for another thread. It shares the labels, not the results."""
         own = copy.copy(self)
         own.loss = copy.copy(self.loss)
         own.bound = self.bound.for_thread(own.loss, n_jobs)

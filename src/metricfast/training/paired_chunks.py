@@ -17,25 +17,25 @@ __all__ = ["batches_of_both", "is_beyond"]
 
 
 def is_beyond(*sides: Any) -> bool:
-    """Tell whether the points of any side are not in memory."""
+    """Return whether one of the sides is read in chunks."""
     return any(isinstance(side, Chunked) for side in sides)
 
 
 def batches_of_both(
     X: Any, database: Chunked, rng: RandomState, size: int
 ) -> Callable[[], Iterable[Batch]]:
-    """Return what gives the batches of an epoch, of at most `size` queries each.
+    """Return a function that draws the batches of an epoch, of at most `size` queries each.
 
-    The rows of a batch after its anchors are of the database: at most `POOL` of a chunk.
+    The rows of a batch after its anchors are database points, at most `POOL` of a chunk.
     """
     return lambda: _Epoch(X, database, rng, size)
 
 
 class _Epoch:
-    """Chunks of queries, each beside the next chunk of the database.
+    """Pairs of a chunk of queries and a chunk of the database.
 
-    Where the database has more chunks, those of queries are divided, so that an epoch meets all of
-    it; where it has fewer, it is gone through again.
+    If the database has more chunks than the queries, the chunks of queries are divided, so that an
+    epoch visits the whole database. If it has fewer, its chunks repeat.
     """
 
     def __init__(self, X: Any, database: Chunked, rng: RandomState, size: int) -> None:

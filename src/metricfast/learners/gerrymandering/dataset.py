@@ -1,4 +1,4 @@
-"""Queries and a database: where their maps start, and what is penalized."""
+"""Queries and a database: the dataset, its initial maps, and the penalty of their parameters."""
 
 from __future__ import annotations
 
@@ -8,27 +8,37 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metricfast._core.scaling import mean_of_points
-from metricfast._core.sources import Source, in_one_array, parts, take
+from metricfast._core.sources import in_one_array, take
 from metricfast.embeddings import MLP, Asymmetric, Embedding, Linear
 from metricfast.learners.embedding.metric import embed
-from metricfast.learners.votes.regularizers import penalty
-from metricfast.learners.votes.training import unit_scale
-from metricfast.training.chunks import Chunked, rows_of
+from metricfast.learners.gerrymandering.history import unit_scale
+from metricfast.learners.gerrymandering.regularizers import penalty
+from metricfast.training.chunks import Chunked, mean_of, rows_of
 from metricfast.training.objective import finite
 
-__all__ = ["Sides", "initial_maps", "is_linear", "mean_of_any", "mean_of_queries", "penalty_of"]
+__all__ = [
+    "TwoSidedDataset",
+    "initial_maps",
+    "is_linear",
+    "mean_of_queries",
+    "penalty_of",
+]
 
 Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Sides:
-    """What is trained on, both sides less their means.
+class TwoSidedDataset:
+    """Centred queries and a centred database.
 
-    `X`, `y`: queries, {ndarray, csr_array}, and their classes, int64, of weights `weight`.
-    `database`: None for the queries, each left out of its own neighbours.
-    Of either side, too many points of a source are `Chunked`.
+    Attributes
+    ----------
+    X : {ndarray, csr_array, Chunked} of shape (n_queries, n_features)
+    y : ndarray of int64 of shape (n_queries,)
+    database : {ndarray, csr_array, Chunked} or None
+        None if the queries are the database. No query is its own neighbour then.
+    database_labels : ndarray of int64
+    weight : ndarray of shape (n_queries,) or None
     """
 
     X: Any
@@ -39,13 +49,13 @@ class Sides:
 
     @property
     def points(self) -> Any:
-        """The database, be it the queries themselves."""
+        """The database, which may be the queries."""
         return self.X if self.database is None else self.database
 
-    def take(self, rows: Any) -> Sides:
+    def take(self, rows: Any) -> TwoSidedDataset:
         """Return some of the queries.
 
-        The others are no neighbours either, where the two sides are the same.
+        If the queries are the database, the others leave the database as well.
         """
         weight = None if self.weight is None else self.weight[rows]
         labels = self.y[rows] if self.database is None else self.database_labels
@@ -53,8 +63,8 @@ class Sides:
         return replace(self, X=X, y=self.y[rows], weight=weight, database_labels=labels)
 
     @property
-    def few(self) -> Sides:
-        """All points; of a side that is not in memory, as many that represent it."""
+    def representative(self) -> TwoSidedDataset:
+        """All points; a sample of a side that is read in chunks."""
         found = self
         if isinstance(self.X, Chunked):
             found = self.take(self.X.sample(self.y, self.weight))
@@ -65,9 +75,9 @@ class Sides:
             found = replace(found, database=self.database[rows], database_labels=labels)
         return found
 
-    def judged(self, rows: Any, among: Sides) -> Sides:
-        """Return some of the queries, in memory, and the points of others that may vote there."""
-        some, others = self.take(rows), among.few
+    def validation(self, rows: Any, among: TwoSidedDataset) -> TwoSidedDataset:
+        """Return some of the queries in memory, with the database `among` them."""
+        some, others = self.take(rows), among.representative
         X = some.X[:] if isinstance(some.X, Chunked) else some.X
         return replace(some, X=X, database=others.points, database_labels=others.database_labels)
 
@@ -97,7 +107,7 @@ class Sides:
 def initial_maps(
     estimator: Any,
     embedding: Embedding,
-    data: Sides,
+    data: TwoSidedDataset,
     rng: np.random.RandomState,
     kept: list[Array] | None,
     largest_cost: float,
@@ -107,8 +117,8 @@ def initial_maps(
     if alike or not isinstance(embedding, Asymmetric):
         start = embedding.initialize(data.points, data.database_labels, rng)
     else:
-        few = data.few
-        start = embedding.initialize(few.X, few.y, rng, few.points, few.database_labels)
+        sample = data.representative
+        start = embedding.initialize(sample.X, sample.y, rng, sample.points, sample.database_labels)
     given = estimator.query is not None or estimator.database is not None
     if isinstance(embedding, Asymmetric) and alike and not given:
         start[1] = start[0].copy()  # a random map too is a better start than two
@@ -121,7 +131,7 @@ def initial_maps(
                 "warm_start=False."
             )
         return [array.astype(data.X.dtype) for array in kept]
-    data = data.few
+    data = data.representative
     queries, database = data.embedded(embedding, start, estimator.n_jobs)
     if not (finite(queries) and finite(database)):
         raise ValueError(
@@ -152,7 +162,7 @@ def penalty_of(
     if all(isinstance(side, Linear) for side in sides):
         return penalty(regularizer, arrays)
     total, gradients = 0.0, []
-    # A decay is one's own where it is not the one that the learner would have.
+    # An embedding with its own decay does not use the default of the learner.
     for A, own, other in zip(arrays, embedding.decays(0.0), embedding.decays(1.0), strict=True):
         if own == other:
             value, gradient = own / 2 * float((A * A).sum()), own * A
@@ -163,17 +173,6 @@ def penalty_of(
     return total, gradients
 
 
-def mean_of_any(X: Any, weight: NDArray[np.float64] | None = None) -> Array:
-    """Return the mean of an array, or of a source, which is read once."""
-    if not isinstance(X, Source):
-        return mean_of_points(X, weight)
-    weight = np.ones(len(X)) if weight is None else weight
-    origin, total = X[0].astype(np.float64), np.zeros(X.shape[1])
-    for rows, block in parts(X):
-        total += weight[rows] @ (block - origin)
-    return np.asarray(origin + total / weight.sum())
-
-
 def mean_of_queries(
     X: Any,
     y: NDArray[np.int64],
@@ -181,23 +180,22 @@ def mean_of_queries(
     database: Any,
     y_database: NDArray[np.int64],
 ) -> Array:
-    """Return what corresponds, among the queries, to the mean of the database.
+    """Return the mean of the queries with the class frequencies of the database.
 
-    The mean of queries whose classes are as frequent as in the database. A class without queries
-    is assumed to be where it is in the database, relative to the others, if both sides have the
-    same features.
+    If both sides have the same features, a class without queries is assumed to be where it is in
+    the database, relative to the other classes.
     """
     own = np.bincount(y, weight, y_database.max() + 1)
     known = own > 0
     shares = np.divide(np.bincount(y_database), own, out=np.zeros(len(own)), where=known)[y]
-    mean = mean_of_any(X, shares if weight is None else shares * weight)
+    mean = mean_of(X, shares if weight is None else shares * weight)
     if not known.all() and X.shape[1] == database.shape[1]:
-        mean += mean_of_any(database) - mean_of_any(take(database, known[y_database]))
+        mean += mean_of(database) - mean_of(take(database, known[y_database]))
     return mean
 
 
 def is_linear(embedding: Embedding) -> bool:
-    """Tell whether an embedding is a linear map."""
+    """Return whether an embedding is a linear map."""
     return isinstance(embedding, Linear) and not embedding.normalize
 
 

@@ -1,4 +1,4 @@
-"""Training on the votes of nearest neighbours: its course, and what it is stopped by."""
+"""The history of gerrymandering: errors of each epoch, the best map, and warnings."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from sklearn.exceptions import ConvergenceWarning
 from metricfast._core.threadpool import one_blas_thread
 from metricfast._core.warn import warn_user
 from metricfast.distances.neighbors import kneighbors
-from metricfast.learners.votes.voting import largest_cost
+from metricfast.learners.gerrymandering.voting import largest_cost
 from metricfast.losses import Gerrymander
 from metricfast.samplers import Batch
-from metricfast.training.both_chunks import batches_of_both
 from metricfast.training.chunks import POOL, Chunked, batches_of
 from metricfast.training.history import History
 from metricfast.training.objective import Objective
+from metricfast.training.paired_chunks import batches_of_both
 
 __all__ = [
     "PATIENCE",
@@ -34,11 +34,11 @@ __all__ = [
 
 Array = NDArray[Any]
 _QUANTITIES = ("objective", "surrogate", "vote_loss", "error", "infeasible")
-# How many times the cost of wrong votes a penalty is that leaves little to learn.
+# Ratio of penalty to cost of wrong votes from which little is learned.
 _SWAMPED = 10
 # Epochs without progress that end a training.
 PATIENCE = 10
-# What to do where the loss is not finite.
+# Remedy for a loss that is not finite.
 REMEDY = (
     "bring the features to a spread of about 1, or lower learning_rate, C or the costs of "
     "loss_matrix"
@@ -46,11 +46,11 @@ REMEDY = (
 
 
 class VoteHistory(History):
-    """A history that counts votes.
+    """A history with the errors of votes.
 
-    The objective, of a loss `Gerrymander`, tells it of every look at the loss. `history` has, for
-    every epoch, the objective, the loss and, per weight, votes that cost and that are wrong; and
-    the number of points without a right set.
+    The objective calls it after every evaluation of its loss `Gerrymander`. `history` has for each
+    epoch the objective, the loss, cost and error of votes per weight, and the number of points
+    without a right set.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class VoteHistory(History):
 def vote_batches(
     problem: Objective, rng: np.random.RandomState, batch_size: int | None
 ) -> Callable[[], Iterable[Batch]]:
-    """Return a function that draws the batches of an epoch, with the points of a pool that vote."""
+    """Return a function that draws the batches of an epoch, each with its database points."""
     size = int(batch_size or min(1000, max(32, problem.X.shape[0] // 20)))
     if isinstance(problem.database, Chunked):
         return batches_of_both(problem.X, problem.database, rng, size)

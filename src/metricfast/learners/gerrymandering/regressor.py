@@ -14,7 +14,7 @@ from metricfast._core.scaling import rescale_targets
 from metricfast._core.targets import check_regression_target, check_sample_weight
 from metricfast._core.types import Array, Floats, RandomState
 from metricfast.distances.neighbors import kneighbors
-from metricfast.learners.gerrymandering import GerrymanderingLearner
+from metricfast.learners.gerrymandering.metric import GerrymanderingLearner
 from metricfast.losses import Gerrymander
 from metricfast.training.dataset import Dataset
 
@@ -60,7 +60,7 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, GerrymanderingLearner)
     ever repeat, so that no set of other points would be right.
 
     `predict` gives the median target of neighbours, and training sees no difference of targets in
-    one quantile. Where targets are exact functions of the points, try `MLKR` first, which minimises
+    one quantile. If targets are exact functions of the points, try `MLKR` first, which minimises
     the squared error of a prediction; the page on gerrymandering compares the two.
 
     Examples

@@ -16,7 +16,7 @@ from metricfast._core.sources import Scaled, Source
 from metricfast._core.targets import check_comparable, codes_among, encode_together
 from metricfast._core.types import Array, Floats, Integers
 
-__all__ = ["Sums", "centered"]
+__all__ = ["ScatterStatistics", "centered"]
 
 # Origins that are apart by no more than this power of two, or its inverse, need no other unit.
 _ORDINARY = 200
@@ -26,12 +26,12 @@ _MOST = 2.0**_ORDINARY
 _FEW = 9
 
 
-class Sums:
-    """What scatter learners need of points: sums that add up, over blocks and over machines.
+class ScatterStatistics:
+    """Weight, mean and scatter of groups of points, which add up over blocks and machines.
 
-    Blocks are summed around their own means, and merged by what these are apart, so that nothing
-    cancels, however far from zero the points are: the sums of parts are those of the whole within
-    rounding. An object can be pickled, and takes the memory of its arrays.
+    Blocks are summed around their own means. Merging adds the scatter of the means. So nothing
+    cancels, even far from zero: the merged statistics of parts equal the statistics of the whole,
+    within rounding. Objects can be pickled.
 
     Parameters
     ----------
@@ -65,9 +65,9 @@ class Sums:
     Examples
     --------
     >>> import numpy as np
-    >>> from metricfast._core.sums import Sums
+    >>> from metricfast._core.scatter_statistics import ScatterStatistics
     >>> X = np.array([[1.0, 2.0], [3.0, 2.0], [8.0, 5.0]])
-    >>> halves = Sums(2).add(X[:1]).merge(Sums(2).add(X[1:]))
+    >>> halves = ScatterStatistics(2).add(X[:1]).merge(ScatterStatistics(2).add(X[1:]))
     >>> (halves.origin + halves.means).tolist(), halves.within.tolist()
     ([[4.0, 3.0]], [[26.0, 12.0], [12.0, 6.0]])
     """
@@ -89,8 +89,10 @@ class Sums:
     @classmethod
     def of_scatters(
         cls, groups: Array, weights: Floats, scatters: Floats, exponent: int, dtype: np.dtype[Any]
-    ) -> Sums:
-        """Return sums around zero, as of differences, that are known; without groups of no weight.
+    ) -> ScatterStatistics:
+        """Return known scatters around zero, such as scatters of differences.
+
+        Groups without weight are left out.
 
         `scatters` are in units of ``2**exponent``; the other arguments are as the attributes.
         """
@@ -107,7 +109,7 @@ class Sums:
         weights: Floats | None = None,
         group: Array | None = None,
         exponent: int | None = None,
-    ) -> Sums:
+    ) -> ScatterStatistics:
         """Add points, an array as one block, or a source, which is read once.
 
         `X`: of shape (n_points, n_features); finite.
@@ -119,7 +121,7 @@ class Sums:
         """
         n_jobs = 1 if isinstance(X, Source) else None  # of one of several blocks at a time
 
-        def of(rows: slice, block: Array) -> Sums:
+        def of(rows: slice, block: Array) -> ScatterStatistics:
             w = np.ones(len(block)) if weights is None else weights[rows]
             g = np.zeros(len(block), np.int64) if group is None else group[rows]
             seen = w > 0
@@ -133,7 +135,7 @@ class Sums:
             self.merge(found)
         return self
 
-    def merge(self, other: Sums) -> Sums:
+    def merge(self, other: ScatterStatistics) -> ScatterStatistics:
         """Add other sums, which stay as they are; return this."""
         if not other.n_points:
             return self
@@ -163,7 +165,7 @@ class Sums:
         self.dtype = np.promote_types(self.dtype, other.dtype)
         return self
 
-    def counted(self) -> Sums:
+    def counted(self) -> ScatterStatistics:
         """Return these, fractional weights being scaled as :func:`repetitions` does."""
         if self.whole:
             return self
@@ -197,10 +199,10 @@ class Sums:
 
     def _of(
         self, X: Array, weights: Floats, group: Array, exponent: int | None, n_jobs: int | None
-    ) -> Sums:
+    ) -> ScatterStatistics:
         """Return the sums of one block, whose points are of positive weight."""
         if not len(X):
-            return Sums(X.shape[1], per_group=self.per_group)
+            return ScatterStatistics(X.shape[1], per_group=self.per_group)
         origin = np.zeros(X.shape[1]) if exponent is not None else _amid(X)
         groups, code = np.unique(group, return_inverse=True)
         sums, size = group_sums(X, weights, code, len(groups), origin=origin, n_jobs=n_jobs)
@@ -209,7 +211,7 @@ class Sums:
             found = self._of(block, weights, group, unit, n_jobs)
             found.origin = X[0] - times_power_of_two(block[0].astype(np.float64), unit)
             return found
-        found = Sums(X.shape[1], per_group=self.per_group)
+        found = ScatterStatistics(X.shape[1], per_group=self.per_group)
         found.groups, found.dtype = groups, X.dtype
         found.exponent, found.origin = exponent or 0, origin
         found.weights = np.bincount(code, weights).astype(np.float64)
@@ -245,7 +247,7 @@ class Sums:
             setattr(self, name, new)
         self.groups = known
 
-    def _to_one_unit(self, other: Sums) -> Floats:
+    def _to_one_unit(self, other: ScatterStatistics) -> Floats:
         """Take a unit in which nothing overflows; return what the origins are apart in it."""
         with np.errstate(over="ignore"):
             apart = other.origin - self.origin
@@ -264,13 +266,13 @@ class Sums:
         return times_power_of_two(apart, -self.exponent)
 
 
-def centered(X: Any) -> tuple[Any, int, Sums]:
+def centered(X: Any) -> tuple[Any, int, ScatterStatistics]:
     """Subtract the mean, and bring data of unusual units to a spread of about 1.
 
     An array becomes what :func:`center_and_rescale` makes of it; a source is read once, and becomes
     a source. Returns also the exponent, and the sums of the points as given.
     """
-    sums = Sums(X.shape[1]).add(X)
+    sums = ScatterStatistics(X.shape[1]).add(X)
     if not isinstance(X, Source):
         return *center_and_rescale(X), sums
     mean = sums.origin + times_power_of_two(sums.means[0], sums.exponent)

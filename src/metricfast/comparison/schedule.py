@@ -1,4 +1,4 @@
-"""The course of a comparison: trials, one after another, within a time."""
+"""The schedule of a comparison: trials in sequence, within a time limit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from metricfast.comparison.statistics import adjusted, expected_of_the_best, pai
 from metricfast.comparison.trial import Judge, Trial, group_count, try_learner
 from metricfast.metrics._score import Score
 
-__all__ = ["Course", "Folds", "TryFolds"]
+__all__ = ["Folds", "Schedule", "TryFolds"]
 
 _LEVEL = 0.05
 Folds = list[tuple[Integers, Integers]]
@@ -27,7 +27,7 @@ Folds = list[tuple[Integers, Integers]]
 TryFolds = Callable[[Judge, Any, Any, Array, Folds], list[Trial]]
 
 
-class Course:
+class Schedule:
     """Trials of learners, fold by fold; `try_folds` tries all folds of a learner at once."""
 
     def __init__(
@@ -52,7 +52,7 @@ class Course:
         self.of_folds: dict[str, list[Floats]] = {}
 
     def all_of(self, learners: dict[str, BaseEstimator]) -> bool:
-        """Try the baselines and the learners; tell whether that was interrupted."""
+        """Try the baselines and the learners; return whether a callback stopped it."""
         stop = False
         for name, scale in ((EUCLIDEAN, False), (SCALED, True)):
             self._enter(name, "euclidean", scale)
@@ -81,7 +81,7 @@ class Course:
 
     def _enter(self, name: str, learner: Any, scale: bool | None = None) -> None:
         self.predictors[name] = self.judge.predictor(learner, scale)
-        # What trials depend on: not on the number of threads.
+        # Trials do not depend on the number of threads.
         self.keys[name] = replace(self.judge, n_jobs=None).predictor(learner, scale)
 
     def _folds_of(self, name: str) -> list[Trial]:
@@ -138,7 +138,7 @@ class Course:
         return trial
 
     def _keep(self, name: str, trials: list[Trial]) -> bool:
-        """Make a row of trials; tell whether somebody wants no more."""
+        """Make a row of trials; return whether a callback asks to stop."""
         last, n_done = trials[-1], sum(trial.values is not None for trial in trials)
         row = Row(name, n_folds=n_done, fit_seconds=float(np.mean([t.seconds for t in trials])))
         if last.values is None:

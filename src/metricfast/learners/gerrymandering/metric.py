@@ -1,4 +1,4 @@
-"""Neighbourhood gerrymandering: a metric trained on the votes of nearest neighbours."""
+"""Neighbourhood gerrymandering: a metric that lowers a bound of the k-NN error."""
 
 from __future__ import annotations
 
@@ -11,21 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricfast._core.arguments import check_choice, check_count, check_range
+from metricfast._core.arguments import check_choice
 from metricfast._core.initialize import as_given_map
 from metricfast._core.sources import Source, in_one_array
 from metricfast._core.types import Array, RandomState
-from metricfast.distances.inference import check_method
 from metricfast.distances.neighbors import check_neighbors
-from metricfast.learners.linear import LinearLearner
-from metricfast.learners.votes.objective import (
-    loss_of_matrix,
-    penalty_of_matrix,
-    root,
-)
-from metricfast.learners.votes.regularizers import REGULARIZERS, penalty
-from metricfast.learners.votes.stored_database import VotesOfDatabase
-from metricfast.learners.votes.training import (
+from metricfast.learners.gerrymandering.classifier import DatabaseClassifierMixin
+from metricfast.learners.gerrymandering.history import (
     PATIENCE,
     REMEDY,
     VoteHistory,
@@ -35,7 +27,14 @@ from metricfast.learners.votes.training import (
     vote_batches,
     warn_of_penalty,
 )
-from metricfast.learners.votes.voting import largest_cost, vote_loss
+from metricfast.learners.gerrymandering.matrix import (
+    loss_of_matrix,
+    penalty_of_matrix,
+    root,
+)
+from metricfast.learners.gerrymandering.regularizers import penalty
+from metricfast.learners.gerrymandering.voting import check_vote_parameters, largest_cost, vote_loss
+from metricfast.learners.linear import LinearLearner
 from metricfast.losses import Gerrymander
 from metricfast.metrics._neighbor_error import neighbor_error
 from metricfast.samplers import Batch
@@ -54,9 +53,9 @@ _ZERO_INIT = "`init` is zero, where the objective has no slope: give another map
 
 
 class GerrymanderingLearner(LinearLearner):
-    """Base of learners by gerrymandering: the points of `fit`, embedded, vote.
+    """Base of learners by gerrymandering, which store the embedded points of `fit`.
 
-    Parameters are those of `NeighborhoodGerrymandering`.
+    See `NeighborhoodGerrymandering` for the parameters.
     """
 
     n_neighbors: int
@@ -72,11 +71,7 @@ class GerrymanderingLearner(LinearLearner):
     _keeps_points = True
 
     def _check_parameters(self) -> Any:
-        check_count("n_neighbors", self.n_neighbors)
-        check_range("C", self.C, positive=True)
-        check_range("tol", self.tol)
-        check_method(self.ties, self.inference, "inference")
-        check_choice("regularizer", self.regularizer, (None, *REGULARIZERS))
+        check_vote_parameters(self)
         check_choice("parameterization", self.parameterization, ("L", "M"))
         checked = super()._check_parameters()
         if self.parameterization == "M":
@@ -132,7 +127,9 @@ class GerrymanderingLearner(LinearLearner):
         self._set_database(problem.all_data)
 
     def _set_database(self, data: Dataset) -> None:
-        """Set what votes in `predict`."""
+        """Embed the points of `fit`, the database of `predict`."""
+        if self._has_classes:
+            self.classes_, self.database_labels_ = data.classes, data.labels
         given = data.given
         if isinstance(given, Source):
             self.database_embedding_ = in_one_array(given, self._embed)
@@ -155,7 +152,7 @@ class GerrymanderingLearner(LinearLearner):
         check_feasible(history, self.n_neighbors, remedy)
 
 
-class NeighborhoodGerrymandering(VotesOfDatabase, GerrymanderingLearner):
+class NeighborhoodGerrymandering(DatabaseClassifierMixin, GerrymanderingLearner):
     r"""Neighbourhood gerrymandering.
 
     Learns a Mahalanobis distance that lowers a bound of the error of k nearest neighbours: for
@@ -193,8 +190,8 @@ class NeighborhoodGerrymandering(VotesOfDatabase, GerrymanderingLearner):
     regularizer : {"frobenius2", "frobenius", "notes", "factors2", "factors", "trace"} or None, \
             default="frobenius2"
         :math:`\Omega`: the squared norm of M, its norm, or, for "factors" (not with
-        ``parameterization="M"``), the norm of L. "trace" is that of M, the squared norm of L. For
-        one map, "notes" and "factors2" are "frobenius2".
+        ``parameterization="M"``), the norm of L. "trace" is the trace of M, the squared norm of L.
+        For one map, "notes" and "factors2" are "frobenius2".
     init : {"auto", "pca", "lda", "identity", "random"} or array-like, default="auto"
         The initial map, see `NCA`. A map that is named is scaled so that the sum of `n_neighbors`
         squared distances is about the largest loss.
@@ -252,7 +249,7 @@ class NeighborhoodGerrymandering(VotesOfDatabase, GerrymanderingLearner):
     The regularizer measures the map, which is large where the features are small: of features a
     tenth as large, C must be ten thousand times as large. Standardize them. Data whose largest
     standard deviation of a feature is below 2^-10 or above 2^10 are trained on times a power of two
-    that makes it about 1, which `components_` undo; `objective_` is that of the rescaled data.
+    that makes it about 1, which `components_` undo; `objective_` belongs to the rescaled data.
 
     References
     ----------
@@ -317,10 +314,6 @@ class NeighborhoodGerrymandering(VotesOfDatabase, GerrymanderingLearner):
 
     def _own_queries(self) -> Array:
         return self.database_embedding_
-
-    def _set_database(self, data: Dataset) -> None:
-        self.classes_, self.database_labels_ = data.classes, data.labels
-        super()._set_database(data)
 
 
 class VoteProblem(LinearProblem):

@@ -1,0 +1,1 @@
+"""Neighbourhood gerrymandering: learners that optimise the k-NN vote itself."""

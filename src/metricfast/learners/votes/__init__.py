@@ -1,1 +1,0 @@
-"""Learners by the votes of nearest neighbours."""
