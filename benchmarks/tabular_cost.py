@@ -27,7 +27,7 @@ from benchmarks.tabular_data import TABLES, MissingError
 N_TEST = 4000
 ROWS = {
     "letter": (4000, 8000, 16000),
-    "covtype": (4000, 8000, 16000, 32000, 64000),
+    "covtype": (4000, 8000, 16000, 40000, 80000),
     "made": (6000, 12000, 24000),
     "kin40k": (5000, 30000),
 }
