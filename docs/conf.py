@@ -76,7 +76,7 @@ sphinx_gallery_conf = {
     "show_signature": False,
     "plot_gallery": not tags.has("quick"),  # noqa: F821
     "write_computation_times": False,
-    "within_subsection_order": "FileNameSortKey",
+    "within_subsection_order": "order.ByValue",
 }
 
 

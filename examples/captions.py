@@ -78,6 +78,7 @@ learner = EmbeddingLearner(
     random_state=0,
 )
 learner.fit(words.transform(captions), of_captions, pictures, of_pictures)
+print(f"{learner.n_iter_} epochs")
 
 # %%
 # New captions search an album of new pictures. How far are the five pictures found from what the

@@ -1,6 +1,6 @@
 """
-A loss of one's own in C
-========================
+Your own loss in C
+==================
 
 Compiled once, run by the library's threads.
 

@@ -1,6 +1,6 @@
 """
-Head pose: labels that are angles
-=================================
+Head pose: find heads that are turned alike in changing light
+=============================================================
 
 Find heads that are turned alike, whatever the light.
 

@@ -1,4 +1,4 @@
-"""Reading the tables of docs/bad_input.md, and holding a call to what its row says."""
+"""Reading the tables of bad_input.md, and holding a call to what its row says."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 
 from metricfast.exceptions import LossOverflowError, NonPSDError, PreprocessorError
 
-PAGE = Path(__file__).parents[1] / "docs" / "bad_input.md"
+PAGE = Path(__file__).with_suffix(".md")
 ROW = re.compile(r"\| `([\w-]+)` \| (?:`(\w+)`: )?.* \| (?:(\w+Error): `(.*)`|works: .*) \|")
 ERRORS = {
     error.__name__: error

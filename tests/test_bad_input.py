@@ -1,4 +1,4 @@
-"""The table of learners in docs/bad_input.md: a case for each row, run for each learner."""
+"""The table of learners in bad_input.md: a case for each row, run for each learner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of embeddings in docs/bad_input.md: a case for each row."""
+"""The table of embeddings in bad_input.md: a case for each row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of what holds everywhere in docs/bad_input.md: every function of a row, by name."""
+"""The table of what holds everywhere in bad_input.md: every function of a row, by name."""
 
 from __future__ import annotations
 

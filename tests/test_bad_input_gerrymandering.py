@@ -1,4 +1,4 @@
-"""The table of gerrymandering in docs/bad_input.md: a case for each row, run for both learners."""
+"""The table of gerrymandering in bad_input.md: a case for each row, run for both learners."""
 
 from __future__ import annotations
 

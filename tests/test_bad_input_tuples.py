@@ -1,4 +1,4 @@
-"""The table of tuples in docs/bad_input.md: a case for each row, run for each learner on tuples."""
+"""The table of tuples in bad_input.md: a case for each row, run for each learner on tuples."""
 
 from __future__ import annotations
 

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
 
 #include "metricfast/distance/candidates.hpp"
 
@@ -98,6 +101,48 @@ class RoughDistances {
     double scale_;
     double relative_, absolute_;
 };
+
+/// Sorts neighbours, of which there are many, by the digits of their distances.
+/// \param other memory that is used again.
+inline void sort_neighbors(std::vector<Neighbor> &neighbors, std::vector<Neighbor> &other) {
+    constexpr int bits = 11, digits = 6; // the sign is none
+    constexpr std::size_t values = std::size_t(1) << bits;
+    if (neighbors.size() < 256) {
+        std::sort(neighbors.begin(), neighbors.end());
+        return;
+    }
+    const auto key = [](const Neighbor &n) {
+        std::uint64_t whole;
+        std::memcpy(&whole, &n.distance, sizeof whole);
+        return whole;
+    };
+    std::vector<std::array<std::uint32_t, values>> counts(digits);
+    for (auto &count : counts)
+        count.fill(0);
+    for (const Neighbor &n : neighbors)
+        for (int digit = 0; digit < digits; ++digit)
+            ++counts[digit][key(n) >> (bits * digit) & (values - 1)];
+    other.resize(neighbors.size());
+    for (int digit = 0; digit < digits; ++digit) {
+        auto &count = counts[digit];
+        if (count[key(neighbors[0]) >> (bits * digit) & (values - 1)] == neighbors.size())
+            continue;
+        std::uint32_t before = 0;
+        for (std::uint32_t &one : count)
+            before += std::exchange(one, before);
+        for (const Neighbor &n : neighbors)
+            other[count[key(n) >> (bits * digit) & (values - 1)]++] = n;
+        neighbors.swap(other);
+    }
+    // Equal distances are in the order in which they came.
+    for (auto first = neighbors.begin(); first != neighbors.end();) {
+        auto last = first + 1;
+        while (last != neighbors.end() && last->distance == first->distance)
+            ++last;
+        std::sort(first, last);
+        first = last;
+    }
+}
 
 /// Leaves the k nearest, in order.
 inline void keep_nearest(std::vector<Neighbor> &neighbors, Index k) {

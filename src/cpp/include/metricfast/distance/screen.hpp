@@ -34,6 +34,8 @@ template <class S> class ScreenedDatabase {
             lower_[j] = std::nextafter(static_cast<S>(n), -std::numeric_limits<S>::infinity());
             if (packed_.id(j) < 0)
                 lower_[j] = std::numeric_limits<S>::infinity();
+            else
+                most_slack_ = std::max(most_slack_, slack(j));
         }
     }
 
@@ -44,6 +46,27 @@ template <class S> class ScreenedDatabase {
 
     /// Distance between the two bounds, without the query's share 2 e |a|^2.
     double slack(Index position) const { return 4 * error_ * packed_.norm(position) + 2 * tiny_; }
+
+    /// The largest of these.
+    double most_slack() const { return most_slack_; }
+
+    /// Sets out to c of (all queries) x (panels [begin, end)), row-major.
+    void store(Index begin, Index end, const PackedQueries<S> &queries, S *out) const {
+        constexpr int W = Vec<S>::width;
+        constexpr int rows = TileShape<S>::rows;
+        const Index width = (end - begin) * cols;
+        for (Index q = begin; q < end; ++q)
+            for (Index m = 0; m < queries.micro_panels(); ++m) {
+                Tile<S> tile;
+                tile.fill_rows(&lower_[q * cols]);
+                tile.accumulate_dot(packed_.depth(), queries.micro_panel(m), packed_.panel(q));
+                S *const to = out + m * rows * width + (q - begin) * cols;
+                unrolled<rows>([&](auto r) METRICFAST_INLINE {
+                    tile.v[r][0].store(to + r * width);
+                    tile.v[r][1].store(to + r * width + W);
+                });
+            }
+    }
 
     /// Visits every entry of (panels [begin, end)) x (all queries) with c < thresholds[row]:
     /// hit(row, position, c). `hit` may lower thresholds.
@@ -82,6 +105,7 @@ template <class S> class ScreenedDatabase {
     PackedDatabase<S> packed_;
     double error_ = 0;
     double tiny_ = 0;
+    double most_slack_ = 0;
     AlignedVector<S> lower_;
 };
 

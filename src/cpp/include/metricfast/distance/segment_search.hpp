@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "metricfast/core/work.hpp"
+#include "metricfast/distance/block_search.hpp"
 #include "metricfast/distance/quantized_search.hpp"
 #include "metricfast/distance/screened_search.hpp"
 
@@ -13,6 +14,7 @@ METRICFAST_NAMESPACE_BEGIN
 /// Memory that searches use again, one after the other.
 struct SearchMemory {
     struct Thread {
+        BlockSearch::Memory block;
         QuantizedSearch::Memory quantized;
         ScreenedSearch<float>::Memory single;
         ScreenedSearch<double>::Memory twice;
@@ -44,9 +46,17 @@ class SegmentSearch {
     void run(const Control &control, SearchMemory &memory, const Emit &emit) const {
         memory.ids.resize(static_cast<std::size_t>(queries_.rows()));
         std::iota(memory.ids.begin(), memory.ids.end(), 0);
-        if (k_ > many && k_ > database_.points().rows() / 16)
-            return exhaustive(database_.rows(), Copies(), control, memory, emit);
         Control now = control;
+        if (database_.rows().size() == 1 && within_ == nullptr &&
+            BlockSearch::serves(database_.points().rows(), queries_.rows(), k_)) {
+            const BlockSearch search(database_, database_.single(now), queries_, k_, exclude_);
+            pass(search, &SearchMemory::Thread::block, 1, now, memory, emit);
+            now = control.silent();
+            if (memory.ids.empty())
+                return;
+        }
+        if (k_ > many && k_ > database_.points().rows() / 16)
+            return exhaustive(database_.rows(), Copies(), now, memory, emit);
         if (const QuantizedDatabase *quantized = database_.quantized();
             quantized != nullptr &&
             QuantizedSearch::serves(*quantized, queries_.rows(), k_, within_ != nullptr)) {

@@ -1,6 +1,6 @@
 """
-Gerrymandering: the sets that vote
-==================================
+Gerrymandering: k-NN errors fall from 10 % to 7 %
+=================================================
 
 Neighbourhood gerrymandering pulls the nearest set of neighbours that votes right, h*, and pushes
 the set that is near and votes wrong, ĥ. Both are found exactly; here they are drawn for one query,

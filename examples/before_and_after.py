@@ -1,6 +1,6 @@
 """
-Before and after learning
-=========================
+Before and after: digits in a plane, 30 % errors in place of 42 %
+=================================================================
 
 Held-out digits in two dimensions, by PCA, by discriminant analysis, and by the maps that NCA and
 LMNN have learned. Titles give the error of the 3 nearest points in the plane.

@@ -1,0 +1,135 @@
+/// Many nearest points of a block of queries, exactly: bounds of all points, of which the least are
+/// selected. Where many are wanted, to keep them in order while others come costs more.
+#pragma once
+
+#include "metricfast/distance/prepared.hpp"
+#include "metricfast/distance/ranking.hpp"
+
+METRICFAST_NAMESPACE_BEGIN
+
+class BlockSearch {
+  public:
+    BlockSearch(const PreparedDatabase &database, const ScreenedDatabase<float> &screen,
+                const Points &queries, Index k, Codes exclude)
+        : database_(database), screen_(screen), queries_(queries), k_(k), exclude_(exclude) {}
+
+    /// Whether so many neighbours of so many queries are selected faster than they are listed.
+    static bool serves(Index points, Index queries, Index k) {
+        return k >= 64 && points <= 64 * k && queries >= PackedQueries<float>::rows;
+    }
+
+    /// Memory that is used again.
+    struct Memory {
+        PackedQueries<float> queries{0};
+        std::vector<float> lower, some;
+        std::vector<std::int32_t> positions;
+        std::vector<double> row;
+        std::vector<Neighbor> near, sorted;
+    };
+
+    Index segments() const { return 1; }
+    Index segment_begin(Index) const { return 0; }
+    Index segment_end(Index) const { return panels(); }
+    Index panels() const { return screen_.packed().panels(); }
+    Index positions() const { return screen_.packed().positions(); }
+    /// Bytes that a query needs.
+    Index bytes() const { return Index(sizeof(float)) * (queries_.cols() + positions()); }
+
+    /// Searches the panels [begin, end) for queries ids[0 .. count) that are not crowded. Tells
+    /// emit(i, neighbours) of each, or sets crowded[i] where bounds leave too many candidates.
+    template <class Emit>
+    void run(const std::int64_t *ids, Index count, Index begin, Index end, char *crowded, Memory &m,
+             Emit &&emit) const {
+        const Index first = begin * ScreenedDatabase<float>::cols;
+        const Index size = (end - begin) * ScreenedDatabase<float>::cols;
+        m.queries.pack(queries_, database_.frame(), ids, 0, count);
+        const Index padded = m.queries.micro_panels() * PackedQueries<float>::rows;
+        m.lower.resize(static_cast<std::size_t>(padded * size));
+        screen_.store(begin, end, m.queries, m.lower.data());
+        for (Index i = 0; i < count; ++i) {
+            if (crowded[i])
+                continue;
+            const float *lower = m.lower.data() + i * size;
+            const std::int64_t excluded = exclude_ != nullptr ? exclude_[ids[i]] : -1;
+            const Index wanted = std::min(size, k_ + (excluded >= 0 ? 1 : 0));
+            // The upper bounds of the `wanted` least are not above this.
+            const double most = static_cast<double>(select(lower, size, wanted, m)) +
+                                screen_.most_slack() + 2 * screen_.error() * m.queries.norm(i);
+            const auto limit = above<float>(most);
+            m.near.clear();
+            const auto keep = [&](Index j) {
+                const std::int64_t row = screen_.packed().id(first + j);
+                if (lower[j] < limit && row >= 0 && row != excluded)
+                    m.near.push_back({0, row});
+            };
+            if (limit <= m.some[0])
+                for (const std::int32_t j : m.positions)
+                    keep(j);
+            else
+                for (Index j = 0; j < size; ++j)
+                    keep(j);
+            if (static_cast<Index>(m.near.size()) > 2 * k_ + 256) {
+                crowded[i] = 1;
+                continue;
+            }
+            m.row.resize(static_cast<std::size_t>(queries_.cols()));
+            queries_.read_row(static_cast<Index>(ids[i]), m.row.data());
+            set_distances(m.row.data(), database_.points(), database_.frame().fine, m.near.data(),
+                          m.near.size());
+            sort_neighbors(m.near, m.sorted);
+            if (static_cast<Index>(m.near.size()) > k_)
+                m.near.resize(static_cast<std::size_t>(k_));
+            emit(i, m.near);
+        }
+    }
+
+  private:
+    /// The `wanted`-th smallest value. Leaves in m.positions where values below m.some[0] are.
+    static float select(const float *values, Index size, Index wanted, Memory &m) {
+        constexpr Index samples = 512;
+        float pivot = std::numeric_limits<float>::infinity();
+        if (size >= 4 * samples) {
+            m.some.resize(samples);
+            for (Index s = 0; s < samples; ++s)
+                m.some[s] = values[s * size / samples];
+            // Four deviations above the share that is wanted.
+            const double share = static_cast<double>(wanted) / static_cast<double>(size);
+            const double rank = samples * share + 4 * std::sqrt(samples * share) + 2;
+            if (rank < samples) {
+                const auto at = m.some.begin() + static_cast<Index>(rank);
+                std::nth_element(m.some.begin(), at, m.some.end());
+                pivot = *at;
+            }
+        }
+        const auto take = [&] {
+            m.positions.resize(static_cast<std::size_t>(size));
+            Index n = 0;
+            for (Index j = 0; j < size; ++j) {
+                m.positions[n] = static_cast<std::int32_t>(j);
+                n += values[j] < pivot ? 1 : 0;
+            }
+            m.positions.resize(static_cast<std::size_t>(n));
+        };
+        take();
+        if (static_cast<Index>(m.positions.size()) < wanted) {
+            pivot = std::numeric_limits<float>::infinity();
+            take();
+        }
+        m.some.assign(1, pivot);
+        for (const std::int32_t j : m.positions)
+            m.some.push_back(values[j]);
+        if (static_cast<Index>(m.positions.size()) < wanted) // padding, or bounds that overflow
+            return std::numeric_limits<float>::infinity();
+        const auto at = m.some.begin() + wanted;
+        std::nth_element(m.some.begin() + 1, at, m.some.end());
+        return *at;
+    }
+
+    const PreparedDatabase &database_;
+    const ScreenedDatabase<float> &screen_;
+    const Points &queries_;
+    Index k_;
+    Codes exclude_;
+};
+
+METRICFAST_NAMESPACE_END
