@@ -2,10 +2,11 @@
 #include "c/functions.hpp"
 
 #include <cstdio>
+#include <variant>
 
-#include "lib/products.hpp"
-#include "metricfast/core/pool.hpp"
-#include "metricfast/model.hpp"
+#include "lib/areas.hpp"
+#include "lib/models.hpp"
+#include "metricfast/model/model.hpp"
 
 using namespace metricfast;
 
@@ -15,11 +16,8 @@ struct metricfast_model {
 
 struct metricfast_database {
     std::shared_ptr<const Model> model;
-    ModelDatabase points;
-    mutable Pool<DatabaseMemory> memories;
-
-    metricfast_database(std::shared_ptr<const Model> model_, const Points &given, int n_threads)
-        : model(std::move(model_)), points(*model, given, {}, {n_threads, {}, {}}) {}
+    std::variant<RowMatrix<float>, RowMatrix<double>> embedded; ///< unless the model is linear
+    std::unique_ptr<SearchDatabase> points;
 };
 
 namespace {
@@ -138,17 +136,30 @@ int database_create(const metricfast_model *model, const T *points, std::int64_t
         *database = nullptr;
         const Model &m = model_of(model);
         require(n_points != 0, "there must be at least one point");
-        *database = new metricfast_database(
-            model->model,
-            Points(matrix("points", points, n_points, m.n_features(ModelSide::database))),
-            n_threads);
+        m.require_distance();
+        const View<const T> x =
+            matrix("points", points, n_points, m.n_features(ModelSide::database));
+        const Control control{n_threads, {}, {}};
+        const auto prepare = [&](const Points &given, const Maps &maps) {
+            return point_kernels().prepare_database(given, maps, {}, control);
+        };
+        auto made = std::make_unique<metricfast_database>();
+        made->model = model->model;
+        if (m.kind() == ModelKind::linear) {
+            made->points = prepare(x, Maps(view(m.components())));
+        } else {
+            auto &z = made->embedded.template emplace<RowMatrix<T>>(
+                m.transform(x, ModelSide::database, control));
+            made->points = prepare(view(z), {});
+        }
+        *database = made.release();
     });
 }
 
 void database_free(metricfast_database *database) { delete database; }
 
 std::int64_t database_n_points(const metricfast_database *database) {
-    return database == nullptr ? 0 : database->points.database().points().rows();
+    return database == nullptr ? 0 : database->points->points().rows();
 }
 
 template <class T>
@@ -163,10 +174,18 @@ int database_search(const metricfast_database *database, const T *queries, std::
             matrix("queries", queries, n_queries, database->model->n_features());
         const View<T> found = matrix("distances", distances, n_queries, k);
         const View<std::int64_t> found_rows = matrix("rows", rows, n_queries, k);
-        const auto memory = database->memories.borrow();
-        database->points.search(Points(points), k,
-                                exclude == nullptr ? Codes() : Codes(exclude, points.rows), found,
-                                found_rows, *memory, {n_threads, {}, {}});
+        const Control control{n_threads, {}, {}};
+        const auto search = [&](const Points &given) {
+            database->points->search(given, k,
+                                     exclude == nullptr ? Codes() : Codes(exclude, points.rows),
+                                     false, found, found_rows, control);
+        };
+        if (database->model->kind() == ModelKind::linear) {
+            search(points);
+        } else {
+            const RowMatrix<T> z = database->model->transform(points, ModelSide::query, control);
+            search(view(z));
+        }
     });
 }
 

@@ -1,10 +1,8 @@
 /// Embeddings and steps of solvers.
 #include "areas.hpp"
 #include "metricfast/embeddings/linear.hpp"
-#include "metricfast/embeddings/mlp.hpp"
-#include "metricfast/embeddings/normalize.hpp"
 #include "metricfast/embeddings/optimizer.hpp"
-#include "metricfast/embeddings/periodic.hpp"
+#include "models.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 
@@ -68,5 +66,8 @@ template <class T> const EmbeddingKernels<T> &embedding_kernels() {
 }
 template const EmbeddingKernels<float> &embedding_kernels();
 template const EmbeddingKernels<double> &embedding_kernels();
+
+METRICFAST_MODEL_EMBEDDINGS(, float)
+METRICFAST_MODEL_EMBEDDINGS(, double)
 
 METRICFAST_NAMESPACE_END

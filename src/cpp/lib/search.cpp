@@ -3,10 +3,10 @@
 #include "metricfast/core/pool.hpp"
 #include "metricfast/distance/impostors.hpp"
 #include "metricfast/distance/neighbors.hpp"
-#include "metricfast/distance/paired.hpp"
 #include "metricfast/distance/radius.hpp"
 #include "metricfast/distance/soft_votes.hpp"
 #include "metricfast/inference/batch.hpp"
+#include "models.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 
@@ -86,8 +86,8 @@ class MappedDatabase final : public SearchDatabase {
         if (maps_.query.size() != 0)
             z = embed_finite(queries, maps_.query, origin_, control);
         const auto memory = memories_.borrow();
-        database_->search<T>(z.size() != 0 ? Points(view(z)) : queries, k, exclude, squared,
-                             distances, indices, *memory, control);
+        database_->search<T>(maps_.query.size() != 0 ? Points(view(z)) : queries, k, exclude,
+                             squared, distances, indices, *memory, control);
     }
 
     DoubleMaps maps_;
@@ -231,5 +231,8 @@ template <class T> const SearchKernels<T> &search_kernels() {
 }
 template const SearchKernels<float> &search_kernels();
 template const SearchKernels<double> &search_kernels();
+
+METRICFAST_MODEL_DISTANCES(, float)
+METRICFAST_MODEL_DISTANCES(, double)
 
 METRICFAST_NAMESPACE_END

@@ -1,128 +1,10 @@
 /// Models that Python saved: read, applied to points, and searched under.
 #pragma once
 
-#include <optional>
-
 #include "metricfast/distance/database.hpp"
-#include "metricfast/distance/paired.hpp"
-#include "metricfast/model/reading.hpp"
+#include "metricfast/model/model.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
-
-/// What points are: some models embed queries, and points that are searched, differently.
-enum class ModelSide { query, database };
-
-/// A learner of a file that `metricfast.save` wrote. Safe to use by several threads.
-class Model {
-  public:
-    /// \throws std::filesystem::filesystem_error where the file cannot be read, ModelError where it
-    ///   is damaged, or no model that this library reads. The message names the file.
-    static Model load(const std::filesystem::path &path) {
-        try {
-            return Model(TensorFile::load(path));
-        } catch (const ModelError &error) {
-            throw ModelError(path.string() + ": " + error.what());
-        }
-    }
-
-    /// Of the bytes of such a file.
-    static Model parse(std::string content) { return Model(TensorFile(std::move(content))); }
-
-    explicit Model(const TensorFile &file) : content_(read_model(file)) {
-        for (const SideMap<double> &side : content_.sides)
-            single_.push_back(side.cast<float>());
-    }
-
-    /// The name of the class in Python.
-    const std::string &learner() const { return content_.learner; }
-    ModelKind kind() const { return content_.kind; }
-    /// Features of points of a side.
-    Index n_features(ModelSide side = ModelSide::query) const {
-        const std::size_t which = side == ModelSide::database && two_sided() ? 1 : 0;
-        const std::vector<double> &mean = content_.sides[which].mean;
-        return mean.empty() ? content_.n_features : static_cast<Index>(mean.size());
-    }
-    Index n_components() const { return content_.n_components; }
-    /// Whether queries and database points are embedded differently.
-    bool two_sided() const { return content_.sides.size() == 2; }
-    /// Whether it was learned in float64, not float32.
-    bool is_double() const { return content_.is_double; }
-
-    /// z of points, in their precision. Of a bilinear similarity x^T W x' it is W^T x of queries
-    /// and the points themselves of a database: the similarity is the inner product of both.
-    /// \param z (points.rows, n_components()), written; may not overlap points.
-    template <class T>
-    void transform(View<T> points, View<std::remove_const_t<T>> z,
-                   ModelSide side = ModelSide::query, const Control &control = {}) const {
-        require_features(Points(points), side);
-        require(z.rows == points.rows && z.cols == n_components(),
-                "z must have a row for each point, and n_components columns");
-        require_finite(Points(points), "points contain NaN or infinity");
-        map<std::remove_const_t<T>>(side).apply(points, z, control);
-        require_finite(Points(z), "points are so large that embedded points overflow");
-    }
-
-    template <class T>
-    RowMatrix<std::remove_const_t<T>> transform(View<T> points, ModelSide side = ModelSide::query,
-                                                const Control &control = {}) const {
-        RowMatrix<std::remove_const_t<T>> z(points.rows, n_components());
-        transform(points, view(z), side, control);
-        return z;
-    }
-
-    /// Throws unless points have the features of a side of the model.
-    void require_features(const Points &points, ModelSide side = ModelSide::query) const {
-        const Index expected = n_features(side);
-        require(points.cols() == expected, "points must have " + std::to_string(expected) +
-                                               " features, found " + std::to_string(points.cols()));
-    }
-
-    /// How alike the points of each pair are: minus their distance, or x^T W x'.
-    /// \param x, y rows of queries and of database points.
-    /// \param scores one a row, written.
-    template <class T>
-    void pair_score(View<const T> x, View<const T> y, Span<T> scores,
-                    const Control &control = {}) const {
-        require(x.rows == y.rows && scores.size() == x.rows,
-                "there must be as many x, y and scores");
-        const PairList pairs{nullptr, x.rows};
-        if (kind() == ModelKind::linear) {
-            paired_distances<T>(Points(x), Points(y), pairs, components(), components(), false,
-                                scores.data(), control);
-        } else {
-            const RowMatrix<T> left = transform(x, ModelSide::query, control);
-            const RowMatrix<T> right = transform(y, ModelSide::database, control);
-            if (kind() == ModelKind::embedding)
-                paired_distances<T>(Points(view(left)), Points(view(right)), pairs, false,
-                                    scores.data(), control);
-            else
-                for (Index i = 0; i < x.rows; ++i)
-                    scores[i] = -left.row(i).dot(right.row(i));
-        }
-        for (T &score : scores)
-            score = -score;
-        require_finite(Points(View<const T>(scores.data(), 1, scores.size())),
-                       "points are so large that scores of pairs overflow");
-    }
-
-    /// The map of a linear model.
-    const RowMatrix<double> &components() const {
-        require(kind() == ModelKind::linear, "only a linear model has components");
-        return content_.sides[0].layers[0].weight;
-    }
-
-  private:
-    template <class T> const SideMap<T> &map(ModelSide side) const {
-        const std::size_t which = side == ModelSide::database && two_sided() ? 1 : 0;
-        if constexpr (std::is_same_v<T, float>)
-            return single_[which];
-        else
-            return content_.sides[which];
-    }
-
-    ModelContent content_;
-    std::vector<SideMap<float>> single_;
-};
 
 /// Points made ready to be searched under a model, as metricfast.NearestNeighbors(metric=learner)
 /// does. Refers to the model, which must outlive it; the points it does not need once it is made.
@@ -131,8 +13,7 @@ class ModelDatabase {
     ModelDatabase(const Model &model, const Points &points, DatabaseOptions options = {},
                   const Control &control = {})
         : model_(model) {
-        require(model.kind() != ModelKind::bilinear,
-                "a bilinear similarity is no distance, by which a database could be searched");
+        model.require_distance();
         model.require_features(points, ModelSide::database);
         if (linear()) {
             origin_ = embedding_origin(points, model.components(), model.components());

@@ -1,0 +1,31 @@
+/// Kernels that models call: compiled in embeddings.cpp and search.cpp, and not with models.
+#pragma once
+
+#include "metricfast/distance/paired.hpp"
+#include "metricfast/embeddings/mlp.hpp"
+#include "metricfast/embeddings/normalize.hpp"
+#include "metricfast/embeddings/periodic.hpp"
+
+METRICFAST_NAMESPACE_BEGIN
+
+#define METRICFAST_MODEL_EMBEDDINGS(WHERE, T)                                                      \
+    WHERE template void layers_forward<T>(View<const T>, const std::vector<Layer<T>> &,            \
+                                          Activation, const std::vector<View<T>> &,                \
+                                          const Control &);                                        \
+    WHERE template void normalize_forward<T>(View<T>, double *, const Control &);                  \
+    WHERE template void periodic_forward<T>(View<const T>, const PeriodicMap<T> &, View<T>,        \
+                                            const Control &);
+
+#define METRICFAST_MODEL_DISTANCES(WHERE, T)                                                       \
+    WHERE template void paired_distances<T>(const Points &, const Points &, const PairList &,      \
+                                            bool, T *, const Control &);                           \
+    WHERE template void paired_distances<T>(const Points &, const Points &, const PairList &,      \
+                                            const RowMatrix<double> &, const RowMatrix<double> &,  \
+                                            bool, T *, const Control &);
+
+METRICFAST_MODEL_EMBEDDINGS(extern, float)
+METRICFAST_MODEL_EMBEDDINGS(extern, double)
+METRICFAST_MODEL_DISTANCES(extern, float)
+METRICFAST_MODEL_DISTANCES(extern, double)
+
+METRICFAST_NAMESPACE_END
