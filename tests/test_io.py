@@ -350,6 +350,30 @@ def test_an_empty_array_of_a_large_shape_takes_no_memory(name, value, path):
             tracemalloc.stop()
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"tensor": "large", "order": "F"},
+        {"tensor": "large"},
+        {"view": ["large", "<M8[s]", (256, 256)]},
+    ],
+)
+def test_a_file_refers_to_an_array_once(value, content, path):
+    """Copies of one array would fill memory: a hundred of them take 50 MB here."""
+    fitted = {"n_features_in_": 256, "components_": {"list": [value] * 100}}
+    large = np.ones((256, 256))
+    forged(content, path, {"large": large}, state=json.dumps({"params": {}, "fitted": fitted}))
+    tracemalloc.start()
+    try:
+        with pytest.raises(
+            ValueError, match=f"{path} .*'large' is missing, or .* refers to it twice"
+        ):
+            metricfast.load(path)
+        assert tracemalloc.get_traced_memory()[1] < 6 * large.nbytes
+    finally:
+        tracemalloc.stop()
+
+
 def test_text_beyond_unicode_is_refused(path):
     labels = np.array(["a", "b", "c"])[Y]
     metricfast.save(metricfast.TripletLearner(max_epochs=1).fit(X, labels), path)
