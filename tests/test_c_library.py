@@ -112,6 +112,12 @@ def test_arguments_are_checked(content) -> None:
     assert LIBRARY.metricfast_database_n_points(None) == 0
 
 
+def test_no_queries_have_no_neighbours(content, path) -> None:
+    metricfast.save(metricfast.LFDA(n_components=2).fit(X, Y), path)
+    for model in (Model(content), Model(path)):
+        assert [found.shape for found in Database(model, X).kneighbors(X[:0], 3)] == [(0, 3)] * 2
+
+
 def test_many_threads_share_a_model_and_a_database(content) -> None:
     model = Model(content)
     database = Database(model, X)
