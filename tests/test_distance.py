@@ -185,3 +185,29 @@ def test_a_large_constant_does_not_swallow_the_other_coordinates(dtype, constant
     for k in (1, 59):
         indices = mf.kneighbors(beside, n_neighbors=k)[1]
         np.testing.assert_array_equal(indices, mf.kneighbors(X, n_neighbors=k)[1])
+
+
+def test_a_matrix_in_place_of_a_map():
+    rng = np.random.default_rng(0)
+    X, Y, L = rng.normal(size=(20, 4)), rng.normal(size=(9, 4)), rng.normal(size=(4, 4))
+    M = L.T @ L
+    D = np.sqrt(((X[:, None] - Y[None]) @ M * (X[:, None] - Y[None])).sum(axis=2))
+    np.testing.assert_allclose(mf.pairwise_distances(X, Y, M=M), D)
+    np.testing.assert_allclose(mf.paired_distances(X[:9], Y, M=M), np.diag(D))
+    distances, indices = mf.kneighbors(X, Y, 3, M=M)
+    np.testing.assert_array_equal(indices, np.argsort(D, axis=1)[:, :3])
+    np.testing.assert_allclose(distances, np.sort(D, axis=1)[:, :3])
+    singular = np.outer(L[0], L[0])
+    np.testing.assert_allclose(
+        mf.pairwise_distances(X, Y, M=singular), np.abs((X[:, None] - Y[None]) @ L[0]), atol=1e-7
+    )
+    for wrong, message in [
+        (M[:3], r"M must be a symmetric matrix of shape \(4, 4\); found shape \(3, 4\)"),
+        (L, "M must be a symmetric matrix"),
+        (-M, "M must be positive semidefinite"),
+        (M * np.nan, "M contains NaN"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            mf.kneighbors(X, Y, 3, M=wrong)
+    with pytest.raises(ValueError, match="Give M, or L"):
+        mf.pairwise_distances(X, Y, M=M, L=L)

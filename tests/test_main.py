@@ -119,7 +119,7 @@ def test_without_matplotlib_the_demo_prints_its_answers_alone(monkeypatch, capsy
     assert main(["demo", "--output", str(picture)]) == 0
     printed = capsys.readouterr()
     assert len(GAIN.findall(printed.out)) == 1
-    assert "pip install 'metricfast[plot]'" in printed.err
+    assert "pip install matplotlib" in printed.err
     assert not picture.exists()
 
 

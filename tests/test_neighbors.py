@@ -178,6 +178,14 @@ def test_data_far_from_the_origin_lose_nothing_under_a_map():
     )
 
 
+def test_equal_copies_of_a_map_are_one_map_for_kernels():
+    L, X = np.random.default_rng(1).normal(size=(3, 4)), points(50, 4, np.float64) + 1e9
+    one, two = np.empty((2, 50, 50))
+    for V, out in ((L, one), (L.copy(), two)):
+        get_kernels().pairwise_distances(X, X, L, V, False, out, 1)
+    np.testing.assert_array_equal(two, one)
+
+
 @pytest.mark.parametrize("dtype", PRECISIONS)
 @pytest.mark.parametrize("make", [points, grid])
 def test_per_class(make, dtype):

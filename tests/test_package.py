@@ -58,7 +58,7 @@ except ImportError as error:
 """
     assert in_new_process(code).splitlines() == [
         "False True",
-        "plotting needs matplotlib: pip install 'metricfast[plot]'",
+        "plotting needs matplotlib: pip install matplotlib",
     ]
 
 

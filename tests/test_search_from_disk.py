@@ -102,6 +102,19 @@ def test_results_are_those_of_points_in_memory(points: str, dtype: type, maps: s
                 np.testing.assert_array_equal(b, a, err_msg=f"{name}, {type(database).__name__}")
 
 
+@pytest.mark.parametrize("stored", [np.array, Stored])
+def test_equal_copies_of_a_map_are_one_map(stored: Callable[[Array], Any]) -> None:
+    X, L = BASE + 1e9, MAPS["L"]["L"]
+    radius = float(np.median(mf.kneighbors(X[:QUERIES], X, K, L=L)[0]))
+    for name, call in CALLS.items():
+        one, two = (
+            call(stored(X[:QUERIES]), stored(X), maps, radius)
+            for maps in ({"L": L}, {"U": L, "V": L.copy()})
+        )
+        for a, b in zip(as_tuple(one), as_tuple(two), strict=True):
+            np.testing.assert_array_equal(b, a, err_msg=name)
+
+
 @pytest.mark.parametrize("unit", [1.0, 1e-200])
 def test_what_earlier_blocks_have_found_bounds_later_ones(unit: float) -> None:
     X = unit * np.random.RandomState(0).randint(0, 3, (54_000, 64))  # many of which are as near

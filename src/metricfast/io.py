@@ -324,7 +324,7 @@ def _decode(value: Any, tensors: dict[str, np.ndarray]) -> Any:
     if not isinstance(value, dict):
         return value
     if "tensor" in value:
-        return np.asarray(tensors[value["tensor"]], order=value.get("order", "C"))
+        return np.asarray(_take(value["tensor"], tensors), order=value.get("order", "C"))
     if "objects" in value:
         objects = np.empty(len(value["objects"]), object)
         objects[:] = [_decode(item, tensors) for item in value["objects"]]
@@ -332,7 +332,7 @@ def _decode(value: Any, tensors: dict[str, np.ndarray]) -> Any:
     ((kind, content),) = value.items()
     if kind == "view":
         key, dtype, shape = content
-        return _viewed(tensors[key], dtype).reshape(shape)
+        return _viewed(_take(key, tensors), dtype).reshape(shape)
     if kind == "float":
         return float(content)
     if kind == "estimator":
@@ -345,6 +345,16 @@ def _decode(value: Any, tensors: dict[str, np.ndarray]) -> Any:
         return _choices()[name](**{key: _decode(item, tensors) for key, item in params.items()})
     items = [_decode(item, tensors) for item in content]
     return {"list": items, "tuple": tuple(items)}[kind]
+
+
+def _take(key: str, tensors: dict[str, np.ndarray]) -> np.ndarray:
+    """Remove and return an array.
+
+    A small file that refers to one array again and again would fill memory with copies.
+    """
+    if key not in tensors:
+        raise ValueError(f"the array {key!r} is missing, or the file refers to it twice")
+    return tensors.pop(key)
 
 
 def _viewed(stored: np.ndarray, name: str) -> np.ndarray:

@@ -125,7 +125,7 @@ def register_converters() -> Any:
         import skl2onnx
     except ImportError as error:
         raise ImportError(
-            "export to ONNX needs the package skl2onnx: pip install 'metricfast[onnx]'"
+            "export to ONNX needs the package skl2onnx: pip install onnx skl2onnx"
         ) from error
     for learner in _exported():
         skl2onnx.update_registered_converter(

@@ -16,9 +16,7 @@ try:
     from torch import nn
     from torch.autograd.function import once_differentiable
 except ImportError as error:
-    raise ImportError(
-        "metricfast.torch needs PyTorch: install it with pip install 'metricfast[torch]'"
-    ) from error
+    raise ImportError("metricfast.torch needs PyTorch: pip install torch") from error
 
 from metricfast._core.arguments import check_bool
 from metricfast.distances.neighbors import kneighbors

@@ -76,6 +76,25 @@ TEST(pairs_by_index_and_under_maps) {
             1e-12);
 }
 
+TEST(equal_copies_of_a_map_are_one_map) {
+    const RowMatrix<double> x = random_points<double>(20, 4).array() + 1e9,
+                            L = random_points<double>(3, 4), copy = L;
+    const Points points(seen(x));
+    std::vector<std::int64_t> pairs;
+    for (std::int64_t i = 0; i < 100; ++i) {
+        pairs.push_back(i % 20);
+        pairs.push_back(7 * i % 20);
+    }
+    for (const Index count : {5, 100}) { // by differences, and embedded
+        std::vector<double> one(100), two(100);
+        paired_distances<double>(points, points, {pairs.data(), count}, L, L, false, one.data());
+        paired_distances<double>(points, points, {pairs.data(), count}, L, copy, false, two.data());
+        CHECK(one == two);
+    }
+    const EmbeddedPair one(points, points, L, L, {}), two(points, points, L, copy, {});
+    CHECK(one.queries == two.queries && one.database == two.database);
+}
+
 TEST(bad_arguments_are_named) {
     const RowMatrix<double> x = random_points<double>(6, 4), narrow = random_points<double>(6, 3);
     RowMatrix<double> out(6, 6), small(6, 5);

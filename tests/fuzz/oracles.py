@@ -31,6 +31,9 @@ def _sides(a: Arguments, first: str, second: str) -> tuple[np.ndarray, np.ndarra
     Y = X if a.get(second) is None else _points(a[second])
     U = a.get("L") if a.get("U") is None else a["U"]
     V = a.get("L") if a.get("V") is None else a["V"]
+    if a.get("M") is not None:
+        values, vectors = np.linalg.eigh(np.asarray(a["M"], np.float64))
+        U = V = (vectors * np.sqrt(np.maximum(values, 0))).T
     if U is None:
         return X, Y, np.zeros((len(X), len(Y)))
     U, V = _points(U), _points(V)

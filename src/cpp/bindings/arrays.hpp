@@ -81,7 +81,7 @@ template <class T> py::array_t<T> copied(const std::vector<T> &values) {
     return py::array_t<T>(static_cast<py::ssize_t>(values.size()), values.data());
 }
 
-/// U and V of a distance |U x - V y|; the same object for a Mahalanobis distance, None for none.
+/// U and V of a distance |U x - V y|, None for none.
 inline Maps maps(const py::object &U, const py::object &V) {
     if (U.is_none())
         return {};

@@ -167,7 +167,10 @@ def as_threads(n_jobs: int | None) -> int:
 def as_maps(
     L: ArrayLike | None, U: ArrayLike | None, V: ArrayLike | None, width: int
 ) -> tuple[Map, Map]:
-    """The maps of queries and database: (L, L), (U, V) or (None, None)."""
+    """The maps of queries and database: (L, L), (U, V) or (None, None).
+
+    One map is one array, also where U and V are equal copies.
+    """
     if L is not None:
         if U is not None or V is not None:
             raise ValueError("Give L, or U and V, not both.")
@@ -182,7 +185,7 @@ def as_maps(
         raise ValueError(
             f"U and V must have the same number of rows; found {len(query)} and {len(database)}."
         )
-    return query, database
+    return (query, query) if np.array_equal(query, database) else (query, database)
 
 
 def common_precision(*arrays: Map | Source) -> type[np.floating[Any]]:

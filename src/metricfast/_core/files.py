@@ -40,7 +40,7 @@ def safetensors_module() -> ModuleType:
         return importlib.import_module("safetensors")
     except ImportError as error:
         raise ImportError(
-            "saving and loading models needs the package safetensors: pip install 'metricfast[io]'"
+            "saving and loading models needs the package safetensors: pip install safetensors"
         ) from error
 
 

@@ -16,7 +16,16 @@ import metricfast
 __all__ = ["run"]
 
 DATA = ("wine", "iris", "breast_cancer", "digits")
-_OTHERS = ("compare", "fit", "transform", "predict", "neighbors", "evaluate", "inspect", "bench")
+_OTHERS = {
+    "compare": "which learner suits a table",
+    "fit": "learn a distance from a table",
+    "transform": "write the rows of a table as points of the learned space",
+    "predict": "predict labels by nearest neighbours",
+    "neighbors": "find the rows nearest to each row",
+    "evaluate": "compare predictions of the learned distance and the Euclidean one",
+    "inspect": "print what is in a model file",
+    "bench": "run the benchmarks, of a checkout of the sources",
+}
 
 
 def run(arguments: Sequence[str], missing: Sequence[str] = ()) -> int:
@@ -24,7 +33,12 @@ def run(arguments: Sequence[str], missing: Sequence[str] = ()) -> int:
 
     `missing`: packages for want of which the other commands cannot run.
     """
-    parser = argparse.ArgumentParser(prog="metricfast", description="Metric learning.")
+    lacks = f"needs packages that are not here: pip install {' '.join(missing)}"
+    parser = argparse.ArgumentParser(
+        prog="metricfast",
+        description="Learned distances for tables in files.",
+        epilog=f"Every command but demo and info {lacks}" if missing else None,
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     demo_parser = commands.add_parser("demo", help="five questions before and after learning")
     demo_parser.add_argument(
@@ -36,11 +50,10 @@ def run(arguments: Sequence[str], missing: Sequence[str] = ()) -> int:
     )
     info_parser = commands.add_parser("info", help="how this copy was built and what it runs on")
     info_parser.add_argument("--json", action="store_true", help="print one JSON object")
-    for name in _OTHERS:
-        commands.add_parser(name, help="needs the extra metricfast[cli]", add_help=False)
+    for name, help_ in _OTHERS.items():
+        commands.add_parser(name, help=help_, add_help=False)
     options, rest = parser.parse_known_args(arguments)
     if options.command in _OTHERS:
-        lacks = f"lacks {', '.join(missing)}: pip install 'metricfast[cli]'"
         print(f"metricfast {options.command} {lacks}", file=sys.stderr)
         return 1
     if rest:

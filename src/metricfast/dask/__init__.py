@@ -9,9 +9,7 @@ try:
     import dask.array  # noqa: F401
     import distributed  # noqa: F401
 except ImportError as error:
-    raise ImportError(
-        "metricfast.dask needs Dask: install it with pip install 'metricfast[dask]'"
-    ) from error
+    raise ImportError("metricfast.dask needs Dask: pip install dask distributed") from error
 
 from metricfast.dask._compare import compare
 from metricfast.dask._learner import DistributedLearner

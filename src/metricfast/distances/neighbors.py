@@ -16,15 +16,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from metricfast._core.arguments import as_array, check_bool, check_count
 from metricfast._core.arrays import (
+    Map,
     aligned_empty,
     as_codes,
     as_exclude,
     as_maps,
+    as_points,
     as_points_or_source,
     as_threads,
     common_precision,
 )
 from metricfast._core.dispatch import get_kernels
+from metricfast._core.initialize import components_from_metric
 from metricfast._core.sources import Source
 from metricfast._core.types import Array
 from metricfast.distances.blocks import (
@@ -38,6 +41,7 @@ from metricfast.distances.blocks import (
     write_distances,
 )
 from metricfast.distances.tiles import paired_by_blocks, pairwise_by_blocks
+from metricfast.exceptions import NonPSDError
 
 __all__ = ["kneighbors", "kneighbors_per_class", "paired_distances", "pairwise_distances"]
 
@@ -49,6 +53,7 @@ def pairwise_distances(
     L: ArrayLike | None = None,
     U: ArrayLike | None = None,
     V: ArrayLike | None = None,
+    M: ArrayLike | None = None,
     squared: bool = False,
     out: NDArray[Any] | None = None,
     n_jobs: int | None = None,
@@ -67,6 +72,8 @@ def pairwise_distances(
         Linear map of a Mahalanobis distance, ``M = L.T @ L``.
     U, V : array-like of shape (p, d), optional
         Maps of queries and of database points of an asymmetric distance.
+    M : array-like of shape (d, d), optional
+        Matrix of a Mahalanobis distance, symmetric and positive semidefinite, in place of L.
     squared : bool, default=False
         Squared distances.
     out : ndarray of shape (n, m), optional
@@ -98,7 +105,7 @@ def pairwise_distances(
     check_bool("squared", squared)
     queries = as_points_or_source(X, "X")
     database = queries if Y is None else as_points_or_source(Y, "Y", width=queries.shape[1])
-    maps, threads = as_maps(L, U, V, queries.shape[1]), as_threads(n_jobs)
+    maps, threads = _maps(L, U, V, M, queries.shape[1]), as_threads(n_jobs)
     shape = (len(queries), len(database))
     dtype = common_precision(queries, database)
     if out is None:
@@ -110,6 +117,31 @@ def pairwise_distances(
     else:
         get_kernels().pairwise_distances(queries, database, *maps, squared, out, threads)
     return out
+
+
+def _maps(
+    L: ArrayLike | None, U: ArrayLike | None, V: ArrayLike | None, M: ArrayLike | None, width: int
+) -> tuple[Map, Map]:
+    """Return the maps of queries and database, of a matrix M if that is given."""
+    if M is None:
+        return as_maps(L, U, V, width)
+    if L is not None or U is not None or V is not None:
+        raise ValueError("Give M, or L, or U and V, not several of them.")
+    matrix = as_points(M, "M", width=width)
+    if matrix.shape != (width, width) or not np.allclose(
+        matrix, matrix.T, atol=1e-8 * np.abs(matrix).max()
+    ):
+        raise ValueError(
+            f"M must be a symmetric matrix of shape ({width}, {width}); found shape "
+            f"{matrix.shape}. Give a map as L."
+        )
+    try:
+        L = np.ascontiguousarray(components_from_metric(matrix))
+    except NonPSDError as error:
+        raise ValueError(
+            "M must be positive semidefinite: it has a negative eigenvalue."
+        ) from error
+    return L, L
 
 
 def _check_out(out: object, shape: tuple[int, int], inputs: tuple[Points, ...]) -> None:
@@ -134,6 +166,7 @@ def paired_distances(
     L: ArrayLike | None = None,
     U: ArrayLike | None = None,
     V: ArrayLike | None = None,
+    M: ArrayLike | None = None,
     squared: bool = False,
     n_jobs: int | None = None,
 ) -> NDArray[Any]:
@@ -145,7 +178,7 @@ def paired_distances(
         Points, as many of each where ``pairs`` is not given; with ``pairs`` Y is X by default.
     pairs : array-like of int of shape (n_pairs, 2), optional
         Indices into X and Y.
-    L, U, V, squared, n_jobs
+    L, U, V, M, squared, n_jobs
         As for :func:`pairwise_distances`.
 
     Returns
@@ -169,7 +202,7 @@ def paired_distances(
     if Y is None and pairs is None:
         raise ValueError("Give Y, or pairs of indices into X.")
     right = left if Y is None else as_points_or_source(Y, "Y", width=left.shape[1])
-    maps, threads = as_maps(L, U, V, left.shape[1]), as_threads(n_jobs)
+    maps, threads = _maps(L, U, V, M, left.shape[1]), as_threads(n_jobs)
     index = None if pairs is None else _as_pairs(pairs, len(left), len(right))
     if index is None and len(left) != len(right):
         raise ValueError(
@@ -209,6 +242,7 @@ def kneighbors(
     L: ArrayLike | None = None,
     U: ArrayLike | None = None,
     V: ArrayLike | None = None,
+    M: ArrayLike | None = None,
     exclude: ArrayLike | None = None,
     squared: bool = False,
     n_jobs: int | None = None,
@@ -223,7 +257,7 @@ def kneighbors(
         that is not in memory is read once for as many queries as half of scikit-learn's
         `working_memory` holds; the neighbours are the same.
     n_neighbors : int, default=5
-    L, U, V, squared, n_jobs
+    L, U, V, M, squared, n_jobs
         As for :func:`pairwise_distances`.
     exclude : array-like of int of shape (n,), optional
         For each query a database index to leave out, -1 for none.
@@ -252,7 +286,7 @@ def kneighbors(
     check_bool("squared", squared)
     query, base, left_out = _search_arguments(queries, database, exclude)
     n_neighbors = check_neighbors(n_neighbors, len(base), left_out)
-    maps, threads = as_maps(L, U, V, query.shape[1]), as_threads(n_jobs)
+    maps, threads = _maps(L, U, V, M, query.shape[1]), as_threads(n_jobs)
     distances = np.empty((len(query), n_neighbors), common_precision(query, base))
     indices = np.empty(distances.shape, np.int64)
     if not on_disk(query, base):

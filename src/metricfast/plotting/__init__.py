@@ -9,7 +9,7 @@ from __future__ import annotations
 try:
     import matplotlib  # noqa: F401
 except ImportError as error:
-    raise ImportError("plotting needs matplotlib: pip install 'metricfast[plot]'") from error
+    raise ImportError("plotting needs matplotlib: pip install matplotlib") from error
 
 from metricfast.plotting._embedding import EmbeddingDisplay, plot_before_after
 from metricfast.plotting._loss_curve import LossCurveDisplay

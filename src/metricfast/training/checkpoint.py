@@ -37,7 +37,7 @@ class Checkpoint:
             safetensors_module()
         except ImportError as error:
             raise ImportError(
-                "checkpoint needs the package safetensors: pip install 'metricfast[io]', or set "
+                "checkpoint needs the package safetensors: pip install safetensors, or set "
                 "checkpoint=None."
             ) from error
         folder = self._path.resolve().parent

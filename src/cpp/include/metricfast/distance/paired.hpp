@@ -84,8 +84,8 @@ void paired_distances(const Points &x, const Points &y, const PairList &list, bo
     });
 }
 
-/// out[i] = ||U x - V y|| of the i-th pair. With U and V the same object the difference x - y is
-/// formed first; where points are shared by many pairs they are embedded once instead.
+/// out[i] = ||U x - V y|| of the i-th pair. With one map (U = V) the difference x - y is formed
+/// first; where points are shared by many pairs they are embedded once instead.
 template <class T>
 void paired_distances(const Points &x, const Points &y, const PairList &list,
                       const RowMatrix<double> &U, const RowMatrix<double> &V, bool squared, T *out,
@@ -100,17 +100,17 @@ void paired_distances(const Points &x, const Points &y, const PairList &list,
                             control);
         return;
     }
-    const bool same_map = &U == &V;
+    const bool one_map = same_map(U, V);
     const double scale =
-        same_map ? difference_scale(x, y)
-                 : magnitude_scale(std::max(Extremes(x).magnitude(), Extremes(y).magnitude()));
+        one_map ? difference_scale(x, y)
+                : magnitude_scale(std::max(Extremes(x).magnitude(), Extremes(y).magnitude()));
     detail::for_pair_blocks(list.count, control, [&](Index first, Index count) {
         RowMatrix<double> a(count, x.cols()), b(count, y.cols()), z(count, U.rows());
         for (Index i = 0; i < count; ++i) {
             x.read_row(list.left(first + i, x.rows()), a.row(i).data());
             y.read_row(list.right(first + i, y.rows()), b.row(i).data());
         }
-        if (same_map) {
+        if (one_map) {
             a = (a - b) * scale;
             detail::multiply_nt<double>(view(a), view(U), view(z));
         } else {

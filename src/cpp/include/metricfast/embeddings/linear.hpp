@@ -78,14 +78,19 @@ inline RowMatrix<double> embed(const Points &x, const RowMatrix<double> &L,
     return z;
 }
 
-/// What both sides are shifted by before they are embedded: of one map (U and V the same object)
-/// where that is exact, so that data far from the origin lose nothing.
+/// True if U and V are one map: equal copies are.
+inline bool same_map(const RowMatrix<double> &U, const RowMatrix<double> &V) {
+    return &U == &V || (U.rows() == V.rows() && U.cols() == V.cols() && U == V);
+}
+
+/// What both sides are shifted by before they are embedded: of one map (U = V) where that is exact,
+/// so that data far from the origin lose nothing.
 inline std::vector<double> embedding_origin(const Points &database, const RowMatrix<double> &U,
                                             const RowMatrix<double> &V) {
     require(U.rows() == V.rows(), "embed: U and V must have the same number of rows");
     require(U.cols() == V.cols(), "embed: U and V differ in width");
     require(database.cols() == V.cols(), "embed: database and V differ in width");
-    if (&U == &V)
+    if (same_map(U, V))
         return detail::exact_origin(database);
     return std::vector<double>(static_cast<std::size_t>(database.cols()), 0.0);
 }

@@ -12,6 +12,7 @@
 namespace metricfast {
 
 /// U and V of a distance |U x - V y|, of either precision; without rows: the points themselves.
+/// Equal U and V give the results of one map.
 struct Maps {
     Points query = View<const double>();
     Points database = View<const double>(); ///< not read where both are the same
