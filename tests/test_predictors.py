@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from scipy.sparse import csc_array, csr_matrix, issparse
@@ -305,6 +307,108 @@ def test_wrong_calls(call, error, message):
         call()
 
 
+def weights_by_hand(model, X, y, queries, weight, of_classes):
+    """Sum of the weights of each class, and mean, over the k nearest of each query."""
+    sums, means = [], []
+    for query in queries:
+        distances = np.linalg.norm(X - query, axis=1)
+        near = np.argsort(distances, kind="stable")[: model.n_neighbors]
+        votes = weight[near] * np.array([of_classes[c] for c in y[near]])
+        if model.weights == "distance":
+            zero = distances[near] == 0
+            votes *= zero if zero.any() else 1 / distances[near]
+        elif model.weights not in (None, "uniform"):
+            votes *= model.weights(distances[near])
+        sums.append([votes[y[near] == c].sum() for c in np.unique(y)])
+        means.append(votes @ y[near] / votes.sum())
+    return np.array(sums), np.array(means)
+
+
+@pytest.mark.parametrize("weights", WEIGHTS.values(), ids=WEIGHTS)
+@pytest.mark.parametrize("class_weight", [None, "balanced", {0: 0.3, 1: 2.0, 2: 1.5}])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_votes_and_means_are_weighted(weights, class_weight, weighted):
+    rng = np.random.default_rng(1)
+    X, y = IRIS[40:140:2], SPECIES[40:140:2]
+    queries = np.concatenate([IRIS[41:140:2], X[:5]])
+    weight = rng.uniform(0.1, 3, len(X)) if weighted else None
+    ones = np.ones(len(X)) if weight is None else weight
+    counts = np.bincount(y)
+    of_classes = {
+        None: dict.fromkeys(range(3), 1.0),
+        "balanced": dict(enumerate(len(y) / (3 * counts))),
+    }.get(class_weight if not isinstance(class_weight, dict) else "", class_weight)
+    model = ours.KNeighborsClassifier(9, weights=weights, class_weight=class_weight)
+    model.fit(X, y, sample_weight=weight)
+    sums, _ = weights_by_hand(model, X, y, queries, ones, of_classes)
+    shares = sums / sums.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(model.predict_proba(queries), shares, atol=1e-12)
+    np.testing.assert_array_equal(model.predict(queries), shares.argmax(axis=1))
+    assert model.score(queries, shares.argmax(axis=1)) == 1.0
+    in_parts = clone(model).fit(X[:30], y[:30], None if weight is None else weight[:30])
+    in_parts.partial_fit(X[30:], y[30:], sample_weight=None if weight is None else weight[30:])
+    if not callable(weights):
+        in_parts = pickle.loads(pickle.dumps(in_parts))
+    np.testing.assert_array_equal(in_parts.predict_proba(queries), model.predict_proba(queries))
+
+    regressor = ours.KNeighborsRegressor(9, weights=weights).fit(X, y, sample_weight=weight)
+    _, means = weights_by_hand(regressor, X, y, queries, ones, dict.fromkeys(range(3), 1.0))
+    np.testing.assert_allclose(regressor.predict(queries), means, rtol=1e-12)
+    in_parts = clone(regressor).fit(X[:30], y[:30], None if weight is None else weight[:30])
+    in_parts.partial_fit(X[30:], y[30:], sample_weight=None if weight is None else weight[30:])
+    np.testing.assert_array_equal(in_parts.predict(queries), regressor.predict(queries))
+
+
+def test_points_that_are_added_without_weights_have_the_weight_1():
+    model = ours.KNeighborsRegressor(2).fit([[0.0]] * 2, [0.0, 0.0])
+    model = clone(model).fit([[0.0], [9.0]], [0.0, 9.0], sample_weight=[3.0, 1.0])
+    assert model.partial_fit([[1.0]], [1.0]).predict([[0.4]]) == 0.25
+
+
+def test_weights_of_several_outputs_are_multiplied():
+    X, y = [[0.0], [1.0], [2.0]], [["a", "c"], ["b", "c"], ["b", "d"]]
+    model = ours.KNeighborsClassifier(3, class_weight=[{"a": 4, "b": 1}, {"c": 1, "d": 3}])
+    first, second = model.fit(X, y).predict_proba([[0.5]])
+    np.testing.assert_allclose(first, [[4 / 8, 4 / 8]])
+    np.testing.assert_allclose(second, [[5 / 8, 3 / 8]])
+
+
+def test_a_point_of_weight_0_does_not_count_at_distance_0():
+    X, y, weight = [[0.0], [1.0], [2.0]], [0.0, 1.0, 4.0], [0.0, 1.0, 1.0]
+    model = ours.KNeighborsRegressor(3, weights="distance").fit(X, y, sample_weight=weight)
+    np.testing.assert_allclose(model.predict([[0.0]]), [2.0])
+    model = ours.KNeighborsRegressor(1).fit(X, y, sample_weight=weight)
+    with pytest.raises(ValueError, match=r"sample_weight .* leaves query 1 without a neighbour"):
+        model.predict([[1.0], [0.0]])
+
+
+def test_a_wrong_weight_leaves_what_was_fitted():
+    model = ours.KNeighborsClassifier().fit(IRIS, SPECIES)
+    before = model.predict(IRIS)
+    for params, weight, error, message in [
+        ({}, np.ones(3), ValueError, r"sample_weight must have shape \(150,\)"),
+        ({}, -np.ones(150), ValueError, "sample_weight must not be negative"),
+        ({}, np.zeros(150), ValueError, "sample_weight must not be zero throughout"),
+        ({"class_weight": "even"}, None, ValueError, "class_weight must be"),
+        ({"class_weight": 3}, None, TypeError, "class_weight must be"),
+        ({"class_weight": {0: -1.0}}, None, ValueError, "class_weight must not be negative"),
+        ({"class_weight": {0: 1.0, 7: 1.0}}, None, ValueError, "not in class_weight"),
+    ]:
+        with pytest.raises(error, match=message):
+            clone(model).set_params(**params).fit(IRIS, SPECIES, weight)
+        with pytest.raises(error, match=message):
+            model.set_params(**params).fit(IRIS[:, :2], SPECIES, weight)
+        model.set_params(class_weight=None)
+        np.testing.assert_array_equal(model.predict(IRIS), before)
+
+
+WEIGHT_2 = "a point of weight 2 is one neighbour, not two"
+NOT_REPETITIONS = [
+    "check_sample_weight_equivalence_on_dense_data",
+    "check_sample_weight_equivalence_on_sparse_data",
+]
+
+
 def checks():
     for name in NAMES:
         if name == "MultiMetricLMNN":
@@ -315,7 +419,10 @@ def checks():
             for checked, check in estimator_checks_generator(estimator, mark="skip"):
                 # Array API input needs an environment variable, and is not claimed to be taken.
                 if check.func.__name__ != "check_array_api_input":
-                    yield pytest.param(checked, check, id=f"{estimator}-{check.func.__name__}")
+                    fails = check.func.__name__ in NOT_REPETITIONS
+                    marks = [pytest.mark.xfail(reason=WEIGHT_2)] if fails else []
+                    ident = f"{estimator}-{check.func.__name__}"
+                    yield pytest.param(checked, check, id=ident, marks=marks)
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -133,6 +133,24 @@ def test_learners_of_two_maps(name):
         )
 
 
+def test_named_matrices():
+    M = L.T @ L
+    by_L, by_named, by_M = (
+        ours.NearestNeighbors(metric=metric).fit(X).kneighbors(QUERIES)
+        for metric in (L, ("L", L), ("M", M))
+    )
+    for one, other in zip(by_L, by_named, strict=True):
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_allclose(by_M[0], by_L[0], rtol=1e-6)
+    np.testing.assert_array_equal(by_M[1], by_L[1])
+    definite = clone(ours.NearestNeighbors(metric=("M", M + np.eye(4)))).fit(X)
+    np.testing.assert_allclose(definite.metric_.T @ definite.metric_, M + np.eye(4), rtol=1e-12)
+    symmetric = L[:, :2] + L[:, :2].T
+    distances, _ = ours.NearestNeighbors(metric=("L", symmetric)).fit(X[:, :2]).kneighbors()
+    expected = theirs.NearestNeighbors().fit(X[:, :2] @ symmetric).kneighbors()[0]
+    np.testing.assert_allclose(distances, expected, rtol=1e-9)
+
+
 def test_a_fixed_database_is_searched():
     labels = np.array(["x", "y", "z"])
     fixed = mf.FixedDatabase(clone(SIDES["votes"]), QUERIES[:70], labels[SPECIES[1::2][:70]])
@@ -143,6 +161,10 @@ def test_a_fixed_database_is_searched():
     np.testing.assert_array_equal(model.predict(X), expected.predict(X))
     with pytest.raises(ValueError, match="X may be left out only where"):
         model.predict(None)
+    with pytest.raises(ValueError, match="sample_weight must be None where the X_database"):
+        model.fit(X, labels[Y], sample_weight=np.ones(len(X)))
+    with pytest.raises(NotFittedError):
+        model.predict(X)
 
 
 def test_frames_columns_and_sparse_points():
@@ -182,6 +204,11 @@ WRONG = [
     ({"metric": np.eye(3)}, ValueError, "metric must have 4 columns; found 3"),
     ({"metric": L * np.nan}, ValueError, "metric contains NaN or infinity"),
     ({"metric": (L,)}, ValueError, "got a tuple of 1"),
+    ({"metric": np.eye(4)}, ValueError, r'metric=\("L", L\) .* or metric=\("M", M\)'),
+    ({"metric": ("L", L[:, :3])}, ValueError, r"metric\[1\] must have 4 columns; found 3"),
+    ({"metric": ("M", L)}, ValueError, r"square symmetric M; found shape \(2, 4\)"),
+    ({"metric": ("M", np.triu(np.ones((4, 4))))}, ValueError, r"\(4, 4\), not symmetric"),
+    ({"metric": ("M", -np.eye(4))}, ValueError, "positive semidefinite M"),
     ({"metric": (L, L[:1])}, ValueError, "U and V of the same number of rows, got 2 and 1"),
     ({"metric": (L, L[:, :2])}, ValueError, r"metric\[1\] must have 4 columns; found 2"),
     ({"metric": (L, "V")}, ValueError, r"metric\[1\] is 'V'"),

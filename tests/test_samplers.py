@@ -49,6 +49,20 @@ def test_neighbors_have_the_nearest_labels(y, ties, k):
         np.testing.assert_allclose(D[i, near], np.sort(D[i, others])[:wanted], rtol=1e-12)
 
 
+@pytest.mark.parametrize("columns", [2, 4, 8])
+@pytest.mark.parametrize("ties", ["keep", "drop"])
+def test_neighbors_of_many_labels(columns, ties):
+    y = RNG.integers(0, 2 if columns == 8 else 6, (700, columns)).astype(float)
+    y[::2] += RNG.normal(size=(350, columns))
+    found = label_neighbors(y, 9, ties=ties)
+    D = distances(y)
+    np.fill_diagonal(D, np.inf)
+    D[(D == 0) & (ties == "drop")] = np.inf
+    near = np.take_along_axis(D, found, axis=1)
+    np.testing.assert_allclose(near, np.sort(D, axis=1)[:, :9], rtol=1e-12)
+    assert all(len(set(row)) == 9 for row in found)
+
+
 def test_no_point_of_a_group_of_equal_labels_is_left_out():
     found = label_neighbors(np.zeros(50), 3, rng=np.random.RandomState(0))
     assert (np.bincount(found.ravel()) == 3).all()

@@ -256,9 +256,10 @@ class DenseTriplet(Sampler):
 
     Notes
     -----
-    Neighbours are found once: by sorting if labels are one number each, by a k-d tree up to 8
-    numbers, else by `metricfast.kneighbors`; by functions, matrices and distances of other labels,
-    from blocks of all of their distances. Memory grows with n_samples times n_neighbors.
+    Neighbours are found once: by sorting if labels are one number each, by
+    `metricfast.kneighbors` if they are several under the Euclidean distance, by a k-d tree up to 8
+    columns of angles or under "cityblock". Functions, matrices and distances of other labels take
+    blocks of all of their distances. Memory grows with n_samples times n_neighbors.
 
     References
     ----------

@@ -14,12 +14,12 @@ from sklearn.metrics.pairwise import haversine_distances
 from metricfast._core.types import Floats
 from metricfast._labels.distance import LabelDistance, Labels
 
-__all__ = ["KERNELS", "TREE", "named_distance"]
+__all__ = ["KERNELS", "named_distance"]
 
 # Distances of the compiled losses.
 KERNELS = ("sqeuclidean", "euclidean", "cityblock")
 # From more dimensions on, a tree looks at most of the points anyway.
-TREE = 8
+_TREE = 8
 # Units in the last place by which labels that are the same may differ.
 _ROUNDING = 8 * np.finfo(np.float64).eps
 # Distances that depend on the given labels, so that two sets of labels have different ones.
@@ -80,7 +80,7 @@ def _straight(name: str) -> Callable[[Labels], tuple[Labels, dict[str, Any]] | N
         points = _vectors(labels)
         if name != "cityblock" or points.shape[1] == 1:
             return points, {}
-        return (points, {"p": 1}) if points.shape[1] <= TREE else None
+        return (points, {"p": 1}) if points.shape[1] <= _TREE else None
 
     return places
 
@@ -115,7 +115,7 @@ def _angular(period: Any) -> LabelDistance:
 
     def places(labels: Labels) -> tuple[Labels, dict[str, Any]] | None:
         angles = encode(labels)
-        if angles.shape[1] > TREE:
+        if angles.shape[1] > _TREE:
             return None
         cyclic = np.isfinite(periods)
         within = np.where(cyclic, np.mod(angles, periods), angles)

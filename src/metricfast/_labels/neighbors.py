@@ -10,7 +10,7 @@ from scipy.spatial import KDTree
 from metricfast._core.arrays import as_threads, scaled_alike
 from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast._labels.distance import LabelDistance, block_rows
-from metricfast._labels.named import TREE, named_distance
+from metricfast._labels.named import named_distance
 from metricfast.distances.neighbors import kneighbors
 
 __all__ = ["label_neighbors", "label_neighbors_between"]
@@ -131,14 +131,14 @@ def _different(y: Floats) -> tuple[Floats, Integers]:
 
 
 def _nearest(labels: Array, k: int, threads: int, how: dict[str, Any]) -> Integers:
-    """Return the k nearest others of different labels; `how` is of a tree's search."""
+    """Return the k nearest others of different labels; `how` names a distance of SciPy's tree."""
     if k == 0:
         return np.empty((len(labels), 0), np.int64)
-    if labels.ndim == 1 and not how:
-        return _nearest_sorted(labels, k)
-    labels = labels.reshape(len(labels), -1)
-    if labels.shape[1] > TREE:
+    if not how:
+        if labels.ndim == 1:
+            return _nearest_sorted(labels, k)
         return kneighbors(labels, n_neighbors=k, n_jobs=threads)[1]
+    labels = labels.reshape(len(labels), -1)
     # Different labels are apart, so that each is its own nearest; but their squares may underflow.
     tree = KDTree(labels, balanced_tree=False, compact_nodes=False, boxsize=how.get("boxsize"))
     found = tree.query(labels, k + 1, p=how.get("p", 2), workers=threads)[1].astype(np.int64)

@@ -67,6 +67,15 @@ class NeighborsBase(BaseEstimator):  # type: ignore[misc]
         self._count()
         self._space, self.metric_ = space, space.public
 
+    def _check_weighted(self, sample_weight: Any) -> None:
+        """Refuse weights of points that are not searched."""
+        if sample_weight is not None and self._space.own_database is not None:
+            del self.metric_
+            raise ValueError(
+                "sample_weight must be None where the X_database of a FixedDatabase is searched, "
+                "not the points of fit."
+            )
+
     def _count(self) -> None:
         self._score, self.n_samples_fit_ = None, len(self._database)
 

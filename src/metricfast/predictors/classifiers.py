@@ -8,13 +8,18 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags
 
-from metricfast._core.targets import join_labels
+from metricfast._core.targets import check_sample_weight, join_labels
 from metricfast._core.types import Array, Floats
 from metricfast._core.warn import warn_user
 from metricfast.predictors.base import KNeighborsMixin, NeighborsBase, RadiusNeighborsMixin
 from metricfast.predictors.metric import is_learner
 from metricfast.predictors.neighborhoods import Neighborhoods, Weights, check_weights
-from metricfast.predictors.targets import Classes, check_given
+from metricfast.predictors.targets import (
+    Classes,
+    check_given,
+    joined_weights,
+    with_class_weight,
+)
 
 __all__ = ["KNeighborsClassifier", "RadiusNeighborsClassifier"]
 
@@ -33,8 +38,11 @@ class Votes(ClassifierMixin, NeighborsBase):  # type: ignore[misc]
     """
 
     weights: Weights
+    class_weight: Any = None
     _found: Any
     _labels: Classes
+    _sample_weight: Floats | None = None
+    _weight: Floats | None = None  # times that of classes
 
     def _check_parameters(self) -> None:
         check_weights(self.weights)
@@ -75,21 +83,40 @@ class Votes(ClassifierMixin, NeighborsBase):  # type: ignore[misc]
         -------
         self
         """
+        return self._add(X, y, classes)
+
+    def _add(self: _Self, X: Any, y: Any, classes: Any, sample_weight: Any = None) -> _Self:
         if not hasattr(self, "metric_"):
-            return self._fit(X, y, classes)
+            return self._fit(X, y, classes, sample_weight)
         X, y = check_given(self, X, y)
-        labels = self._labels.joined(Classes.of(y, classes))
+        added = Classes.of(y, classes)
+        n, n_added = len(self._labels.codes), len(added.codes)
+        labels = self._labels.joined(added)
+        own = check_sample_weight(sample_weight, n_added)
+        both = joined_weights(self._sample_weight, n, own, n_added)
+        weight = self._with_classes(both, labels)
         self._append_points(X)
+        self._sample_weight, self._weight = both, weight
         self._keep(labels)
         return self
 
-    def _fit(self: _Self, X: Any, y: Any, classes: Any = None) -> _Self:
+    def _fit(self: _Self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> _Self:
         X, y = check_given(self, X, y)
         labels = Classes.of(y, classes)
+        own = check_sample_weight(sample_weight, len(labels.codes))
+        weight = self._with_classes(own, labels)
         self._fit_points(X, y)
-        own = self._space.own_database
-        self._keep(labels if own is None else Classes.of(own[1]))
+        self._check_weighted(sample_weight)
+        if self._space.own_database is not None:
+            labels = Classes.of(self._space.own_database[1])
+            weight = self._with_classes(None, labels)
+        self._sample_weight, self._weight = own, weight
+        self._keep(labels)
         return self
+
+    def _with_classes(self, weight: Floats | None, labels: Classes) -> Floats | None:
+        """Return the weights of points times those of their classes."""
+        return with_class_weight(weight, self.class_weight, labels.labels(labels.codes))
 
     def _keep(self, labels: Classes) -> None:
         self._labels = labels
@@ -97,7 +124,7 @@ class Votes(ClassifierMixin, NeighborsBase):  # type: ignore[misc]
         self.classes_ = labels.known if labels.several else labels.known[0]
 
     def _winners(self, found: Neighborhoods) -> Array:
-        weight, labels = found.weigh(self.weights), self._labels
+        weight, labels = found.weigh(self.weights, self._weight), self._labels
         codes = [
             found.winners(weight, codes, len(known))
             for codes, known in zip(labels.codes.T, labels.known, strict=True)
@@ -106,7 +133,7 @@ class Votes(ClassifierMixin, NeighborsBase):  # type: ignore[misc]
 
     def _shares(self, found: Neighborhoods) -> list[Floats]:
         """Return the share of each class in the votes, of each output."""
-        weight, labels = found.weigh(self.weights), self._labels
+        weight, labels = found.weigh(self.weights, self._weight), self._labels
         return [
             found.votes(weight, codes, len(known))
             for codes, known in zip(labels.codes.T, labels.known, strict=True)
@@ -178,6 +205,12 @@ class KNeighborsClassifier(KNeighborsMixin, Votes):
     metric : estimator, array-like, tuple or "euclidean", default="euclidean"
         A learner, fitted or not, a matrix L, a pair (U, V) or "euclidean": see
         :class:`NearestNeighbors`.
+    class_weight : dict, list of dict, "balanced" or None, default=None
+        Weights of classes. The vote of a neighbour is the weight that `weights` gives its distance,
+        times its sample weight, times the weight of its class. "balanced" weighs a class by
+        n_samples / (n_classes · n_samples of the class), without sample weights; `partial_fit`
+        counts all points again. With several outputs give a list of dicts; as in scikit-learn, a
+        point has the product of the weights of its classes.
     n_jobs : int, optional
         Threads; None for the default count, -1 for all CPUs.
 
@@ -209,12 +242,61 @@ class KNeighborsClassifier(KNeighborsMixin, Votes):
         *,
         weights: Weights = "uniform",
         metric: Any = "euclidean",
+        class_weight: Any = None,
         n_jobs: int | None = None,
     ) -> None:
         self.n_neighbors = n_neighbors
         self.weights = weights
         self.metric = metric
+        self.class_weight = class_weight
         self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KNeighborsClassifier:
+        """Keep labelled points, and fit the metric to them where it is a learner to be fitted.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Classes.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights of points, 1 by default. The vote of a neighbour is the weight that
+            `weights` gives its distance, times its sample weight. The search ignores sample
+            weights: a point of weight 2 is one neighbour, and a point of weight 0 is a neighbour
+            that does not count. The fit of `metric` ignores them too, and `loo_score_` averages
+            all points alike.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            If an argument or parameter has a value that cannot be used.
+        """
+        return self._fit(X, y, None, sample_weight)
+
+    def partial_fit(
+        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
+    ) -> KNeighborsClassifier:
+        """Add labelled points; the metric stays that of the first call, which does what `fit` does.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Classes, which may be new.
+        classes : array-like, optional
+            Classes that are to be known before they occur; of several outputs a list of arrays.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights of these points, as of :meth:`fit`.
+
+        Returns
+        -------
+        self
+        """
+        return self._add(X, y, classes, sample_weight)
 
 
 class RadiusNeighborsClassifier(RadiusNeighborsMixin, Votes):

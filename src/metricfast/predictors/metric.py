@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -15,9 +16,11 @@ from metricfast._core.arguments import as_array
 from metricfast._core.arrays import as_points
 from metricfast._core.checks import check_points
 from metricfast._core.frames import as_table
+from metricfast._core.initialize import components_from_metric
 from metricfast._core.mahalanobis import MahalanobisMetric
 from metricfast._core.sparse import made_dense
 from metricfast._core.types import Array
+from metricfast.exceptions import NonPSDError
 from metricfast.learners.base.learner import MahalanobisMixin
 from metricfast.learners.embedding.metric import EmbeddedMetricMixin
 from metricfast.learners.gerrymandering.fixed_database import FixedDatabase
@@ -26,7 +29,8 @@ __all__ = ["Metric", "is_learner", "resolve"]
 
 _WANTED = (
     "metric must be a learner, a matrix L of shape (n_components, n_features), what get_metric "
-    'of a learner of such a matrix returns, a tuple (U, V) of such matrices or "euclidean"'
+    'of a learner of such a matrix returns, ("L", L), ("M", M), a tuple (U, V) of matrices or '
+    '"euclidean"'
 )
 
 
@@ -135,6 +139,9 @@ def resolve(estimator: Any, X: Any, y: Any) -> Metric:
     if isinstance(metric, tuple):
         if len(metric) != 2:
             raise ValueError(f"{_WANTED}, got a tuple of {len(metric)}.")
+        if isinstance(metric[0], str) and metric[0] in ("L", "M"):
+            L = _matrix(metric[1], "metric[1]", width)
+            return _linear(L if metric[0] == "L" else _factor(L))
         U, V = (_matrix(part, f"metric[{i}]", width) for i, part in enumerate(metric))
         if len(U) != len(V):
             raise ValueError(
@@ -146,9 +153,35 @@ def resolve(estimator: Any, X: Any, y: Any) -> Metric:
             f"{_WANTED}; got the function {metric!r}: give the learner itself, or take the "
             "estimators of scikit-learn, which call functions."
         )
-    given = metric.components if isinstance(metric, MahalanobisMetric) else metric
-    L = _matrix(given, "metric", width)
+    if isinstance(metric, MahalanobisMetric):
+        return _linear(_matrix(metric.components, "metric", width))
+    L = _matrix(metric, "metric", width)
+    if len(L) == width and np.allclose(L, L.T, atol=1e-8 * np.abs(L).max()):
+        raise ValueError(
+            "metric is a symmetric matrix, which may be L or M = L.T @ L: give "
+            'metric=("L", L) for the distance ||Lx - Ly||, or metric=("M", M) for '
+            "sqrt((x - y).T @ M @ (x - y))."
+        )
+    return _linear(L)
+
+
+def _linear(L: Array) -> Metric:
     return Metric(L, {"L": L})
+
+
+def _factor(M: Array) -> Array:
+    """Return L with ``L.T @ L == M``."""
+    if len(M) != M.shape[1] or not np.allclose(M, M.T, atol=1e-8 * np.abs(M).max()):
+        raise ValueError(
+            f'metric=("M", M) needs a square symmetric M; found shape {M.shape}'
+            + (", not symmetric." if len(M) == M.shape[1] else ".")
+        )
+    try:
+        return components_from_metric(M)
+    except NonPSDError as error:
+        raise ValueError(
+            'metric=("M", M) needs a positive semidefinite M: it has an eigenvalue below 0.'
+        ) from error
 
 
 def _matrix(given: Any, name: str, width: int) -> Array:

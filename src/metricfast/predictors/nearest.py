@@ -27,7 +27,10 @@ class NearestNeighbors(KNeighborsMixin, RadiusNeighborsMixin, NeighborsBase):
           Tools that clone this estimator, such as `GridSearchCV`, clone the learner too, and so fit
           it anew; in a :class:`sklearn.frozen.FrozenEstimator` a fitted one stays as it is.
         - a matrix L of shape (n_components, n_features): ``||Lx - Ly||``. What `get_metric` of a
-          learner of such a matrix returns stands for the matrix.
+          learner of such a matrix returns stands for the matrix. A square symmetric matrix is
+          refused, since it may be L or M = LᵀL: give a tuple that names it.
+        - ``("L", L)``, the same, or ``("M", M)``: ``sqrt((x - y).T @ M @ (x - y))``, M being
+          symmetric and positive semidefinite. `metric_` is then L, with ``L.T @ L == M``.
         - a tuple of two such matrices: ``||Ux - Vy||``, y being a point that is searched.
         - "euclidean".
 

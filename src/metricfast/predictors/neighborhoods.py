@@ -81,9 +81,11 @@ class Neighborhoods:
             (data, self.indices.astype(dtype), self.row_starts.astype(dtype)), shape=shape
         )
 
-    def weigh(self, weights: Weights) -> Floats:
+    def weigh(self, weights: Weights, of_points: Floats | None = None) -> Floats:
         """Return the weight of each neighbour; where some are infinite, these alone count.
 
+        `of_points`: weights of the database points, which multiply those of the distances. A point
+        of weight 0 does not count, not even at distance 0.
         Raises ValueError if a function returns other than one weight a distance, a weight below 0
         or NaN; or if all neighbours of a query have none.
         """
@@ -92,15 +94,23 @@ class Neighborhoods:
         elif weights == "distance":
             with np.errstate(divide="ignore", over="ignore"):
                 found = 1.0 / self.distances.astype(np.float64)
-        else:
+        elif of_points is None:
             return np.ones(len(self.indices))
+        else:
+            found = np.ones(len(self.indices))
+        own = None if of_points is None else of_points[self.indices]
+        if own is not None:
+            found = np.where(own > 0, found, 0.0)
         if len(found) and found.max() > _LARGE:
             found = self._tamed(found)
+        if own is not None:
+            found = found * own
         nothing = (self.sum(found) == 0) & (self.sizes > 0)
         if nothing.any():
+            name = "weights" if own is None else "weights times sample_weight (and class_weight)"
             raise ValueError(
-                f"weights leaves query {int(nothing.argmax())} without a neighbour: all of its "
-                "neighbours have the weight 0."
+                f"{name} leaves query {int(nothing.argmax())} without a neighbour: all of its "
+                "neighbours have the weight 0, and there is no class or value to predict."
             )
         return found
 

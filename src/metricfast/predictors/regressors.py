@@ -9,12 +9,13 @@ from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils import Tags
 
+from metricfast._core.targets import check_sample_weight
 from metricfast._core.types import Floats
 from metricfast._core.warn import warn_user
 from metricfast.predictors.base import KNeighborsMixin, NeighborsBase, RadiusNeighborsMixin
 from metricfast.predictors.metric import is_learner
 from metricfast.predictors.neighborhoods import Weights, check_weights
-from metricfast.predictors.targets import as_numbers, check_given
+from metricfast.predictors.targets import as_numbers, check_given, joined_weights
 
 __all__ = ["KNeighborsRegressor", "RadiusNeighborsRegressor"]
 
@@ -27,6 +28,7 @@ class Means(RegressorMixin, NeighborsBase):  # type: ignore[misc]
     weights: Weights
     _found: Any
     _values: Floats
+    _weight: Floats | None = None
 
     def _check_parameters(self) -> None:
         check_weights(self.weights)
@@ -50,11 +52,17 @@ class Means(RegressorMixin, NeighborsBase):  # type: ignore[misc]
         ValueError, TypeError
             If an argument or parameter has a value that cannot be used.
         """
+        return self._fit(X, y)
+
+    def _fit(self: _Self, X: Any, y: Any, sample_weight: Any = None) -> _Self:
         X, y = check_given(self, X, y)
         values = as_numbers(y)
+        weight = check_sample_weight(sample_weight, len(values))
         self._fit_points(X, y)
+        self._check_weighted(sample_weight)
         own = self._space.own_database
         self._values = values if own is None else as_numbers(own[1])
+        self._weight = weight
         return self
 
     def partial_fit(self: _Self, X: Any, y: Any) -> _Self:
@@ -69,8 +77,11 @@ class Means(RegressorMixin, NeighborsBase):  # type: ignore[misc]
         -------
         self
         """
+        return self._add(X, y)
+
+    def _add(self: _Self, X: Any, y: Any, sample_weight: Any = None) -> _Self:
         if not hasattr(self, "metric_"):
-            return self.fit(X, y)
+            return self._fit(X, y, sample_weight)
         X, y = check_given(self, X, y)
         values = as_numbers(y)
         if values.shape[1:] != self._values.shape[1:]:
@@ -78,7 +89,9 @@ class Means(RegressorMixin, NeighborsBase):  # type: ignore[misc]
                 f"y must have rows of the shape {self._values.shape[1:]}, as before; found shape "
                 f"{values.shape}."
             )
+        added = check_sample_weight(sample_weight, len(values))
         self._append_points(X)
+        self._weight = joined_weights(self._weight, len(self._values), added, len(values))
         self._values = np.concatenate([self._values, values])
         return self
 
@@ -103,7 +116,7 @@ class Means(RegressorMixin, NeighborsBase):  # type: ignore[misc]
                 "Choose a larger radius."
             )
         columns = self._values.reshape(len(self._values), -1)
-        means: Floats = found.means(found.weigh(self.weights), columns)
+        means: Floats = found.means(found.weigh(self.weights, self._weight), columns)
         return means.reshape(len(means), *self._values.shape[1:])
 
     @property
@@ -175,6 +188,48 @@ class KNeighborsRegressor(KNeighborsMixin, Means):
         self.weights = weights
         self.metric = metric
         self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KNeighborsRegressor:
+        """Keep points and their values, and fit the metric where it is a learner to be fitted.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Numbers.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights of points, 1 by default. In the mean a neighbour has the weight that
+            `weights` gives its distance, times its sample weight. The search ignores sample
+            weights: a point of weight 2 is one neighbour, and a point of weight 0 is a neighbour
+            that does not count. The fit of `metric` ignores them too, and `loo_score_` averages
+            all points alike.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            If an argument or parameter has a value that cannot be used.
+        """
+        return self._fit(X, y, sample_weight)
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> KNeighborsRegressor:
+        """Add points; the metric stays that of the first call, which does what `fit` does.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights of these points, as of :meth:`fit`.
+
+        Returns
+        -------
+        self
+        """
+        return self._add(X, y, sample_weight)
 
 
 class RadiusNeighborsRegressor(RadiusNeighborsMixin, Means):

@@ -7,15 +7,13 @@ from typing import Any
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils import Tags
-from sklearn.utils.class_weight import compute_sample_weight
 
-from metricfast._core.arguments import check_choice
 from metricfast._core.targets import check_sample_weight
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.losses import MLKR, NCA
 from metricfast.predictors.soft_base import SoftNeighbors
 from metricfast.predictors.soft_training import Task
-from metricfast.predictors.targets import Classes, as_numbers, check_given
+from metricfast.predictors.targets import Classes, as_numbers, check_given, with_class_weight
 from metricfast.training.callbacks import reports_to_sklearn
 
 __all__ = ["NCAClassifier", "NCARegressor"]
@@ -223,34 +221,13 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
         X, y = check_given(self, X, y)
         self._labels = Classes.of(y)
         weight = check_sample_weight(sample_weight, len(self._labels.codes))
-        if self.class_weight is not None:
-            of_classes = self._weight_of_classes(y)
-            both = of_classes if weight is None else weight * of_classes
-            name = "class_weight" if weight is None else "sample_weight times class_weight"
-            weight = check_sample_weight(both, len(both), name)
+        weight = with_class_weight(weight, self.class_weight, y)
         if all(len(known) < 2 for known in self._labels.known):
             raise ValueError("y must hold at least 2 classes, got 1 class.")
         self.outputs_2d_ = self._labels.several
         self.classes_ = self._labels.known if self.outputs_2d_ else self._labels.known[0]
         self._learn(X, weight)
         return self
-
-    def _weight_of_classes(self, y: Any) -> Floats:
-        """Return what `class_weight` says of each point."""
-        if isinstance(self.class_weight, str):
-            check_choice("class_weight", self.class_weight, ("balanced", None))
-        elif not isinstance(self.class_weight, (dict, list)):
-            raise TypeError(
-                'class_weight must be "balanced", or a dict of weights by class (a list of '
-                f"them for several outputs), got {self.class_weight!r}."
-            )
-        try:
-            found = compute_sample_weight(self.class_weight, y)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"class_weight={self.class_weight!r}: {error}") from error
-        weight = check_sample_weight(found, len(found), "class_weight")
-        assert weight is not None
-        return weight
 
     def _task(self, E: Array, rows: Integers, weight: Floats | None) -> tuple[Task, Integers]:
         codes = self._labels.codes[rows]

@@ -8,21 +8,23 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import check_consistent_length
+from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import column_or_1d
 
-from metricfast._core.arguments import as_real
+from metricfast._core.arguments import as_real, check_choice
 from metricfast._core.frames import as_readable, as_table
 from metricfast._core.targets import (
     as_label_array,
     check_class_labels,
     check_comparable,
+    check_sample_weight,
     encode,
     encode_together,
     join_labels,
 )
 from metricfast._core.types import Array, Floats, Integers
 
-__all__ = ["Classes", "as_numbers", "check_given"]
+__all__ = ["Classes", "as_numbers", "check_given", "joined_weights", "with_class_weight"]
 
 
 def check_given(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
@@ -105,3 +107,38 @@ def as_numbers(y: Any) -> Floats:
     if not np.isfinite(numbers).all():
         raise ValueError("Input y contains NaN or infinity: leave these points out.")
     return numbers
+
+
+def with_class_weight(weight: Floats | None, class_weight: Any, y: Any) -> Floats | None:
+    """Return the weights of samples times those of their classes; None if there are neither.
+
+    `class_weight`: None, "balanced", a dict, or a list of dicts for several outputs, as in
+    scikit-learn; the weights of several outputs are multiplied.
+    """
+    if class_weight is None:
+        return weight
+    if isinstance(class_weight, str):
+        check_choice("class_weight", class_weight, ("balanced", None))
+    elif not isinstance(class_weight, (dict, list)):
+        raise TypeError(
+            'class_weight must be "balanced", or a dict of weights by class (a list of '
+            f"them for several outputs), got {class_weight!r}."
+        )
+    try:
+        of_classes = compute_sample_weight(class_weight, y)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"class_weight={class_weight!r}: {error}") from error
+    of_classes = check_sample_weight(of_classes, len(of_classes), "class_weight")
+    if weight is None or of_classes is None:
+        return of_classes
+    return check_sample_weight(weight * of_classes, len(weight), "sample_weight times class_weight")
+
+
+def joined_weights(
+    weight: Floats | None, n_samples: int, added: Floats | None, n_added: int
+) -> Floats | None:
+    """Return the weights of samples and of those that are added; None stands for ones."""
+    if weight is None and added is None:
+        return None
+    parts = ((weight, n_samples), (added, n_added))
+    return np.concatenate([np.ones(n) if part is None else part for part, n in parts])
