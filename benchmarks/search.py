@@ -33,7 +33,7 @@ FLOATS = f"{OURS} float32"
 CONVERTED = f"{OURS} as float32"
 READING = "reading"
 ALONE = "one client"
-MOST_LISTED = 100  # neighbours, beyond which a name tells how many
+MOST_LISTED = 100  # neighbours; the name of a case with more ends with their number
 FEW = 100  # queries, below which memory bounds a search and a peer may be faster on one thread
 MANY = 2 * 10**8  # pairs, of which usearch keeps all: 16 bytes each
 TREE = 5  # dimensions
@@ -96,7 +96,7 @@ ADVERSARIAL: dict[str, Callable[[np.ndarray, np.random.Generator], np.ndarray]] 
 
 
 def _made(search: Search) -> Arrays:
-    """Return Gaussian points, or clusters of them, whose spectrum decays as that of embeddings."""
+    """Return Gaussian points, or clusters of them with a decaying spectrum."""
     rng = np.random.default_rng(0)
     shapes = {"queries": search.queries, "database": search.points}
     found = {name: rng.standard_normal((rows, search.width)) for name, rows in shapes.items()}

@@ -292,21 +292,30 @@ class DenseTriplet(Sampler):
         self.ties = ties
         self.label_distance = label_distance
 
+    def _counts(self, size: int, least: bool) -> tuple[int, int]:
+        """Check the parameters; return the numbers of neighbours and of anchors.
+
+        With `least`, a batch of this size must hold its anchors and their neighbours.
+        """
+        k = check_count("n_neighbors", self.n_neighbors, 0)
+        anchors = check_count("n_anchors", self.n_anchors, 1)
+        check_choice("ties", self.ties, ("keep", "drop"))
+        check_bool("all_anchors", self.all_anchors)
+        if least and anchors * (k + 1) > size:
+            raise ValueError(
+                f"batch_size must be at least n_anchors * (n_neighbors + 1) = {anchors * (k + 1)}, "
+                f"got {size}."
+            )
+        return k, anchors
+
     def _prepare(self, y: ArrayLike, size: int, seed: Seed, n_jobs: int | None) -> Epoch:
         if self.label_distance is None:
             distance, labels = None, _numbers(y)
         else:
             distance, labels, _ = bind_labels(self.label_distance, y, sizes=(len(y),) * 2)  # type: ignore[arg-type]
-        n, k = len(labels), check_count("n_neighbors", self.n_neighbors, 0)
-        anchors = check_count("n_anchors", self.n_anchors, 1)
-        check_choice("ties", self.ties, ("keep", "drop"))
-        check_bool("all_anchors", self.all_anchors)
+        n = len(labels)
         size = min(n, size)
-        if size < n and anchors * (k + 1) > size:
-            raise ValueError(
-                f"batch_size must be at least n_anchors * (n_neighbors + 1) = {anchors * (k + 1)}, "
-                f"got {size}."
-            )
+        k, anchors = self._counts(size, least=size < n)
         near = label_neighbors(
             labels,
             min(k, n - 1),
@@ -332,19 +341,11 @@ class DenseTriplet(Sampler):
         sizes = len(y), len(y_database)  # type: ignore[arg-type]
         said = "euclidean" if self.label_distance is None else self.label_distance
         distance, labels, of_database = bind_labels(said, y, y_database, sizes=sizes)
-        k = check_count("n_neighbors", self.n_neighbors, 0)
-        anchors = check_count("n_anchors", self.n_anchors, 1)
-        check_choice("ties", self.ties, ("keep", "drop"))
-        check_bool("all_anchors", self.all_anchors)
+        k, anchors = self._counts(size, least=True)
         if self.all_anchors:
             raise ValueError(
                 "all_anchors must be False with a database, whose points are no anchors: draw "
                 "more anchors by n_anchors."
-            )
-        if anchors * (k + 1) > size:
-            raise ValueError(
-                f"batch_size must be at least n_anchors * (n_neighbors + 1) = {anchors * (k + 1)}, "
-                f"got {size}."
             )
         near = label_neighbors_between(
             labels, of_database, min(k, sizes[1]), distance, ties=self.ties,

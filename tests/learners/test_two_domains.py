@@ -80,8 +80,8 @@ def test_right_points_of_the_right_side_meet_their_labels():
     read = Asymmetric(Linear(1, [[1.0, 0.0]]), Linear(1, [[0.0, 0.0, 1.0]]))
 
     class Uncentred(EmbeddingLearner):
-        def _centred(self, data, means):
-            return super()._centred(data, (np.zeros(2), np.zeros(3)))
+        def _centred(self, data, embedding, means):
+            return super()._centred(data, embedding, (np.zeros(2), np.zeros(3)))
 
     for sampler in (Uniform(6), DenseTriplet(3, batch_size=10, n_anchors=2)):
         for how in ("batch", "all"):

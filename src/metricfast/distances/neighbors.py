@@ -128,18 +128,14 @@ def _maps(
     if L is not None or U is not None or V is not None:
         raise ValueError("Give M, or L, or U and V, not several of them.")
     matrix = as_points(M, "M", width=width)
-    if matrix.shape != (width, width) or not np.allclose(
-        matrix, matrix.T, atol=1e-8 * np.abs(matrix).max()
-    ):
-        raise ValueError(
-            f"M must be a symmetric matrix of shape ({width}, {width}); found shape "
-            f"{matrix.shape}. Give a map as L."
-        )
     try:
         L = np.ascontiguousarray(components_from_metric(matrix))
     except NonPSDError as error:
+        raise ValueError("M must be positive semidefinite: an eigenvalue is negative.") from error
+    except ValueError as error:
         raise ValueError(
-            "M must be positive semidefinite: it has a negative eigenvalue."
+            f"M must be a symmetric matrix of shape ({width}, {width}); found shape "
+            f"{matrix.shape}. Give a map as L."
         ) from error
     return L, L
 

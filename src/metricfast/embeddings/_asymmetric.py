@@ -122,7 +122,7 @@ class Asymmetric(CheckedEmbedding):
         return parts[0] + parts[1]
 
     def _starts_by_classes(self, points: list[Any], parts: list[Parameters]) -> bool:
-        """Whether two linear maps, of different points, are to start by the classes of both."""
+        """Return True if two linear maps of different points start from class means."""
         if any(y is None for _, y in points):
             return False
         sides = zip((self.query, self.database), points, parts, strict=True)

@@ -170,7 +170,7 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
         )  # fmt: skip
         rng = np.random.RandomState(checkpoint.rng.randint(2**31 - 1))
         share_label_distance(distance, loss, sampler, said)
-        data = self._centred(data, None if kept is None else kept[1])
+        data = self._centred(data, embedding, None if kept is None else kept[1])
         n, held_out, test = data.X.shape[0], None, None
         if rule is not None:
             classes = data.y if self._has_classes else None
@@ -267,7 +267,7 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
                 "is learned from it. Give more points at a time."
             )
             return self
-        data = self._centred(data, self._means() if begun else None)
+        data = self._centred(data, embedding, self._means() if begun else None)
         share_label_distance(distance, loss, sampler, self._said_label_distance)
         if begun:
             start = [*self.parameters_, *([self.proxies_] if is_learnable(loss) else [])]
@@ -392,7 +392,9 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
     def _means(self) -> tuple[Array, Array]:
         return self._mean("query"), self._mean("database")
 
-    def _centred(self, data: LabelledPoints, means: tuple[Array, Array] | None) -> LabelledPoints:
+    def _centred(
+        self, data: LabelledPoints, embedding: Embedding, means: tuple[Array, Array] | None
+    ) -> LabelledPoints:
         """Subtract the mean of each side, and set it. `means`: the means of an earlier fit.
 
         One embedding of both sides has one mean, the database's.
@@ -406,7 +408,7 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
                 np.zeros(X.shape[1], X.dtype) if issparse(X) else mean_of(X).astype(X.dtype)
                 for X in sides
             ]
-            if not self._embeds_sides_apart and len(sides) == 2:
+            if not embedding.asymmetric and len(sides) == 2:
                 sparse = any(map(issparse, sides))
                 found = [np.zeros_like(found[1]) if sparse else found[1]] * 2
             means = found[0], found[-1]
@@ -417,10 +419,6 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
         return replace(
             data, X=subtract_mean(X, means[0]), X_database=subtract_mean(database, means[1])
         )
-
-    @property
-    def _embeds_sides_apart(self) -> bool:
-        return bool(self._parts()[1].asymmetric)
 
     def _initialize(
         self, data: LabelledPoints, loss: Any, embedding: Embedding, rng: RandomState,

@@ -84,6 +84,7 @@ class EmbeddedMetricMixin(MetricTransformer, BaseMetricLearner):
     embedding_: Embedding
     parameters_: list[Array]
     mean_: Array
+    feature_names_database_in_: Array
     n_components_: int
     n_jobs: int | None
 
@@ -153,7 +154,7 @@ class EmbeddedMetricMixin(MetricTransformer, BaseMetricLearner):
 
     @property
     def _has_database(self) -> bool:
-        """Whether `fit` had a database of other points than the queries."""
+        """True if `fit` had a database of other points than the queries."""
         return hasattr(self, "mean_query_")
 
     def _database_points(
@@ -164,25 +165,21 @@ class EmbeddedMetricMixin(MetricTransformer, BaseMetricLearner):
         With `reset`, in `fit`, set `feature_names_database_in_` if they have names.
         """
         seen = copy.copy(self)
-        if reset:
-            found = check_points(
-                seen, X, preprocessor=self.preprocessor_, reset=True, name=name, **how
-            )
-            if hasattr(seen, "feature_names_in_"):
-                self.feature_names_database_in_ = seen.feature_names_in_
-            return found
-        check_is_fitted(self, self._fitted)
-        if self.embedding_.asymmetric and self._has_database:
+        if not reset:
+            check_is_fitted(self, self._fitted)
+            how = {"accept_sparse": self._sparse_formats, "accept_sources": True, **how}
+        if not reset and self.embedding_.asymmetric and self._has_database:
             seen.n_features_in_ = len(self.mean_)
             if hasattr(seen, "feature_names_in_"):
                 del seen.feature_names_in_
             if hasattr(self, "feature_names_database_in_"):
                 seen.feature_names_in_ = self.feature_names_database_in_
-        if how:
-            return check_points(
-                seen, X, preprocessor=self.preprocessor_, reset=False, name=name, **how
-            )
-        return seen._points(X, name)
+        found = check_points(
+            seen, X, preprocessor=self.preprocessor_, reset=reset, name=name, **how
+        )
+        if reset and hasattr(seen, "feature_names_in_"):
+            self.feature_names_database_in_ = seen.feature_names_in_
+        return found
 
     def _indexed_score(self, points: Array, pairs: NDArray[np.int64]) -> Array:
         if self.n_features_in_ != len(self.mean_):

@@ -13,7 +13,7 @@ class BlockSearch {
                 const Points &queries, Index k, Codes exclude)
         : database_(database), screen_(screen), queries_(queries), k_(k), exclude_(exclude) {}
 
-    /// Whether so many neighbours of so many queries are selected faster than they are listed.
+    /// Whether selection is faster than lists, for these numbers of points, queries and neighbours.
     static bool serves(Index points, Index queries, Index k) {
         return k >= 64 && points <= 64 * k && queries >= PackedQueries<float>::rows;
     }

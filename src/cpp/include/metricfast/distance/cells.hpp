@@ -1,7 +1,7 @@
 /// Cells of a database: its points by the nearest of a few centroids.
 ///
-/// What is left of a point less its centroid is short where points are in tight clusters, so that
-/// few bits tell it well, and a whole cell may be too far from a query.
+/// Points in tight clusters are near their centroids. So a point less its centroid is short, and 8
+/// bits round it well. A search skips cells that are too far from a query.
 #pragma once
 
 #include <random>
@@ -17,7 +17,7 @@ struct Cells {
     RowMatrix<double> centroids;     ///< (cells, depth), in the frame; no rows: there is one cell
 };
 
-/// Centroids, by which points are told apart in float.
+/// Centroids in float, and the nearest of them for each point.
 class Centroids {
   public:
     explicit Centroids(RowMatrix<float> points) : points_(std::move(points)) { measure(); }
@@ -170,54 +170,48 @@ inline double left_by_cells(const Points &points, const Frame &frame) {
 
 } // namespace detail
 
-/// Cells of points in clusters; one cell of points that have none.
+/// Divides points in clusters into cells; points without clusters are one cell.
 ///
 /// Points are divided twice, so that each is compared with few centroids.
 inline Cells find_cells(const Points &points, const Frame &frame, const Control &control) {
     constexpr Index least = 4096;    // points that are worth it
     constexpr double diffuse = 0.45; // share of squared lengths that cells leave
     const Index n = points.rows();
-    if (n >= least) {
-        if (detail::left_by_cells(points, frame) < diffuse) {
-            const auto row = [](Index i) { return i; };
-            const Index count = std::min<Index>(256, n / 400);
-            const auto coarse = static_cast<Index>(std::sqrt(static_cast<double>(count)));
-            const Centroids first = detail::centroids_of(points, frame, n, row, coarse, 64, 4);
-            const std::vector<std::int64_t> own =
-                nearest_cells(points, frame, nullptr, first, control);
-            std::vector<Index> starts;
-            const std::vector<std::int64_t> order = order_by_label(own, coarse, &starts);
-            starts.push_back(n);
-            Cells cells;
-            std::vector<float> centroids;
-            for (Index c = 0; c < coarse; ++c) {
-                const std::vector<std::int64_t> rows(order.begin() + starts[c],
-                                                     order.begin() + starts[c + 1]);
-                const auto size = static_cast<Index>(rows.size());
-                if (size == 0)
-                    continue;
-                const Index finer = std::max<Index>(1, (size * count + n / 2) / n);
-                const auto of_rows = [&](Index i) { return rows[i]; };
-                const Centroids second =
-                    detail::centroids_of(points, frame, size, of_rows, finer, 32, 4);
-                const std::vector<std::int64_t> cell =
-                    nearest_cells(points, frame, &rows, second, control.silent());
-                std::vector<Index> begins;
-                for (const std::int64_t at : order_by_label(cell, finer, &begins))
-                    cells.order.push_back(rows[at]);
-                for (const Index begin : begins)
-                    cells.starts.push_back(starts[c] + begin);
-                centroids.insert(centroids.end(), second.points().data(),
-                                 second.points().data() + second.points().size());
-            }
-            cells.centroids =
-                Eigen::Map<const RowMatrix<float>>(
-                    centroids.data(), static_cast<Index>(cells.starts.size()), points.cols())
-                    .cast<double>();
-            return cells;
-        }
+    if (n < least || detail::left_by_cells(points, frame) >= diffuse)
+        return {identity_order(n), {0}, {}};
+    const auto row = [](Index i) { return i; };
+    const Index count = std::min<Index>(256, n / 400);
+    const auto coarse = static_cast<Index>(std::sqrt(static_cast<double>(count)));
+    const Centroids first = detail::centroids_of(points, frame, n, row, coarse, 64, 4);
+    const std::vector<std::int64_t> own = nearest_cells(points, frame, nullptr, first, control);
+    std::vector<Index> starts;
+    const std::vector<std::int64_t> order = order_by_label(own, coarse, &starts);
+    starts.push_back(n);
+    Cells cells;
+    std::vector<float> centroids;
+    for (Index c = 0; c < coarse; ++c) {
+        const std::vector<std::int64_t> rows(order.begin() + starts[c],
+                                             order.begin() + starts[c + 1]);
+        const auto size = static_cast<Index>(rows.size());
+        if (size == 0)
+            continue;
+        const Index finer = std::max<Index>(1, (size * count + n / 2) / n);
+        const auto of_rows = [&](Index i) { return rows[i]; };
+        const Centroids second = detail::centroids_of(points, frame, size, of_rows, finer, 32, 4);
+        const std::vector<std::int64_t> cell =
+            nearest_cells(points, frame, &rows, second, control.silent());
+        std::vector<Index> begins;
+        for (const std::int64_t at : order_by_label(cell, finer, &begins))
+            cells.order.push_back(rows[at]);
+        for (const Index begin : begins)
+            cells.starts.push_back(starts[c] + begin);
+        centroids.insert(centroids.end(), second.points().data(),
+                         second.points().data() + second.points().size());
     }
-    return {identity_order(n), {0}, {}};
+    const auto found = static_cast<Index>(cells.starts.size());
+    cells.centroids =
+        Eigen::Map<const RowMatrix<float>>(centroids.data(), found, points.cols()).cast<double>();
+    return cells;
 }
 
 METRICFAST_NAMESPACE_END

@@ -59,7 +59,7 @@ class Database {
 
     const Points &points() const { return points_; }
     SearchRoute route() const { return route_; }
-    /// How many cells the points are searched by; 1 where they are searched as a whole.
+    /// The number of cells; 1 for points without clusters.
     Index cells() const {
         const QuantizedDatabase *quantized = prepared_->quantized();
         return quantized != nullptr ? quantized->segments() : 1;

@@ -36,12 +36,12 @@ class PreparedDatabase {
                                                              rows_.starts, control);
     }
 
-    /// Of one segment, quantized in cells.
+    /// A database of one segment, which is quantized in cells.
     PreparedDatabase(const Points &points, Frame frame, const Cells &cells, const Control &control)
         : points_(points), frame_(std::move(frame)), rows_{identity_order(points.rows()), {0}},
           quantized_(std::make_unique<QuantizedDatabase>(points_, frame_, cells, control)) {}
 
-    /// Of one segment that was quantized before.
+    /// A database of one segment, from parts() of an equal one.
     PreparedDatabase(const Points &points, Frame frame, const QuantizedParts &ready)
         : points_(points), frame_(std::move(frame)), rows_{identity_order(points.rows()), {0}},
           quantized_(std::make_unique<QuantizedDatabase>(points_, ready)) {}

@@ -30,7 +30,7 @@ inline float float_above(double x) {
 
 } // namespace detail
 
-/// What panels of a cell have in common.
+/// Numbers that all panels of a cell share.
 struct QuantizedCell {
     double step;   ///< t, of queries
     double unit;   ///< 2 s t
@@ -92,7 +92,7 @@ class QuantizedDatabase : public PanelLayout {
     const QuantizedParts &parts() const { return parts_; }
     Index depth() const { return depth_; }
     Index groups() const { return (depth_ + 3) / 4; }
-    /// Whether segments are cells of one, which is searched as a whole.
+    /// True if segments are cells of a single segment.
     bool divided() const { return divided_; }
     const std::uint8_t *panel(Index q) const {
         return parts_.data.data() + q * cols * 4 * groups();
@@ -392,12 +392,12 @@ class QuantizedQueries {
                               query.error * static_cast<double>(database_->norm(q))) /
                              cell.step;
         const double d = (query.offset - sum - wrong) * cell.unit + query.norm;
-        // Where a cell's points are equal but for a few, some errors are of infinitely many steps.
+        // A cell of equal points and a few others has a tiny step, and errors of infinite steps.
         return std::isfinite(d) ? static_cast<float>(d - 1e-6 * std::abs(d))
                                 : -std::numeric_limits<float>::infinity();
     }
 
-    /// Whether it may be near enough.
+    /// True if a point with this bound may be a neighbour.
     bool looks(Index i, float lower) const {
         return static_cast<double>(lower) < queries_[i].limit;
     }
@@ -516,7 +516,7 @@ class QuantizedQueries {
         }
     }
 
-    /// What sums of products of the cell's points must exceed, besides what rounding may hide.
+    /// The sum of products that a neighbour exceeds, without the panel's rounding errors.
     float base(Index i) const {
         const Query &query = queries_[i];
         if (query.limit == -std::numeric_limits<double>::infinity())

@@ -125,7 +125,7 @@ class QuantizedSearch {
                                 exclude_ != nullptr ? k_ + 1 : k_);
             scouts = false;
             m.queries.sweep(quantized_, first, last, hit);
-            // What has been found tells which cells are too far.
+            // Neighbours found so far exclude cells that are too far.
             for (Index i = 0; m.cells.size() > 1 && i < count; ++i)
                 if (!crowded[i] && m.sizes[i] - m.seen[i] > k_)
                     crowded[i] = !tighten(i, ids[i], m);

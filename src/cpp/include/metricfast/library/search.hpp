@@ -44,7 +44,7 @@ class SearchDatabase {
     /// The points as they are searched: after the map, if there is one.
     virtual const Points &points() const = 0;
     virtual SearchRoute route() const = 0;
-    /// How many cells the points are searched by; 1 where they are searched as a whole.
+    /// The number of cells; 1 for points without clusters.
     virtual Index cells() const = 0;
     /// Memory that it holds, without the points that it refers to.
     virtual std::size_t bytes() const = 0;
