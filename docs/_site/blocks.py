@@ -35,7 +35,6 @@ SILENT = {
     "from_sklearn.md",
     "gerrymandering.md",
     "large.md",
-    "neighbors.md",
     "performance.md",
     "tabular.md",
 }
