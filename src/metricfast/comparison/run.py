@@ -102,7 +102,7 @@ def compare(
         finish the fold that they have begun.
     checkpoint : path-like, optional
         A file that is replaced after each fold, and that the same call goes on from; others of the
-        same data may have more learners or more time. Needs the extra ``metricfast[io]``.
+        same data may have more learners or more time. Needs safetensors: ``pip install safetensors``.
     refit : bool, default=True
         Whether to fit the best to all points.
     callbacks : iterable of callable, optional
