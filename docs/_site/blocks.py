@@ -29,7 +29,7 @@ BLOCK = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 # Pages that do not show yet what their blocks print.
-SILENT = {"gerrymandering.md", "neighbors.md"}
+SILENT = {"gerrymandering.md"}
 
 
 class Result(NamedTuple):
