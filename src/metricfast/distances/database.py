@@ -331,7 +331,7 @@ class Database:
         X : array-like of shape (n, d)
             float64 points make a database of float32 points one of float64.
         n_jobs : int, optional
-            As of the constructor.
+            As in the constructor.
 
         Returns
         -------
@@ -357,7 +357,7 @@ class Database:
         ----------
         ids : array-like of int of shape (n,)
         n_jobs : int, optional
-            As of the constructor.
+            As in the constructor.
 
         Raises
         ------
