@@ -31,6 +31,7 @@ MISUSE = {
     "Eigen::MatrixXd columns(3, 2); view(columns);": "copy it into a RowMatrix first",
     "auto steps = m.col(0).transpose(); view(steps);": "copy them into a RowMatrix first",
     "Codes labels(std::vector<std::int64_t>{0, 1});": "delete",
+    "view(std::vector<double>{0, 1}, 1, 2);": "delete",
 }
 # lines that the example refuses, and what it says
 BAD_LINES = {
@@ -212,22 +213,37 @@ def blocks(page: Path, section: str = "") -> dict[str, str]:
     return dict(reversed(found))
 
 
-def test_the_program_with_the_compiled_library(tmp_path: Path) -> None:
-    """It needs no Eigen, and prints what the page says."""
+def test_programs_with_the_compiled_library(tmp_path: Path) -> None:
+    """They need no Eigen, and print what the page says."""
+    text = CPP_PAGE.read_text()
+    text = text[text.index("## The compiled library") : text.index("## The headers")]
     found = blocks(CPP_PAGE, "## The compiled library")
+    programs = dict(
+        zip(
+            ("neighbors", "train", "serve"),
+            re.findall(r"```cpp\n(.*?)```\n\n```text\n(.*?)```", text, re.DOTALL),
+            strict=True,
+        )
+    )
     (tmp_path / "CMakeLists.txt").write_text(found["cmake"])
-    (tmp_path / "main.cpp").write_text(found["cpp"])
-    commands, program = found["sh"].rstrip().rsplit("\n", 1)
-    run_as_printed(f"{commands} -- -v", tmp_path)
+    for name, (code, _) in programs.items():
+        (tmp_path / f"{name}.cpp").write_text(code)
+    run_as_printed(found["sh"], tmp_path)
     assert "igen" not in (tmp_path / "build" / "build.ninja").read_text()
-    assert run(tmp_path / program, directory=tmp_path) == found["text"]
+    for name, (_, printed) in programs.items():
+        assert run(tmp_path / "build" / name) == printed
     # the same in Python
     X, L = np.array([[0.0, 9], [1, -7], [3, 4], [6, 0], [10, 5]]), np.array([[1.0, 0]])
     distances, rows = metricfast.kneighbors(X, X, 2, L=L)
-    value, gradient = metricfast.losses.NCA("sum", reduction="sum")(X @ L.T, [0, 0, 0, 1, 1])
     lines = [f"point {i}: next is {rows[i, 1]} at {distances[i, 1]:g}" for i in range(5)]
-    by_map = " ".join(f"{number:.6g}" for number in (gradient.T @ X).ravel())
-    assert found["text"] == "\n".join([*lines, f"NCA: {value:.6g}, gradient {by_map}\n"])
+    assert programs["neighbors"][1] == "\n".join([*lines, ""])
+    loss, L, lines = metricfast.losses.NCA("log", reduction="sum"), np.array([[0.1, 0.1]]), []
+    for step in range(101):
+        value, gradient = loss(X @ L.T, [0, 0, 0, 1, 1])
+        if step % 50 == 0:
+            lines.append(f"loss {value:.6g} at L = {L[0, 0]:.6g} {L[0, 1]:.6g}")
+        L = L - 0.001 * gradient.T @ X
+    assert programs["train"][1] == "\n".join([*lines, ""])
 
 
 def test_the_program_of_the_page(tmp_path: Path) -> None:

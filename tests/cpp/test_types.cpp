@@ -57,6 +57,10 @@ TEST(matrices_of_every_kind_are_seen) {
     CHECK(view(every_other).row(4)[0] == wide(4, 0));
     Eigen::RowVectorXd row = wide.row(1);
     CHECK(view(row).rows == 1 && view(row).cols == 7);
+
+    const std::vector<double> values{0, 3, 7};
+    CHECK(distances_of(view(values, 3, 1))(0, 2) == 49);
+    CHECK_THROWS(std::invalid_argument, "3 values, not 2 x 1", view(values, 2, 1));
 }
 
 TEST(points_may_be_none) {

@@ -42,7 +42,7 @@ class SharedDatabase {
             return py::array_t<T>(static_cast<py::ssize_t>(values.size()), values.data(), self);
         };
         py::dict result;
-        const std::vector<double> numbers{state.frame.scale, state.frame.fine};
+        const std::vector<double> numbers{state.frame.scale, state.frame.exact_scale};
         result["frame"] = py::array_t<double>(2, numbers.data());
         result["centre"] = py::array_t<double>(static_cast<py::ssize_t>(state.frame.centre.size()),
                                                state.frame.centre.data());

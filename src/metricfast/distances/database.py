@@ -204,7 +204,7 @@ class Database:
         Returns
         -------
         distances : ndarray of shape (n, n_neighbors)
-            Nearest first. Where `where` leaves fewer points than `n_neighbors` to a query, the last
+            Nearest first. If `where` leaves fewer points than `n_neighbors` to a query, its last
             distances are infinite, with the id -1.
         ids : ndarray of int64 of shape (n, n_neighbors)
             In the order of (distance in float64, id), as those of :func:`kneighbors`.
@@ -327,7 +327,7 @@ class Database:
         X : array-like of shape (n, d)
             float64 points make a database of float32 points one of float64.
         n_jobs : int, optional
-            As of the constructor.
+            Threads; None for the default count, -1 for all CPUs.
 
         Returns
         -------
@@ -349,7 +349,7 @@ class Database:
         ----------
         ids : array-like of int of shape (n,)
         n_jobs : int, optional
-            As of the constructor.
+            Threads; None for the default count, -1 for all CPUs.
 
         Raises
         ------

@@ -269,7 +269,7 @@ def kneighbors(
     Returns
     -------
     distances : ndarray of shape (n, n_neighbors)
-        Nearest first. Where `where` leaves fewer points than `n_neighbors` to a query, the last
+        Nearest first. If `where` leaves fewer points than `n_neighbors` to a query, its last
         distances are infinite, with the index -1.
     indices : ndarray of int64 of shape (n, n_neighbors)
         In the order of (distance, index), where the distance is the sum of squared differences in

@@ -17,6 +17,7 @@ from metricfast.plotting._neighbors import NeighborsDisplay
 from metricfast.plotting._pair_score import PairScoreDisplay
 from metricfast.plotting._relevance import FeatureRelevanceDisplay
 from metricfast.plotting._retrieval import RetrievalDisplay
+from metricfast.plotting._votes import VoteDisplay
 
 __all__ = [
     "EmbeddingDisplay",
@@ -25,5 +26,6 @@ __all__ = [
     "NeighborsDisplay",
     "PairScoreDisplay",
     "RetrievalDisplay",
+    "VoteDisplay",
     "plot_before_after",
 ]

@@ -39,21 +39,6 @@ template <class T> Index lines_apart(Index m) {
     return ((m + line - 1) / line | 1) * line;
 }
 
-/// A view of a matrix, map or block with contiguous rows, which must outlive it.
-template <class Matrix> auto view(Matrix &m) {
-    constexpr bool column = Matrix::ColsAtCompileTime == 1;
-    static_assert(bool(int(Matrix::Flags) & int(Eigen::DirectAccessBit)),
-                  "view() of an expression: evaluate it into a RowMatrix first");
-    static_assert(Matrix::IsRowMajor || column,
-                  "view() of a column-major matrix: copy it into a RowMatrix first");
-    static_assert(Matrix::InnerStrideAtCompileTime == 1 || column,
-                  "view() of strided rows: copy them into a RowMatrix first");
-    using T = std::remove_pointer_t<decltype(m.data())>;
-    return View<T>(m.data(), m.rows(), m.cols(), column ? m.rowStride() : m.outerStride());
-}
-/// A view of a temporary would dangle.
-template <class Matrix> void view(const Matrix &&) = delete;
-
 /// A view as a matrix of Eigen.
 template <class T> auto eigen(const View<T> &v) {
     using Plain = RowMatrix<std::remove_const_t<T>>;

@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace metricfast {
@@ -36,6 +37,39 @@ template <class T> struct View {
     }
     View middle_rows(Index first, Index count) const { return block(first, 0, count, cols); }
 };
+
+/// Whether a matrix is in memory, rather than an expression.
+template <class M, class = void> constexpr bool in_memory = false;
+template <class M>
+constexpr bool in_memory<M, std::void_t<decltype(std::declval<M &>().data())>> = true;
+
+/// A view of a matrix, map or block of Eigen with contiguous rows, which must outlive it.
+template <class Matrix> auto view(Matrix &m) {
+    constexpr bool column = Matrix::ColsAtCompileTime == 1;
+    static_assert(in_memory<Matrix>, "view() of an expression: evaluate it into a RowMatrix first");
+    static_assert(Matrix::IsRowMajor || column,
+                  "view() of a column-major matrix: copy it into a RowMatrix first");
+    static_assert(Matrix::InnerStrideAtCompileTime == 1 || column,
+                  "view() of strided rows: copy them into a RowMatrix first");
+    if constexpr (in_memory<Matrix>) {
+        using T = std::remove_pointer_t<decltype(m.data())>;
+        return View<T>(m.data(), m.rows(), m.cols(), column ? m.rowStride() : m.outerStride());
+    }
+}
+
+/// A view of a std::vector, a std::array or a std::span of rows * cols values, which must outlive
+/// it. Throws std::invalid_argument if there is another number of values.
+template <class Values> auto view(Values &values, Index rows, Index cols) {
+    if (rows < 0 || cols < 0 || static_cast<Index>(values.size()) != rows * cols)
+        throw std::invalid_argument("view: there are " + std::to_string(values.size()) +
+                                    " values, not " + std::to_string(rows) + " x " +
+                                    std::to_string(cols));
+    return View<std::remove_pointer_t<decltype(values.data())>>(values.data(), rows, cols);
+}
+
+// A view of a temporary would dangle.
+template <class Matrix> void view(const Matrix &&) = delete;
+template <class Values> void view(const Values &&, Index, Index) = delete;
 
 /// Consecutive values that somebody else owns, and how many; null where a kernel may do without.
 template <class T> class Span {

@@ -78,8 +78,8 @@ class BlockSearch {
             }
             m.row.resize(static_cast<std::size_t>(queries_.cols()));
             queries_.read_row(query, m.row.data());
-            set_distances(m.row.data(), database_.points(), database_.frame().fine, m.near.data(),
-                          m.near.size());
+            set_distances(m.row.data(), database_.points(), database_.frame().exact_scale,
+                          m.near.data(), m.near.size());
             sort_neighbors(m.near, m.sorted);
             if (static_cast<Index>(m.near.size()) > k_)
                 m.near.resize(static_cast<std::size_t>(k_));

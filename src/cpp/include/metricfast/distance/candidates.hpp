@@ -47,20 +47,20 @@ template <class S> class CandidateList {
     };
 
     /// What else bounds the candidates: they are below min(limit, max(floor, k-th upper + extra)).
-    struct Reach {
+    struct Limits {
         S limit = std::numeric_limits<S>::infinity();
         S floor = -std::numeric_limits<S>::infinity();
         double extra = 0;
         std::size_t crowd = 1; ///< so many times more candidates than usual are not yet too many
     };
 
-    void reset(Index k, double row_slack, const Reach &reach = {}) {
+    void reset(Index k, double row_slack, const Limits &limits = {}) {
         k_ = static_cast<std::size_t>(k);
         row_slack_ = row_slack;
-        reach_ = reach;
+        limits_ = limits;
         entries_.clear();
         uppers_.reset(k);
-        threshold_ = reach.limit;
+        threshold_ = limits.limit;
         full_ = longest();
         overflown_ = false;
     }
@@ -80,8 +80,8 @@ template <class S> class CandidateList {
             uppers_.add(upper);
         while (--copies > 0 && upper < uppers_.last());
         threshold_ = std::min(
-            reach_.limit,
-            std::max(reach_.floor, above<S>(static_cast<double>(uppers_.last()) + reach_.extra)));
+            limits_.limit,
+            std::max(limits_.floor, above<S>(static_cast<double>(uppers_.last()) + limits_.extra)));
         if (entries_.size() >= full_)
             tighten();
     }
@@ -104,7 +104,7 @@ template <class S> class CandidateList {
     bool overflown() const { return overflown_; }
     const std::vector<Entry> &entries() const { return entries_; }
     /// Whether the limit has left out points that are among the k nearest.
-    bool limited() const { return threshold_ == reach_.limit; }
+    bool limited() const { return threshold_ == limits_.limit; }
     /// The k smallest upper bounds, ascending; fewer where there were fewer candidates.
     void copy_uppers(std::vector<S> &to) const {
         to.assign(uppers_.begin(), std::lower_bound(uppers_.begin(), uppers_.end(), infinity));
@@ -113,12 +113,12 @@ template <class S> class CandidateList {
   private:
     static constexpr S infinity = std::numeric_limits<S>::infinity();
 
-    std::size_t longest() const { return reach_.crowd * (4 * k_ + 64); }
+    std::size_t longest() const { return limits_.crowd * (4 * k_ + 64); }
 
     std::size_t k_ = 0;
     std::size_t full_ = 0;
     double row_slack_ = 0;
-    Reach reach_;
+    Limits limits_;
     S threshold_ = 0;
     bool overflown_ = false;
     std::vector<Entry> entries_;

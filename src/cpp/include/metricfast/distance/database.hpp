@@ -24,9 +24,9 @@ class Database {
         : points_(points), route_(fastest(points, options)) {
         require(points_.cols() > 0, "the points of a database must have coordinates");
         Frame frame = frame_of(points_, points_);
-        frame.fine = std::ldexp(frame.fine, -2 * reach);
+        frame.exact_scale = std::ldexp(frame.exact_scale, -2 * most_doublings);
         if (route_ == SearchRoute::tree)
-            tree_ = std::make_unique<KdTree>(points_, frame.fine, control);
+            tree_ = std::make_unique<KdTree>(points_, frame.exact_scale, control);
         if (route_ == SearchRoute::integers && options.cells) {
             const Cells cells = find_cells(points_, frame, control);
             prepared_ =
@@ -44,10 +44,10 @@ class Database {
         require(QuantizedDatabase::serves(points_), "this processor has no products of integers");
         require(static_cast<Index>(state.frame.centre.size()) == points_.cols(),
                 "the centre does not fit the points");
-        bool ordinary = state.frame.scale > 0 && state.frame.fine > 0;
+        bool ordinary = state.frame.scale > 0 && state.frame.exact_scale > 0;
         for (const double c : state.frame.centre)
             ordinary = ordinary && std::isfinite(c * state.frame.scale);
-        require(ordinary && std::isfinite(state.frame.fine), "the frame is not of points");
+        require(ordinary && std::isfinite(state.frame.exact_scale), "the frame is not of points");
         prepared_ = std::make_unique<PreparedDatabase>(points_, state.frame, state.parts);
     }
 
@@ -86,16 +86,16 @@ class Database {
                 detail::write_neighbors(found, scale, squared, k, distances.row(i), indices.row(i));
             };
         };
-        if (!within_reach(queries)) {
+        if (!near_enough(queries)) {
             const PreparedDatabase fresh(points_, frame_of(points_, queries),
                                          {identity_order(points_.rows()), {0}}, false, control);
             SegmentSearch(fresh, queries, k, filter)
-                .run(control, memory.screened, emit(fresh.frame().fine));
+                .run(control, memory.screened, emit(fresh.frame().exact_scale));
         } else if (tree_ && k <= points_.rows() / 16) {
-            by_tree(queries, k, filter, control, memory, emit(prepared_->frame().fine));
+            by_tree(queries, k, filter, control, memory, emit(prepared_->frame().exact_scale));
         } else {
             SegmentSearch(*prepared_, queries, k, filter, within)
-                .run(control, memory.screened, emit(prepared_->frame().fine));
+                .run(control, memory.screened, emit(prepared_->frame().exact_scale));
         }
     }
 
@@ -108,11 +108,11 @@ class Database {
                                                                      : SearchRoute::floats;
     }
 
-    /// Queries may be 2^reach times as far from the points' middle as points are.
-    static constexpr int reach = 20;
+    /// Queries may be 2^most_doublings times as far from the points' middle as points are.
+    static constexpr int most_doublings = 20;
 
     /// Throws unless all queries are finite.
-    bool within_reach(const Points &queries) const {
+    bool near_enough(const Points &queries) const {
         const Frame &frame = prepared_->frame();
         double most = 0;
         bool finite = true;
@@ -125,7 +125,7 @@ class Database {
                 }
         });
         require(finite, "coordinates must be finite");
-        return most <= std::ldexp(1.0, reach);
+        return most <= std::ldexp(1.0, most_doublings);
     }
 
     void by_tree(const Points &queries, Index k, const Filter &filter, const Control &control,

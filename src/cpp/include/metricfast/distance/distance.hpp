@@ -39,7 +39,7 @@ template <class T> class AllPairs {
         : queries_(queries), database_(database), frame_(std::move(frame)), raw_(frame_),
           packed_(database, frame_, identity_order(database.rows()), {0}, control) {
         std::fill(raw_.centre.begin(), raw_.centre.end(), 0.0);
-        raw_.scale = frame_.fine;
+        raw_.scale = frame_.exact_scale;
         norms_.resize(static_cast<std::size_t>(packed_.positions()));
         for (Index j = 0; j < packed_.positions(); ++j)
             norms_[j] = packed_.id(j) < 0 ? T(0) : static_cast<T>(packed_.norm(j));

@@ -64,10 +64,10 @@ inline CandidateLists find_impostors(const Points &points, Codes labels, Index c
         std::vector<float> thresholds(static_cast<std::size_t>(queries.micro_panels() * rows),
                                       -std::numeric_limits<float>::infinity());
         for (Index r = 0; r < part.count; ++r) {
-            const double reach = radius[order[part.first + r]] * frame.scale;
+            const double farthest = radius[order[part.first + r]] * frame.scale;
             const double norm = queries.norm(r);
             thresholds[r] =
-                above<float>(reach * reach * (1 + 1e-12) - norm * (1 - 2 * screen.error()));
+                above<float>(farthest * farthest * (1 + 1e-12) - norm * (1 - 2 * screen.error()));
         }
         auto &hits = found[b];
         const auto hit = [&](Index r, Index position, float) {

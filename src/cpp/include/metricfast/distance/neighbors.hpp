@@ -41,7 +41,7 @@ void kneighbors_per_class(const Points &queries, const Points &database, Codes l
     rows.order = order_by_label(labels, classes, &rows.starts);
     const PreparedDatabase prepared(database, frame_of(database, queries), std::move(rows), true,
                                     control);
-    const double scale = prepared.frame().fine;
+    const double scale = prepared.frame().exact_scale;
     SearchMemory memory;
     SegmentSearch(prepared, queries, k, exclude)
         .run(control, memory, [&](Index i, Index s, const std::vector<Neighbor> &found) {

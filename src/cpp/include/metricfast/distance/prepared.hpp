@@ -5,7 +5,7 @@
 #include <mutex>
 
 #include "metricfast/distance/copies.hpp"
-#include "metricfast/distance/quantized.hpp"
+#include "metricfast/distance/quantized_queries.hpp"
 #include "metricfast/distance/screen.hpp"
 
 METRICFAST_NAMESPACE_BEGIN

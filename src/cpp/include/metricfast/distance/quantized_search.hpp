@@ -17,7 +17,7 @@ class QuantizedSearch {
                     const Filter &filter, Span<const double> within)
         : database_(database), quantized_(*database.quantized()), queries_(queries), k_(k),
           filter_(filter), within_(within), capacity_(capacity(quantized_, k)),
-          rough_(queries, database.points(), database.frame().fine) {}
+          rough_(queries, database.points(), database.frame().exact_scale) {}
 
     /// Whether products of integers save more than it costs that they leave more candidates: always
     /// for few queries, where reading the points matters more.
@@ -140,7 +140,7 @@ class QuantizedSearch {
             for (Index c = 0; c < m.sizes[i]; ++c)
                 m.near.push_back({0, quantized_.id(sums[c].position)});
             rank_nearest(queries_, static_cast<Index>(ids[i]), database_.points(),
-                         database_.frame().fine, k_, m.row, m.near);
+                         database_.frame().exact_scale, k_, m.row, m.near);
             emit(i, m.near);
         }
     }
@@ -233,9 +233,9 @@ class QuantizedSearch {
         return row >= 0 && filter_(static_cast<Index>(query), row);
     }
 
-    /// Not below the exact distance in the frame of what is not farther in fine units.
+    /// Not below the exact distance in the frame of what is not farther in units of exact_scale.
     float framed(double distance) const {
-        const double unit = database_.frame().scale / database_.frame().fine;
+        const double unit = database_.frame().scale / database_.frame().exact_scale;
         return detail::float_above(rough_.above(distance) * unit * unit);
     }
 
@@ -243,8 +243,8 @@ class QuantizedSearch {
     double known_limit(std::int64_t query, double norm) const {
         if (within_ == nullptr || !std::isfinite(within_[query]))
             return std::numeric_limits<double>::infinity();
-        const double fine = database_.frame().fine;
-        return limit(static_cast<double>(framed(within_[query] * fine * fine)), norm);
+        const double scale = database_.frame().exact_scale;
+        return limit(static_cast<double>(framed(within_[query] * scale * scale)), norm);
     }
 
     /// Above D of every point that is not farther than d, however it was rounded.

@@ -20,7 +20,7 @@ class RadiusSearch {
                  bool sorted, std::int64_t most)
         : queries_(queries), database_(database), radius_(radius), exclude_(exclude),
           sorted_(sorted), most_(most), frame_(frame_of(database, queries)),
-          reach_(radius * frame_.scale * (radius * frame_.scale)) {}
+          square_(radius * frame_.scale * (radius * frame_.scale)) {}
 
     Lists run(const Control &control) const {
         Lists lists(static_cast<std::size_t>(queries_.rows()));
@@ -34,7 +34,7 @@ class RadiusSearch {
     std::int64_t pairs() const { return pairs_; }
 
     /// By which the distances in the lists are multiplied.
-    double scale() const { return frame_.fine; }
+    double scale() const { return frame_.exact_scale; }
 
   private:
     /// Fills the lists of `ids` with bounds in S; returns those for which S is too coarse.
@@ -61,14 +61,14 @@ class RadiusSearch {
             static_cast<std::size_t>(queries.micro_panels() * PackedQueries<S>::rows),
             -std::numeric_limits<S>::infinity());
         // The sums of exact distances are rounded too.
-        const double reach = reach_ * (1 + 1e-15 * static_cast<double>(database_.cols() + 16));
+        const double limit = square_ * (1 + 1e-15 * static_cast<double>(database_.cols() + 16));
         const std::size_t before = coarse.size();
         for (Index i = 0; i < count; ++i) {
             const double norm = queries.norm(i);
-            if (std::is_same_v<S, float> && !(8 * width(screen, norm) <= reach))
+            if (std::is_same_v<S, float> && !(8 * width(screen, norm) <= limit))
                 coarse.push_back(ids[i]);
             else
-                thresholds[i] = above<S>(reach - norm * (1 - 2 * screen.error()));
+                thresholds[i] = above<S>(limit - norm * (1 - 2 * screen.error()));
         }
         if (static_cast<Index>(coarse.size() - before) == count)
             return;
@@ -96,7 +96,7 @@ class RadiusSearch {
         for (Index i = 0; i < count; ++i) {
             auto &list = lists[ids[i]];
             queries_.read_row(static_cast<Index>(ids[i]), point.data());
-            set_distances(point.data(), database_, frame_.fine, list.data(), list.size());
+            set_distances(point.data(), database_, frame_.exact_scale, list.data(), list.size());
             list.erase(std::remove_if(list.begin(), list.end(),
                                       [this](const Neighbor &n) { return !within(n.distance); }),
                        list.end());
@@ -108,11 +108,11 @@ class RadiusSearch {
     /// By how much the bounds of points that are about as far from the centre as a query, of this
     /// squared norm, may differ.
     template <class S> double width(const ScreenedDatabase<S> &screen, double norm) const {
-        return screen.tiny() + screen.error() * (10 * norm + 8 * reach_);
+        return screen.tiny() + screen.error() * (10 * norm + 8 * square_);
     }
 
     bool within(double distance) const {
-        return unscaled<double>(distance, frame_.fine, false) <= radius_;
+        return unscaled<double>(distance, frame_.exact_scale, false) <= radius_;
     }
 
     const Points &queries_;
@@ -123,7 +123,7 @@ class RadiusSearch {
     std::int64_t most_;
     mutable std::atomic<std::int64_t> pairs_{0};
     Frame frame_;
-    double reach_; ///< squared, in the frame
+    double square_; ///< squared, in the frame
 };
 
 } // namespace detail

@@ -74,7 +74,7 @@ template <class S> class ScreenedSearch {
             for (const auto &entry : m.lists[i].entries())
                 m.near.push_back({0, copies_.first(packed.id(entry.position), allowed(ids[i]))});
             rank_nearest(queries_, static_cast<Index>(ids[i]), database_.points(),
-                         database_.frame().fine, k_, m.row, m.near);
+                         database_.frame().exact_scale, k_, m.row, m.near);
             copies_.expand(m.near, 0, allowed(ids[i]), k_);
             keep_nearest(m.near, k_);
             emit(i, m.near);

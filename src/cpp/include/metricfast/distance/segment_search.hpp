@@ -16,8 +16,8 @@ struct SearchMemory {
     struct Thread {
         BlockSearch::Memory block;
         QuantizedSearch::Memory quantized;
-        ScreenedSearch<float>::Memory single;
-        ScreenedSearch<double>::Memory twice;
+        ScreenedSearch<float>::Memory float_bounds;
+        ScreenedSearch<double>::Memory double_bounds;
         std::vector<char> crowded;        ///< whether a query of the block is
         std::vector<std::int64_t> failed; ///< queries that were
     };
@@ -38,7 +38,7 @@ class SegmentSearch {
     }
 
     /// By which the distances of neighbours are multiplied.
-    double scale() const { return database_.frame().fine; }
+    double scale() const { return database_.frame().exact_scale; }
 
     /// emit(query, segment, sorted neighbours): k, or fewer where the segment has fewer. More than
     /// once for some; the last holds.
@@ -67,14 +67,14 @@ class SegmentSearch {
         const Copies none;
         const ScreenedSearch<float> search(database_, database_.single(now), none, queries_, k_,
                                            filter_);
-        pass(search, &SearchMemory::Thread::single, 1, now, memory, emit);
+        pass(search, &SearchMemory::Thread::float_bounds, 1, now, memory, emit);
         now = control.silent();
         if (memory.ids.empty())
             return;
         const auto &distinct = database_.distinct(now);
-        const ScreenedSearch<double> fine(database_, distinct.screen, distinct.copies, queries_, k_,
-                                          filter_);
-        pass(fine, &SearchMemory::Thread::twice, 2, now, memory, emit);
+        const ScreenedSearch<double> finer(database_, distinct.screen, distinct.copies, queries_,
+                                           k_, filter_);
+        pass(finer, &SearchMemory::Thread::double_bounds, 2, now, memory, emit);
         exhaustive(distinct.rows, distinct.copies, now, memory, emit);
     }
 

@@ -87,7 +87,7 @@ struct Frame {
     double scale = 1.0;
     /// As large as neither coordinates nor squared distances overflow: where some points are far
     /// away, differences of the others are small, and their squares may not vanish.
-    double fine = 1.0;
+    double exact_scale = 1.0;
 
     /// Scaled before the difference, which cannot overflow then; powers of two round nothing.
     double apply(double x, Index c) const { return x * scale - centre[c] * scale; }

@@ -158,7 +158,7 @@ class InferenceSearch {
             std::fill(thresholds.begin(), thresholds.end(), -std::numeric_limits<S>::infinity());
             for (Index i = 0; i < count; ++i)
                 if (!rows[i].failed) {
-                    rows[i].list.reset(k(), rows[i].slack, reach<S>(rows[i], s, again));
+                    rows[i].list.reset(k(), rows[i].slack, limits<S>(rows[i], s, again));
                     thresholds[i] = rows[i].list.threshold();
                 }
             screen.points.sweep(
@@ -222,8 +222,8 @@ class InferenceSearch {
     }
 
     /// Bounds of the distances that a query's candidates may have in the class to be searched.
-    template <class S> typename List<S>::Reach reach(Row<S> &row, Index s, bool again) const {
-        typename List<S>::Reach result;
+    template <class S> typename List<S>::Limits limits(Row<S> &row, Index s, bool again) const {
+        typename List<S>::Limits result;
         if (!again && row.task->right(s))
             return result;
         result.limit = std::min(row.scouted, row.limit);
@@ -297,9 +297,9 @@ class InferenceSearch {
     /// Sets the distances of the candidates from `old` on, and adds their copies.
     void measure(Index id, std::size_t old, Scratch &scratch) const {
         auto &candidates = scratch.candidates;
-        set_distances(scratch.query.data(), database_, frame_.fine, candidates.data() + old,
+        set_distances(scratch.query.data(), database_, frame_.exact_scale, candidates.data() + old,
                       candidates.size() - old);
-        const double unit = 1 / frame_.fine;
+        const double unit = 1 / frame_.exact_scale;
         for (std::size_t c = old; c < candidates.size(); ++c)
             candidates[c].distance = candidates[c].distance * unit * unit;
         copies_.expand(candidates, old, allowed(id), by_nearest() ? database_.rows() : k());

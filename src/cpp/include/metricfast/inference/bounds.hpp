@@ -178,10 +178,10 @@ template <class S> class SetBounds {
     }
 
     /// Of the k nearest.
-    S nearest() const { return reach(nearest_.last()); }
+    S nearest() const { return just_above(nearest_.last()); }
 
     /// Of targeted sets, unless ties go to the nearest: members of wrong classes.
-    S targeted() const { return std::min(winners_, reach(rivals_.last())); }
+    S targeted() const { return std::min(winners_, just_above(rivals_.last())); }
 
     /// Of targeted sets: all members.
     S winners() const { return winners_; }
@@ -196,7 +196,7 @@ template <class S> class SetBounds {
     }
 
   private:
-    static S reach(S last) {
+    static S just_above(S last) {
         return std::isfinite(last) ? above<S>(static_cast<double>(last)) : last;
     }
 

@@ -15,31 +15,58 @@ template <class T> struct Neighbors {
     std::vector<std::int64_t> indices;
 };
 
-/// The k nearest points of each query under the distance |L (x - y)|, ties by the lower row.
-/// \param queries (n x d). \param database (m x d). \param L (p x d); empty: the Euclidean
-/// distance. Throws std::invalid_argument where shapes do not fit or coordinates are not finite.
-template <class T>
-Neighbors<T> kneighbors(View<const T> queries, View<const T> database, Index k,
-                        View<const T> L = {}, const Control &control = {}) {
+/// Neighbours that search(distances, indices) writes.
+template <class Q, class Search> auto neighbors_of(View<Q> queries, Index k, Search &&search) {
+    using T = std::remove_const_t<Q>;
     require(k >= 1, "n_neighbors must be at least 1");
     Neighbors<T> found;
     found.k = k;
-    const auto size = static_cast<std::size_t>(queries.rows * k);
-    found.distances.resize(size);
-    found.indices.resize(size);
-    library().of<T>().search.kneighbors(
-        queries, database, k, L.rows > 0 ? Maps(Points(L)) : Maps(), nullptr, false,
-        View<T>(found.distances.data(), queries.rows, k),
-        View<std::int64_t>(found.indices.data(), queries.rows, k), control);
+    found.distances.resize(static_cast<std::size_t>(queries.rows * k));
+    found.indices.resize(found.distances.size());
+    search(View<T>(found.distances.data(), queries.rows, k),
+           View<std::int64_t>(found.indices.data(), queries.rows, k));
     return found;
 }
 
+/// A map L, given or not: without rows, the points themselves.
+inline Maps map_of(const Points &L) { return L.rows() > 0 ? Maps(L) : Maps(); }
+
+/// The k nearest points of each query under the distance |L (x - y)|, ties by the lower row.
+/// \param queries (n x d). \param database (m x d). \param L (p x d); empty: the Euclidean
+/// distance. Throws std::invalid_argument where shapes do not fit or coordinates are not finite.
+template <class Q, class X>
+auto kneighbors(View<Q> queries, View<X> database, Index k, const Points &L = View<const double>(),
+                const Control &control = {}) {
+    return neighbors_of(queries, k, [&](auto distances, auto indices) {
+        library().of<std::remove_const_t<Q>>().search.kneighbors(
+            queries, database, k, map_of(L), nullptr, false, distances, indices, control);
+    });
+}
+
+/// The same in a database that is searched many times.
+template <class Q>
+auto kneighbors(View<Q> queries, const SearchDatabase &database, Index k,
+                const Control &control = {}) {
+    return neighbors_of(queries, k, [&](auto distances, auto indices) {
+        database.search(queries, k, nullptr, false, distances, indices, control);
+    });
+}
+
+/// A database that is searched many times, under a map L. It refers to the points if there is no
+/// map, else it holds their images.
+inline std::unique_ptr<SearchDatabase> prepare_database(const Points &points,
+                                                        const Points &L = View<const double>(),
+                                                        const Control &control = {}) {
+    return library().points.prepare_database(points, map_of(L), {}, control);
+}
+
 /// Distances |L (x_i - y_j)|, (n x m).
-template <class T>
-std::vector<T> pairwise_distances(View<const T> x, View<const T> y, View<const T> L = {},
-                                  const Control &control = {}) {
+template <class Q, class X>
+auto pairwise_distances(View<Q> x, View<X> y, const Points &L = View<const double>(),
+                        const Control &control = {}) {
+    using T = std::remove_const_t<Q>;
     std::vector<T> distances(static_cast<std::size_t>(x.rows * y.rows));
-    library().of<T>().search.pairwise_distances(x, y, L.rows > 0 ? Maps(Points(L)) : Maps(), false,
+    library().of<T>().search.pairwise_distances(x, y, map_of(L), false,
                                                 View<T>(distances.data(), x.rows, y.rows), control);
     return distances;
 }
@@ -52,8 +79,8 @@ struct ValueAndGradient {
 
 /// A loss of the points L x_i, each an anchor that is compared with all others.
 /// \param x (n x d), with a mean near zero. \param L (p x d).
-template <class T>
-ValueAndGradient value_and_gradient(const Loss<T> &loss, View<const T> x, View<const T> L,
+template <class T, class X, class M>
+ValueAndGradient value_and_gradient(const Loss<T> &loss, View<X> x, View<M> L,
                                     const Control &control = {}) {
     const Index n = x.rows, p = L.rows, d = x.cols;
     std::vector<T> mapped(static_cast<std::size_t>(n * p)), by_point(mapped.size());

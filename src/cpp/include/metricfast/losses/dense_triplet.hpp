@@ -90,8 +90,8 @@ template <class T> class DenseTripletLoss : public TripletBase<T> {
         Node all_{0, 0.0};
     };
 
-    /// How many distances are below that of a point, at most it, and below its reach; and how many
-    /// reaches are at most its distance.
+    /// How many distances are below that of a point, at most it, and below it with the margin
+    /// added; and how many reaches are at most its distance.
     struct Ranks {
         std::size_t below, through, reached, passed;
     };
@@ -110,9 +110,9 @@ template <class T> class DenseTripletLoss : public TripletBase<T> {
                 ++at.below;
             while (at.through < m && sorted[at.through].first <= x)
                 ++at.through;
-            while (at.reached < m && sorted[at.reached].first < this->reach(x))
+            while (at.reached < m && sorted[at.reached].first < this->with_margin(x))
                 ++at.reached;
-            while (at.passed < m && this->reach(sorted[at.passed].first) <= x)
+            while (at.passed < m && this->with_margin(sorted[at.passed].first) <= x)
                 ++at.passed;
             ranks[g] = at;
         }
@@ -143,7 +143,7 @@ template <class T> class DenseTripletLoss : public TripletBase<T> {
             }
             for (std::size_t g = begin; g < end; ++g) {
                 const T x = row.values[order[g].second];
-                near.add(ranks[g].below, static_cast<double>(this->reach(x)));
+                near.add(ranks[g].below, static_cast<double>(this->with_margin(x)));
             }
         });
         // As near points, with the far ones added so far: the same comparisons, seen from there.

@@ -36,12 +36,12 @@ template <class T> class TripletBase : public RowLoss<T> {
     virtual bool find(const Row<T> &row, Index excluded, std::vector<T> &counts,
                       RowValue &result) const = 0;
 
-    T reach(T d) const { return d + static_cast<T>(settings_.margin); }
+    T with_margin(T d) const { return d + static_cast<T>(settings_.margin); }
 
     void one(const Row<T> &row, Index near, Index far, std::vector<T> &counts,
              RowValue &result) const {
-        const double hinge =
-            static_cast<double>(reach(row.values[near])) - static_cast<double>(row.values[far]);
+        const double hinge = static_cast<double>(with_margin(row.values[near])) -
+                             static_cast<double>(row.values[far]);
         if (!(hinge > 0))
             return;
         result.value = hinge;
@@ -86,14 +86,14 @@ template <class T> class TripletLoss : public TripletBase<T> {
             this->one(row, near.back().second, nearest, counts, result);
             return true;
         }
-        std::vector<T> d(near.size()), reach(near.size());
+        std::vector<T> d(near.size()), limits(near.size());
         for (Index p = 0; p < k; ++p) {
             d[p] = near[p].first;
-            reach[p] = this->reach(d[p]);
+            limits[p] = this->with_margin(d[p]);
         }
         // Far point j is active with near points first[j] .. last[j] - 1.
         std::vector<std::int32_t> first, last;
-        count_below(reach, far, [](T h, T x) { return h <= x; }, first);
+        count_below(limits, far, [](T h, T x) { return h <= x; }, first);
         const bool semihard = this->settings_.mining == Mining::semihard;
         if (semihard)
             count_below(d, far, [](T h, T x) { return h < x; }, last);
@@ -112,7 +112,7 @@ template <class T> class TripletLoss : public TripletBase<T> {
         for (Index p = 0; p < k; ++p) {
             active += starts[p];
             counts[near[p].second] = static_cast<T>(active);
-            sum += static_cast<double>(active) * static_cast<double>(reach[p]);
+            sum += static_cast<double>(active) * static_cast<double>(limits[p]);
             result.terms += static_cast<Index>(active);
         }
         result.value = sum;

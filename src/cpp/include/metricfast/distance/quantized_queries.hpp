@@ -1,0 +1,276 @@
+/// Queries that look for points of a database of 8-bit coordinates.
+#pragma once
+
+#include "metricfast/distance/quantized_database.hpp"
+
+METRICFAST_NAMESPACE_BEGIN
+
+/// Queries in micro-panels of 8-bit coordinates, and up to which distance each of them looks.
+class QuantizedQueries {
+  public:
+    static constexpr int rows = Int8Tile::rows;
+
+    void pack(const Points &queries, const Frame &frame, const std::int64_t *ids, Index count,
+              const QuantizedDatabase &database) {
+        count_ = count;
+        groups_ = database.groups();
+        cells_ = database.segments();
+        cell_ = -1;
+        points_ = &queries;
+        frame_ = &frame;
+        ids_ = ids;
+        database_ = &database;
+        queries_.assign(static_cast<std::size_t>(count), Query());
+        bounds_.assign(static_cast<std::size_t>(micro_panels()), Int8Bounds());
+        data_.assign(static_cast<std::size_t>(micro_panels() * groups_ * rows), 0);
+        places_.clear();
+        if (database.divided())
+            place();
+        else
+            for (Index i = 0; i < count; ++i)
+                round(i, database.cell(0).step, nullptr);
+    }
+
+    Index micro_panels() const { return (count_ + rows - 1) / rows; }
+    /// |q|^2
+    double norm(Index i) const { return queries_[i].whole; }
+
+    /// From now on the query looks for points whose D may be below `limit`, and no farther than
+    /// before.
+    void look(Index i, double limit) {
+        queries_[i].limit = std::min(queries_[i].limit, limit);
+        if (cell_ >= 0)
+            bounds_[i / rows].base[i % rows] = base(i);
+    }
+    void look_no_more(Index i) { look(i, -std::numeric_limits<double>::infinity()); }
+
+    /// Not above the squared distance of the query to any point of a cell; 0 where there is one.
+    double away(Index i, Index c) const { return places_.empty() ? 0 : places_[i * cells_ + c]; }
+
+    /// The squared distance of the query to a centroid, about.
+    double apart(Index i, Index c) const { // less |q|^2
+        return database_->cell(c).norm - 2 * products_(i, c);
+    }
+
+    /// Turns to a cell: bounds are those of its points. False: no query looks that far.
+    bool enter(Index c) {
+        cell_ = c;
+        active_.assign(static_cast<std::size_t>(micro_panels()), 0);
+        bool any = false;
+        for (Index i = 0; i < micro_panels() * rows; ++i) {
+            float &own = bounds_[i / rows].base[i % rows] = Int8Bounds::never;
+            if (i >= count_ || !(queries_[i].limit > away(i, c)))
+                continue;
+            if (database_->divided())
+                round(i, database_->cell(c).step, database_->centroid(c));
+            own = base(i);
+            active_[i / rows] = 1;
+            any = true;
+        }
+        return any;
+    }
+
+    /// About D of a point of panel q, of the cell that was entered, whose products sum up so.
+    float guess(Index i, std::int32_t sum) const {
+        const Query &query = queries_[i];
+        return static_cast<float>((query.offset - sum) * database_->cell(cell_).unit + query.norm);
+    }
+
+    /// Not above D of that point.
+    float lower(Index i, Index q, std::int32_t sum) const {
+        const Query &query = queries_[i];
+        const QuantizedCell &cell = database_->cell(cell_);
+        const double wrong = (query.length * static_cast<double>(database_->error(q)) +
+                              query.error * static_cast<double>(database_->norm(q))) /
+                             cell.step;
+        const double d = (query.offset - sum - wrong) * cell.unit + query.norm;
+        // A cell of equal points and a few others has a tiny step, and errors of infinite steps.
+        return std::isfinite(d) ? static_cast<float>(d - 1e-6 * std::abs(d))
+                                : -std::numeric_limits<float>::infinity();
+    }
+
+    /// True if a point with this bound may be a neighbour.
+    bool looks(Index i, float lower) const {
+        return static_cast<double>(lower) < queries_[i].limit;
+    }
+
+    /// Lets queries look no farther than the `count`-th nearest of what is in the panels
+    /// [begin, end) of the cell that was entered, for certain, and not much farther: of the points
+    /// that share a lane, the nearest counts.
+    void scout(const QuantizedDatabase &database, Index begin, Index end, Index count) {
+#ifdef METRICFAST_INT8
+        constexpr Index cols = Int8Tile::cols;
+        const Index sets = (2 * count + cols - 1) / cols;
+        scouted_.resize(static_cast<std::size_t>(rows * cols * sets));
+        std::vector<std::int32_t> &lanes = lanes_;
+        lanes.resize(static_cast<std::size_t>(cols * sets));
+        for (Index m = 0; m < micro_panels(); ++m) {
+            if (!active_[m])
+                continue;
+            // The bound's sign is turned: sums are lessened by what they may err.
+            Int8Bounds pessimistic = bounds_[m];
+            for (Index r = 0; r < rows; ++r) {
+                pessimistic.base[r] = 2;
+                pessimistic.error[r] = -pessimistic.error[r];
+                pessimistic.norm[r] = -pessimistic.norm[r];
+            }
+            std::fill(scouted_.begin(), scouted_.end(), std::numeric_limits<std::int32_t>::min());
+            with_rows([&](auto r) {
+                for (Index q = begin; q < end; ++q)
+                    int8_largest<r>(groups_, data_.data() + m * groups_ * rows, database.panel(q),
+                                    database.start(q), pessimistic, database.error(q),
+                                    database.norm(q), &scouted_[q % sets * rows * cols]);
+            });
+            for (Index i = m * rows; i < std::min(count_, (m + 1) * rows); ++i) {
+                for (Index s = 0; s < sets; ++s)
+                    std::copy_n(&scouted_[(s * rows + i % rows) * cols], cols, &lanes[s * cols]);
+                std::nth_element(lanes.begin(), lanes.begin() + count - 1, lanes.end(),
+                                 std::greater<>());
+                const std::int32_t sum = lanes[count - 1];
+                // Below, sums may be of points so far away that their norms are cut off.
+                if (sum <= -Int8Bounds::largest_start / 2)
+                    continue;
+                const QuantizedCell &cell = database.cell(cell_);
+                const double least = static_cast<double>(sum) - 1e-6 * std::abs(sum) - 2;
+                const Query &query = queries_[i];
+                const double d = (query.offset - least) * cell.unit + query.norm;
+                const double margin = detail::quantized_margin * (query.norm + query.whole);
+                look(i, d + margin);
+            }
+        }
+#else
+        (void)database, (void)begin, (void)end, (void)count;
+#endif
+    }
+
+    /// Visits the panels [begin, end): hit(query, position, sum) for all that may be near enough.
+    template <class Hit>
+    void sweep(const QuantizedDatabase &database, Index begin, Index end, Hit &&hit) const {
+#ifdef METRICFAST_INT8
+        with_rows([&](auto r) { sweep_rows<r>(database, begin, end, hit); });
+#else
+        (void)database, (void)begin, (void)end, (void)hit;
+#endif
+    }
+
+  private:
+    struct Query {
+        double whole = 0;                       ///< |q|^2
+        double norm = 0, length = 0, error = 0; ///< |p|^2, |p|, |p - t v|
+        double offset = 0; ///< what makes the products of unsigned coordinates larger
+        double limit = std::numeric_limits<double>::infinity();
+    };
+
+    /// Rounds a query less a centroid.
+    void round(Index i, double step, const double *centroid) {
+        point_.round(*points_, static_cast<Index>(ids_[i]), *frame_, step, centroid);
+        std::int32_t *out = data_.data() + i / rows * groups_ * rows + i % rows;
+        std::int64_t sum = 0;
+        for (Index g = 0; g < groups_; ++g) {
+            std::memcpy(out + g * rows, point_.integers().data() + 4 * g, 4);
+            for (Index k = 4 * g; k < 4 * g + 4; ++k)
+                sum += point_.integers()[k];
+        }
+        Query &query = queries_[i];
+        query.whole = point_.norm;
+        query.norm = point_.apart;
+        query.length = std::sqrt(point_.apart) * (1 + 1e-9);
+        query.error = point_.error;
+        query.offset = static_cast<double>(Int8Sums::offset * sum);
+        Int8Bounds &b = bounds_[i / rows];
+        b.error[i % rows] = -detail::float_above(query.length / step);
+        b.norm[i % rows] = -detail::float_above(query.error / step);
+    }
+
+    /// Finds out how far queries are from cells.
+    void place() {
+        const Index depth = database_->depth();
+        framed_.resize(count_, depth);
+        points_->visit([&](auto v) {
+            for (Index i = 0; i < count_; ++i)
+                for (Index k = 0; k < depth; ++k)
+                    framed_(i, k) = frame_->apply(
+                        static_cast<double>(v.row(static_cast<Index>(ids_[i]))[k]), k);
+        });
+        products_.noalias() = framed_ * database_->centroids().transpose();
+        const double rounding = detail::quantized_margin * (1 + static_cast<double>(depth) / 1000);
+        places_.resize(static_cast<std::size_t>(count_ * cells_));
+        for (Index i = 0; i < count_; ++i) {
+            queries_[i].whole = framed_.row(i).squaredNorm();
+            for (Index c = 0; c < cells_; ++c) {
+                const QuantizedCell &cell = database_->cell(c);
+                const double norms = queries_[i].whole + cell.norm;
+                const double square = norms - 2 * products_(i, c) - 4 * rounding * norms;
+                const double apart = std::sqrt(std::max(0.0, square)) * (1 - 1e-9);
+                const double away = std::max(0.0, apart - cell.radius);
+                places_[i * cells_ + c] = away * away * (1 - 1e-9);
+            }
+        }
+    }
+
+    /// The sum of products that a neighbour exceeds, without the panel's rounding errors.
+    float base(Index i) const {
+        const Query &query = queries_[i];
+        if (query.limit == -std::numeric_limits<double>::infinity())
+            return Int8Bounds::never;
+        const double base = query.offset - (query.limit - query.norm) / database_->cell(cell_).unit;
+        const double lower = base - 1e-6 * (std::abs(base) + std::abs(query.offset)) - 2;
+        return static_cast<float>(
+            std::min<double>(Int8Bounds::never, std::max<double>(Int8Bounds::always, lower)));
+    }
+
+#ifdef METRICFAST_INT8
+    /// Calls f with how many rows of a micro-panel hold queries, at least.
+    template <class F> void with_rows(F &&f) const {
+        if (count_ == 1)
+            f(std::integral_constant<int, 1>());
+        else if (count_ <= 4)
+            f(std::integral_constant<int, 4>());
+        else
+            f(std::integral_constant<int, rows>());
+    }
+
+    template <int Rows, class Hit>
+    void sweep_rows(const QuantizedDatabase &database, Index begin, Index end, Hit &hit) const {
+        Int8Tile tile;
+        for (Index q = begin; q < end; ++q) {
+            const std::uint8_t *panel = database.panel(q);
+            for (Index m = 0; m < micro_panels(); ++m) {
+                if (!active_[m])
+                    continue;
+                unsigned some = int8_products<Rows>(groups_, data_.data() + m * groups_ * rows,
+                                                    panel, database.start(q), bounds_[m],
+                                                    database.error(q), database.norm(q), tile);
+                some &= (1u << std::min<Index>(rows, count_ - m * rows)) - 1;
+                for (; some != 0; some &= some - 1) {
+                    const int r = lowest_bit(some);
+                    for (unsigned mask = tile.mask[r]; mask != 0; mask &= mask - 1) {
+                        const int c = lowest_bit(mask);
+                        hit(m * rows + r, q * QuantizedDatabase::cols + c,
+                            tile.values[r][c] + tile.bounds[r]);
+                    }
+                }
+            }
+        }
+    }
+#endif
+
+    Index count_ = 0;
+    Index groups_ = 0;
+    Index cells_ = 0;
+    Index cell_ = -1; ///< that was entered
+    const QuantizedDatabase *database_ = nullptr;
+    const Points *points_ = nullptr;
+    const Frame *frame_ = nullptr;
+    const std::int64_t *ids_ = nullptr;
+    std::vector<Query> queries_;
+    std::vector<double> places_; ///< away() of (queries, cells); none where there are no centroids
+    std::vector<char> active_;   ///< micro-panels of queries that look into the cell
+    RowMatrix<double> framed_, products_;
+    AlignedVector<Int8Bounds> bounds_;
+    AlignedVector<std::int32_t> data_;
+    detail::Rounding point_;
+    std::vector<std::int32_t> scouted_, lanes_;
+};
+
+METRICFAST_NAMESPACE_END

@@ -1,0 +1,90 @@
+/// Where points are centred and by which powers of two they are scaled, so that differences and
+/// their squares neither overflow nor vanish.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "metricfast/distance/types.hpp"
+#include "metricfast/simd/extremes.hpp"
+
+METRICFAST_NAMESPACE_BEGIN
+
+namespace detail {
+/// 2^e with x <= 2^e < 2x; 1 for zero.
+inline double power_of_two_above(double x) {
+    if (!(x > 0) || !std::isfinite(x))
+        return 1.0;
+    int exponent = 0;
+    std::frexp(x, &exponent);
+    return std::ldexp(1.0, std::max(-1020, std::min(exponent, 1020)));
+}
+} // namespace detail
+
+/// A power of two that brings the largest coordinate to about 1.
+inline double magnitude_scale(double largest) { return 1.0 / detail::power_of_two_above(largest); }
+
+/// A power of two that brings the largest difference of coordinates to about 1, so that its square
+/// neither overflows nor vanishes, whatever the units and wherever the origin.
+/// \param spread the largest offset from some point, of coordinates times `unit`.
+inline double difference_scale(double unit, double spread) {
+    // Coordinates times the scale are finite too.
+    const double factor = std::min(1.0 / detail::power_of_two_above(spread), std::ldexp(1.0, 1000));
+    return std::min(unit * factor, std::ldexp(1.0, 1020));
+}
+
+inline double difference_scale(const Points &x, const Points &y) {
+    const Extremes of_y(y), of_x = x.is(y) ? of_y : Extremes(x);
+    const double unit = magnitude_scale(std::max(of_x.magnitude(), of_y.magnitude()));
+    if (y.rows() == 0)
+        return unit;
+    std::vector<double> origin(static_cast<std::size_t>(y.cols()));
+    y.read_row(0, origin.data());
+    for (double &value : origin)
+        value *= unit;
+    return difference_scale(unit, std::max(of_x.offset(origin, unit), of_y.offset(origin, unit)));
+}
+
+/// The distance, or its square, of points whose squared distance is d after scaling.
+template <class T> T unscaled(double d, double scale, bool squared) {
+    return static_cast<T>(squared ? d / scale / scale : std::sqrt(d) / scale);
+}
+
+/// A point in the midst of the others, wherever a few of them are: of each column the median, of
+/// some rows where there are many.
+inline std::vector<double> middle(const Points &points) {
+    const Index p = points.cols(), n = points.rows(), count = std::min<Index>(n, 63);
+    RowMatrix<double> sample(count, p);
+    for (Index i = 0; i < count; ++i)
+        points.read_row(i * n / count, sample.row(i).data());
+    std::vector<double> result(static_cast<std::size_t>(p), 0.0);
+    std::vector<double> column(static_cast<std::size_t>(count));
+    for (Index c = 0; c < p && count > 0; ++c) {
+        for (Index i = 0; i < count; ++i)
+            column[i] = std::isnan(sample(i, c)) ? 0.0 : sample(i, c); // which has no order
+        std::nth_element(column.begin(), column.begin() + count / 2, column.end());
+        result[c] = column[count / 2];
+    }
+    return result;
+}
+
+/// Centred in `centre`, at a scale.
+inline Frame frame_at(std::vector<double> centre, double scale) {
+    Frame frame{std::move(centre), scale};
+    double largest = 0;
+    for (const double c : frame.centre)
+        largest = std::max(largest, std::abs(c));
+    frame.exact_scale = std::min(std::min(frame.scale, std::ldexp(1.0, 500)) * std::ldexp(1.0, 500),
+                                 std::ldexp(1.0, 1000) / detail::power_of_two_above(largest));
+    return frame;
+}
+
+/// Centred in the middle of `database`; no centred coordinate exceeds 2.
+inline Frame frame_of(const Points &database, const Points &queries) {
+    return frame_at(middle(database), difference_scale(queries, database));
+}
+
+METRICFAST_NAMESPACE_END
