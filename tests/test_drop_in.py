@@ -210,3 +210,5 @@ def test_graphs_of_other_estimators_are_refused():
     assert clone(model).set_params(n_neighbors=None, radius=None).fit(X, Y).kneighbors(X, 2)
     with pytest.raises(ValueError, match="n_neighbors must be an integer of at least 1, got None"):
         model.set_params(n_neighbors=None).kneighbors(X)
+    with pytest.raises(ValueError, match="n_neighbors must be an integer of at least 1, got None"):
+        ours.KNeighborsTransformer(n_neighbors=None).fit(X)
