@@ -25,7 +25,7 @@ WORD = re.compile(
 LEFT = {
     "cpp.md": 8,
     "neighbors.md": 6,
-    "docstrings": 105,
+    "docstrings": 67,
 }
 
 

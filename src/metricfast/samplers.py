@@ -241,7 +241,7 @@ class DenseTriplet(Sampler):
         Neighbours of each anchor in its batch.
     batch_size : int, default=150
         Points in a batch; what anchors and neighbours leave is drawn uniformly, without
-        replacement, from all others. Of fewer points than that, every batch holds all.
+        replacement, from all others. With fewer points, every batch holds all.
     n_anchors : int, default=1
         Anchors drawn together.
     all_anchors : bool, default=False

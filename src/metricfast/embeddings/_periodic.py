@@ -26,11 +26,11 @@ _MOST_TURNS = 2.0**18
 class Periodic(CompiledEmbedding):
     """Periodic features of each number, and a linear map of all: for tables.
 
-    Of a number ``x_f`` the features are ``h_f = relu(A [cos 2 pi c_f x_f, sin 2 pi c_f x_f] + a)``,
+    The features of a number ``x_f`` are ``h_f = relu(A [cos 2 pi c_f x_f, sin 2 pi c_f x_f] + a)``,
     with frequencies ``c_f`` of its own, and A and a that all numbers share ("PLR-lite"). Columns
     that are no numbers, such as categories coded one-hot, come last and are taken as they are. The
     embedded point is ``z = L [h_1, ..., h_d, rest]``. So a distance may change fast along one
-    feature and back again, where that of a linear map could only be longer or shorter.
+    feature and back again, while the distance of a linear map could only grow or shrink.
 
     Its parameters are the arrays ``[c, A, a, L]``, of shapes (n_features - n_passthrough,
     n_frequencies), (n_embedding, 2 n_frequencies), (n_embedding,) and (n_components,

@@ -76,12 +76,12 @@ def retrieval_report(
         share of hits in the first R; "map_at_r", the precisions at the hits in the first R, summed
         and divided by R; "mean_average_precision", the same in the whole order;
         "mean_reciprocal_rank", of the first hit; "recall_at_k", whether there is a hit in the
-        first k. Of continuous labels with label distance d, "ndcg_at_k" with gain ``1 / (1 + d)``
+        first k. For continuous labels with label distance d: "ndcg_at_k" with gain ``1 / (1 + d)``
         and discount ``1 / log2(rank + 1)``, which depends on the unit of the labels;
         "mean_label_distance_at_k", where less is better; "spearman", the rank correlation of
         distances and label distances over all references.
     k : int or sequence of int, default=10
-        The k of all metrics "at k". Of several, each gives a score, named by it: "recall_at_1",
+        The k of all metrics "at k". Several k give a score each, named by its k: "recall_at_1",
         "recall_at_5".
     L, U, V : array-like of shape (p, d), optional
         Maps, as for :func:`metricfast.pairwise_distances`.
