@@ -23,7 +23,6 @@ WORD = re.compile(
 )
 # How many are left: lower a number after a page is rewritten, never raise one.
 LEFT = {
-    "cpp.md": 8,
     "neighbors.md": 6,
     "docstrings": 67,
 }
