@@ -342,9 +342,9 @@ class RadiusNeighborsClassifier(RadiusNeighborsMixin, Votes, theirs.RadiusNeighb
     Examples
     --------
     >>> from metricfast import RadiusNeighborsClassifier
-    >>> model = RadiusNeighborsClassifier(1.0, outlier_label="far").fit([[0.0], [5.0]], ["a", "b"])
+    >>> model = RadiusNeighborsClassifier(1.0, outlier_label="b").fit([[0.0], [5.0]], ["a", "b"])
     >>> model.predict([[0.5], [4.0], [9.0]]).tolist()
-    ['a', 'b', 'far']
+    ['a', 'b', 'b']
     """
 
     def _keep(self, labels: Classes) -> None:
