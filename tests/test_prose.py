@@ -22,10 +22,7 @@ WORD = re.compile(
     re.IGNORECASE,
 )
 # How many are left: lower a number after a page is rewritten, never raise one.
-LEFT = {
-    "neighbors.md": 6,
-    "docstrings": 67,
-}
+LEFT = {"neighbors.md": 6}
 
 
 def findings(text: str) -> list[str]:
@@ -55,7 +52,7 @@ def test_sentences_of_pages_name_things(page):
 
 def test_sentences_of_public_docstrings_name_things():
     found = [each for text in public_docstrings() for each in findings(text)]
-    assert len(found) <= LEFT["docstrings"], f"write these in another way: {found}"
+    assert len(found) <= LEFT.get("docstrings", 0), f"write these in another way: {found}"
 
 
 def test_banned_openings_and_words_are_found_outside_of_code():

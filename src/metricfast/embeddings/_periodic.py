@@ -59,9 +59,9 @@ class Periodic(CompiledEmbedding):
     Notes
     -----
     A, a and L are drawn from a uniform distribution between ``-1 / sqrt(k)`` and ``1 / sqrt(k)``,
-    where k is the number of inputs. Numbers should have a spread of about 1. Of one that is so
-    large that a frequency times it has no digits left for the fraction of a turn (about half a
-    million turns in float32), no point can be embedded: that is an overflow.
+    where k is the number of inputs. Numbers should have a spread of about 1. A number
+    overflows if a frequency times it has no digits left for the fraction of a turn, at about half a
+    million turns in float32.
 
     Features are computed for a block of points at a time, and computed again for the gradient, so
     that memory does not grow with them. Sparse points are made dense.

@@ -169,8 +169,8 @@ class NCA(AllPairsLoss):
 
     Notes
     -----
-    Logarithms are of sums from which the nearest distance was taken, of all points and of those of
-    the class by themselves: they are finite and have a gradient however far the class is, without a
+    Logarithms are of sums from which the nearest distance was taken, of all points and of
+    the class by itself: they are finite and have a gradient however far the class is, without a
     small number added to ``p_i``.
 
     On one set of points ``sample_weight`` weighs both anchors and kernel columns, a point's own

@@ -196,8 +196,8 @@ class EmbeddedMetricMixin(MetricTransformer, BaseMetricLearner):
     def get_metric(self) -> EmbeddedDistance:
         """Return the learned distance as a function ``f(u, v, squared=False)`` of two points.
 
-        It does not change when the learner does. Where many distances are needed, those of the
-        points that `transform` returns are far faster.
+        It does not change when the learner does. For many distances, it is far faster to
+        transform the points first.
         """
         check_is_fitted(self, "parameters_")
         return EmbeddedDistance(

@@ -243,8 +243,8 @@ class NeighborhoodGerrymandering(DatabaseClassifierMixin, GerrymanderingLearner)
     Notes
     -----
     The gradient of a query's loss by its distances is 1 on the points of the right set and -1 on
-    those of the other: only a few distances of each query are moved. The zero map is a stationary
-    point, and is refused as `init`.
+    the points of the other: only some distances of each query change. The zero map is a
+    stationary point, and is refused as `init`.
 
     The regularizer measures the map, which is large where the features are small: of features a
     tenth as large, C must be ten thousand times as large. Standardize them. Data whose largest
