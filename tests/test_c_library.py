@@ -14,6 +14,9 @@ import numpy as np
 import pytest
 from c_library import LIBRARY, STATUS, CError, Database, Model, call
 from sklearn.datasets import load_iris
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import metricfast
 from metricfast import losses
@@ -116,6 +119,27 @@ def test_no_queries_have_no_neighbours(content, path) -> None:
     metricfast.save(metricfast.LFDA(n_components=2).fit(X, Y), path)
     for model in (Model(content), Model(path)):
         assert [found.shape for found in Database(model, X).kneighbors(X[:0], 3)] == [(0, 3)] * 2
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [
+        metricfast.LFDA(n_components=2),
+        metricfast.EmbeddingLearner(
+            losses.NCA(), Periodic(2, scale=0.1, n_passthrough=1), max_epochs=1, random_state=0
+        ),
+    ],
+    ids=["linear", "periodic"],
+)
+def test_a_pipeline_is_its_map_of_unscaled_points(learner, path) -> None:
+    pipeline = make_pipeline(StandardScaler(), learner, KNeighborsClassifier(3)).fit(X, Y)
+    metricfast.save(pipeline, path)
+    model = Model(path)
+    assert model.learner == type(learner).__name__
+    np.testing.assert_allclose(model.transform(X), pipeline[:-1].transform(X), rtol=1e-9, atol=1e-9)
+    distances, _ = Database(model, X).kneighbors(X, 3)
+    expected, _ = pipeline[-1].kneighbors(pipeline[:-1].transform(X))
+    np.testing.assert_allclose(distances, expected, atol=1e-6)
 
 
 def test_many_threads_share_a_model_and_a_database(content) -> None:

@@ -29,16 +29,7 @@ BLOCK = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 # Pages that do not show yet what their blocks print.
-SILENT = {
-    "dimension.md",
-    "extending.md",
-    "from_sklearn.md",
-    "gerrymandering.md",
-    "large.md",
-    "neighbors.md",
-    "performance.md",
-    "tabular.md",
-}
+SILENT = {"gerrymandering.md"}
 
 
 class Result(NamedTuple):

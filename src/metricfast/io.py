@@ -1,4 +1,4 @@
-"""Saving and loading fitted learners as safetensors files; `to_onnx` is of `metricfast.onnx`.
+"""Save and load fitted learners and pipelines as safetensors files.
 
 A model file holds arrays and JSON only: loading one never runs code, and a C++ program can read it.
 """
@@ -16,11 +16,13 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 import metricfast
 from metricfast._checked_model import PARTS, check_model
 from metricfast._core.files import read_tensors, write_tensors
+from metricfast._saved_steps import STEPS, build_pipeline, build_step, fitted_of
 from metricfast.onnx import to_onnx
 from metricfast.training.callbacks import Checkpoint
 
@@ -46,19 +48,21 @@ def save(
     *,
     metadata: Mapping[str, str] | None = None,
 ) -> None:
-    """Save a fitted learner of metricfast to a safetensors file.
+    """Save a fitted learner of metricfast, or a pipeline with one, to a safetensors file.
 
-    The file appears under its name only when it is complete: where saving fails, a model that was
-    there before is still there. It keeps the mode of that one.
+    The file appears under its name only when it is complete. If saving fails, an older model stays.
+    A new file takes over the mode of the older one.
 
     Parameters
     ----------
-    estimator : BaseMetricLearner
-        A fitted learner. Its parameters and fitted attributes must be None, booleans, numbers,
-        strings, arrays of these, of bytes or of `numpy.datetime64`, losses, embeddings,
-        samplers, solvers and stopping rules of metricfast, or lists, tuples and dictionaries of
-        these; the learner of a `KernelizedMetricLearner` is saved with it. Checkpoints, and what
-        its `set_output` and `set_fit_request` were told, are not saved.
+    estimator : BaseMetricLearner or sklearn.pipeline.Pipeline
+        A fitted learner, or a pipeline with one. Other steps may be `StandardScaler` and the
+        nearest-neighbour estimators of scikit-learn, such as `KNeighborsClassifier`: the file holds
+        their points and labels, and `load` fits them again. Parameters and fitted attributes must
+        be None, booleans, numbers, strings, arrays of these, of bytes or of `numpy.datetime64`,
+        losses, embeddings, samplers, solvers and stopping rules of metricfast, or lists, tuples and
+        dictionaries of these. The learner of a `KernelizedMetricLearner` is saved with it.
+        Checkpoints, and settings of `set_output` and `set_fit_request`, are not saved.
     path : str or path-like
         The file to write, by custom with the suffix ``.safetensors``.
     metadata : dict of str to str, optional
@@ -68,9 +72,9 @@ def save(
     Raises
     ------
     TypeError
-        If `estimator` is not a learner of metricfast, or holds something that is not data, such as
-        a function as `preprocessor`, `callbacks` or a `RandomState`. The message names it. Of a
-        `FixedDatabase` save the `learner_`.
+        If `estimator` is not a learner of metricfast or a pipeline with one, has another step, or
+        holds something that is not data, such as a function as `preprocessor`, `callbacks` or a
+        `RandomState`. The message names it. Save the `learner_` of a `FixedDatabase`.
     sklearn.exceptions.NotFittedError
         If `estimator` is not fitted.
     ImportError
@@ -92,24 +96,27 @@ def save(
         )
     kept = _checked_metadata({} if metadata is None else metadata)
     name = type(estimator).__name__
-    if _learners().get(name) is not type(estimator):
-        raise TypeError(
-            f"estimator must be a learner of metricfast, got {type(estimator)!r}. Of a pipeline "
-            "save the learner in it, such as pipeline[-1], and scale points as that did; of a "
-            "predictor its metric_. The page on models (docs/models.md) has both."
-        )
-    check_is_fitted(estimator)
     tensors: dict[str, np.ndarray] = {}
-    state = _state(estimator, "", tensors)
+    if isinstance(estimator, Pipeline):
+        state = {"steps": _pipeline_state(estimator, tensors)}
+    elif _learners().get(name) is type(estimator):
+        check_is_fitted(estimator)
+        state = _state(estimator, "", tensors)
+    else:
+        raise TypeError(
+            "estimator must be a learner of metricfast or a pipeline with one, got "
+            f"{type(estimator)!r}. Of a predictor save its metric_."
+        )
     described = json.dumps(state, allow_nan=False)
     own = {"format": FORMAT, "learner": name, "state": described}
     write_tensors(_as_path(path), {**own, **kept}, tensors)
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Load a learner that `save` wrote.
+    """Load a learner or a pipeline that `save` wrote.
 
-    Only the learners of metricfast are ever built, from arrays and JSON: no code in the file runs.
+    Only learners of metricfast and a few steps of scikit-learn are built, from arrays and JSON: no
+    code in the file runs.
 
     Parameters
     ----------
@@ -118,8 +125,8 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    estimator : BaseMetricLearner
-        The fitted learner, with the parameters, fitted attributes and dtypes that were saved.
+    estimator : BaseMetricLearner or sklearn.pipeline.Pipeline
+        The fitted estimator, with the parameters, fitted attributes and dtypes that were saved.
         Arrays come back contiguous, in the order that they had, and in native byte order, NumPy
         scalars as Python ones.
 
@@ -145,10 +152,13 @@ def load(path: str | os.PathLike[str]) -> Any:
     metadata, tensors = read_tensors(_as_path(path), FORMAT, "a model")
     name = metadata.get("learner", "")
     learner = _learners().get(name)
-    if learner is None:
+    if learner is None and name != "Pipeline":
         raise ValueError(f"{path} holds a {name!r}, which this metricfast does not have")
     try:
-        estimator = _build(learner, json.loads(metadata["state"]), tensors)
+        state = json.loads(metadata["state"])
+        if learner is None:
+            return _build_pipeline(state["steps"], tensors)
+        estimator = _build(learner, state, tensors)
         check_model(estimator)
         return estimator
     except _BAD_STATE as error:
@@ -234,6 +244,50 @@ def _build(
     if learner not in PARTS and state["fitted"]:
         estimator._check_preprocessor()
     return estimator
+
+
+def _pipeline_state(pipeline: Pipeline, tensors: dict[str, np.ndarray]) -> list[Any]:
+    """Return the steps of a pipeline as JSON, each with its name and its class."""
+    known = {step: name for name, step in STEPS.items()}
+    states: list[Any] = []
+    for i, (name, step) in enumerate(pipeline.steps):
+        what, prefix = type(step).__name__, f"steps.{i}."
+        is_learner = _learners().get(what) is type(step)
+        if not is_learner and type(step) not in known:
+            raise TypeError(
+                f"the step {name!r} of the pipeline is {step!r}. A model file holds a learner of "
+                f"metricfast, and of scikit-learn {', '.join(each.__name__ for each in known)}."
+            )
+        check_is_fitted(step)
+        if is_learner:
+            state = {"class": what, **_state(step, prefix, tensors)}
+        else:
+            parts = {"params": step.get_params(deep=False), "fitted": fitted_of(step)}
+            state = {"class": known[type(step)]} | {
+                part: {
+                    key: _encode(value, f"{prefix}{part}.{key}", f"{what}: {key!r}", tensors)
+                    for key, value in values.items()
+                }
+                for part, values in parts.items()
+            }
+        states.append([name, state])
+    if sum(state["class"] not in STEPS for _, state in states) != 1:
+        raise TypeError("a pipeline that is saved must have one learner of metricfast.")
+    return states
+
+
+def _build_pipeline(states: list[Any], tensors: dict[str, np.ndarray]) -> Pipeline:
+    steps = []
+    for name, state in states:
+        if state["class"] in STEPS:
+            values = {
+                part: {key: _decode(value, tensors) for key, value in state[part].items()}
+                for part in ("params", "fitted")
+            }
+            steps.append((name, build_step(state["class"], **values)))
+        else:
+            steps.append((name, _build(_learners()[state["class"]], state, tensors)))
+    return build_pipeline(steps, check_model)
 
 
 def _state(estimator: BaseEstimator, prefix: str, tensors: dict[str, np.ndarray]) -> dict[str, Any]:

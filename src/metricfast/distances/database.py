@@ -261,7 +261,7 @@ class Database:
         Parameters
         ----------
         path : str or path
-            A safetensors file. Needs that package: ``pip install 'metricfast[io]'``.
+            A safetensors file. Needs that package: ``pip install safetensors``.
         """
         held = self._held
         tensors = {"points": held.points, "ids": held.ids}

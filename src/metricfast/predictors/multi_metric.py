@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -25,14 +26,14 @@ from metricfast.learners.lmnn import LMNN
 from metricfast.predictors.base import KNeighborsMixin
 from metricfast.predictors.classifiers import Votes
 from metricfast.predictors.local_objective import LocalObjective
-from metricfast.predictors.metric import Metric
 from metricfast.predictors.neighborhoods import Weights
+from metricfast.predictors.spaces import Metric
 from metricfast.predictors.targets import Classes
 
 __all__ = ["MultiMetricLMNN"]
 
 
-class MultiMetricLMNN(KNeighborsMixin, Votes):
+class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ignore[misc]
     r"""Nearest neighbours under a learned metric for each class.
 
     The distance of a query x to a point x' of class c is :math:`\|L_c (x - x')\|`, so what makes
@@ -94,6 +95,8 @@ class MultiMetricLMNN(KNeighborsMixin, Votes):
     """
 
     metric = "euclidean"  # of what is kept: the search is of each class
+    algorithm, leaf_size = "auto", 30
+    n_neighbors: int
     partial_fit: Any = property()  # there is none: maps are those of all points
 
     def __init__(
