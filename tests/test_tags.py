@@ -216,5 +216,9 @@ def test_what_takes_no_tags_says_so():
         learner(losses.ProxyNCA()).fit(points, tags)
     with pytest.raises(ValueError, match="validate must be False where y holds tags"):
         learner(losses.SupCon()).fit(points, tags, validate=True)
+    with pytest.raises(ValueError, match="y holds tags, which points of two folds may share"):
+        metrics.cross_validate_retrieval(learner(losses.SupCon()), points, tags)
+    with pytest.raises(ValueError, match="y holds tags, which points of two folds may share"):
+        metrics.label_disjoint_folds(tags.toarray() > 0, 2)
     with pytest.raises(ValueError, match="y must hold numbers for DenseTriplet"):
         DenseTriplet(1).prepare(tags)

@@ -64,8 +64,8 @@ def retrieval_report(
         Points, embedded or to be embedded by `L`, or `U` and `V`; in memory or not.
     labels : array-like of shape (n,) or (n, q), or sequence of n objects
         Classes; or tags, of which a point may have several: a sparse matrix of zeros and ones, or
-        booleans of shape (n, n_tags), where the references that share a tag with the query take the
-        place of those of its class; or for the metrics of continuous labels numbers, vectors of
+        booleans of shape (n, n_tags), where references that share a tag with the query count as
+        its class; or for the metrics of continuous labels numbers, vectors of
         numbers, or whatever `label_distance` takes.
     database : array-like or source of shape (m, d), optional
         By default the queries themselves, each left out of its own results by index.

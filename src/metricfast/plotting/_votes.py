@@ -55,7 +55,7 @@ class VoteDisplay(Display):
         cls, estimator: Any, X: Any = None, y: ArrayLike | None = None, *,
         queries: ArrayLike | None = None, ax: Any = None,
     ) -> VoteDisplay:  # fmt: skip
-        """Explain the votes of a learner.
+        """Explain the answers of a learner.
 
         Parameters
         ----------
@@ -64,7 +64,7 @@ class VoteDisplay(Display):
         X, y
             As for its `explain`.
         queries, ax
-            As of :meth:`from_explanation`.
+            See :meth:`from_explanation`.
 
         Returns
         -------
