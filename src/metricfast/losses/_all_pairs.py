@@ -15,6 +15,7 @@ class AllPairsLoss(Loss):
     """Base of losses to which every column of a row contributes, and may have a weight."""
 
     _weighs_columns = True
+    takes_tags = True
 
 
 class LDML(AllPairsLoss):
@@ -139,6 +140,7 @@ class MLKR(AllPairsLoss):
     """
 
     labels = "continuous"
+    takes_tags = False
     _outputs = True
 
     def __init__(self, reduction: str = "sum", squared: bool = True) -> None:

@@ -83,7 +83,7 @@ class EmbeddingLearner(BaseEmbeddingLearner):
     proxies_ : ndarray of shape (n_classes, n_components)
         The learned table, where the loss has one.
     classes_ : ndarray of shape (n_classes,)
-        Only for losses of classes.
+        Only for losses of classes; of tags, the numbers of their columns.
     mean_ : ndarray of shape (n_features,)
         Subtracted from points; zero after sparse ones.
     mean_query_ : ndarray of shape (n_features,)
