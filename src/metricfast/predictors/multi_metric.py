@@ -95,7 +95,7 @@ class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ig
     """
 
     metric = "euclidean"  # of what is kept: the search is of each class
-    algorithm, leaf_size = "auto", 30
+    algorithm, leaf_size, p, metric_params = "auto", 30, 2, None
     n_neighbors: int
     partial_fit: Any = property()  # there is none: maps are those of all points
 

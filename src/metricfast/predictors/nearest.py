@@ -48,7 +48,8 @@ class NearestNeighbors(KNeighborsMixin, RadiusNeighborsMixin, NeighborsBase, _Th
         - "inner_product": minus the inner product, in float64. It has no radius.
 
         Every other name or function that scikit-learn takes is left to its search: "manhattan",
-        "precomputed", a `DistanceMetric`, a function of two points.
+        "precomputed", a `DistanceMetric`, a function of two points. So are sparse points of more
+        than 2,000 features, unless the metric is learned, a matrix or "inner_product".
 
         A learner of two maps embeds queries by one and the points of `fit` by the other. A
         `FixedDatabase` brings the points to search, and their classes, with it: the queries of
