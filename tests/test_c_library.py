@@ -121,25 +121,29 @@ def test_no_queries_have_no_neighbours(content, path) -> None:
         assert [found.shape for found in Database(model, X).kneighbors(X[:0], 3)] == [(0, 3)] * 2
 
 
-@pytest.mark.parametrize(
-    "learner",
-    [
-        metricfast.LFDA(n_components=2),
-        metricfast.EmbeddingLearner(
-            losses.NCA(), Periodic(2, scale=0.1, n_passthrough=1), max_epochs=1, random_state=0
-        ),
-    ],
-    ids=["linear", "periodic"],
+PERIODIC = metricfast.EmbeddingLearner(
+    losses.NCA(), Periodic(2, scale=0.1, n_passthrough=1), max_epochs=1, random_state=0
 )
-def test_a_pipeline_is_its_map_of_unscaled_points(learner, path) -> None:
-    pipeline = make_pipeline(StandardScaler(), learner, KNeighborsClassifier(3)).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [metricfast.LFDA(n_components=2), KNeighborsClassifier(3)],
+        [PERIODIC],
+        [metricfast.KNeighborsClassifier(3, metric=metricfast.LFDA(n_components=2))],
+    ],
+    ids=["linear", "periodic", "metric"],
+)
+def test_a_pipeline_is_its_map_of_unscaled_points(steps, path) -> None:
+    pipeline = make_pipeline(StandardScaler(), *steps).fit(X, Y)
     metricfast.save(pipeline, path)
-    model = Model(path)
+    model, learner = Model(path), getattr(pipeline[1], "metric_", pipeline[1])
     assert model.learner == type(learner).__name__
-    np.testing.assert_allclose(model.transform(X), pipeline[:-1].transform(X), rtol=1e-9, atol=1e-9)
+    Z = learner.transform(pipeline[0].transform(X))
+    np.testing.assert_allclose(model.transform(X), Z, rtol=1e-9, atol=1e-9)
     distances, _ = Database(model, X).kneighbors(X, 3)
-    expected, _ = pipeline[-1].kneighbors(pipeline[:-1].transform(X))
-    np.testing.assert_allclose(distances, expected, atol=1e-6)
+    np.testing.assert_allclose(distances, metricfast.kneighbors(Z, Z, 3)[0], atol=1e-6)
 
 
 def test_many_threads_share_a_model_and_a_database(content) -> None:

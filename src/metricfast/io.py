@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 import metricfast
 from metricfast._checked_model import PARTS, check_model
 from metricfast._core.files import read_tensors, write_tensors
-from metricfast._saved_steps import STEPS, build_pipeline, build_step, fitted_of
+from metricfast._saved_steps import STEPS, build_pipeline, build_step, fitted_of, learner_of
 from metricfast.onnx import to_onnx
 from metricfast.training.callbacks import Checkpoint
 
@@ -56,9 +56,11 @@ def save(
     Parameters
     ----------
     estimator : BaseMetricLearner or sklearn.pipeline.Pipeline
-        A fitted learner, or a pipeline with one. Other steps may be `StandardScaler` and the
-        nearest-neighbour estimators of scikit-learn, such as `KNeighborsClassifier`: the file holds
-        their points and labels, and `load` fits them again. Parameters and fitted attributes must
+        A fitted learner, a nearest-neighbour estimator with a learner of a linear map as its
+        `metric`, or a pipeline with one of these. Other steps of a pipeline may be `StandardScaler`
+        and, after a learner, a nearest-neighbour estimator of scikit-learn or metricfast, such as
+        `KNeighborsClassifier`. The file holds its points and labels, and `load` fits it to them
+        again; the learner is not trained again. Parameters and fitted attributes must
         be None, booleans, numbers, strings, arrays of these, of bytes or of `numpy.datetime64`,
         losses, embeddings, samplers, solvers and stopping rules of metricfast, or lists, tuples and
         dictionaries of these. The learner of a `KernelizedMetricLearner` is saved with it.
@@ -98,14 +100,16 @@ def save(
     name = type(estimator).__name__
     tensors: dict[str, np.ndarray] = {}
     if isinstance(estimator, Pipeline):
-        state = {"steps": _pipeline_state(estimator, tensors)}
+        state = {"steps": _steps_state(estimator.steps, tensors)}
+    elif STEPS.get(name) is type(estimator):
+        state = {"steps": _steps_state([(name, estimator)], tensors)}
     elif _learners().get(name) is type(estimator):
         check_is_fitted(estimator)
         state = _state(estimator, "", tensors)
     else:
         raise TypeError(
-            "estimator must be a learner of metricfast or a pipeline with one, got "
-            f"{type(estimator)!r}. Of a predictor save its metric_."
+            "estimator must be a learner of metricfast, or a k-NN estimator or pipeline with one, "
+            f"got {type(estimator)!r}."
         )
     described = json.dumps(state, allow_nan=False)
     own = {"format": FORMAT, "learner": name, "state": described}
@@ -152,12 +156,13 @@ def load(path: str | os.PathLike[str]) -> Any:
     metadata, tensors = read_tensors(_as_path(path), FORMAT, "a model")
     name = metadata.get("learner", "")
     learner = _learners().get(name)
-    if learner is None and name != "Pipeline":
+    if learner is None and name != "Pipeline" and name not in STEPS:
         raise ValueError(f"{path} holds a {name!r}, which this metricfast does not have")
     try:
         state = json.loads(metadata["state"])
         if learner is None:
-            return _build_pipeline(state["steps"], tensors)
+            steps = [(name, _build_step(step, tensors)) for name, step in state["steps"]]
+            return build_pipeline(steps) if name == "Pipeline" else steps[0][1]
         estimator = _build(learner, state, tensors)
         check_model(estimator)
         return estimator
@@ -246,48 +251,52 @@ def _build(
     return estimator
 
 
-def _pipeline_state(pipeline: Pipeline, tensors: dict[str, np.ndarray]) -> list[Any]:
-    """Return the steps of a pipeline as JSON, each with its name and its class."""
-    known = {step: name for name, step in STEPS.items()}
+def _steps_state(steps: list[tuple[str, Any]], tensors: dict[str, np.ndarray]) -> list[Any]:
+    """Return steps of a pipeline as JSON, each with its name and its class."""
     states: list[Any] = []
-    for i, (name, step) in enumerate(pipeline.steps):
-        what, prefix = type(step).__name__, f"steps.{i}."
-        is_learner = _learners().get(what) is type(step)
-        if not is_learner and type(step) not in known:
+    for i, (name, step) in enumerate(steps):
+        if type(step) not in [*STEPS.values(), *_learners().values()]:
             raise TypeError(
                 f"the step {name!r} of the pipeline is {step!r}. A model file holds a learner of "
-                f"metricfast, and of scikit-learn {', '.join(each.__name__ for each in known)}."
+                f"metricfast, StandardScaler, and {', '.join(sorted(STEPS)[:5])}."
             )
         check_is_fitted(step)
-        if is_learner:
-            state = {"class": what, **_state(step, prefix, tensors)}
-        else:
-            parts = {"params": step.get_params(deep=False), "fitted": fitted_of(step)}
-            state = {"class": known[type(step)]} | {
-                part: {
-                    key: _encode(value, f"{prefix}{part}.{key}", f"{what}: {key!r}", tensors)
-                    for key, value in values.items()
-                }
-                for part, values in parts.items()
-            }
-        states.append([name, state])
-    if sum(state["class"] not in STEPS for _, state in states) != 1:
-        raise TypeError("a pipeline that is saved must have one learner of metricfast.")
+        states.append([name, _step_state(step, f"steps.{i}.", tensors)])
+    learners = [state for _, state in states if state["class"] not in STEPS or "metric" in state]
+    if len(learners) != 1:
+        raise TypeError("estimator must have one learner of metricfast, to be saved.")
     return states
 
 
-def _build_pipeline(states: list[Any], tensors: dict[str, np.ndarray]) -> Pipeline:
-    steps = []
-    for name, state in states:
-        if state["class"] in STEPS:
-            values = {
-                part: {key: _decode(value, tensors) for key, value in state[part].items()}
-                for part in ("params", "fitted")
-            }
-            steps.append((name, build_step(state["class"], **values)))
-        else:
-            steps.append((name, _build(_learners()[state["class"]], state, tensors)))
-    return build_pipeline(steps, check_model)
+def _step_state(step: Any, prefix: str, tensors: dict[str, np.ndarray]) -> dict[str, Any]:
+    what = type(step).__name__
+    if _learners().get(what) is type(step):
+        return {"class": what, **_state(step, prefix, tensors)}
+    state: dict[str, Any] = {"class": next(k for k, kind in STEPS.items() if kind is type(step))}
+    params, learner = step.get_params(deep=False), learner_of(step)
+    if learner is not None:
+        del params["metric"]
+        state["metric"] = _step_state(learner, f"{prefix}metric.", tensors)
+    for part, values in {"params": params, "fitted": fitted_of(step)}.items():
+        state[part] = {
+            key: _encode(value, f"{prefix}{part}.{key}", f"{what}: {key!r}", tensors)
+            for key, value in values.items()
+        }
+    return state
+
+
+def _build_step(state: dict[str, Any], tensors: dict[str, np.ndarray]) -> Any:
+    if state["class"] not in STEPS:
+        learner = _build(_learners()[state["class"]], state, tensors)
+        check_model(learner)
+        return learner
+    params, fitted = (
+        {key: _decode(value, tensors) for key, value in state[part].items()}
+        for part in ("params", "fitted")
+    )
+    if "metric" in state:
+        params["metric"] = _build_step(state["metric"], tensors)
+    return build_step(state["class"], params, fitted)
 
 
 def _state(estimator: BaseEstimator, prefix: str, tensors: dict[str, np.ndarray]) -> dict[str, Any]:

@@ -226,7 +226,7 @@ class KNeighborsClassifier(KNeighborsMixin, Votes, theirs.KNeighborsClassifier):
     loo_score_ : float
         Accuracy on the points of `fit`, each left out of its own neighbours.
     metric_, n_samples_fit_, n_features_in_, feature_names_in_
-        As of :class:`NearestNeighbors`.
+        As in :class:`NearestNeighbors`.
 
     Examples
     --------
@@ -300,7 +300,7 @@ class KNeighborsClassifier(KNeighborsMixin, Votes, theirs.KNeighborsClassifier):
         classes : array-like, optional
             Classes that are to be known before they occur; of several outputs a list of arrays.
         sample_weight : array-like of shape (n_samples,), optional
-            Weights of these points, as of :meth:`fit`.
+            Weights of these points, as in :meth:`fit`.
 
         Returns
         -------
@@ -317,7 +317,7 @@ class RadiusNeighborsClassifier(RadiusNeighborsMixin, Votes, theirs.RadiusNeighb
     radius : float, default=1.0
         Points exactly so far away vote too.
     weights : {"uniform", "distance"}, callable or None, default="uniform"
-        As of :class:`KNeighborsClassifier`. A function is called for each query that has
+        As in :class:`KNeighborsClassifier`. A function is called for each query that has
         neighbours, with their distances.
     algorithm, leaf_size, p, metric_params
         See :class:`NearestNeighbors`.
@@ -337,7 +337,7 @@ class RadiusNeighborsClassifier(RadiusNeighborsMixin, Votes, theirs.RadiusNeighb
     loo_score_ : float
         Accuracy on the points of `fit`, each left out of its own neighbours.
     metric_, n_samples_fit_, n_features_in_, feature_names_in_
-        As of :class:`NearestNeighbors`.
+        As in :class:`NearestNeighbors`.
 
     Examples
     --------

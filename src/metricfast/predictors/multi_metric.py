@@ -49,9 +49,9 @@ class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ig
     n_components : int, optional
         Rows of the maps; by default n_features.
     weights : {"uniform", "distance"}, callable or None, default="uniform"
-        As of :class:`KNeighborsClassifier`.
+        As in :class:`KNeighborsClassifier`.
     regularization : float from 0 to 1, default=0.5
-        The share of the pull of targets, as of :class:`LMNN`.
+        The share of the pull of targets, as in :class:`LMNN`.
     max_iter : int, default=100
         The largest number of iterations of L-BFGS.
     validation_fraction : float from 0 to 1, default=0.2
@@ -72,7 +72,7 @@ class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ig
     validation_errors_ : list of float
         Of held-out points, under the maps of `LMNN` first, then after each iteration.
     classes_, n_samples_fit_, n_features_in_, feature_names_in_
-        As of :class:`KNeighborsClassifier`.
+        As in :class:`KNeighborsClassifier`.
 
     Notes
     -----

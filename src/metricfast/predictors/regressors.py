@@ -166,7 +166,7 @@ class KNeighborsRegressor(KNeighborsMixin, Means, theirs.KNeighborsRegressor):  
     loo_score_ : float
         R² on the points of `fit`, each left out of its own neighbours.
     metric_, n_samples_fit_, n_features_in_, feature_names_in_
-        As of :class:`NearestNeighbors`.
+        As in :class:`NearestNeighbors`.
 
     Examples
     --------
@@ -212,7 +212,7 @@ class KNeighborsRegressor(KNeighborsMixin, Means, theirs.KNeighborsRegressor):  
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
         sample_weight : array-like of shape (n_samples,), optional
-            Weights of these points, as of :meth:`fit`.
+            Weights of these points, as in :meth:`fit`.
 
         Returns
         -------
@@ -229,7 +229,7 @@ class RadiusNeighborsRegressor(RadiusNeighborsMixin, Means, theirs.RadiusNeighbo
     radius : float, default=1.0
         Points exactly so far away count too.
     weights : {"uniform", "distance"}, callable or None, default="uniform"
-        As of :class:`KNeighborsRegressor`. A function is called for each query that has neighbours,
+        As in :class:`KNeighborsRegressor`. A function is called for each query that has neighbours,
         with their distances.
     algorithm, leaf_size, p, metric_params
         See :class:`NearestNeighbors`.
@@ -244,7 +244,7 @@ class RadiusNeighborsRegressor(RadiusNeighborsMixin, Means, theirs.RadiusNeighbo
     loo_score_ : float
         R² on the points of `fit`, each left out of its own neighbours.
     metric_, n_samples_fit_, n_features_in_, feature_names_in_
-        As of :class:`NearestNeighbors`.
+        As in :class:`NearestNeighbors`.
 
     Examples
     --------

@@ -45,7 +45,7 @@ class Metric:
         """Return the points to search among, or to search for, that `X` stands for.
 
         `side`: "database" or "query".
-        `reset`: as of :func:`check_points`, of the estimator.
+        `reset`: as in :func:`check_points`, of the estimator.
         """
         checked: Array = check_points(
             estimator, X, preprocessor=None, reset=reset, order="C",

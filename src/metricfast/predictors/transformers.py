@@ -80,7 +80,7 @@ class KNeighborsTransformer(KNeighborsMixin, Graphs, theirs.KNeighborsTransforme
     Attributes
     ----------
     metric_, n_samples_fit_, n_features_in_, feature_names_in_
-        As of :class:`NearestNeighbors`.
+        As in :class:`NearestNeighbors`.
 
     Examples
     --------
@@ -112,7 +112,7 @@ class RadiusNeighborsTransformer(RadiusNeighborsMixin, Graphs, theirs.RadiusNeig
     Attributes
     ----------
     metric_, n_samples_fit_, n_features_in_, feature_names_in_
-        As of :class:`NearestNeighbors`.
+        As in :class:`NearestNeighbors`.
 
     Examples
     --------

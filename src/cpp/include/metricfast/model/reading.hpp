@@ -66,6 +66,8 @@ class ModelReader {
             const std::vector<Json> both = step.items();
             require_model(both.size() == 2, "a step of a pipeline must be a name and its state");
             const std::string name = both[1].at("class").string();
+            if (const auto metric = both[1].find("metric"))
+                return *metric;
             if (name.rfind("sklearn.", 0) != 0)
                 return both[1];
             require_model(name == "sklearn.StandardScaler",
