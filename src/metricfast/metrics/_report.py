@@ -15,6 +15,7 @@ from metricfast._core.sources import Source
 from metricfast._core.types import Array
 from metricfast._core.warn import warn_user
 from metricfast._labels.binding import bind_labels, is_precomputed
+from metricfast.distances.filters import as_filter, known_rows
 from metricfast.metrics._classes import CLASS_METRICS
 from metricfast.metrics._continuous import CONTINUOUS_METRICS, LabelDistances
 from metricfast.metrics._ranking import Search
@@ -46,6 +47,7 @@ def retrieval_report(
     U: ArrayLike | None = None,
     V: ArrayLike | None = None,
     exclude: ArrayLike | None = None,
+    where: ArrayLike | tuple[ArrayLike, ArrayLike] | None = None,
     label_distance: Any = None,
     confidence: float = 0.95,
     baselines: bool = True,
@@ -87,6 +89,10 @@ def retrieval_report(
         Maps, as for :func:`metricfast.pairwise_distances`.
     exclude : array-like of int of shape (n,), optional
         For each query a database index to leave out, -1 for none.
+    where : array-like or tuple, optional
+        The references that queries may find, as for :func:`metricfast.kneighbors`. A tuple (labels
+        of queries, labels of the database), for instance of cameras, leaves out the references
+        with the label of the query.
     label_distance : str, tuple or callable, optional
         Distance of continuous labels, as in :class:`metricfast.losses.LogRatio`; by default
         "euclidean". With "precomputed", `labels` holds the distances themselves, of shape (n, m),
@@ -146,7 +152,8 @@ def retrieval_report(
     wanted = scores_of(names, k)
     found = values_of(
         queries, labels, database, database_labels, wanted=wanted, L=L, U=U, V=V, exclude=exclude,
-        label_distance=label_distance, baselines=baselines, n_jobs=n_jobs, verbose=verbose,
+        where=where, label_distance=label_distance, baselines=baselines, n_jobs=n_jobs,
+        verbose=verbose,
     )  # fmt: skip
     return scored(wanted, found, confidence)
 
@@ -166,6 +173,7 @@ def values_of(
     *,
     wanted: Wanted,
     exclude: ArrayLike | None = None,
+    where: Any = None,
     label_distance: Any = None,
     baselines: bool = True,
     n_jobs: int | None = None,
@@ -182,9 +190,10 @@ def values_of(
         raise ValueError("database and database_labels must be given together.")
     else:
         references = as_points_or_source(database, "database", width=points.shape[1])
-    left_out = as_exclude(exclude, len(points), len(references))
+    sizes = len(points), len(references)
     search = Search(
-        points, references, left_out, max(each for _, each in wanted.values()),
+        points, references, as_exclude(exclude, *sizes),
+        as_filter(where, sizes, known_rows(sizes[1])), max(each for _, each in wanted.values()),
         {**maps, "n_jobs": n_jobs}, verbose,
     )  # fmt: skip
     _check_candidates(wanted, search)
@@ -201,7 +210,7 @@ def values_of(
         _judge_classes(search, of_classes, labels, database_labels, baselines)
     if continuous := asked(CONTINUOUS_METRICS):
         _judge_continuous(search, continuous, labels, database_labels, label_distance, baselines)
-    if exclude is None and _among(search):
+    if exclude is None and where is None and _among(search):
         warn_user(
             "database holds the queries themselves, and nothing is excluded: each query finds "
             "itself. Leave database out, or give exclude=np.arange(n), the row of each query."
@@ -247,10 +256,14 @@ def _among(search: Search) -> bool:
 
 
 def _check_candidates(wanted: Wanted, search: Search) -> None:
-    left_out = search.exclude is not None and bool((search.exclude >= 0).any())
-    available = len(search.database) - left_out
-    if available < 1:
-        raise ValueError("database must hold a reference besides the query: it holds only itself.")
+    candidates = search.n_candidates[search.n_candidates > 0]
+    available = int(candidates.min(initial=len(search.database)))
+    if not len(candidates):
+        raise ValueError(
+            "database must hold a reference besides the query: it holds only itself."
+            if search.where.argument is None
+            else "where must leave a reference to some query; it leaves none."
+        )
     if search.k > available and any(name.endswith("_at_k") for name, _ in wanted.values()):
         raise ValueError(
             f"k must be at most {available}, the references that a query may have; "
@@ -277,12 +290,10 @@ def _judge_classes(
     search: Search, asked: Asked, labels: Any, database_labels: Any, baselines: bool
 ) -> None:
     n, m = len(search.queries), len(search.database)
-    known, codes, references = as_common_codes(
+    _, codes, references = as_common_codes(
         labels, database_labels, ("labels", "database_labels"), (n, m)
     )
-    relevant = np.bincount(references, minlength=len(known))[codes]
-    if search.exclude is not None:
-        relevant -= (search.exclude >= 0) & (references[search.exclude] == codes)
+    relevant = search.allowed(references, codes)
     places = {"one": 1, "k": search.k, "relevant": max(int(relevant.max()), 1), "all": m}
     depth = max(places[metric.depth] for metric, *_ in asked)
     for block in search.blocks(depth, min(depth, m)):
