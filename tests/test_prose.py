@@ -27,11 +27,10 @@ LEFT = {
     "architecture.md": 2,
     "cpp.md": 8,
     "differences.md": 20,
-    "gerrymandering.md": 26,
     "math_embeddings.md": 1,
     "math_tuples.md": 1,
     "neighbors.md": 6,
-    "docstrings": 144,
+    "docstrings": 105,
 }
 
 

@@ -258,4 +258,5 @@ def test_large_classes_of_sums_and_batches_stay_apart():
 
 def test_outliers_have_a_class_that_is_not_rounded():
     model = RadiusNeighborsClassifier(0.1, outlier_label=-7).fit(POINTS, FAR)
-    assert model.predict([[0.0], [50.0]]).tolist() == [LARGE + 1, -7]
+    with pytest.warns(UserWarning, match="Outlier label -7 is not in training classes"):
+        assert model.predict([[0.0], [50.0]]).tolist() == [LARGE + 1, -7]

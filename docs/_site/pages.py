@@ -35,6 +35,7 @@ COPIES = {
     "benchmarks/DATA": "project/data",
     "benchmarks/dimension": "project/dimension",
     "benchmarks/large": "project/large",
+    "benchmarks/gerrymandering": "project/gerrymandering",
 }
 
 

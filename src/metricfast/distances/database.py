@@ -251,7 +251,7 @@ class Database:
         Parameters
         ----------
         path : str or path
-            A safetensors file. Needs that package: ``pip install 'metricfast[io]'``.
+            A safetensors file. Needs that package: ``pip install safetensors``.
         """
         held = self._held.whole
         (segment,), (query, database) = held.segments, held.space.maps

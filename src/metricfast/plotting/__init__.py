@@ -1,4 +1,4 @@
-"""Pictures of what was learned, in the manner of scikit-learn's displays; needs the extra ``plot``.
+"""Pictures of what was learned, in the manner of scikit-learn's displays; need matplotlib.
 
 A display is made by its `from_...` methods, which compute what is shown and draw it, into `ax` if
 given. Its attributes hold the numbers, `ax_` and `figure_` what was drawn on; `plot` draws again.

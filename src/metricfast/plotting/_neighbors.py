@@ -178,13 +178,13 @@ optional
         ----------
         distances, indices : array-like of shape (n_queries, n_neighbors)
         images, names, y : array-like, optional
-            Of the points that were searched, as of :meth:`from_estimator`.
+            Of the points that were searched, as in :meth:`from_estimator`.
         query_images, query_names, query_y : array-like, optional
             The same of the queries.
         continuous : bool, optional
             Whether labels are numbers of a scale; by default if they are not all whole.
         ax, **kwargs
-            As of :meth:`from_estimator`.
+            As in :meth:`from_estimator`.
 
         Returns
         -------

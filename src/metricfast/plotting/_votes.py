@@ -64,7 +64,7 @@ class VoteDisplay(Display):
         X, y
             As for its `explain`.
         queries, ax
-            As of :meth:`from_explanation`.
+            As in :meth:`from_explanation`.
 
         Returns
         -------
