@@ -152,3 +152,18 @@ def test_a_person_is_searched_in_other_cameras():
         retrieval_report(X, y, where=([1] * 4, [1] * 4))
     with pytest.raises(ValueError, match="k must be at most 2"):
         retrieval_report(X, y, k=3, where=(cameras, cameras))
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine", "inner_product"])
+def test_estimators_take_filters(metric):
+    X = np.random.default_rng(0).normal(size=(50, 6))
+    knn = mf.NearestNeighbors(metric=metric).fit(X)
+    of_all = knn.kneighbors(n_neighbors=49, return_distance=False)
+    mask = np.arange(50) % 7 == 0
+    distances, indices = knn.kneighbors(n_neighbors=8, where=mask)
+    for row, all_indices in zip(indices, of_all, strict=True):
+        left = all_indices[mask[all_indices]]
+        np.testing.assert_array_equal(row, np.r_[left, [-1] * (8 - len(left))])
+    assert np.isinf(distances[indices < 0]).all() and np.isfinite(distances[indices >= 0]).all()
+    with pytest.raises(ValueError, match="where must be None with this metric"):
+        mf.NearestNeighbors(metric="manhattan").fit(X).kneighbors(where=mask)
