@@ -231,9 +231,9 @@ class Database:
         threads = as_threads(n_jobs)
         if allowed.mask is not None and (some := held.among(allowed.mask, len(query), threads)):
             held, allowed = some, Filter()
-        width = 0 if held.space.maps[0] is None else 8 * len(held.space.maps[0])
-        at_once = not width and not isinstance(query, Source)
-        size = len(query) if at_once else block_rows(row_bytes(query) + width)
+        row = held.query_bytes(n_neighbors)
+        at_once = row == 0 and not isinstance(query, Source)
+        size = len(query) if at_once else block_rows(row_bytes(query) + row)
         for part, points in parts(query, size):
             images = held.space.embed(points, 0, held.origin, threads)
             out = None if left_out is None else left_out[part]

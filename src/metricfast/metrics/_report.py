@@ -16,6 +16,7 @@ from metricfast._core.types import Array, Integers
 from metricfast._core.warn import warn_user
 from metricfast._labels.binding import bind_labels, is_precomputed
 from metricfast._labels.tags import are_tags, both_tags, n_shared, share_tag
+from metricfast.distances.filters import as_filter, known_rows
 from metricfast.metrics._classes import CLASS_METRICS
 from metricfast.metrics._continuous import CONTINUOUS_METRICS, LabelDistances
 from metricfast.metrics._ranking import Search
@@ -47,6 +48,7 @@ def retrieval_report(
     U: ArrayLike | None = None,
     V: ArrayLike | None = None,
     exclude: ArrayLike | None = None,
+    where: ArrayLike | tuple[ArrayLike, ArrayLike] | None = None,
     label_distance: Any = None,
     confidence: float = 0.95,
     baselines: bool = True,
@@ -90,6 +92,10 @@ def retrieval_report(
         Maps, as for :func:`metricfast.pairwise_distances`.
     exclude : array-like of int of shape (n,), optional
         For each query a database index to leave out, -1 for none.
+    where : array-like or tuple, optional
+        The references that queries may find, as for :func:`metricfast.kneighbors`. A tuple (labels
+        of queries, labels of the database), for instance of cameras, leaves out the references
+        with the label of the query.
     label_distance : str, tuple or callable, optional
         Distance of continuous labels, as in :class:`metricfast.losses.LogRatio`; by default
         "euclidean". With "precomputed", `labels` holds the distances themselves, of shape (n, m),
@@ -149,7 +155,8 @@ def retrieval_report(
     wanted = scores_of(names, k)
     found = values_of(
         queries, labels, database, database_labels, wanted=wanted, L=L, U=U, V=V, exclude=exclude,
-        label_distance=label_distance, baselines=baselines, n_jobs=n_jobs, verbose=verbose,
+        where=where, label_distance=label_distance, baselines=baselines, n_jobs=n_jobs,
+        verbose=verbose,
     )  # fmt: skip
     return scored(wanted, found, confidence)
 
@@ -169,6 +176,7 @@ def values_of(
     *,
     wanted: Wanted,
     exclude: ArrayLike | None = None,
+    where: Any = None,
     label_distance: Any = None,
     baselines: bool = True,
     n_jobs: int | None = None,
@@ -185,9 +193,10 @@ def values_of(
         raise ValueError("database and database_labels must be given together.")
     else:
         references = as_points_or_source(database, "database", width=points.shape[1])
-    left_out = as_exclude(exclude, len(points), len(references))
+    sizes = len(points), len(references)
     search = Search(
-        points, references, left_out, max(each for _, each in wanted.values()),
+        points, references, as_exclude(exclude, *sizes),
+        as_filter(where, sizes, known_rows(sizes[1])), max(each for _, each in wanted.values()),
         {**maps, "n_jobs": n_jobs}, verbose,
     )  # fmt: skip
     _check_candidates(wanted, search)
@@ -204,7 +213,7 @@ def values_of(
         _judge_classes(search, of_classes, labels, database_labels, baselines)
     if continuous := asked(CONTINUOUS_METRICS):
         _judge_continuous(search, continuous, labels, database_labels, label_distance, baselines)
-    if exclude is None and _among(search):
+    if exclude is None and where is None and _among(search):
         warn_user(
             "database holds the queries themselves, and nothing is excluded: each query finds "
             "itself. Leave database out, or give exclude=np.arange(n), the row of each query."
@@ -250,10 +259,14 @@ def _among(search: Search) -> bool:
 
 
 def _check_candidates(wanted: Wanted, search: Search) -> None:
-    left_out = search.exclude is not None and bool((search.exclude >= 0).any())
-    available = len(search.database) - left_out
-    if available < 1:
-        raise ValueError("database must hold a reference besides the query: it holds only itself.")
+    candidates = search.n_candidates[search.n_candidates > 0]
+    available = int(candidates.min(initial=len(search.database)))
+    if not len(candidates):
+        raise ValueError(
+            "database must hold a reference besides the query: it holds only itself."
+            if search.where.argument is None
+            else "where must leave a reference to some query; it leaves none."
+        )
     if search.k > available and any(name.endswith("_at_k") for name, _ in wanted.values()):
         raise ValueError(
             f"k must be at most {available}, the references that a query may have; "
@@ -307,22 +320,34 @@ def _relevance(
     sizes, names = (len(search.queries), len(search.database)), ("labels", "database_labels")
     if are_tags(labels) or are_tags(database_labels):
         tags, others = both_tags(labels, database_labels, names, sizes)
-        relevant = n_shared(tags, others)
 
-        def is_hit(rows: Integers, indices: Integers) -> Any:
+        def shared(rows: Integers, indices: Integers) -> Any:
             return share_tag(tags[rows], others, indices)
-    else:
-        known, codes, references = as_common_codes(labels, database_labels, names, sizes)
-        relevant = np.bincount(references, minlength=len(known))[codes]
 
-        def is_hit(rows: Integers, indices: Integers) -> Any:
-            return references[indices] == codes[rows, None]
+        return _count_shared(search, tags, others, shared), shared
+    _, codes, references = as_common_codes(labels, database_labels, names, sizes)
+    return (
+        search.allowed(references, codes),
+        lambda rows, indices: references[indices] == codes[rows, None],
+    )
 
+
+def _count_shared(search: Search, tags: Any, others: Any, shared: Any) -> Integers:
+    """Return with how many of the references that it may have each query shares a tag."""
+    mask = search.where.mask
+    if search.where.labels is not None:
+        raise ValueError("where must be a mask or ids if labels are tags; found two label arrays.")
+    if mask is not None:
+        others = others.copy()
+        others.data = others.data * np.repeat(mask, np.diff(others.indptr))
+        others.eliminate_zeros()
+    counts = n_shared(tags, others)
     if search.exclude is not None:
-        excluded = search.exclude >= 0
-        rows = np.arange(sizes[0])
-        relevant = relevant - (excluded & is_hit(rows, search.exclude[:, None])[:, 0])
-    return relevant, is_hit
+        rows = np.flatnonzero(search.exclude >= 0)
+        out = search.exclude[rows]
+        counted = shared(rows, out[:, None])[:, 0]
+        counts[rows] -= counted if mask is None else counted & mask[out]
+    return counts
 
 
 def _judge_continuous(

@@ -178,10 +178,12 @@ class NeighborsBase:
         queries = self._database.points_ if self._as_queries is None else self._as_queries
         return queries, np.arange(len(queries))
 
-    def _nearest(self, X: Any, n_neighbors: int) -> tuple[Array, Integers]:
+    def _nearest(self, X: Any, n_neighbors: int, where: Any = None) -> tuple[Array, Integers]:
         """Search for the nearest points: the one place that does."""
         queries, exclude = self._queries(X)
-        return self._space.kneighbors(self._database, queries, n_neighbors, exclude, self.n_jobs)
+        return self._space.kneighbors(
+            self._database, queries, n_neighbors, exclude, self.n_jobs, where
+        )
 
     def _within(self, X: Any, radius: float, sort_results: bool = False) -> Neighborhoods:
         """Search for the points within a radius: the one place that does."""
@@ -247,7 +249,12 @@ class KNeighborsMixin:
         return Neighborhoods.of_k(*self.kneighbors(X))
 
     def kneighbors(
-        self: Any, X: Any = None, n_neighbors: int | None = None, return_distance: bool = True
+        self: Any,
+        X: Any = None,
+        n_neighbors: int | None = None,
+        return_distance: bool = True,
+        *,
+        where: Any = None,
     ) -> tuple[Array, Integers] | Integers:
         """Return the nearest points of each query, exactly, among those that `fit` made ready once.
 
@@ -258,23 +265,32 @@ class KNeighborsMixin:
         n_neighbors : int, optional
             By default that of the estimator.
         return_distance : bool, default=True
+        where : array-like or tuple, optional
+            The points that queries may find, as for :meth:`metricfast.Database.kneighbors`: a
+            boolean mask, indices, or a tuple (labels of queries, labels of the points). Refused
+            where scikit-learn searches.
 
         Returns
         -------
         distances : ndarray of shape (n_queries, n_neighbors)
-            Nearest first; only with `return_distance`.
+            Nearest first; only with `return_distance`. Queries with fewer points have infinite
+            distances at the end, with the index -1.
         indices : ndarray of int64 of shape (n_queries, n_neighbors)
             Ties are in the order of the index.
         """
         check_is_fitted(self, "metric_")
         if isinstance(self._space, ScikitLearn):
+            if where is not None:
+                raise ValueError(
+                    "where must be None with this metric, for which scikit-learn searches."
+                )
             if X is not None:
                 self._check_handed(X)
             with self._naming_metric():
                 return super().kneighbors(X, n_neighbors, return_distance)  # type: ignore
         check_bool("return_distance", return_distance)
         k = self.n_neighbors if n_neighbors is None else n_neighbors
-        found: tuple[Array, Integers] = self._nearest(X, k)
+        found: tuple[Array, Integers] = self._nearest(X, k, where)
         return found if return_distance else found[1]
 
 

@@ -220,8 +220,10 @@ class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ig
         learned: Floats = found.x.reshape(maps.shape)
         return learned
 
-    def _nearest(self, X: Any, n_neighbors: int) -> tuple[Array, Integers]:
+    def _nearest(self, X: Any, n_neighbors: int, where: Any = None) -> tuple[Array, Integers]:
         check_is_fitted(self, "metric_")
+        if where is not None:
+            raise ValueError("where must be None: a metric for each class has no filters.")
         k = check_count("n_neighbors", n_neighbors)
         own = X is None
         queries = self._points if own else check_points(self, X, preprocessor=None, reset=False)

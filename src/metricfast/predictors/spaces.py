@@ -59,10 +59,12 @@ class Metric:
 
     def kneighbors(
         self, database: Database, queries: Array, n_neighbors: int, exclude: Integers | None,
-        n_jobs: int | None,
+        n_jobs: int | None, where: Any = None,
     ) -> tuple[Array, Integers]:  # fmt: skip
         """Return distances and indices of the nearest points of each query."""
-        return database.kneighbors(queries, n_neighbors, exclude=exclude, n_jobs=n_jobs)
+        return database.kneighbors(
+            queries, n_neighbors, exclude=exclude, where=where, n_jobs=n_jobs
+        )
 
     def within(
         self, points: Array, queries: Array, radius: float, exclude: Integers | None,
