@@ -158,7 +158,7 @@ def test_reports_of_tags_take_filters_and_exclude_points():
             OTHERS,
             TAGS[40:],
             metrics="r_precision",
-            where=(np.zeros(40), np.zeros(30)),
+            where=(np.arange(40), np.arange(30)),
         )
 
 
