@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Any
 
@@ -12,9 +12,10 @@ from numpy.typing import ArrayLike
 from metricfast._core.arguments import check_verbose
 from metricfast._core.arrays import as_common_codes, as_exclude, as_points_or_source
 from metricfast._core.sources import Source
-from metricfast._core.types import Array
+from metricfast._core.types import Array, Integers
 from metricfast._core.warn import warn_user
 from metricfast._labels.binding import bind_labels, is_precomputed
+from metricfast._labels.tags import are_tags, both_tags, n_shared, share_tag
 from metricfast.distances.filters import as_filter, known_rows
 from metricfast.metrics._classes import CLASS_METRICS
 from metricfast.metrics._continuous import CONTINUOUS_METRICS, LabelDistances
@@ -64,8 +65,10 @@ def retrieval_report(
     queries : array-like or source of shape (n, d)
         Points, embedded or to be embedded by `L`, or `U` and `V`; in memory or not.
     labels : array-like of shape (n,) or (n, q), or sequence of n objects
-        Classes; or for the metrics of continuous labels numbers, vectors of numbers, or whatever
-        `label_distance` takes.
+        Classes; or tags, of which a point may have several: a sparse matrix of zeros and ones, or
+        booleans of shape (n, n_tags), where references that share a tag with the query count as
+        its class; or for the metrics of continuous labels numbers, vectors of
+        numbers, or whatever `label_distance` takes.
     database : array-like or source of shape (m, d), optional
         By default the queries themselves, each left out of its own results by index.
     database_labels : array-like of shape (m,) or (m, q)
@@ -78,12 +81,12 @@ def retrieval_report(
         share of hits in the first R; "map_at_r", the precisions at the hits in the first R, summed
         and divided by R; "mean_average_precision", the same in the whole order;
         "mean_reciprocal_rank", of the first hit; "recall_at_k", whether there is a hit in the
-        first k. Of continuous labels with label distance d, "ndcg_at_k" with gain ``1 / (1 + d)``
+        first k. For continuous labels with label distance d: "ndcg_at_k" with gain ``1 / (1 + d)``
         and discount ``1 / log2(rank + 1)``, which depends on the unit of the labels;
         "mean_label_distance_at_k", where less is better; "spearman", the rank correlation of
         distances and label distances over all references.
     k : int or sequence of int, default=10
-        The k of all metrics "at k". Of several, each gives a score, named by it: "recall_at_1",
+        The k of all metrics "at k". Several k give a score each, named by its k: "recall_at_1",
         "recall_at_5".
     L, U, V : array-like of shape (p, d), optional
         Maps, as for :func:`metricfast.pairwise_distances`.
@@ -289,11 +292,8 @@ def _score(name: str, results: Array, confidence: float) -> Score:
 def _judge_classes(
     search: Search, asked: Asked, labels: Any, database_labels: Any, baselines: bool
 ) -> None:
-    n, m = len(search.queries), len(search.database)
-    _, codes, references = as_common_codes(
-        labels, database_labels, ("labels", "database_labels"), (n, m)
-    )
-    relevant = search.allowed(references, codes)
+    m = len(search.database)
+    relevant, is_hit = _relevance(search, labels, database_labels)
     places = {"one": 1, "k": search.k, "relevant": max(int(relevant.max()), 1), "all": m}
     depth = max(places[metric.depth] for metric, *_ in asked)
     for block in search.blocks(depth, min(depth, m)):
@@ -301,13 +301,45 @@ def _judge_classes(
         if not some.any():
             continue
         rows = block.rows[some]
-        hits = references[block.indices[some]] == codes[rows, None]
+        hits = is_hit(rows, block.indices[some])
         counts, inverse = np.unique(relevant[rows], return_inverse=True)
         for metric, k, values, chance, oracle in asked:
             values[rows] = metric.value(hits, relevant[rows], k)
             if baselines:
                 of_counts = [metric.chance(int(count), block.n_candidates, k) for count in counts]
                 chance[rows], oracle[rows] = np.array(of_counts)[inverse], 1
+
+
+def _relevance(
+    search: Search, labels: Any, database_labels: Any
+) -> tuple[Integers, Callable[[Integers, Integers], Any]]:
+    """Return how many references are relevant to each query, and a function that looks at some.
+
+    It takes rows of queries and the indices of some references of each.
+    """
+    sizes, names = (len(search.queries), len(search.database)), ("labels", "database_labels")
+    if are_tags(labels) or are_tags(database_labels):
+        tags, others = both_tags(labels, database_labels, names, sizes)
+        mask, pair = search.where
+        relevant = n_shared(tags, others if mask is None else others[mask])
+        if pair is not None:
+            for label in np.unique(pair[0]):
+                same = np.flatnonzero(pair[0] == label)
+                relevant[same] -= n_shared(tags[same], others[pair[1] == label])
+
+        def is_hit(rows: Integers, indices: Integers) -> Any:
+            return share_tag(tags[rows], others, indices)
+    else:
+        _, codes, references = as_common_codes(labels, database_labels, names, sizes)
+        relevant = search.allowed(references, codes)
+
+        def is_hit(rows: Integers, indices: Integers) -> Any:
+            return references[indices] == codes[rows, None]
+
+    if search.exclude is not None:
+        rows = np.arange(sizes[0])
+        relevant = relevant - (search.excludes & is_hit(rows, search.exclude[:, None])[:, 0])
+    return relevant, is_hit
 
 
 def _judge_continuous(
