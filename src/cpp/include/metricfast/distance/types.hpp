@@ -58,6 +58,8 @@ struct Filter {
     Filter() = default;
     Filter(std::nullptr_t) {}
     Filter(Codes excluded) : exclude(excluded) {}
+    Filter(const std::vector<std::int64_t> &excluded) : exclude(excluded) {}
+    Filter(const std::vector<std::int64_t> &&) = delete;
 
     bool operator()(Index query, std::int64_t row) const {
         return (exclude == nullptr || exclude[query] != row) &&
