@@ -345,6 +345,18 @@ def test_what_is_there_is_not_computed_again(tmp_path, capsys, monkeypatch):
     assert not Results(path, again=True).errors
 
 
+def test_published_errors_are_compared_with_ours(tmp_path, capsys):
+    results = Results(tmp_path / "errors.json", again=True)
+    for split, error in enumerate((61.0, 63.0)):
+        results.add(f"k = 3/Euclidean/office dslr/{split}", error, 0)
+        results.add(f"k = 3/LMNN/office dslr/{split}", error - 35, 0)
+    results.table("k = 3", ["Euclidean", "LMNN"], "k = 3")
+    results.published()
+    printed = capsys.readouterr().out
+    assert "| office dslr | 62.00 ± 1.41 | 27.00 ± 1.41 |" in printed
+    assert "| office dslr | 62.0 | 60.6 | 1.4 | 27.0 | 28.9 | 25.0 | 22.9 |" in printed
+
+
 def test_equal_distances_of_whole_numbers_stay_equal(tmp_path, monkeypatch):
     monkeypatch.setenv("METRICFAST_DATA", str(tmp_path))
     monkeypatch.setattr(benchmarks.gerrymandering, "METHODS", {"Euclidean": None})
@@ -372,7 +384,7 @@ def test_office_points_are_prepared_without_the_test_points(tmp_path, monkeypatc
     monkeypatch.setenv("METRICFAST_DATA", str(tmp_path))
     office_file(tmp_path)
     expected = next(splits(["office"], 1))[2]
-    _, _, halves, (database, _) = next(crossings(1))
+    _, _, own, halves, (database, _) = next(crossings(1))
     labels = np.arange(100) % 2
     test = next(StratifiedShuffleSplit(1, test_size=0.2, random_state=0).split(labels, labels))[1]
     tested = train_test_split(np.arange(100), test_size=0.5, stratify=labels, random_state=0)[1]
@@ -381,7 +393,9 @@ def test_office_points_are_prepared_without_the_test_points(tmp_path, monkeypatc
     np.testing.assert_array_equal(found[0], expected[0])
     assert not np.allclose(found[2], expected[2])
     office_file(tmp_path, tested)
-    _, _, found, (again, _) = next(crossings(1))
+    _, _, own_again, found, (again, _) = next(crossings(1))
+    np.testing.assert_array_equal(own_again[0], own[0])
+    assert not np.allclose(own_again[2], own[2])
     np.testing.assert_array_equal(found[0], halves[0])
     np.testing.assert_array_equal(again, database)
     assert not np.allclose(found[2], halves[2])
