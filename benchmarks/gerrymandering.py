@@ -169,18 +169,13 @@ def splits(names: list[str], count: int) -> Iterator[tuple[str, int, Split]]:
                 yield f"office {domain}", number, (rows, y[train], rows_test, y[test])
 
 
-def crossings(count: int) -> Iterator[tuple[str, int, Split, Split, tuple[np.ndarray, np.ndarray]]]:
-    """Return halves of the queries of a domain, and the database of another, for each pair.
-
-    The halves come twice: prepared by the half that is trained on alone, and with the database.
-    """
+def crossings(count: int) -> Iterator[tuple[str, int, Split, tuple[np.ndarray, np.ndarray]]]:
+    """Return halves of the queries of a domain, and the database of another, for each pair."""
     for (name, x, y), (other, base, labels) in itertools.permutations(list(office()), 2):
         for seed in range(count):
             a, b, ya, yb = train_test_split(x, y, test_size=0.5, stratify=y, random_state=seed)
-            own = prepared(a, a, b)
             a, b, database = prepared(np.concatenate([a, base]), a, b, base)
-            halves = (own[0], ya, own[1], yb), (a, ya, b, yb)
-            yield f"{name} in {other}", seed, *halves, (database, labels)
+            yield f"{name} in {other}", seed, (a, ya, b, yb), (database, labels)
 
 
 def spread(errors: list[float]) -> str:
@@ -272,14 +267,14 @@ def compare(results: Results, name: str, number: int, split: Split, neighbors: l
 
 def across(results: Results, count: int) -> None:
     """Test queries of one office domain against the database of another."""
-    for name, seed, own, (a, ya, b, yb), (base, labels) in crossings(count):
+    for name, seed, (a, ya, b, yb), (base, labels) in crossings(count):
         for label in MAPS:
             key = f"domains/{label}/{name}/{seed}"
             if key in results.errors:
                 continue
             begin = time.process_time()
             if label == "own domain":
-                wrong = neighbor_error(*own, False, 3, 1)
+                wrong = neighbor_error(a, ya, b, yb, False, 3, 1)
             elif label == "Euclidean":
                 wrong = neighbor_error(base, labels, b, yb, False, 3, 1)
             else:
