@@ -14,6 +14,9 @@ import numpy as np
 import pytest
 from c_library import LIBRARY, STATUS, CError, Database, Model, call
 from sklearn.datasets import load_iris
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import metricfast
 from metricfast import losses
@@ -116,6 +119,31 @@ def test_no_queries_have_no_neighbours(content, path) -> None:
     metricfast.save(metricfast.LFDA(n_components=2).fit(X, Y), path)
     for model in (Model(content), Model(path)):
         assert [found.shape for found in Database(model, X).kneighbors(X[:0], 3)] == [(0, 3)] * 2
+
+
+PERIODIC = metricfast.EmbeddingLearner(
+    losses.NCA(), Periodic(2, scale=0.1, n_passthrough=1), max_epochs=1, random_state=0
+)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [metricfast.LFDA(n_components=2), KNeighborsClassifier(3)],
+        [PERIODIC],
+        [metricfast.KNeighborsClassifier(3, metric=metricfast.LFDA(n_components=2))],
+    ],
+    ids=["linear", "periodic", "metric"],
+)
+def test_a_pipeline_is_its_map_of_unscaled_points(steps, path) -> None:
+    pipeline = make_pipeline(StandardScaler(), *steps).fit(X, Y)
+    metricfast.save(pipeline, path)
+    model, learner = Model(path), getattr(pipeline[1], "metric_", pipeline[1])
+    assert model.learner == type(learner).__name__
+    Z = learner.transform(pipeline[0].transform(X))
+    np.testing.assert_allclose(model.transform(X), Z, rtol=1e-9, atol=1e-9)
+    distances, _ = Database(model, X).kneighbors(X, 3)
+    np.testing.assert_allclose(distances, metricfast.kneighbors(Z, Z, 3)[0], atol=1e-6)
 
 
 def test_many_threads_share_a_model_and_a_database(content) -> None:

@@ -82,9 +82,9 @@ def test_a_search_makes_a_database_ready_once_and_lets_it_go(
         made: list[Any] = []
 
         class Counted(mf.Database):
-            def _hold(self, *args: Any) -> None:
+            def _begin(self, *args: Any) -> None:
                 made.append(weakref.ref(self))
-                super()._hold(*args)
+                super()._begin(*args)
 
         _search.Database, _search.made = Counted, made  # type: ignore[misc, attr-defined]
 

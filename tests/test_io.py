@@ -18,7 +18,11 @@ from safetensors.numpy import load as load_arrays
 from safetensors.numpy import save_file
 from sklearn.base import BaseEstimator
 from sklearn.datasets import load_iris
+from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.neighbors import KNeighborsClassifier, RadiusNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from trained import configured
 
 import metricfast
@@ -167,6 +171,96 @@ def test_only_fitted_learners_of_metricfast_are_saved(path):
     for other in (own, object(), "NCA"):
         with pytest.raises(TypeError, match="estimator must be a learner of metricfast"):
             metricfast.save(other, path)
+
+
+NAMED = np.array(["a", "b", "c"])[Y]
+STEPS = {
+    "classes": ([metricfast.LFDA(2), KNeighborsClassifier(3, weights="distance")], NAMED),
+    "numbers": ([metricfast.MLKR(tol=1e9), RadiusNeighborsRegressor(radius=5.0)], X[:, 0] + 0.1),
+    "map": ([metricfast.LFDA(2)], Y),
+    "metric": ([metricfast.KNeighborsClassifier(3, metric=metricfast.LFDA(2))], NAMED),
+}
+
+
+@pytest.mark.parametrize("kind", STEPS)
+def test_a_pipeline_comes_back_as_it_was(kind, path):
+    steps, labels = STEPS[kind]
+    pipeline = make_pipeline(StandardScaler(with_mean=kind != "map"), *steps)
+    points = pd.DataFrame(X, columns=list("abcd"))
+    metricfast.save(pipeline.fit(points, labels), path)
+    loaded = metricfast.load(path)
+    assert repr(loaded) == repr(pipeline)
+    for name in ("transform",) if kind == "map" else ("predict", "score"):
+        given = (points, labels) if name == "score" else (points,)
+        assert_same(getattr(loaded, name)(*given), getattr(pipeline, name)(*given))
+    with pytest.raises(ValueError, match="feature names should match"):
+        loaded[0].transform(points[list("badc")])
+
+
+@pytest.mark.parametrize(
+    "knn",
+    [
+        metricfast.KNeighborsClassifier(3, class_weight="balanced", metric=metricfast.LFDA(2)),
+        metricfast.KNeighborsRegressor(3, metric=metricfast.LFDA(2)),
+        metricfast.RadiusNeighborsClassifier(40.0, metric=metricfast.LFDA(2)),
+        metricfast.NearestNeighbors(metric=metricfast.LFDA(2)),
+    ],
+    ids=lambda knn: type(knn).__name__,
+)
+def test_neighbours_come_back_with_their_learner_and_points(knn, path):
+    weight = {"sample_weight": np.linspace(1, 2, 150)} if "KNeighbors" in type(knn).__name__ else {}
+    metricfast.save(knn.fit(pd.DataFrame(X, columns=list("abcd")), Y, **weight), path)
+    loaded = metricfast.load(path)
+    assert type(loaded) is type(knn) and loaded.feature_names_in_.tolist() == list("abcd")
+    points = pd.DataFrame(X[::7] + 0.1, columns=list("abcd"))
+    search = "radius_neighbors" if hasattr(knn, "radius_neighbors") else "kneighbors"
+    for a, b in zip(getattr(loaded, search)(points), getattr(knn, search)(points), strict=True):
+        assert all(np.array_equal(u, v) for u, v in zip(a, b, strict=True))
+    if hasattr(knn, "predict"):
+        assert_same(loaded.predict(points), knn.predict(points))
+
+
+def test_steps_that_a_file_cannot_hold_are_named(path):
+    reduced = make_pipeline(PCA(2), metricfast.LFDA()).fit(X, Y)
+    with pytest.raises(TypeError, match=r"step 'pca' .* is PCA\(.*StandardScaler"):
+        metricfast.save(reduced, path)
+    for none in (make_pipeline(StandardScaler()), metricfast.KNeighborsClassifier()):
+        with pytest.raises(TypeError, match="must have one learner of metricfast"):
+            metricfast.save(none.fit(X, Y), path)
+    scaled = make_pipeline(StandardScaler(), metricfast.LFDA())
+    with pytest.raises(TypeError, match="put scalers into a pipeline before the estimator"):
+        metricfast.save(metricfast.KNeighborsClassifier(metric=scaled).fit(X, Y), path)
+    with pytest.raises(NotFittedError):
+        metricfast.save(make_pipeline(StandardScaler(), metricfast.LFDA()), path)
+    two = make_pipeline(metricfast.LFDA().fit(X, Y), KNeighborsClassifier().fit(X, np.c_[Y, Y]))
+    with pytest.raises(TypeError, match="several outputs"):
+        metricfast.save(two, path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"class": "sklearn.PCA"}, "KeyError"),
+        ({"fitted": {"transform_": 1}}, "KeyError: 'mean_'"),
+        ({"mean_": None, "scale_": np.ones(3)}, "scale_ must be 4 finite numbers"),
+        ({"scale_": np.array([1, 1, 0.0, 1])}, "scale_ must be positive"),
+        ({"n_features_in_": 3, "mean_": None, "var_": None, "scale_": None}, "has 4 features"),
+        ({"transform": 1}, "'transform' is no fitted attribute"),
+    ],
+)
+def test_a_forged_pipeline_raises(changes, message, path):
+    pipeline = make_pipeline(StandardScaler(), metricfast.LFDA(2)).fit(X, Y)
+    tensors: dict[str, np.ndarray] = {}
+    steps = io._steps_state(pipeline.steps, tensors)
+    for key, value in changes.items():
+        if key in ("class", "fitted"):
+            steps[0][1][key] = value
+        else:
+            steps[0][1]["fitted"][key] = io._encode(value, f"new.{key}", key, tensors)
+    own = {"format": "metricfast", "learner": "Pipeline", "state": json.dumps({"steps": steps})}
+    write_tensors(path, own, tensors)
+    with pytest.raises(ValueError, match=f"does not describe a Pipeline: .*{message}"):
+        metricfast.load(path)
 
 
 def test_of_a_fixed_database_the_learner_is_saved(path):

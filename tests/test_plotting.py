@@ -23,6 +23,7 @@ from metricfast.plotting import (
     NeighborsDisplay,
     PairScoreDisplay,
     RetrievalDisplay,
+    VoteDisplay,
 )
 from metricfast.plotting._axes import DISSIMILAR, SIMILAR
 
@@ -34,6 +35,8 @@ MLKR = mf.MLKR(n_components=2, tol=1e-2).fit(X, NUMBERS)
 SGD = mf.NCA(solver=mf.solvers.Adam(max_epochs=4), early_stopping=True, random_state=0).fit(X, Y)
 INDEX = np.array([[0, 1], [60, 70], [120, 121], [0, 60], [1, 130], [70, 140]])
 PAIRS, SAME = X[INDEX], np.array([1, 1, 1, -1, -1, -1])
+VOTES = mf.NeighborhoodGerrymandering(3, init="identity", early_stopping=False, random_state=0)
+VOTES.set_params(solver=mf.solvers.Adam(max_epochs=1)).fit(X, Y)
 IMAGES = np.random.default_rng(0).random((150, 4, 3))
 REPORT = metrics.retrieval_report(X, Y, metrics="recall_at_k", k=(1, 2, 5))
 
@@ -58,6 +61,7 @@ DRAWN = {
     "curves": (lambda **how: LossCurveDisplay.from_curves([3.0, 2.0], **how), 1),
     "retrieval": (lambda **how: RetrievalDisplay.from_estimator(LFDA, X, Y, **how), 1),
     "report": (lambda **how: RetrievalDisplay.from_report(REPORT, **how), 1),
+    "votes": (lambda **how: VoteDisplay.from_estimator(VOTES, X, Y, **how), 1),
     "neighbors": (lambda **how: NeighborsDisplay.from_estimator(LFDA, X, [0, 60], **how), 1),
     "found": (lambda **how: NeighborsDisplay.from_neighbors([[1.0]], [[4]], **how), 1),
 }
@@ -350,3 +354,27 @@ def test_a_figure_of_ones_own_is_known_to_no_window():
     display = EmbeddingDisplay.from_estimator(LFDA, X, Y, ax=figure.subplots(1, 2))
     assert display.figure_ is figure
     assert not plt.get_fignums()
+
+
+def test_votes_are_drawn_at_their_distances():
+    found = VOTES.explain()
+    row = int(found.loss.argmax())
+    axes = VoteDisplay.from_explanation(found, queries=[row]).ax_
+    assert axes.get_yticklabels()[0].get_text().startswith(f"{row}: {Y[row]}, vote")
+    targeted, augmented, nearest, pulled, pushed = (
+        drawn.get_offsets()[:, 0] for drawn in axes.collections
+    )
+    np.testing.assert_allclose(nearest, VOTES.kneighbors()[0][row])
+    np.testing.assert_allclose([*pulled, *pushed], [
+        *targeted[found.pulls[row]], *augmented[found.pushes[row]]
+    ])  # fmt: skip
+    assert len(pulled) > 0
+    filled = axes.collections[2].get_facecolors()
+    right = Y[found.nearest[row]] == Y[row]
+    assert [to_hex(color) for color in filled] == [
+        SIMILAR if each else DISSIMILAR for each in right
+    ]
+    with pytest.raises(ValueError, match="queries must be rows of 150"):
+        VoteDisplay.from_explanation(found, queries=[150])
+    with pytest.raises(TypeError, match="estimator must have `explain`"):
+        VoteDisplay.from_estimator(LFDA, X, Y)

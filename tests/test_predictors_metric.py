@@ -198,7 +198,9 @@ def test_parameters_of_the_learner_are_searched():
 
 
 WRONG = [
-    ({"metric": "cosine"}, ValueError, "metric must be a learner, a matrix L .* got 'cosine'"),
+    ({"metric": "cosinus"}, ValueError, "Metric 'cosinus' not valid"),
+    ({"metric": L, "metric_params": {"p": 2}}, ValueError, "metric_params are of metrics that"),
+    ({"metric": mf.LFDA(), "algorithm": "tree"}, ValueError, "algorithm must be"),
     ({"metric": None}, ValueError, "metric must be a learner, .* metric is None"),
     ({"metric": np.ones(4)}, ValueError, "metric must be a learner"),
     ({"metric": np.eye(3)}, ValueError, "metric must have 4 columns; found 3"),
@@ -253,8 +255,7 @@ def test_the_function_of_a_linear_learner_is_a_metric(learner):
     np.testing.assert_array_equal(found.predict(IRIS), by_scikit_learn.predict(IRIS))
 
 
-def test_other_functions_are_refused_with_the_remedy():
+def test_functions_of_other_learners_are_refused_with_the_remedy():
     kernelized = mf.KernelizedMetricLearner(LFDA, random_state=0).fit(IRIS, SPECIES)
-    for function in (kernelized.get_metric(), lambda u, v: 0.0):
-        with pytest.raises(ValueError, match=r"metric must .* give the learner itself"):
-            ours.KNeighborsClassifier(metric=function).fit(IRIS, SPECIES)
+    with pytest.raises(ValueError, match=r"metric must .* give the learner itself"):
+        ours.KNeighborsClassifier(metric=kernelized.get_metric()).fit(IRIS, SPECIES)

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.datasets import load_diabetes
 from sklearn.exceptions import DataConversionWarning
 
 import metricfast as mf
@@ -97,6 +98,20 @@ def test_codes_are_taken_as_they_are_where_kernels_can_read_them(step):
 def test_unusable_labels(y, text):
     with pytest.raises(ValueError, match=text):
         check_classification_target(y, 2)
+
+
+@pytest.mark.parametrize(
+    "learner", [mf.NCA(max_iter=2, tol=1e9), mf.LFDA(), mf.SDML_Supervised(n_constraints=50)]
+)
+def test_numbers_in_place_of_classes_are_warned_of_once(learner):
+    X, y = load_diabetes(return_X_y=True)
+    with pytest.warns(UserWarning, match=r"y has 214 classes among 442 labels.*MLKR") as found:
+        learner.fit(X, y)
+    assert len({str(each.message) for each in found}) == 1
+    check_classification_target(y.astype(int))  # may be classes of two points
+    with pytest.warns(UserWarning, match="100 classes among 150 labels"):
+        check_classification_target(np.arange(150) % 100)
+    check_classification_target((np.arange(150) % 100).astype(str))
 
 
 def test_labels_in_a_column_are_taken_with_a_warning():
@@ -243,4 +258,5 @@ def test_large_classes_of_sums_and_batches_stay_apart():
 
 def test_outliers_have_a_class_that_is_not_rounded():
     model = RadiusNeighborsClassifier(0.1, outlier_label=-7).fit(POINTS, FAR)
-    assert model.predict([[0.0], [50.0]]).tolist() == [LARGE + 1, -7]
+    with pytest.warns(UserWarning, match="Outlier label -7 is not in training classes"):
+        assert model.predict([[0.0], [50.0]]).tolist() == [LARGE + 1, -7]

@@ -2,15 +2,12 @@
 
 from pathlib import Path
 
+import pages
 from docutils import nodes
 from sphinx import addnodes
 
 ROOT = Path(__file__).resolve().parents[2]
-COPIES = {
-    "CONTRIBUTING": "project/contributing",
-    "CHANGELOG": "project/changelog",
-    "examples/GALLERY_HEADER": "gallery/index",
-}
+COPIES = {**pages.COPIES, "examples/GALLERY_HEADER": "gallery/index"}
 
 
 def point_within(app, doctree):

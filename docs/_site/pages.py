@@ -27,6 +27,18 @@ GROUPS = {
 }
 
 
+# Files of the project, and their pages.
+COPIES = {
+    "CONTRIBUTING": "project/contributing",
+    "CHANGELOG": "project/changelog",
+    "benchmarks/README": "project/benchmarks",
+    "benchmarks/DATA": "project/data",
+    "benchmarks/dimension": "project/dimension",
+    "benchmarks/large": "project/large",
+    "benchmarks/gerrymandering": "project/gerrymandering",
+}
+
+
 class Name(NamedTuple):
     """A public name: where it is, what it is, and the page that explains it."""
 
@@ -61,10 +73,11 @@ def write(root: Path) -> None:
     """Write what follows from the code, and copies of the project's files with their links."""
     for path, text in reference(public_names(public_modules())):
         _write(root / "docs" / "reference" / f"{path}.rst", text)
-    for name in ("CONTRIBUTING", "CHANGELOG"):
-        text = (root / f"{name}.md").read_text(encoding="utf-8")
-        text = re.sub(r"\]\((?!https?:|#)", "](../../", text)
-        _write(root / "docs" / "project" / f"{name.lower()}.md", text)
+    for path, page in COPIES.items():
+        text = (root / f"{path}.md").read_text(encoding="utf-8")
+        folder = f"../../{path}".rpartition("/")[0]
+        text = re.sub(r"\]\((?!https?:|#)([^)]*)", rf"]({folder}/\1", text)
+        _write(root / "docs" / f"{page}.md", text.replace("/benchmarks/../", "/"))
 
 
 def reference(modules: dict[str, list[Name]]) -> Iterator[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Saving and loading fitted learners as safetensors files; `to_onnx` is of `metricfast.onnx`.
+"""Save and load fitted learners and pipelines as safetensors files.
 
 A model file holds arrays and JSON only: loading one never runs code, and a C++ program can read it.
 """
@@ -16,11 +16,13 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 import metricfast
 from metricfast._checked_model import PARTS, check_model
 from metricfast._core.files import read_tensors, write_tensors
+from metricfast._saved_steps import STEPS, build_pipeline, build_step, fitted_of, learner_of
 from metricfast.onnx import to_onnx
 from metricfast.training.callbacks import Checkpoint
 
@@ -46,19 +48,23 @@ def save(
     *,
     metadata: Mapping[str, str] | None = None,
 ) -> None:
-    """Save a fitted learner of metricfast to a safetensors file.
+    """Save a fitted learner of metricfast, or a pipeline with one, to a safetensors file.
 
-    The file appears under its name only when it is complete: where saving fails, a model that was
-    there before is still there. It keeps the mode of that one.
+    The file appears under its name only when it is complete. If saving fails, an older model stays.
+    A new file takes over the mode of the older one.
 
     Parameters
     ----------
-    estimator : BaseMetricLearner
-        A fitted learner. Its parameters and fitted attributes must be None, booleans, numbers,
-        strings, arrays of these, of bytes or of `numpy.datetime64`, losses, embeddings,
-        samplers, solvers and stopping rules of metricfast, or lists, tuples and dictionaries of
-        these; the learner of a `KernelizedMetricLearner` is saved with it. Checkpoints, and what
-        its `set_output` and `set_fit_request` were told, are not saved.
+    estimator : BaseMetricLearner or sklearn.pipeline.Pipeline
+        A fitted learner, a nearest-neighbour estimator with a learner of a linear map as its
+        `metric`, or a pipeline with one of these. Other steps of a pipeline may be `StandardScaler`
+        and, after a learner, a nearest-neighbour estimator of scikit-learn or metricfast, such as
+        `KNeighborsClassifier`. The file holds its points and labels, and `load` fits it to them
+        again; the learner is not trained again. Parameters and fitted attributes must
+        be None, booleans, numbers, strings, arrays of these, of bytes or of `numpy.datetime64`,
+        losses, embeddings, samplers, solvers and stopping rules of metricfast, or lists, tuples and
+        dictionaries of these. The learner of a `KernelizedMetricLearner` is saved with it.
+        Checkpoints, and settings of `set_output` and `set_fit_request`, are not saved.
     path : str or path-like
         The file to write, by custom with the suffix ``.safetensors``.
     metadata : dict of str to str, optional
@@ -68,9 +74,9 @@ def save(
     Raises
     ------
     TypeError
-        If `estimator` is not a learner of metricfast, or holds something that is not data, such as
-        a function as `preprocessor`, `callbacks` or a `RandomState`. The message names it. Of a
-        `FixedDatabase` save the `learner_`.
+        If `estimator` is not a learner of metricfast or a pipeline with one, has another step, or
+        holds something that is not data, such as a function as `preprocessor`, `callbacks` or a
+        `RandomState`. The message names it. Save the `learner_` of a `FixedDatabase`.
     sklearn.exceptions.NotFittedError
         If `estimator` is not fitted.
     ImportError
@@ -92,24 +98,29 @@ def save(
         )
     kept = _checked_metadata({} if metadata is None else metadata)
     name = type(estimator).__name__
-    if _learners().get(name) is not type(estimator):
-        raise TypeError(
-            f"estimator must be a learner of metricfast, got {type(estimator)!r}. Of a pipeline "
-            "save the learner in it, such as pipeline[-1], and scale points as that did; of a "
-            "predictor its metric_. The page on models (docs/models.md) has both."
-        )
-    check_is_fitted(estimator)
     tensors: dict[str, np.ndarray] = {}
-    state = _state(estimator, "", tensors)
+    if isinstance(estimator, Pipeline):
+        state = {"steps": _steps_state(estimator.steps, tensors)}
+    elif STEPS.get(name) is type(estimator):
+        state = {"steps": _steps_state([(name, estimator)], tensors)}
+    elif _learners().get(name) is type(estimator):
+        check_is_fitted(estimator)
+        state = _state(estimator, "", tensors)
+    else:
+        raise TypeError(
+            "estimator must be a learner of metricfast, or a k-NN estimator or pipeline with one, "
+            f"got {type(estimator)!r}."
+        )
     described = json.dumps(state, allow_nan=False)
     own = {"format": FORMAT, "learner": name, "state": described}
     write_tensors(_as_path(path), {**own, **kept}, tensors)
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Load a learner that `save` wrote.
+    """Load a learner or a pipeline that `save` wrote.
 
-    Only the learners of metricfast are ever built, from arrays and JSON: no code in the file runs.
+    Only learners of metricfast and a few steps of scikit-learn are built, from arrays and JSON: no
+    code in the file runs.
 
     Parameters
     ----------
@@ -118,8 +129,8 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    estimator : BaseMetricLearner
-        The fitted learner, with the parameters, fitted attributes and dtypes that were saved.
+    estimator : BaseMetricLearner or sklearn.pipeline.Pipeline
+        The fitted estimator, with the parameters, fitted attributes and dtypes that were saved.
         Arrays come back contiguous, in the order that they had, and in native byte order, NumPy
         scalars as Python ones.
 
@@ -145,10 +156,14 @@ def load(path: str | os.PathLike[str]) -> Any:
     metadata, tensors = read_tensors(_as_path(path), FORMAT, "a model")
     name = metadata.get("learner", "")
     learner = _learners().get(name)
-    if learner is None:
+    if learner is None and name != "Pipeline" and name not in STEPS:
         raise ValueError(f"{path} holds a {name!r}, which this metricfast does not have")
     try:
-        estimator = _build(learner, json.loads(metadata["state"]), tensors)
+        state = json.loads(metadata["state"])
+        if learner is None:
+            steps = [(name, _build_step(step, tensors)) for name, step in state["steps"]]
+            return build_pipeline(steps) if name == "Pipeline" else steps[0][1]
+        estimator = _build(learner, state, tensors)
         check_model(estimator)
         return estimator
     except _BAD_STATE as error:
@@ -234,6 +249,54 @@ def _build(
     if learner not in PARTS and state["fitted"]:
         estimator._check_preprocessor()
     return estimator
+
+
+def _steps_state(steps: list[tuple[str, Any]], tensors: dict[str, np.ndarray]) -> list[Any]:
+    """Return steps of a pipeline as JSON, each with its name and its class."""
+    states: list[Any] = []
+    for i, (name, step) in enumerate(steps):
+        if type(step) not in [*STEPS.values(), *_learners().values()]:
+            raise TypeError(
+                f"the step {name!r} of the pipeline is {step!r}. A model file holds a learner of "
+                f"metricfast, StandardScaler, and {', '.join(sorted(STEPS)[:5])}."
+            )
+        check_is_fitted(step)
+        states.append([name, _step_state(step, f"steps.{i}.", tensors)])
+    learners = [state for _, state in states if state["class"] not in STEPS or "metric" in state]
+    if len(learners) != 1:
+        raise TypeError("estimator must have one learner of metricfast, to be saved.")
+    return states
+
+
+def _step_state(step: Any, prefix: str, tensors: dict[str, np.ndarray]) -> dict[str, Any]:
+    what = type(step).__name__
+    if _learners().get(what) is type(step):
+        return {"class": what, **_state(step, prefix, tensors)}
+    state: dict[str, Any] = {"class": next(k for k, kind in STEPS.items() if kind is type(step))}
+    params, learner = step.get_params(deep=False), learner_of(step)
+    if learner is not None:
+        del params["metric"]
+        state["metric"] = _step_state(learner, f"{prefix}metric.", tensors)
+    for part, values in {"params": params, "fitted": fitted_of(step)}.items():
+        state[part] = {
+            key: _encode(value, f"{prefix}{part}.{key}", f"{what}: {key!r}", tensors)
+            for key, value in values.items()
+        }
+    return state
+
+
+def _build_step(state: dict[str, Any], tensors: dict[str, np.ndarray]) -> Any:
+    if state["class"] not in STEPS:
+        learner = _build(_learners()[state["class"]], state, tensors)
+        check_model(learner)
+        return learner
+    params, fitted = (
+        {key: _decode(value, tensors) for key, value in state[part].items()}
+        for part in ("params", "fitted")
+    )
+    if "metric" in state:
+        params["metric"] = _build_step(state["metric"], tensors)
+    return build_step(state["class"], params, fitted)
 
 
 def _state(estimator: BaseEstimator, prefix: str, tensors: dict[str, np.ndarray]) -> dict[str, Any]:

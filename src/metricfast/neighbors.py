@@ -11,6 +11,7 @@ from metricfast.distances.neighbors import (
 )
 from metricfast.distances.radius import radius_neighbors
 from metricfast.predictors.classifiers import KNeighborsClassifier, RadiusNeighborsClassifier
+from metricfast.predictors.graphs import kneighbors_graph, radius_neighbors_graph
 from metricfast.predictors.multi_metric import MultiMetricLMNN
 from metricfast.predictors.nearest import NearestNeighbors
 from metricfast.predictors.regressors import KNeighborsRegressor, RadiusNeighborsRegressor
@@ -28,9 +29,11 @@ __all__ = [
     "RadiusNeighborsRegressor",
     "RadiusNeighborsTransformer",
     "kneighbors",
+    "kneighbors_graph",
     "kneighbors_per_class",
     "paired_distances",
     "pairwise_distances",
     "radius_neighbors",
+    "radius_neighbors_graph",
     "to_faiss",
 ]

@@ -251,7 +251,7 @@ class DenseTriplet(Sampler):
         Whether points with the very label of the anchor are among its neighbours. Which of several
         points of the same label are taken is drawn, once.
     label_distance : str, tuple or callable, optional
-        By which neighbours are near, as of :class:`metricfast.losses.LogRatio`; by default the
+        By which neighbours are near, as in :class:`metricfast.losses.LogRatio`; by default the
         Euclidean one. In a learner, the label distance of the loss is used.
 
     Notes

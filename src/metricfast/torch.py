@@ -1,7 +1,7 @@
 """Losses and neighbours in PyTorch, computed on the CPU by this library's kernels.
 
-Needs the extra ``torch``. CPU tensors of float32 and float64 are read where they are; others are
-copied, and their gradients are brought back to their device and precision.
+Needs ``pip install torch``. CPU tensors of float32 and float64 are read where they are. Others are
+copied, and their gradients return to their device and precision.
 """
 
 from __future__ import annotations

@@ -259,6 +259,57 @@ TEST(a_model_of_periodic_features) {
     CHECK_THROWS(std::invalid_argument, "overflow", model.transform(seen(far)));
 }
 
+TEST(a_pipeline_is_its_learner_of_scaled_points) {
+    const std::string periodic =
+        R"("n_features_in_":2,"embedding_":{"choice":["embeddings.Periodic",{"normalize":false}]},
+        "parameters_":{"list":[{"tensor":"c"},{"tensor":"A"},{"tensor":"a"},{"tensor":"L"}]},
+        "mean_":{"tensor":"m"})";
+    const std::vector<Array> arrays = {{"c", {1, 1}, {1}},   {"A", {2, 2}, {1, 0, 0, 1}},
+                                       {"a", {2}, {0, 0}},   {"L", {2, 3}, {1, 2, 0, 0, 0, 3}},
+                                       {"m", {2}, {.5, 2}},  {"W", {2, 2}, {1, 2, 3, 4}},
+                                       {"m3", {1}, {1}},     {"a1", {2}, {1, -3}},
+                                       {"b1", {2}, {2, .5}}, {"b2", {2}, {4, 8}}};
+    const std::string scalers =
+        R"(["s",{"class":"sklearn.StandardScaler","fitted":{"mean_":{"tensor":"a1"},"scale_":
+        {"tensor":"b1"}}}],["t",{"class":"sklearn.StandardScaler","fitted":{"mean_":null,"scale_":
+        {"tensor":"b2"}}}],)";
+    const auto x = points_of<double>({{1, 10}, {-3, 2}}), y = points_of<double>({{0, 7}, {5, 1}});
+    const auto scaled = [](const RowMatrix<double> &points) {
+        RowMatrix<double> result = points;
+        result.col(0) = (points.col(0).array() - 1) / 8;
+        result.col(1) = (points.col(1).array() + 3) / 4;
+        return result;
+    };
+    const auto scaled_x = scaled(x), scaled_y = scaled(y);
+    for (const std::string &fitted :
+         {periodic, std::string(R"("n_features_in_":2,"components_":{"tensor":"W"})"),
+          std::string(R"("n_features_in_":2,"bilinear_":{"tensor":"W"})")}) {
+        const Model plain = Model::parse(file_of("{\"fitted\":{" + fitted + "}}", arrays));
+        const std::string learner = "[\"l\",{\"class\":\"LFDA\",\"fitted\":{" + fitted + "}}]";
+        const Model model =
+            Model::parse(file_of("{\"steps\":[" + scalers + learner + "]}", arrays));
+        CHECK(model.learner() == "LFDA" && model.kind() == plain.kind());
+        if (plain.kind() != ModelKind::bilinear)
+            CHECK(model.transform(seen(x)).isApprox(plain.transform(seen(scaled_x)), 1e-12));
+        RowMatrix<double> scores(1, 2), expected(1, 2);
+        model.pair_score<double>(seen(x), seen(y), {scores.data(), 2});
+        plain.pair_score<double>(seen(scaled_x), seen(scaled_y), {expected.data(), 2});
+        CHECK(scores.isApprox(expected, 1e-12));
+    }
+    const auto parse = [&](const std::string &steps) {
+        return Model::parse(file_of("{\"steps\":[" + steps + "]}", arrays));
+    };
+    const std::string last = R"(["l",{"class":"LFDA","fitted":{"n_features_in_":2,"components_":
+        {"tensor":"W"}}}])";
+    CHECK_THROWS(ModelError, "no learner", parse(scalers.substr(0, scalers.size() - 1)));
+    CHECK_THROWS(ModelError, "unknown kind: sklearn.PCA",
+                 parse(R"(["s",{"class":"sklearn.PCA","fitted":{}}],)" + last));
+    CHECK_THROWS(ModelError, "scaler does not fit n_features_in_",
+                 parse(R"(["s",{"class":"sklearn.StandardScaler","fitted":{"mean_":null,"scale_":
+        {"tensor":"m3"}}}],)" +
+                       last));
+}
+
 TEST(a_database_under_a_model) {
     const auto points = random_points<float>(300, 2);
     const auto x = random_points<double>(7, 2);

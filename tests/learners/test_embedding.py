@@ -199,6 +199,8 @@ def test_partial_fit_goes_on():
     with pytest.raises(ValueError, match="partial_fit needs a solver with schedule"):
         clone(LEARNERS[2]).partial_fit(X, Y)
     assert not hasattr(LEARNERS[4], "partial_fit")
+    with pytest.raises(AttributeError, match=r"'lbfgs', needs all points. Set solver='adam'"):
+        LEARNERS[4].partial_fit(X, Y)
 
 
 def test_labels_of_several_numbers():

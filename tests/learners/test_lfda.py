@@ -23,7 +23,7 @@ def test_copies_that_leave_no_local_scale_are_named():
 
 def test_classes_without_two_points():
     with pytest.raises(ValueError, match="two different points"):
-        LFDA().fit(X, np.arange(150))
+        LFDA().fit(X, np.arange(150).astype(str))
 
 
 def scatters(points, labels, k):

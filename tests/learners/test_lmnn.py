@@ -208,7 +208,10 @@ def test_targets_are_not_found_again_where_no_training_serves():
 
 def test_continuous_labels_are_named_where_classes_are_too_small():
     X = np.random.default_rng(0).normal(size=(40, 2))
-    with pytest.raises(ValueError, match="y looks continuous: MLKR learns from numbers"):
+    with (
+        pytest.warns(UserWarning, match="40 classes among 40 labels"),
+        pytest.raises(ValueError, match="y looks continuous: MLKR learns from numbers"),
+    ):
         LMNN().fit(X, np.arange(40))
     with pytest.raises(ValueError, match=r"leave the class out\.$"):
         LMNN().fit(X, np.repeat([0, 1], [38, 2]))

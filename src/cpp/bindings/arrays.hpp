@@ -70,6 +70,31 @@ class Indices {
     std::vector<std::int64_t> values_;
 };
 
+/// Which rows each query may find. Refers to the arrays of the last two.
+class RowFilter {
+  public:
+    /// \param rows 0 for each row that is left out, or None.
+    /// \param labels of the queries and of the database, or None.
+    RowFilter(const py::object &exclude, const py::object &rows, const py::object &labels,
+              Index queries, Index points)
+        : excluded_(exclude, queries, "exclude") {
+        filter_.exclude = excluded_;
+        filter_.rows = elements<std::uint8_t>(rows, points, "rows");
+        if (!labels.is_none()) {
+            const auto both = py::cast<std::pair<py::object, py::object>>(labels);
+            filter_.query_labels = elements<std::int64_t>(both.first, queries, "labels");
+            filter_.labels = elements<std::int64_t>(both.second, points, "labels");
+        }
+    }
+    RowFilter(const RowFilter &) = delete;
+
+    operator const Filter &() const { return filter_; }
+
+  private:
+    Indices excluded_;
+    Filter filter_;
+};
+
 /// Calls f(T{}) with the array's precision.
 template <class F> auto by_precision(const py::array &a, F &&f) {
     require(holds<float>(a) || holds<double>(a), "expected float32 or float64");

@@ -12,24 +12,20 @@ namespace {
 /// A database that keeps the arrays that it refers to.
 class SharedDatabase {
   public:
-    SharedDatabase(py::array points_, const py::object &U, const py::object &V, bool integers,
-                   int threads)
-        : source_(std::move(points_)) {
+    SharedDatabase(py::array points_, bool integers, int threads) : source_(std::move(points_)) {
         const Points raw = points(source_);
-        const Maps given = maps(U, V);
         const Control run = control(threads);
         const Released release;
-        database_ = kernels().points.prepare_database(raw, given, {true, integers}, run);
+        database_ = kernels().points.prepare_database(raw, {}, {true, integers}, run);
     }
 
     /// \param state what state() of an equal database was, kept for as long as this is.
-    SharedDatabase(const py::object &U, const py::object &V, py::dict state)
-        : source_(state["points"]), state_(std::move(state)) {
+    explicit SharedDatabase(py::dict state) : source_(state["points"]), state_(std::move(state)) {
         const auto numbers = of_state<double>("frame");
         require(numbers.size() == 2, "frame must have two numbers");
         const auto centre = of_state<double>("centre");
         database_ = kernels().points.restore_database(
-            points(source_), maps(U, V), of_state<double>("origin"),
+            points(source_),
             {{{centre.begin(), centre.end()}, numbers[0], numbers[1]},
              {of_state<std::uint8_t>("codes"), of_state<std::int32_t>("start"),
               of_state<float>("error"), of_state<float>("norm"), of_state<double>("cells"),
@@ -50,7 +46,6 @@ class SharedDatabase {
         result["frame"] = py::array_t<double>(2, numbers.data());
         result["centre"] = py::array_t<double>(static_cast<py::ssize_t>(state.frame.centre.size()),
                                                state.frame.centre.data());
-        result["origin"] = array(database_->origin());
         result["codes"] = array(state.parts.data);
         result["start"] = array(state.parts.start);
         result["error"] = array(state.parts.error);
@@ -58,18 +53,15 @@ class SharedDatabase {
         result["cells"] = array(state.parts.cells);
         result["order"] = array(state.parts.order);
         result["cell_starts"] = array(state.parts.cell_starts);
-        database_->points().visit([&](auto v) {
-            using T = std::remove_const_t<std::remove_pointer_t<decltype(v.data)>>;
-            result["points"] = py::array_t<T>(
-                {v.rows, v.cols}, {v.stride * Index(sizeof(T)), Index(sizeof(T))}, v.data, self);
-        });
         return std::move(result);
     }
 
-    void search(const py::array &x, Index k, const py::object &exclude, bool squared,
-                py::array distances, py::array indices, int threads) const {
+    void search(const py::array &x, Index k, const py::object &exclude, const py::object &allowed,
+                const py::object &labels, bool squared, py::array distances, py::array indices,
+                int threads) const {
         const Points queries = points(x);
-        const Indices excluded(exclude, queries.rows(), "exclude");
+        const RowFilter filter(exclude, allowed, labels, queries.rows(),
+                               database_->points().rows());
         const View<std::int64_t> rows = writable<std::int64_t>(indices);
         by_precision(distances, [&](auto zero) {
             using T = decltype(zero);
@@ -79,7 +71,7 @@ class SharedDatabase {
             std::optional<Released> release;
             if (!quick)
                 release.emplace();
-            database_->search(queries, k, excluded, squared, result, rows, run);
+            database_->search(queries, k, filter, squared, result, rows, run);
         });
     }
 
@@ -123,14 +115,12 @@ void register_database(py::module_ &m) {
         .def("state", [](const py::object &self) {
             return py::cast<const SharedDatabase &>(self).state(self);
         });
-    m.def("prepare_database", [](py::array points, const py::object &U, const py::object &V,
-                                 bool integers, int threads) {
-        return std::make_unique<SharedDatabase>(std::move(points), U, V, integers, threads);
+    m.def("prepare_database", [](py::array points, bool integers, int threads) {
+        return std::make_unique<SharedDatabase>(std::move(points), integers, threads);
     });
     m.def("has_int8", [] { return kernels().points.has_int8(); });
-    m.def("restore_database", [](const py::object &U, const py::object &V, py::dict state) {
-        return std::make_unique<SharedDatabase>(U, V, std::move(state));
-    });
+    m.def("restore_database",
+          [](py::dict state) { return std::make_unique<SharedDatabase>(std::move(state)); });
 }
 
 } // namespace metricfast::python

@@ -6,11 +6,12 @@ namespace metricfast::python {
 namespace {
 
 void nearest(const py::array &x, const py::array &y, Index k, const py::object &U,
-             const py::object &V, const py::object &exclude, const py::object &within, bool squared,
-             py::array distances, py::array indices, int threads) {
+             const py::object &V, const py::object &exclude, const py::object &allowed,
+             const py::object &labels, const py::object &within, bool squared, py::array distances,
+             py::array indices, int threads) {
     const Maps given = maps(U, V);
     const Points queries = points(x), database = points(y);
-    const Indices excluded(exclude, queries.rows(), "exclude");
+    const RowFilter filter(exclude, allowed, labels, queries.rows(), database.rows());
     const auto most = elements<double>(within, queries.rows(), "within");
     const View<std::int64_t> rows = writable<std::int64_t>(indices);
     by_precision(distances, [&](auto zero) {
@@ -18,7 +19,7 @@ void nearest(const py::array &x, const py::array &y, Index k, const py::object &
         const View<T> result = writable<T>(distances);
         const Control run = control(threads);
         const Released release;
-        kernels().of<T>().search.kneighbors(queries, database, k, given, excluded, squared, result,
+        kernels().of<T>().search.kneighbors(queries, database, k, given, filter, squared, result,
                                             rows, run, most);
     });
 }

@@ -49,24 +49,18 @@ class MappedDatabase final : public SearchDatabase {
         database_ = std::make_unique<Database>(maps.any() ? Points(view(mapped_)) : points, options,
                                                control);
     }
-    MappedDatabase(const Points &points, const Maps &maps, Span<const double> origin,
-                   const DatabaseState &state)
-        : maps_(maps), origin_(origin.begin(), origin.end()) {
-        require(origin.size() == maps_.query.cols() &&
-                    (!maps.any() || points.cols() == maps_.query.rows()),
-                "origin or embedded points do not fit the maps");
-        for (const double value : origin)
-            require(std::isfinite(value), "origin is not finite");
-        database_ = std::make_unique<Database>(points, state);
-    }
+    MappedDatabase(const Points &points, const DatabaseState &state)
+        : maps_(Maps()), database_(std::make_unique<Database>(points, state)) {}
 
-    void search(const Points &queries, Index k, Codes exclude, bool squared, View<float> distances,
-                View<std::int64_t> indices, const Control &control) const override {
-        run(queries, k, exclude, squared, distances, indices, control);
+    void search(const Points &queries, Index k, const Filter &filter, bool squared,
+                View<float> distances, View<std::int64_t> indices,
+                const Control &control) const override {
+        run(queries, k, filter, squared, distances, indices, control);
     }
-    void search(const Points &queries, Index k, Codes exclude, bool squared, View<double> distances,
-                View<std::int64_t> indices, const Control &control) const override {
-        run(queries, k, exclude, squared, distances, indices, control);
+    void search(const Points &queries, Index k, const Filter &filter, bool squared,
+                View<double> distances, View<std::int64_t> indices,
+                const Control &control) const override {
+        run(queries, k, filter, squared, distances, indices, control);
     }
     const Points &points() const override { return database_->points(); }
     SearchRoute route() const override { return database_->route(); }
@@ -76,17 +70,16 @@ class MappedDatabase final : public SearchDatabase {
         return database_->bytes() + sizeof(double) * static_cast<std::size_t>(mapped);
     }
     DatabaseState state() const override { return database_->state(); }
-    Span<const double> origin() const override { return origin_; }
 
   private:
     template <class T>
-    void run(const Points &queries, Index k, Codes exclude, bool squared, View<T> distances,
+    void run(const Points &queries, Index k, const Filter &filter, bool squared, View<T> distances,
              View<std::int64_t> indices, const Control &control) const {
         RowMatrix<double> z;
         if (maps_.query.size() != 0)
             z = embed_finite(queries, maps_.query, origin_, control);
         const auto memory = memories_.borrow();
-        database_->search<T>(maps_.query.size() != 0 ? Points(view(z)) : queries, k, exclude,
+        database_->search<T>(maps_.query.size() != 0 ? Points(view(z)) : queries, k, filter,
                              squared, distances, indices, *memory, control);
     }
 
@@ -138,10 +131,9 @@ class LevelPoints final : public PointKernels {
                                                      const Control &control) const override {
         return std::make_unique<MappedDatabase>(points, maps, options, control);
     }
-    std::unique_ptr<SearchDatabase> restore_database(const Points &points, const Maps &maps,
-                                                     Span<const double> origin,
+    std::unique_ptr<SearchDatabase> restore_database(const Points &points,
                                                      const DatabaseState &state) const override {
-        return std::make_unique<MappedDatabase>(points, maps, origin, state);
+        return std::make_unique<MappedDatabase>(points, state);
     }
     bool has_int8() const override { return metricfast::has_int8(); }
     void infer(const Points &queries, const Points &database, const InferenceProblem &problem,
@@ -181,10 +173,11 @@ template <class T> class LevelSearch final : public SearchKernels<T> {
                                         control);
     }
     void kneighbors(const Points &queries, const Points &database, Index k, const Maps &maps,
-                    Codes exclude, bool squared, View<T> distances, View<std::int64_t> indices,
-                    const Control &control, Span<const double> within) const override {
+                    const Filter &filter, bool squared, View<T> distances,
+                    View<std::int64_t> indices, const Control &control,
+                    Span<const double> within) const override {
         with_mapped(queries, database, maps, control, [&](const Points &q, const Points &d) {
-            metricfast::kneighbors<T>(q, d, k, exclude, squared, distances, indices, control,
+            metricfast::kneighbors<T>(q, d, k, filter, squared, distances, indices, control,
                                       within);
         });
     }

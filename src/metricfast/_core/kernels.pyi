@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 A = NDArray[Any]
 Rows = NDArray[int64] | None
+Labels = tuple[NDArray[int64], NDArray[int64]] | None  # of queries and of a database
 Totals = tuple[float, int, int, int, int]
 
 @type_check_only
@@ -28,8 +29,8 @@ class LossCall(Protocol):
 @type_check_only
 class PreparedDatabase(Protocol):
     def search(
-        self, queries: A, k: int, exclude: Rows, squared: bool, distances: A, rows: A,
-        threads: int, /
+        self, queries: A, k: int, exclude: Rows, allowed: A | None, labels: Labels,
+        squared: bool, distances: A, rows: A, threads: int, /
     ) -> None: ...
     def algorithm(self) -> Literal["tree", "cells", "int8", "float32"]: ...
     def bytes(self) -> int: ...
@@ -67,15 +68,13 @@ class Kernels(Protocol):
         threads: int, /
     ) -> None: ...
     def prepare_database(
-        self, x: A, U: A | None, V: A | None, integers: bool, threads: int, /
+        self, x: A, integers: bool, threads: int, /
     ) -> PreparedDatabase: ...
-    def restore_database(
-        self, U: A | None, V: A | None, state: dict[str, A], /
-    ) -> PreparedDatabase: ...
+    def restore_database(self, state: dict[str, A], /) -> PreparedDatabase: ...
     def has_int8(self) -> bool: ...
     def kneighbors(
-        self, x: A, y: A, k: int, U: A | None, V: A | None, exclude: Rows, within: A | None,
-        squared: bool, distances: A, indices: A, threads: int, /
+        self, x: A, y: A, k: int, U: A | None, V: A | None, exclude: Rows, allowed: A | None,
+        labels: Labels, within: A | None, squared: bool, distances: A, indices: A, threads: int, /
     ) -> None: ...
     def kneighbors_per_class(
         self, x: A, y: A, labels: A, classes: int, k: int, U: A | None, V: A | None, exclude: Rows,

@@ -46,7 +46,7 @@ class Source(ABC):
     feature_names : list of str or None
         Names of the features, where they have any.
     in_order : bool
-        Whether rows before those read last take another start, as of an iterator. Mini-batches are
+        Whether rows before those read last take another start, as in an iterator. Mini-batches are
         then drawn from neighbouring blocks, in order, else from blocks all over the source.
     by_row : bool
         Whether a single row is read in little more than its share of a block, as from a memory map.

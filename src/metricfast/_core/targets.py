@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_array, column_or_1d
 
 from metricfast._core.arguments import as_array, as_real
 from metricfast._core.types import Array, Floats, Integers
+from metricfast._core.warn import warn_user
 
 __all__ = [
     "as_column",
@@ -48,7 +49,7 @@ def check_classification_target(
     `name`: what errors call it.
     Returns classes, the different labels, sorted, and codes: `classes[codes]` is `y`. Raises
     ValueError if `y` has the wrong length, holds None, NaN or infinity, is continuous, mixes types
-    that have no order, or holds fewer than two classes.
+    that have no order, or holds fewer than two classes. Warns if `y` looks like numbers to predict.
     """
     labels = as_column(as_label_array(y, name), name)
     if n_samples is not None and len(labels) != n_samples:
@@ -57,6 +58,13 @@ def check_classification_target(
     classes, codes = encode(labels, name)
     if len(classes) < 2:
         raise ValueError(f"{name} must hold at least 2 classes, got {len(classes)} class.")
+    # Integers may name many classes of two points; text is no number.
+    share = {"f": 0.2, "i": 0.5, "u": 0.5}.get(labels.dtype.kind, 1.0)
+    if len(labels) > 20 and len(classes) > share * len(labels):
+        warn_user(
+            f"{name} has {len(classes)} classes among {len(labels)} labels: are they numbers to "
+            "predict? MLKR and LogRatioLearner learn from numbers. Give names of classes as text."
+        )
     return classes, codes
 
 

@@ -101,8 +101,8 @@ def compare(
         too, and stop if one fold takes more than its share of the time that is left. Other learners
         finish the fold that they have begun.
     checkpoint : path-like, optional
-        A file that is replaced after each fold, and that the same call goes on from; others of the
-        same data may have more learners or more time. Needs the extra ``metricfast[io]``.
+        A file that is replaced after each fold. The same call continues from it; a call with the
+        same data may have more learners or more time. Needs ``pip install safetensors``.
     refit : bool, default=True
         Whether to fit the best to all points.
     callbacks : iterable of callable, optional

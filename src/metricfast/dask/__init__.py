@@ -1,6 +1,6 @@
 """Learners and searches on Dask: points, and the work, on the workers of a cluster.
 
-Needs the extra ``dask``.
+Needs Dask: ``pip install dask distributed``.
 """
 
 from __future__ import annotations

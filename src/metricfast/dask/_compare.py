@@ -29,7 +29,7 @@ def compare(X: Any, y: Any, *, client: Any = None, **options: Any) -> Comparison
         The client and every worker hold all points.
     client : distributed.Client, optional
     **options
-        As of :func:`metricfast.compare`. With `time_limit` no learner is begun when time is over,
+        As in :func:`metricfast.compare`. With `time_limit` no learner is begun when time is over,
         and none is stopped. Dask says how many threads a task has, `n_jobs` only of the last fit,
         which is in the process of the client.
 

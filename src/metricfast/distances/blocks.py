@@ -18,6 +18,7 @@ from metricfast._core.memory import block_rows, working_memory
 from metricfast._core.scaling import times_power_of_two
 from metricfast._core.sources import Source, parts, row_bytes
 from metricfast._core.types import Array, Floats, Integers
+from metricfast.distances.filters import Filter
 
 __all__ = [
     "Block", "Embedded", "Maps", "Nearest", "Points", "Queries", "each_block", "embedded",
@@ -204,13 +205,15 @@ class Nearest:
         return squared[:, self.k - 1].copy() if squared is not None and enough else None
 
 
-def nearest_in_part(best: Nearest, block: Block, threads: int) -> tuple[Floats, Integers]:
+def nearest_in_part(
+    best: Nearest, where: Filter, block: Block, threads: int
+) -> tuple[Floats, Integers]:
     """Return squared distances and rows of those of a block that may be among the nearest."""
     shape = len(block.queries), min(best.k, len(block.points))
     squared, found = np.empty(shape), np.empty(shape, np.int64)
     get_kernels().kneighbors(
-        block.queries, block.points, shape[1], None, None, block.exclude, best.within(), True,
-        squared, found, threads,
+        block.queries, block.points, shape[1], None, None, block.exclude,
+        *where.of_points(block.rows).arguments(), best.within(), True, squared, found, threads,
     )  # fmt: skip
     found[found >= 0] += block.rows.start
     return squared, found

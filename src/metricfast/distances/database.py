@@ -6,7 +6,7 @@ import os
 from copy import deepcopy
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,27 +24,19 @@ from metricfast._core.dispatch import get_kernels
 from metricfast._core.files import map_tensors, write_tensors
 from metricfast._core.memory import block_rows
 from metricfast._core.sources import Source, parts, row_bytes
-from metricfast._core.types import Array
+from metricfast._core.types import Array, Integers
+from metricfast.distances.blocks import Maps
+from metricfast.distances.filters import Filter, as_filter
 from metricfast.distances.neighbors import check_neighbors
+from metricfast.distances.segments import Snapshot, Space, segment_of
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-    from metricfast._core.kernels import PreparedDatabase
 
 __all__ = ["Database"]
 
 _FORMAT = "metricfast.database"
 _LAST = 2**62  # next id of a file: there is room for points that follow
-
-
-class _Held(NamedTuple):
-    """What a search sees; a change replaces it as a whole."""
-
-    points: NDArray[Any]
-    ids: NDArray[np.int64]
-    next: int  # id of the next point
-    prepared: PreparedDatabase
 
 
 class Database:
@@ -123,11 +115,11 @@ class Database:
     ) -> None:
         check_choice("precision", precision, ("auto", "float32"))
         points = as_points(X, "X")
-        # L stands for both maps: of one object there is one copy.
-        self._begin(deepcopy(as_maps(L, U, V, points.shape[1])), precision)
         if _may_change(points):
             points = points.copy()
-        self._hold(points, np.arange(len(points)), len(points), n_jobs)
+        # L stands for both maps: of one object there is one copy.
+        maps = deepcopy(as_maps(L, U, V, points.shape[1]))
+        self._begin(maps, precision, points, np.arange(len(points)), len(points), n_jobs)
 
     @classmethod
     def _of(
@@ -135,39 +127,25 @@ class Database:
     ) -> Self:
         """Return a database that holds points themselves: nobody changes them while it is there."""
         self = cls.__new__(cls)
-        self._begin(as_maps(L, U, V, points.shape[1]), "auto")
-        self._hold(points.view(), np.arange(len(points)), len(points), n_jobs)
+        maps = as_maps(L, U, V, points.shape[1])
+        self._begin(maps, "auto", points.view(), np.arange(len(points)), len(points), n_jobs)
         return self
 
-    def _begin(self, maps: tuple[Array | None, Array | None], precision: str) -> None:
-        self._maps, self._precision = maps, precision
-        self._changing = Lock()
-
-    def _hold(
-        self,
-        points: NDArray[Any],
-        ids: NDArray[np.int64],
-        following: int,
+    def _begin(
+        self, maps: Maps, precision: str, points: Array, ids: Integers, following: int,
         n_jobs: int | None,
-        ready: dict[str, Any] | None = None,
-    ) -> None:
-        points.flags.writeable = ids.flags.writeable = False
-        kernels = get_kernels()
-        if ready and kernels.has_int8():
-            prepared = kernels.restore_database(*self._maps, {"points": points, **ready})
-        else:
-            prepared = kernels.prepare_database(
-                points, *self._maps, self._precision == "auto", as_threads(n_jobs)
-            )
-        self._held = _Held(points, ids, following, prepared)
+    ) -> None:  # fmt: skip
+        space = Space(maps, precision)
+        self._changing = Lock()
+        self._held = Snapshot.of(space, points, ids, following, as_threads(n_jobs))
 
     def __getstate__(self) -> tuple[Any, ...]:
-        return self._maps, self._precision, *self._held[:3]
+        held = self._held
+        return *held.space, held.points, held.ids, held.next
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         maps, precision, points, ids, following = state
-        self._begin(maps, precision)
-        self._hold(points, ids, following, None)
+        self._begin(maps, precision, points, ids, following, None)
 
     @property
     def points_(self) -> NDArray[Any]:
@@ -182,18 +160,18 @@ class Database:
     @property
     def algorithm_(self) -> Literal["tree", "cells", "int8", "float32"]:
         """How a search excludes points that are too far."""
-        return self._held.prepared.algorithm()
+        return self._held.segments[0].prepared.algorithm()
 
     @property
     def nbytes_(self) -> int:
         """Bytes held beside the points."""
-        return self._held.prepared.bytes()
+        return self._held.bytes
 
     def __len__(self) -> int:
-        return len(self.points_)
+        return len(self._held)
 
     def __repr__(self) -> str:
-        m, d = self.points_.shape
+        m, d = self._held.shape
         return f"Database({m} points of {d} features, {self.algorithm_}, {self.nbytes_} bytes)"
 
     def kneighbors(
@@ -202,6 +180,7 @@ class Database:
         n_neighbors: int = 5,
         *,
         exclude: ArrayLike | None = None,
+        where: ArrayLike | tuple[ArrayLike, ArrayLike] | None = None,
         squared: bool = False,
         n_jobs: int | None = None,
     ) -> tuple[NDArray[Any], NDArray[np.int64]]:
@@ -213,6 +192,10 @@ class Database:
         n_neighbors : int, default=5
         exclude : array-like of int of shape (n,), optional
             For each query an id to leave out, -1 for none.
+        where : array-like or tuple, optional
+            The points that queries may find: a boolean mask of the points in the order of `ids_`,
+            an array of ids, or a tuple (labels of queries, labels of the points in that order). A
+            query leaves out the points with its label.
         squared : bool, default=False
             Squared distances.
         n_jobs : int, optional
@@ -221,7 +204,8 @@ class Database:
         Returns
         -------
         distances : ndarray of shape (n, n_neighbors)
-            Nearest first.
+            Nearest first. If `where` leaves fewer points than `n_neighbors` to a query, its last
+            distances are infinite, with the id -1.
         ids : ndarray of int64 of shape (n, n_neighbors)
             In the order of (distance in float64, id), as those of :func:`kneighbors`.
 
@@ -233,24 +217,30 @@ class Database:
         """
         check_bool("squared", squared)
         held = self._held
-        query = as_points_or_source(queries, "queries", width=held.points.shape[1])
+        query = as_points_or_source(queries, "queries", width=held.shape[1])
         left_out = as_exclude(exclude, len(query), held.next)
-        if left_out is not None:
-            left_out = _rows(left_out, held.ids)
-        n_neighbors = check_neighbors(n_neighbors, len(held.points), left_out)
-        distances = np.empty((len(query), n_neighbors), common_precision(query, held.points))
-        rows = np.empty(distances.shape, np.int64)
+        allowed = as_filter(where, (len(query), len(held)), held.rows)
+        present = None
+        if left_out is not None and where is None:
+            present = np.where(held.holds(left_out), left_out, -1)
+        n_neighbors = check_neighbors(n_neighbors, len(held), present)
+        distances = np.empty(
+            (len(query), n_neighbors), common_precision(query, held.segments[0].points)
+        )
+        ids = np.empty(distances.shape, np.int64)
         threads = as_threads(n_jobs)
-        images = 0 if self._maps[0] is None else 8 * len(self._maps[0])
-        at_once = not images and not isinstance(query, Source)
-        size = len(query) if at_once else block_rows(row_bytes(query) + images)
+        if allowed.mask is not None and (some := held.among(allowed.mask, len(query), threads)):
+            held, allowed = some, Filter()
+        width = 0 if held.space.maps[0] is None else 8 * len(held.space.maps[0])
+        at_once = not width and not isinstance(query, Source)
+        size = len(query) if at_once else block_rows(row_bytes(query) + width)
         for part, points in parts(query, size):
+            images = held.space.embed(points, 0, held.origin, threads)
             out = None if left_out is None else left_out[part]
-            held.prepared.search(
-                points, n_neighbors, out, squared, distances[part], rows[part], threads
+            held.search(
+                images, out, allowed.of_queries(part), squared, distances[part], ids[part], threads
             )
-        _name(rows, held.ids)
-        return distances, rows
+        return distances, ids
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to a file, also the copy in 8-bit integers.
@@ -261,16 +251,19 @@ class Database:
         Parameters
         ----------
         path : str or path
-            A safetensors file. Needs that package: ``pip install 'metricfast[io]'``.
+            A safetensors file. Needs that package: ``pip install safetensors``.
         """
-        held = self._held
+        held = self._held.whole
+        (segment,), (query, database) = held.segments, held.space.maps
         tensors = {"points": held.points, "ids": held.ids}
-        query, database = self._maps
         if query is not None and database is not None:
             tensors |= {"L": query} if query is database else {"U": query, "V": database}
-        ready = held.prepared.state() or {}
-        tensors |= {f"ready.{k}": v for k, v in ready.items() if k != "points" or query is not None}
-        metadata = {"format": _FORMAT, "precision": self._precision, "next": str(held.next)}
+        ready = segment.prepared.state()
+        if ready and query is not None:
+            origin = np.zeros(query.shape[1]) if held.origin is None else held.origin
+            ready |= {"points": segment.images, "origin": origin}
+        tensors |= {f"ready.{name}": tensor for name, tensor in (ready or {}).items()}
+        metadata = {"format": _FORMAT, "precision": held.space.precision, "next": str(held.next)}
         write_tensors(
             Path(path), metadata, {k: np.ascontiguousarray(v) for k, v in tensors.items()}
         )
@@ -305,17 +298,19 @@ class Database:
             _check_points(points, ids, following)
             check_choice("precision", metadata["precision"], ("auto", "float32"))
             L, U, V = (tensors.get(name) for name in "LUV")
-            self._begin(as_maps(L, U, V, points.shape[1]), metadata["precision"])
+            space = Space(as_maps(L, U, V, points.shape[1]), metadata["precision"])
             prefix = "ready."
             ready = {k[len(prefix) :]: v for k, v in tensors.items() if k.startswith(prefix)}
-            if ready and ("points" in ready) != (self._maps[0] is not None):
+            if ready and ("points" in ready) != (space.maps[0] is not None):
                 raise ValueError("a map and embedded points must be there together.")
-            if len(ready.get("points", points)) != len(points):
-                raise ValueError("points and embedded points do not fit.")
             if verify:
                 for name in ("points", "ready.points"):
                     as_points(tensors.get(name, points), name)
-            self._hold(points, ids, following, None, ready)
+            self._changing = Lock()
+            if ready and get_kernels().has_int8():
+                self._held = _restored(space, points, ids, following, ready)
+            else:
+                self._held = Snapshot.of(space, points, ids, following, as_threads(None))
         except (KeyError, TypeError, ValueError) as error:
             missing = " is missing." if isinstance(error, KeyError) else ""
             raise ValueError(f"{path} is not a readable database: {error}{missing}") from error
@@ -324,31 +319,28 @@ class Database:
     def add(self, X: ArrayLike, *, n_jobs: int | None = None) -> NDArray[np.int64]:
         """Add points.
 
-        The database is made ready anew, as it is by :meth:`remove`: add many at a time.
+        The time grows with their number and with the logarithm of the number of all points, on
+        average over many additions: some of them merge older points.
 
         Parameters
         ----------
         X : array-like of shape (n, d)
             float64 points make a database of float32 points one of float64.
         n_jobs : int, optional
-            As of the constructor.
+            Threads; None for the default count, -1 for all CPUs.
 
         Returns
         -------
         ids : ndarray of int64 of shape (n,)
             Of these points; nothing else has had them.
         """
-        added = as_points(X, "X", width=self.points_.shape[1])
+        added = as_points(X, "X", width=self._held.shape[1])
+        if _may_change(added):
+            added = added.copy()
         with self._changing:
-            points, ids, following, _ = self._held
-            new = np.arange(following, following + len(added))
-            self._hold(
-                np.concatenate([points, added]),
-                np.concatenate([ids, new]),
-                following + len(added),
-                n_jobs,
-            )
-        return new
+            before = self._held
+            self._held = before.added(added, as_threads(n_jobs))
+            return np.arange(before.next, self._held.next)
 
     def remove(self, ids: ArrayLike, *, n_jobs: int | None = None) -> None:
         """Remove points; others keep their ids.
@@ -357,7 +349,7 @@ class Database:
         ----------
         ids : array-like of int of shape (n,)
         n_jobs : int, optional
-            As of the constructor.
+            Threads; None for the default count, -1 for all CPUs.
 
         Raises
         ------
@@ -370,18 +362,41 @@ class Database:
                 f"ids must be integers of shape (n,); found shape {array.shape}, "
                 f"dtype {array.dtype}."
             )
+        wanted = array.astype(np.int64)
         with self._changing:
-            points, known, following, _ = self._held
-            rows = _rows(array.astype(np.int64), known)
-            if (rows < 0).any():
+            held = self._held
+            here = held.holds(wanted)
+            if not here.all():
                 raise ValueError(
-                    f"ids must be of points in the database; found {array[rows < 0][0]}."
+                    f"ids must be of points in the database; found {wanted[~here][0]}."
                 )
-            kept = np.ones(len(points), bool)
-            kept[rows] = False
-            if not kept.any():
+            if len(wanted) >= len(held) and len(np.unique(wanted)) == len(held):
                 raise ValueError("ids must leave a point in the database; found all of them.")
-            self._hold(points[kept], known[kept], following, n_jobs)
+            if len(wanted):
+                self._held = held.removed(wanted, as_threads(n_jobs))
+
+
+def _restored(
+    space: Space, points: Array, ids: Integers, following: int, ready: dict[str, Array]
+) -> Snapshot:
+    """Return the points of a file, whose state is used as it is."""
+    images, origin = ready.get("points", points), ready.pop("origin", None)
+    if len(images) != len(points):
+        raise ValueError("points and embedded points do not fit.")
+    if space.maps[1] is None:
+        origin = None
+    elif (
+        images.shape[1] != len(space.maps[1])
+        or origin is None
+        or origin.shape != (points.shape[1],)
+        or origin.dtype != np.float64
+        or not np.isfinite(origin).all()
+    ):
+        raise ValueError("origin or embedded points do not fit the maps.")
+    elif not origin.any():
+        origin = None
+    prepared = get_kernels().restore_database(ready | {"points": images})
+    return Snapshot(space, [segment_of(points, images, ids, prepared)], following, origin)
 
 
 def _check_points(points: Array, ids: Array, following: int) -> None:
@@ -410,19 +425,3 @@ def _may_change(array: NDArray[Any]) -> bool:
             return True
         base = base.base
     return False
-
-
-def _name(rows: NDArray[np.int64], ids: NDArray[np.int64]) -> None:
-    """Put ids in place of rows, by blocks of queries."""
-    if ids[-1] == len(ids) - 1:  # they are the rows
-        return
-    size = block_rows(rows.strides[0])
-    for start in range(0, len(rows), size):
-        part = rows[start : start + size]
-        part[...] = ids[part]
-
-
-def _rows(ids: NDArray[np.int64], known: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return where ids are among those that are known, -1 where they are not."""
-    rows = np.minimum(np.searchsorted(known, ids), len(known) - 1)
-    return np.where(known[rows] == ids, rows, -1)

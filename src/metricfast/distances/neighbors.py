@@ -32,14 +32,17 @@ from metricfast._core.sources import Source
 from metricfast._core.types import Array
 from metricfast.distances.blocks import (
     Block,
+    Maps,
     Nearest,
     Points,
     each_block,
+    embedded,
     nearest_in_part,
     on_disk,
     search_by_blocks,
     write_distances,
 )
+from metricfast.distances.filters import as_filter, known_rows, name_rows, rows_among
 from metricfast.distances.tiles import paired_by_blocks, pairwise_by_blocks
 from metricfast.exceptions import NonPSDError
 
@@ -240,6 +243,7 @@ def kneighbors(
     V: ArrayLike | None = None,
     M: ArrayLike | None = None,
     exclude: ArrayLike | None = None,
+    where: ArrayLike | tuple[ArrayLike, ArrayLike] | None = None,
     squared: bool = False,
     n_jobs: int | None = None,
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
@@ -257,11 +261,16 @@ def kneighbors(
         As for :func:`pairwise_distances`.
     exclude : array-like of int of shape (n,), optional
         For each query a database index to leave out, -1 for none.
+    where : array-like or tuple, optional
+        The database points that queries may find: a boolean mask of shape (m,), an array of
+        indices, or a tuple (labels of queries, labels of the database). A query leaves out the
+        points with its label.
 
     Returns
     -------
     distances : ndarray of shape (n, n_neighbors)
-        Nearest first.
+        Nearest first. If `where` leaves fewer points than `n_neighbors` to a query, its last
+        distances are infinite, with the index -1.
     indices : ndarray of int64 of shape (n, n_neighbors)
         In the order of (distance, index), where the distance is the sum of squared differences in
         float64: of the points, or of the embedded points, which are ``X @ L.T`` in float64. Memory
@@ -278,30 +287,60 @@ def kneighbors(
     >>> distances, indices = mf.kneighbors([[0.0], [1.0], [3.0]], n_neighbors=1)
     >>> indices.ravel()
     array([1, 0, 1])
+    >>> cameras = [1, 1, 2]
+    >>> mf.kneighbors([[0.0], [1.0], [3.0]], n_neighbors=1, where=(cameras, cameras))[1].ravel()
+    array([2, 2, 1])
     """
     check_bool("squared", squared)
     query, base, left_out = _search_arguments(queries, database, exclude)
-    n_neighbors = check_neighbors(n_neighbors, len(base), left_out)
+    filtered = as_filter(where, (len(query), len(base)), known_rows(len(base)))
+    n_neighbors = check_neighbors(n_neighbors, len(base), left_out if where is None else None)
     maps, threads = _maps(L, U, V, M, query.shape[1]), as_threads(n_jobs)
     distances = np.empty((len(query), n_neighbors), common_precision(query, base))
     indices = np.empty(distances.shape, np.int64)
     if not on_disk(query, base):
-        get_kernels().kneighbors(
-            query, base, n_neighbors, *maps, left_out, None, squared, distances, indices, threads
-        )
+        if filtered.mask is None:
+            get_kernels().kneighbors(
+                query, base, n_neighbors, *maps, left_out, *filtered.arguments(), None, squared,
+                distances, indices, threads,
+            )  # fmt: skip
+        else:
+            _search_some(
+                query, base, maps, left_out, filtered.mask, squared, distances, indices, threads
+            )
         return distances, indices
     for part in search_by_blocks(query, base, maps, left_out, 64 * n_neighbors, threads):
-        best = Nearest(n_neighbors)
-        for some in each_block(part, partial(nearest_in_part, best)):
+        best, some_queries = Nearest(n_neighbors), filtered.of_queries(part.rows)
+        for some in each_block(part, partial(nearest_in_part, best, some_queries)):
             best.add(*some)
         keys, indices[part.rows] = best.found()
-        if np.isinf(keys).any():
+        if (np.isinf(keys) & (indices[part.rows] >= 0)).any():
             raise ValueError(
                 "squared distances overflow: some points are 1e150 times as far away as the "
                 "first. Divide all by a number that makes their spread about 1."
             )
         write_distances(distances[part.rows], keys, part.exponent, squared)
     return distances, indices
+
+
+def _search_some(
+    query: Array, base: Array, maps: Maps, left_out: NDArray[np.int64] | None,
+    mask: NDArray[np.bool_], squared: bool, distances: Array, indices: Array, threads: int,
+) -> None:  # fmt: skip
+    """Search the points of a mask alone, embedded as among all."""
+    rows = np.flatnonzero(mask)
+    k = min(indices.shape[1], len(rows))
+    distances[:, k:], indices[:, k:] = np.inf, -1
+    if k == 0:
+        return
+    queries, points = embedded(query, base, maps, threads)
+    if left_out is not None:
+        left_out = rows_among(left_out, rows)
+    get_kernels().kneighbors(
+        queries[:], points[rows], k, None, None, left_out, None, None, None, squared,
+        distances[:, :k], indices[:, :k], threads,
+    )  # fmt: skip
+    name_rows(indices[:, :k], rows)
 
 
 def kneighbors_per_class(

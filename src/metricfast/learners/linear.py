@@ -5,18 +5,17 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import partial, update_wrapper
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.metaestimators import available_if
 
 from metricfast._core.arguments import check_bool, check_choice, check_random_state
 from metricfast._core.arrays import as_threads
 from metricfast._core.types import Array, Floats, Integers
-from metricfast._core.warn import warn_user
+from metricfast._core.warn import ignored, warn_user
 from metricfast.learners.base.learner import MahalanobisMixin
 from metricfast.learners.base.validation import naming_held_out
 from metricfast.learners.closed.lfda import LFDA
@@ -57,10 +56,25 @@ __all__ = [
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
+class _OfMiniBatches:
+    """A method that an object has only if its solver takes mini-batches."""
+
+    def __init__(self, method: Callable[..., Any]) -> None:
+        self.method = method
+        update_wrapper(cast(Any, self), method)
+
+    def __get__(self, learner: Any, owner: type) -> Any:
+        if learner is not None and not learner._solver().by_batches:
+            raise AttributeError(
+                f"This {owner.__name__!r} has no attribute {self.method.__name__!r}: its solver, "
+                f"{learner.solver!r}, needs all points. Set solver='adam'."
+            )
+        return self.method.__get__(learner, owner)
+
+
 def for_mini_batches(method: _Method) -> _Method:
     """Expose a method only for solvers that take mini-batches."""
-    available: _Method = available_if(lambda learner: learner._solver().by_batches)(method)
-    return available
+    return cast(_Method, _OfMiniBatches(method))
 
 
 class LinearLearner(CallbackMixin, MahalanobisMixin):
@@ -360,7 +374,8 @@ def warn_without_slope(problem: LinearProblem, history: History) -> None:
 def _discriminant(
     n_jobs: int | None, X: Array, classes: Integers, weight: Floats | None, n_rows: int
 ) -> Array:
-    return LFDA(n_rows, n_jobs=n_jobs).fit(X, classes, weight).components_
+    with ignored(UserWarning):  # fit has warned of y
+        return LFDA(n_rows, n_jobs=n_jobs).fit(X, classes, weight).components_
 
 
 def _validation_error(problem: LinearProblem, validation: Any, x: Vector) -> float:

@@ -183,7 +183,7 @@ class RankNContrast(Loss):
     ----------
     temperature : float, default=2.0
     label_distance : str, tuple or callable, optional
-        As of :class:`LogRatio`; by default "cityblock".
+        As in :class:`LogRatio`; by default "cityblock".
     reduction : {"mean", "sum"}, default="mean"
         Over anchors.
 

@@ -29,7 +29,7 @@ class CoSENT(Loss):
     ----------
     scale : float, default=20.0
     label_distance : str, tuple or callable, optional
-        As of :class:`LogRatio`, where pairs have no scores of their own; by default "sqeuclidean".
+        As in :class:`LogRatio`, where pairs have no scores of their own; by default "sqeuclidean".
 
     Attributes
     ----------

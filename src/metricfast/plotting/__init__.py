@@ -1,4 +1,4 @@
-"""Pictures of what was learned, in the manner of scikit-learn's displays; needs the extra ``plot``.
+"""Pictures of what was learned, in the manner of scikit-learn's displays; need matplotlib.
 
 A display is made by its `from_...` methods, which compute what is shown and draw it, into `ax` if
 given. Its attributes hold the numbers, `ax_` and `figure_` what was drawn on; `plot` draws again.
@@ -17,6 +17,7 @@ from metricfast.plotting._neighbors import NeighborsDisplay
 from metricfast.plotting._pair_score import PairScoreDisplay
 from metricfast.plotting._relevance import FeatureRelevanceDisplay
 from metricfast.plotting._retrieval import RetrievalDisplay
+from metricfast.plotting._votes import VoteDisplay
 
 __all__ = [
     "EmbeddingDisplay",
@@ -25,5 +26,6 @@ __all__ = [
     "NeighborsDisplay",
     "PairScoreDisplay",
     "RetrievalDisplay",
+    "VoteDisplay",
     "plot_before_after",
 ]

@@ -153,7 +153,7 @@ class EmbeddingDisplay(Display):
         embeddings : dict of str to array-like of shape (n_samples, n_components)
             The points by the title of their panel.
         y, n_neighbors, ax, **kwargs
-            As of :meth:`from_estimator`.
+            As in :meth:`from_estimator`.
         continuous : bool, optional
             Whether labels are numbers of a scale; by default if they are not all whole.
 

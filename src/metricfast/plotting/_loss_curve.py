@@ -110,7 +110,7 @@ class LossCurveDisplay(Display):
         loss_curve : array-like of shape (n_iter,)
         validation_scores : array-like of shape (n_scores,), optional
         name, ax, **kwargs
-            As of :meth:`from_estimator`.
+            As in :meth:`from_estimator`.
 
         Returns
         -------

@@ -16,7 +16,7 @@ from metricfast.metrics._report import both_sides
 from metricfast.metrics._selection import are_continuous, takes_numbers
 from metricfast.plotting._axes import DISSIMILAR, SIMILAR, Display
 
-__all__ = ["NeighborsDisplay"]
+__all__ = ["NeighborsDisplay", "as_rows"]
 
 # Of a column, and the width of what is in it.
 _PITCH, _WIDTH = 1.0, 0.9
@@ -140,7 +140,7 @@ optional
         embedded, database = both_sides(estimator, X)
         embedded = as_points(embedded, "X")
         n = len(embedded)
-        rows = _as_rows(queries, "queries", 1, n)
+        rows = as_rows(queries, "queries", 1, n)
         n_neighbors = check_neighbors(n_neighbors, n, rows)
         distances, indices = kneighbors(
             embedded[rows], embedded if database is None else as_points(database, "X"),
@@ -178,20 +178,20 @@ optional
         ----------
         distances, indices : array-like of shape (n_queries, n_neighbors)
         images, names, y : array-like, optional
-            Of the points that were searched, as of :meth:`from_estimator`.
+            Of the points that were searched, as in :meth:`from_estimator`.
         query_images, query_names, query_y : array-like, optional
             The same of the queries.
         continuous : bool, optional
             Whether labels are numbers of a scale; by default if they are not all whole.
         ax, **kwargs
-            As of :meth:`from_estimator`.
+            As in :meth:`from_estimator`.
 
         Returns
         -------
         NeighborsDisplay
         """
         far = as_points(distances, "distances")
-        rows = _as_rows(indices, "indices", 2)
+        rows = as_rows(indices, "indices", 2)
         if rows.shape != far.shape:
             raise ValueError(
                 f"distances and indices must have one shape, got {far.shape} and {rows.shape}."
@@ -265,7 +265,7 @@ def _caption(what: str, label: Any) -> str:
     return f"{what}, {label:.3g}" if isinstance(label, float) else f"{what}, {label}"
 
 
-def _as_rows(rows: ArrayLike, name: str, ndim: int, n: float = np.inf) -> Integers:
+def as_rows(rows: ArrayLike, name: str, ndim: int, n: float = np.inf) -> Integers:
     """Return indices of so many points."""
     array = as_array(rows, name)
     if array.ndim != ndim or array.dtype.kind not in "iu" or not array.size:

@@ -141,7 +141,7 @@ class PairScoreDisplay(Display):
         threshold : float, optional
             The largest distance of pairs that count as similar.
         roc, name, ax, **kwargs
-            As of :meth:`from_estimator`.
+            As in :meth:`from_estimator`.
 
         Returns
         -------
@@ -158,7 +158,7 @@ class PairScoreDisplay(Display):
         Parameters
         ----------
         roc, ax, **kwargs
-            As of :meth:`from_estimator`.
+            As in :meth:`from_estimator`.
 
         Returns
         -------

@@ -152,7 +152,7 @@ class FeatureRelevanceDisplay(Display):
         ----------
         L : array-like of shape (n_components, n_features)
         X, feature_names, max_features, n_eigenvectors, ax
-            As of :meth:`from_estimator`.
+            As in :meth:`from_estimator`.
 
         Returns
         -------
@@ -189,7 +189,7 @@ class FeatureRelevanceDisplay(Display):
         Parameters
         ----------
         max_features, n_eigenvectors, ax
-            As of :meth:`from_estimator`.
+            As in :meth:`from_estimator`.
 
         Returns
         -------

@@ -129,11 +129,11 @@ class RetrievalDisplay(Display):
         Parameters
         ----------
         report : RetrievalReport
-            As of ``retrieval_report(..., metrics="recall_at_k", k=(1, 5, 10))``.
+            As in ``retrieval_report(..., metrics="recall_at_k", k=(1, 5, 10))``.
         metric : str, optional
             Which to draw; by default that of the report, if there is one at several k.
         baselines, name, ax, **kwargs
-            As of :meth:`from_estimator`.
+            As in :meth:`from_estimator`.
 
         Returns
         -------
@@ -171,7 +171,7 @@ class RetrievalDisplay(Display):
         Parameters
         ----------
         baselines, name, ax, **kwargs
-            As of :meth:`from_estimator`.
+            As in :meth:`from_estimator`.
 
         Returns
         -------

@@ -6,28 +6,30 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_matrix
-from sklearn.base import BaseEstimator
+from scipy.sparse import issparse, vstack
 from sklearn.utils import Tags, get_tags
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from metricfast._core.arguments import check_bool, check_choice, check_count
+from metricfast._core.checks import check_points
 from metricfast._core.types import Array, Integers
 from metricfast.distances.database import Database
-from metricfast.distances.radius import check_radius, radius_neighbors
+from metricfast.distances.radius import check_radius
 from metricfast.learners.base.html import learned_table, with_table
-from metricfast.predictors.metric import Metric, is_learner, resolve
+from metricfast.predictors.metric import is_learner, is_searched, resolve
 from metricfast.predictors.neighborhoods import Neighborhoods
+from metricfast.predictors.spaces import Metric, ScikitLearn
 
 __all__ = ["KNeighborsMixin", "NeighborsBase", "RadiusNeighborsMixin"]
 
-_MODES = ("connectivity", "distance")
+_ALGORITHMS = ("auto", "ball_tree", "kd_tree", "brute")
 
 
-class NeighborsBase(BaseEstimator):  # type: ignore[misc]
-    """An estimator that searches points under a metric.
+class NeighborsBase:
+    """Mixin before an estimator of scikit-learn: another search of points, under more metrics.
 
-    They are in a :class:`Database`, which is made ready once: by `fit`, and anew by `partial_fit`.
+    The points are in a :class:`Database`, which `fit` makes ready, unless the metric is one that
+    scikit-learn searches.
 
     Attributes
     ----------
@@ -39,10 +41,16 @@ class NeighborsBase(BaseEstimator):  # type: ignore[misc]
     feature_names_in_ : ndarray of shape (n_features_in_,)
     """
 
+    algorithm: str
+    leaf_size: int
     metric: Any
     n_jobs: int | None
+    get_params: Any
     metric_: Any
     n_samples_fit_: int
+    n_features_in_: int
+    feature_names_in_: Array
+    effective_metric_params_: dict[str, Any]
     _space: Metric
     _database: Database
     _as_queries: Array | None  # the database, where that is embedded differently as queries
@@ -50,6 +58,8 @@ class NeighborsBase(BaseEstimator):  # type: ignore[misc]
 
     def _check_parameters(self) -> None:
         """Refuse parameters that cannot be used, before anything is learned."""
+        check_choice("algorithm", self.algorithm, _ALGORITHMS)
+        check_count("leaf_size", self.leaf_size)
 
     def _fit_points(self, X: Any, y: Any = None) -> None:
         """Choose the metric, fitting it if need be, and keep the points to search.
@@ -58,14 +68,23 @@ class NeighborsBase(BaseEstimator):  # type: ignore[misc]
         """
         self._check_parameters()
         self.__dict__.pop("metric_", None)
-        space = resolve(self, X, y)
-        points = space.points(self, X, "database", reset=True)
-        self._as_queries = space.points(self, X, "query") if space.two_sided else None
-        searched = points if space.own_database is None else space.own_database[0]
-        maps: dict[str, Any] = space.maps
-        self._database = Database(searched, n_jobs=self.n_jobs, **maps)
-        self._count()
-        self._space, self.metric_ = space, space.public
+        self._space = space = resolve(self, X, y)
+        if isinstance(space, ScikitLearn):
+            self._hand_over(X)
+        else:
+            points = space.points(self, X, "database", reset=True)
+            self._as_queries = space.points(self, X, "query") if space.two_sided else None
+            searched = points if space.own_database is None else space.own_database[0]
+            maps: dict[str, Any] = space.maps
+            self._database = Database(searched, n_jobs=self.n_jobs, **maps)
+            self._count()
+        self.metric_ = space.public
+
+    def _hand_over(self, X: Any) -> None:
+        """Let scikit-learn keep the points: labels are none of its business."""
+        n_labels = 1 if is_searched(X) else _num_samples(X)
+        super()._fit(X, np.zeros(n_labels, np.int64))  # type: ignore[misc]
+        self._score = None
 
     def _check_weighted(self, sample_weight: Any) -> None:
         """Refuse weights of points that are not searched."""
@@ -78,9 +97,30 @@ class NeighborsBase(BaseEstimator):  # type: ignore[misc]
 
     def _count(self) -> None:
         self._score, self.n_samples_fit_ = None, len(self._database)
+        # What scikit-learn's own estimators have, and others look for.
+        self._tree, self._fit_method = None, "brute"
+        self.effective_metric_, self.effective_metric_params_ = self._space.public, {}
+
+    @property
+    def _fit_X(self) -> Any:  # noqa: N802
+        """The points of `fit`, as scikit-learn's own estimators call them."""
+        if isinstance(self._space, ScikitLearn):
+            return self._handed
+        return self._space.given(self._database.points_)
+
+    @_fit_X.setter
+    def _fit_X(self, X: Any) -> None:  # noqa: N802
+        self._handed = X
 
     def _append_points(self, X: Any) -> None:
         """Add points to those that are searched; the metric stays as it is."""
+        if isinstance(self._space, ScikitLearn):
+            added = check_points(self, X, preprocessor=None, reset=False, accept_sparse="csr")
+            both, names = (self._fit_X, added), getattr(self, "feature_names_in_", None)
+            self._hand_over(vstack(both, "csr") if issparse(added) else np.concatenate(both))
+            if names is not None:
+                self.feature_names_in_ = names
+            return
         added = self._space.points(self, X, "database")
         if self._as_queries is not None:
             as_queries = self._space.points(self, X, "query")
@@ -104,16 +144,13 @@ class NeighborsBase(BaseEstimator):  # type: ignore[misc]
     def _nearest(self, X: Any, n_neighbors: int) -> tuple[Array, Integers]:
         """Search for the nearest points: the one place that does."""
         queries, exclude = self._queries(X)
-        return self._database.kneighbors(queries, n_neighbors, exclude=exclude, n_jobs=self.n_jobs)
+        return self._space.kneighbors(self._database, queries, n_neighbors, exclude, self.n_jobs)
 
     def _within(self, X: Any, radius: float, sort_results: bool = False) -> Neighborhoods:
         """Search for the points within a radius: the one place that does."""
         queries, exclude = self._queries(X)
-        maps: dict[str, Any] = self._space.maps
-        found = radius_neighbors(
-            queries, self._database.points_, radius, exclude=exclude, sort_results=sort_results,
-            n_jobs=self.n_jobs, **maps,
-        )  # fmt: skip
+        points = self._database.points_
+        found = self._space.within(points, queries, radius, exclude, sort_results, self.n_jobs)
         return Neighborhoods(*found)
 
     def _scored_once(self, score: Callable[[], float]) -> float:
@@ -128,10 +165,10 @@ class NeighborsBase(BaseEstimator):  # type: ignore[misc]
         return self._score[1]
 
     def _repr_html_inner(self) -> str:
-        return str(super()._repr_html_inner()) + learned_table(self)
+        return str(super()._repr_html_inner()) + learned_table(self)  # type: ignore[misc]
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
-        return with_table(super()._repr_mimebundle_(**kwargs), self)
+        return with_table(super()._repr_mimebundle_(**kwargs), self)  # type: ignore[misc]
 
     def _learned(self) -> Iterator[tuple[str, str]]:
         yield "points that are searched", str(self.n_samples_fit_)
@@ -145,7 +182,10 @@ class NeighborsBase(BaseEstimator):  # type: ignore[misc]
         return hasattr(self, "metric_")
 
     def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
+        tags: Tags = super().__sklearn_tags__()  # type: ignore[misc]
+        of_pairs = isinstance(self.metric, str) and self.metric == "precomputed"
+        tags.input_tags.pairwise = tags.input_tags.positive_only = of_pairs
+        tags.input_tags.allow_nan = isinstance(self.metric, str) and self.metric == "nan_euclidean"
         tags.input_tags.sparse = True
         if is_learner(self.metric) and not isinstance(self.metric, type):
             learner = get_tags(self.metric)
@@ -158,15 +198,16 @@ class NeighborsBase(BaseEstimator):  # type: ignore[misc]
 class KNeighborsMixin:
     """The search for so many neighbours."""
 
-    n_neighbors: int
+    n_neighbors: int | None
 
     def _check_parameters(self) -> None:
-        check_count("n_neighbors", self.n_neighbors)
+        if self.n_neighbors is not None:
+            check_count("n_neighbors", self.n_neighbors)
         super()._check_parameters()  # type: ignore[misc]
 
     def _found(self: Any, X: Any) -> Neighborhoods:
         """Return the neighbours that decide."""
-        return Neighborhoods.of_k(*self._nearest(X, self.n_neighbors))
+        return Neighborhoods.of_k(*self.kneighbors(X))
 
     def kneighbors(
         self: Any, X: Any = None, n_neighbors: int | None = None, return_distance: bool = True
@@ -188,44 +229,30 @@ class KNeighborsMixin:
         indices : ndarray of int64 of shape (n_queries, n_neighbors)
             Ties are in the order of the index.
         """
+        check_is_fitted(self, "metric_")
+        if isinstance(self._space, ScikitLearn):
+            return super().kneighbors(X, n_neighbors, return_distance)  # type: ignore
         check_bool("return_distance", return_distance)
         k = self.n_neighbors if n_neighbors is None else n_neighbors
         found: tuple[Array, Integers] = self._nearest(X, k)
         return found if return_distance else found[1]
 
-    def kneighbors_graph(
-        self: Any, X: Any = None, n_neighbors: int | None = None, mode: str = "connectivity"
-    ) -> csr_matrix:
-        """Return the nearest points of each query as a sparse matrix.
-
-        Parameters
-        ----------
-        X, n_neighbors
-            As for :meth:`kneighbors`.
-        mode : {"connectivity", "distance"}, default="connectivity"
-            Entries are 1, or distances.
-
-        Returns
-        -------
-        scipy.sparse.csr_matrix of shape (n_queries, n_samples_fit)
-        """
-        check_choice("mode", mode, _MODES)
-        found = Neighborhoods.of_k(*self.kneighbors(X, n_neighbors))
-        values = found.distances if mode == "distance" else None
-        return found.graph(values, self.n_samples_fit_)
-
 
 class RadiusNeighborsMixin:
     """The search for all neighbours within a radius."""
 
-    radius: float
+    radius: float | None
 
     def _check_parameters(self) -> None:
-        check_radius(self.radius)
+        if self.radius is not None:
+            check_radius(self.radius)
         super()._check_parameters()  # type: ignore[misc]
 
     def _found(self: Any, X: Any) -> Neighborhoods:
         """Return the neighbours that decide."""
+        check_is_fitted(self, "metric_")
+        if isinstance(self._space, ScikitLearn):
+            return Neighborhoods.of_each(*super().radius_neighbors(X))  # type: ignore[misc]
         found: Neighborhoods = self._within(X, self.radius)
         return found
 
@@ -254,32 +281,10 @@ class RadiusNeighborsMixin:
             Only with `return_distance`.
         indices : ndarray of shape (n_queries,) of ndarray of int64
         """
+        check_is_fitted(self, "metric_")
+        if isinstance(self._space, ScikitLearn):
+            return super().radius_neighbors(X, radius, return_distance, sort_results)  # type: ignore
         check_bool("return_distance", return_distance)
         found = self._within(X, self.radius if radius is None else radius, sort_results)
         indices: Array = found.split(found.indices)
         return (found.split(found.distances), indices) if return_distance else indices
-
-    def radius_neighbors_graph(
-        self: Any,
-        X: Any = None,
-        radius: float | None = None,
-        mode: str = "connectivity",
-        sort_results: bool = False,
-    ) -> csr_matrix:
-        """Return all points within a distance of each query as a sparse matrix.
-
-        Parameters
-        ----------
-        X, radius, sort_results
-            As for :meth:`radius_neighbors`.
-        mode : {"connectivity", "distance"}, default="connectivity"
-            Entries are 1, or distances.
-
-        Returns
-        -------
-        scipy.sparse.csr_matrix of shape (n_queries, n_samples_fit)
-        """
-        check_choice("mode", mode, _MODES)
-        found = self._within(X, self.radius if radius is None else radius, sort_results)
-        values = found.distances if mode == "distance" else None
-        return found.graph(values, self.n_samples_fit_)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 import numpy as np
-from sklearn.base import ClassifierMixin
+from sklearn import neighbors as theirs
 from sklearn.utils import Tags
 
 from metricfast._core.targets import check_sample_weight, join_labels
-from metricfast._core.types import Array, Floats
+from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.warn import warn_user
 from metricfast.predictors.base import KNeighborsMixin, NeighborsBase, RadiusNeighborsMixin
 from metricfast.predictors.metric import is_learner
@@ -26,7 +26,7 @@ __all__ = ["KNeighborsClassifier", "RadiusNeighborsClassifier"]
 _Self = TypeVar("_Self", bound="Votes")
 
 
-class Votes(ClassifierMixin, NeighborsBase):  # type: ignore[misc]
+class Votes(NeighborsBase):
     """A classifier by the neighbours that its `_found` returns.
 
     Attributes
@@ -41,6 +41,7 @@ class Votes(ClassifierMixin, NeighborsBase):  # type: ignore[misc]
     class_weight: Any = None
     _found: Any
     _labels: Classes
+    _y: Integers  # of one dimension where y has one output
     _sample_weight: Floats | None = None
     _weight: Floats | None = None  # times that of classes
 
@@ -66,7 +67,7 @@ class Votes(ClassifierMixin, NeighborsBase):  # type: ignore[misc]
         ValueError, TypeError
             If an argument or parameter has a value that cannot be used.
         """
-        return self._fit(X, y)
+        return self._begin(X, y)
 
     def partial_fit(self: _Self, X: Any, y: Any, classes: Any = None) -> _Self:
         """Add labelled points; the metric stays that of the first call, which does what `fit` does.
@@ -87,7 +88,7 @@ class Votes(ClassifierMixin, NeighborsBase):  # type: ignore[misc]
 
     def _add(self: _Self, X: Any, y: Any, classes: Any, sample_weight: Any = None) -> _Self:
         if not hasattr(self, "metric_"):
-            return self._fit(X, y, classes, sample_weight)
+            return self._begin(X, y, classes, sample_weight)
         X, y = check_given(self, X, y)
         added = Classes.of(y, classes)
         n, n_added = len(self._labels.codes), len(added.codes)
@@ -100,7 +101,9 @@ class Votes(ClassifierMixin, NeighborsBase):  # type: ignore[misc]
         self._keep(labels)
         return self
 
-    def _fit(self: _Self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> _Self:
+    def _begin(
+        self: _Self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
+    ) -> _Self:
         X, y = check_given(self, X, y)
         labels = Classes.of(y, classes)
         own = check_sample_weight(sample_weight, len(labels.codes))
@@ -120,6 +123,7 @@ class Votes(ClassifierMixin, NeighborsBase):  # type: ignore[misc]
 
     def _keep(self, labels: Classes) -> None:
         self._labels = labels
+        self._y = labels.codes if labels.several else labels.codes[:, 0]
         self.outputs_2d_ = labels.several
         self.classes_ = labels.known if labels.several else labels.known[0]
 
@@ -183,17 +187,17 @@ class Votes(ClassifierMixin, NeighborsBase):  # type: ignore[misc]
         return self._scored_once(score)
 
     def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
+        tags: Tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = not is_learner(self.metric)
         tags.classifier_tags.multi_label = not is_learner(self.metric)
         return tags
 
 
-class KNeighborsClassifier(KNeighborsMixin, Votes):
+class KNeighborsClassifier(KNeighborsMixin, Votes, theirs.KNeighborsClassifier):  # type: ignore[misc]
     """Classification by the votes of so many nearest neighbours.
 
-    Predicts what scikit-learn's estimator of this name does where no distances are equal, under a
-    metric that is learned or given.
+    Takes the place of scikit-learn's class of this name, from which it derives, and predicts the
+    same where no distances are equal. The metric may be learned.
 
     Parameters
     ----------
@@ -202,8 +206,10 @@ class KNeighborsClassifier(KNeighborsMixin, Votes):
         Weights of the votes: equal, or inverse to the distance (points at distance 0 then count
         alone), or what a function makes of the distances, an array of shape
         (n_queries, n_neighbors). Neighbours of infinite weight count alone.
-    metric : estimator, array-like, tuple or "euclidean", default="euclidean"
-        A learner, fitted or not, a matrix L, a pair (U, V) or "euclidean": see
+    algorithm, leaf_size, p, metric_params
+        See :class:`NearestNeighbors`.
+    metric : estimator, array-like, tuple, str or callable, default="minkowski"
+        A learner, fitted or not, a matrix L, a pair (U, V), or a metric of scikit-learn: see
         :class:`NearestNeighbors`.
     class_weight : dict, list of dict, "balanced" or None, default=None
         Weights of classes. The vote of a neighbour is the weight that `weights` gives its distance,
@@ -220,7 +226,7 @@ class KNeighborsClassifier(KNeighborsMixin, Votes):
     loo_score_ : float
         Accuracy on the points of `fit`, each left out of its own neighbours.
     metric_, n_samples_fit_, n_features_in_, feature_names_in_
-        As of :class:`NearestNeighbors`.
+        As in :class:`NearestNeighbors`.
 
     Examples
     --------
@@ -241,15 +247,19 @@ class KNeighborsClassifier(KNeighborsMixin, Votes):
         n_neighbors: int = 5,
         *,
         weights: Weights = "uniform",
-        metric: Any = "euclidean",
-        class_weight: Any = None,
+        algorithm: str = "auto",
+        leaf_size: int = 30,
+        p: float | None = 2,
+        metric: Any = "minkowski",
+        metric_params: dict[str, Any] | None = None,
         n_jobs: int | None = None,
+        class_weight: Any = None,
     ) -> None:
-        self.n_neighbors = n_neighbors
-        self.weights = weights
-        self.metric = metric
+        super().__init__(
+            n_neighbors, weights=weights, algorithm=algorithm, leaf_size=leaf_size, p=p,
+            metric=metric, metric_params=metric_params, n_jobs=n_jobs,
+        )  # fmt: skip
         self.class_weight = class_weight
-        self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KNeighborsClassifier:
         """Keep labelled points, and fit the metric to them where it is a learner to be fitted.
@@ -275,7 +285,7 @@ class KNeighborsClassifier(KNeighborsMixin, Votes):
         ValueError, TypeError
             If an argument or parameter has a value that cannot be used.
         """
-        return self._fit(X, y, None, sample_weight)
+        return self._begin(X, y, None, sample_weight)
 
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
@@ -290,7 +300,7 @@ class KNeighborsClassifier(KNeighborsMixin, Votes):
         classes : array-like, optional
             Classes that are to be known before they occur; of several outputs a list of arrays.
         sample_weight : array-like of shape (n_samples,), optional
-            Weights of these points, as of :meth:`fit`.
+            Weights of these points, as in :meth:`fit`.
 
         Returns
         -------
@@ -299,7 +309,7 @@ class KNeighborsClassifier(KNeighborsMixin, Votes):
         return self._add(X, y, classes, sample_weight)
 
 
-class RadiusNeighborsClassifier(RadiusNeighborsMixin, Votes):
+class RadiusNeighborsClassifier(RadiusNeighborsMixin, Votes, theirs.RadiusNeighborsClassifier):  # type: ignore[misc]
     """Classification by the votes of all neighbours within a radius.
 
     Parameters
@@ -307,10 +317,12 @@ class RadiusNeighborsClassifier(RadiusNeighborsMixin, Votes):
     radius : float, default=1.0
         Points exactly so far away vote too.
     weights : {"uniform", "distance"}, callable or None, default="uniform"
-        As of :class:`KNeighborsClassifier`. A function is called for each query that has
+        As in :class:`KNeighborsClassifier`. A function is called for each query that has
         neighbours, with their distances.
-    metric : estimator, array-like, tuple or "euclidean", default="euclidean"
-        A learner, fitted or not, a matrix L, a pair (U, V) or "euclidean": see
+    algorithm, leaf_size, p, metric_params
+        See :class:`NearestNeighbors`.
+    metric : estimator, array-like, tuple, str or callable, default="minkowski"
+        A learner, fitted or not, a matrix L, a pair (U, V), or a metric of scikit-learn: see
         :class:`NearestNeighbors`.
     outlier_label : label, list of them, "most_frequent" or None, default=None
         The class of queries without neighbours, of several outputs one each. None: an error.
@@ -325,7 +337,7 @@ class RadiusNeighborsClassifier(RadiusNeighborsMixin, Votes):
     loo_score_ : float
         Accuracy on the points of `fit`, each left out of its own neighbours.
     metric_, n_samples_fit_, n_features_in_, feature_names_in_
-        As of :class:`NearestNeighbors`.
+        As in :class:`NearestNeighbors`.
 
     Examples
     --------
@@ -334,21 +346,6 @@ class RadiusNeighborsClassifier(RadiusNeighborsMixin, Votes):
     >>> model.predict([[0.5], [4.0], [9.0]]).tolist()
     ['a', 'b', 'far']
     """
-
-    def __init__(
-        self,
-        radius: float = 1.0,
-        *,
-        weights: Weights = "uniform",
-        metric: Any = "euclidean",
-        outlier_label: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.radius = radius
-        self.weights = weights
-        self.metric = metric
-        self.outlier_label = outlier_label
-        self.n_jobs = n_jobs
 
     def _keep(self, labels: Classes) -> None:
         self.outlier_label_ = self._of_outliers(labels)
@@ -388,6 +385,12 @@ class RadiusNeighborsClassifier(RadiusNeighborsMixin, Votes):
                 f"No neighbors found for queries {np.flatnonzero(outliers)[:5].tolist()} within "
                 "the radius: choose a larger radius, or an outlier_label for them."
             )
+        for known, label in zip(self._labels.known, self.outlier_label_ or [], strict=False):
+            if outliers.any() and not (known == label).any():
+                warn_user(
+                    f"Outlier label {label!r} is not in training classes: all class probabilities "
+                    "of queries without neighbours are 0."
+                )
         return outliers, self.outlier_label_ or []
 
     def predict(self, X: Any) -> Array:
@@ -401,7 +404,8 @@ class RadiusNeighborsClassifier(RadiusNeighborsMixin, Votes):
         Returns
         -------
         ndarray of shape (n_queries,) or (n_queries, n_outputs)
-            `outlier_label` where there are no neighbours.
+            `outlier_label` where there are no neighbours, and a UserWarning if that is no class of
+            `fit`.
 
         Raises
         ------
@@ -438,9 +442,4 @@ class RadiusNeighborsClassifier(RadiusNeighborsMixin, Votes):
         if outliers.any():
             for known, share, label in zip(self._labels.known, shares, of_outliers, strict=True):
                 share[np.ix_(outliers, known == label)] = 1.0
-                if not (known == label).any():
-                    warn_user(
-                        f"outlier_label {label!r} is no class of y: all class probabilities of "
-                        "queries without neighbours are 0."
-                    )
         return shares if self.outputs_2d_ else shares[0]

@@ -1,4 +1,4 @@
-"""What `metric` may be, and where points are searched under it."""
+"""What `metric` may be."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
+from sklearn.metrics import DistanceMetric
+from sklearn.neighbors import BallTree, KDTree
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -21,59 +23,21 @@ from metricfast._core.mahalanobis import MahalanobisMetric
 from metricfast._core.sparse import made_dense
 from metricfast._core.types import Array
 from metricfast.exceptions import NonPSDError
+from metricfast.learners.base.bilinear import BilinearSimilarity
 from metricfast.learners.base.learner import MahalanobisMixin
-from metricfast.learners.embedding.metric import EmbeddedMetricMixin
+from metricfast.learners.embedding.metric import EmbeddedDistance, EmbeddedMetricMixin
 from metricfast.learners.gerrymandering.fixed_database import FixedDatabase
+from metricfast.learners.kernel.kernel_map import KernelizedMetric
+from metricfast.predictors.spaces import Cosine, InnerProduct, Metric, ScikitLearn
 
-__all__ = ["Metric", "is_learner", "resolve"]
+__all__ = ["is_learner", "is_searched", "resolve"]
 
+_OWN_FUNCTIONS = (BilinearSimilarity, EmbeddedDistance, KernelizedMetric)
 _WANTED = (
     "metric must be a learner, a matrix L of shape (n_components, n_features), what get_metric "
-    'of a learner of such a matrix returns, ("L", L), ("M", M), a tuple (U, V) of matrices or '
-    '"euclidean"'
+    'of a learner of such a matrix returns, ("L", L), ("M", M), a tuple (U, V) of matrices, '
+    '"inner_product", or a name or a function that scikit-learn takes'
 )
-
-
-class Metric:
-    """A metric in use: points to search among, and maps under which the search compares them.
-
-    Attributes
-    ----------
-    public : object
-        What an estimator shows as `metric_`.
-    maps : dict of str to ndarray
-        L, or U and V, or nothing: how the search is told.
-    two_sided : bool
-        Whether queries and database points are embedded differently before the search.
-    own_database : tuple of ndarray, or None
-        Embedded points and their labels, where these are not the points of `fit`.
-    """
-
-    two_sided = False
-    own_database: tuple[Array, Array] | None = None
-
-    def __init__(self, public: Any, maps: dict[str, Array]) -> None:
-        self.public, self.maps = public, maps
-
-    @property
-    def kind(self) -> str:
-        """What it is, in a few words."""
-        if is_learner(self.public):
-            return type(self.public).__name__
-        shapes = (f"{name} of shape {L.shape}" for name, L in self.maps.items())
-        return ", ".join(shapes) or str(self.public)
-
-    def points(self, estimator: Any, X: Any, side: str, reset: bool = False) -> Array:
-        """Return the points to search among, or to search for, that `X` stands for.
-
-        `side`: "database" or "query".
-        `reset`: as of :func:`check_points`, of the estimator.
-        """
-        checked: Array = check_points(
-            estimator, X, preprocessor=None, reset=reset, order="C",
-            accept_sources=side == "query",
-        )  # fmt: skip
-        return checked
 
 
 class Learned(Metric):
@@ -91,6 +55,15 @@ class Learned(Metric):
             self.two_sided = self.learner.embedding_.asymmetric
         elif not isinstance(self.learner, MahalanobisMixin):
             self.preparation, self.learner = None, learner
+
+    @property
+    def kind(self) -> str:
+        """What it is, in a few words."""
+        return type(self.public).__name__
+
+    def given(self, points: Array) -> Array | None:
+        """Return points of the database as `fit` was given them, where they tell."""
+        return points if self.maps else None
 
     def points(self, estimator: Any, X: Any, side: str, reset: bool = False) -> Array:
         """Return the points to search among, or to search for, that `X` stands for."""
@@ -121,6 +94,11 @@ def is_learner(metric: object) -> bool:
     return hasattr(metric, "fit")
 
 
+def is_searched(X: object) -> bool:
+    """Tell whether `X` is no points, but a tree of scikit-learn, or an estimator that has some."""
+    return isinstance(X, (BallTree, KDTree)) or hasattr(X, "n_samples_fit_")
+
+
 def resolve(estimator: Any, X: Any, y: Any) -> Metric:
     """Return the metric that an estimator is to use for points; fit it where that is left to do.
 
@@ -128,14 +106,25 @@ def resolve(estimator: Any, X: Any, y: Any) -> Metric:
     Raises ValueError or TypeError if `metric` is nothing that has distances.
     """
     metric = estimator.metric
+    named = isinstance(metric, str)
+    if is_searched(X) or isinstance(metric, DistanceMetric) or (named and not _is_ours(estimator)):
+        return ScikitLearn(metric, {})
+    if named and metric != "inner_product":
+        estimator._check_algorithm_metric()
+        return Cosine() if metric == "cosine" else Metric("euclidean", {})
+    if named:
+        return InnerProduct()
+    if callable(metric) and not isinstance(metric, (type, MahalanobisMetric, *_OWN_FUNCTIONS)):
+        return ScikitLearn(metric, {})
+    if estimator.metric_params:
+        raise ValueError(
+            f"metric_params are of metrics that scikit-learn knows by name; metric is {metric!r}: "
+            "leave them out."
+        )
     if is_learner(metric):
         return Learned(_fitted(estimator, metric, X, y))
     how: dict[str, Any] = {"reset": True, "accept_sources": True, "accept_sparse": ("csr", "csc")}
     width = check_points(estimator, X, preprocessor=None, **how).shape[1]
-    if isinstance(metric, str):
-        if metric != "euclidean":
-            raise ValueError(f"{_WANTED}, got {metric!r}.")
-        return Metric(metric, {})
     if isinstance(metric, tuple):
         if len(metric) != 2:
             raise ValueError(f"{_WANTED}, got a tuple of {len(metric)}.")
@@ -148,11 +137,8 @@ def resolve(estimator: Any, X: Any, y: Any) -> Metric:
                 f"metric must hold U and V of the same number of rows, got {len(U)} and {len(V)}."
             )
         return Metric((U, V), {"U": U, "V": V})
-    if callable(metric) and not isinstance(metric, MahalanobisMetric):
-        raise ValueError(
-            f"{_WANTED}; got the function {metric!r}: give the learner itself, or take the "
-            "estimators of scikit-learn, which call functions."
-        )
+    if isinstance(metric, _OWN_FUNCTIONS):
+        raise ValueError(f"{_WANTED}; got {type(metric).__name__}: give the learner itself.")
     if isinstance(metric, MahalanobisMetric):
         return _linear(_matrix(metric.components, "metric", width))
     L = _matrix(metric, "metric", width)
@@ -163,6 +149,15 @@ def resolve(estimator: Any, X: Any, y: Any) -> Metric:
             "sqrt((x - y).T @ M @ (x - y))."
         )
     return _linear(L)
+
+
+def _is_ours(estimator: Any) -> bool:
+    """Tell whether a metric that has a name is one that we search."""
+    name, params = estimator.metric, dict(estimator.metric_params or {})
+    if name == "minkowski":
+        p, w = params.pop("p", estimator.p), params.pop("w", None)
+        return not params and w is None and p == 2
+    return name in ("euclidean", "l2", "cosine", "inner_product") and not params
 
 
 def _linear(L: Array) -> Metric:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -25,14 +26,14 @@ from metricfast.learners.lmnn import LMNN
 from metricfast.predictors.base import KNeighborsMixin
 from metricfast.predictors.classifiers import Votes
 from metricfast.predictors.local_objective import LocalObjective
-from metricfast.predictors.metric import Metric
 from metricfast.predictors.neighborhoods import Weights
+from metricfast.predictors.spaces import Metric
 from metricfast.predictors.targets import Classes
 
 __all__ = ["MultiMetricLMNN"]
 
 
-class MultiMetricLMNN(KNeighborsMixin, Votes):
+class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ignore[misc]
     r"""Nearest neighbours under a learned metric for each class.
 
     The distance of a query x to a point x' of class c is :math:`\|L_c (x - x')\|`, so what makes
@@ -48,9 +49,9 @@ class MultiMetricLMNN(KNeighborsMixin, Votes):
     n_components : int, optional
         Rows of the maps; by default n_features.
     weights : {"uniform", "distance"}, callable or None, default="uniform"
-        As of :class:`KNeighborsClassifier`.
+        As in :class:`KNeighborsClassifier`.
     regularization : float from 0 to 1, default=0.5
-        The share of the pull of targets, as of :class:`LMNN`.
+        The share of the pull of targets, as in :class:`LMNN`.
     max_iter : int, default=100
         The largest number of iterations of L-BFGS.
     validation_fraction : float from 0 to 1, default=0.2
@@ -71,7 +72,7 @@ class MultiMetricLMNN(KNeighborsMixin, Votes):
     validation_errors_ : list of float
         Of held-out points, under the maps of `LMNN` first, then after each iteration.
     classes_, n_samples_fit_, n_features_in_, feature_names_in_
-        As of :class:`KNeighborsClassifier`.
+        As in :class:`KNeighborsClassifier`.
 
     Notes
     -----
@@ -94,6 +95,8 @@ class MultiMetricLMNN(KNeighborsMixin, Votes):
     """
 
     metric = "euclidean"  # of what is kept: the search is of each class
+    algorithm, leaf_size = "auto", 30
+    n_neighbors: int
     partial_fit: Any = property()  # there is none: maps are those of all points
 
     def __init__(

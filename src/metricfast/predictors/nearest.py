@@ -4,22 +4,33 @@ from __future__ import annotations
 
 from typing import Any
 
+from sklearn.neighbors import NearestNeighbors as _Theirs
+
 from metricfast.predictors.base import KNeighborsMixin, NeighborsBase, RadiusNeighborsMixin
 
 __all__ = ["NearestNeighbors"]
 
 
-class NearestNeighbors(KNeighborsMixin, RadiusNeighborsMixin, NeighborsBase):
+class NearestNeighbors(KNeighborsMixin, RadiusNeighborsMixin, NeighborsBase, _Theirs):  # type: ignore[misc]
     """Search for neighbours, exactly, under a metric that is learned or given.
+
+    Takes the place of scikit-learn's class of this name, from which it derives.
 
     Parameters
     ----------
-    n_neighbors : int, default=5
-        What `kneighbors` looks for.
-    radius : float, default=1.0
-        How far `radius_neighbors` looks.
-    metric : estimator, array-like, tuple or "euclidean", default="euclidean"
-        What distances are of:
+    n_neighbors : int or None, default=5
+        What `kneighbors` looks for; None where every call says it.
+    radius : float or None, default=1.0
+        How far `radius_neighbors` looks; None where every call says it.
+    algorithm : {"auto", "ball_tree", "kd_tree", "brute"}, default="auto"
+        How scikit-learn searches under a metric that is left to it; our own search has no use for
+        it.
+    leaf_size : int, default=30
+        Size of the leaves of scikit-learn's trees.
+    p : float or None, default=2
+        Exponent of "minkowski".
+    metric : estimator, array-like, tuple, str or callable, default="minkowski"
+        The metric is one of these, and the search is our own:
 
         - a learner of this library, another transformer, or a pipeline that ends in one: the
           distances of the points that it embeds. One that is not fitted is cloned, and the clone
@@ -32,11 +43,18 @@ class NearestNeighbors(KNeighborsMixin, RadiusNeighborsMixin, NeighborsBase):
         - ``("L", L)``, the same, or ``("M", M)``: ``sqrt((x - y).T @ M @ (x - y))``, M being
           symmetric and positive semidefinite. `metric_` is then L, with ``L.T @ L == M``.
         - a tuple of two such matrices: ``||Ux - Vy||``, y being a point that is searched.
-        - "euclidean".
+        - "euclidean", "l2", or "minkowski" with p = 2 and no weights.
+        - "cosine": one minus the cosine, in float64. A zero vector is at distance 1 from others.
+        - "inner_product": minus the inner product, in float64. It has no radius.
+
+        Every other name or function that scikit-learn takes is left to its search: "manhattan",
+        "precomputed", a `DistanceMetric`, a function of two points.
 
         A learner of two maps embeds queries by one and the points of `fit` by the other. A
         `FixedDatabase` brings the points to search, and their classes, with it: the queries of
         `fit` are what it learns from.
+    metric_params : dict, optional
+        Parameters of a metric of scikit-learn.
     n_jobs : int, optional
         Threads; None for the default count, -1 for all CPUs.
 
@@ -56,6 +74,9 @@ class NearestNeighbors(KNeighborsMixin, RadiusNeighborsMixin, NeighborsBase):
 
     Notes
     -----
+    The exact order of inner products and cosines is that of arithmetic in float64: values that
+    differ by less than its rounding may be in either order.
+
     `fit` makes a database of the points, once for all calls of `kneighbors`; `radius_neighbors`
     makes them ready at each call. Several threads may search, each with `n_jobs` threads, but not
     while another calls `fit` or `partial_fit`.
@@ -70,19 +91,6 @@ class NearestNeighbors(KNeighborsMixin, RadiusNeighborsMixin, NeighborsBase):
     >>> indices[:, 0]  # each point is its own nearest
     array([0, 1, 2, 3, 4])
     """
-
-    def __init__(
-        self,
-        *,
-        n_neighbors: int = 5,
-        radius: float = 1.0,
-        metric: Any = "euclidean",
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_neighbors = n_neighbors
-        self.radius = radius
-        self.metric = metric
-        self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any = None) -> NearestNeighbors:
         """Keep points to search, and fit the metric to them where it is a learner to be fitted.

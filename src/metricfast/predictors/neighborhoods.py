@@ -54,6 +54,14 @@ class Neighborhoods:
         n, k = indices.shape
         return cls(distances.ravel(), indices.ravel(), np.arange(n + 1) * k, k)
 
+    @classmethod
+    def of_each(cls, distances: Array, indices: Array) -> Neighborhoods:
+        """Make them of an array of distances, and one of indices, for each query."""
+        ends = np.cumsum([len(some) for some in indices])
+        return cls(
+            np.concatenate(list(distances)), np.concatenate(list(indices)), np.append(0, ends)
+        )
+
     @property
     def sizes(self) -> Integers:
         """How many neighbours each query has."""
@@ -92,6 +100,11 @@ class Neighborhoods:
         if callable(weights):
             found = self._asked(weights)
         elif weights == "distance":
+            if len(self.distances) and self.distances.min() < 0:
+                raise ValueError(
+                    f"weights='distance' needs distances from 0, found {self.distances.min()}: "
+                    "give weights a function of distances."
+                )
             with np.errstate(divide="ignore", over="ignore"):
                 found = 1.0 / self.distances.astype(np.float64)
         elif of_points is None:

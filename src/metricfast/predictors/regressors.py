@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 import numpy as np
-from sklearn.base import RegressorMixin
+from sklearn import neighbors as theirs
 from sklearn.metrics import r2_score
 from sklearn.utils import Tags
 
@@ -22,12 +22,12 @@ __all__ = ["KNeighborsRegressor", "RadiusNeighborsRegressor"]
 _Self = TypeVar("_Self", bound="Means")
 
 
-class Means(RegressorMixin, NeighborsBase):  # type: ignore[misc]
+class Means(NeighborsBase):
     """A regressor by the neighbours that its `_found` returns."""
 
     weights: Weights
     _found: Any
-    _values: Floats
+    _y: Floats
     _weight: Floats | None = None
 
     def _check_parameters(self) -> None:
@@ -52,16 +52,16 @@ class Means(RegressorMixin, NeighborsBase):  # type: ignore[misc]
         ValueError, TypeError
             If an argument or parameter has a value that cannot be used.
         """
-        return self._fit(X, y)
+        return self._begin(X, y)
 
-    def _fit(self: _Self, X: Any, y: Any, sample_weight: Any = None) -> _Self:
+    def _begin(self: _Self, X: Any, y: Any, sample_weight: Any = None) -> _Self:
         X, y = check_given(self, X, y)
         values = as_numbers(y)
         weight = check_sample_weight(sample_weight, len(values))
         self._fit_points(X, y)
         self._check_weighted(sample_weight)
         own = self._space.own_database
-        self._values = values if own is None else as_numbers(own[1])
+        self._y = values if own is None else as_numbers(own[1])
         self._weight = weight
         return self
 
@@ -81,18 +81,18 @@ class Means(RegressorMixin, NeighborsBase):  # type: ignore[misc]
 
     def _add(self: _Self, X: Any, y: Any, sample_weight: Any = None) -> _Self:
         if not hasattr(self, "metric_"):
-            return self._fit(X, y, sample_weight)
+            return self._begin(X, y, sample_weight)
         X, y = check_given(self, X, y)
         values = as_numbers(y)
-        if values.shape[1:] != self._values.shape[1:]:
+        if values.shape[1:] != self._y.shape[1:]:
             raise ValueError(
-                f"y must have rows of the shape {self._values.shape[1:]}, as before; found shape "
+                f"y must have rows of the shape {self._y.shape[1:]}, as before; found shape "
                 f"{values.shape}."
             )
         added = check_sample_weight(sample_weight, len(values))
         self._append_points(X)
-        self._weight = joined_weights(self._weight, len(self._values), added, len(values))
-        self._values = np.concatenate([self._values, values])
+        self._weight = joined_weights(self._weight, len(self._y), added, len(values))
+        self._y = np.concatenate([self._y, values])
         return self
 
     def predict(self, X: Any) -> Floats:
@@ -112,12 +112,12 @@ class Means(RegressorMixin, NeighborsBase):  # type: ignore[misc]
         alone = int((found.sizes == 0).sum())
         if alone:
             warn_user(
-                f"{alone} queries have no neighbours within the radius: NaN is predicted for them. "
-                "Choose a larger radius."
+                "One or more samples have no neighbors within specified radius; predicting NaN. "
+                f"These are {alone} queries: choose a larger radius."
             )
-        columns = self._values.reshape(len(self._values), -1)
+        columns = self._y.reshape(len(self._y), -1)
         means: Floats = found.means(found.weigh(self.weights, self._weight), columns)
-        return means.reshape(len(means), *self._values.shape[1:])
+        return means.reshape(len(means), *self._y.shape[1:])
 
     @property
     def loo_score_(self) -> float:
@@ -130,7 +130,7 @@ class Means(RegressorMixin, NeighborsBase):  # type: ignore[misc]
         def score() -> float:
             predicted = self.predict(None)
             missing = bool(np.isnan(predicted).any())
-            return float("nan") if missing else float(r2_score(self._values, predicted))
+            return float("nan") if missing else float(r2_score(self._y, predicted))
 
         return self._scored_once(score)
 
@@ -140,11 +140,11 @@ class Means(RegressorMixin, NeighborsBase):  # type: ignore[misc]
         return tags
 
 
-class KNeighborsRegressor(KNeighborsMixin, Means):
+class KNeighborsRegressor(KNeighborsMixin, Means, theirs.KNeighborsRegressor):  # type: ignore[misc]
     """Regression by the mean of so many nearest neighbours.
 
-    Predicts what scikit-learn's estimator of this name does where no distances are equal, under a
-    metric that is learned or given.
+    Takes the place of scikit-learn's class of this name, from which it derives, and predicts the
+    same where no distances are equal. The metric may be learned.
 
     Parameters
     ----------
@@ -153,8 +153,10 @@ class KNeighborsRegressor(KNeighborsMixin, Means):
         Equal weights, or inverse to the distance (points at distance 0 then count alone), or what a
         function makes of the distances, an array of shape (n_queries, n_neighbors). Neighbours of
         infinite weight count alone.
-    metric : estimator, array-like, tuple or "euclidean", default="euclidean"
-        A learner, fitted or not, a matrix L, a pair (U, V) or "euclidean": see
+    algorithm, leaf_size, p, metric_params
+        See :class:`NearestNeighbors`.
+    metric : estimator, array-like, tuple, str or callable, default="minkowski"
+        A learner, fitted or not, a matrix L, a pair (U, V), or a metric of scikit-learn: see
         :class:`NearestNeighbors`.
     n_jobs : int, optional
         Threads; None for the default count, -1 for all CPUs.
@@ -164,7 +166,7 @@ class KNeighborsRegressor(KNeighborsMixin, Means):
     loo_score_ : float
         R² on the points of `fit`, each left out of its own neighbours.
     metric_, n_samples_fit_, n_features_in_, feature_names_in_
-        As of :class:`NearestNeighbors`.
+        As in :class:`NearestNeighbors`.
 
     Examples
     --------
@@ -175,19 +177,6 @@ class KNeighborsRegressor(KNeighborsMixin, Means):
     >>> bool(model.score(X[1::2, :3], X[1::2, 3]) > 0.9)
     True
     """
-
-    def __init__(
-        self,
-        n_neighbors: int = 5,
-        *,
-        weights: Weights = "uniform",
-        metric: Any = "euclidean",
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_neighbors = n_neighbors
-        self.weights = weights
-        self.metric = metric
-        self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KNeighborsRegressor:
         """Keep points and their values, and fit the metric where it is a learner to be fitted.
@@ -213,7 +202,7 @@ class KNeighborsRegressor(KNeighborsMixin, Means):
         ValueError, TypeError
             If an argument or parameter has a value that cannot be used.
         """
-        return self._fit(X, y, sample_weight)
+        return self._begin(X, y, sample_weight)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> KNeighborsRegressor:
         """Add points; the metric stays that of the first call, which does what `fit` does.
@@ -223,7 +212,7 @@ class KNeighborsRegressor(KNeighborsMixin, Means):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
         sample_weight : array-like of shape (n_samples,), optional
-            Weights of these points, as of :meth:`fit`.
+            Weights of these points, as in :meth:`fit`.
 
         Returns
         -------
@@ -232,7 +221,7 @@ class KNeighborsRegressor(KNeighborsMixin, Means):
         return self._add(X, y, sample_weight)
 
 
-class RadiusNeighborsRegressor(RadiusNeighborsMixin, Means):
+class RadiusNeighborsRegressor(RadiusNeighborsMixin, Means, theirs.RadiusNeighborsRegressor):  # type: ignore[misc]
     """Regression by the mean of all neighbours within a radius.
 
     Parameters
@@ -240,10 +229,12 @@ class RadiusNeighborsRegressor(RadiusNeighborsMixin, Means):
     radius : float, default=1.0
         Points exactly so far away count too.
     weights : {"uniform", "distance"}, callable or None, default="uniform"
-        As of :class:`KNeighborsRegressor`. A function is called for each query that has neighbours,
+        As in :class:`KNeighborsRegressor`. A function is called for each query that has neighbours,
         with their distances.
-    metric : estimator, array-like, tuple or "euclidean", default="euclidean"
-        A learner, fitted or not, a matrix L, a pair (U, V) or "euclidean": see
+    algorithm, leaf_size, p, metric_params
+        See :class:`NearestNeighbors`.
+    metric : estimator, array-like, tuple, str or callable, default="minkowski"
+        A learner, fitted or not, a matrix L, a pair (U, V), or a metric of scikit-learn: see
         :class:`NearestNeighbors`.
     n_jobs : int, optional
         Threads; None for the default count, -1 for all CPUs.
@@ -253,7 +244,7 @@ class RadiusNeighborsRegressor(RadiusNeighborsMixin, Means):
     loo_score_ : float
         R² on the points of `fit`, each left out of its own neighbours.
     metric_, n_samples_fit_, n_features_in_, feature_names_in_
-        As of :class:`NearestNeighbors`.
+        As in :class:`NearestNeighbors`.
 
     Examples
     --------
@@ -261,16 +252,3 @@ class RadiusNeighborsRegressor(RadiusNeighborsMixin, Means):
     >>> RadiusNeighborsRegressor(2.0).fit([[0.0], [1.0], [4.0]], [1.0, 2.0, 6.0]).predict([[0.5]])
     array([1.5])
     """
-
-    def __init__(
-        self,
-        radius: float = 1.0,
-        *,
-        weights: Weights = "uniform",
-        metric: Any = "euclidean",
-        n_jobs: int | None = None,
-    ) -> None:
-        self.radius = radius
-        self.weights = weights
-        self.metric = metric
-        self.n_jobs = n_jobs

@@ -54,7 +54,7 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
     categorical_features : "from_dtype", array-like of bool, int or str, or None, \
             default="from_dtype"
         Which columns hold categories: those of a frame that have such a type, or a mask, or
-        indices, or names. Others hold numbers. As of scikit-learn's
+        indices, or names. Others hold numbers. As in scikit-learn's
         `HistGradientBoostingClassifier`.
     solver : {"adamw", "adam"}, default="adamw"
         Whether weight decay is apart from the gradient or added to it.
@@ -319,15 +319,15 @@ class NCARegressor(RegressorMixin, SoftNeighbors):  # type: ignore[misc]
     n_components, periodic, n_frequencies, n_embedding, scale, candidate_fraction, n_estimators, \
             categorical_features, solver, learning_rate, weight_decay, batch_size, max_epochs, \
             early_stopping, validation_fraction, n_iter_no_change, random_state, n_jobs, verbose
-        As of :class:`NCAClassifier`, with the squared error in place of the log loss. Each output
+        As in :class:`NCAClassifier`, with the squared error in place of the log loss. Each output
         counts in proportion to its variance.
 
     Attributes
     ----------
     embedding_, parameters_, choices_, n_samples_fit_, n_features_in_, feature_names_in_
-        As of :class:`NCAClassifier`.
+        As in :class:`NCAClassifier`.
     validation_costs_ : list of list of float
-        As of :class:`NCAClassifier`, of squared errors of outputs of variance 1.
+        As in :class:`NCAClassifier`, of squared errors of outputs of variance 1.
 
     See Also
     --------
@@ -336,7 +336,7 @@ class NCARegressor(RegressorMixin, SoftNeighbors):  # type: ignore[misc]
 
     Notes
     -----
-    As of :class:`NCAClassifier`, and its second reference. A mean lies within the values of `fit`.
+    As in :class:`NCAClassifier`, and its second reference. A mean lies within the values of `fit`.
 
     References
     ----------
@@ -403,7 +403,7 @@ class NCARegressor(RegressorMixin, SoftNeighbors):  # type: ignore[misc]
         Parameters
         ----------
         X : array-like or frame of shape (n_samples, n_features)
-            As of :meth:`NCAClassifier.fit`, whose errors and warnings there are here too.
+            As in :meth:`NCAClassifier.fit`, whose errors and warnings there are here too.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Numbers, not all the same.
         sample_weight : array-like of shape (n_samples,), optional

@@ -23,6 +23,7 @@ from metricfast._core.targets import (
     join_labels,
 )
 from metricfast._core.types import Array, Floats, Integers
+from metricfast.predictors.metric import is_searched
 
 __all__ = ["Classes", "as_numbers", "check_given", "joined_weights", "with_class_weight"]
 
@@ -33,7 +34,10 @@ def check_given(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
         raise ValueError(
             f"{type(estimator).__name__} requires y to be passed, but the target y is None."
         )
-    X, y = as_table(X, "X"), y.toarray() if issparse(y) else as_readable(y, "y")
+    y = y.toarray() if issparse(y) else as_readable(y, "y")
+    if is_searched(X):
+        return X, y
+    X = as_table(X, "X")
     check_consistent_length(X, y)
     return X, y
 

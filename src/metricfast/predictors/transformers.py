@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from scipy.sparse import csr_matrix
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn import neighbors as theirs
 
 from metricfast._core.arguments import check_choice
 from metricfast.predictors.base import KNeighborsMixin, NeighborsBase, RadiusNeighborsMixin
@@ -15,10 +14,11 @@ __all__ = ["KNeighborsTransformer", "RadiusNeighborsTransformer"]
 _Self = TypeVar("_Self", bound="Graphs")
 
 
-class Graphs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NeighborsBase):  # type: ignore[misc]
+class Graphs(NeighborsBase):
     """A transformer of points into the graph of their neighbours."""
 
     mode: str
+    transform: Any
 
     def _check_parameters(self) -> None:
         check_choice("mode", self.mode, ("connectivity", "distance"))
@@ -40,12 +40,26 @@ class Graphs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NeighborsBase): 
         self._fit_points(X, y)
         return self
 
+    def fit_transform(self, X: Any, y: Any = None) -> Any:
+        """Return the graph of the points of `fit`, each its own neighbour too.
+
+        Parameters
+        ----------
+        X, y
+            As for :meth:`fit`.
+
+        Returns
+        -------
+        scipy.sparse.csr_matrix of shape (n_samples, n_samples)
+        """
+        return self.fit(X, y).transform(X)
+
     @property
     def _n_features_out(self) -> int:
         return self.n_samples_fit_
 
 
-class KNeighborsTransformer(KNeighborsMixin, Graphs):
+class KNeighborsTransformer(KNeighborsMixin, Graphs, theirs.KNeighborsTransformer):  # type: ignore[misc]
     """The graph of nearest neighbours, as scikit-learn's ``metric="precomputed"`` takes it.
 
     Parameters
@@ -55,8 +69,10 @@ class KNeighborsTransformer(KNeighborsMixin, Graphs):
     n_neighbors : int, default=5
         With "distance" there is one more of each query, for those that are points of `fit` and so
         their own nearest neighbours, as in scikit-learn.
-    metric : estimator, array-like, tuple or "euclidean", default="euclidean"
-        A learner, fitted or not, a matrix L, a pair (U, V) or "euclidean": see
+    algorithm, leaf_size, p, metric_params
+        See :class:`NearestNeighbors`.
+    metric : estimator, array-like, tuple, str or callable, default="minkowski"
+        A learner, fitted or not, a matrix L, a pair (U, V), or a metric of scikit-learn: see
         :class:`NearestNeighbors`.
     n_jobs : int, optional
         Threads; None for the default count, -1 for all CPUs.
@@ -64,7 +80,7 @@ class KNeighborsTransformer(KNeighborsMixin, Graphs):
     Attributes
     ----------
     metric_, n_samples_fit_, n_features_in_, feature_names_in_
-        As of :class:`NearestNeighbors`.
+        As in :class:`NearestNeighbors`.
 
     Examples
     --------
@@ -75,35 +91,8 @@ class KNeighborsTransformer(KNeighborsMixin, Graphs):
     50
     """
 
-    def __init__(
-        self,
-        *,
-        mode: str = "distance",
-        n_neighbors: int = 5,
-        metric: Any = "euclidean",
-        n_jobs: int | None = None,
-    ) -> None:
-        self.mode = mode
-        self.n_neighbors = n_neighbors
-        self.metric = metric
-        self.n_jobs = n_jobs
 
-    def transform(self, X: Any) -> csr_matrix:
-        """Return the nearest points of each query as a sparse matrix.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_queries, n_features)
-
-        Returns
-        -------
-        scipy.sparse.csr_matrix of shape (n_queries, n_samples_fit)
-        """
-        more = self.mode == "distance"
-        return self.kneighbors_graph(X, self.n_neighbors + more, self.mode)
-
-
-class RadiusNeighborsTransformer(RadiusNeighborsMixin, Graphs):
+class RadiusNeighborsTransformer(RadiusNeighborsMixin, Graphs, theirs.RadiusNeighborsTransformer):  # type: ignore[misc]
     """The graph of neighbours within a radius, as ``metric="precomputed"`` takes it.
 
     Parameters
@@ -112,8 +101,10 @@ class RadiusNeighborsTransformer(RadiusNeighborsMixin, Graphs):
         Entries are distances, or 1.
     radius : float, default=1.0
         Points exactly so far away are neighbours too.
-    metric : estimator, array-like, tuple or "euclidean", default="euclidean"
-        A learner, fitted or not, a matrix L, a pair (U, V) or "euclidean": see
+    algorithm, leaf_size, p, metric_params
+        See :class:`NearestNeighbors`.
+    metric : estimator, array-like, tuple, str or callable, default="minkowski"
+        A learner, fitted or not, a matrix L, a pair (U, V), or a metric of scikit-learn: see
         :class:`NearestNeighbors`.
     n_jobs : int, optional
         Threads; None for the default count, -1 for all CPUs.
@@ -121,7 +112,7 @@ class RadiusNeighborsTransformer(RadiusNeighborsMixin, Graphs):
     Attributes
     ----------
     metric_, n_samples_fit_, n_features_in_, feature_names_in_
-        As of :class:`NearestNeighbors`.
+        As in :class:`NearestNeighbors`.
 
     Examples
     --------
@@ -131,29 +122,3 @@ class RadiusNeighborsTransformer(RadiusNeighborsMixin, Graphs):
            [1., 0., 0.],
            [0., 0., 0.]])
     """
-
-    def __init__(
-        self,
-        *,
-        mode: str = "distance",
-        radius: float = 1.0,
-        metric: Any = "euclidean",
-        n_jobs: int | None = None,
-    ) -> None:
-        self.mode = mode
-        self.radius = radius
-        self.metric = metric
-        self.n_jobs = n_jobs
-
-    def transform(self, X: Any) -> csr_matrix:
-        """Return all points within the radius of each query as a sparse matrix.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_queries, n_features)
-
-        Returns
-        -------
-        scipy.sparse.csr_matrix of shape (n_queries, n_samples_fit)
-        """
-        return self.radius_neighbors_graph(X, mode=self.mode, sort_results=True)

@@ -49,7 +49,7 @@ class Checkpoint:
     interruption, bit for bit on the same kind of processor; only `LBFGS` continues without its
     memory of gradients. A file of other data or other parameters is refused. The largest number of
     iterations may be raised, unless the schedule is "cosine". A training that a callback ended
-    stays ended until then. Needs the extra ``metricfast[io]``.
+    stays ended until then. Needs safetensors: ``pip install safetensors``.
 
     Parameters
     ----------

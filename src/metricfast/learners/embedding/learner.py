@@ -107,7 +107,7 @@ class EmbeddingLearner(BaseEmbeddingLearner):
     n_iter_ : int
         Number of epochs, or iterations, done.
     n_features_in_, feature_names_in_, preprocessor_
-        As of every learner.
+        As in every learner.
 
     Notes
     -----

@@ -17,7 +17,8 @@ from metricfast._core.targets import (
     check_sample_weight,
 )
 from metricfast.distances.neighbors import kneighbors
-from metricfast.learners.gerrymandering.voting import vote
+from metricfast.learners.gerrymandering.explanation import Explanation, explanation
+from metricfast.learners.gerrymandering.voting import vote, vote_loss
 
 __all__ = ["DatabaseClassifierMixin"]
 
@@ -66,26 +67,64 @@ class DatabaseClassifierMixin(ClassifierMixin):  # type: ignore[misc]
             If X is left out with `X_database`, or where `fit` had a database of its own; or if
             there are fewer neighbours than asked for.
         """
-        check_is_fitted(self, "database_embedding_")
         k = self.n_neighbors if n_neighbors is None else n_neighbors
-        if X is None:
-            queries = self._own_queries()
-            if X_database is not None or queries is None:
+        queries, points, own = self._sides(X, X_database)
+        return kneighbors(queries, points, k, exclude=own, n_jobs=self.n_jobs)
+
+    def explain(
+        self,
+        X: Any = None,
+        y: ArrayLike | None = None,
+        X_database: Any = None,
+        y_database: ArrayLike | None = None,
+    ) -> Explanation:
+        """Show the sets of neighbours behind the vote and the loss of each query.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_queries, n_features), optional
+            By default the points of `fit` and their classes, each left out of its own sets.
+        y : array-like of shape (n_queries,), optional
+            The right classes. By default the predicted ones: the loss then measures how little it
+            takes to overturn the answer.
+        X_database, y_database
+            As for :meth:`predict`.
+
+        Returns
+        -------
+        Explanation
+            Votes, losses, the nearest neighbours, the nearest set that votes right, the worst set
+            that is near, and the points that training pulls and pushes; `table` is a frame of them.
+
+        Raises
+        ------
+        ValueError
+            If X is left out with `X_database`, or where `fit` had a database of its own; or if an
+            argument is not as above.
+
+        Examples
+        --------
+        >>> from metricfast import NeighborhoodGerrymandering
+        >>> from metricfast.solvers import Adam
+        >>> X, y = [[0.0], [1.0], [2.0], [4.0], [5.0], [6.0]], [0, 0, 0, 1, 1, 1]
+        >>> learner = NeighborhoodGerrymandering(
+        ...     1, init=[[1.0]], early_stopping=False, random_state=0, solver=Adam(max_epochs=1)
+        ... )
+        >>> found = learner.fit(X, y).explain([[1.2]], [0])
+        >>> found.vote, found.nearest
+        (array([0]), array([[1]]))
+        """
+        queries, points, own = self._sides(X, X_database)
+        labels = self._database_codes(len(points), X_database, y_database)
+        codes = labels if X is None else None
+        if y is not None:
+            codes = self._codes(y, "y")
+            if len(codes) != len(queries):
                 raise ValueError(
-                    "X may be left out only where the database is the points of `fit` themselves: "
-                    "give X, the queries of X_database."
+                    f"y must hold {len(queries)} labels, one a query; found {len(codes)}."
                 )
-            return kneighbors(
-                queries,
-                self.database_embedding_,
-                k,
-                exclude=np.arange(len(queries)),
-                n_jobs=self.n_jobs,
-            )
-        queries, points = self._embed(self._points(X)), self.database_embedding_
-        if X_database is not None:
-            points = self._embed(self._database_points(X_database), "database")
-        return kneighbors(queries, points, k, n_jobs=self.n_jobs)
+        loss = vote_loss(self, len(self.classes_))
+        return explanation(queries, points, codes, labels, self.classes_, loss, own, self.n_jobs)
 
     def predict(self, X: Any, X_database: Any = None, y_database: ArrayLike | None = None) -> Array:
         """Let the nearest neighbours vote; ties go to the class of the nearest neighbour in it.
@@ -158,22 +197,44 @@ class DatabaseClassifierMixin(ClassifierMixin):  # type: ignore[misc]
         """Return the database as queries, if it is the points of `fit` themselves."""
         return getattr(self, "query_embedding_", None)
 
+    def _sides(self, X: Any, X_database: Any) -> tuple[Array, Array, NDArray[np.int64] | None]:
+        """Return embedded queries and database, and the row of each query to leave out."""
+        check_is_fitted(self, "database_embedding_")
+        if X is None:
+            queries = self._own_queries()
+            if X_database is not None or queries is None:
+                raise ValueError(
+                    "X may be left out only where the database is the points of `fit` themselves: "
+                    "give X, the queries of X_database."
+                )
+            return queries, self.database_embedding_, np.arange(len(queries))
+        return self._embed(self._points(X)), self._database(X_database), None
+
+    def _database(self, X_database: Any) -> Array:
+        """Return the embedded database, that of `fit` if none is given."""
+        if X_database is None:
+            return self.database_embedding_
+        return self._embed(self._database_points(X_database), "database")
+
+    def _database_codes(
+        self, n: int, X_database: Any, y_database: ArrayLike | None
+    ) -> NDArray[np.int64]:
+        """Return the classes of the n database points, as indices into `classes_`."""
+        if (X_database is None) != (y_database is None):
+            raise ValueError("X_database and y_database must be given together.")
+        if y_database is None:
+            return self.database_labels_
+        labels = self._codes(y_database, "y_database")
+        if len(labels) != n:
+            raise ValueError(f"y_database must hold {n} labels, one a point; found {len(labels)}.")
+        return labels
+
     def _vote(
         self, X: Any, X_database: Any, y_database: ArrayLike | None
     ) -> tuple[NDArray[np.int64], Array]:
         check_is_fitted(self, "database_embedding_")
-        queries = self._embed(self._points(X))
-        if (X_database is None) != (y_database is None):
-            raise ValueError("X_database and y_database must be given together.")
-        if X_database is None or y_database is None:
-            points, labels = self.database_embedding_, self.database_labels_
-        else:
-            points = self._embed(self._database_points(X_database), "database")
-            labels = self._codes(y_database, "y_database")
-        if len(labels) != len(points):
-            raise ValueError(
-                f"y_database must hold {len(points)} labels, one a point; found {len(labels)}."
-            )
+        queries, points = self._embed(self._points(X)), self._database(X_database)
+        labels = self._database_codes(len(points), X_database, y_database)
         found = kneighbors(queries, points, self.n_neighbors, n_jobs=self.n_jobs)[1]
         return vote(found, labels, len(self.classes_))
 

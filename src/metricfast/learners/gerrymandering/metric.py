@@ -238,7 +238,7 @@ class NeighborhoodGerrymandering(DatabaseClassifierMixin, GerrymanderingLearner)
     database_labels_ : ndarray of int64 of shape (n_samples,)
         their classes, as indices into `classes_`.
     n_features_in_, feature_names_in_, preprocessor_
-        As of every learner.
+        As in every learner.
 
     Notes
     -----

@@ -87,7 +87,7 @@ class KernelizedMetricLearner(MetricTransformer, BaseMetricLearner):
         Pairs of at most this distance count as similar; set by `calibrate_threshold` and
         `set_threshold`, and by `fit` where the learner sets one.
     n_features_in_, preprocessor_, validation_
-        As of :class:`BaseMetricLearner`.
+        As in :class:`BaseMetricLearner`.
 
     Notes
     -----

@@ -38,22 +38,20 @@ template <class T> struct View {
     View middle_rows(Index first, Index count) const { return block(first, 0, count, cols); }
 };
 
-namespace detail {
-template <class M, class = void> struct HasMemory : std::false_type {};
+/// Whether a matrix is in memory, rather than an expression.
+template <class M, class = void> constexpr bool in_memory = false;
 template <class M>
-struct HasMemory<M, std::void_t<decltype(std::declval<M &>().data())>> : std::true_type {};
-} // namespace detail
+constexpr bool in_memory<M, std::void_t<decltype(std::declval<M &>().data())>> = true;
 
 /// A view of a matrix, map or block of Eigen with contiguous rows, which must outlive it.
 template <class Matrix> auto view(Matrix &m) {
     constexpr bool column = Matrix::ColsAtCompileTime == 1;
-    static_assert(detail::HasMemory<Matrix>::value,
-                  "view() of an expression: evaluate it into a RowMatrix first");
+    static_assert(in_memory<Matrix>, "view() of an expression: evaluate it into a RowMatrix first");
     static_assert(Matrix::IsRowMajor || column,
                   "view() of a column-major matrix: copy it into a RowMatrix first");
     static_assert(Matrix::InnerStrideAtCompileTime == 1 || column,
                   "view() of strided rows: copy them into a RowMatrix first");
-    if constexpr (detail::HasMemory<Matrix>::value) {
+    if constexpr (in_memory<Matrix>) {
         using T = std::remove_pointer_t<decltype(m.data())>;
         return View<T>(m.data(), m.rows(), m.cols(), column ? m.rowStride() : m.outerStride());
     }

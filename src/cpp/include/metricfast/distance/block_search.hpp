@@ -10,8 +10,8 @@ METRICFAST_NAMESPACE_BEGIN
 class BlockSearch {
   public:
     BlockSearch(const PreparedDatabase &database, const ScreenedDatabase<float> &screen,
-                const Points &queries, Index k, Codes exclude)
-        : database_(database), screen_(screen), queries_(queries), k_(k), exclude_(exclude) {}
+                const Points &queries, Index k, const Filter &filter)
+        : database_(database), screen_(screen), queries_(queries), k_(k), filter_(filter) {}
 
     /// Whether selection is faster than lists, for these numbers of points, queries and neighbours.
     static bool serves(Index points, Index queries, Index k) {
@@ -49,9 +49,13 @@ class BlockSearch {
         for (Index i = 0; i < count; ++i) {
             if (crowded[i])
                 continue;
-            const float *lower = m.lower.data() + i * size;
-            const std::int64_t excluded = exclude_ != nullptr ? exclude_[ids[i]] : -1;
-            const Index wanted = std::min(size, k_ + (excluded >= 0 ? 1 : 0));
+            float *lower = m.lower.data() + i * size;
+            const auto query = static_cast<Index>(ids[i]);
+            for (Index j = 0; filter_.several() && j < size; ++j)
+                if (const std::int64_t row = screen_.packed().id(first + j);
+                    row >= 0 && !filter_(query, row))
+                    lower[j] = std::numeric_limits<float>::infinity();
+            const Index wanted = std::min(size, k_ + (filter_.exclude != nullptr ? 1 : 0));
             // The upper bounds of the `wanted` least are not above this.
             const double most = static_cast<double>(select(lower, size, wanted, m)) +
                                 screen_.most_slack() + 2 * screen_.error() * m.queries.norm(i);
@@ -59,7 +63,7 @@ class BlockSearch {
             m.near.clear();
             const auto keep = [&](Index j) {
                 const std::int64_t row = screen_.packed().id(first + j);
-                if (lower[j] < limit && row >= 0 && row != excluded)
+                if (lower[j] < limit && row >= 0 && filter_(query, row))
                     m.near.push_back({0, row});
             };
             if (limit <= m.some[0])
@@ -73,7 +77,7 @@ class BlockSearch {
                 continue;
             }
             m.row.resize(static_cast<std::size_t>(queries_.cols()));
-            queries_.read_row(static_cast<Index>(ids[i]), m.row.data());
+            queries_.read_row(query, m.row.data());
             set_distances(m.row.data(), database_.points(), database_.frame().exact_scale,
                           m.near.data(), m.near.size());
             sort_neighbors(m.near, m.sorted);
@@ -129,7 +133,7 @@ class BlockSearch {
     const ScreenedDatabase<float> &screen_;
     const Points &queries_;
     Index k_;
-    Codes exclude_;
+    const Filter &filter_;
 };
 
 METRICFAST_NAMESPACE_END

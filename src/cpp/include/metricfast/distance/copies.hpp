@@ -39,29 +39,32 @@ class Copies {
         order.swap(first);
     }
 
-    /// The lowest row of a group but `excluded`; -1: none.
-    std::int64_t first(std::int64_t group, std::int64_t excluded) const {
-        return group != excluded ? group : next(group);
+    /// The lowest row of a group that is allowed(row); -1: none.
+    template <class Allowed> std::int64_t first(std::int64_t group, const Allowed &allowed) const {
+        while (group >= 0 && !allowed(group))
+            group = next(group);
+        return group;
     }
 
-    /// How many rows but `excluded` a group has; at most `most`.
-    Index count(std::int64_t group, std::int64_t excluded, Index most) const {
+    /// How many rows of a group are allowed; at most `most`.
+    template <class Allowed>
+    Index count(std::int64_t group, const Allowed &allowed, Index most) const {
         Index found = 0;
         for (std::int64_t r = group; r >= 0 && found < most; r = next(r))
-            found += r != excluded ? 1 : 0;
+            found += allowed(r) ? 1 : 0;
         return found;
     }
 
-    /// Adds to each of points[from], points[from + 1], ..., which are the lowest of their groups,
-    /// its copies but `excluded`, so that it is there up to `most` times.
-    template <class Point>
-    void expand(std::vector<Point> &points, std::size_t from, std::int64_t excluded,
+    /// Adds to each of points[from], points[from + 1], ..., which are the first of their groups,
+    /// its copies that are allowed, so that it is there up to `most` times.
+    template <class Point, class Allowed>
+    void expand(std::vector<Point> &points, std::size_t from, const Allowed &allowed,
                 Index most) const {
         for (std::size_t g = from, end = points.size(); g < end && !next_.empty(); ++g) {
             Point copy = points[g];
             Index found = 1;
             while (found < most && (copy.index = next(copy.index)) >= 0)
-                if (copy.index != excluded) {
+                if (allowed(copy.index)) {
                     points.push_back(copy);
                     ++found;
                 }

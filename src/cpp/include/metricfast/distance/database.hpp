@@ -72,14 +72,14 @@ class Database {
     }
 
     /// \tparam T of the distances.
-    /// \param exclude for each query a row to leave out, -1 for none, or null.
+    /// Where the filter leaves fewer than k rows to a query, inf and -1 are written.
     /// \param within null, or squared distances beyond which a query needs no neighbours: where
     ///   they are missing, inf and -1 are written.
     /// \param distances, indices (queries.rows x k), row-major, written.
     template <class T>
-    void search(const Points &queries, Index k, Codes exclude, bool squared, View<T> distances,
-                View<std::int64_t> indices, DatabaseMemory &memory, const Control &control = {},
-                Span<const double> within = nullptr) const {
+    void search(const Points &queries, Index k, const Filter &filter, bool squared,
+                View<T> distances, View<std::int64_t> indices, DatabaseMemory &memory,
+                const Control &control = {}, Span<const double> within = nullptr) const {
         detail::check_search(queries, points_, k, distances, indices);
         const auto emit = [&](double scale) {
             return [=](Index i, Index, const std::vector<Neighbor> &found) {
@@ -89,12 +89,12 @@ class Database {
         if (!near_enough(queries)) {
             const PreparedDatabase fresh(points_, frame_of(points_, queries),
                                          {identity_order(points_.rows()), {0}}, false, control);
-            SegmentSearch(fresh, queries, k, exclude)
+            SegmentSearch(fresh, queries, k, filter)
                 .run(control, memory.screened, emit(fresh.frame().exact_scale));
         } else if (tree_ && k <= points_.rows() / 16) {
-            by_tree(queries, k, exclude, control, memory, emit(prepared_->frame().exact_scale));
+            by_tree(queries, k, filter, control, memory, emit(prepared_->frame().exact_scale));
         } else {
-            SegmentSearch(*prepared_, queries, k, exclude, within)
+            SegmentSearch(*prepared_, queries, k, filter, within)
                 .run(control, memory.screened, emit(prepared_->frame().exact_scale));
         }
     }
@@ -128,9 +128,9 @@ class Database {
         return most <= std::ldexp(1.0, most_doublings);
     }
 
-    void by_tree(const Points &queries, Index k, Codes exclude, const Control &control,
+    void by_tree(const Points &queries, Index k, const Filter &filter, const Control &control,
                  DatabaseMemory &memory, const Emit &emit) const {
-        require_each(exclude, queries.rows(), "kneighbors: exclude must have one entry a query");
+        filter.check(queries.rows(), points_.rows());
         constexpr Index block = 32;
         const Index n = queries.rows();
         const Control within = worth_it(control, static_cast<double>(n) * 4e3);
@@ -143,7 +143,7 @@ class Database {
             own.query.resize(static_cast<std::size_t>(queries.cols()));
             for (Index i = b * block; i < std::min(n, (b + 1) * block); ++i) {
                 queries.read_row(i, own.query.data());
-                tree_->search(k, exclude != nullptr ? exclude[i] : -1, own);
+                tree_->search(k, filter, i, own);
                 emit(i, 0, own.best);
             }
         });

@@ -45,10 +45,11 @@ class KdTree {
         std::vector<double> query;
     };
 
-    /// Leaves in memory.best the k nearest of memory.query but `excluded`, in order.
-    void search(Index k, std::int64_t excluded, Memory &memory) const {
-        Search search{*this, memory.query.data(), static_cast<std::size_t>(k), excluded,
-                      memory.best};
+    /// Leaves in memory.best the k nearest of memory.query, in order, of the rows that the filter
+    /// leaves to the i-th query.
+    void search(Index k, const Filter &filter, Index i, Memory &memory) const {
+        Search search{*this, memory.query.data(), static_cast<std::size_t>(k), filter,
+                      i,     memory.best};
         memory.best.clear();
         search.visit(1, search.bound(1));
         std::sort_heap(memory.best.begin(), memory.best.end());
@@ -62,7 +63,8 @@ class KdTree {
         const KdTree &tree;
         const double *query;
         std::size_t k;
-        std::int64_t excluded;
+        const Filter &filter;
+        Index i;
         std::vector<Neighbor> &best; ///< a heap, the farthest first
 
         /// Not above the distance of any point of the box.
@@ -114,7 +116,7 @@ class KdTree {
         }
 
         void add(const Neighbor &found) {
-            if (found.index == excluded || (best.size() == k && !(found < best.front())))
+            if ((best.size() == k && !(found < best.front())) || !filter(i, found.index))
                 return;
             if (best.size() == k) {
                 std::pop_heap(best.begin(), best.end());

@@ -9,20 +9,20 @@ METRICFAST_NAMESPACE_BEGIN
 ///
 /// \tparam T precision of the reported distances; the choice and order of neighbours is that of
 ///   sum (a-b)^2 in double, in index order, whatever T is; distances that overflow T are infinite.
-/// \param exclude per query a database row to leave out, -1 for none, or null.
+/// Where the filter leaves fewer than k rows to a query, inf and -1 are written.
 /// \param distances, indices (queries.rows x k), row-major, written.
 /// \param within see Database::search().
 template <class T>
-void kneighbors(const Points &queries, const Points &database, Index k, Codes exclude, bool squared,
-                View<T> distances, View<std::int64_t> indices, const Control &control = {},
-                Span<const double> within = nullptr) {
+void kneighbors(const Points &queries, const Points &database, Index k, const Filter &filter,
+                bool squared, View<T> distances, View<std::int64_t> indices,
+                const Control &control = {}, Span<const double> within = nullptr) {
     detail::check_search(queries, database, k, distances, indices);
     DatabaseMemory memory;
     // For fewer queries, to make it ready costs more than it saves.
     const DatabaseOptions options{queries.rows() >= 1000, queries.rows() >= 64,
                                   queries.rows() >= 1000};
     Database(database, options, control)
-        .search(queries, k, exclude, squared, distances, indices, memory, control, within);
+        .search(queries, k, filter, squared, distances, indices, memory, control, within);
 }
 
 /// The k nearest database rows of each class: like kneighbors, outputs (n, classes, k) contiguous,

@@ -13,10 +13,10 @@ class QuantizedSearch {
   public:
     /// \param k of the neighbours.
     /// \param within see Database::search().
-    QuantizedSearch(const PreparedDatabase &database, const Points &queries, Index k, Codes exclude,
-                    Span<const double> within)
+    QuantizedSearch(const PreparedDatabase &database, const Points &queries, Index k,
+                    const Filter &filter, Span<const double> within)
         : database_(database), quantized_(*database.quantized()), queries_(queries), k_(k),
-          exclude_(exclude), within_(within), capacity_(capacity(quantized_, k)),
+          filter_(filter), within_(within), capacity_(capacity(quantized_, k)),
           rough_(queries, database.points(), database.frame().exact_scale) {}
 
     /// Whether products of integers save more than it costs that they leave more candidates: always
@@ -100,7 +100,7 @@ class QuantizedSearch {
                 m.queries.look(i, limit);
             }
         const auto hit = [&](Index i, Index position, std::int32_t sum) {
-            if (crowded[i])
+            if (crowded[i] || !eligible(quantized_.id(position), ids[i]))
                 return;
             ++m.candidates;
             const Index panel = position / QuantizedDatabase::cols;
@@ -120,9 +120,9 @@ class QuantizedSearch {
             const Index first = std::max(begin, quantized_.segment_begin(c));
             const Index last = std::min(end, quantized_.segment_end(c));
             const Index scouted = std::min(std::max<Index>(128, k_), (last - first) / 8);
-            if (scouts && scouted >= std::max<Index>(48, k_))
+            if (scouts && !filter_.several() && scouted >= std::max<Index>(48, k_))
                 m.queries.scout(quantized_, first, first + scouted,
-                                exclude_ != nullptr ? k_ + 1 : k_);
+                                filter_.exclude != nullptr ? k_ + 1 : k_);
             scouts = false;
             m.queries.sweep(quantized_, first, last, hit);
             // Neighbours found so far exclude cells that are too far.
@@ -138,8 +138,7 @@ class QuantizedSearch {
             m.near.clear();
             const Sum *sums = &m.sums[i * capacity()];
             for (Index c = 0; c < m.sizes[i]; ++c)
-                if (const std::int64_t row = quantized_.id(sums[c].position); eligible(row, ids[i]))
-                    m.near.push_back({0, row});
+                m.near.push_back({0, quantized_.id(sums[c].position)});
             rank_nearest(queries_, static_cast<Index>(ids[i]), database_.points(),
                          database_.frame().exact_scale, k_, m.row, m.near);
             emit(i, m.near);
@@ -202,25 +201,21 @@ class QuantizedSearch {
     bool tighten(Index i, std::int64_t id, Memory &m) const {
         Sum *sums = &m.sums[i * capacity()];
         Index size = m.sizes[i];
-        if (size > k_ + 1) {
+        if (size > k_) {
             // The least guesses are the most promising, whatever their bounds.
-            std::nth_element(sums, sums + k_, sums + size,
+            std::nth_element(sums, sums + k_ - 1, sums + size,
                              [](const Sum &a, const Sum &b) { return a.guess < b.guess; });
-            Index near = 0;
             float last = 0;
-            for (Index c = 0; c <= k_; ++c)
-                if (const std::int64_t row = quantized_.id(sums[c].position);
-                    sums[c].distance < 0 && row >= 0)
-                    rough_.fetch(row);
-            for (Index c = 0; c <= k_ && near < k_; ++c)
-                if (const std::int64_t row = quantized_.id(sums[c].position); eligible(row, id)) {
-                    if (sums[c].distance < 0)
-                        sums[c].distance = framed(rough_(static_cast<Index>(id), row));
-                    last = std::max(last, sums[c].distance);
-                    ++near;
-                }
-            if (near == k_)
-                m.queries.look(i, limit(static_cast<double>(last), m.queries.norm(i)));
+            for (Index c = 0; c < k_; ++c)
+                if (sums[c].distance < 0)
+                    rough_.fetch(quantized_.id(sums[c].position));
+            for (Index c = 0; c < k_; ++c) {
+                if (sums[c].distance < 0)
+                    sums[c].distance =
+                        framed(rough_(static_cast<Index>(id), quantized_.id(sums[c].position)));
+                last = std::max(last, sums[c].distance);
+            }
+            m.queries.look(i, limit(static_cast<double>(last), m.queries.norm(i)));
             size = std::remove_if(sums, sums + size,
                                   [&](const Sum &c) { return !m.queries.looks(i, c.lower); }) -
                    sums;
@@ -235,7 +230,7 @@ class QuantizedSearch {
     }
 
     bool eligible(std::int64_t row, std::int64_t query) const {
-        return row >= 0 && (exclude_ == nullptr || exclude_[query] != row);
+        return row >= 0 && filter_(static_cast<Index>(query), row);
     }
 
     /// Not below the exact distance in the frame of what is not farther in units of exact_scale.
@@ -261,7 +256,7 @@ class QuantizedSearch {
     const QuantizedDatabase &quantized_;
     const Points &queries_;
     Index k_;
-    Codes exclude_;
+    const Filter &filter_;
     Span<const double> within_;
     Index capacity_;
     RoughDistances rough_;

@@ -10,9 +10,9 @@ template <class S> class ScreenedSearch {
   public:
     /// \param copies of the rows that `screen` holds.
     ScreenedSearch(const PreparedDatabase &database, const ScreenedDatabase<S> &screen,
-                   const Copies &copies, const Points &queries, Index k, Codes exclude)
+                   const Copies &copies, const Points &queries, Index k, const Filter &filter)
         : database_(database), screen_(screen), copies_(copies), queries_(queries), k_(k),
-          exclude_(exclude) {}
+          filter_(filter) {}
 
     /// Memory that is used again.
     struct Memory {
@@ -56,7 +56,7 @@ template <class S> class ScreenedSearch {
                 // A row's threshold may have sunk since its tile was tested.
                 if (!(lower < m.thresholds[i]))
                     return;
-                const Index copies = copies_.count(packed.id(position), excluded(ids[i]), k_);
+                const Index copies = copies_.count(packed.id(position), allowed(ids[i]), k_);
                 if (copies == 0)
                     return;
                 m.lists[i].add(lower, screen_.slack(position), position, copies);
@@ -72,18 +72,18 @@ template <class S> class ScreenedSearch {
             }
             m.near.clear();
             for (const auto &entry : m.lists[i].entries())
-                m.near.push_back({0, copies_.first(packed.id(entry.position), excluded(ids[i]))});
+                m.near.push_back({0, copies_.first(packed.id(entry.position), allowed(ids[i]))});
             rank_nearest(queries_, static_cast<Index>(ids[i]), database_.points(),
                          database_.frame().exact_scale, k_, m.row, m.near);
-            copies_.expand(m.near, 0, excluded(ids[i]), k_);
+            copies_.expand(m.near, 0, allowed(ids[i]), k_);
             keep_nearest(m.near, k_);
             emit(i, m.near);
         }
     }
 
   private:
-    std::int64_t excluded(std::int64_t query) const {
-        return exclude_ != nullptr ? exclude_[query] : -1;
+    auto allowed(std::int64_t query) const {
+        return [this, query](std::int64_t row) { return filter_(static_cast<Index>(query), row); };
     }
 
     const PreparedDatabase &database_;
@@ -91,7 +91,7 @@ template <class S> class ScreenedSearch {
     const Copies &copies_;
     const Points &queries_;
     Index k_;
-    Codes exclude_;
+    const Filter &filter_;
 };
 
 METRICFAST_NAMESPACE_END

@@ -29,13 +29,12 @@ struct SearchMemory {
 
 class SegmentSearch {
   public:
-    /// `exclude`: for each query the database row to leave out, -1 for none; may be null.
     /// `within`: see Database::search().
-    SegmentSearch(const PreparedDatabase &database, const Points &queries, Index k, Codes exclude,
-                  Span<const double> within = nullptr)
-        : database_(database), queries_(queries), k_(k), exclude_(exclude), within_(within) {
+    SegmentSearch(const PreparedDatabase &database, const Points &queries, Index k,
+                  const Filter &filter, Span<const double> within = nullptr)
+        : database_(database), queries_(queries), k_(k), filter_(filter), within_(within) {
         require_each(within, queries.rows(), "kneighbors: within must have one entry a query");
-        require_each(exclude, queries.rows(), "kneighbors: exclude must have one entry a query");
+        filter.check(queries.rows(), database.points().rows());
     }
 
     /// By which the distances of neighbours are multiplied.
@@ -49,7 +48,7 @@ class SegmentSearch {
         Control now = control;
         if (database_.rows().size() == 1 && within_ == nullptr &&
             BlockSearch::serves(database_.points().rows(), queries_.rows(), k_)) {
-            const BlockSearch search(database_, database_.single(now), queries_, k_, exclude_);
+            const BlockSearch search(database_, database_.single(now), queries_, k_, filter_);
             pass(search, &SearchMemory::Thread::block, 1, now, memory, emit);
             now = control.silent();
             if (memory.ids.empty())
@@ -67,14 +66,14 @@ class SegmentSearch {
             return;
         const Copies none;
         const ScreenedSearch<float> search(database_, database_.single(now), none, queries_, k_,
-                                           exclude_);
+                                           filter_);
         pass(search, &SearchMemory::Thread::float_bounds, 1, now, memory, emit);
         now = control.silent();
         if (memory.ids.empty())
             return;
         const auto &distinct = database_.distinct(now);
         const ScreenedSearch<double> finer(database_, distinct.screen, distinct.copies, queries_,
-                                           k_, exclude_);
+                                           k_, filter_);
         pass(finer, &SearchMemory::Thread::double_bounds, 2, now, memory, emit);
         exhaustive(distinct.rows, distinct.copies, now, memory, emit);
     }
@@ -84,7 +83,7 @@ class SegmentSearch {
     void by_integers(const QuantizedDatabase &quantized, const Control &control,
                      SearchMemory &memory, const Emit &emit) const {
         constexpr std::size_t few = 24;
-        const QuantizedSearch search(database_, queries_, k_, exclude_, within_);
+        const QuantizedSearch search(database_, queries_, k_, filter_, within_);
         const auto own = &SearchMemory::Thread::quantized;
         auto &ids = memory.ids, &rest = memory.rest;
         rest.clear();
@@ -207,20 +206,21 @@ class SegmentSearch {
         const auto &ids = memory.ids;
         parallel_blocks(static_cast<Index>(ids.size()), control, [&](Index b, Worker &) {
             const Points &points = database_.points();
-            const std::int64_t excluded = exclude_ != nullptr ? exclude_[ids[b]] : -1;
+            const auto query = static_cast<Index>(ids[b]);
+            const auto allowed = [&](std::int64_t row) { return filter_(query, row); };
             std::vector<double> row;
             std::vector<Neighbor> best;
             for (Index s = 0; s < segments.size(); ++s) {
                 best.clear();
                 for (Index o = segments.begin(s); o < segments.end(s); ++o) {
-                    const std::int64_t first = copies.first(segments.order[o], excluded);
+                    const std::int64_t first = copies.first(segments.order[o], allowed);
                     if (first >= 0)
                         best.push_back({0, first});
                 }
-                rank_nearest(queries_, static_cast<Index>(ids[b]), points, scale(), k_, row, best);
-                copies.expand(best, 0, excluded, k_);
+                rank_nearest(queries_, query, points, scale(), k_, row, best);
+                copies.expand(best, 0, allowed, k_);
                 keep_nearest(best, k_);
-                emit(static_cast<Index>(ids[b]), s, best);
+                emit(query, s, best);
             }
         });
     }
@@ -228,7 +228,7 @@ class SegmentSearch {
     const PreparedDatabase &database_;
     const Points &queries_;
     Index k_;
-    Codes exclude_;
+    const Filter filter_;
     Span<const double> within_;
 };
 

@@ -49,6 +49,37 @@ struct CandidateLists {
     bool complete = true; ///< false: the lists would have exceeded the limit, and were dropped
 };
 
+/// Which database rows each query may find. Each part may be null, and leaves out none then.
+struct Filter {
+    Codes exclude;                 ///< for each query a row to leave out, -1 for none
+    Span<const std::uint8_t> rows; ///< for each row 0 if no query may find it
+    Codes query_labels, labels;    ///< a query leaves out the rows with its label
+
+    Filter() = default;
+    Filter(std::nullptr_t) {}
+    Filter(Codes excluded) : exclude(excluded) {}
+
+    bool operator()(Index query, std::int64_t row) const {
+        return (exclude == nullptr || exclude[query] != row) &&
+               (rows == nullptr || rows[static_cast<Index>(row)] != 0) &&
+               (labels == nullptr || labels[static_cast<Index>(row)] != query_labels[query]);
+    }
+
+    /// True if a query may leave out more than one row.
+    bool several() const { return rows != nullptr || labels != nullptr; }
+
+    void check(Index queries, Index points) const {
+        require(exclude == nullptr || exclude.size() == queries,
+                "kneighbors: exclude must have one entry a query");
+        require(rows == nullptr || rows.size() == points,
+                "kneighbors: a filter must have one entry a database point");
+        require(
+            (labels == nullptr) == (query_labels == nullptr) &&
+                (labels == nullptr || (labels.size() == points && query_labels.size() == queries)),
+            "kneighbors: labels must have one entry a query and a database point");
+    }
+};
+
 /// A translation and a power-of-two scale that leave distances as they are, up to the scale.
 /// Distances in the frame are `scale` times the real ones.
 struct Frame {

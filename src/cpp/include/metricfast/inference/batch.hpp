@@ -167,8 +167,8 @@ class InferenceSearch {
                     // A row's threshold may have sunk since its tile was tested.
                     if (!(lower < thresholds[i]))
                         return;
-                    const Index copies = copies_.count(screen.points.packed().id(position),
-                                                       problem_.excluded(ids[i]), k());
+                    const Index copies =
+                        copies_.count(screen.points.packed().id(position), allowed(ids[i]), k());
                     if (copies == 0)
                         return;
                     rows[i].list.add(lower, screen.points.slack(position), position, copies);
@@ -204,6 +204,12 @@ class InferenceSearch {
             else if (!solve<S>(screen, solver, rows[i], static_cast<Index>(ids[i]), scratch))
                 unsolved.push_back(ids[i]);
         }
+    }
+
+    auto allowed(std::int64_t id) const {
+        return [out = problem_.excluded(static_cast<Index>(id))](std::int64_t row) {
+            return row != out;
+        };
     }
 
     /// Of the classes of some queries, which ascend.
@@ -282,8 +288,8 @@ class InferenceSearch {
             return;
         const std::size_t old = scratch.candidates.size();
         for (auto e = beyond; e != entries.end(); ++e)
-            scratch.candidates.push_back(candidate(
-                copies_.first(screen.points.packed().id(e->position), problem_.excluded(id))));
+            scratch.candidates.push_back(
+                candidate(copies_.first(screen.points.packed().id(e->position), allowed(id))));
         entries.erase(beyond, entries.end());
         measure(id, old, scratch);
     }
@@ -296,8 +302,7 @@ class InferenceSearch {
         const double unit = 1 / frame_.exact_scale;
         for (std::size_t c = old; c < candidates.size(); ++c)
             candidates[c].distance = candidates[c].distance * unit * unit;
-        copies_.expand(candidates, old, problem_.excluded(id),
-                       by_nearest() ? database_.rows() : k());
+        copies_.expand(candidates, old, allowed(id), by_nearest() ? database_.rows() : k());
     }
 
     /// Every distance computed directly: for queries with too many (near-)equal neighbours.
@@ -313,7 +318,7 @@ class InferenceSearch {
                 const auto end =
                     s + 1 < starts_.size() ? order_.begin() + starts_[s + 1] : order_.end();
                 for (auto group = order_.begin() + starts_[s]; group != end; ++group) {
-                    const std::int64_t first = copies_.first(*group, problem_.excluded(id));
+                    const std::int64_t first = copies_.first(*group, allowed(id));
                     if (first >= 0)
                         candidates.push_back(candidate(first));
                 }

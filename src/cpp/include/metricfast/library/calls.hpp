@@ -15,8 +15,7 @@ template <class T> struct Neighbors {
     std::vector<std::int64_t> indices;
 };
 
-namespace detail {
-/// What search(distances, indices) writes.
+/// Neighbours that search(distances, indices) writes.
 template <class Q, class Search> auto neighbors_of(View<Q> queries, Index k, Search &&search) {
     using T = std::remove_const_t<Q>;
     require(k >= 1, "n_neighbors must be at least 1");
@@ -28,7 +27,6 @@ template <class Q, class Search> auto neighbors_of(View<Q> queries, Index k, Sea
            View<std::int64_t>(found.indices.data(), queries.rows, k));
     return found;
 }
-} // namespace detail
 
 /// A map L, given or not: without rows, the points themselves.
 inline Maps map_of(const Points &L) { return L.rows() > 0 ? Maps(L) : Maps(); }
@@ -39,7 +37,7 @@ inline Maps map_of(const Points &L) { return L.rows() > 0 ? Maps(L) : Maps(); }
 template <class Q, class X>
 auto kneighbors(View<Q> queries, View<X> database, Index k, const Points &L = View<const double>(),
                 const Control &control = {}) {
-    return detail::neighbors_of(queries, k, [&](auto distances, auto indices) {
+    return neighbors_of(queries, k, [&](auto distances, auto indices) {
         library().of<std::remove_const_t<Q>>().search.kneighbors(
             queries, database, k, map_of(L), nullptr, false, distances, indices, control);
     });
@@ -49,7 +47,7 @@ auto kneighbors(View<Q> queries, View<X> database, Index k, const Points &L = Vi
 template <class Q>
 auto kneighbors(View<Q> queries, const SearchDatabase &database, Index k,
                 const Control &control = {}) {
-    return detail::neighbors_of(queries, k, [&](auto distances, auto indices) {
+    return neighbors_of(queries, k, [&](auto distances, auto indices) {
         database.search(queries, k, nullptr, false, distances, indices, control);
     });
 }

@@ -32,12 +32,11 @@ class SearchDatabase {
     virtual ~SearchDatabase() = default;
 
     /// The k nearest points of each query, nearest first, ties by the lower row.
-    /// \param exclude for each query a row to leave out, -1 for none, or null.
-    /// \param distances, indices (queries x k), written.
-    virtual void search(const Points &queries, Index k, Codes exclude, bool squared,
+    /// \param distances, indices (queries x k), written: inf and -1 where the filter leaves fewer.
+    virtual void search(const Points &queries, Index k, const Filter &filter, bool squared,
                         View<float> distances, View<std::int64_t> indices,
                         const Control &control = {}) const = 0;
-    virtual void search(const Points &queries, Index k, Codes exclude, bool squared,
+    virtual void search(const Points &queries, Index k, const Filter &filter, bool squared,
                         View<double> distances, View<std::int64_t> indices,
                         const Control &control = {}) const = 0;
 
@@ -51,8 +50,6 @@ class SearchDatabase {
     /// State for restore_database(), which refers to this object. Only the route `integers` has
     /// one.
     virtual DatabaseState state() const = 0;
-    /// Offset that is subtracted from points before they are mapped.
-    virtual Span<const double> origin() const = 0;
 };
 
 /// Functions that do not depend on the precision of results.
@@ -79,9 +76,8 @@ class PointKernels {
                                                              const Maps &maps = {},
                                                              DatabaseOptions options = {},
                                                              const Control &control = {}) const = 0;
-    /// \param points as they are searched. \param state must outlive the result.
-    virtual std::unique_ptr<SearchDatabase> restore_database(const Points &points, const Maps &maps,
-                                                             Span<const double> origin,
+    /// \param state must outlive the result.
+    virtual std::unique_ptr<SearchDatabase> restore_database(const Points &points,
                                                              const DatabaseState &state) const = 0;
     /// True if the processor multiplies 8-bit integers in registers.
     virtual bool has_int8() const = 0;
@@ -113,7 +109,7 @@ template <class T> class SearchKernels {
     /// The k nearest database rows of each query, nearest first, ties by the lower row.
     /// \param within null, or squared distances beyond which a query needs no neighbours.
     virtual void kneighbors(const Points &queries, const Points &database, Index k,
-                            const Maps &maps, Codes exclude, bool squared, View<T> distances,
+                            const Maps &maps, const Filter &filter, bool squared, View<T> distances,
                             View<std::int64_t> indices, const Control &control = {},
                             Span<const double> within = nullptr) const = 0;
     /// (queries, classes, k), padded with inf and -1 where a class has fewer than k points.

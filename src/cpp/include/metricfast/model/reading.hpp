@@ -25,10 +25,12 @@ namespace detail {
 class ModelReader {
   public:
     explicit ModelReader(const TensorFile &file)
-        : file_(file), state_(file.text("state")), fitted_(Json::parse(state_).at("fitted")) {}
+        : file_(file), state_(file.text("state")), learner_(learner_of(Json::parse(state_))),
+          fitted_(learner_.at("fitted")) {}
 
     ModelContent read() {
-        content_.learner = file_.text("learner");
+        const auto name = learner_.find("class");
+        content_.learner = name ? name->string() : file_.text("learner");
         content_.n_features = static_cast<Index>(fitted_.at("n_features_in_").integer());
         if (fitted_.find("map_"))
             throw ModelError("kernels are read by Python alone");
@@ -46,12 +48,66 @@ class ModelReader {
             content_.sides[0].layers.push_back({matrix(fitted_.at("components_"), true), {}});
         }
         check_widths();
+        for (auto scaler = scalers_.rbegin(); scaler != scalers_.rend(); ++scaler)
+            scale(*scaler);
         return std::move(content_);
     }
 
   private:
     static constexpr std::size_t most_copies = 3; ///< of an array: the mean is read for each side
     static constexpr const char *foreign = "parameters_ do not belong to embedding_";
+
+    /// The learner of a pipeline, or the only one; what scales points before it goes to scalers_.
+    Json learner_of(const Json &state) {
+        const auto steps = state.find("steps");
+        if (!steps)
+            return state;
+        for (const Json &step : steps->items()) {
+            const std::vector<Json> both = step.items();
+            require_model(both.size() == 2, "a step of a pipeline must be a name and its state");
+            const std::string name = both[1].at("class").string();
+            if (const auto metric = both[1].find("metric"))
+                return *metric;
+            if (name.rfind("sklearn.", 0) != 0)
+                return both[1];
+            require_model(name == "sklearn.StandardScaler",
+                          "it has a step of unknown kind: " + name);
+            scalers_.push_back(both[1].at("fitted"));
+        }
+        throw ModelError("its pipeline has no learner");
+    }
+
+    /// Makes the maps take points before a scaler: layers((x - a) / b - mean) is
+    /// layers'(x - (a + b mean)), whose first weights are divided by b.
+    void scale(const Json &scaler) {
+        const auto size = static_cast<std::size_t>(content_.n_features);
+        const auto values = [&](const char *name, double otherwise) {
+            const Json given = scaler.at(name);
+            return given.is_object() ? vector(given) : std::vector<double>(size, otherwise);
+        };
+        const std::vector<double> a = values("mean_", 0), b = values("scale_", 1);
+        require_model(a.size() == size && b.size() == size &&
+                          std::all_of(b.begin(), b.end(), [](double each) { return each > 0; }),
+                      "its scaler does not fit n_features_in_");
+        for (SideMap<double> &side : content_.sides) {
+            require_model(side.mean.empty() || side.mean.size() == size,
+                          "its scaler does not fit its database");
+            side.mean.resize(size);
+            for (std::size_t j = 0; j < size; ++j)
+                side.mean[j] = a[j] + b[j] * side.mean[j];
+            const Eigen::Map<const Eigen::Array<double, 1, Eigen::Dynamic>> spread(
+                b.data(), content_.n_features);
+            const Index n_waves = side.waves ? side.waves->frequencies.rows() : 0;
+            if (n_waves > 0)
+                side.waves->frequencies.array().colwise() /= spread.head(n_waves).transpose();
+            if (!side.layers.empty()) {
+                auto rest = side.layers[0].weight.rightCols(content_.n_features - n_waves).array();
+                rest.rowwise() /= spread.tail(content_.n_features - n_waves);
+                if (content_.kind == ModelKind::bilinear) // the other side is divided here, too
+                    side.layers[0].weight.array().colwise() /= spread.transpose();
+            }
+        }
+    }
 
     static void require_model(bool holds, const std::string &message) {
         if (!holds)
@@ -212,7 +268,8 @@ class ModelReader {
 
     const TensorFile &file_;
     const std::string state_;
-    const Json fitted_;
+    std::vector<Json> scalers_; ///< in the order of the pipeline
+    const Json learner_, fitted_;
     ModelContent content_;
     bool has_two_maps_ = false;
     std::size_t copied_ = 0; ///< bytes of the arrays that were copied

@@ -1,0 +1,114 @@
+"""Filters of a search: which database points each query may find."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metricfast._core.arguments import as_array
+from metricfast._core.arrays import as_common_codes
+from metricfast._core.memory import block_rows
+from metricfast._core.targets import as_label_array
+from metricfast._core.types import Array, Integers
+
+__all__ = ["Filter", "Mask", "as_filter", "known_rows", "name_rows", "rows_among"]
+
+Mask = NDArray[np.bool_]
+
+
+class Filter(NamedTuple):
+    """Points that queries may find, all of them by default."""
+
+    mask: Mask | None = None  # for each point, whether any query may find it
+    labels: tuple[Integers, Integers] | None = None  # of queries and points; equal ones are apart
+
+    def of_queries(self, part: slice | Integers) -> Filter:
+        """Return the filter of some queries."""
+        if self.labels is None:
+            return self
+        return self._replace(labels=(self.labels[0][part], self.labels[1]))
+
+    def of_points(self, part: slice | Integers) -> Filter:
+        """Return the filter of some points."""
+        mask = None if self.mask is None else self.mask[part]
+        labels = None if self.labels is None else (self.labels[0], self.labels[1][part])
+        return Filter(mask, labels)
+
+    def arguments(self) -> tuple[Array | None, tuple[Integers, Integers] | None]:
+        """Return the arguments of a kernel."""
+        return None if self.mask is None else self.mask.view(np.uint8), self.labels
+
+
+def as_filter(
+    where: Any, sizes: tuple[int, int], rows_of: Callable[[Integers], Integers]
+) -> Filter:
+    """Return the filter of an argument `where`.
+
+    `sizes` are the numbers of queries and points. `rows_of` gives the rows of ids, -1 for ids that
+    are unknown.
+    """
+    if where is None:
+        return Filter()
+    if isinstance(where, tuple):
+        return Filter(labels=_as_labels(where, sizes))
+    array = as_array(where, "where")
+    if array.dtype == bool:
+        if array.shape != (sizes[1],):
+            raise ValueError(
+                f"where must hold one boolean a database point: expected shape ({sizes[1]},), "
+                f"found {array.shape}."
+            )
+        return Filter(np.ascontiguousarray(array))
+    if array.ndim != 1 or (array.dtype.kind not in "iu" and array.size):
+        raise ValueError(
+            "where must be a boolean mask of the database, ids, or a tuple (labels of queries, "
+            f"labels of the database); found shape {array.shape}, dtype {array.dtype}."
+        )
+    rows = rows_of(array.astype(np.int64))
+    if (rows < 0).any():
+        raise ValueError(f"where must hold ids of the database; found {array[rows < 0][0]}.")
+    mask = np.zeros(sizes[1], bool)
+    mask[rows] = True
+    return Filter(mask)
+
+
+def _as_labels(where: tuple[Any, ...], sizes: tuple[int, int]) -> tuple[Integers, Integers]:
+    """Return labels of queries and of the database as integers that can be compared."""
+    if len(where) != 2:
+        raise ValueError(
+            "where must be a tuple (labels of queries, labels of the database), or a list of ids; "
+            f"found a tuple of {len(where)}."
+        )
+    names = ("where[0]", "where[1]")
+    labels: list[Array] = [as_label_array(*each) for each in zip(where, names, strict=True)]
+    if all(
+        array.dtype.kind in "iu" and array.dtype != np.uint64 and array.shape == (size,)
+        for array, size in zip(labels, sizes, strict=True)
+    ):
+        of_queries, of_points = (np.ascontiguousarray(array, np.int64) for array in labels)
+        return of_queries, of_points
+    return as_common_codes(labels[0], labels[1], names, sizes)[1:]
+
+
+def known_rows(size: int) -> Callable[[Integers], Integers]:
+    """Return the function that gives the rows of ids from 0 to size - 1."""
+    return lambda ids: np.where((ids >= 0) & (ids < size), ids, -1)
+
+
+def rows_among(ids: Integers, known: Integers) -> Integers:
+    """Return where ids are among those that are known and ascend, -1 where they are not."""
+    rows = np.minimum(np.searchsorted(known, ids), len(known) - 1)
+    return np.where(known[rows] == ids, rows, -1)
+
+
+def name_rows(rows: Integers, ids: Integers) -> None:
+    """Put ids in place of rows, by blocks of queries; -1 stays."""
+    if ids[-1] == len(ids) - 1:  # they are the rows
+        return
+    size = block_rows(rows.strides[0])
+    for start in range(0, len(rows), size):
+        part = rows[start : start + size]
+        part[...] = np.where(part < 0, -1, ids[part])

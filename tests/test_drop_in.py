@@ -1,0 +1,202 @@
+"""The nearest-neighbour estimators in the place of scikit-learn's."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+import subprocess
+import sys
+from copy import deepcopy
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_array, csr_matrix
+from sklearn import neighbors as theirs
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+from sklearn.metrics import pairwise_distances
+from sklearn.model_selection import cross_val_score
+
+import metricfast as mf
+from metricfast import neighbors as ours
+
+from .in_place_of_sklearn import NAMES
+
+RNG = np.random.default_rng(0)
+IRIS, SPECIES = load_iris(return_X_y=True)
+IRIS = IRIS + RNG.normal(size=IRIS.shape) * 1e-3  # no distances are equal
+X, Y, QUERIES = IRIS[::2], SPECIES[::2], IRIS[1::2]
+
+
+def test_the_tests_of_scikit_learn_pass():
+    """Those that take long are left out here: the same of more metrics and types."""
+    long = ("brute_backend", "agnosticity", "test_unsupervised_kneighbors", "tsne", "embedding")
+    command = [sys.executable, "-m", "tests.in_place_of_sklearn", "-q", "-p", "no:warnings"]
+    chosen = ["-p", "no:xdist", "-k", " and ".join(f"not {name}" for name in long)]
+    here = Path(__file__).parents[1]
+    run = subprocess.run([*command, *chosen], cwd=here, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout[-3000:] + run.stderr[-3000:]
+    assert int(run.stdout.split(" passed")[0].split()[-1]) > 250
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_parameters_are_scikit_learn_s(name):
+    one, other = getattr(ours, name), getattr(theirs, name)
+    found, expected = (inspect.signature(f).parameters.values() for f in (one, other))
+    known = [(p.name, p.default, p.kind) for p in found]
+    assert known[: len(expected)] == [(p.name, p.default, p.kind) for p in expected]
+    if isinstance(one, type):
+        assert issubclass(one, other)
+
+
+HANDED = {
+    "manhattan": {"metric": "manhattan"},
+    "weighted": {"metric_params": {"w": [1.0, 2.0, 0.5, 3.0]}},
+    "p": {"p": 3, "algorithm": "ball_tree", "leaf_size": 5},
+    "callable": {"metric": lambda u, v: abs(u - v).max()},
+    "correlation": {"metric": "correlation"},
+}
+
+
+@pytest.mark.parametrize("params", HANDED.values(), ids=HANDED)
+def test_other_metrics_are_searched_by_scikit_learn(params):
+    for name in NAMES[:6]:
+        radius = {"radius": 3.0} if "Radius" in name else {}
+        found, expected = (
+            getattr(m, name)(**deepcopy(params), **radius).fit(X, 1.0 * Y) for m in (ours, theirs)
+        )
+        for call in ("predict", "predict_proba", "transform"):
+            if hasattr(found, call):
+                one, other = (getattr(m, call)(QUERIES) for m in (found, expected))
+                one, other = (getattr(r, "toarray", lambda r=r: r)() for r in (one, other))
+                np.testing.assert_allclose(one, other, err_msg=name)
+        if hasattr(found, "loo_score_"):
+            assert found.loo_score_ == pytest.approx(expected.score(None, Y))
+        assert found._fit_method == expected._fit_method
+
+
+def test_points_are_added_where_scikit_learn_searches():
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    forms = [
+        (lambda rows: frame.iloc[rows], pd.DataFrame(QUERIES, columns=list("abcd"))),
+        (lambda rows: csr_array(X[rows]), csr_matrix(QUERIES)),
+    ]
+    for form, queries in forms:
+        parts = ours.KNeighborsClassifier(metric="manhattan").fit(form(slice(9)), list("abc") * 3)
+        parts.partial_fit(
+            form(slice(9, 75)), np.resize(["d", "a"], 66), sample_weight=np.arange(66)
+        )
+        assert parts.classes_.tolist() == list("abcd") and parts.n_samples_fit_ == 75
+        whole = theirs.KNeighborsClassifier(metric="manhattan").fit(X, Y)
+        parts = pickle.loads(pickle.dumps(parts))
+        np.testing.assert_array_equal(parts.kneighbors(queries)[1], whole.kneighbors(QUERIES)[1])
+    distances = pairwise_distances(X)
+    model = ours.NearestNeighbors(metric="precomputed").fit(distances)
+    with pytest.raises(ValueError, match="must be square"):
+        model.partial_fit(distances)
+
+
+def test_sample_weight_counts_under_every_metric():
+    weight = RNG.uniform(0.5, 2, len(X))
+    model = ours.KNeighborsRegressor(3, metric="manhattan").fit(X, Y, sample_weight=weight)
+    near = theirs.NearestNeighbors(metric="manhattan").fit(X).kneighbors(QUERIES, 3)[1]
+    expected = (weight[near] * Y[near]).sum(axis=1) / weight[near].sum(axis=1)
+    np.testing.assert_allclose(model.predict(QUERIES), expected)
+
+
+def test_what_is_fitted_is_fitted_to():
+    expected = theirs.KNeighborsClassifier().fit(X, Y)
+    for given in (theirs.KDTree(X), theirs.BallTree(X), ours.NearestNeighbors().fit(X)):
+        model = ours.KNeighborsClassifier().fit(given, Y)
+        np.testing.assert_array_equal(model.predict(QUERIES), expected.predict(QUERIES))
+    searched = theirs.KNeighborsClassifier().fit(ours.NearestNeighbors().fit(X), Y)
+    np.testing.assert_array_equal(searched.predict(QUERIES), expected.predict(QUERIES))
+
+
+def test_distances_are_given():
+    distances = pairwise_distances(IRIS)
+    for name in NAMES[:2]:
+        one = cross_val_score(getattr(ours, name)(metric="precomputed"), distances, SPECIES)
+        other = cross_val_score(getattr(theirs, name)(), IRIS, SPECIES)
+        np.testing.assert_allclose(one, other)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_cosine(dtype):
+    points, queries = (RNG.normal(size=(n, 9)).astype(dtype) for n in (300, 40))
+    points[[3, 70]] = queries[5] = 0
+    points[9] *= 1e30
+    found = ours.NearestNeighbors(metric="cosine").fit(points)
+    exact = pairwise_distances(queries.astype("f8"), points.astype("f8"), metric="cosine")
+    distances, indices = found.kneighbors(queries, 12)
+    rows = np.delete(np.arange(40), 5)  # all but two are equally far from zero
+    np.testing.assert_array_equal(indices[rows], exact.argsort(axis=1)[rows, :12])
+    np.testing.assert_allclose(distances[rows], np.sort(exact)[rows, :12], atol=1e-12)
+    np.testing.assert_allclose(distances[5, :3], [0, 0, 1], atol=1e-12)
+    inside = exact <= 0.5
+    inside[5, [3, 70]] = True
+    np.testing.assert_array_equal(found.radius_neighbors_graph(queries, 0.5).toarray(), inside)
+    reached = found.radius_neighbors(queries[:1], distances[0, 6], sort_results=True)
+    np.testing.assert_array_equal(reached[1][0], indices[0, :7])
+    np.testing.assert_array_equal(reached[0][0], distances[0, :7])
+    own = pairwise_distances(points.astype("f8"), metric="cosine") + np.diag([9] * 300)
+    rows = np.delete(np.arange(300), [3, 70])
+    np.testing.assert_array_equal(found.kneighbors()[1][rows], own.argsort(axis=1)[rows, :5])
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
+def test_inner_product(scale):
+    points, queries = (RNG.normal(size=(n, 9)) for n in (300, 40))
+    queries *= scale
+    products = queries @ points.T
+    model = ours.NearestNeighbors(metric="inner_product").fit(points)
+    distances, indices = model.kneighbors(queries, 8)
+    np.testing.assert_array_equal(indices, (-products).argsort(axis=1)[:, :8])
+    np.testing.assert_allclose(-distances, -np.sort(-products)[:, :8], atol=1e-13 * scale)
+    own = points @ points.T
+    np.fill_diagonal(own, -np.inf)
+    np.testing.assert_array_equal(model.kneighbors()[1], (-own).argsort(axis=1)[:, :5])
+    np.testing.assert_allclose(model.kneighbors(np.zeros((1, 9)))[0], 0, atol=1e-13)
+    added = model.partial_fit(points[:5] / 2).kneighbors(queries, 8)[1]
+    products = np.hstack([products, products[:, :5] / 2])
+    np.testing.assert_array_equal(added, (-products).argsort(axis=1)[:, :8])
+    with pytest.raises(ValueError, match="must not be longer than the longest of fit"):
+        model.partial_fit(9 * points)
+    with pytest.raises(ValueError, match="has no radius: search by kneighbors"):
+        model.radius_neighbors(queries)
+    model = ours.KNeighborsRegressor(weights="distance", metric="inner_product")
+    model.fit(points, points[:, 0])
+    with pytest.raises(ValueError, match="weights='distance' needs distances from 0"):
+        model.predict(queries)
+
+
+@pytest.mark.parametrize("include_self", [True, False, "auto"])
+@pytest.mark.parametrize("mode", ["connectivity", "distance"])
+@pytest.mark.parametrize("name", [n for n in NAMES if "graph" in n])
+def test_graphs_of_points(name, mode, include_self):
+    params = {"mode": mode, "include_self": include_self}
+    for given in ({}, {"metric": "manhattan"}, {"metric": "cosine"}):
+        search = ours.NearestNeighbors(**given).fit(X)
+        expected = getattr(theirs, name)(X, 2, **given, **params).toarray()
+        for searched in (X, search):
+            found = getattr(ours, name)(searched, 2, **given, **params).toarray()
+            np.testing.assert_allclose(found, expected, atol=1e-8)
+    lfda = mf.LFDA(n_components=2).fit(X, Y)
+    expected = getattr(theirs, name)(lfda.transform(X), 1, **params).toarray()
+    found = getattr(ours, name)(X, 1, metric=lfda, **params).toarray()
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+def test_graphs_of_other_estimators_are_refused():
+    model = ours.NearestNeighbors(metric="manhattan").fit(X)
+    with pytest.raises(ValueError, match="metric must be that of the estimator, 'manhattan'"):
+        ours.kneighbors_graph(model, 3)
+    learner = mf.TripletLearner(max_epochs=1, random_state=0).fit(X, Y)
+    model = ours.NearestNeighbors(metric=learner).fit(X)
+    with pytest.raises(ValueError, match="include_self must be False"):
+        ours.kneighbors_graph(model, 3, metric=learner, include_self=True)
+    assert clone(model).set_params(n_neighbors=None, radius=None).fit(X, Y).kneighbors(X, 2)
+    with pytest.raises(ValueError, match="n_neighbors must be an integer of at least 1, got None"):
+        model.set_params(n_neighbors=None).kneighbors(X)

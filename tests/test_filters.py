@@ -1,0 +1,117 @@
+"""Searches with `where` find what a sort of the distances to the points that it leaves finds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import metricfast as mf
+
+
+def expected(X, queries, k, allowed):
+    """Distances and rows, from all squared differences; inf and -1 where there are no more."""
+    D = np.zeros((len(queries), len(X)))
+    for a, b in zip(queries.T, X.T, strict=True):
+        D += np.subtract.outer(a, b) ** 2
+    D[~allowed] = np.inf
+    rows = np.argsort(D, axis=1, kind="stable")[:, :k]
+    D = np.sqrt(np.take_along_axis(D, rows, axis=1))
+    return D, np.where(np.isinf(D), -1, rows)
+
+
+def compare(found, right):
+    np.testing.assert_array_equal(found[1], right[1])
+    np.testing.assert_array_equal(found[0], right[0])
+
+
+def points(kind, n, d):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, d))
+    if kind == "clusters":
+        X = 1e-2 * X + rng.normal(size=(25, d))[rng.integers(0, 25, n)]
+    if kind == "copies":
+        X = X[rng.integers(0, 40, n)]
+    return X, np.concatenate([X[:60], X[60:90] + 1e-3])
+
+
+@pytest.mark.parametrize("precision", ["auto", "float32"])
+@pytest.mark.parametrize("d", [3, 24])
+@pytest.mark.parametrize("kind", ["diffuse", "clusters", "copies"])
+def test_masks_ids_and_labels(kind, d, precision):
+    X, queries = points(kind, 5000, d)
+    rng = np.random.default_rng(1)
+    labels, own = rng.integers(0, 3, 5000), rng.integers(0, 4, 90)
+    if kind == "clusters":  # the nearest points of each query are left out
+        labels = np.argmin(((X[:, None] - X[None, :12]) ** 2).sum(-1), axis=1)
+        own = np.r_[labels[:60], labels[60:90]]
+    database = mf.Database(X, precision=precision)
+    exclude = np.r_[np.arange(60), np.full(30, -1)]
+    cases = [((own, labels), own[:, None] != labels)]
+    for share in (0.0, 0.0004, 0.02, 0.5):
+        mask = rng.uniform(size=5000) < share
+        cases.append((mask, np.broadcast_to(mask, (90, 5000))))
+    cases.append((np.flatnonzero(mask)[::-7], np.isin(np.arange(5000), np.flatnonzero(mask)[::-7])))
+    for where, left in cases:
+        allowed = np.array(np.broadcast_to(left, (90, 5000)))
+        for count, k in [(1, 3), (90, 120)]:
+            some = where if not isinstance(where, tuple) else (own[:count], labels)
+            right = expected(X, queries[:count], k, allowed[:count])
+            for _ in range(3):  # at last points of a mask are prepared
+                compare(database.kneighbors(queries[:count], k, where=some), right)
+            compare(mf.kneighbors(queries[:count], X, k, where=some), right)
+        others = allowed.copy()
+        others[np.arange(60), np.arange(60)] = False
+        some = {"exclude": exclude, "where": where}
+        right = expected(X, queries, 7, others)
+        compare(database.kneighbors(queries, 7, **some), right)
+        compare(mf.kneighbors(queries, X, 7, **some), right)
+
+
+def test_points_without_a_place_in_memory_and_text_labels():
+    X, queries = points("diffuse", 3000, 8)
+    labels = np.array(["left", "right", "front"])[np.arange(3000) % 3]
+    own = np.array(["left", "back"])[np.arange(90) % 2]
+    mask = np.arange(3000) % 5 > 0
+
+    class Squares(mf.sources.Source):
+        shape, dtype = X.shape, X.dtype
+
+        def read(self, start, stop):
+            return X[start:stop]
+
+    L = np.random.default_rng(2).normal(size=(5, 8))
+    for where in ((own, labels), mask, np.flatnonzero(mask)):
+        for maps in ({}, {"L": L}):
+            right = mf.Database(X, **maps).kneighbors(queries, 6, where=where)
+            import sklearn
+
+            with sklearn.config_context(working_memory=0.1):
+                compare(mf.kneighbors(queries, Squares(), 6, where=where, **maps), right)
+            compare(mf.kneighbors(queries, X, 6, where=where, **maps), right)
+    compare(
+        mf.kneighbors(queries, X, 6, where=(own, labels)),
+        expected(X, queries, 6, own[:, None] != labels),
+    )
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        (np.ones(3, bool), r"one boolean a database point: expected shape \(4,\), found \(3,\)"),
+        (np.ones((4, 1), bool), r"found \(4, 1\)"),
+        ([0.5], "where must be a boolean mask of the database, ids, or a tuple"),
+        ([[0, 1]], "where must be a boolean mask"),
+        ([0, 4], "where must hold ids of the database; found 4"),
+        ([-1], "where must hold ids of the database; found -1"),
+        (([0], [0, 0, 0, 0], [1]), "a tuple of 3"),
+        (([0], [0, 0, 0]), r"where\[1\] must hold one label a point: expected shape \(4,\)"),
+        (([0, 0], [0, 0, 0, 0]), r"where\[0\] must hold one label a point"),
+        (([np.nan], [0.0, 0, 0, 0]), r"where\[0\] contains NaN"),
+        ((["a"], [0, 0, 0, 0]), r"where\[1\]"),
+    ],
+)
+def test_what_is_no_filter_is_refused(where, message):
+    X = np.arange(4.0)[:, None]
+    for search in (mf.Database(X).kneighbors, lambda q, k, **how: mf.kneighbors(q, X, k, **how)):
+        with pytest.raises(ValueError, match=message):
+            search([[0.0]], 1, where=where)
