@@ -12,6 +12,8 @@ __all__ = [
     "map_at_r",
     "search",
     "searches",
+    "some",
+    "stream",
 ]
 
 import os
@@ -33,6 +35,7 @@ FLOATS = f"{OURS} float32"
 CONVERTED = f"{OURS} as float32"
 READING = "reading"
 ALONE = "one client"
+SUBSET = "those points alone"
 MOST_LISTED = 100  # neighbours; the name of a case with more ends with their number
 FEW = 100  # queries, below which memory bounds a search and a peer may be faster on one thread
 MANY = 2 * 10**8  # pairs, of which usearch keeps all: 16 bytes each
@@ -273,6 +276,72 @@ def concurrent(search: Search, clients: int = 32) -> Case:
     )
 
 
+def _masked(search: Search, share: float) -> Arrays:
+    arrays = _made(search)
+    rng = np.random.default_rng(1)
+    return arrays | {"mask": rng.uniform(size=search.points) < share}
+
+
+def _check_same(arrays: Arrays, digests: dict[str, Arrays]) -> dict[str, str]:
+    found = [digest["indices"] for digest in digests.values()]
+    if OURS in digests and any((each != digests[OURS]["indices"]).any() for each in found):
+        return {OURS: "disagrees: other neighbours"}
+    return {}
+
+
+def some(search: Search, share: float) -> Case:
+    """Return the case of a filter, beside a database of the points that it leaves alone."""
+
+    def entry(label: str, **params: bool) -> Entry:
+        return Entry(label, OURS, "metricfast.search_some", {"k": search.k, **params}, threads=(1,))
+
+    return Case(
+        f"search-where-{share:.0%}-{search.name}".replace("%", ""),
+        f"{search.k} nearest of {share:.0%} of {search.points}, {search.queries} queries, "
+        f"d={search.width}",
+        partial(_masked, search, share),
+        [entry(OURS), entry(SUBSET, alone=True)],
+        targets=[TimesAtMost(SUBSET, 1.2)],
+        check=_check_same,
+        when=search.when,
+    )
+
+
+def _check_stream(arrays: Arrays, digests: dict[str, Arrays]) -> dict[str, str]:
+    """Compare some steps of the first run with float64."""
+    points = np.concatenate([arrays["database"], arrays["queries"]]).astype(np.float64)
+    wrong = dict.fromkeys(digests, 0.0)
+    for step in np.linspace(0, len(arrays["queries"]) - 1, 5).astype(int):
+        there = points[step + 1 : len(arrays["database"]) + step + 1]
+        squared = ((there - points[len(arrays["database"]) + step]) ** 2).sum(axis=1)
+        for label, digest in digests.items():
+            ids = digest["indices"][step] - step - 1
+            right = np.sort(squared)[: len(ids)]
+            off = np.abs(squared[ids] - right) > ROUNDED * (points**2).sum(axis=1).max()
+            wrong[label] += float(off.any())
+    return {
+        label: f"disagrees in {share:.0f} of 5 steps" for label, share in wrong.items() if share
+    }
+
+
+def stream(search: Search, most: float) -> Case:
+    """Return the case of steps that add a point, remove one and search, one query each."""
+    entries = [
+        Entry(label, label, f"{label}.stream", {"k": search.k}, threads=(1,), rounds=rounds)
+        for label, rounds in ((OURS, 100), ("faiss", 1))
+    ]
+    return Case(
+        f"search-stream-{search.name}",
+        f"{search.queries} steps: add a point of {search.points}, remove one, search for "
+        f"{search.k}, d={search.width}",
+        partial(_made, search),
+        entries,
+        targets=[SecondsAtMost(search.queries * most)],
+        check=_check_stream,
+        when=search.when,
+    )
+
+
 def _unit_vectors(n: int, classes: int, d: int) -> Arrays:
     rng = np.random.default_rng(0)
     x = rng.standard_normal((n, d)).astype(np.float32)
@@ -321,6 +390,13 @@ def searches() -> list[Case]:
     return [
         *map(search, SEARCHES),
         concurrent(Search(100_000, 128, 640, 10)),
+        stream(Search(100_000, 64, 2000, 10), 1e-3),
+        stream(Search(200_000, 5, 2000, 5), 3e-4),
+        *(
+            some(Search(100_000, 64, queries, 10), share)
+            for share in (0.01, 0.1, 0.5)
+            for queries in (1, 1000)
+        ),
         *(
             _case(
                 name,

@@ -47,7 +47,7 @@ DIFFERENT = {
 
 def put_in_place() -> None:
     """Replace scikit-learn's classes and functions wherever its modules name them."""
-    for package in ("cluster", "ensemble", "inspection", "manifold", "semi_supervised"):
+    for package in ("cluster", "manifold", "semi_supervised"):
         importlib.import_module(f"sklearn.{package}")
     for name in NAMES:
         theirs, ours = getattr(sklearn.neighbors, name), getattr(neighbors, name)

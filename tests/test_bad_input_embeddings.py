@@ -99,10 +99,14 @@ LEARNER_CASES = {
     "class-y-nan": lambda learner: fit(learner, y=np.where(Y == 0, np.nan, Y)),
     "class-y-2d": lambda learner: fit(learner, y=np.c_[Y, Y]),
     "class-one": lambda learner: fit(learner, y=0 * Y),
-    "class-lone": lambda learner: warned("No batch of the first epoch", learner, X, np.arange(150)),
+    "class-lone": lambda learner: warned(
+        "No batch of the first epoch", learner, X, np.arange(150).astype(str)
+    ),
     "class-no-negative": lambda learner: finite(fit(learner, y=np.arange(150) == 0, batch_size=8)),
     "class-batch-one": lambda learner: warned("raise batch_size", learner, batch_size=1),
-    "class-held-out": lambda learner: fit(learner, y=np.arange(150), early_stopping=True),
+    "class-held-out": lambda learner: fit(
+        learner, y=np.arange(150).astype(str), early_stopping=True
+    ),
     "class-score-lone": lambda learner: fit(learner).score(X[[0, 50, 100]], [0, 1, 2]),
     "class-partial_fit": unknown_class,
     "number-y-nan": lambda learner: fit(learner, y=np.where(Y == 0, np.nan, Y)),

@@ -209,6 +209,23 @@ def test_searches_agree(width, queries, tmp_path):
     assert width <= search.TREE or outcomes[0].metrics["MB held"] >= 0
 
 
+@pytest.mark.parametrize(
+    "case",
+    [
+        search.stream(search.Search(2000, 6, 30, 4), 1),
+        search.some(search.Search(2000, 6, 30, 4), 0.1),
+    ],
+    ids=["stream", "some"],
+)
+def test_changes_and_filters_agree(case, tmp_path):
+    outcomes = timing.run_case(case, tmp_path, rounds=1, level="full")
+    assert {outcome.status for outcome in outcomes} <= {"ok", "missing"}, outcomes
+    assert outcomes[0].status == "ok", outcomes
+    arrays = case.arrays()
+    wrong = {"indices": np.zeros((30, 4), int), "distances": np.zeros((30, 4))}
+    assert OURS in case.check(arrays, {OURS: wrong, "peer": {"indices": wrong["indices"] + 40}})
+
+
 def test_wrong_neighbours_are_found_equal_distances_aside():
     case = search.search(search.Search(300, 8, 40, 3))
     arrays = case.arrays()

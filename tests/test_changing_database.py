@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import pickle
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from threading import Event
 
 import numpy as np
 import pytest
@@ -103,3 +106,61 @@ def test_edits_at_random(draw, d, maps):
     queries = draw(rng, 9, d)
     for one, other in zip(again.kneighbors(queries, 7), plain.kneighbors(queries, 7), strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def search_beside_changes(seconds, d):
+    """Points lie on a line in the order of their ids: what is found tells when it was searched."""
+    width = 600
+    X = np.repeat(np.arange(width, dtype=float)[:, None], d, axis=1)
+    database = mf.Database(X)
+    done, first, searched = Event(), [0], []
+
+    def change():
+        """Remove the oldest point, then add one at the end, which has the next id."""
+        while not done.is_set():
+            database.remove([first[0]])
+            added = database.add(np.full((1, d), float(first[0] + width)))
+            assert added == [first[0] + width]
+            first[0] += 1
+
+    def search(n_jobs):
+        queries = np.full((3, d), -1.0)
+        last = 0
+        while not done.is_set():
+            started = first[0]
+            distances, ids = database.kneighbors(queries, width - 1, n_jobs=n_jobs)
+            ended = first[0]
+            oldest = ids[0, 0]
+            assert (ids == np.arange(oldest, oldest + width - 1)).all()
+            assert (distances == np.sqrt(d * (ids + 1.0) ** 2)).all()
+            assert max(last, started) <= oldest <= ended + 1
+            last = oldest
+            searched.append(oldest)
+        return last
+
+    with ThreadPoolExecutor(4) as pool:
+        tasks = [pool.submit(change), *(pool.submit(search, n) for n in (1, 1, 2))]
+        done.wait(seconds)
+        done.set()
+        for task in tasks:
+            task.result()
+    assert first[0] > 0 and len(set(searched)) > 1
+    return first[0], len(searched)
+
+
+@pytest.mark.parametrize("d", [4, 24])
+def test_searches_beside_changes_see_the_points_before_or_after_each(d):
+    search_beside_changes(0.7, d)
+
+
+def test_the_first_searches_of_many_threads():
+    """What a search makes ready when it is first needed is made once."""
+    rng = np.random.default_rng(0)
+    X = clusters(rng, 5000, 24)[rng.integers(0, 300, 5000)]
+    for maps in ({}, {"L": normal(rng, 22, 24)}):
+        expected = mf.kneighbors(X[:64], X, 30, **maps)
+        database = mf.Database(X, precision="float32", **maps)
+        with ThreadPoolExecutor(8) as pool:
+            for found in pool.map(partial(database.kneighbors, n_neighbors=30), [X[:64]] * 8):
+                for one, other in zip(found, expected, strict=True):
+                    np.testing.assert_array_equal(one, other)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import metricfast as mf
+from metricfast.metrics import precision_at_1, retrieval_report
 
 
 def expected(X, queries, k, allowed):
@@ -115,3 +116,54 @@ def test_what_is_no_filter_is_refused(where, message):
     for search in (mf.Database(X).kneighbors, lambda q, k, **how: mf.kneighbors(q, X, k, **how)):
         with pytest.raises(ValueError, match=message):
             search([[0.0]], 1, where=where)
+
+
+@pytest.mark.parametrize("continuous", [False, True])
+def test_retrieval_judges_each_query_by_what_it_may_find(continuous):
+    rng = np.random.default_rng(0)
+    X, queries = rng.normal(size=(60, 3)), rng.normal(size=(25, 3))
+    y, own = rng.integers(0, 3, 60), rng.integers(0, 3, 25)
+    if continuous:
+        y, own = y + rng.uniform(size=60), own + rng.uniform(size=25)
+    cameras, camera = rng.integers(0, 4, 60), rng.integers(0, 5, 25)
+    mask, exclude = rng.uniform(size=60) < 0.5, rng.integers(-1, 60, 25)
+    for where, allowed in (
+        ((camera, cameras), camera[:, None] != cameras),
+        (mask, np.broadcast_to(mask, (25, 60))),
+        (np.flatnonzero(mask), np.broadcast_to(mask, (25, 60))),
+    ):
+        report = retrieval_report(queries, own, X, y, k=3, where=where, exclude=exclude)
+        for i in range(25):
+            left = allowed[i] & (np.arange(60) != exclude[i])
+            alone = retrieval_report(queries[[i]], own[[i]], X[left], y[left], k=3)
+            for name, score in report.items():
+                np.testing.assert_allclose(score.values[i], alone[name].values[0])
+        assert set(report) == set(alone)
+
+
+def test_a_person_is_searched_in_other_cameras():
+    X, y, cameras = [[0.0], [0.1], [0.3], [0.6]], [0, 0, 1, 0], [1, 1, 2, 2]
+    assert precision_at_1(X, y) == pytest.approx(2 / 3)
+    report = retrieval_report(X, y, metrics="precision_at_1", where=(cameras, cameras))
+    assert report["precision_at_1"].n_undefined == 1  # the only point of its class
+    np.testing.assert_array_equal(report["precision_at_1"].values, [0, 0, np.nan, 1])
+    np.testing.assert_allclose(report["precision_at_1"].chance, (1 / 2 + 1 / 2 + 1) / 3)
+    with pytest.raises(ValueError, match="where must leave a reference to some query"):
+        retrieval_report(X, y, where=([1] * 4, [1] * 4))
+    with pytest.raises(ValueError, match="k must be at most 2"):
+        retrieval_report(X, y, k=3, where=(cameras, cameras))
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine", "inner_product"])
+def test_estimators_take_filters(metric):
+    X = np.random.default_rng(0).normal(size=(50, 6))
+    knn = mf.NearestNeighbors(metric=metric).fit(X)
+    of_all = knn.kneighbors(n_neighbors=49, return_distance=False)
+    mask = np.arange(50) % 7 == 0
+    distances, indices = knn.kneighbors(n_neighbors=8, where=mask)
+    for row, all_indices in zip(indices, of_all, strict=True):
+        left = all_indices[mask[all_indices]]
+        np.testing.assert_array_equal(row, np.r_[left, [-1] * (8 - len(left))])
+    assert np.isinf(distances[indices < 0]).all() and np.isfinite(distances[indices >= 0]).all()
+    with pytest.raises(ValueError, match="where must be None with this metric"):
+        mf.NearestNeighbors(metric="manhattan").fit(X).kneighbors(where=mask)

@@ -16,6 +16,7 @@ __all__ = [
     "fitting",
     "fitting_tuples",
     "found",
+    "found_in_steps",
     "moved",
     "on_disk",
     "sampled",
@@ -65,6 +66,11 @@ def embedded(data: Data, name: str) -> np.ndarray:
 def found(result: Any) -> Data:
     """Return the distances and indices of neighbours."""
     return {"distances": np.asarray(result[0]), "indices": np.asarray(result[1])}
+
+
+def found_in_steps(results: list[Any]) -> Data:
+    """Return the distances and indices that single searches have found."""
+    return found(tuple(map(np.concatenate, zip(*results, strict=True))))
 
 
 def valued(result: Any) -> Data:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-__all__ = ["neighbors", "pairwise"]
+__all__ = ["neighbors", "pairwise", "stream"]
+
+from itertools import count
+from typing import Any
 
 import faiss
 import numpy as np
 
-from benchmarks.calls import Call, Data, embedded, found, sampled
+from benchmarks.calls import Call, Data, embedded, found, found_in_steps, sampled
 
 
 def pairwise(data: Data, threads: int) -> Call:
@@ -30,3 +33,20 @@ def neighbors(data: Data, threads: int, k: int) -> Call:
         lambda: index.search(embedded(data, "queries"), k),
         lambda result: found((np.sqrt(result[0]), result[1])),
     )
+
+
+def stream(data: Data, threads: int, k: int) -> Call:
+    """Time steps: add a query, remove the oldest point, search for the query."""
+    faiss.omp_set_num_threads(threads)
+    database = data["database"]
+    index = faiss.IndexIDMap(faiss.IndexFlatL2(database.shape[1]))
+    index.add_with_ids(database, np.arange(len(database)))
+    new, oldest = count(len(database)), count()
+
+    def step(query: np.ndarray) -> Any:
+        index.add_with_ids(query, np.array([next(new)]))
+        index.remove_ids(np.array([next(oldest)]))
+        squared, ids = index.search(query, k)
+        return np.sqrt(squared), ids
+
+    return Call(lambda: [step(query[None]) for query in data["queries"]], found_in_steps)

@@ -21,6 +21,8 @@ __all__ = [
     "pairwise",
     "search",
     "search_file",
+    "search_some",
+    "stream",
     "tabular_step",
     "train",
     "vote_epoch",
@@ -28,7 +30,7 @@ __all__ = [
 
 import time
 from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
+from itertools import count, islice
 from typing import Any
 
 import numpy as np
@@ -43,6 +45,7 @@ from benchmarks.calls import (
     fitting,
     fitting_tuples,
     found,
+    found_in_steps,
     moved,
     on_disk,
     sampled,
@@ -83,6 +86,34 @@ def search(
         lambda: prepared.kneighbors(queries, k, n_jobs=threads),
         lambda result: found(result) | {"bytes": np.asarray(prepared.nbytes_)},
     )
+
+
+def search_some(data: Data, threads: int, k: int, alone: bool = False) -> Call:
+    """Time a search of the points of a mask: by a filter, or of a database of them alone."""
+    queries, mask = data["queries"], data["mask"]
+    if alone:
+        rows = np.flatnonzero(mask)
+        prepared = metricfast.Database(data["database"][rows], n_jobs=threads)
+        return Call(
+            lambda: prepared.kneighbors(queries, k, n_jobs=threads),
+            lambda result: found((result[0], rows[result[1]])),
+        )
+    database = metricfast.Database(data["database"], n_jobs=threads)
+    for _ in range(200):  # a stream of queries with this mask
+        database.kneighbors(queries[:1], k, where=mask, n_jobs=threads)
+    return Call(lambda: database.kneighbors(queries, k, where=mask, n_jobs=threads), found)
+
+
+def stream(data: Data, threads: int, k: int) -> Call:
+    """Time steps: add a query, remove the oldest point, search for the query."""
+    prepared, oldest = metricfast.Database(data["database"], n_jobs=threads), count()
+
+    def step(query: np.ndarray) -> Any:
+        prepared.add(query, n_jobs=threads)
+        prepared.remove([next(oldest)], n_jobs=threads)
+        return prepared.kneighbors(query, k, n_jobs=threads)
+
+    return Call(lambda: [step(query[None]) for query in data["queries"]], found_in_steps)
 
 
 def clients(data: Data, threads: int, k: int, clients: int) -> Call:

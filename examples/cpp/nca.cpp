@@ -81,8 +81,8 @@ static double error_of(const Data &data, const RowMatrix<double> &L) {
     const auto self = metricfast::identity_order(n);
     RowMatrix<double> distances(n, k);
     RowMatrix<std::int64_t> nearest(n, k);
-    metricfast::kneighbors<double>(embedded, embedded, k, self, false, metricfast::view(distances),
-                                   metricfast::view(nearest));
+    metricfast::kneighbors<double>(embedded, embedded, k, metricfast::Codes(self), false,
+                                   metricfast::view(distances), metricfast::view(nearest));
     Index wrong = 0;
     for (Index i = 0; i < n; ++i) {
         Index same = 0;

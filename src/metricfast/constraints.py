@@ -132,11 +132,11 @@ class Constraints:
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            All points, also those of unknown class.
+            All points, also points of unknown class.
         k_genuine : int
             Nearest points of the same class. A class that has fewer gives all, with a warning.
         k_impostor : int
-            Nearest points of other classes. Where there are fewer, all, with a warning.
+            Nearest points of other classes. If there are fewer, all, with a warning.
         n_jobs : int, optional
             Number of threads; results do not depend on it. By default all that the process may use.
 

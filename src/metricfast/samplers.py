@@ -35,6 +35,7 @@ from metricfast._core.targets import as_label_array, by_appearance, encode, enco
 from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast._labels.binding import SaidDistance, bind_labels
 from metricfast._labels.neighbors import label_neighbors, label_neighbors_between
+from metricfast._labels.tags import are_tags, as_tags, both_tags, n_rows, one_tag_each
 
 __all__ = ["Batch", "ClassBalanced", "DenseTriplet", "Sampler", "Uniform"]
 
@@ -79,7 +80,7 @@ class Sampler(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         y : array-like of shape (n_samples,) or (n_samples, n_labels), or sequence of objects
-            Labels.
+            Labels, or tags, as losses take them.
         y_database : array-like of shape (n_database,) or (n_database, n_labels), or sequence of \
                 objects, optional
             Labels of a database of other points. By default the points are their own database.
@@ -143,7 +144,7 @@ class Uniform(Sampler):
         self.batch_size = batch_size
 
     def _prepare(self, y: ArrayLike, size: int, seed: Seed, n_jobs: int | None) -> Epoch:
-        n = len(y)  # type: ignore[arg-type]
+        n = n_rows(y)
 
         def epoch(rng: RandomState) -> Iterator[Batch]:
             for rows in np.array_split(rng.permutation(n), batch_count(n, size)):
@@ -154,7 +155,7 @@ class Uniform(Sampler):
     def _prepare_both(
         self, y: ArrayLike, y_database: ArrayLike, size: int, seed: Seed, n_jobs: int | None
     ) -> Epoch:
-        n, m = len(y), len(y_database)  # type: ignore[arg-type]
+        n, m = n_rows(y), n_rows(y_database)
 
         def epoch(rng: RandomState) -> Iterator[Batch]:
             for rows in np.array_split(rng.permutation(n), batch_count(n, size)):
@@ -173,6 +174,7 @@ class ClassBalanced(Sampler):
     Parameters
     ----------
     m_per_class : int, default=8
+        Of tags, one is drawn for each point in each epoch, and stands for its class.
     batch_size : int, default=128
         See `Uniform`: the last group of a batch is cut where batches are made alike in size. With
         a database, a batch has up to `m_per_class` database points of each of its classes, and at
@@ -194,10 +196,10 @@ class ClassBalanced(Sampler):
 
     def _prepare(self, y: ArrayLike, size: int, seed: Seed, n_jobs: int | None) -> Epoch:
         group = check_count("m_per_class", self.m_per_class, 1)
-        codes = encode(_one_class_each(y, "y"), "y")[1]
+        classes_in = _classes_by_epoch(y, "y")
 
         def epoch(rng: RandomState) -> Iterator[Batch]:
-            for rows in class_batches(codes, size, rng, group):
+            for rows in class_batches(classes_in(rng), size, rng, group):
                 yield Batch(rows, len(rows))
 
         return epoch
@@ -206,15 +208,29 @@ class ClassBalanced(Sampler):
         self, y: ArrayLike, y_database: ArrayLike, size: int, seed: Seed, n_jobs: int | None
     ) -> Epoch:
         group = check_count("m_per_class", self.m_per_class, 1)
-        labels = [_one_class_each(y, "y"), _one_class_each(y_database, "y_database")]
-        known, (codes, of_database) = encode_together(labels, "y")
-        counts = np.bincount(of_database, minlength=len(known))
+        if are_tags(y) or are_tags(y_database):
+            sizes = n_rows(y), n_rows(y_database)
+            tags, others = both_tags(y, y_database, ("y", "y_database"), sizes)
+            classes_in, pairs, n_classes = (
+                _classes_by_epoch(tags, "y"),
+                others.tocoo(),
+                sum(tags.shape),
+            )
+            of_database, points = pairs.col.astype(np.int64), pairs.row
+        else:
+            labels = [_one_class_each(y, "y"), _one_class_each(y_database, "y_database")]
+            known, (of_queries, of_database) = encode_together(labels, "y")
+            classes_in, n_classes = lambda _: of_queries, len(known)
+            points = np.arange(len(of_database))
+        m, counts = n_rows(y_database), np.bincount(of_database, minlength=n_classes)
         starts = np.cumsum(counts) - counts
 
         def epoch(rng: RandomState) -> Iterator[Batch]:
-            order = rng.permutation(len(of_database))
-            members = order[np.argsort(of_database[order], kind="stable")]
-            drawn = np.zeros(len(known), np.int64)  # of each class, in this epoch
+            order = rng.permutation(m)
+            place_of = np.argsort(order)
+            members = points[np.lexsort((place_of[points], of_database))]
+            codes = classes_in(rng)
+            drawn = np.zeros(n_classes, np.int64)  # of each class, in this epoch
             for rows in class_batches(codes, size, rng, group):
                 classes = np.unique(codes[rows])
                 classes = classes[counts[classes] > 0]
@@ -223,9 +239,7 @@ class ClassBalanced(Sampler):
                 step = np.arange(taken.sum()) - np.repeat(np.cumsum(taken) - taken, taken)
                 place = (drawn[of_class] + step) % counts[of_class]
                 drawn[classes] += taken
-                yield _with_database(
-                    rows, members[starts[of_class] + place], len(rows), len(order), rng
-                )
+                yield _with_database(rows, members[starts[of_class] + place], len(rows), m, rng)
 
         return epoch
 
@@ -241,7 +255,7 @@ class DenseTriplet(Sampler):
         Neighbours of each anchor in its batch.
     batch_size : int, default=150
         Points in a batch; what anchors and neighbours leave is drawn uniformly, without
-        replacement, from all others. Of fewer points than that, every batch holds all.
+        replacement, from all others. With fewer points, every batch holds all.
     n_anchors : int, default=1
         Anchors drawn together.
     all_anchors : bool, default=False
@@ -372,9 +386,18 @@ def _with_database(
 
 
 def _check_sized(y: Any, name: str) -> None:
-    sized = isinstance(y, Sized) and getattr(y, "ndim", 1) > 0 and not issparse(y)
-    if not sized or isinstance(y, (str, bytes)) or len(y) == 0:
+    sized = isinstance(y, Sized) and getattr(y, "ndim", 1) > 0
+    if not (sized or issparse(y)) or isinstance(y, (str, bytes)) or n_rows(y) == 0:
         raise ValueError(f"{name} must hold one label a point, got shape {np.shape(y)}.")
+
+
+def _classes_by_epoch(y: Any, name: str) -> Callable[[RandomState], Integers]:
+    """Return a function that gives a class of each point; of tags it draws one."""
+    if are_tags(y):
+        tags = as_tags(y, name)
+        return lambda rng: one_tag_each(tags, rng)
+    codes = encode(_one_class_each(y, name), name)[1]
+    return lambda _: codes
 
 
 def _one_class_each(y: ArrayLike, name: str) -> Array:

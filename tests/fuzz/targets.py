@@ -325,7 +325,7 @@ def of_predictors() -> list[Target]:
             continue
         given: dict[str, Factory] = {
             "metric": lambda w: array(w.p, w.d) | st.sampled_from(
-                ("euclidean", "euclidean", Made(LFDA, {}))),
+                ("euclidean", "cosine", "manhattan", Made(LFDA, {}))),
             "y": lambda w, name=name: classes(w.n) if "Classifier" in name else array(w.n),
             "outlier_label": one_of(None, "most_frequent"),
             "radius": one_of(0.5, 2.0, 1e3),

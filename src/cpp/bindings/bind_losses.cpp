@@ -10,11 +10,16 @@ void register_all_pairs(py::module_ &m) {
     add_loss<bool, bool>(
         m, "nca",
         [](const auto &of, Call &call, bool log_form, bool squared) {
-            return of.nca(call.classes(), call.column_weights(), log_form, squared);
+            const Weights columns = call.column_weights();
+            return of_classes(of, call, [&of, columns, log_form, squared](ClassLabels labels) {
+                return of.nca(labels, columns, log_form, squared);
+            });
         },
         "log_form", "squared");
     add_loss(m, "mcml", [](const auto &of, Call &call) {
-        return of.mcml(call.classes(), call.column_weights());
+        const Weights columns = call.column_weights();
+        return of_classes(of, call,
+                          [&of, columns](ClassLabels labels) { return of.mcml(labels, columns); });
     });
     add_loss<bool>(
         m, "mlkr",
@@ -26,8 +31,11 @@ void register_all_pairs(py::module_ &m) {
     add_loss<double, py::array>(
         m, "ldml",
         [](const auto &of, Call &call, double bias, py::array gradient) {
-            return of.ldml(call.classes(), call.column_weights(), bias,
-                           writable_elements<double>(gradient, call.n(), "bias_gradient"));
+            const Weights columns = call.column_weights();
+            const auto by_bias = writable_elements<double>(gradient, call.n(), "bias_gradient");
+            return of_classes(of, call, [&of, columns, bias, by_bias](ClassLabels labels) {
+                return of.ldml(labels, columns, bias, by_bias);
+            });
         },
         "bias", "bias_gradient");
 }
@@ -42,7 +50,10 @@ void register_class_losses(py::module_ &m) {
     add_loss<double, std::string, bool>(
         m, "triplet",
         [](const auto &of, Call &call, double margin, const std::string &mining, bool squared) {
-            return of.triplet(call.classes(), {margin, mining_named(mining), squared});
+            const TripletSettings settings{margin, mining_named(mining), squared};
+            return of_classes(of, call, [&of, settings](ClassLabels labels) {
+                return of.triplet(labels, settings);
+            });
         },
         "margin", "mining", "squared");
     // The mean over "all" or "active" pairs of each kind, or "" for sums.
@@ -52,38 +63,50 @@ void register_class_losses(py::module_ &m) {
            const std::string &mean) {
             using T = typename std::decay_t<decltype(of)>::Precision;
             call.set_reduction("sum");
-            const ClassLabels labels = call.classes();
             const RowProblem<T> problem = call.problem<T>();
             const Control how = call.control();
-            const Released release;
-            return of.contrastive(labels, {positive, negative, squared_hinge}, mean, problem, how);
+            const auto make = [&](const auto &labels) {
+                const Released release;
+                return of.contrastive(labels, {positive, negative, squared_hinge}, mean, problem,
+                                      how);
+            };
+            return call.kind() == "tags" ? make(call.tags()) : make(call.classes());
         },
         "positive_margin", "negative_margin", "squared_hinge", "mean");
     add_loss<double, double, double, double, double, double>(
         m, "softplus_pairs",
         [](const auto &of, Call &call, double alpha, double base_positive, double f_positive,
            double beta, double base_negative, double f_negative) {
-            return of.softplus_pairs(
-                call.classes(), call.column_weights(),
-                {alpha, base_positive, f_positive, beta, base_negative, f_negative});
+            const SoftplusSettings settings{alpha, base_positive, f_positive,
+                                            beta,  base_negative, f_negative};
+            const Weights columns = call.column_weights();
+            return of_classes(of, call, [&of, columns, settings](ClassLabels labels) {
+                return of.softplus_pairs(labels, columns, settings);
+            });
         },
         "alpha", "base_positive", "f_positive", "beta", "base_negative", "f_negative");
     add_loss<double>(
         m, "supcon",
         [](const auto &of, Call &call, double temperature) {
-            return of.supcon(call.classes(), temperature);
+            return of_classes(of, call, [&of, temperature](ClassLabels labels) {
+                return of.supcon(labels, temperature);
+            });
         },
         "temperature");
     add_loss<double>(
         m, "ntxent",
         [](const auto &of, Call &call, double temperature) {
-            return of.ntxent(call.classes(), temperature);
+            return of_classes(of, call, [&of, temperature](ClassLabels labels) {
+                return of.ntxent(labels, temperature);
+            });
         },
         "temperature");
     add_loss<double, double, bool>(
         m, "lifted",
         [](const auto &of, Call &call, double positive, double negative, bool squared) {
-            return of.lifted(call.classes(), positive, negative, squared);
+            return of_classes(of, call, [&of, positive, negative, squared](ClassLabels labels) {
+                return of.lifted(labels, positive, negative, squared);
+            });
         },
         "positive_margin", "negative_margin", "squared");
     add_loss<double, double, py::array, py::object, py::object>(
@@ -103,13 +126,17 @@ void register_retrieval_losses(py::module_ &m) {
     add_loss<double, double>(
         m, "circle",
         [](const auto &of, Call &call, double margin, double gamma) {
-            return of.circle(call.classes(), margin, gamma);
+            return of_classes(of, call, [&of, margin, gamma](ClassLabels labels) {
+                return of.circle(labels, margin, gamma);
+            });
         },
         "margin", "gamma");
     add_loss<double>(
         m, "smooth_ap",
         [](const auto &of, Call &call, double temperature) {
-            return of.smooth_ap(call.classes(), temperature);
+            return of_classes(of, call, [&of, temperature](ClassLabels labels) {
+                return of.smooth_ap(labels, temperature);
+            });
         },
         "temperature");
     add_loss<py::array, double, double>(
@@ -117,8 +144,11 @@ void register_retrieval_losses(py::module_ &m) {
         [](const auto &of, Call &call, const py::array &k, double temperature,
            double rank_temperature) {
             const auto some = elements<double>(k, k.size(), "k");
-            return of.recall_at_k(call.classes(), {some.begin(), some.end()}, temperature,
-                                  rank_temperature);
+            const std::vector<double> counts(some.begin(), some.end());
+            return of_classes(
+                of, call, [&of, counts, temperature, rank_temperature](ClassLabels labels) {
+                    return of.recall_at_k(labels, counts, temperature, rank_temperature);
+                });
         },
         "k", "temperature", "rank_temperature");
 }

@@ -37,6 +37,11 @@ class Call {
 
     const std::string &kind() const { return kind_; }
     ClassLabels classes() const { return labels<std::int64_t>(); }
+    Tags tags() const {
+        const auto [query_starts, query_tags] = lists(labels_);
+        const auto [member_starts, members] = lists(database_labels_);
+        return {query_starts, query_tags, member_starts, members, m()};
+    }
     Targets targets() const { return labels<double>(); }
     /// Several numbers each.
     std::pair<View<const double>, View<const double>> target_rows() const {
@@ -125,6 +130,15 @@ class Call {
         return {elements<L>(labels_, n(), "y"), elements<L>(database_labels_, m(), "y_database")};
     }
 
+    /// Where each list begins, and what is in the lists.
+    static std::pair<Codes, Codes> lists(const py::object &pair) {
+        const auto part = [&pair](int i) {
+            const auto array = py::cast<py::array>(pair[py::int_(i)]);
+            return elements<std::int64_t>(array, array.size(), "tags");
+        };
+        return {part(0), part(1)};
+    }
+
     py::array queries_;
     py::object database_; ///< None: the queries themselves
     Indices excluded_{py::none(), 0, "exclude"};
@@ -139,6 +153,13 @@ class Call {
     std::deque<Indices> held_; ///< which do not move
     Candidates candidates_;
 };
+
+/// A loss of classes, or of tags in their place. `make` makes one of given classes: it is called
+/// without the interpreter's lock.
+template <class Kernels, class Make>
+auto of_classes(const Kernels &of, const Call &call, Make make) {
+    return call.kind() == "tags" ? of.of_tags(call.tags(), make) : make(call.classes());
+}
 
 /// Adds ``name(call, *, parameters...)``. `make(kernels, call, parameters...)` makes the loss.
 template <class... Parameters, class Make, class... Names>

@@ -16,6 +16,7 @@
 #include "metricfast/losses/ntxent.hpp"
 #include "metricfast/losses/rank_n_contrast.hpp"
 #include "metricfast/losses/soft_ranks.hpp"
+#include "metricfast/losses/tags.hpp"
 #include "metricfast/losses/triplet.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
@@ -106,6 +107,21 @@ template <class T> class LevelLosses final : public LossKernels<T> {
                      double rank_temperature) const override {
         return std::make_unique<SoftRankLoss<T>>(RecallForm{std::move(k), rank_temperature},
                                                  temperature, labels);
+    }
+
+    Made of_tags(const Tags &tags, std::function<Made(ClassLabels)> make) const override {
+        return std::make_unique<TagLoss<T>>(tags, std::move(make));
+    }
+    Made contrastive(const Tags &tags, const ContrastiveSettings &settings, const std::string &mean,
+                     const RowProblem<T> &problem, const Control &control) const override {
+        typename ContrastiveLoss<T>::Pairs by{1, 1};
+        if (mean == "all" || mean == "active")
+            by = contrastive_pairs(tags, settings, mean == "active", problem, control);
+        return of_tags(tags, [settings, by](ClassLabels labels) {
+            auto loss = std::make_unique<ContrastiveLoss<T>>(settings, labels);
+            loss->set_divisors(by);
+            return loss;
+        });
     }
 
     Made mlkr(View<const double> queries, View<const double> database, Weights columns,

@@ -74,8 +74,8 @@ def compare(
         Classes, or continuous labels.
     learners : "auto", str, estimator, sequence of these, or dict of them by name
         "auto" takes those that suit classes or continuous labels and so many points, by their
-        default parameters. Names are those of learners of metricfast, which are judged by nearest
-        neighbours under the learned distance, or of its predictors. Estimators of other libraries
+        default parameters. Names are learners of metricfast, which are judged by nearest
+        neighbours under the learned distance, or its predictors. Estimators of other libraries
         are judged by what they predict or, if they only transform, by neighbours of what they
         return.
     cv : int, splitter of scikit-learn or iterable of (train, test), default=5

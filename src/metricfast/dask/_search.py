@@ -147,7 +147,7 @@ def retrieval_report(
     Returns
     -------
     RetrievalReport
-        That of the arrays.
+        The same as for arrays.
 
     Raises
     ------

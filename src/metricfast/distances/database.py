@@ -40,7 +40,7 @@ _LAST = 2**62  # next id of a file: there is room for points that follow
 
 
 class Database:
-    """A database of points, made ready for many searches.
+    """A database of points, prepared for many searches.
 
     A search finds the same neighbours as :func:`kneighbors`, in the same order, always: bounds in
     low precision throw away what is too far for certain, and exact distances rank the rest.
@@ -72,8 +72,8 @@ class Database:
         coordinates, by bounds in 8-bit integers (of cells around centroids, where points are in
         clusters), or by bounds in float32.
     nbytes_ : int
-        Bytes held beside the points, or mapped from a file. A copy in float32, which is made when a
-        search first needs it, is not counted.
+        Bytes in addition to the points, or mapped from a file. A copy in float32, which is made
+        when a search first needs it, is not counted.
 
     Raises
     ------
@@ -86,7 +86,7 @@ class Database:
     it, and changes wait for each other: :meth:`kneighbors` is never held up. The attributes are
     read one by one, so read them where nothing changes.
 
-    Pickles hold the points, not what searches are made ready with, which is made anew.
+    Pickles hold the points only. Loading prepares them again.
 
     Examples
     --------
@@ -154,7 +154,7 @@ class Database:
 
     @property
     def ids_(self) -> NDArray[np.int64]:
-        """What a search names each point by, read-only."""
+        """The names of the points in results of a search, read-only."""
         return self._held.ids
 
     @property
@@ -164,7 +164,7 @@ class Database:
 
     @property
     def nbytes_(self) -> int:
-        """Bytes held beside the points."""
+        """Bytes in addition to the points."""
         return self._held.bytes
 
     def __len__(self) -> int:
@@ -207,7 +207,7 @@ class Database:
             Nearest first. If `where` leaves fewer points than `n_neighbors` to a query, its last
             distances are infinite, with the id -1.
         ids : ndarray of int64 of shape (n, n_neighbors)
-            In the order of (distance in float64, id), as those of :func:`kneighbors`.
+            In the order of (distance in float64, id), as in :func:`kneighbors`.
 
         Raises
         ------
@@ -231,9 +231,9 @@ class Database:
         threads = as_threads(n_jobs)
         if allowed.mask is not None and (some := held.among(allowed.mask, len(query), threads)):
             held, allowed = some, Filter()
-        width = 0 if held.space.maps[0] is None else 8 * len(held.space.maps[0])
-        at_once = not width and not isinstance(query, Source)
-        size = len(query) if at_once else block_rows(row_bytes(query) + width)
+        row = held.query_bytes(n_neighbors)
+        at_once = row == 0 and not isinstance(query, Source)
+        size = len(query) if at_once else block_rows(row_bytes(query) + row)
         for part, points in parts(query, size):
             images = held.space.embed(points, 0, held.origin, threads)
             out = None if left_out is None else left_out[part]
@@ -245,8 +245,8 @@ class Database:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to a file, also the copy in 8-bit integers.
 
-        It appears under its name when it is whole. Where it replaces a file that a database is
-        mapped from, that database goes on with the old one, but on Windows, which refuses that.
+        It appears under its name when it is whole. If it replaces a file that a database is mapped
+        from, that database continues with the old file; Windows refuses to replace it.
 
         Parameters
         ----------

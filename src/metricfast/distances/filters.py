@@ -17,6 +17,8 @@ from metricfast._core.types import Array, Integers
 __all__ = ["Filter", "Mask", "as_filter", "known_rows", "name_rows", "rows_among"]
 
 Mask = NDArray[np.bool_]
+# So many numbers are no matter of memory.
+_FEW = 1 << 14
 
 
 class Filter(NamedTuple):
@@ -36,6 +38,11 @@ class Filter(NamedTuple):
         mask = None if self.mask is None else self.mask[part]
         labels = None if self.labels is None else (self.labels[0], self.labels[1][part])
         return Filter(mask, labels)
+
+    @property
+    def argument(self) -> Any:
+        """The argument `where` that this is the filter of."""
+        return self.labels if self.mask is None else self.mask
 
     def arguments(self) -> tuple[Array | None, tuple[Integers, Integers] | None]:
         """Return the arguments of a kernel."""
@@ -108,7 +115,7 @@ def name_rows(rows: Integers, ids: Integers) -> None:
     """Put ids in place of rows, by blocks of queries; -1 stays."""
     if ids[-1] == len(ids) - 1:  # they are the rows
         return
-    size = block_rows(rows.strides[0])
+    size = len(rows) if rows.size < _FEW else block_rows(rows.strides[0])
     for start in range(0, len(rows), size):
         part = rows[start : start + size]
         part[...] = np.where(part < 0, -1, ids[part])

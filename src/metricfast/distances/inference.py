@@ -31,7 +31,7 @@ TIES = ("pessimistic", "optimistic", "label", "nearest")
 
 
 class Inference(NamedTuple):
-    """What inference finds, for n queries.
+    """Sets of neighbours of n queries.
 
     Attributes
     ----------
@@ -40,9 +40,9 @@ class Inference(NamedTuple):
     values : ndarray of float64 of shape (n,)
         S of targeted sets, S + delta of loss-augmented ones.
     delta : ndarray of float64 of shape (n,)
-        What the vote of the set costs.
+        The cost of the vote of the set.
     feasible : ndarray of bool of shape (n,)
-        Whether there is such a set. Where not: indices -1, value -inf, delta 0.
+        Whether there is such a set. If not: indices -1, value -inf, delta 0.
     """
 
     indices: Integers
@@ -169,12 +169,12 @@ def targeted(*args: Any, **kwargs: Any) -> Inference:
         ``loss_matrix[y, r]`` is the cost of the answer r where y is right: not negative, and zero
         on the diagonal. By default 1 for every wrong answer.
     ties : {"pessimistic", "optimistic", "label", "nearest"}, default="pessimistic"
-        Who wins among the classes of most votes: the one that costs most, or least, the first
-        class, or the class of the nearest of the set's points in these classes.
+        The winner among classes with equally many neighbours: the class that costs most, or least,
+        the first class, or the class of the nearest of the set's points in these classes.
     method : {"exact", "greedy"}, default="exact"
         "greedy" is the heuristic of the literature, for comparison: it gives the winner the
-        smallest number of votes that it can win with, and then adds the nearest points that leave
-        it the winner.
+        smallest number of neighbours that can win, and then adds the nearest points that leave it
+        the winner.
     exclude : array-like of int of shape (n,), optional
         For each query a database index to leave out, -1 for none.
     n_jobs : int, optional
@@ -210,7 +210,7 @@ def targeted(*args: Any, **kwargs: Any) -> Inference:
 def loss_augmented(*args: Any, **kwargs: Any) -> Inference:
     """Find for each query the set of neighbours of the largest S + delta.
 
-    Parameters and errors are those of :func:`targeted`.
+    Parameters and errors as in :func:`targeted`.
 
     Returns
     -------
@@ -231,7 +231,7 @@ def loss_augmented(*args: Any, **kwargs: Any) -> Inference:
 def both(*args: Any, **kwargs: Any) -> tuple[Inference, Inference]:
     """Find the targeted and the loss-augmented sets in one search.
 
-    Parameters and errors are those of :func:`targeted`.
+    Parameters and errors as in :func:`targeted`.
 
     Returns
     -------

@@ -81,7 +81,7 @@ def pairwise_distances(
         Squared distances.
     out : ndarray of shape (n, m), optional
         Written and returned: float32 or float64, rows contiguous. Saves the cost of new memory,
-        which is more than that of the arithmetic. May be a memory map.
+        which is more than the cost of the arithmetic. May be a memory map.
     n_jobs : int, optional
         Threads; None for the default count, -1 for all CPUs.
 

@@ -16,7 +16,7 @@ import numpy as np
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.memory import block_rows
 from metricfast._core.types import Array, Floats, Integers
-from metricfast.distances.blocks import Maps, Nearest, write_distances
+from metricfast.distances.blocks import Maps, write_distances
 from metricfast.distances.filters import Filter, Mask, name_rows, rows_among
 
 if TYPE_CHECKING:
@@ -332,6 +332,12 @@ class Snapshot:
         self._chosen = known, seen, found
         return found
 
+    def query_bytes(self, k: int) -> int:
+        """Return the memory that a query needs for its k nearest, without the results."""
+        maps, n_segments = self.space.maps, len(self.segments)
+        embedded = 0 if maps[0] is None else 8 * len(maps[0])
+        return embedded + (32 * k * n_segments if n_segments > 1 else 0)
+
     def search(
         self, queries: Array, exclude: Integers | None, where: Filter, squared: bool,
         distances: Array, ids: Integers, threads: int,
@@ -342,16 +348,19 @@ class Snapshot:
         if len(self.segments) == 1:
             only = self.segments[0]
             return only.search(queries, exclude, where, squared, distances, ids, threads)
-        best, start = Nearest(ids.shape[1]), 0
-        for segment in self.segments:
-            keys = np.empty(ids.shape)
-            found = np.empty(ids.shape, np.int64)
-            part = where.of_points(slice(start, start + segment.size))
-            segment.search(queries, exclude, part, True, keys, found, threads)
-            best.add(keys, found)
+        (n, k), start = ids.shape, 0
+        keys = np.empty((n, len(self.segments) * k))
+        found = np.empty(keys.shape, np.int64)
+        for at, segment in enumerate(self.segments):
+            own, part = np.s_[:, at * k : (at + 1) * k], slice(start, start + segment.size)
+            segment.search(
+                queries, exclude, where.of_points(part), True, keys[own], found[own], threads
+            )
             start += segment.size
-        keys, ids[...] = best.found()
-        write_distances(distances, keys, 0, squared)
+        # Stable: of equal distances the lower id is first.
+        nearest = np.arange(n)[:, None], np.argsort(keys, axis=1, kind="stable")[:, :k]
+        ids[...] = found[nearest]
+        write_distances(distances, keys[nearest], 0, squared)
         return None
 
 

@@ -35,8 +35,8 @@ class Asymmetric(CheckedEmbedding):
     """Two embeddings into one space, one of queries and one of database points.
 
     With two linear maps the distance is ``||U x - V x'||``. It depends on which of two points is
-    the query, and that of a point from itself need not be zero. Its parameters are those of `query`
-    followed by those of `database`.
+    the query, and the distance of a point from itself need not be zero. Its parameters are the
+    parameters of `query`, then of `database`.
 
     Parameters
     ----------

@@ -34,8 +34,8 @@ class Linear(LayeredEmbedding):
         distribution of variance 1 / n_features, which keeps the spread of the points. "auto" is
         "lda" where there are more classes than components, which finds classes again better than
         "pca" does, but nearest neighbours may be slightly worse. With more rows than
-        features, "identity" has rows of zeros, which never move; those of "auto" are small and
-        random, of a hundredth of the others' length.
+        features, "identity" has rows of zeros, which never move; such rows of "auto" are small
+        and random, of a hundredth of the others' length.
     normalize : bool, default=False
         Divide embedded points by their length. A point whose length is at most 1e-12 becomes zero,
         and passes no gradient on.

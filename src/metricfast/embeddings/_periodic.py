@@ -26,11 +26,11 @@ _MOST_TURNS = 2.0**18
 class Periodic(CompiledEmbedding):
     """Periodic features of each number, and a linear map of all: for tables.
 
-    Of a number ``x_f`` the features are ``h_f = relu(A [cos 2 pi c_f x_f, sin 2 pi c_f x_f] + a)``,
+    The features of a number ``x_f`` are ``h_f = relu(A [cos 2 pi c_f x_f, sin 2 pi c_f x_f] + a)``,
     with frequencies ``c_f`` of its own, and A and a that all numbers share ("PLR-lite"). Columns
     that are no numbers, such as categories coded one-hot, come last and are taken as they are. The
     embedded point is ``z = L [h_1, ..., h_d, rest]``. So a distance may change fast along one
-    feature and back again, where that of a linear map could only be longer or shorter.
+    feature and back again, while the distance of a linear map could only grow or shrink.
 
     Its parameters are the arrays ``[c, A, a, L]``, of shapes (n_features - n_passthrough,
     n_frequencies), (n_embedding, 2 n_frequencies), (n_embedding,) and (n_components,
@@ -59,9 +59,9 @@ class Periodic(CompiledEmbedding):
     Notes
     -----
     A, a and L are drawn from a uniform distribution between ``-1 / sqrt(k)`` and ``1 / sqrt(k)``,
-    where k is the number of inputs. Numbers should have a spread of about 1. Of one that is so
-    large that a frequency times it has no digits left for the fraction of a turn (about half a
-    million turns in float32), no point can be embedded: that is an overflow.
+    where k is the number of inputs. Numbers should have a spread of about 1. A number
+    overflows if a frequency times it has no digits left for the fraction of a turn, at about half a
+    million turns in float32.
 
     Features are computed for a block of points at a time, and computed again for the gradient, so
     that memory does not grow with them. Sparse points are made dense.

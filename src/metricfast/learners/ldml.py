@@ -61,8 +61,8 @@ class LDML(LinearLearner):
     components_ : ndarray of shape (n_components, n_features)
         The learned map.
     bias_ : float
-        The learned b: the squared distance at which two points are as likely of one class as of
-        two.
+        The learned b: the squared distance at which two points are equally likely of one class and
+        of two.
     objective_ : float
         The sum above at the learned map. With mini-batches, its estimate in the best epoch.
     n_iter_, loss_curve_, validation_scores_

@@ -97,8 +97,8 @@ class LMNN(LinearLearner):
 
     Notes
     -----
-    The margin is 1 in units of squared distance, and the map learns its own scale, so that of the
-    data matters little. The solvers move ``L K``, with :math:`K K^\top` the scatter of the
+    The margin is 1 in units of squared distance, and the map learns its own scale, so the scale of
+    the data matters little. The solvers move ``L K``, with :math:`K K^\top` the scatter of the
     differences between points and targets (its diagonal alone above 2000 features) and a little of
     the identity: the pull then has about the same curvature in all directions, which saves most of
     the iterations.

@@ -10,6 +10,10 @@ out of its own row by index) and returns its value and gradient::
 All n x m distances are visited; none of the n x m matrices is ever held, except by CoSENT, which
 sorts all pairs, and where label distances are given or come from a function.
 
+Losses of classes also take tags, of which a point may have several: a sparse matrix of zeros and
+ones, or booleans of shape (n, n_tags), as y, and as y_database. Two points are then of one class
+where they share a tag (``loss.takes_tags``).
+
 ``loss.on(y)`` checks labels once and returns a function of points, which training calls many times.
 ``loss.labels`` is "class" where y must hold classes, ``loss.learnable_database`` means that the
 database is a table of parameters, ``loss.of_inner_products`` that points are compared by these and

@@ -15,6 +15,7 @@ class AllPairsLoss(Loss):
     """Base of losses to which every column of a row contributes, and may have a weight."""
 
     _weighs_columns = True
+    takes_tags = True
 
 
 class LDML(AllPairsLoss):
@@ -139,6 +140,7 @@ class MLKR(AllPairsLoss):
     """
 
     labels = "continuous"
+    takes_tags = False
     _outputs = True
 
     def __init__(self, reduction: str = "sum", squared: bool = True) -> None:
@@ -169,8 +171,8 @@ class NCA(AllPairsLoss):
 
     Notes
     -----
-    Logarithms are of sums from which the nearest distance was taken, of all points and of those of
-    the class by themselves: they are finite and have a gradient however far the class is, without a
+    Logarithms are of sums from which the nearest distance was taken, of all points and of
+    the class by itself: they are finite and have a gradient however far the class is, without a
     small number added to ``p_i``.
 
     On one set of points ``sample_weight`` weighs both anchors and kernel columns, a point's own

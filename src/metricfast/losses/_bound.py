@@ -26,8 +26,8 @@ class Call:
     queries: Array
     database: Array | None  # None where the queries are their own
     kind: str  # of the labels, as in `Labels`
-    y: Array
-    y_database: Array
+    y: Any  # of tags, where each point's begin, and the tags
+    y_database: Any  # of tags, where the points of each tag begin, and the points
     weight: Floats | None  # of the queries
     column_weight: Floats | None  # of the database, where the loss weighs it too
     exclude: Rows  # for each query the row of the database that is left out, -1 for none

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 
 from metricfast._core.arguments import called_like, check_choice
 from metricfast._core.arrays import as_exclude, as_points, as_threads, as_vector
+from metricfast._labels.tags import n_rows
 from metricfast.losses._bound import BoundLoss, Call, Gradient
 from metricfast.losses._labels import Labels, bound_labels
 
@@ -26,6 +27,9 @@ class Loss(BaseEstimator, ABC):  # type: ignore[misc]
     ----------
     labels : str
         What y must hold: "class", or numbers otherwise.
+    takes_tags : bool
+        Whether y may hold tags in place of classes: a sparse matrix of zeros and ones, or booleans
+        of shape (n, n_tags). Points that share a tag are then of one class.
     learnable_database : bool
         Whether the database is a table of parameters, one row a class.
     has_anchors : bool
@@ -39,6 +43,7 @@ class Loss(BaseEstimator, ABC):  # type: ignore[misc]
     """
 
     labels: str = "class"
+    takes_tags: bool = False
     learnable_database: bool = False
     has_anchors: bool = True
     of_inner_products: bool = False
@@ -93,7 +98,7 @@ class Loss(BaseEstimator, ABC):  # type: ignore[misc]
 
         Parameters
         ----------
-        y : array-like of shape (n,)
+        y : array-like of shape (n,), or tags of shape (n, n_tags)
             Labels of all points there will be.
         sample_weight : array-like of shape (n,), optional
         y_database : array-like of shape (m,), optional
@@ -161,7 +166,7 @@ class Loss(BaseEstimator, ABC):  # type: ignore[misc]
 
 def _count(labels: Any, name: str) -> int:
     try:
-        return len(labels)
+        return n_rows(labels)
     except TypeError:
         raise ValueError(f"{name} must hold one label a point; found {labels!r:.80}.") from None
 

@@ -32,7 +32,7 @@ _PARAMETERS = """Parameters
         Added to squared distances; None is the published 1e-4 / n_components. It keeps gradients
         finite: none exceeds about ``1 / sqrt(eps_distance)`` times a neighbour's share.
     eps_log : float, default=1e-6
-        Added to distances, inside of the logarithm if there is one. Where both are 0, neighbours
+        Added to distances, inside of the logarithm if there is one. If both are 0, neighbours
         that coincide with the anchor are left out.
     reduction : {"mean", "sum"}, default="mean"
         Over anchors; "mean" over those that have at least two neighbours to compare."""
@@ -118,7 +118,7 @@ class LogRatio(_OfRatios):
 
 
 class Ratio(_OfRatios):
-    __doc__ = f"""Ratios of distances as those of label distances, without the logarithm.
+    __doc__ = f"""Ratios of distances equal to ratios of label distances, without the logarithm.
 
     The mean of ``(delta_ij / delta_ik - t_ij / t_ik)^2`` over the anchor's ordered pairs of
     neighbours j, k, where ``delta`` are embedded and ``t`` label distances. Sums over neighbours
@@ -145,7 +145,7 @@ class Ratio(_OfRatios):
 
 
 class BoundedRatio(_OfRatios):
-    __doc__ = f"""Shares of distances as those of label distances: bounded, without the logarithm.
+    __doc__ = f"""Shares of distances equal to shares of label distances: bounded, no logarithm.
 
     The mean of ``(delta_ij / (delta_ij + delta_ik) - t_ij / (t_ij + t_ik))^2`` over all pairs j, k
     of its neighbours, where ``delta`` are embedded and ``t`` label distances. A pair never

@@ -41,7 +41,7 @@ class CoSENT(Loss):
     -----
     Called as ``loss(Z, y, Z_database)``, the i-th pair is ``Z[i], Z_database[i]`` and y holds the
     pairs' scores; there is no y_database. Called as ``loss(Z, y)``, the pairs are all pairs of
-    points, and the nearer the labels of two, the higher the score: sorted together, those of n
+    points, and the nearer the labels of two, the higher the score: sorted together, the pairs of n
     points take 10 n² bytes. There are no sample weights, and no anchors: in learners, it takes one
     embedding of all points, the database of a batch, and samplers of which all points are anchors.
     The similarities are cosines where embeddings are normalised, which losses do not do.

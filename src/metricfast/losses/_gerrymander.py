@@ -26,14 +26,14 @@ __all__ = ["Gerrymander"]
 
 
 class Gerrymander(Loss):
-    r"""A bound of what the votes of the nearest neighbours cost.
+    r"""A bound on the cost of the vote of the nearest neighbours.
 
     .. math:: \sum_i s_i \left( \max_h [S(x_i, h) + \Delta(y_i, h)]
               - \max_{h: \Delta(y_i, h) = 0} S(x_i, h) \right)
 
     with h the sets of `n_neighbors` database points, S(x, h) minus the sum of their squared
-    distances, and :math:`\Delta(y, h)` what their vote costs. With pessimistic ties it is never
-    less than what the votes of the nearest neighbours cost. Its gradient by distances is -1 on the
+    distances, and :math:`\Delta(y, h)` the cost of their vote. With pessimistic ties it is never
+    less than the cost of the vote of the nearest neighbours. Its gradient by distances is -1 on the
     first set and 1 on the second.
 
     Parameters
@@ -53,8 +53,8 @@ class Gerrymander(Loss):
     n_infeasible_ : int
         In the last call, the anchors that no set is right for; they are left out.
     vote_loss_ : float
-        In the last call, the sum of what the votes of the nearest neighbours cost, with the weights
-        of the anchors.
+        In the last call, the sum of the costs of the vote of the nearest neighbours, with the
+        weights of the anchors.
     vote_errors_ : float
         In the last call, the weight of the anchors whose nearest neighbours vote for another class,
         ties going to the class of the nearest.

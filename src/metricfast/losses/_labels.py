@@ -10,10 +10,11 @@ from numpy.typing import ArrayLike
 
 from metricfast._core.arrays import as_codes, as_common_codes, as_labels, as_numbers, scaled_alike
 from metricfast._core.targets import as_label_array, check_class_labels
-from metricfast._core.types import Array, Floats, Integers
+from metricfast._core.types import Floats, Integers
 from metricfast._labels.binding import SaidDistance, bind_labels, is_precomputed
 from metricfast._labels.distance import LabelDistance
 from metricfast._labels.named import KERNELS
+from metricfast._labels.tags import are_tags, as_tags, both_tags, lists_of
 
 __all__ = ["Labels", "SaidDistance", "bound_labels"]
 
@@ -25,8 +26,9 @@ _MANY = 4
 class Labels:
     """Labels of queries and of a database.
 
-    `kind`: "class" (codes of classes), "targets" (numbers, one or several each), a metric that
-        kernels know (vectors), or "precomputed": a function gives the distances.
+    `kind`: "class" (codes of classes), "tags" (a sparse matrix), "targets" (numbers, one or
+        several each), a metric that kernels know (vectors), or "precomputed": a function gives
+        the distances.
     `y`, `y_database`: whose rows are taken; by default the database's are `y`.
     `between`: a function of rows of both, to their distances.
     `n_classes`: codes of classes are below it.
@@ -44,7 +46,7 @@ class Labels:
         self._y, self._y_database = y, y if y_database is None else y_database
         self._n_classes = n_classes
 
-    def take(self, rows: Rows, database_rows: Rows, alone: bool) -> tuple[Array, Array]:
+    def take(self, rows: Rows, database_rows: Rows, alone: bool) -> tuple[Any, Any]:
         """Return what kernels take: labels of both sides, or twice all of their distances.
 
         Rows are None for all. Points that are `alone` are their own database. Vectors are scaled by
@@ -59,6 +61,8 @@ class Labels:
         if self._between is not None:
             distances = self._between(y, references)
             return distances, distances
+        if self.kind == "tags":
+            return lists_of(y), lists_of(references.T.tocsr())
         if self.kind == "class":
             return self._numbered(y, references)
         if self.kind not in KERNELS:
@@ -94,6 +98,8 @@ def bound_labels(
         queries, database = read(y, "y", n), read(y_database, "y_database", m)
         _check_widths(queries, database)
         return Labels("targets", queries, database)
+    if are_tags(y) or are_tags(y_database):
+        return _tags(loss, y, y_database, n, m)
     of_queries = _classes(y, "y")
     if y_database is None or m is None:
         classes, codes = as_codes(of_queries, "y", n)
@@ -101,6 +107,17 @@ def bound_labels(
     of_database, names = _classes(y_database, "y_database"), ("y", "y_database")
     known, codes, others = as_common_codes(of_queries, of_database, names, (n, m))
     return Labels("class", codes, others, n_classes=len(known))
+
+
+def _tags(loss: Any, y: Any, y_database: Any, n: int, m: int | None) -> Labels:
+    if not loss.takes_tags:
+        raise ValueError(
+            f"y holds tags, of which a point may have several, and {type(loss).__name__} needs one "
+            "class a point: give classes, or choose another loss, such as SupCon or NCA."
+        )
+    if y_database is None or m is None:
+        return Labels("tags", as_tags(y, "y", n))
+    return Labels("tags", *both_tags(y, y_database, ("y", "y_database"), (n, m)))
 
 
 def _apart(said: Any, y: ArrayLike, y_database: ArrayLike | None, n: int, m: int | None) -> Labels:

@@ -55,6 +55,7 @@ class Contrastive(Loss):
     4.875
     """
 
+    takes_tags = True
     _reductions = ("mean_nonzero", "mean", "sum")
     _weighed_by: ClassVar[dict[str, str]] = {"sum": ""}  # each kind of pairs has a mean of its own
 
@@ -119,6 +120,8 @@ class GeneralizedLifted(Loss):
     >>> round(value, 3)
     3.175
     """
+
+    takes_tags = True
 
     def __init__(
         self,
@@ -196,6 +199,7 @@ class Triplet(Loss):
     (True, 3)
     """
 
+    takes_tags = True
     _reductions = ("mean_nonzero", "mean", "sum")
 
     def __init__(
@@ -226,6 +230,6 @@ class Triplet(Loss):
         check_choice("mining", self.mining, ("all", "semihard", "hardest"))
         check_bool("squared", self.squared)
         kernels = get_kernels()
-        kernel = kernels.triplet if call.kind == "class" else kernels.dense_triplet
+        kernel = kernels.triplet if call.kind in ("class", "tags") else kernels.dense_triplet
         margin = as_positive(self.margin, "margin", zero=True)
         return kernel(call, margin=margin, mining=self.mining, squared=bool(self.squared))

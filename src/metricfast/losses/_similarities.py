@@ -54,6 +54,7 @@ class Circle(Loss):
     """
 
     of_inner_products = True
+    takes_tags = True
 
     def __init__(self, margin: float = 0.25, gamma: float = 256.0, reduction: str = "mean") -> None:
         self.margin = margin
@@ -105,6 +106,7 @@ class MultiSimilarity(Loss):
     """
 
     of_inner_products = True
+    takes_tags = True
 
     def __init__(
         self, alpha: float = 2.0, beta: float = 50.0, base: float = 0.5, reduction: str = "mean"
@@ -162,6 +164,7 @@ class SupCon(Loss):
     """
 
     of_inner_products = True
+    takes_tags = True
 
     def __init__(self, temperature: float = 0.1, reduction: str = "mean") -> None:
         self.temperature = temperature
@@ -211,6 +214,7 @@ class NTXent(Loss):
     """
 
     of_inner_products = True
+    takes_tags = True
     _reductions = ("mean_nonzero", "mean", "sum")
 
     def __init__(self, temperature: float = 0.07, reduction: str = "mean_nonzero") -> None:
@@ -260,6 +264,7 @@ class SmoothAP(Loss):
     """
 
     of_inner_products = True
+    takes_tags = True
 
     def __init__(self, temperature: float = 0.01, reduction: str = "mean") -> None:
         self.temperature = temperature
@@ -313,6 +318,7 @@ class RecallAtK(Loss):
     """
 
     of_inner_products = True
+    takes_tags = True
 
     def __init__(
         self,

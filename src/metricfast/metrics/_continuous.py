@@ -45,8 +45,7 @@ class LabelDistances:
     def all(self) -> Array:
         """Those of all references."""
         distances = self.distance.between(self.labels[self.block.rows], self.references)
-        if self.block.exclude is not None:
-            distances[np.arange(len(distances)), self.block.exclude] = np.inf
+        distances[self.block.left_out] = np.inf
         return distances
 
     @cached_property

@@ -25,6 +25,7 @@ from metricfast._core.warn import warn_user
 from metricfast._labels.binding import bind_labels, label_sequence
 from metricfast._labels.distance import label_array, subset
 from metricfast._labels.named import KERNELS
+from metricfast._labels.tags import are_tags
 from metricfast.metrics._classes import CLASS_METRICS
 from metricfast.metrics._continuous import CONTINUOUS_METRICS
 from metricfast.metrics._report import report_of, retrieval_report
@@ -104,10 +105,19 @@ def label_disjoint_folds(
     return _disjoint(y, n_splits, "n_splits", *how)
 
 
+def _refuse_tags(y: Any, label_distance: Any) -> None:
+    if label_distance is None and are_tags(y):
+        raise ValueError(
+            "y holds tags, which points of two folds may share: split points as you see fit, and "
+            "judge each part by retrieval_report, which takes tags."
+        )
+
+
 def _disjoint(
     y: Any, n: int, name: str, continuous: bool | None, random_state: Any, label_distance: Any
 ) -> list[Fold]:
     """Return `n` folds, which errors call `name`."""
+    _refuse_tags(y, label_distance)
     if label_distance is not None:
         continuous = True
         if isinstance(label_distance, str) and label_distance in KERNELS:
@@ -242,6 +252,7 @@ def cross_validate_retrieval(
     if not hasattr(estimator, "fit"):
         raise TypeError(f"estimator must have `fit` and `transform`, got {estimator!r}.")
     said = label_distance_of(estimator, search.get("label_distance"))
+    _refuse_tags(y, said)
     labels = label_sequence(said, y, "y")
     if continuous is None and (said is not None or takes_numbers(estimator)):
         continuous = True

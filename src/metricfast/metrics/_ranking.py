@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from metricfast._core.memory import working_memory
 from metricfast._core.progress import Progress
@@ -15,6 +16,7 @@ from metricfast._core.sources import Source
 from metricfast._core.types import Array, Integers
 from metricfast._labels.distance import block_rows
 from metricfast.distances.database import Database
+from metricfast.distances.filters import Filter
 from metricfast.distances.neighbors import kneighbors
 
 __all__ = ["Block", "Search"]
@@ -30,8 +32,23 @@ class Block:
     rows: Integers  # the queries
     distances: Array  # (n_rows, depth), as the indices
     indices: Integers
-    exclude: Integers | None  # what each query leaves out, for all queries of a block or for none
+    search: Search
     n_candidates: int  # references that each query may have
+
+    @property
+    def left_out(self) -> NDArray[np.bool_]:
+        """The references that each query may not have, (n_rows, n_references)."""
+        search = self.search
+        found = np.zeros((len(self.rows), len(search.database)), bool)
+        if search.where.mask is not None:
+            found |= ~search.where.mask
+        if search.where.labels is not None:
+            own, labels = search.where.labels
+            found |= own[self.rows, None] == labels
+        if search.exclude is not None:
+            out = search.exclude[self.rows]
+            found[np.flatnonzero(out >= 0), out[out >= 0]] = True
+        return found
 
 
 @dataclass
@@ -41,37 +58,63 @@ class Search:
     queries: Array | Source
     database: Array | Source
     exclude: Integers | None
+    where: Filter
     k: int  # the largest
     options: dict[str, Any]  # the maps and `n_jobs` of a `Database`
     verbose: bool | int
 
     def __post_init__(self) -> None:
         self.nearest = np.zeros(len(self.queries), np.int64)  # of each, once it is searched
+        self.n_candidates = self.allowed(np.zeros(len(self.database), np.int64))
+
+    def allowed(self, of_references: Integers, of_queries: Integers | None = None) -> Integers:
+        """Return for each query how many references it may have that have the query's number."""
+        n = len(self.queries)
+        numbers = np.zeros(n, np.int64) if of_queries is None else of_queries
+        mask, labels = self.where.mask, self.where.labels
+        known = of_references if mask is None else of_references[mask]
+        size = int(max(numbers.max(), of_references.max())) + 1
+        found = np.bincount(known, minlength=size)[numbers]
+        if labels is not None:
+            own, others = labels
+            _, both = np.unique(np.concatenate([own, others]), return_inverse=True)
+            pairs = both * size + np.concatenate([numbers, of_references])
+            of_pairs, places = np.unique(pairs, return_inverse=True)
+            found = found - np.bincount(places[n:], minlength=len(of_pairs))[places[:n]]
+        if self.exclude is not None:
+            rows = np.flatnonzero(self.exclude >= 0)
+            out = self.exclude[rows]
+            counted = of_references[out] == numbers[rows]
+            if mask is not None:
+                counted &= mask[out]
+            if labels is not None:
+                counted &= labels[0][rows] != labels[1][out]
+            found[rows] -= counted
+        return found
 
     def blocks(self, depth: int, width: int) -> Iterator[Block]:
         """Search the `depth` nearest references of all queries, or all, in bounded memory.
 
         `width` is how many entries a query needs in the arrays of a block.
         """
-        n, m = len(self.queries), len(self.database)
-        out = np.full(n, -1) if self.exclude is None else self.exclude
+        n = len(self.queries)
         step, done, ready = block_rows(width), 0, self._made_ready()
         if ready is None:  # the database is gone over once for each block
             step = max(step, working_memory() // (_ENTRY * width))
         find = partial(self._find, ready)
         with Progress("retrieval", n, "queries", shown=self.verbose) as progress:
-            for leaves_out in (False, True):
-                members = np.flatnonzero((out >= 0) == leaves_out)
-                n_candidates = m - leaves_out
+            for n_candidates in np.unique(self.n_candidates[self.n_candidates > 0]).tolist():
+                members = np.flatnonzero(self.n_candidates == n_candidates)
                 for start in range(0, len(members), step):
                     rows = members[start : start + step]
-                    left_out = out[rows] if leaves_out else None
                     found = find(
-                        self.queries[rows], n_neighbors=min(depth, n_candidates), exclude=left_out,
+                        self.queries[rows], n_neighbors=min(depth, n_candidates),
+                        exclude=None if self.exclude is None else self.exclude[rows],
+                        where=self.where.of_queries(rows).argument,
                         n_jobs=self.options.get("n_jobs"),
                     )  # fmt: skip
                     self.nearest[rows] = found[1][:, 0]
-                    yield Block(rows, *found, left_out, n_candidates)
+                    yield Block(rows, *found, self, n_candidates)
                     done += len(rows)
                     progress(done, done)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Any
 
@@ -12,9 +12,11 @@ from numpy.typing import ArrayLike
 from metricfast._core.arguments import check_verbose
 from metricfast._core.arrays import as_common_codes, as_exclude, as_points_or_source
 from metricfast._core.sources import Source
-from metricfast._core.types import Array
+from metricfast._core.types import Array, Integers
 from metricfast._core.warn import warn_user
 from metricfast._labels.binding import bind_labels, is_precomputed
+from metricfast._labels.tags import are_tags, both_tags, n_shared, share_tag
+from metricfast.distances.filters import as_filter, known_rows
 from metricfast.metrics._classes import CLASS_METRICS
 from metricfast.metrics._continuous import CONTINUOUS_METRICS, LabelDistances
 from metricfast.metrics._ranking import Search
@@ -46,6 +48,7 @@ def retrieval_report(
     U: ArrayLike | None = None,
     V: ArrayLike | None = None,
     exclude: ArrayLike | None = None,
+    where: ArrayLike | tuple[ArrayLike, ArrayLike] | None = None,
     label_distance: Any = None,
     confidence: float = 0.95,
     baselines: bool = True,
@@ -62,8 +65,10 @@ def retrieval_report(
     queries : array-like or source of shape (n, d)
         Points, embedded or to be embedded by `L`, or `U` and `V`; in memory or not.
     labels : array-like of shape (n,) or (n, q), or sequence of n objects
-        Classes; or for the metrics of continuous labels numbers, vectors of numbers, or whatever
-        `label_distance` takes.
+        Classes; or tags, of which a point may have several: a sparse matrix of zeros and ones, or
+        booleans of shape (n, n_tags), where references that share a tag with the query count as
+        its class; or for the metrics of continuous labels numbers, vectors of
+        numbers, or whatever `label_distance` takes.
     database : array-like or source of shape (m, d), optional
         By default the queries themselves, each left out of its own results by index.
     database_labels : array-like of shape (m,) or (m, q)
@@ -76,17 +81,21 @@ def retrieval_report(
         share of hits in the first R; "map_at_r", the precisions at the hits in the first R, summed
         and divided by R; "mean_average_precision", the same in the whole order;
         "mean_reciprocal_rank", of the first hit; "recall_at_k", whether there is a hit in the
-        first k. Of continuous labels with label distance d, "ndcg_at_k" with gain ``1 / (1 + d)``
+        first k. For continuous labels with label distance d: "ndcg_at_k" with gain ``1 / (1 + d)``
         and discount ``1 / log2(rank + 1)``, which depends on the unit of the labels;
         "mean_label_distance_at_k", where less is better; "spearman", the rank correlation of
         distances and label distances over all references.
     k : int or sequence of int, default=10
-        The k of all metrics "at k". Of several, each gives a score, named by it: "recall_at_1",
+        The k of all metrics "at k". Several k give a score each, named by its k: "recall_at_1",
         "recall_at_5".
     L, U, V : array-like of shape (p, d), optional
         Maps, as for :func:`metricfast.pairwise_distances`.
     exclude : array-like of int of shape (n,), optional
         For each query a database index to leave out, -1 for none.
+    where : array-like or tuple, optional
+        The references that queries may find, as for :func:`metricfast.kneighbors`. A tuple (labels
+        of queries, labels of the database), for instance of cameras, leaves out the references
+        with the label of the query.
     label_distance : str, tuple or callable, optional
         Distance of continuous labels, as in :class:`metricfast.losses.LogRatio`; by default
         "euclidean". With "precomputed", `labels` holds the distances themselves, of shape (n, m),
@@ -146,7 +155,8 @@ def retrieval_report(
     wanted = scores_of(names, k)
     found = values_of(
         queries, labels, database, database_labels, wanted=wanted, L=L, U=U, V=V, exclude=exclude,
-        label_distance=label_distance, baselines=baselines, n_jobs=n_jobs, verbose=verbose,
+        where=where, label_distance=label_distance, baselines=baselines, n_jobs=n_jobs,
+        verbose=verbose,
     )  # fmt: skip
     return scored(wanted, found, confidence)
 
@@ -166,6 +176,7 @@ def values_of(
     *,
     wanted: Wanted,
     exclude: ArrayLike | None = None,
+    where: Any = None,
     label_distance: Any = None,
     baselines: bool = True,
     n_jobs: int | None = None,
@@ -182,9 +193,10 @@ def values_of(
         raise ValueError("database and database_labels must be given together.")
     else:
         references = as_points_or_source(database, "database", width=points.shape[1])
-    left_out = as_exclude(exclude, len(points), len(references))
+    sizes = len(points), len(references)
     search = Search(
-        points, references, left_out, max(each for _, each in wanted.values()),
+        points, references, as_exclude(exclude, *sizes),
+        as_filter(where, sizes, known_rows(sizes[1])), max(each for _, each in wanted.values()),
         {**maps, "n_jobs": n_jobs}, verbose,
     )  # fmt: skip
     _check_candidates(wanted, search)
@@ -201,7 +213,7 @@ def values_of(
         _judge_classes(search, of_classes, labels, database_labels, baselines)
     if continuous := asked(CONTINUOUS_METRICS):
         _judge_continuous(search, continuous, labels, database_labels, label_distance, baselines)
-    if exclude is None and _among(search):
+    if exclude is None and where is None and _among(search):
         warn_user(
             "database holds the queries themselves, and nothing is excluded: each query finds "
             "itself. Leave database out, or give exclude=np.arange(n), the row of each query."
@@ -247,10 +259,14 @@ def _among(search: Search) -> bool:
 
 
 def _check_candidates(wanted: Wanted, search: Search) -> None:
-    left_out = search.exclude is not None and bool((search.exclude >= 0).any())
-    available = len(search.database) - left_out
-    if available < 1:
-        raise ValueError("database must hold a reference besides the query: it holds only itself.")
+    candidates = search.n_candidates[search.n_candidates > 0]
+    available = int(candidates.min(initial=len(search.database)))
+    if not len(candidates):
+        raise ValueError(
+            "database must hold a reference besides the query: it holds only itself."
+            if search.where.argument is None
+            else "where must leave a reference to some query; it leaves none."
+        )
     if search.k > available and any(name.endswith("_at_k") for name, _ in wanted.values()):
         raise ValueError(
             f"k must be at most {available}, the references that a query may have; "
@@ -276,13 +292,8 @@ def _score(name: str, results: Array, confidence: float) -> Score:
 def _judge_classes(
     search: Search, asked: Asked, labels: Any, database_labels: Any, baselines: bool
 ) -> None:
-    n, m = len(search.queries), len(search.database)
-    known, codes, references = as_common_codes(
-        labels, database_labels, ("labels", "database_labels"), (n, m)
-    )
-    relevant = np.bincount(references, minlength=len(known))[codes]
-    if search.exclude is not None:
-        relevant -= (search.exclude >= 0) & (references[search.exclude] == codes)
+    m = len(search.database)
+    relevant, is_hit = _relevance(search, labels, database_labels)
     places = {"one": 1, "k": search.k, "relevant": max(int(relevant.max()), 1), "all": m}
     depth = max(places[metric.depth] for metric, *_ in asked)
     for block in search.blocks(depth, min(depth, m)):
@@ -290,13 +301,53 @@ def _judge_classes(
         if not some.any():
             continue
         rows = block.rows[some]
-        hits = references[block.indices[some]] == codes[rows, None]
+        hits = is_hit(rows, block.indices[some])
         counts, inverse = np.unique(relevant[rows], return_inverse=True)
         for metric, k, values, chance, oracle in asked:
             values[rows] = metric.value(hits, relevant[rows], k)
             if baselines:
                 of_counts = [metric.chance(int(count), block.n_candidates, k) for count in counts]
                 chance[rows], oracle[rows] = np.array(of_counts)[inverse], 1
+
+
+def _relevance(
+    search: Search, labels: Any, database_labels: Any
+) -> tuple[Integers, Callable[[Integers, Integers], Any]]:
+    """Return how many references are relevant to each query, and a function that looks at some.
+
+    It takes rows of queries and the indices of some references of each.
+    """
+    sizes, names = (len(search.queries), len(search.database)), ("labels", "database_labels")
+    if are_tags(labels) or are_tags(database_labels):
+        tags, others = both_tags(labels, database_labels, names, sizes)
+
+        def shared(rows: Integers, indices: Integers) -> Any:
+            return share_tag(tags[rows], others, indices)
+
+        return _count_shared(search, tags, others, shared), shared
+    _, codes, references = as_common_codes(labels, database_labels, names, sizes)
+    return (
+        search.allowed(references, codes),
+        lambda rows, indices: references[indices] == codes[rows, None],
+    )
+
+
+def _count_shared(search: Search, tags: Any, others: Any, shared: Any) -> Integers:
+    """Return with how many of the references that it may have each query shares a tag."""
+    mask = search.where.mask
+    if search.where.labels is not None:
+        raise ValueError("where must be a mask or ids if labels are tags; found two label arrays.")
+    if mask is not None:
+        others = others.copy()
+        others.data = others.data * np.repeat(mask, np.diff(others.indptr))
+        others.eliminate_zeros()
+    counts = n_shared(tags, others)
+    if search.exclude is not None:
+        rows = np.flatnonzero(search.exclude >= 0)
+        out = search.exclude[rows]
+        counted = shared(rows, out[:, None])[:, 0]
+        counts[rows] -= counted if mask is None else counted & mask[out]
+    return counts
 
 
 def _judge_continuous(

@@ -59,7 +59,7 @@ class Score:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Of the mean: Student's, cut at the bounds of the metric; Wilson's of binary values.
+        """Interval of the mean: Student's, cut at the bounds of the metric; Wilson's if binary.
 
         Student's of a single value is all that lies between the bounds.
         """

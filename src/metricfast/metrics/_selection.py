@@ -13,6 +13,7 @@ from sklearn.utils.multiclass import type_of_target
 
 from metricfast._labels.binding import agreed
 from metricfast._labels.distance import label_array
+from metricfast._labels.tags import are_tags
 from metricfast.metrics._classes import CLASS_METRICS
 from metricfast.metrics._continuous import CONTINUOUS_METRICS
 
@@ -73,12 +74,15 @@ def are_continuous(labels: Any, name: str = "labels") -> bool:
     Raises ValueError if they are rows that encode classes, or objects that are neither classes nor
     numbers.
     """
+    if are_tags(labels):
+        return False
     array = label_array(labels, name)
     if array.ndim == 2 and array.shape[1] > 1 and array.dtype.kind in "biuf":
         if np.isin(array, (0, 1)).all() and (array.sum(axis=1) == 1).all():
             raise ValueError(
                 f"{name} encode classes in rows of a single 1: give the classes, "
-                f"np.argmax({name}, axis=1). Where they are vectors, say so by label_distance=."
+                f"np.argmax({name}, axis=1), or booleans, which are tags. Where "
+                "they are vectors, say so by label_distance=."
             )
         return True
     try:

@@ -74,7 +74,7 @@ _DOC = """{summary}
     labels, database_labels : array-like of shape {shape}
     k : int, default=10
         Of metrics "at k".
-    L, U, V, exclude, label_distance, confidence, n_jobs, verbose
+    L, U, V, exclude, where, label_distance, confidence, n_jobs, verbose
         As for :func:`retrieval_report`, which see for all parameters, errors, chance and intervals.
 
     Returns
@@ -101,6 +101,7 @@ def _search(
     U: ArrayLike | None = None,
     V: ArrayLike | None = None,
     exclude: ArrayLike | None = None,
+    where: ArrayLike | tuple[ArrayLike, ArrayLike] | None = None,
     label_distance: Any = None,
     confidence: float = 0.95,
     n_jobs: int | None = None,

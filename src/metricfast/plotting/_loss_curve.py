@@ -71,7 +71,7 @@ class LossCurveDisplay(Display):
             For the legend; by default the name of the learner.
         ax : matplotlib Axes, optional
         **kwargs
-            Of the line of :meth:`matplotlib.axes.Axes.plot`.
+            For the line, see :meth:`matplotlib.axes.Axes.plot`.
 
         Returns
         -------
@@ -129,9 +129,9 @@ class LossCurveDisplay(Display):
         ----------
         ax : matplotlib Axes, optional
         name : str, optional
-            For the legend; by default that of the display.
+            For the legend; by default the name of the display.
         **kwargs
-            Of the line.
+            For the line.
 
         Returns
         -------

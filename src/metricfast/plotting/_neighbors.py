@@ -27,8 +27,8 @@ _LINE = 0.25
 class NeighborsDisplay(Display):
     """Queries, a row each, and to the right of each its nearest points, as images or by name.
 
-    Above each neighbour stand its distance and its label: of classes green where it is that of the
-    query, otherwise red.
+    Above each neighbour stand its distance and its label. A class is green if the query
+    has it, otherwise red.
 
     Make one by :meth:`from_estimator` or :meth:`from_neighbors`.
 

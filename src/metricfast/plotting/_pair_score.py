@@ -20,7 +20,7 @@ __all__ = ["PairScoreDisplay"]
 class PairScoreDisplay(Display):
     """Distances of similar and of dissimilar pairs, the threshold between them, and the ROC curve.
 
-    Of a learner of a similarity, the distance is the negative similarity.
+    For a learner of a similarity, the distance is the negative similarity.
 
     Make one by :meth:`from_estimator` or :meth:`from_predictions`.
 

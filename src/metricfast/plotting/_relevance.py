@@ -28,8 +28,8 @@ class FeatureRelevanceDisplay(Display):
 
     To the left a bar for each feature, its :meth:`~metricfast.MahalanobisMixin.feature_relevance`,
     largest on top. To the right the leading eigenvectors of M, of features in units of their
-    standard deviation: features of one sign add up, those of opposite signs are set against each
-    other. Below each stands its share of the sum of the eigenvalues.
+    standard deviation: features of one sign add up, features of opposite signs are set against
+    each other. Below each stands its share of the sum of the eigenvalues.
 
     Make one by :meth:`from_estimator` or :meth:`from_components`.
 
@@ -93,10 +93,10 @@ class FeatureRelevanceDisplay(Display):
             One with `feature_relevance`, a predictor that has one as its metric, or a pipeline or
             search that ends in either: features are then those that its other steps give.
         X : array-like of shape (n_samples, n_features), optional
-            Points that tell how far each feature spreads. By default all spread alike, as
+            Points that show how far each feature spreads. By default all spread alike, as
             standardised features do.
         feature_names : sequence of str, optional
-            By default those of the frame that was given to `fit`, or x0, x1 and so on.
+            By default the names in the frame of `fit`, or x0, x1 and so on.
         max_features : int, default=15
             Draw so many at most, the most relevant.
         n_eigenvectors : int, default=2

@@ -25,8 +25,8 @@ _KEY = re.compile(rf"({'|'.join(name[:-1] for name in _AT_K)})(\d+)")
 class RetrievalDisplay(Display):
     """A metric "at k" of :func:`~metricfast.metrics.retrieval_report`, such as recall, by k.
 
-    The band is the interval of the mean. Beside it are drawn chance, a random order, and oracle,
-    the best possible one, where the report has them.
+    The band is the interval of the mean. Chance, a random order, and oracle, the best
+    possible order, are drawn if the report has them.
 
     Make one by :meth:`from_estimator` or :meth:`from_report`.
 
@@ -93,7 +93,7 @@ class RetrievalDisplay(Display):
             For the legend; by default the name of the estimator.
         ax : matplotlib Axes, optional
         **kwargs
-            Of the line of :meth:`matplotlib.axes.Axes.plot`.
+            For the line, see :meth:`matplotlib.axes.Axes.plot`.
 
         Returns
         -------
@@ -131,7 +131,7 @@ class RetrievalDisplay(Display):
         report : RetrievalReport
             As in ``retrieval_report(..., metrics="recall_at_k", k=(1, 5, 10))``.
         metric : str, optional
-            Which to draw; by default that of the report, if there is one at several k.
+            The metric to draw; by default the only one of the report with several k.
         baselines, name, ax, **kwargs
             As in :meth:`from_estimator`.
 

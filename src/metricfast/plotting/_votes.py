@@ -55,7 +55,7 @@ class VoteDisplay(Display):
         cls, estimator: Any, X: Any = None, y: ArrayLike | None = None, *,
         queries: ArrayLike | None = None, ax: Any = None,
     ) -> VoteDisplay:  # fmt: skip
-        """Explain the votes of a learner.
+        """Explain predictions of a learner.
 
         Parameters
         ----------

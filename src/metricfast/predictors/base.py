@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from numbers import Real
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse, vstack
+from scipy.sparse import csr_matrix, issparse, vstack
 from sklearn.utils import Tags, get_tags
-from sklearn.utils.validation import _num_samples, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from metricfast._core.arguments import check_bool, check_choice, check_count
 from metricfast._core.checks import check_points
@@ -23,6 +26,7 @@ from metricfast.predictors.spaces import Metric, ScikitLearn
 __all__ = ["KNeighborsMixin", "NeighborsBase", "RadiusNeighborsMixin"]
 
 _ALGORITHMS = ("auto", "ball_tree", "kd_tree", "brute")
+_MOST = 2**53
 
 
 class NeighborsBase:
@@ -43,7 +47,9 @@ class NeighborsBase:
 
     algorithm: str
     leaf_size: int
+    p: float | None
     metric: Any
+    metric_params: dict[str, Any] | None
     n_jobs: int | None
     get_params: Any
     metric_: Any
@@ -60,6 +66,11 @@ class NeighborsBase:
         """Refuse parameters that cannot be used, before anything is learned."""
         check_choice("algorithm", self.algorithm, _ALGORITHMS)
         check_count("leaf_size", self.leaf_size)
+        p = self.p
+        if not (p is None or (isinstance(p, Real) and (0 < p <= _MOST or p == math.inf))):
+            raise ValueError(f"p must be None, a number above 0 to 2**53, or infinite, got {p!r}.")
+        if not isinstance(self.metric_params, (dict, type(None))):
+            raise TypeError(f"metric_params must be a dict or None, got {self.metric_params!r}.")
 
     def _fit_points(self, X: Any, y: Any = None) -> None:
         """Choose the metric, fitting it if need be, and keep the points to search.
@@ -68,6 +79,10 @@ class NeighborsBase:
         """
         self._check_parameters()
         self.__dict__.pop("metric_", None)
+        if isinstance(X, NeighborsBase):
+            X = X._fit_X
+            if X is None:
+                raise ValueError("X is an estimator that has embedded points only: give points.")
         self._space = space = resolve(self, X, y)
         if isinstance(space, ScikitLearn):
             self._hand_over(X)
@@ -82,9 +97,30 @@ class NeighborsBase:
 
     def _hand_over(self, X: Any) -> None:
         """Let scikit-learn keep the points: labels are none of its business."""
-        n_labels = 1 if is_searched(X) else _num_samples(X)
-        super()._fit(X, np.zeros(n_labels, np.int64))  # type: ignore[misc]
+        n_labels = 1 if is_searched(X) else self._check_handed(X, reset=True)
+        with self._naming_metric():
+            super()._fit(X, np.zeros(n_labels, np.int64))  # type: ignore[misc]
         self._score = None
+
+    @contextmanager
+    def _naming_metric(self) -> Iterator[None]:
+        """Add the metric to errors of scikit-learn's search, which name no argument."""
+        try:
+            yield
+        except (TypeError, ValueError) as error:
+            if type(error) not in (TypeError, ValueError):
+                raise
+            how = f"metric={self.metric!r}, p={self.p!r}"
+            raise type(error)(f"scikit-learn's search with {how}: {error}") from error
+
+    def _check_handed(self, X: Any, reset: bool = False) -> int:
+        """Refuse points as our own search does; return how many there are."""
+        finite = "allow-nan" if get_tags(self).input_tags.allow_nan else True
+        checked = check_points(
+            self, X, preprocessor=None, reset=reset, accept_sparse=True, dtype="numeric",
+            ensure_all_finite=finite,
+        )  # fmt: skip
+        return int(checked.shape[0])
 
     def _check_weighted(self, sample_weight: Any) -> None:
         """Refuse weights of points that are not searched."""
@@ -117,7 +153,8 @@ class NeighborsBase:
         if isinstance(self._space, ScikitLearn):
             added = check_points(self, X, preprocessor=None, reset=False, accept_sparse="csr")
             both, names = (self._fit_X, added), getattr(self, "feature_names_in_", None)
-            self._hand_over(vstack(both, "csr") if issparse(added) else np.concatenate(both))
+            sparse = issparse(self._fit_X) or issparse(added)
+            self._hand_over(vstack(both, "csr") if sparse else np.concatenate(both))
             if names is not None:
                 self.feature_names_in_ = names
             return
@@ -141,10 +178,12 @@ class NeighborsBase:
         queries = self._database.points_ if self._as_queries is None else self._as_queries
         return queries, np.arange(len(queries))
 
-    def _nearest(self, X: Any, n_neighbors: int) -> tuple[Array, Integers]:
+    def _nearest(self, X: Any, n_neighbors: int, where: Any = None) -> tuple[Array, Integers]:
         """Search for the nearest points: the one place that does."""
         queries, exclude = self._queries(X)
-        return self._space.kneighbors(self._database, queries, n_neighbors, exclude, self.n_jobs)
+        return self._space.kneighbors(
+            self._database, queries, n_neighbors, exclude, self.n_jobs, where
+        )
 
     def _within(self, X: Any, radius: float, sort_results: bool = False) -> Neighborhoods:
         """Search for the points within a radius: the one place that does."""
@@ -182,10 +221,10 @@ class NeighborsBase:
         return hasattr(self, "metric_")
 
     def __sklearn_tags__(self) -> Tags:
-        tags: Tags = super().__sklearn_tags__()  # type: ignore[misc]
-        of_pairs = isinstance(self.metric, str) and self.metric == "precomputed"
-        tags.input_tags.pairwise = tags.input_tags.positive_only = of_pairs
-        tags.input_tags.allow_nan = isinstance(self.metric, str) and self.metric == "nan_euclidean"
+        # Scikit-learn compares the metric with names, which arrays do not stand.
+        named = object.__new__(type(self))
+        named.metric = self.metric if isinstance(self.metric, str) else None
+        tags: Tags = super(NeighborsBase, named).__sklearn_tags__()  # type: ignore[misc]
         tags.input_tags.sparse = True
         if is_learner(self.metric) and not isinstance(self.metric, type):
             learner = get_tags(self.metric)
@@ -210,7 +249,12 @@ class KNeighborsMixin:
         return Neighborhoods.of_k(*self.kneighbors(X))
 
     def kneighbors(
-        self: Any, X: Any = None, n_neighbors: int | None = None, return_distance: bool = True
+        self: Any,
+        X: Any = None,
+        n_neighbors: int | None = None,
+        return_distance: bool = True,
+        *,
+        where: Any = None,
     ) -> tuple[Array, Integers] | Integers:
         """Return the nearest points of each query, exactly, among those that `fit` made ready once.
 
@@ -221,20 +265,32 @@ class KNeighborsMixin:
         n_neighbors : int, optional
             By default that of the estimator.
         return_distance : bool, default=True
+        where : array-like or tuple, optional
+            The points that queries may find, as for :meth:`metricfast.Database.kneighbors`: a
+            boolean mask, indices, or a tuple (labels of queries, labels of the points). Refused
+            where scikit-learn searches.
 
         Returns
         -------
         distances : ndarray of shape (n_queries, n_neighbors)
-            Nearest first; only with `return_distance`.
+            Nearest first; only with `return_distance`. Queries with fewer points have infinite
+            distances at the end, with the index -1.
         indices : ndarray of int64 of shape (n_queries, n_neighbors)
             Ties are in the order of the index.
         """
         check_is_fitted(self, "metric_")
         if isinstance(self._space, ScikitLearn):
-            return super().kneighbors(X, n_neighbors, return_distance)  # type: ignore
+            if where is not None:
+                raise ValueError(
+                    "where must be None with this metric, for which scikit-learn searches."
+                )
+            if X is not None:
+                self._check_handed(X)
+            with self._naming_metric():
+                return super().kneighbors(X, n_neighbors, return_distance)  # type: ignore
         check_bool("return_distance", return_distance)
         k = self.n_neighbors if n_neighbors is None else n_neighbors
-        found: tuple[Array, Integers] = self._nearest(X, k)
+        found: tuple[Array, Integers] = self._nearest(X, k, where)
         return found if return_distance else found[1]
 
 
@@ -252,7 +308,7 @@ class RadiusNeighborsMixin:
         """Return the neighbours that decide."""
         check_is_fitted(self, "metric_")
         if isinstance(self._space, ScikitLearn):
-            return Neighborhoods.of_each(*super().radius_neighbors(X))  # type: ignore[misc]
+            return Neighborhoods.of_each(*self.radius_neighbors(X))
         found: Neighborhoods = self._within(X, self.radius)
         return found
 
@@ -283,8 +339,38 @@ class RadiusNeighborsMixin:
         """
         check_is_fitted(self, "metric_")
         if isinstance(self._space, ScikitLearn):
-            return super().radius_neighbors(X, radius, return_distance, sort_results)  # type: ignore
+            if X is not None:
+                self._check_handed(X)
+            with self._naming_metric():
+                return super().radius_neighbors(X, radius, return_distance, sort_results)  # type: ignore
         check_bool("return_distance", return_distance)
         found = self._within(X, self.radius if radius is None else radius, sort_results)
         indices: Array = found.split(found.indices)
         return (found.split(found.distances), indices) if return_distance else indices
+
+    def radius_neighbors_graph(
+        self: Any,
+        X: Any = None,
+        radius: float | None = None,
+        mode: str = "connectivity",
+        sort_results: bool = False,
+    ) -> csr_matrix:
+        """Return all points within a distance of each query as a sparse matrix.
+
+        Parameters
+        ----------
+        X, radius, sort_results
+            As for :meth:`radius_neighbors`.
+        mode : {"connectivity", "distance"}, default="connectivity"
+            Entries are 1, or distances.
+
+        Returns
+        -------
+        scipy.sparse.csr_matrix of shape (n_queries, n_samples_fit)
+        """
+        check_is_fitted(self, "metric_")
+        if isinstance(self._space, ScikitLearn) or mode not in ("connectivity", "distance"):
+            return super().radius_neighbors_graph(X, radius, mode, sort_results)  # type: ignore
+        found = self._within(X, self.radius if radius is None else radius, sort_results)
+        values = found.distances if mode == "distance" else None
+        return found.graph(values, self.n_samples_fit_)

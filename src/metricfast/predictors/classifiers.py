@@ -70,7 +70,7 @@ class Votes(NeighborsBase):
         return self._begin(X, y)
 
     def partial_fit(self: _Self, X: Any, y: Any, classes: Any = None) -> _Self:
-        """Add labelled points; the metric stays that of the first call, which does what `fit` does.
+        """Add labelled points to the points of `fit`; the metric stays. A first call is `fit`.
 
         Parameters
         ----------
@@ -194,7 +194,7 @@ class Votes(NeighborsBase):
 
 
 class KNeighborsClassifier(KNeighborsMixin, Votes, theirs.KNeighborsClassifier):  # type: ignore[misc]
-    """Classification by the votes of so many nearest neighbours.
+    """Classification by the vote of k nearest neighbours.
 
     Takes the place of scikit-learn's class of this name, from which it derives, and predicts the
     same where no distances are equal. The metric may be learned.
@@ -203,8 +203,8 @@ class KNeighborsClassifier(KNeighborsMixin, Votes, theirs.KNeighborsClassifier):
     ----------
     n_neighbors : int, default=5
     weights : {"uniform", "distance"}, callable or None, default="uniform"
-        Weights of the votes: equal, or inverse to the distance (points at distance 0 then count
-        alone), or what a function makes of the distances, an array of shape
+        Weights of the neighbours: equal, or inverse to the distance (points at distance 0 then
+        count alone), or the result of a function of the distances, an array of shape
         (n_queries, n_neighbors). Neighbours of infinite weight count alone.
     algorithm, leaf_size, p, metric_params
         See :class:`NearestNeighbors`.
@@ -290,7 +290,7 @@ class KNeighborsClassifier(KNeighborsMixin, Votes, theirs.KNeighborsClassifier):
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
     ) -> KNeighborsClassifier:
-        """Add labelled points; the metric stays that of the first call, which does what `fit` does.
+        """Add labelled points to the points of `fit`; the metric stays. A first call is `fit`.
 
         Parameters
         ----------
@@ -310,7 +310,7 @@ class KNeighborsClassifier(KNeighborsMixin, Votes, theirs.KNeighborsClassifier):
 
 
 class RadiusNeighborsClassifier(RadiusNeighborsMixin, Votes, theirs.RadiusNeighborsClassifier):  # type: ignore[misc]
-    """Classification by the votes of all neighbours within a radius.
+    """Classification by the vote of all neighbours within a radius.
 
     Parameters
     ----------
@@ -342,9 +342,9 @@ class RadiusNeighborsClassifier(RadiusNeighborsMixin, Votes, theirs.RadiusNeighb
     Examples
     --------
     >>> from metricfast import RadiusNeighborsClassifier
-    >>> model = RadiusNeighborsClassifier(1.0, outlier_label="far").fit([[0.0], [5.0]], ["a", "b"])
+    >>> model = RadiusNeighborsClassifier(1.0, outlier_label="b").fit([[0.0], [5.0]], ["a", "b"])
     >>> model.predict([[0.5], [4.0], [9.0]]).tolist()
-    ['a', 'b', 'far']
+    ['a', 'b', 'b']
     """
 
     def _keep(self, labels: Classes) -> None:

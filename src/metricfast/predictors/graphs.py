@@ -30,7 +30,7 @@ def kneighbors_graph(
     ----------
     X : {array-like, sparse matrix} of shape (n_samples, n_features), or fitted estimator
         Points, or a nearest-neighbour estimator with its points; `metric`, `p` and `metric_params`
-        must then be those of the estimator.
+        must then be the same as in the estimator.
     n_neighbors : int
     mode : {"connectivity", "distance"}, default="connectivity"
         Entries are 1, or distances.
@@ -78,7 +78,7 @@ def radius_neighbors_graph(
     ----------
     X : {array-like, sparse matrix} of shape (n_samples, n_features), or fitted estimator
         Points, or a nearest-neighbour estimator with its points; `metric`, `p` and `metric_params`
-        must then be those of the estimator.
+        must then be the same as in the estimator.
     radius : float
         Points exactly so far away are neighbours too.
     mode : {"connectivity", "distance"}, default="connectivity"

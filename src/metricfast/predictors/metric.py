@@ -20,7 +20,7 @@ from metricfast._core.checks import check_points
 from metricfast._core.frames import as_table
 from metricfast._core.initialize import components_from_metric
 from metricfast._core.mahalanobis import MahalanobisMetric
-from metricfast._core.sparse import made_dense
+from metricfast._core.sparse import is_wide, made_dense
 from metricfast._core.types import Array
 from metricfast.exceptions import NonPSDError
 from metricfast.learners.base.bilinear import BilinearSimilarity
@@ -107,7 +107,11 @@ def resolve(estimator: Any, X: Any, y: Any) -> Metric:
     """
     metric = estimator.metric
     named = isinstance(metric, str)
-    if is_searched(X) or isinstance(metric, DistanceMetric) or (named and not _is_ours(estimator)):
+    if (
+        is_searched(X)
+        or isinstance(metric, DistanceMetric)
+        or (named and not _is_ours(estimator, X))
+    ):
         return ScikitLearn(metric, {})
     if named and metric != "inner_product":
         estimator._check_algorithm_metric()
@@ -151,9 +155,11 @@ def resolve(estimator: Any, X: Any, y: Any) -> Metric:
     return _linear(L)
 
 
-def _is_ours(estimator: Any) -> bool:
-    """Tell whether a metric that has a name is one that we search."""
+def _is_ours(estimator: Any, X: Any) -> bool:
+    """Tell whether a metric that has a name is one that we search, among these points."""
     name, params = estimator.metric, dict(estimator.metric_params or {})
+    if is_wide(X) and name != "inner_product":
+        return False
     if name == "minkowski":
         p, w = params.pop("p", estimator.p), params.pop("w", None)
         return not params and w is None and p == 2

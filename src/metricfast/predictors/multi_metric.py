@@ -40,7 +40,7 @@ class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ig
     points alike may differ from class to class. The maps are learned together, by the loss of
     :class:`LMNN` with these distances, from the single map that `LMNN` learns. As they have many
     parameters, held-out points decide after how many iterations to stop; where the first does not
-    help, all maps are that of `LMNN`.
+    help, all maps are the map of `LMNN`.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ig
     maps_ : ndarray of shape (n_classes, n_components, n_features)
         L of each class, in the order of `classes_`.
     n_iter_ : int
-        Iterations after those of `LMNN`.
+        Iterations after the iterations of `LMNN`.
     validation_errors_ : list of float
         Of held-out points, under the maps of `LMNN` first, then after each iteration.
     classes_, n_samples_fit_, n_features_in_, feature_names_in_
@@ -95,7 +95,7 @@ class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ig
     """
 
     metric = "euclidean"  # of what is kept: the search is of each class
-    algorithm, leaf_size = "auto", 30
+    algorithm, leaf_size, p, metric_params = "auto", 30, 2, None
     n_neighbors: int
     partial_fit: Any = property()  # there is none: maps are those of all points
 
@@ -220,8 +220,10 @@ class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ig
         learned: Floats = found.x.reshape(maps.shape)
         return learned
 
-    def _nearest(self, X: Any, n_neighbors: int) -> tuple[Array, Integers]:
+    def _nearest(self, X: Any, n_neighbors: int, where: Any = None) -> tuple[Array, Integers]:
         check_is_fitted(self, "metric_")
+        if where is not None:
+            raise ValueError("where must be None: a metric for each class has no filters.")
         k = check_count("n_neighbors", n_neighbors)
         own = X is None
         queries = self._points if own else check_points(self, X, preprocessor=None, reset=False)

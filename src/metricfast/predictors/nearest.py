@@ -19,7 +19,7 @@ class NearestNeighbors(KNeighborsMixin, RadiusNeighborsMixin, NeighborsBase, _Th
     Parameters
     ----------
     n_neighbors : int or None, default=5
-        What `kneighbors` looks for; None where every call says it.
+        Number of neighbours; None if every call gives it.
     radius : float or None, default=1.0
         How far `radius_neighbors` looks; None where every call says it.
     algorithm : {"auto", "ball_tree", "kd_tree", "brute"}, default="auto"
@@ -37,9 +37,9 @@ class NearestNeighbors(KNeighborsMixin, RadiusNeighborsMixin, NeighborsBase, _Th
           is fitted to what `fit` is given, labels included. One that is fitted is used as it is.
           Tools that clone this estimator, such as `GridSearchCV`, clone the learner too, and so fit
           it anew; in a :class:`sklearn.frozen.FrozenEstimator` a fitted one stays as it is.
-        - a matrix L of shape (n_components, n_features): ``||Lx - Ly||``. What `get_metric` of a
-          learner of such a matrix returns stands for the matrix. A square symmetric matrix is
-          refused, since it may be L or M = LᵀL: give a tuple that names it.
+        - a matrix L of shape (n_components, n_features): ``||Lx - Ly||``. The result of
+          `get_metric` of a learner of such a matrix stands for the matrix. A square symmetric
+          matrix is refused, since it may be L or M = LᵀL: give a tuple that names it.
         - ``("L", L)``, the same, or ``("M", M)``: ``sqrt((x - y).T @ M @ (x - y))``, M being
           symmetric and positive semidefinite. `metric_` is then L, with ``L.T @ L == M``.
         - a tuple of two such matrices: ``||Ux - Vy||``, y being a point that is searched.
@@ -48,7 +48,8 @@ class NearestNeighbors(KNeighborsMixin, RadiusNeighborsMixin, NeighborsBase, _Th
         - "inner_product": minus the inner product, in float64. It has no radius.
 
         Every other name or function that scikit-learn takes is left to its search: "manhattan",
-        "precomputed", a `DistanceMetric`, a function of two points.
+        "precomputed", a `DistanceMetric`, a function of two points. So are sparse points of more
+        than 2,000 features, unless the metric is learned, a matrix or "inner_product".
 
         A learner of two maps embeds queries by one and the points of `fit` by the other. A
         `FixedDatabase` brings the points to search, and their classes, with it: the queries of
@@ -69,13 +70,13 @@ class NearestNeighbors(KNeighborsMixin, RadiusNeighborsMixin, NeighborsBase, _Th
 
     See Also
     --------
-    metricfast.Database : What `kneighbors` searches; it can be saved and mapped.
+    metricfast.Database : The points of a search; it can be saved and mapped.
     metricfast.kneighbors, metricfast.radius_neighbors : The same for points that are searched once.
 
     Notes
     -----
-    The exact order of inner products and cosines is that of arithmetic in float64: values that
-    differ by less than its rounding may be in either order.
+    Inner products and cosines are ordered in float64: values that differ by less than its
+    rounding may be in either order.
 
     `fit` makes a database of the points, once for all calls of `kneighbors`; `radius_neighbors`
     makes them ready at each call. Several threads may search, each with `n_jobs` threads, but not
@@ -114,9 +115,9 @@ class NearestNeighbors(KNeighborsMixin, RadiusNeighborsMixin, NeighborsBase, _Th
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> NearestNeighbors:
-        """Add points to those that are searched; the metric stays that of the first call.
+        """Add points to search; the metric of the first call stays.
 
-        The database is made ready anew: add many points at a time.
+        The database is prepared again: add many points at a time.
 
         Parameters
         ----------

@@ -66,7 +66,7 @@ class Means(NeighborsBase):
         return self
 
     def partial_fit(self: _Self, X: Any, y: Any) -> _Self:
-        """Add points; the metric stays that of the first call, which does what `fit` does.
+        """Add points to the points of `fit`; the metric stays. A first call is `fit`.
 
         Parameters
         ----------
@@ -205,7 +205,7 @@ class KNeighborsRegressor(KNeighborsMixin, Means, theirs.KNeighborsRegressor):  
         return self._begin(X, y, sample_weight)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> KNeighborsRegressor:
-        """Add points; the metric stays that of the first call, which does what `fit` does.
+        """Add points to the points of `fit`; the metric stays. A first call is `fit`.
 
         Parameters
         ----------

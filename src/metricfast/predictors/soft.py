@@ -48,12 +48,12 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
         Share of the other points that the points of a batch are compared with, in addition to each
         other; at most 4,096 points.
     n_estimators : int or "auto", default="auto"
-        Number of maps that are learned, whose votes count alike. Each starts elsewhere, and holds
+        Number of maps that are learned, which count alike. Each starts elsewhere, and holds
         other points out. "auto" learns 5 maps of at most 4,096 points, each of which holds out
         another fifth of them, and 1 map of more points.
     categorical_features : "from_dtype", array-like of bool, int or str, or None, \
             default="from_dtype"
-        Which columns hold categories: those of a frame that have such a type, or a mask, or
+        Columns of categories: columns of a frame that have such a type, or a mask, or
         indices, or names. Others hold numbers. As in scikit-learn's
         `HistGradientBoostingClassifier`.
     solver : {"adamw", "adam"}, default="adamw"
@@ -76,7 +76,7 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
     n_iter_no_change : int, default=20
         So many epochs without a better prediction end a training.
     class_weight : dict, list of dict, "balanced" or None, default=None
-        Weights of classes, as in scikit-learn; they multiply those of points.
+        Weights of classes, as in scikit-learn; they multiply weights of points.
     random_state : int, RandomState or None, default=None
         For the start, the held-out points and the batches.
     n_jobs : int, optional
@@ -102,7 +102,7 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
     See Also
     --------
     metricfast.NCA : The learner of a linear map alone.
-    metricfast.KNeighborsClassifier : Votes of so many neighbours, under any learner.
+    metricfast.KNeighborsClassifier : The vote of k neighbours, under any learner.
 
     Notes
     -----
@@ -111,13 +111,13 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
     missing category is one of its own.
 
     With more than 4,096 training points, the embedding is chosen with so many of them, and the time
-    of `fit` grows in proportion to the points. Held-out points choose how sharp the votes are: for
-    classes, where there are at least 500 of them.
+    of `fit` grows in proportion to the points. Validation points choose how sharp the softmax is;
+    for classes, if there are at least 500 of them.
 
     The map that is kept was trained without the held-out points, and is not trained again. They
     vote all the same: all points of `fit` are the database.
 
-    ``sample_weight`` multiplies the votes of a point, and its part in the loss. Integer weights are
+    ``sample_weight`` multiplies a point in predictions and in the loss. Integer weights are
     repetition, but for what is drawn at random.
 
     A class that no point near a query has keeps its share of one vote among all points, so that no
@@ -201,7 +201,7 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
         X : array-like or frame of shape (n_samples, n_features)
             Numbers and categories; either may be missing (NaN, None).
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Classes; with several outputs, also those of labels that are there (1) or not (0).
+            Classes; with several outputs, also labels that are there (1) or not (0).
         sample_weight : array-like of shape (n_samples,), optional
 
         Returns
@@ -273,7 +273,7 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
         Parameters
         ----------
         X : array-like or frame of shape (n_queries, n_features), or None
-            None stands for the points of `fit`, none of which votes for itself.
+            None stands for the points of `fit`; no point predicts itself.
 
         Returns
         -------
@@ -435,12 +435,12 @@ class NCARegressor(RegressorMixin, SoftNeighbors):  # type: ignore[misc]
         return Task(E, weight, standard.astype(E.dtype), losses, costs), None
 
     def predict(self, X: Any) -> Floats:
-        """Return the mean of the values of `fit`, by their votes.
+        """Return the mean of the values of `fit`, weighed by the softmax of distances.
 
         Parameters
         ----------
         X : array-like or frame of shape (n_queries, n_features), or None
-            None stands for the points of `fit`, none of which votes for itself.
+            None stands for the points of `fit`; no point predicts itself.
 
         Returns
         -------

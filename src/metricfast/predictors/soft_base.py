@@ -242,7 +242,7 @@ class SoftNeighbors(
         Parameters
         ----------
         X : array-like or frame of shape (n_queries, n_features), optional
-            By default the points of `fit` (of weight above 0), none of which votes for itself.
+            By default the points of `fit` (of weight above 0); no point predicts itself.
 
         Returns
         -------

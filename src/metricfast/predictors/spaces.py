@@ -59,10 +59,12 @@ class Metric:
 
     def kneighbors(
         self, database: Database, queries: Array, n_neighbors: int, exclude: Integers | None,
-        n_jobs: int | None,
+        n_jobs: int | None, where: Any = None,
     ) -> tuple[Array, Integers]:  # fmt: skip
         """Return distances and indices of the nearest points of each query."""
-        return database.kneighbors(queries, n_neighbors, exclude=exclude, n_jobs=n_jobs)
+        return database.kneighbors(
+            queries, n_neighbors, exclude=exclude, where=where, n_jobs=n_jobs
+        )
 
     def within(
         self, points: Array, queries: Array, radius: float, exclude: Integers | None,
@@ -92,11 +94,14 @@ class Cosine(Metric):
 
     def points(self, estimator: Any, X: Any, side: str, reset: bool = False) -> Array:
         """Return directions, in float64."""
-        points = in_memory(estimator, X, reset)
-        largest = np.abs(points).max(axis=1, keepdims=True)
-        points = points / np.where(largest > 0, largest, 1.0)  # so that squares do not overflow
-        lengths = np.maximum(np.linalg.norm(points, axis=1, keepdims=True), 1.0)
-        return np.hstack([points / lengths, largest == 0])
+        points = with_column(check_points(estimator, X, preprocessor=None, reset=reset))
+        rows, zero = points[:, :-1], points[:, -1]
+        largest = np.maximum(rows.max(axis=1), -rows.min(axis=1))
+        zero[:] = largest == 0
+        rows /= (largest + zero)[:, None]  # so that squares do not overflow
+        rows /= np.maximum(np.linalg.norm(rows, axis=1), 1.0)[:, None]
+        points.flags.writeable = False
+        return points
 
     def given(self, points: Array) -> Array:
         """Return directions of points."""
@@ -133,10 +138,10 @@ class InnerProduct(Metric):
 
     def points(self, estimator: Any, X: Any, side: str, reset: bool = False) -> Array:
         """Return points with one more coordinate, in float64; that of queries is 0."""
-        points = in_memory(estimator, X, reset)
+        points = with_column(check_points(estimator, X, preprocessor=None, reset=reset))
         if side == "query":
-            return np.hstack([points, np.zeros((len(points), 1))])
-        lengths = np.linalg.norm(points, axis=1, keepdims=True)
+            return points
+        lengths = np.linalg.norm(points, axis=1)
         if reset:
             self._length = float(lengths.max()) or 1.0
         elif lengths.max() > self._length:
@@ -144,8 +149,9 @@ class InnerProduct(Metric):
                 'With metric="inner_product", points that are added must not be longer than the '
                 f"longest of fit, {self._length:.6g}; found {lengths.max():.6g}: fit anew."
             )
-        rest = np.sqrt((self._length - lengths) * (self._length + lengths))
-        return np.hstack([points, rest])
+        points[:, -1] = np.sqrt((self._length - lengths) * (self._length + lengths))
+        points.flags.writeable = False
+        return points
 
     def given(self, points: Array) -> Array:
         """Return points of the database as `fit` was given them."""
@@ -165,7 +171,8 @@ class InnerProduct(Metric):
         raise ValueError('metric="inner_product" has no radius: search by kneighbors.')
 
 
-def in_memory(estimator: Any, X: Any, reset: bool) -> Floats:
-    """Return checked points in float64."""
-    points = check_points(estimator, X, preprocessor=None, reset=reset, order="C")
-    return np.asarray(points, np.float64)
+def with_column(points: Array) -> Floats:
+    """Return a copy in float64 that has a column of zeros more."""
+    wider = np.zeros((len(points), points.shape[1] + 1))
+    wider[:, :-1] = points
+    return wider

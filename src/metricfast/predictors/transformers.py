@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from sklearn import neighbors as theirs
 
-from metricfast._core.arguments import check_choice
+from metricfast._core.arguments import check_choice, check_count
 from metricfast.predictors.base import KNeighborsMixin, NeighborsBase, RadiusNeighborsMixin
 
 __all__ = ["KNeighborsTransformer", "RadiusNeighborsTransformer"]
@@ -90,6 +90,10 @@ class KNeighborsTransformer(KNeighborsMixin, Graphs, theirs.KNeighborsTransforme
     >>> KNeighborsTransformer(n_neighbors=4, metric=LFDA()).fit(X, y).transform(X[:10]).nnz
     50
     """
+
+    def _check_parameters(self) -> None:
+        check_count("n_neighbors", self.n_neighbors)  # of every call: None has no meaning here
+        super()._check_parameters()
 
 
 class RadiusNeighborsTransformer(RadiusNeighborsMixin, Graphs, theirs.RadiusNeighborsTransformer):  # type: ignore[misc]

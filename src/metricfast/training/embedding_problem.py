@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from metricfast._core.types import Array, Integers, RandomState
+from metricfast._labels.tags import n_rows
 from metricfast.distances.neighbors import check_neighbors
 from metricfast.embeddings import Embedding
 from metricfast.losses import Gerrymander
@@ -156,7 +157,7 @@ class EmbeddingProblem(Objective):
                     self._check_batch(len(drawn))
                 yield Batch(rows[drawn], batch.n_anchors)
 
-        batches = batches_of(self.X, draw, rng, len(y))
+        batches = batches_of(self.X, draw, rng, n_rows(y))
         return lambda: iter(batches())
 
     def check_size(self, by_batches: bool) -> None:

@@ -41,7 +41,7 @@ class SolverState:
     estimator : estimator
         The estimator that is being fitted, with the fitted attributes of this iteration.
     score : float or None
-        That of held-out points, with early stopping; greater is better.
+        Score of the validation points, with early stopping; greater is better.
     """
 
     iteration: int

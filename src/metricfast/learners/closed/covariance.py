@@ -48,7 +48,7 @@ class Covariance(ClosedFormLearner):
     (1e-4 for float32 points) have no weight. The units of single features do not change the
     distance of points that lie where the training points do.
 
-    Directions that hardly vary count as much as those that vary most. Where these are noise, as
+    Directions that hardly vary count as much as those that vary most. If these are noise, as
     the pixels at the margin of an image are, nearest neighbours become worse than in the Euclidean
     distance: choose `n_components`, or a learner that uses labels.
 

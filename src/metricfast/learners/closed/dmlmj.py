@@ -60,8 +60,8 @@ class DMLMJ(ClosedFormLearner):
         The learned map, in float32 for float32 points, else in float64, by descending divergence.
         Constant features have weight zero; rows beyond the number of others are zero.
     eigenvalues_ : ndarray of shape (n_components,)
-        :math:`\lambda` of each row: the variance of differences between classes, where that of
-        differences within classes is 1. It is 1 for rows of zeros.
+        :math:`\lambda` of each row: the variance of differences between classes, in units
+        of the variance of differences within classes. It is 1 for rows of zeros.
     n_features_in_, feature_names_in_, preprocessor_, validation_
         As for :class:`BaseMetricLearner`.
 

@@ -234,7 +234,7 @@ class RCA_Supervised(ClosedFormLearner):  # noqa: N801
     many chunks there are. LFDA is made for such classes.
 
     `sample_weight` weights the points in their chunks. Points of weight zero are in none;
-    otherwise chunks are drawn regardless of weights. Where no chunk that is drawn holds two
+    otherwise chunks are drawn regardless of weights. If no chunk that is drawn holds two
     different points, `fit` raises ValueError: of many copies, another `random_state` may draw
     others.
 

@@ -105,7 +105,9 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
             Points, in float32 or float64. Other dtypes become float64. With mini-batches, X may be
             a source that does not fit into memory, such as a memory map.
         y : array-like of shape (n_samples,) or (n_samples, n_labels), or sequence of objects
-            Class labels, of at least two classes; or labels, not all equal, where the loss is one
+            Class labels, of at least two classes; or tags, of which a point may have several, in
+            place of classes: a sparse matrix of zeros and ones, or booleans of shape (n_samples,
+            n_tags), for losses with `takes_tags`; or labels, not all equal, where the loss is one
             of continuous labels: numbers, or whatever the label distance takes.
         X_database : {array-like, sparse matrix} of shape (n_database, n_features_database), \
                 optional
@@ -162,6 +164,11 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
         distance = data.distance
         if validate and X_database is not None:
             self._check_comparison(data, said)
+        if validate and issparse(data.y):
+            raise ValueError(
+                "validate must be False where y holds tags: hold points out, and judge their "
+                "embedding by metricfast.metrics.retrieval_report, which prints chance."
+            )
         labels = y if is_precomputed(said) else data.y
         depends_on = data.X, labels, data.X_database, data.y_database, loss, embedding, sampler
         checkpoint = OpenCheckpoint(
@@ -173,8 +180,7 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
         data = self._centred(data, embedding, None if kept is None else kept[1])
         n, held_out, test = data.X.shape[0], None, None
         if rule is not None:
-            classes = data.y if self._has_classes else None
-            train_rows, test = hold_out(rule.fraction, data.X, classes, rng)
+            train_rows, test = hold_out(rule.fraction, data.X, data.classes, rng)
             held_out = data.X[test], data.y[test]
             data = replace(data, X=rows_of(data.X, train_rows), y=data.y[train_rows])
         start = self._initialize(data, loss, embedding, rng, kept and kept[0])
@@ -433,11 +439,12 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
             points, labels = data.X, data.y
         if data.X_database is not None and not embedding.asymmetric:
             points, labels = data.X_database, data.y_database
+        has_classes = data.classes is not None
         database: tuple[Any, ...] = ()
         if data.X_database is not None and embedding.asymmetric:
-            database = data.X_database, data.y_database if self._has_classes else None
+            database = data.X_database, data.y_database if has_classes else None
         start = initial_parameters(
-            embedding, points, labels if self._has_classes else None, rng, *database
+            embedding, points, labels if has_classes else None, rng, *database
         )
         Z = embed(embedding, start, X, n_jobs=self.n_jobs)
         if is_learnable(loss):
@@ -459,7 +466,7 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
         X, y = data.X, data.y
         if not isinstance(X, Chunked):
             return X, y
-        rows = X.sample(y if self._has_classes else None)
+        rows = X.sample(data.classes)
         return X[rows], y[rows]
 
     def _set(self, arrays: list[Array]) -> None:

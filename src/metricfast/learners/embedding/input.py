@@ -26,6 +26,7 @@ from metricfast._core.targets import (
 )
 from metricfast._core.types import Array
 from metricfast._labels.distance import LabelDistance
+from metricfast._labels.tags import are_tags, as_tags, both_tags
 from metricfast.embeddings import Embedding
 from metricfast.losses._call import Loss
 from metricfast.samplers import Sampler
@@ -40,16 +41,21 @@ __all__ = ["LabelledPoints", "check_database", "check_parts", "load_points", "sh
 class LabelledPoints:
     """Points and their labels, checked.
 
-    `y`: codes of classes, or continuous labels as `distance` takes them.
+    `y`: codes of classes, tags (a sparse matrix), or continuous labels as `distance` takes them.
     `X_database`, `y_database`: None where the points are their own database.
-    `distance`: of continuous labels; None for classes.
+    `distance`: of continuous labels; None for classes and tags.
     """
 
     X: Any
-    y: Array
+    y: Any
     X_database: Any
-    y_database: Array | None
+    y_database: Any
     distance: LabelDistance | None
+
+    @property
+    def classes(self) -> Array | None:
+        """Codes of classes; None for continuous labels and tags."""
+        return None if self.distance is not None or issparse(self.y) else self.y
 
 
 def check_parts(
@@ -171,8 +177,9 @@ def load_points(
     """
     continuous = is_continuous(loss)
     said = learner._said_label_distance
+    tagged = not continuous and (are_tags(y) or are_tags(y_database))
     how: dict[str, Any] = {"accept_sparse": "csr", "accept_sources": True}
-    apart = said is not None and y is not None  # labels that scikit-learn may not know
+    apart = tagged or (said is not None and y is not None)  # labels that scikit-learn may not know
     if not apart:
         how["multi_output"] = continuous
     labels = "no_validation" if apart else y
@@ -205,11 +212,27 @@ def load_points(
             raise ValueError("y must not be constant: all labels are at distance 0.")
         of_database = None if X_database is None else of_database
         return LabelledPoints(X, labels, X_database, of_database, distance)
+    if tagged:
+        tags, of_database = _tags(loss, labels, y_database, n, m)
+        learner.classes_ = np.arange(tags.shape[1])
+        return LabelledPoints(X, tags, X_database, of_database, None)
     if X_database is not None:
         labels = _joined(labels, y_database, m)
     codes = _class_codes(learner, labels, loss, classes, reset)
     of_database = None if X_database is None else codes[n:]
     return LabelledPoints(X, codes[:n], X_database, of_database, None)
+
+
+def _tags(loss: Any, y: Any, y_database: Any, n: int, m: int) -> tuple[csr_array, csr_array | None]:
+    """Return the tags of points, and of a database if there is one."""
+    if not getattr(loss, "takes_tags", False):
+        raise ValueError(
+            "y holds tags, of which a point may have several, and the loss needs one class a "
+            "point: give classes, or choose another loss, such as SupCon or NCA."
+        )
+    if y_database is None:
+        return as_tags(y, "y", n), None
+    return both_tags(y, y_database, ("y", "y_database"), (n, m))
 
 
 def _load_database(

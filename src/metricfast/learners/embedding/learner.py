@@ -83,7 +83,7 @@ class EmbeddingLearner(BaseEmbeddingLearner):
     proxies_ : ndarray of shape (n_classes, n_components)
         The learned table, where the loss has one.
     classes_ : ndarray of shape (n_classes,)
-        Only for losses of classes.
+        Only for losses of classes; of tags, the numbers of their columns.
     mean_ : ndarray of shape (n_features,)
         Subtracted from points; zero after sparse ones.
     mean_query_ : ndarray of shape (n_features,)
@@ -98,7 +98,7 @@ class EmbeddingLearner(BaseEmbeddingLearner):
         penalty, after each iteration.
     infeasible_share_ : float
         With the loss `Gerrymander` alone: of all queries of all batches, the share for which no set
-        of neighbours votes right. They are left out of the loss, and warned of.
+        of neighbours has a right vote. They are left out of the loss, with a warning.
     validation_scores_ : list of float
         The score of the held-out points after each epoch, with early stopping.
     validation_ : dict

@@ -17,6 +17,7 @@ from metricfast._core.sources import by_blocks
 from metricfast._core.targets import as_label_array, check_class_labels, check_comparable
 from metricfast._labels.binding import bind_labels, is_precomputed
 from metricfast._labels.distance import LabelDistance
+from metricfast._labels.tags import are_tags
 from metricfast.distances.neighbors import kneighbors, paired_distances
 from metricfast.embeddings import Embedding
 from metricfast.embeddings._base import check_side
@@ -196,8 +197,8 @@ class EmbeddedMetricMixin(MetricTransformer, BaseMetricLearner):
     def get_metric(self) -> EmbeddedDistance:
         """Return the learned distance as a function ``f(u, v, squared=False)`` of two points.
 
-        It does not change when the learner does. Where many distances are needed, those of the
-        points that `transform` returns are far faster.
+        It does not change when the learner does. For many distances, it is far faster to
+        transform the points first.
         """
         check_is_fitted(self, "parameters_")
         return EmbeddedDistance(
@@ -234,7 +235,8 @@ class EmbeddedMetricMixin(MetricTransformer, BaseMetricLearner):
         ----------
         X : {array-like, sparse matrix} of shape (n_queries, n_features)
         y : array-like of shape (n_queries,) or (n_queries, n_labels), or sequence of objects
-            Labels; or their distances, (n_queries, n_database), where these are precomputed.
+            Labels, or tags as `fit` takes them; or their distances, (n_queries, n_database), where
+            these are precomputed.
         X_database, y_database : array-like, optional
             Points to retrieve, and their labels, unless distances are precomputed; by default the
             queries themselves, each left out of its own neighbours.
@@ -270,6 +272,10 @@ class EmbeddedMetricMixin(MetricTransformer, BaseMetricLearner):
             return self._retrieval_score(
                 queries, both[0], database, both[1], exclude, label_distance=distance
             )
+        if are_tags(y) or are_tags(y_database):
+            tags: Any = y
+            others: Any = y if y_database is None else y_database
+            return self._retrieval_score(queries, tags, database, others, exclude)
         labels = as_label_array(y, "y")
         of_database = labels if y_database is None else as_label_array(y_database, "y_database")
         for name, given, points in (("y", labels, queries), ("y_database", of_database, database)):

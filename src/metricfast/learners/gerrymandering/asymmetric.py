@@ -97,14 +97,15 @@ class AsymmetricSimilarity(DatabaseClassifierMixin, CallbackMixin, EmbeddedMetri
     regularizer : {"frobenius2", "frobenius", "notes", "factors2", "factors", "trace"} or None, \
             default="frobenius2"
         With :math:`W = [U, -V]^T [U, -V]`: the squared norm of W, or its norm; "factors2" is
-        :math:`\|U^TU\|^2 + \|V^TV\|^2`, "factors" :math:`\|U\| + \|V\|`, and "trace" that of W,
-        :math:`\|U\|^2 + \|V\|^2`. "notes" is :math:`\frac12 \|U^TU\|^2 + 2 \|U^TV\|^2 + \frac12
+        :math:`\|U^TU\|^2 + \|V^TV\|^2`, "factors" :math:`\|U\| + \|V\|`, and "trace" the trace of
+        W, :math:`\|U\|^2 + \|V\|^2`. "notes" is :math:`\frac12 \|U^TU\|^2 + 2 \|U^TV\|^2 + \frac12
         \|V^TV\|^2`: the squared norm with the cross term counted twice, after unpublished notes on
-        the method, which print its gradient for that of the norm. With ``tied=True`` the penalty is
-        that of `NeighborhoodGerrymandering` on the one map L: with U = V = L, 1/4 of the above for
-        "frobenius2", 1/3 for "notes", and 1/2 for the others. Where not all maps are linear, the
-        weight of every layer is penalized as one map is, such as by :math:`\sum_l \|W_l^TW_l\|^2`,
-        or :math:`\sum_l \|W_l\|^2` for "trace"; those of an embedding with a `weight_decay` c of
+        the method, which print its gradient for the gradient of the norm. With ``tied=True`` the
+        penalty is the same as in `NeighborhoodGerrymandering` on the one map L: with U = V = L,
+        1/4 of the above for "frobenius2", 1/3 for "notes", and 1/2 for the others. If not all maps
+        are linear, the weight of every layer is penalized as one map is, such as by
+        :math:`\sum_l \|W_l^TW_l\|^2`,
+        or :math:`\sum_l \|W_l\|^2` for "trace"; weights of an embedding with a `weight_decay` c of
         its own by :math:`\frac c2 \|W_l\|^2` in its place.
     init : {"auto", "pca", "lda", "identity", "random"} or array-like, default="auto"
         The map that both start from, scaled as in `NeighborhoodGerrymandering`. With more rows than
@@ -115,7 +116,7 @@ class AsymmetricSimilarity(DatabaseClassifierMixin, CallbackMixin, EmbeddedMetri
     early_stopping : bool or metricfast.stopping.HeldOut, default=False
         Hold queries out, and keep the maps with the lowest error.
     callbacks : iterable of callables, optional
-        See `NCA`. The `score` of a state is the share of right votes of held-out queries.
+        See `NCA`. The `score` of a state is the share of held-out queries with a right vote.
 
     Attributes
     ----------

@@ -134,7 +134,7 @@ class FixedDatabase(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(self._prepared(X, "predict"))
 
     def predict_proba(self, X: Any) -> Array:
-        """Return the share of the votes of each class.
+        """Return the share of each class in the vote.
 
         Parameters
         ----------

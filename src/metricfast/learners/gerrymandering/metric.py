@@ -155,9 +155,9 @@ class GerrymanderingLearner(LinearLearner):
 class NeighborhoodGerrymandering(DatabaseClassifierMixin, GerrymanderingLearner):
     r"""Neighbourhood gerrymandering.
 
-    Learns a Mahalanobis distance that lowers a bound of the error of k nearest neighbours: for
-    every point, the nearest set of k neighbours that votes for its class shall be nearer than any
-    other set, by what the vote of that other set costs. The objective is
+    Learns a Mahalanobis distance that lowers a bound on the error of k nearest neighbours. For
+    every point, the nearest set of k neighbours with a right vote shall be nearer than any other
+    set, by the cost of the vote of that other set. The objective is
 
     .. math:: \Omega + C \sum_i s_i \left( \max_h [S(x_i, h) + \Delta(y_i, h)]
               - \max_{h: \Delta(y_i, h) = 0} S(x_i, h) \right)
@@ -180,9 +180,9 @@ class NeighborhoodGerrymandering(DatabaseClassifierMixin, GerrymanderingLearner)
         ``loss_matrix[i, j]`` is the cost of the answer j where i is right, of the sorted classes.
         By default 1 for every wrong answer.
     ties : {"pessimistic", "optimistic", "label", "nearest"}, default="pessimistic"
-        Who wins among the classes of most votes: the one that costs most, or least, the first, or
-        that of the nearest of the points. Only with "pessimistic" ties is the objective a bound for
-        every way of predicting.
+        The winner among classes with equally many neighbours: the class that costs most, or least,
+        the first, or the class of the nearest of these points. Only with "pessimistic" ties is the
+        objective a bound for every way of predicting.
     inference : {"exact", "greedy"}, default="exact"
         "greedy" is the heuristic of the literature, for comparison.
     C : float, default=1.0
@@ -218,18 +218,18 @@ class NeighborhoodGerrymandering(DatabaseClassifierMixin, GerrymanderingLearner)
         first), of the maps before and after the best epoch and of the initial one.
     history_ : dict of lists of float
         For every epoch the "objective", the "surrogate" (the sum of the losses), the "vote_loss"
-        (what votes of the nearest neighbours cost, per point), the "error" (the leave-one-out share
+        (the mean cost of the vote of the nearest neighbours), the "error" (the leave-one-out share
         of points whose nearest neighbours vote for another class, ties going to the class of the
-        nearest), and the number of "infeasible" points, for which no set votes right: they are left
-        out of the objective. All are sums over the batches of the epoch, in which the map moves.
+        nearest), and the number of "infeasible" points, for which no set has a right vote. They are
+        left out of the objective. All are sums over the batches of the epoch, while the map moves.
         With early stopping, also the "validation_error".
     validation_scores_ : list of float
         With early stopping, the share of held-out points that are right after each epoch.
     loss_curve_ : list of float
         The objective after each epoch.
     objective_ : float
-        That of `components_`, computed once more with all points; after an interrupt the best
-        epoch's.
+        The objective of `components_`, computed with all points; after an interrupt, of the best
+        epoch.
     n_iter_ : int
         Number of epochs.
     classes_ : ndarray of shape (n_classes,)
@@ -243,8 +243,8 @@ class NeighborhoodGerrymandering(DatabaseClassifierMixin, GerrymanderingLearner)
     Notes
     -----
     The gradient of a query's loss by its distances is 1 on the points of the right set and -1 on
-    those of the other: only a few distances of each query are moved. The zero map is a stationary
-    point, and is refused as `init`.
+    the points of the other: only some distances of each query change. The zero map is a
+    stationary point, and is refused as `init`.
 
     The regularizer measures the map, which is large where the features are small: of features a
     tenth as large, C must be ten thousand times as large. Standardize them. Data whose largest

@@ -25,7 +25,7 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, GerrymanderingLearner)
     r"""Neighbourhood gerrymandering for continuous targets.
 
     The targets are cut into quantiles, the neighbours vote for one, and a vote costs the distance
-    of its quantile's mean to that of the right one, in standard deviations of the target:
+    of its quantile's mean to the mean of the right one, in standard deviations of the target:
     :math:`\Delta(y, h) = |c_y - c_{vote(h)}| / \sigma`. This is a loss of classes, so inference is
     exact.
 

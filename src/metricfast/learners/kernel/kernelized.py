@@ -276,9 +276,8 @@ class KernelizedMetricLearner(MetricTransformer, BaseMetricLearner):
     def get_metric(self) -> KernelizedMetric:
         """Return the learned distance as a function ``f(u, v, squared=False)`` of two points.
 
-        Of a learner of a similarity, return that, as ``f(u, v)``. It does not change when the
-        learner does. Where many distances are needed, those of the points that `transform` returns
-        are far faster.
+        A learner of a similarity returns the similarity, as ``f(u, v)``. It does not change when
+        the learner does. For many distances, it is far faster to transform the points first.
         """
         check_is_fitted(self, "learner_")
         return KernelizedMetric(self.map_, self.mean_, self.learner_.get_metric())

@@ -141,8 +141,8 @@ class GMML(PairsClassifierMixin, MahalanobisMixin):
         sample_weight : array-like of shape (n_pairs,), optional
             Non-negative weights of the pairs; whole numbers mean the same as repeated pairs.
         validate : bool, default=False
-            Also fit a clone to four fifths of the pairs, compare its score on the others with that
-            of the Euclidean distance, store the numbers in `validation_`, and warn if it is worse.
+            Also fit a clone to four fifths of the pairs, compare its score on the others with
+            the Euclidean distance, store the numbers in `validation_`, and warn if it is worse.
 
         Returns
         -------
@@ -180,8 +180,8 @@ class GMML(PairsClassifierMixin, MahalanobisMixin):
         Raises
         ------
         ValueError
-            As for `fit`; and with ``prior="covariance"``, which needs all points at once. What
-            earlier calls have learned stays.
+            As for `fit`; and with ``prior="covariance"``, which needs all points at once. The
+            results of earlier calls stay.
 
         Warns
         -----

@@ -130,7 +130,7 @@ class LSML(CallbackMixin, QuadrupletsClassifierMixin, MahalanobisMixin):
             Non-negative weights; only their proportions count.
         validate : bool, default=False
             Also fit a clone to four fifths of the quadruplets, compare its score on the others with
-            that of the Euclidean distance, store the numbers in `validation_`, and warn if it is
+            the Euclidean distance, store the numbers in `validation_`, and warn if it is
             worse.
 
         Returns

@@ -141,7 +141,7 @@ class OASIS(CallbackMixin, TripletsClassifierMixin, BilinearMixin):
             Non-negative weights of the triplets, by which their `C` is multiplied.
         validate : bool, default=False
             Also fit a clone to four fifths of the triplets, compare the share of the others that
-            it orders rightly with that of the plain inner product, store the numbers in
+            it orders rightly with the plain inner product, store the numbers in
             `validation_`, and warn if the learned similarity is worse.
 
         Returns

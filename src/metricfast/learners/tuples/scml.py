@@ -159,7 +159,7 @@ class SCML(CallbackMixin, TripletsClassifierMixin, MahalanobisMixin):
         y : ignored
         validate : bool, default=False
             Also fit a clone to four fifths of the triplets, compare its score on the others with
-            that of the Euclidean distance, store the numbers in `validation_`, and warn if it is
+            the Euclidean distance, store the numbers in `validation_`, and warn if it is
             worse.
 
         Returns

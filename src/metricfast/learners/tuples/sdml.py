@@ -42,7 +42,7 @@ class SDML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
     r"""Sparse distance metric learning from pairs.
 
     Finds the matrix M, with few entries off its diagonal, that stays near a prior :math:`M_0` while
-    the distances of similar pairs are small and those of dissimilar pairs large:
+    the distances of similar pairs are small and distances of dissimilar pairs large:
 
     .. math::
 
@@ -147,8 +147,8 @@ class SDML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
         sample_weight : array-like of shape (n_pairs,), optional
             Non-negative weights of the pairs; whole numbers mean the same as repeated pairs.
         validate : bool, default=False
-            Also fit a clone to four fifths of the pairs, compare its score on the others with that
-            of the Euclidean distance, store the numbers in `validation_`, and warn if it is worse.
+            Also fit a clone to four fifths of the pairs, compare its score on the others with
+            the Euclidean distance, store the numbers in `validation_`, and warn if it is worse.
 
         Returns
         -------
@@ -186,8 +186,8 @@ class SDML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
         Raises
         ------
         ValueError
-            As for `fit`; and with ``prior="covariance"``, which needs all points at once. What
-            earlier calls have learned stays.
+            As for `fit`; and with ``prior="covariance"``, which needs all points at once. The
+            results of earlier calls stay.
 
         Warns
         -----

@@ -134,6 +134,13 @@ class InferenceSearch {
         });
     }
 
+    /// Which rows may be copies of a query; its type is deduced, so it precedes its uses.
+    auto allowed(std::int64_t id) const {
+        return [out = problem_.excluded(static_cast<Index>(id))](std::int64_t row) {
+            return row != out;
+        };
+    }
+
     /// Adds to `unsolved` the queries whose search was too narrow, and ~query where there were too
     /// many candidates.
     template <class S>
@@ -204,12 +211,6 @@ class InferenceSearch {
             else if (!solve<S>(screen, solver, rows[i], static_cast<Index>(ids[i]), scratch))
                 unsolved.push_back(ids[i]);
         }
-    }
-
-    auto allowed(std::int64_t id) const {
-        return [out = problem_.excluded(static_cast<Index>(id))](std::int64_t row) {
-            return row != out;
-        };
     }
 
     /// Of the classes of some queries, which ascend.

@@ -1,6 +1,7 @@
 /// Losses of embedded points and their gradients, as the compiled library offers them.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -59,6 +60,14 @@ template <class T> class LossKernels {
     virtual Made smooth_ap(ClassLabels labels, double temperature) const = 0;
     virtual Made recall_at_k(ClassLabels labels, std::vector<double> k, double temperature,
                              double rank_temperature) const = 0;
+
+    /// A loss of classes, of tags in their place. \param make makes the loss of given classes; it
+    /// is called for each anchor, from several threads at once.
+    virtual Made of_tags(const Tags &tags, std::function<Made(ClassLabels)> make) const = 0;
+    /// \param mean over "all" or "active" pairs of each kind, or "" for sums.
+    virtual Made contrastive(const Tags &tags, const ContrastiveSettings &settings,
+                             const std::string &mean, const RowProblem<T> &problem,
+                             const Control &control = {}) const = 0;
 
     // Losses of continuous labels.
     virtual Made mlkr(View<const double> queries, View<const double> database,

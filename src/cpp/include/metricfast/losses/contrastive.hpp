@@ -44,19 +44,34 @@ template <class T> class ContrastiveLoss : public RowLoss<T> {
 
     /// Pairs with a loss above 0.
     Pairs active_pairs(const RowProblem<T> &problem, const Control &control) const {
+        return active_pairs(problem, control, pairs_count_twice(problem),
+                            [this](Index i, std::vector<T> &) { return seen_by(i); });
+    }
+
+    /// Labels of the database as an anchor sees them, and its own label.
+    struct Seen {
+        const T *labels;
+        T label;
+    };
+
+    /// \param half whether each pair of two points counts for both, and alike.
+    /// \param see see(i, scratch) returns what anchor i sees.
+    template <class See>
+    Pairs active_pairs(const RowProblem<T> &problem, const Control &control, bool half,
+                       const See &see) const {
         const Points queries(problem.queries), database(problem.database);
         const AllPairs<T> distances(queries, database, control);
-        const bool half = pairs_count_twice(problem);
         constexpr Index rows = AllPairs<T>::block;
         const Index n = queries.rows();
         std::vector<Pairs> sums(static_cast<std::size_t>(n), Pairs{0, 0});
         parallel_blocks((n + rows - 1) / rows, control, [&](Index b, Worker &) {
+            std::vector<T> scratch;
             RowMatrix<T> d(std::min(rows, n - b * rows), database.rows());
             distances.fill(b * rows, view(d), false, half ? b * rows : 0);
             for (Index r = 0; r < d.rows(); ++r) {
                 const Index i = b * rows + r;
                 Row<T> row{i, problem.excluded(i), d.cols(), nullptr, d.row(r).data()};
-                const auto counts = hinge(row, half ? i : 0);
+                const auto counts = hinge(row, half ? i : 0, see(i, scratch));
                 const double by = half ? 2.0 : problem.weight(i);
                 sums[i] = {by * static_cast<double>(counts[0]),
                            by * static_cast<double>(counts[1])};
@@ -70,12 +85,12 @@ template <class T> class ContrastiveLoss : public RowLoss<T> {
 
     RowValue evaluate(Row<T> &row) const override {
         RowValue result;
-        const T label = static_cast<T>(labels_.queries[row.anchor]);
+        const Seen seen = seen_by(row.anchor);
+        const T label = seen.label, *labels = seen.labels;
         auto x = row.array();
         result.skipped = row.others() == 0;
-        const auto counts = hinge(row, 0);
+        const auto counts = hinge(row, 0, seen);
         result.terms = counts[0] + counts[1];
-        const T *labels = database_labels_.data();
         const Vec<T> wanted = Vec<T>::broadcast(label), zero = Vec<T>::broadcast(T(0));
         Vec<T> own = zero, other = zero;
         double sums[2] = {0, 0};
@@ -109,6 +124,10 @@ template <class T> class ContrastiveLoss : public RowLoss<T> {
     }
 
   private:
+    Seen seen_by(Index anchor) const {
+        return {database_labels_.data(), static_cast<T>(labels_.queries[anchor])};
+    }
+
     /// Whether each pair of two points counts for both, and alike.
     static bool pairs_count_twice(const RowProblem<T> &problem) {
         bool same = problem.symmetric && problem.exclude != nullptr && problem.weights == nullptr;
@@ -118,15 +137,15 @@ template <class T> class ContrastiveLoss : public RowLoss<T> {
     }
 
     /// Distances from column `begin` on to hinges; returns how many are above 0 of each kind.
-    std::array<Index, 2> hinge(Row<T> &row, Index begin) const {
+    std::array<Index, 2> hinge(Row<T> &row, Index begin, const Seen &seen) const {
         const Index count = row.count - begin, excluded = row.excluded - begin;
         Eigen::Map<Eigen::Array<T, Eigen::Dynamic, 1>> x(row.values + begin, count);
-        const T label = static_cast<T>(labels_.queries[row.anchor]);
+        const T label = seen.label;
         if (excluded >= 0)
             x[excluded] = T(0);
         const T p = static_cast<T>(settings_.positive_margin),
                 n = static_cast<T>(settings_.negative_margin);
-        const T *labels = database_labels_.data() + begin;
+        const T *labels = seen.labels + begin;
         for (Index j = 0; j < count; ++j) {
             const T h = labels[j] == label ? x[j] - p : n - x[j];
             x[j] = h > T(0) ? h : T(0);

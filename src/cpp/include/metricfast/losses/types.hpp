@@ -31,6 +31,34 @@ using ClassLabels = Labels<std::int64_t>; ///< codes of classes, from 0 on
 
 using Targets = Labels<double>; ///< numbers
 
+/// Tags in place of classes: two points are related where they share a tag. Query i has the tags
+/// from query_starts[i] to query_starts[i + 1] of query_tags, and tag t the database points of
+/// `members`, likewise; what they refer to must outlive the loss.
+struct Tags {
+    Codes query_starts;
+    Codes query_tags;
+    Codes member_starts;
+    Codes members;
+    Index database = 0; ///< how many database points there are
+
+    Index queries() const { return query_starts.size() - 1; }
+    void check() const {
+        check_lists(query_starts, query_tags, member_starts.size() - 1);
+        check_lists(member_starts, members, database);
+    }
+
+  private:
+    static void check_lists(Codes starts, Codes values, Index limit) {
+        bool fits = starts.size() > 0 && starts[0] == 0;
+        for (Index i = 1; fits && i < starts.size(); ++i)
+            fits = starts[i] >= starts[i - 1];
+        require(fits && starts[starts.size() - 1] == values.size(),
+                "lists of tags must begin where the one before ends");
+        for (const std::int64_t value : values)
+            require(value >= 0 && value < limit, "a tag or a point of a tag is out of range");
+    }
+};
+
 /// Which triplets of an anchor count: all with d_near + margin > d_far; of those the semi-hard
 /// ones, d_far > d_near; or the one with the farthest near and the nearest far point.
 enum class Mining { all, semihard, hardest };

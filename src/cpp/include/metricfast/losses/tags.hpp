@@ -1,0 +1,104 @@
+/// Tags in place of classes: a point may have several, or none.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+
+#include "metricfast/losses/contrastive.hpp"
+
+METRICFAST_NAMESPACE_BEGIN
+
+/// Class codes of the database as an anchor sees them: 1 of the points that it shares a tag with,
+/// 0 of the others. Its own code is 1.
+class TagRows {
+  public:
+    explicit TagRows(Tags tags) : tags_(tags), own_(static_cast<std::size_t>(tags.queries()), 1) {
+        tags.check();
+    }
+
+    void check(Index n, Index m) const {
+        require(tags_.queries() == n && tags_.database == m,
+                "there must be tags for each query and each database point");
+    }
+
+    std::vector<std::int64_t> codes(Index anchor) const {
+        std::vector<std::int64_t> found(static_cast<std::size_t>(tags_.database), 0);
+        for (Index t = tags_.query_starts[anchor]; t < tags_.query_starts[anchor + 1]; ++t) {
+            const Index tag = tags_.query_tags[t];
+            for (Index j = tags_.member_starts[tag]; j < tags_.member_starts[tag + 1]; ++j)
+                found[static_cast<std::size_t>(tags_.members[j])] = 1;
+        }
+        return found;
+    }
+
+    ClassLabels labels(const std::vector<std::int64_t> &codes) const {
+        return {{own_.data(), static_cast<Index>(own_.size())},
+                {codes.data(), static_cast<Index>(codes.size())}};
+    }
+
+  private:
+    Tags tags_;
+    std::vector<std::int64_t> own_;
+};
+
+/// A loss of classes, made anew for each anchor with the codes that the anchor sees: O(n + m) more
+/// work a row, and no n x m matrix.
+template <class T> class TagLoss : public RowLoss<T> {
+  public:
+    /// Called from several threads at once.
+    using Make = std::function<std::unique_ptr<Loss<T>>(ClassLabels)>;
+
+    TagLoss(Tags tags, Make make) : rows_(tags), make_(std::move(make)) {
+        const std::vector<std::int64_t> codes(static_cast<std::size_t>(tags.database), 1);
+        const auto made = make_(rows_.labels(codes));
+        const auto &loss = static_cast<const RowLoss<T> &>(*made);
+        kind_ = loss.kind();
+        window_ = loss.window(tags.database);
+    }
+
+    RowKind kind() const override { return kind_; }
+    double window(Index) const override { return window_; }
+    void check(Index queries, Index database) const override { rows_.check(queries, database); }
+
+    RowValue evaluate(Row<T> &row) const override {
+        const auto codes = rows_.codes(row.anchor);
+        const auto made = make_(rows_.labels(codes));
+        return static_cast<const RowLoss<T> &>(*made).evaluate(row);
+    }
+
+  private:
+    TagRows rows_;
+    Make make_;
+    RowKind kind_;
+    double window_;
+};
+
+/// The pairs that a mean of the contrastive loss is over, "all" or "active", of tags.
+template <class T>
+typename ContrastiveLoss<T>::Pairs contrastive_pairs(Tags tags, ContrastiveSettings settings,
+                                                     bool active, const RowProblem<T> &problem,
+                                                     const Control &control) {
+    using Pairs = typename ContrastiveLoss<T>::Pairs;
+    const TagRows rows(tags);
+    rows.check(problem.queries.rows, problem.database.rows);
+    if (active)
+        return ContrastiveLoss<T>(settings, {})
+            .active_pairs(problem, control, false, [&rows](Index i, std::vector<T> &scratch) {
+                const auto codes = rows.codes(i);
+                scratch.assign(codes.begin(), codes.end());
+                return typename ContrastiveLoss<T>::Seen{scratch.data(), T(1)};
+            });
+    Pairs sum{0, 0};
+    for (Index i = 0; i < problem.queries.rows; ++i) {
+        const Index excluded = problem.excluded(i);
+        const auto codes = rows.codes(i);
+        Index own = std::count(codes.begin(), codes.end(), 1);
+        own -= excluded >= 0 && codes[static_cast<std::size_t>(excluded)] == 1 ? 1 : 0;
+        const Index others = tags.database - (excluded >= 0 ? 1 : 0) - own;
+        sum[0] += problem.weight(i) * static_cast<double>(own);
+        sum[1] += problem.weight(i) * static_cast<double>(others);
+    }
+    return sum;
+}
+
+METRICFAST_NAMESPACE_END
