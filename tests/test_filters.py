@@ -118,12 +118,15 @@ def test_what_is_no_filter_is_refused(where, message):
             search([[0.0]], 1, where=where)
 
 
-@pytest.mark.parametrize("continuous", [False, True])
-def test_retrieval_judges_each_query_by_what_it_may_find(continuous):
+@pytest.mark.parametrize("kind", ["classes", "continuous", "tags"])
+def test_retrieval_judges_each_query_by_what_it_may_find(kind):
     rng = np.random.default_rng(0)
     X, queries = rng.normal(size=(60, 3)), rng.normal(size=(25, 3))
     y, own = rng.integers(0, 3, 60), rng.integers(0, 3, 25)
-    if continuous:
+    if kind == "tags":
+        y, own = (rng.uniform(size=(n, 4)) < [0.5, 0.2, 0.2, 0.2] for n in (60, 25))
+        own[:, 0] = True
+    if kind == "continuous":
         y, own = y + rng.uniform(size=60), own + rng.uniform(size=25)
     cameras, camera = rng.integers(0, 4, 60), rng.integers(0, 5, 25)
     mask, exclude = rng.uniform(size=60) < 0.5, rng.integers(-1, 60, 25)

@@ -138,28 +138,23 @@ def test_reports_of_tags_count_references_that_share_one():
     np.testing.assert_allclose(found["r_precision"].values, expected)
 
 
-def test_reports_of_tags_take_filters_and_exclude_points():
+@pytest.mark.parametrize("where", ["mask", "labels"])
+def test_reports_of_tags_take_filters_and_exclude_points(where):
     mask, exclude = np.arange(30) % 3 > 0, np.arange(40) % 30
+    own, others = np.arange(40) % 4, np.arange(30) % 4
     found = metrics.retrieval_report(
-        Z, TAGS[:40], OTHERS, TAGS[40:], metrics="r_precision", where=mask, exclude=exclude
-    )
+        Z, TAGS[:40], OTHERS, TAGS[40:], metrics="r_precision", exclude=exclude,
+        where=mask if where == "mask" else (own, others),
+    )  # fmt: skip
     expected = np.full(40, np.nan)
     for i in range(40):
-        rows = np.flatnonzero(mask & (np.arange(30) != exclude[i]))
+        allowed = mask if where == "mask" else others != own[i]
+        rows = np.flatnonzero(allowed & (np.arange(30) != exclude[i]))
         order = rows[np.argsort(np.linalg.norm(OTHERS[rows] - Z[i], axis=1))]
         hits = (TAGS[40:][order] & TAGS[i]).any(axis=1)
         if hits.any():
             expected[i] = hits[: hits.sum()].mean()
     np.testing.assert_allclose(found["r_precision"].values, expected)
-    with pytest.raises(ValueError, match="where must be a mask or ids if labels are tags"):
-        metrics.retrieval_report(
-            Z,
-            TAGS[:40],
-            OTHERS,
-            TAGS[40:],
-            metrics="r_precision",
-            where=(np.arange(40), np.arange(30)),
-        )
 
 
 @pytest.mark.parametrize(

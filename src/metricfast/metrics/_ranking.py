@@ -65,10 +65,11 @@ class Search:
 
     def __post_init__(self) -> None:
         self.nearest = np.zeros(len(self.queries), np.int64)  # of each, once it is searched
-        self.n_candidates = self.allowed(np.zeros(len(self.database), np.int64))
+        every = np.zeros(len(self.database), np.int64)
+        self.n_candidates = self.allowed(every) - self.excludes
 
     def allowed(self, of_references: Integers, of_queries: Integers | None = None) -> Integers:
-        """Return for each query how many references it may have that have the query's number."""
+        """Return for each query how many references `where` leaves to it that have its number."""
         n = len(self.queries)
         numbers = np.zeros(n, np.int64) if of_queries is None else of_queries
         mask, labels = self.where.mask, self.where.labels
@@ -81,15 +82,19 @@ class Search:
             pairs = both * size + np.concatenate([numbers, of_references])
             of_pairs, places = np.unique(pairs, return_inverse=True)
             found = found - np.bincount(places[n:], minlength=len(of_pairs))[places[:n]]
-        if self.exclude is not None:
-            rows = np.flatnonzero(self.exclude >= 0)
-            out = self.exclude[rows]
-            counted = of_references[out] == numbers[rows]
-            if mask is not None:
-                counted &= mask[out]
-            if labels is not None:
-                counted &= labels[0][rows] != labels[1][out]
-            found[rows] -= counted
+        return found
+
+    @property
+    def excludes(self) -> NDArray[np.bool_]:
+        """Whether `exclude` leaves out a reference of each query that `where` leaves to it."""
+        if self.exclude is None:
+            return np.zeros(len(self.queries), bool)
+        mask, labels = self.where
+        found: NDArray[np.bool_] = self.exclude >= 0
+        if mask is not None:
+            found &= mask[self.exclude]
+        if labels is not None:
+            found &= labels[0] != labels[1][self.exclude]
         return found
 
     def blocks(self, depth: int, width: int) -> Iterator[Block]:

@@ -320,34 +320,26 @@ def _relevance(
     sizes, names = (len(search.queries), len(search.database)), ("labels", "database_labels")
     if are_tags(labels) or are_tags(database_labels):
         tags, others = both_tags(labels, database_labels, names, sizes)
+        mask, pair = search.where
+        relevant = n_shared(tags, others if mask is None else others[mask])
+        if pair is not None:
+            for label in np.unique(pair[0]):
+                same = np.flatnonzero(pair[0] == label)
+                relevant[same] -= n_shared(tags[same], others[pair[1] == label])
 
-        def shared(rows: Integers, indices: Integers) -> Any:
+        def is_hit(rows: Integers, indices: Integers) -> Any:
             return share_tag(tags[rows], others, indices)
+    else:
+        _, codes, references = as_common_codes(labels, database_labels, names, sizes)
+        relevant = search.allowed(references, codes)
 
-        return _count_shared(search, tags, others, shared), shared
-    _, codes, references = as_common_codes(labels, database_labels, names, sizes)
-    return (
-        search.allowed(references, codes),
-        lambda rows, indices: references[indices] == codes[rows, None],
-    )
+        def is_hit(rows: Integers, indices: Integers) -> Any:
+            return references[indices] == codes[rows, None]
 
-
-def _count_shared(search: Search, tags: Any, others: Any, shared: Any) -> Integers:
-    """Return with how many of the references that it may have each query shares a tag."""
-    mask = search.where.mask
-    if search.where.labels is not None:
-        raise ValueError("where must be a mask or ids if labels are tags; found two label arrays.")
-    if mask is not None:
-        others = others.copy()
-        others.data = others.data * np.repeat(mask, np.diff(others.indptr))
-        others.eliminate_zeros()
-    counts = n_shared(tags, others)
     if search.exclude is not None:
-        rows = np.flatnonzero(search.exclude >= 0)
-        out = search.exclude[rows]
-        counted = shared(rows, out[:, None])[:, 0]
-        counts[rows] -= counted if mask is None else counted & mask[out]
-    return counts
+        rows = np.arange(sizes[0])
+        relevant = relevant - (search.excludes & is_hit(rows, search.exclude[:, None])[:, 0])
+    return relevant, is_hit
 
 
 def _judge_continuous(
