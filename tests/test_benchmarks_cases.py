@@ -362,6 +362,18 @@ def test_what_is_there_is_not_computed_again(tmp_path, capsys, monkeypatch):
     assert not Results(path, again=True).errors
 
 
+def test_published_errors_are_compared_with_ours(tmp_path, capsys):
+    results = Results(tmp_path / "errors.json", again=True)
+    for split, error in enumerate((61.0, 63.0)):
+        results.add(f"k = 3/Euclidean/office dslr/{split}", error, 0)
+        results.add(f"k = 3/LMNN/office dslr/{split}", error - 35, 0)
+    results.table("k = 3", ["Euclidean", "LMNN"], "k = 3")
+    results.published()
+    printed = capsys.readouterr().out
+    assert "| office dslr | 62.00 ± 1.41 | 27.00 ± 1.41 |" in printed
+    assert "| office dslr | 62.0 | 60.6 | 1.4 | 27.0 | 28.9 | 25.0 | 22.9 |" in printed
+
+
 def test_equal_distances_of_whole_numbers_stay_equal(tmp_path, monkeypatch):
     monkeypatch.setenv("METRICFAST_DATA", str(tmp_path))
     monkeypatch.setattr(benchmarks.gerrymandering, "METHODS", {"Euclidean": None})
