@@ -307,6 +307,35 @@ def test_each_point_is_held_out_by_one_of_five_maps(kind):
     assert len(few.parameters_) == 5
 
 
+@every_kind
+def test_out_of_fold_predictions_do_not_see_their_points(kind):
+    params = {name: value for name, value in QUICK.items() if name != "n_estimators"}
+    rng = np.random.default_rng(0)
+    points, noise = rng.normal(size=(300, 3)), rng.integers(2, size=300)
+    weight = np.r_[0.0, np.ones(299)]
+    model = kind(**params | {"max_epochs": 20}, scale=0.3).fit(points, noise, weight)
+    found = model.oof_prediction_
+    assert np.isnan(found[0]).all() and np.isfinite(found[1:]).all()
+    guess = found.argmax(axis=1) if kind is mf.NCAClassifier else found > 0.5
+    assert abs(np.mean(guess[1:] == noise[1:]) - 0.5) < 0.1  # 3 deviations
+    signal = kind(**params | {"max_epochs": 20}, scale=0.3).fit(points, points[:, 0] > 0)
+    found = signal.oof_prediction_
+    guess = found.argmax(axis=1) if kind is mf.NCAClassifier else found > 0.5
+    assert np.mean(guess == (points[:, 0] > 0)) > 0.9
+    assert not hasattr(kind(**QUICK).fit(X, Y), "oof_prediction_")
+
+
+@every_kind
+def test_a_time_limit_ends_training(kind):
+    params = {name: value for name, value in QUICK.items() if name != "n_estimators"}
+    model = kind(**params, time_limit=1e-9).fit(X, Y)
+    assert [len(costs) for costs in model.validation_costs_] == [1] * 5
+    assert np.isfinite(model.predict(X)).all()
+    unlimited = kind(**QUICK, scale=0.3).fit(X, Y)
+    limited = kind(**QUICK, scale=0.3, time_limit=1e6).fit(X, Y)
+    np.testing.assert_array_equal(limited.transform(X), unlimited.transform(X))
+
+
 def test_held_out_points_choose_how_sharp_votes_are():
     class Trained:
         _task, _best = SimpleNamespace(n_confirming=500), None
@@ -362,6 +391,7 @@ def test_frames_in_and_out():
         ({"n_estimators": 0}, "n_estimators must be"),
         ({"validation_fraction": 0.99}, "leaves fewer than 2 to train on"),
         ({"learning_rate": -1}, "learning_rate must be"),
+        ({"time_limit": 0}, "time_limit must be"),
         ({"n_jobs": 0}, "n_jobs must be"),
     ],
 )

@@ -75,6 +75,10 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
         points. The 5 maps of `n_estimators="auto"` hold out a fifth each.
     n_iter_no_change : int, default=20
         So many epochs without a better prediction end a training.
+    time_limit : float, optional
+        Seconds of `fit` after which training ends, and the best parameters so far are taken. Each
+        map and each candidate is trained for one epoch at least. Results then depend on the speed
+        of the machine.
     class_weight : dict, list of dict, "balanced" or None, default=None
         Weights of classes, as in scikit-learn; they multiply weights of points.
     random_state : int, RandomState or None, default=None
@@ -97,6 +101,10 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
     validation_costs_ : list of list of float
         Of each map, the log loss of held-out points after each epoch; without early stopping the
         loss of the batches.
+    oof_prediction_ : ndarray of shape (n_samples, n_classes), or list of them
+        Out-of-fold probabilities: for each point those of the map that it was held out from, with
+        the points that this map was trained on. Only with the 5 maps of `n_estimators="auto"` and
+        early stopping. NaN for points of weight 0.
     n_samples_fit_, n_features_in_, feature_names_in_
 
     See Also
@@ -166,6 +174,7 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
         early_stopping: bool = True,
         validation_fraction: float = 0.15,
         n_iter_no_change: int = 20,
+        time_limit: float | None = None,
         class_weight: Any = None,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
@@ -187,6 +196,7 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change
+        self.time_limit = time_limit
         self.class_weight = class_weight
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -279,8 +289,7 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
         -------
         ndarray of shape (n_queries, n_classes), or list of them where y has several outputs
         """
-        shares = self._shares(X)
-        return shares if self.outputs_2d_ else shares[0]
+        return self._predicted(self._means(X))
 
     def predict(self, X: Any) -> Array:
         """Return the most probable class; of equals the first.
@@ -294,12 +303,14 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
         -------
         ndarray of shape (n_queries,) or (n_queries, n_outputs)
         """
-        columns = [share.argmax(axis=1) for share in self._shares(X)]
+        shares: Any = self.predict_proba(X)
+        columns = [each.argmax(axis=1) for each in (shares if self.outputs_2d_ else (shares,))]
         return self._labels.labels(np.stack(columns, axis=1))
 
-    def _shares(self, X: Any) -> list[Floats]:
-        """Return the probabilities of the classes of each output."""
-        return np.split(self._smoothed(self._means(X)), self._ends, axis=1)
+    def _predicted(self, means: Floats) -> Floats | list[Floats]:
+        """Return the probabilities of the classes, in a list if there are several outputs."""
+        shares = np.split(self._smoothed(means), self._ends, axis=1)
+        return shares if self.outputs_2d_ else shares[0]
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -318,7 +329,8 @@ class NCARegressor(RegressorMixin, SoftNeighbors):  # type: ignore[misc]
     ----------
     n_components, periodic, n_frequencies, n_embedding, scale, candidate_fraction, n_estimators, \
             categorical_features, solver, learning_rate, weight_decay, batch_size, max_epochs, \
-            early_stopping, validation_fraction, n_iter_no_change, random_state, n_jobs, verbose
+            early_stopping, validation_fraction, n_iter_no_change, time_limit, random_state, \
+            n_jobs, verbose
         As in :class:`NCAClassifier`, with the squared error in place of the log loss. Each output
         counts in proportion to its variance.
 
@@ -328,6 +340,8 @@ class NCARegressor(RegressorMixin, SoftNeighbors):  # type: ignore[misc]
         As in :class:`NCAClassifier`.
     validation_costs_ : list of list of float
         As in :class:`NCAClassifier`, of squared errors of outputs of variance 1.
+    oof_prediction_ : ndarray of shape (n_samples,) or (n_samples, n_outputs)
+        Out-of-fold predictions, as in :class:`NCAClassifier`.
 
     See Also
     --------
@@ -372,6 +386,7 @@ class NCARegressor(RegressorMixin, SoftNeighbors):  # type: ignore[misc]
         early_stopping: bool = True,
         validation_fraction: float = 0.15,
         n_iter_no_change: int = 20,
+        time_limit: float | None = None,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         verbose: bool | int = False,
@@ -392,6 +407,7 @@ class NCARegressor(RegressorMixin, SoftNeighbors):  # type: ignore[misc]
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change
+        self.time_limit = time_limit
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -446,6 +462,9 @@ class NCARegressor(RegressorMixin, SoftNeighbors):  # type: ignore[misc]
         -------
         ndarray of shape (n_queries,) or (n_queries, n_outputs)
         """
-        means = self._means(X) * self._unit
-        found: Floats = means.reshape(len(means), *self._numbers.shape[1:])
+        return self._predicted(self._means(X))
+
+    def _predicted(self, means: Floats) -> Floats:
+        """Return the numbers in their own units and shape."""
+        found: Floats = (means * self._unit).reshape(len(means), *self._numbers.shape[1:])
         return found

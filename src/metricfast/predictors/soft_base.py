@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
@@ -75,6 +77,7 @@ class SoftNeighbors(
     early_stopping: bool
     validation_fraction: float
     n_iter_no_change: int
+    time_limit: float | None
     random_state: Any
     n_jobs: int | None
     verbose: bool | int
@@ -102,6 +105,8 @@ class SoftNeighbors(
         check_range("weight_decay", self.weight_decay)
         check_range("validation_fraction", self.validation_fraction, high=1, positive=True)
         check_bool("early_stopping", self.early_stopping)
+        if self.time_limit is not None:
+            check_range("time_limit", self.time_limit, positive=True)
         check_verbose(self.verbose)
         as_threads(self.n_jobs)
         return Course(
@@ -116,7 +121,9 @@ class SoftNeighbors(
         `X`: as it was given; its rows of weight 0 are left out.
         """
         course = self._check_parameters()
-        self.__dict__.pop("parameters_", None)
+        end = math.inf if self.time_limit is None else time.monotonic() + self.time_limit
+        for name in ("parameters_", "oof_prediction_"):
+            self.__dict__.pop(name, None)
         self.n_samples_fit_ = _num_samples(X)
         if weight is None:
             rows = np.arange(self.n_samples_fit_)
@@ -159,8 +166,9 @@ class SoftNeighbors(
                 train, test = split
                 large = len(train) > LARGE
                 some = train[:LARGE], test  # in random order
+                racing = course.until(end, 1 if n_maps == 1 and not large else 1 / 2)
                 racers = {
-                    name: Training(task, course, embedding, some, seed)
+                    name: Training(task, racing, embedding, some, seed)
                     for name, embedding in choices.items()
                 }
                 best = best_of(racers, label, to_the_end=not large)
@@ -170,7 +178,8 @@ class SoftNeighbors(
             if chosen is None or not self.early_stopping:
                 of = split if self.early_stopping else (slice(None), None)
                 (embedding,) = choices.values()
-                chosen = Training(task, course, embedding, of, seed).run(label)
+                own = course.until(end, 1 / (n_maps - place))
+                chosen = Training(task, own, embedding, of, seed).run(label)
             trained.append(chosen)
         self._keep(table, trained, rows, weight, E)
 
@@ -209,6 +218,19 @@ class SoftNeighbors(
         embedded = self._embedded(E)
         self._voters = [SoftVotes(Z, weight, self.n_jobs) for Z in embedded]
         self._database = Database(np.concatenate(embedded, axis=1), n_jobs=self.n_jobs)
+        held_out = [part for each in trained if (part := each.held_out) is not None]
+        once = np.concatenate([*held_out, np.zeros(0, np.int64)])
+        if len(held_out) == len(trained) and np.array_equal(np.sort(once), np.arange(len(E))):
+            values = self._values.astype(np.float64)
+            means = np.full((self.n_samples_fit_, values.shape[1]), np.nan)
+            means[rows[once]] = np.concatenate(
+                [each.held_out_means(Z, values) for each, Z in zip(trained, embedded, strict=True)]
+            )
+            self.oof_prediction_ = self._predicted(means)
+
+    def _predicted(self, means: Floats) -> Any:
+        """Return predictions, given the means of votes."""
+        raise NotImplementedError
 
     def _embedded(self, E: Array) -> list[Array]:
         """Return encoded points under each of the maps."""

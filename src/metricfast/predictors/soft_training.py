@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -79,6 +80,17 @@ class Course:
     n_jobs: int | None
     verbose: bool | int
     fit_task: FitTask | None = None
+    deadline: float = math.inf  # of time.monotonic(), after which each training ends
+
+    @property
+    def late(self) -> bool:
+        """Whether the deadline is over."""
+        return time.monotonic() > self.deadline
+
+    def until(self, end: float, share: float) -> Course:
+        """Return this course for a share of the time that is left until an end."""
+        now = time.monotonic()
+        return replace(self, deadline=now + share * max(end - now, 0.0))
 
     def batches(self, n: int, rng: RandomState) -> Iterator[Batch]:
         """Draw batches of anchors, each with a share of the other points as candidates.
@@ -165,7 +177,11 @@ class Training:
 
         def observer(epoch: int, value: float, x: Array) -> bool:
             progress(epoch, value)
-            return course.fit_task is not None and course.fit_task.iteration()
+            stopped = course.fit_task is not None and course.fit_task.iteration()
+            return stopped or course.late
+
+        if history.curve and course.late:
+            return self
 
         most = course.epochs(len(self._points))
         most = min(most, max_epochs or most)
@@ -208,6 +224,20 @@ class Training:
         judged = self._test is not None and self.costs
         best: Array = self._monitor.best_x if judged else self._monitor.x
         return best
+
+    @property
+    def held_out(self) -> Integers | None:
+        """The rows that judge, None if there are none."""
+        found: Integers | None = self._test
+        return found
+
+    def held_out_means(self, Z: Array, values: Floats) -> Floats:
+        """Return the votes of the points that were trained on for those that judge.
+
+        `Z` are all points under the map, and `values` what votes are the mean of.
+        """
+        voters = SoftVotes(Z[self._train], self._weight, self._course.n_jobs)
+        return voters.means(values[self._train], Z[self._test], n_jobs=self._course.n_jobs)
 
     def _judge(self, x: Array, factor: float = 1.0) -> float:
         weight = None if self._task.weight is None else self._task.weight[self._test]
