@@ -109,6 +109,7 @@ def test_points_without_a_place_in_memory_and_text_labels():
         (([0, 0], [0, 0, 0, 0]), r"where\[0\] must hold one label a point"),
         (([np.nan], [0.0, 0, 0, 0]), r"where\[0\] contains NaN"),
         ((["a"], [0, 0, 0, 0]), r"where\[1\]"),
+        ([0, 1, 1, 0], "give booleans for a mask"),
     ],
 )
 def test_what_is_no_filter_is_refused(where, message):

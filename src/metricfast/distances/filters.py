@@ -74,6 +74,8 @@ def as_filter(
             "where must be a boolean mask of the database, ids, or a tuple (labels of queries, "
             f"labels of the database); found shape {array.shape}, dtype {array.dtype}."
         )
+    if len(array) == sizes[1] > 2 and set(np.unique(array)) == {0, 1}:
+        raise ValueError("where holds a 0 or 1 for each point: give booleans for a mask.")
     rows = rows_of(array.astype(np.int64))
     if (rows < 0).any():
         raise ValueError(f"where must hold ids of the database; found {array[rows < 0][0]}.")

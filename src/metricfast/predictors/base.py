@@ -293,6 +293,28 @@ class KNeighborsMixin:
         found: tuple[Array, Integers] = self._nearest(X, k, where)
         return found if return_distance else found[1]
 
+    def kneighbors_graph(
+        self, X: Any = None, n_neighbors: int | None = None, mode: str = "connectivity"
+    ) -> Any:
+        """Return the graph of the nearest neighbours of each query.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_queries, n_features), optional
+            By default the points of `fit`, each left out of its own neighbours.
+        n_neighbors : int, optional
+            By default the parameter of this name.
+        mode : {"connectivity", "distance"}, default="connectivity"
+            Entries are 1, or distances.
+
+        Returns
+        -------
+        scipy.sparse.csr_matrix of shape (n_queries, n_samples_fit)
+        """
+        k = self.n_neighbors if n_neighbors is None else n_neighbors
+        k = None if k is None else check_count("n_neighbors", k)
+        return super().kneighbors_graph(X, k, mode)  # type: ignore[misc]
+
 
 class RadiusNeighborsMixin:
     """The search for all neighbours within a radius."""
