@@ -102,9 +102,9 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
         Of each map, the log loss of held-out points after each epoch; without early stopping the
         loss of the batches.
     oof_prediction_ : ndarray of shape (n_samples, n_classes), or list of them
-        Out-of-fold probabilities: for each point those of the map that it was held out from, with
-        the points that this map was trained on. Only with the 5 maps of `n_estimators="auto"` and
-        early stopping. NaN for points of weight 0.
+        Out-of-fold probabilities. The map and the points that predict a point were trained
+        without it. Only with the 5 maps of `n_estimators="auto"` and early stopping. NaN for points
+        of weight 0.
     n_samples_fit_, n_features_in_, feature_names_in_
 
     See Also
