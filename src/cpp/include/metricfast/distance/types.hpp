@@ -57,9 +57,9 @@ struct Filter {
 
     Filter() = default;
     Filter(std::nullptr_t) {}
-    Filter(Codes excluded) : exclude(excluded) {}
-    Filter(const std::vector<std::int64_t> &excluded) : exclude(excluded) {}
-    Filter(const std::vector<std::int64_t> &&) = delete;
+    /// Whatever is a span of rows to leave out, one a query: a vector or an array, for example.
+    template <class Rows, class = std::enable_if_t<std::is_convertible_v<Rows, Codes>>>
+    Filter(Rows &&excluded) : exclude(std::forward<Rows>(excluded)) {}
 
     bool operator()(Index query, std::int64_t row) const {
         return (exclude == nullptr || exclude[query] != row) &&
