@@ -130,7 +130,7 @@ class Call {
         return {elements<L>(labels_, n(), "y"), elements<L>(database_labels_, m(), "y_database")};
     }
 
-    /// Where each list begins, and what is in the lists.
+    /// The start of each list, and the entries of all lists.
     static std::pair<Codes, Codes> lists(const py::object &pair) {
         const auto part = [&pair](int i) {
             const auto array = py::cast<py::array>(pair[py::int_(i)]);

@@ -38,7 +38,7 @@ template <class T> struct View {
     View middle_rows(Index first, Index count) const { return block(first, 0, count, cols); }
 };
 
-/// Whether a matrix is in memory, rather than an expression.
+/// True for a matrix in memory, false for an expression.
 template <class M, class = void> constexpr bool in_memory = false;
 template <class M>
 constexpr bool in_memory<M, std::void_t<decltype(std::declval<M &>().data())>> = true;

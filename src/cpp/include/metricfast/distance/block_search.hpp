@@ -13,7 +13,7 @@ class BlockSearch {
                 const Points &queries, Index k, const Filter &filter)
         : database_(database), screen_(screen), queries_(queries), k_(k), filter_(filter) {}
 
-    /// Whether selection is faster than lists, for these numbers of points, queries and neighbours.
+    /// True if selection is faster than lists, for these numbers of points, queries and neighbours.
     static bool serves(Index points, Index queries, Index k) {
         return k >= 64 && points <= 64 * k && queries >= PackedQueries<float>::rows;
     }

@@ -46,7 +46,7 @@ class Copies {
         return group;
     }
 
-    /// How many rows of a group are allowed; at most `most`.
+    /// The number of rows of a group that are allowed; at most `most`.
     template <class Allowed>
     Index count(std::int64_t group, const Allowed &allowed, Index most) const {
         Index found = 0;

@@ -72,7 +72,7 @@ class Database {
     }
 
     /// \tparam T of the distances.
-    /// Where the filter leaves fewer than k rows to a query, inf and -1 are written.
+    /// If the filter leaves fewer than k rows to a query, inf and -1 are written.
     /// \param within null, or squared distances beyond which a query needs no neighbours: where
     ///   they are missing, inf and -1 are written.
     /// \param distances, indices (queries.rows x k), row-major, written.

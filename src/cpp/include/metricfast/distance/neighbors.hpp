@@ -9,7 +9,7 @@ METRICFAST_NAMESPACE_BEGIN
 ///
 /// \tparam T precision of the reported distances; the choice and order of neighbours is that of
 ///   sum (a-b)^2 in double, in index order, whatever T is; distances that overflow T are infinite.
-/// Where the filter leaves fewer than k rows to a query, inf and -1 are written.
+/// If the filter leaves fewer than k rows to a query, inf and -1 are written.
 /// \param distances, indices (queries.rows x k), row-major, written.
 /// \param within see Database::search().
 template <class T>

@@ -52,7 +52,7 @@ class QuantizedQueries {
         return database_->cell(c).norm - 2 * products_(i, c);
     }
 
-    /// Turns to a cell: bounds are those of its points. False: no query looks that far.
+    /// Enters a cell, whose points the bounds are for. False: no query looks that far.
     bool enter(Index c) {
         cell_ = c;
         active_.assign(static_cast<std::size_t>(micro_panels()), 0);
