@@ -99,8 +99,8 @@ class LMNN(LinearLearner):
     -----
     The margin is 1 in units of squared distance, and the map learns its own scale, so the scale of
     the data matters little. The solvers move ``L K``, with :math:`K K^\top` the scatter of the
-    differences between points and targets (its diagonal alone for more than 2000 features of as many
-    points) and a little of the identity: the pull then has about the same curvature in all
+    differences between points and targets (its diagonal alone for more than 2000 features of as
+    many points) and a little of the identity: the pull then has about the same curvature in all
     directions, which saves most of the iterations.
 
     With hardly more points than features, a map can satisfy every margin and bring the points
