@@ -119,9 +119,9 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
     the mean, and for each column in which numbers were missing there is another that says so; a
     missing category is one of its own.
 
-    Where held-out points choose the embedding, they choose its inputs after it: numbers, or their
-    normal scores, which are the quantiles of the normal distribution at their ranks. Scores must
-    be better by more than half a standard error. They interpolate between the numbers of `fit`.
+    Held-out points that choose the embedding also choose its inputs: these numbers, or their normal
+    scores, which are the quantiles of the normal distribution at their ranks. Scores must be better
+    by more than half a standard error. The scores of new numbers are interpolated.
 
     With more than 4,096 training points, the embedding is chosen with so many of them, and the time
     of `fit` grows in proportion to the points. Validation points choose how sharp the softmax is;

@@ -24,7 +24,7 @@ from metricfast.training.history import DivergedError, History
 from metricfast.training.labelled_loss import LabelledLoss
 from metricfast.training.objective import Objective
 from metricfast.training.preconditioner import FlatParameters, flat, parts
-from metricfast.training.steps import Adam, Steps, minimize_minibatch, runs_of
+from metricfast.training.steps import Steps, adam_step, adamw_step, minimize_minibatch, runs_of
 
 __all__ = [
     "LARGE",
@@ -131,7 +131,7 @@ class Course:
         """Return the steps of the parameters of an embedding that n points train."""
         decays = embedding.decays(self.weight_decay)
         runs = runs_of(shapes, decays, [1.0] * len(decays))
-        rule = Adam(decoupled=self.solver == "adamw")
+        rule = adamw_step if self.solver == "adamw" else adam_step
         rate = self.learning_rate * math.sqrt(max(self.anchors(n) / _ANCHORS, 1.0))
         most = self.epochs(n)
 
@@ -139,7 +139,7 @@ class Course:
             return rate * (1 + math.cos(math.pi * epoch / most)) / 2
 
         rate_of = falling if n > LARGE else lambda epoch, step: rate
-        return Steps(rule, rate_of, runs, average=True)
+        return Steps(rule, 2, rate_of, runs, average=True)
 
     def epochs(self, n: int) -> int:
         """Return the largest number of epochs of n points."""
@@ -201,7 +201,7 @@ class Training:
             history.observer = observer
             try:
                 minimize_minibatch(
-                    self._objective, history.x,
+                    self._objective,
                     lambda: course.batches(len(self._points), history.rng), history,
                     max_epochs=0 if self.diverged else most,
                     steps=course.steps(self.embedding, self._shapes, len(self._points)),
