@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import metricfast.learners.linear as linear
-from metricfast import LMNN, MCML, MLKR, NCA, NCMML, NeighborhoodGerrymandering
+from metricfast import LMNN, MCML, MLKR, NCA, NCMML, NeighborhoodGerrymandering, losses
+from metricfast.training.linear_problem import LinearProblem
+from metricfast.training.preconditioner import FlatParameters
 from metricfast.training.span import MapOfSpan, basis_of_span
 
 RNG = np.random.default_rng(0)
@@ -62,6 +64,41 @@ def test_callbacks_and_later_fits_see_the_map_of_all_features():
     second = model.fit(X.astype(np.float32), Y).components_
     outside = np.eye(D) - (Q := np.linalg.qr((X - X.mean(axis=0)).T)[0]) @ Q.T
     np.testing.assert_allclose(second @ outside, first @ outside, atol=1e-5)
+
+
+class Diagonal(FlatParameters):
+    def vector(self, arrays):
+        return np.diag(arrays[0]).astype(float)
+
+    def arrays(self, vector):
+        return [np.diag(vector)]
+
+    def pullback(self, gradients):
+        return np.diag(gradients[0]).copy()
+
+
+class DiagonalNCA(NCA):
+    def _problem(self, data):
+        shape = (data.X.shape[1], data.X.shape[1])
+        return LinearProblem(data, losses.NCA("log"), preconditioner=Diagonal([shape]))
+
+
+class SparseNCA(NCA):
+    def _problem(self, data):
+        def penalty(arrays):
+            lengths = np.sqrt((arrays[0] ** 2).sum(axis=0) + 1e-4)
+            return lengths.sum(), [arrays[0] / lengths]
+
+        return LinearProblem(data, losses.NCA("log"), penalty=penalty)
+
+
+@few
+@pytest.mark.parametrize("learner", [DiagonalNCA, SparseNCA])
+def test_another_problem_trains_on_all_features(learner, monkeypatch):
+    model = learner(init="identity", early_stopping=False, max_iter=3)
+    found = model.fit(X, Y).components_
+    monkeypatch.setattr(linear, "basis_of_span", lambda X: None)
+    np.testing.assert_array_equal(found, model.fit(X, Y).components_)
 
 
 def test_an_evaluation_sees_the_span_alone(monkeypatch):

@@ -59,7 +59,7 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 class _OfMiniBatches:
-    """A method that an object has only if its solver takes mini-batches."""
+    """Descriptor of a method that exists only if the solver takes mini-batches."""
 
     def __init__(self, method: Callable[..., Any]) -> None:
         self.method = method
@@ -108,10 +108,17 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
     _selects_shortest = True  # among settings without a significant difference
     _min_class_size: int = 2  # points of a class that a training needs
     _weights_neighbors = False  # whether a duplicate is the same as a point of weight 2
-    _trains_in_span = True  # whether nothing but the points' distances depends on the map
+    # Whether the problem sees the map only through distances of points: no penalty, no constraint.
+    # True is valid for the `_problem` of the same class, not for one that overrides it.
+    _trains_in_span: bool = False
     _selects_batches = False  # whether "auto" chooses by folds for mini-batches too
     _training: Any = None  # where `partial_fit` continues
     _exponent: int = 0
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "_problem" in vars(cls):
+            cls._trains_in_span = vars(cls).get("_trains_in_span", False)
 
     @abstractmethod
     def _problem(self, data: Dataset) -> LinearProblem:
@@ -181,19 +188,19 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
                 callbacks, self.random_state, data.X, data.labels, data.weight,
                 *params_of(self, solver, LinearProblem.schedule),
             )  # fmt: skip
-            rng, test = checkpoint.rng, None
+            rng, test_rows = checkpoint.rng, None
             train_rows: Any = slice(None)
             if isinstance(rule, HeldOut):
                 classes = data.labels if data.has_classes else None
-                train_rows, test = hold_out(rule.fraction, data.X, classes, rng)
-            part = data if test is None else data.take(train_rows)
+                train_rows, test_rows = hold_out(rule.fraction, data.X, classes, rng)
+            train_data = data if test_rows is None else data.take(train_rows)
             if self._weights_neighbors and not solver.by_batches:
-                part = deduplicate_if_smaller(part)
+                train_data = deduplicate_if_smaller(train_data)
             initialization = self._initialization(solver, warm)
             start, n_iter = None, None
-            with naming_held_out(test, data.X.shape[0]):
-                L = initialization.named(part, rng)
-                self._set_map(part, L)  # in case of an interrupt
+            with naming_held_out(test_rows, data.X.shape[0]):
+                L = initialization.initial_map(train_data, rng)
+                self._set_map(train_data, L)  # in case of an interrupt
                 if isinstance(rule, CrossValidated) and warm is None:
                     start, n_iter = select_training(
                         self,
@@ -203,14 +210,14 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
                         initialization,
                         required=self.early_stopping != "auto",
                     )
-                problem = self._problem(part.in_span)
-                problem.all_data, problem.named_map = data, L
+                problem = self._problem(train_data.in_span)
+                problem.all_data, problem.initial_map = data, L
                 problem.evaluator = evaluator
-                x0 = initialization.start(problem, part, L, rng, start)
+                x0 = initialization.start(problem, train_data, L, rng, start)
             history = problem.history(x0, rng)
             history.max_iter = n_iter
-            if test is not None:
-                validation = data.in_span.validation(train_rows, test)
+            if test_rows is not None:
+                validation = data.in_span.validation(train_rows, test_rows)
                 error = partial(_validation_error, problem, validation)
                 history.judge(error, int(rule.patience))
             batches = problem.batches(history.rng, solver.batch_size) if solver.by_batches else None
@@ -263,7 +270,7 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
         else:
             rng = check_random_state(self.random_state)
             initialization = self._initialization(solver, warm)
-            L = initialization.named(data, rng)
+            L = initialization.initial_map(data, rng)
             problem = self._problem(data)
             x0 = initialization.start(problem, data, L, rng)
             history = problem.history(x0, rng)

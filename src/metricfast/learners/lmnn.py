@@ -69,8 +69,8 @@ class LMNN(LinearLearner):
     k : int
         Deprecated name of `n_neighbors`.
     solver : {"lbfgs", "adam"} or solver, default="lbfgs"
-        "lbfgs" looks at all impostors in every iteration. It keeps lists of them, which a full
-        search renews when a bound on the movement of the points no longer proves them complete.
+        "lbfgs" looks at all impostors in every iteration. It keeps lists of impostors. A full
+        search renews them when the points have moved so far that a list may be incomplete.
         "adam" is for very many points. A mini-batch holds anchors and their targets; its points of
         other classes stand for all others.
     target_refresh : int, default=10
@@ -121,6 +121,8 @@ class LMNN(LinearLearner):
     >>> lmnn.transform(X).shape
     (150, 4)
     """
+
+    _trains_in_span = True
 
     def __init__(
         self,
@@ -231,7 +233,7 @@ class _LMNNProblem(LinearProblem):
         self.preconditioner = Preconditioner(data.n_features, scatter)
 
     def start_at(self, L: Array, *, selected: bool = False) -> Vector:
-        if selected:  # by model selection, which searched for targets under this map
+        if selected:  # L is not the map of `init`, so the targets are searched for under L
             data, loss = self.data, self._targets_and_impostors
             Z = map_points(data.X, L)
             loss.set_targets(_targets(Z, data.labels, self._k, self.n_jobs))

@@ -73,6 +73,7 @@ class MCML(LinearLearner):
     """
 
     _weights_neighbors = True
+    _trains_in_span = True
 
     def __init__(
         self,

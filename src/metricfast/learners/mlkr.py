@@ -87,6 +87,7 @@ class MLKR(LinearLearner):
 
     _has_classes = False
     _weights_neighbors = True
+    _trains_in_span = True
 
     def __init__(
         self,

@@ -120,6 +120,7 @@ class NCA(LinearLearner):
     """
 
     _weights_neighbors = True
+    _trains_in_span = True
 
     def __init__(
         self,

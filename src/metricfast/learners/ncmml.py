@@ -86,6 +86,7 @@ class NCMML(LinearLearner):
     """
 
     _selects_shortest = False  # a longer training is better for class means
+    _trains_in_span = True
 
     def __init__(
         self,

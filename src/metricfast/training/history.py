@@ -105,7 +105,7 @@ class History:
     first : float
         The loss before the first step.
     max_iter : int or None
-        Iterations after which to stop.
+        Number of iterations that model selection chose; None: the solver decides.
     ended : int
         The largest number of epochs of a training that was `stopped`, 0 if none was.
     """

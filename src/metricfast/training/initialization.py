@@ -85,8 +85,8 @@ class Initialization:
         discriminant = self.discriminant is not None and self.has_classes and n_features <= _WIDE
         return [STANDARDIZED] * standardize + [DISCRIMINANT] * discriminant
 
-    def named(self, data: Dataset, rng: RandomState, *, quiet: bool = False) -> Array:
-        """Return the map of `data.X` that `init`, or an earlier fit, names.
+    def initial_map(self, data: Dataset, rng: RandomState, *, quiet: bool = False) -> Array:
+        """Return the map that `init` names, or the map of an earlier fit.
 
         `quiet`: without a warning about its size.
         """
@@ -122,7 +122,7 @@ class Initialization:
         rng: RandomState,
         name: str | None = None,
     ) -> Vector:
-        """Return the solver's initial vector, from the map that `named` returned for the data.
+        """Return the solver's initial vector, from the map that `initial_map` returned.
 
         `name`: one of `alternatives` to start from in its place.
         """

@@ -1,7 +1,7 @@
 """Solvers that look at all points in every iteration: L-BFGS, of smooth functions and of hinges.
 
-They minimise over a flat float64 vector, report every iteration to a `History`, and leave the best
-parameters there: what an interrupted fit falls back on.
+They minimise over a flat float64 vector and report every iteration to a `History`. The history
+keeps the best parameters, which are the result of an interrupted fit.
 """
 
 from __future__ import annotations
@@ -79,16 +79,16 @@ def minimize_hinge(
 ) -> None:
     """Minimise a piecewise smooth function by L-BFGS with a weak Wolfe line search.
 
-    The gradient of a sum of hinges need not vanish at a minimum, so its norm says nothing: the
-    minimisation stops when, after `min_iter` iterations, the objective has fallen by less than
-    `tol` times itself an iteration, on average over the last `window` iterations (or by less than
-    the rounding error of its initial value: it may fall to zero). A line search
-    that fails restarts once with cleared memory; the second failure in a row ends the
-    minimisation. At a point without descent (zero gradient) it ends at once.
+    The gradient of a sum of hinges need not vanish at a minimum, so its norm does not show
+    convergence. The minimisation stops after `min_iter` iterations or more, when the objective
+    falls by less than `tol` times its value an iteration, on average over the last `window`
+    iterations. It also stops when the fall is less than the rounding error of the initial value. A
+    line search that fails restarts once with cleared memory. A second failure in a row ends the
+    minimisation, and so does a zero gradient.
 
-    `refresh` brings a latent part of the function up to date with x, which never raises its value.
-    It is called every `refresh_every` iterations, and at convergence: the minimisation ends where
-    it lowers the value by less than `tol` as well.
+    `refresh` updates state of the function for x, such as the targets of LMNN. It never raises the
+    value. It is called every `refresh_every` iterations, and at convergence. The minimisation ends
+    when it too lowers the value by less than `tol`.
 
     Warns ConvergenceWarning when it ends otherwise.
 

@@ -53,7 +53,7 @@ class LinearProblem(Objective):
     ----------
     all_data : Dataset
         `data`, and the validation points if there are any.
-    named_map : ndarray or None
+    initial_map : ndarray or None
         The map that `init` names, of points in `data`.
     of_span : MapOfSpan or None
         The initial map of all features, where `data` are points in a basis of their span.
@@ -89,7 +89,7 @@ class LinearProblem(Objective):
             n_jobs=n_jobs,
         )  # fmt: skip
         self.data = self.all_data = data
-        self.named_map: Array | None = None
+        self.initial_map: Array | None = None
         self.of_span: MapOfSpan | None = None
         self.lower_bound, self._scale_loss = lower_bound, scale_loss
 

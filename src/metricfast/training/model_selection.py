@@ -1,8 +1,8 @@
 """Selection of the start and the number of iterations, by validation points.
 
-The training set is split as it is: into five folds up to 2,000 points, else into one fifth and the
-rest. Every start trains on the same splits. After each iteration the neighbours of validation
-points give a cost for each of these points, so that two settings are compared by a paired test.
+Up to 2,000 points, the training set is split into five folds. Above, one fifth of it validates.
+Every start trains on the same splits. After each iteration, the nearest training points of a
+validation point give its cost. A paired test of these costs compares two settings.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class _Fold:
         # Training on all points gives the warnings.
         with np.errstate(all="ignore"), one_blas_thread():
             part = self.data.take(train)
-            L = self.initialization.named(part, rng, quiet=True)
+            L = self.initialization.initial_map(part, rng, quiet=True)
             problem, data = self.learner._problem(part.in_span), self.data.in_span
             x0 = self.initialization.start(problem, part, L, rng, start)
             problem = problem.local()

@@ -145,7 +145,7 @@ class GerrymanderingLearner(LinearLearner):
             self._set_map(problem.data, problem.map(x))
             self._set_database(problem.all_data)
         if not isinstance(problem.X, Chunked):
-            start, L = history.start, problem.named_map
+            start, L = history.start, problem.initial_map
             if history.max_iter is not None and isinstance(self.init, str) and L is not None:
                 start = problem.vector(problem.scale_initial(L, named=True))
             warn_of_penalty(problem, history, start)
