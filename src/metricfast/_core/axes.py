@@ -43,7 +43,7 @@ def components_of_source(X: Source, y: Any, weights: Floats, n_components: int) 
         np.maximum(values[::-1], 0), vectors.T[::-1], deviation, means, counts, n_components
     )
     if found is None:
-        return _principal(sums.within + sums.spread, n_components)
+        return _principal(sums.within + sums.between, n_components)
     return times_power_of_two(found, -sums.exponent)
 
 

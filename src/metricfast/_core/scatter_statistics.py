@@ -51,7 +51,7 @@ class ScatterStatistics:
     origin : ndarray of shape (n_features,)
         A point, as given.
     exponent : int
-        The unit of what follows is ``2**exponent``.
+        `means` are in units of ``2**exponent``, `scatters` in units of its square.
     means : ndarray of shape (n_groups, n_features)
         Mean of each group, less the origin.
     scatters : ndarray of shape (1 or n_groups, n_features, n_features)
@@ -176,12 +176,12 @@ class ScatterStatistics:
 
     @property
     def within(self) -> Floats:
-        """The sum of the scatters of all groups."""
+        """The scatter within groups: the sum of the scatters of all groups."""
         return np.asarray(self.scatters.sum(axis=0) if self.per_group else self.scatters[0])
 
     @property
-    def spread(self) -> Floats:
-        """Means of groups less the mean of all, times the root of weights: their outer product."""
+    def between(self) -> Floats:
+        """The scatter between groups: of their means, weighted, around the mean of all points."""
         mean = self.weights @ self.means / self.weights.sum()
         deviations = (self.means - mean) * np.sqrt(self.weights)[:, None]
         return np.asarray(deviations.T @ deviations)

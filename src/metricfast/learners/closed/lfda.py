@@ -276,7 +276,7 @@ def _merged_scatters(points: ScatterStatistics, local: ScatterStatistics) -> _Sc
         raise ValueError(ONE_CLASS)
     shares = (points.weights / points.total)[:, None, None]
     inner = local.scatters_in(points.exponent)
-    mixed = ((1 - shares) * points.scatters + shares * inner).sum(axis=0) + points.spread
+    mixed = ((1 - shares) * points.scatters + shares * inner).sum(axis=0) + points.between
     return _Scatters(mixed, inner.sum(axis=0), points.within, points.exponent, points.dtype)
 
 

@@ -178,7 +178,7 @@ class RCA(ClosedFormLearner):
         Warns
         -----
         UserWarning
-            After `fit`, which stores no sums: this begins anew.
+            If `fit` was called before: it stores no sums, so the learner starts again.
         """
         return self._partial_fit(X, _chunks(chunks), sample_weight)
 
@@ -361,7 +361,7 @@ def _scatter_within(
     n_components = check_n_components(len(chunks.origin), learner.n_components)
     within = chunks.within
     # The mean of equal points may differ from them by a rounding.
-    rounding = np.finfo(chunks.dtype).eps ** 2 * np.trace(within + chunks.spread)
+    rounding = np.finfo(chunks.dtype).eps ** 2 * np.trace(within + chunks.between)
     if not np.trace(within) > 4 * rounding:
         raise ValueError(no_difference)
     return within / chunks.total, chunks, n_components
@@ -399,7 +399,7 @@ def _components(within: Floats, chunks: ScatterStatistics, n_components: int) ->
         _, sizes, axes = svd(W, full_matrices=False)
         rows = (axes.T * sizes) @ axes
     else:
-        _, vectors = eigh(W @ (chunks.within + chunks.spread) @ W.T)
+        _, vectors = eigh(W @ (chunks.within + chunks.between) @ W.T)
         rows = with_signs(vectors.T[::-1][:n_components] @ W)
     return padded_components(rows, n_components, chunks.exponent, chunks.dtype)
 

@@ -186,7 +186,7 @@ class GMML(PairsClassifierMixin, MahalanobisMixin):
         Warns
         -----
         UserWarning
-            After `fit`, which stores no sums: this begins anew.
+            If `fit` was called before: it stores no sums, so the learner starts again.
         """
         partial_fit_pairs(self, pairs, y, sample_weight)
         return self
@@ -306,7 +306,7 @@ def _scatters_of_pairs(classes: ScatterStatistics) -> tuple[Floats, Floats]:
     within, across = (
         np.einsum("i,ijk->jk", w, classes.scatters) for w in (counts, counts.sum() - counts)
     )
-    return within, across + counts.sum() * classes.spread
+    return within, across + counts.sum() * classes.between
 
 
 def _mean_metric(
