@@ -1,4 +1,4 @@
-"""Candidate impostors, searched for rarely and reused while a bound proves them complete."""
+"""Lists of impostors for LMNN, reused until they may be incomplete."""
 
 from __future__ import annotations
 
@@ -42,16 +42,17 @@ class ImpostorLists:
 
     c is the least-squares fit of Z to :math:`Z^0`: a common change of scale uses up no slack.
 
-    When lists are no longer complete, the slack that would have kept them so is known. The next
-    slack is twice that if the search cost more than the evaluations with its lists, else
-    half, which keeps the two in balance. If lists of that slack are likely to be too long (for
-    the memory, or to be worth making), it is zero: the points move too fast for lists to be of use
-    twice, and a search without slack costs least. If even that finds too many, as with overlapping
-    classes, evaluations look at whole rows, and lists are tried again after 1, 2, 4, then every 8
-    of them.
+    A longer slack makes lists longer, but lets them last for more evaluations. When lists are no
+    longer complete, the smallest slack that would have sufficed is known. The next slack is twice
+    this value if the search cost more than the evaluations with its lists, else half. This balances
+    the two costs.
 
-    `labels` and `targets` are int64, of shape (n_samples,) and (n_samples, k); the margin is a
-    squared distance; `max_candidates` is the largest total length of the lists. `n_searches` counts
+    If such lists would be too long, the slack is zero. A search without slack costs least, and its
+    lists are used once. If even these lists are too long, as with overlapping classes, the
+    next evaluations look at all pairs: first 1, then 2, 4, and 8 evaluations until the next search.
+
+    `labels` and `targets` are int64, of shape (n_samples,) and (n_samples, k). The margin is a
+    squared distance. `max_candidates` is the largest total length of the lists. `n_searches` counts
     full searches.
     """
 
@@ -142,7 +143,7 @@ class ImpostorLists:
 
 
 class TargetsAndImpostors(LabelledLoss):
-    """The loss of LMNN with its targets listed, and its impostors as far as they are known."""
+    """The loss of LMNN, with stored targets and lists of impostors."""
 
     has_lists = True
 

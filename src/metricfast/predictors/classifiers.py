@@ -50,7 +50,7 @@ class Votes(NeighborsBase):
         super()._check_parameters()
 
     def fit(self: _Self, X: Any, y: Any) -> _Self:
-        """Keep labelled points, and fit the metric to them where it is a learner to be fitted.
+        """Store labelled points, and fit the metric to them if it is an unfitted learner.
 
         Parameters
         ----------
@@ -144,7 +144,7 @@ class Votes(NeighborsBase):
         ]
 
     def predict(self, X: Any) -> Array:
-        """Return the class that most neighbours have, by their weights; of equals the first.
+        """Return the class of largest total weight among the neighbours; the first in a tie.
 
         Parameters
         ----------
@@ -262,7 +262,7 @@ class KNeighborsClassifier(KNeighborsMixin, Votes, theirs.KNeighborsClassifier):
         self.class_weight = class_weight
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KNeighborsClassifier:
-        """Keep labelled points, and fit the metric to them where it is a learner to be fitted.
+        """Store labelled points, and fit the metric to them if it is an unfitted learner.
 
         Parameters
         ----------
@@ -394,7 +394,7 @@ class RadiusNeighborsClassifier(RadiusNeighborsMixin, Votes, theirs.RadiusNeighb
         return outliers, self.outlier_label_ or []
 
     def predict(self, X: Any) -> Array:
-        """Return the class that most neighbours have, by their weights; of equals the first.
+        """Return the class of largest total weight among the neighbours; the first in a tie.
 
         Parameters
         ----------
@@ -404,8 +404,8 @@ class RadiusNeighborsClassifier(RadiusNeighborsMixin, Votes, theirs.RadiusNeighb
         Returns
         -------
         ndarray of shape (n_queries,) or (n_queries, n_outputs)
-            `outlier_label` where there are no neighbours, and a UserWarning if that is no class of
-            `fit`.
+            `outlier_label` for a query without neighbours. A UserWarning follows if `outlier_label`
+            is no class of `fit`.
 
         Raises
         ------
@@ -433,8 +433,8 @@ class RadiusNeighborsClassifier(RadiusNeighborsMixin, Votes, theirs.RadiusNeighb
         Returns
         -------
         ndarray of shape (n_queries, n_classes), or list of them where y has several outputs
-            Where there are no neighbours 1 for `outlier_label`; if that is no class of `fit`, 0
-            throughout, and a UserWarning.
+            A query without neighbours has share 1 of `outlier_label`. If that is no class of `fit`,
+            all shares are 0, and a UserWarning follows.
         """
         found = self._found(X)
         outliers, of_outliers = self._outliers(found)

@@ -251,7 +251,7 @@ def _search(
     queries: Array, points: Array, members: list[Integers], maps: Floats, k: int,
     exclude: Integers | None, estimator: MultiMetricLMNN,
 ) -> tuple[Array, Integers]:  # fmt: skip
-    """Return the nearest points, each at the distance of its class, of equals the first.
+    """Return the nearest points, each at the distance of its class; the first in a tie.
 
     `exclude`: the point that each query leaves out.
     """

@@ -94,7 +94,7 @@ class NearestNeighbors(KNeighborsMixin, RadiusNeighborsMixin, NeighborsBase, _Th
     """
 
     def fit(self, X: Any, y: Any = None) -> NearestNeighbors:
-        """Keep points to search, and fit the metric to them where it is a learner to be fitted.
+        """Store the points to search, and fit the metric to them if it is an unfitted learner.
 
         Parameters
         ----------

@@ -163,7 +163,7 @@ class Neighborhoods:
         return _sums(self.rows, values, len(self.row_starts) - 1)
 
     def winners(self, weight: Floats, codes: Integers, n_classes: int) -> Integers:
-        """Return the class of the largest weight of each query, of equals the first; else 0.
+        """Return the class of largest weight of each query: the first in a tie, 0 without any.
 
         Memory does not grow with the number of classes.
         """

@@ -297,7 +297,7 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
         return self._predicted(self._means(X))
 
     def predict(self, X: Any) -> Array:
-        """Return the most probable class; of equals the first.
+        """Return the most probable class; the first in a tie.
 
         Parameters
         ----------

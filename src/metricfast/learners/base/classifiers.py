@@ -72,7 +72,7 @@ class PairsClassifierMixin(ClassifierMixin, BaseMetricLearner):  # type: ignore[
         Raises
         ------
         ValueError
-            Unless y holds a label of each pair, and there are pairs of both kinds.
+            If y does not hold a label for each pair, or all pairs are of one kind.
         """
         decisions = self.decision_function(pairs)
         labels = check_both_kinds(y, len(decisions))

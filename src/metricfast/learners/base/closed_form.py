@@ -142,9 +142,9 @@ class ClosedFormLearner(MahalanobisMixin):
     def partial_fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from these points and from the points of earlier calls, by adding up sums.
 
-        The result is the same as with `fit` on all points, within rounding, if the learner needs no
-        neighbours. Neighbours are found among the points of one call, and shrinkage is chosen by
-        them: give thousands of points or more, of all classes, at a time.
+        If the learner needs no neighbours, the result is the same as with `fit` on all points,
+        within rounding. Otherwise neighbours are found among the points of one call, and these
+        points choose the shrinkage. Then give thousands of points of all classes at a time.
 
         Parameters
         ----------
@@ -167,7 +167,7 @@ class ClosedFormLearner(MahalanobisMixin):
         Warns
         -----
         UserWarning
-            After `fit`, which stores no sums: this begins anew.
+            If `fit` was called before: it stores no sums, so the learner starts again.
         """
         return self._partial_fit(X, y, sample_weight)
 

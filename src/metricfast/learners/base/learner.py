@@ -135,7 +135,7 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
         raise NotImplementedError
 
     def set_threshold(self, threshold: float) -> Self:
-        """Set the largest distance of similar pairs, a number, and return the learner."""
+        """Set the threshold: the largest distance at which a pair counts as similar."""
         check_is_fitted(self, "preprocessor_")
         try:
             value = float(threshold)
@@ -167,9 +167,10 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
         y_valid : array-like of shape (n_pairs,)
             1 for similar pairs, -1 for dissimilar ones.
         strategy : {"accuracy", "f_beta", "max_tpr", "max_tnr"}, default="accuracy"
-            What to maximise: the share of pairs that are classified correctly, the F-score, or the
-            true positive (negative) rate under a true negative (positive) rate of at least
-            `min_rate`. Ties go to the smallest threshold.
+            What to maximise. "accuracy": the share of pairs that are classified correctly.
+            "f_beta": the F-score. "max_tpr": the true positive rate, among thresholds whose true
+            negative rate is at least `min_rate`. "max_tnr": the reverse. Ties go to the smallest
+            threshold.
         min_rate : float in [0, 1], optional
             For "max_tpr" and "max_tnr", which need it.
         beta : float, default=1.0
@@ -393,7 +394,7 @@ class MahalanobisMixin(MetricTransformer, BaseMetricLearner):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features) or (n_samples,)
-            Points, or indicators for the preprocessor; also a source of points, embedded by blocks.
+            Points, or indicators for the preprocessor. A source of points is embedded in blocks.
 
         Returns
         -------
@@ -485,9 +486,9 @@ class MahalanobisMixin(MetricTransformer, BaseMetricLearner):
     def get_metric(self) -> MahalanobisMetric:
         """Return the learned distance as a function ``f(u, v, squared=False)`` of two points.
 
-        It does not change when the learner does. As the `metric` of one of scikit-learn's
-        estimators it is called for one pair of points at a time: it is far faster to give such an
-        estimator the points that `transform` returns.
+        The function does not change when the learner does. Estimators of scikit-learn call their
+        `metric` for one pair of points at a time. So give them the points that `transform` returns:
+        this is far faster.
 
         Returns
         -------

@@ -134,7 +134,7 @@ class Covariance(ClosedFormLearner):
         Warns
         -----
         UserWarning
-            After `fit`, which stores no sums: this begins anew.
+            If `fit` was called before: it stores no sums, so the learner starts again.
         """
         return self._partial_fit(X, None, sample_weight)
 

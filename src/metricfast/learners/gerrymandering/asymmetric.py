@@ -558,7 +558,9 @@ class AsymmetricSimilarity(DatabaseClassifierMixin, CallbackMixin, EmbeddedMetri
         return self._own_queries() is None
 
     def get_mahalanobis_matrix(self) -> Array:
-        r"""Return W, the quadratic form of a query stacked on a database point, less their means.
+        r"""Return the matrix W of the squared distance :math:`z^T W z`.
+
+        z is a query followed by a database point, each less its mean.
 
         Returns
         -------

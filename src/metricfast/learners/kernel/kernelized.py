@@ -284,19 +284,19 @@ class KernelizedMetricLearner(MetricTransformer, BaseMetricLearner):
 
     @_available_if_learner_has("decision_function")
     def decision_function(self, tuples: ArrayLike) -> Array:
-        """Return the learner's `decision_function` of tuples; only where it has one."""
+        """Return the learner's `decision_function` of tuples, if the learner has this method."""
         return np.asarray(self._ask("decision_function", self._mapped_data(tuples)))
 
     @_available_if_learner_has("predict")
     def predict(self, X: ArrayLike) -> Array:
-        """Return the learner's prediction for tuples, or points; only where it has one."""
+        """Return the learner's prediction for tuples or points, if the learner predicts."""
         if self._tuple_size == 2:
             return self.predict_pairs(X)
         return np.asarray(self._ask("predict", self._mapped_data(X)))
 
     @_available_if_learner_has("score")
     def score(self, X: ArrayLike, y: ArrayLike | None = None) -> float:
-        """Return the learner's score of tuples, or points; only where it has one."""
+        """Return the learner's score of tuples or points, if the learner has this method."""
         labels = () if y is None else (y,)
         return float(self._ask("score", self._mapped_data(X), *labels))
 

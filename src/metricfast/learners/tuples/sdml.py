@@ -192,7 +192,7 @@ class SDML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
         Warns
         -----
         UserWarning
-            After `fit`, which stores no sums: this begins anew.
+            If `fit` was called before: it stores no sums, so the learner starts again.
         """
         partial_fit_pairs(self, pairs, y, sample_weight)
         return self
