@@ -9,8 +9,9 @@ joints, in units of half the height or width of a figure.
 Methods, perceptron, steps and the six configurations of each method are those of
 `benchmarks.study_dimension`. Embeddings of triplet losses are normalised, those of the log-ratio
 loss are not. A configuration is chosen by nDCG on a validation part of the training points of the
-first seed. Each seed then draws other pictures and another split: 1300 training points, 200 queries
-and a gallery of 492. "Oracle" searches with the labels themselves, "pixels" with the pictures, and
+first seed. Each seed then draws other pictures and another split: about 1300 training points, 200
+queries and a gallery of 500. The splits of other seeds may test people who chose the configuration,
+of every method. "Oracle" searches with the labels themselves, "pixels" with the pictures, and
 "chance" is the mean of an order at random. Printed are means and standard deviations over seeds.
 """
 
