@@ -165,7 +165,7 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, GerrymanderingLearner)
         Returns
         -------
         Explanation
-            As of `NeighborhoodGerrymandering`.
+            See `NeighborhoodGerrymandering.explain`.
 
         Raises
         ------
