@@ -31,7 +31,7 @@ import json
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import metricfast
-from benchmarks import data
+from benchmarks import data, kedem
 from metricfast.metrics._neighbor_error import neighbor_error
 
 RESULTS = Path(__file__).resolve().parent / "results" / "gerrymandering.json"
@@ -87,16 +87,6 @@ METHODS: dict[str, Callable[[int, int], Any] | None] = {
 }
 OF_K = (gerrymander, two_maps)  # what they learn depends on k
 MAPS = ["own domain", "Euclidean", "one map", "two maps"]
-# Kedem et al., "Non-linear metric learning", NIPS 2012, table 1: errors with k = 3, in per cent.
-KEDEM = {
-    "isolet": (8.4, 5.3, 1.5, 1.4),
-    "usps": (6.2, 5.7, 2.6, 2.5),
-    "letter": (6.0, 6.0, 3.8, 1.9),
-    "office dslr": (60.6, 25.0, 28.9, 22.9),
-    "office webcam": (43.8, 12.4, 15.8, 12.4),
-    "office amazon": (33.7, 31.6, 31.8, 29.6),
-    "office caltech10": (53.8, 52.2, 50.9, 49.8),
-}
 
 
 def error(k: int, learner: Any, split: Split) -> float:
@@ -228,22 +218,6 @@ class Results:
                 found.setdefault(row, {}).setdefault(column, []).append(error)
         return found
 
-    def published(self) -> None:
-        """Print published errors of LMNN beside ours, with k = 3, and compare the protocols."""
-        ours = self.by_row("k = 3")
-        known = [row for row in KEDEM if {"Euclidean", "LMNN"} <= set(ours.get(row, ()))]
-        if not known:
-            return
-        print(
-            "\n| k = 3 | Euclidean: ours | published | difference | LMNN: ours | published "
-            "| published ITML | published GB-LMNN |\n|---|" + "---:|" * 7
-        )
-        for row in known:
-            euclidean, lmnn = (float(np.mean(ours[row][name])) for name in ("Euclidean", "LMNN"))
-            theirs = KEDEM[row]
-            cells = (euclidean, theirs[0], euclidean - theirs[0], lmnn, theirs[2], *theirs[1::2])
-            print(f"| {row} | " + " | ".join(f"{cell:.1f}" for cell in cells) + " |")
-
 
 def as_given(name: str) -> Split:
     """Return the features of a data set as they are, with its official split."""
@@ -252,9 +226,17 @@ def as_given(name: str) -> Split:
     return x, found["y"].astype(np.int64), x_test, found["y_test"].astype(np.int64)
 
 
-def compare(results: Results, name: str, number: int, split: Split, neighbors: list[int]) -> None:
-    """Test all methods on a split: what is there already is left out."""
-    for method, make in METHODS.items():
+def compare(
+    results: Results,
+    name: str,
+    number: int,
+    split: Split,
+    neighbors: list[int],
+    methods: Iterable[str] | None = None,
+) -> None:
+    """Test methods, by default all, on a split: what is there already is left out."""
+    for method in methods or METHODS:
+        make = METHODS[method]
         fits: dict[Any, Any] = {}
         for k in neighbors:
             key = f"k = {k}/{method}/{name}/{number}"
@@ -342,7 +324,7 @@ def main(argv: list[str] | None = None) -> None:
         across(results, min(count, 2))
     for k in neighbors:
         results.table(f"k = {k}", list(METHODS), f"k = {k}")
-    results.published()
+    print(kedem.report(results.by_row("k = 3")))
     if "domains" in names:
         results.table("queries in database", MAPS, "domains")
 

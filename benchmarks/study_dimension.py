@@ -166,15 +166,14 @@ def explain(given: Split, transform: Any, dimension: int) -> dict[str, float]:
     return {name: float(value) for name, value in found.items()}
 
 
-def train(
-    method: Method, config: Config, given: Split, dimension: int, seed: int, steps: int
-) -> dict[str, float]:
-    """Train one embedding, and judge it; a training that diverges counts with what it has kept."""
-    y = given["y_train"]
+def make_learner(
+    method: Method, config: Config, y: np.ndarray, dimension: int, seed: int, steps: int
+) -> EmbeddingLearner:
+    """Return the learner of an embedding for training labels y."""
     sampler = DenseTriplet(
         n_neighbors=NEIGHBORS if method.dense else 0, batch_size=BATCH, n_anchors=ANCHORS
     )
-    learner = EmbeddingLearner(
+    return EmbeddingLearner(
         method.make_loss(config, y),
         MLP((HIDDEN,), dimension, normalize=method.normalize),
         sampler,
@@ -186,6 +185,14 @@ def train(
             max_epochs=max(1, round(steps * ANCHORS / len(y))),
         ),
     )
+
+
+def train(
+    method: Method, config: Config, given: Split, dimension: int, seed: int, steps: int
+) -> dict[str, float]:
+    """Train one embedding, and judge it; a training that diverges counts with what it has kept."""
+    y = given["y_train"]
+    learner = make_learner(method, config, y, dimension, seed, steps)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", ConvergenceWarning)

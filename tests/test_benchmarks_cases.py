@@ -11,10 +11,12 @@ from benchmarks import (
     data,
     embedding,
     family,
+    kedem,
     losses,
     objectives,
     search,
     study_defaults,
+    study_poses,
     study_tables,
     tabular,
     tabular_cost,
@@ -96,6 +98,18 @@ def test_study_of_tables(tmp_path, monkeypatch, capsys):
     assert first.endswith(table)
     assert "hgb tuned: mean ratio" in table
     assert not tabular.kept()["diabetes", 0, "hgb"].get("log loss")
+
+
+def test_study_of_poses(monkeypatch, capsys):
+    joints = np.random.default_rng(0).uniform(-1, 1, (400, 16, 2))
+    monkeypatch.setattr(study_poses, "poses", lambda: joints)
+    monkeypatch.setattr(study_poses, "METHODS", study_poses.METHODS[:1])
+    given = study_poses.split(joints, 0)
+    assert {len(part) for part in given.values()} == {260, 40, 100}
+    study_poses.main(["--seeds", "1", "--steps", "20"])
+    told = capsys.readouterr().out
+    assert "| oracle | 1.000 ± 0.000 |" in told
+    assert "| 128: log-ratio, dense, raw |" in told
 
 
 def test_study_of_what_a_fit_costs(monkeypatch, capsys):
@@ -368,10 +382,11 @@ def test_published_errors_are_compared_with_ours(tmp_path, capsys):
         results.add(f"k = 3/Euclidean/office dslr/{split}", error, 0)
         results.add(f"k = 3/LMNN/office dslr/{split}", error - 35, 0)
     results.table("k = 3", ["Euclidean", "LMNN"], "k = 3")
-    results.published()
+    print(kedem.report(results.by_row("k = 3")))
     printed = capsys.readouterr().out
     assert "| office dslr | 62.00 ± 1.41 | 27.00 ± 1.41 |" in printed
     assert "| office dslr | 62.0 | 60.6 | 1.4 | 27.0 | 28.9 | 25.0 | 22.9 |" in printed
+    assert "They differ: office dslr by +1.4." in printed
 
 
 def test_equal_distances_of_whole_numbers_stay_equal(tmp_path, monkeypatch):

@@ -91,6 +91,17 @@ def test_scores_are_those_of_cross_validation():
     )
 
 
+def test_distances_that_learn_nothing_are_compared_by_name():
+    found = compare(X, y, learners=list(candidates.DISTANCES), random_state=0, scale=True)
+    folds = StratifiedKFold(5, shuffle=True, random_state=0)
+    for name in candidates.DISTANCES:
+        model = make_pipeline(StandardScaler(), SklearnKNeighbors(5, metric=name))
+        right = cross_val_predict(model, X, y, cv=folds) == y
+        assert rows_of(found)[name].score == pytest.approx(right.mean(), abs=1e-12)
+    few, huge = (candidates.suited(n, True) for n in (150, 20000))
+    assert few.keys() - huge.keys() == {*candidates.DISTANCES}
+
+
 def test_continuous_labels_are_scored_by_the_r2_of_all_held_out_points():
     points, labels = load_iris(return_X_y=True)[0][:, :3], load_iris().data[:, 3]
     found = compare(points, labels, learners=LinearRegression(), random_state=0)
@@ -291,7 +302,8 @@ def test_callbacks_see_rows_and_end_the_comparison(capsys):
         X, y, callbacks=[lambda row: seen.append(row.learner) or row.learner == "Covariance"],
         random_state=0, verbose=True,
     )  # fmt: skip
-    assert seen == ["Euclidean", "scaled Euclidean", "one answer", "Covariance"]
+    before = ["Euclidean", "scaled Euclidean", "one answer", *candidates.DISTANCES]
+    assert seen == [*before, "Covariance"]
     assert [line.split("  ")[0] for line in capsys.readouterr().err.splitlines()] == seen
     assert not found.interrupted_
 

@@ -8,7 +8,11 @@ import numpy as np
 import pytest
 from reference_inference import brute_force
 
-from metricfast import AsymmetricSimilarity, NeighborhoodGerrymandering
+from metricfast import (
+    AsymmetricSimilarity,
+    NeighborhoodGerrymandering,
+    NeighborhoodGerrymanderingRegressor,
+)
 from metricfast.losses import Gerrymander
 from metricfast.solvers import Adam
 
@@ -98,3 +102,21 @@ def test_explanations_refuse_what_does_not_fit():
         TWO_SIDED.explain()
     with pytest.raises(ValueError, match="X_database and y_database must be given together"):
         TWO_SIDED.explain(X[50:], Y[50:], X[:20])
+
+
+def test_votes_for_quantiles_are_explained():
+    how = BRIEF | {"n_bins": 3, "regularizer": None}
+    learner = NeighborhoodGerrymanderingRegressor(3, **how).fit(X[:40], X[:40, 0])
+    found = learner.explain()
+    np.testing.assert_allclose(found.loss.sum(), learner.objective_)
+    assert set(found.database_classes) == set(learner.bins_)
+    same = learner.explain(X[40:], X[40:, 0])
+    apart = np.abs(X[40:, :1] - learner.bins_)
+    assert np.mean(same.right == learner.bins_[apart.argmin(axis=1)]) > 0.8
+    np.testing.assert_array_equal(learner.explain(X[40:]).right, same.vote)
+    assert len(repr(same).splitlines()[1]) < 35
+    with pytest.raises(ValueError, match="y must hold 20 numbers"):
+        learner.explain(X[40:], X[:3, 0])
+    few = np.repeat([0.0, 1.0], [6, 34])
+    learner.fit(X[:40], few)
+    assert learner.bins_.tolist() == [0, 1]

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 
 import metricfast.learners as learners
 from metricfast.cli.format import Format
-from metricfast.comparison.candidates import CLASSES, CONTINUOUS, PREDICTORS
+from metricfast.comparison.candidates import CLASSES, CONTINUOUS, DISTANCES, PREDICTORS
 from metricfast.comparison.labels import Labels
 
 __all__ = [
@@ -76,14 +76,14 @@ def _not_held(name: str) -> str:
     )
 
 
-ANY_LEARNER = _Learner((*CLASSES, *CONTINUOUS))
+ANY_LEARNER = _Learner((*CLASSES, *CONTINUOUS, *DISTANCES))
 # What a model file can hold.
 LEARNER = _Learner(name for name in (*CLASSES, *CONTINUOUS) if name not in PREDICTORS)
 
 
 def check_suited(names: Iterable[str], labels: Labels) -> None:
     """Raise ValueError for a learner of classes where labels are continuous."""
-    wrong = [name for name in names if name not in CONTINUOUS]
+    wrong = [name for name in names if name not in (*CONTINUOUS, *DISTANCES)]
     suited = [name for name in CONTINUOUS if name not in PREDICTORS]
     if wrong and labels.continuous:
         raise ValueError(

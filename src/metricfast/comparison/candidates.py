@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 
 import metricfast.learners as learners
 from metricfast.predictors.multi_metric import MultiMetricLMNN
 from metricfast.predictors.soft import NCAClassifier, NCARegressor
 
-__all__ = ["as_learners", "class_of", "suited"]
+__all__ = ["DISTANCES", "as_learners", "class_of", "suited"]
+
+# Of points in the units that learners get.
+DISTANCES = ("cityblock", "cosine")
 
 # In the order of what they take of a thousand points, roughly.
 CLASSES = (
@@ -46,15 +49,17 @@ LEFT_OUT = {
 OF_MANY = {"ProxyNCALearner", "TripletLearner"}
 OF_FEW = {"LDML", "MCML", "MMC_Supervised", "MultiMetricLMNN", "NCMML"}
 MANY = 1000
-# From so many points on, what looks at all pairs of them is trained on mini-batches.
+# From so many points on, what looks at all pairs of them is trained on mini-batches, or left out.
 HUGE = 10_000
 IN_BATCHES = {"NCA", "LMNN", "MLKR"}
 
 
-def suited(n_points: int, continuous: bool) -> dict[str, BaseEstimator]:
+def suited(n_points: int, continuous: bool) -> dict[str, Any]:
     """Return learners by name that suit so many points, with default parameters."""
     left_out = OF_FEW if n_points >= MANY else OF_MANY
-    found = {}
+    found: dict[str, Any] = {}
+    if n_points < HUGE:
+        found |= {name: name for name in DISTANCES}
     for name in CONTINUOUS if continuous else CLASSES:
         if name not in left_out:
             batches = n_points >= HUGE and name in IN_BATCHES
@@ -67,17 +72,17 @@ def class_of(name: str) -> Any:
     return PREDICTORS[name] if name in PREDICTORS else getattr(learners, name)
 
 
-def as_learners(given: Any, n_points: int, continuous: bool) -> dict[str, BaseEstimator]:
+def as_learners(given: Any, n_points: int, continuous: bool) -> dict[str, Any]:
     """Return the learners by name that the argument `learners` stands for."""
     if isinstance(given, Mapping):
         return {str(name): _estimator(each) for name, each in given.items()}
     if isinstance(given, str):
         given = list(suited(n_points, continuous)) if given == "auto" else [given]
     several = np.iterable(given) and not hasattr(given, "fit")
-    auto, found = suited(n_points, continuous), {}
+    auto, found = suited(n_points, continuous), dict[str, Any]()
     for each in given if several else [given]:
         estimator = auto[each] if isinstance(each, str) and each in auto else _estimator(each)
-        name = type(estimator).__name__
+        name = estimator if isinstance(estimator, str) else type(estimator).__name__
         if name in found:  # a second one of the kind
             name = repr(estimator)
         if name in found:
@@ -88,10 +93,12 @@ def as_learners(given: Any, n_points: int, continuous: bool) -> dict[str, BaseEs
     return found
 
 
-def _estimator(given: Any) -> BaseEstimator:
-    """Return an unfitted estimator of a name or an estimator."""
+def _estimator(given: Any) -> Any:
+    """Return an unfitted estimator of a name or an estimator; the name of a distance as it is."""
+    if isinstance(given, str) and given in DISTANCES:
+        return given
     if isinstance(given, str):
-        known = [*learners.__all__, *PREDICTORS]
+        known = [*learners.__all__, *PREDICTORS, *DISTANCES]
         if given not in known:
             raise ValueError(f"learners must be names among {', '.join(known)}, got {given!r}.")
         try:

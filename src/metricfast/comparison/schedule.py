@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.dummy import DummyClassifier, DummyRegressor
 
 from metricfast._core.types import Array, Floats, Integers
@@ -51,7 +50,7 @@ class Schedule:
         self.values: dict[str, Floats] = {}
         self.of_folds: dict[str, list[Floats]] = {}
 
-    def all_of(self, learners: dict[str, BaseEstimator]) -> bool:
+    def all_of(self, learners: dict[str, Any]) -> bool:
         """Try the baselines and the learners; return whether a callback stopped it."""
         stop = False
         for name, scale in ((EUCLIDEAN, False), (SCALED, True)):

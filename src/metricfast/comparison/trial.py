@@ -47,8 +47,8 @@ class Judge:
     def predictor(self, learner: Any, scale: bool | str | None = None) -> Pipeline:
         """Return what is fitted: neighbours under what is learned, of points in chosen units.
 
-        `learner`: an estimator that transforms or predicts, or "euclidean". Predictions of learners
-        of metrics are made by nearest neighbours.
+        `learner`: an estimator that transforms or predicts, or a metric of neighbours, such as
+        "euclidean". Predictions of learners of metrics are made by nearest neighbours.
         """
         continuous = self.variances is not None
         if isinstance(learner, BaseEstimator) and "n_jobs" in learner.get_params(deep=False):

@@ -108,7 +108,7 @@ class Explanation:
         """Return the sets of the first queries as text."""
         lines = ["query  right -> vote     loss  point:class, nearest first; + pull, - push"]
         for row in range(min(len(self.loss), _SHOWN)):
-            answer = f"{self.right[row]} -> {self.vote[row]}"
+            answer = f"{_text(self.right[row])} -> {_text(self.vote[row])}"
             lines.append(f"{row:5d}  {answer:13}  {self.loss[row]:7.3f}")
             none = np.zeros_like(self.pulls[row])
             for name, mark, marked in (
@@ -117,7 +117,7 @@ class Explanation:
                 ("augmented", "-", self.pushes[row]),
             ):
                 members = [
-                    f"{mark if moved else ''}{point}:{self.database_classes[point]}"
+                    f"{mark if moved else ''}{point}:{_text(self.database_classes[point])}"
                     for point, moved in zip(getattr(self, name)[row], marked, strict=True)
                     if point >= 0
                 ]
@@ -125,6 +125,10 @@ class Explanation:
         if len(self.loss) > _SHOWN:
             lines.append(f"... {len(self.loss) - _SHOWN} more queries")
         return "\n".join(lines)
+
+
+def _text(label: Any) -> str:
+    return f"{label:.4g}" if isinstance(label, np.floating) else str(label)
 
 
 def explanation(

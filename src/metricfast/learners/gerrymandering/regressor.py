@@ -12,8 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 from metricfast._core.arguments import check_count
 from metricfast._core.scaling import rescale_targets
 from metricfast._core.targets import check_regression_target, check_sample_weight
-from metricfast._core.types import Array, Floats, RandomState
+from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast.distances.neighbors import kneighbors
+from metricfast.learners.gerrymandering.explanation import Explanation, explanation
 from metricfast.learners.gerrymandering.metric import GerrymanderingLearner
 from metricfast.losses import Gerrymander
 from metricfast.training.dataset import Dataset
@@ -124,19 +125,80 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, GerrymanderingLearner)
         targets = check_regression_target(y)
         rescale_targets(targets)  # refuses units in which there are no squares
         self.database_targets_ = targets
-        n_bins = max(2, min(int(self.n_bins), len(targets) // (2 * int(self.n_neighbors))))
-        edges = np.unique(np.quantile(targets, np.linspace(0, 1, n_bins + 1)[1:-1]))
-        codes = np.unique(np.searchsorted(edges, targets), return_inverse=True)[1].reshape(-1)
-        if codes.max() == 0:
-            codes = (targets > targets.min()).astype(np.int64)
+        codes = self._quantiles(targets)
         sums = np.bincount(codes, weights=targets)
         self.bins_ = sums / np.bincount(codes)
         self._spread = float(targets.std())
-        return self.bins_, codes.astype(np.int64), 1.0
+        return self.bins_, codes, 1.0
+
+    def _quantiles(self, y: Array) -> Integers:
+        """Return the quantile of each number, among the quantiles of the targets of `fit`."""
+        targets = self.database_targets_
+        n_bins = max(2, min(int(self.n_bins), len(targets) // (2 * int(self.n_neighbors))))
+        edges = np.unique(np.quantile(targets, np.linspace(0, 1, n_bins + 1)[1:-1]))
+        filled = np.unique(np.searchsorted(edges, targets))
+        if len(filled) == 1:
+            edges, filled = targets.min(keepdims=True), np.arange(2)
+        places = np.searchsorted(filled, np.searchsorted(edges, y))
+        return np.minimum(places, len(filled) - 1).astype(np.int64)
 
     def _loss(self, data: Dataset) -> Gerrymander:
+        return self._vote_loss()
+
+    def _vote_loss(self) -> Gerrymander:
         matrix = np.abs(self.bins_[:, None] - self.bins_) / self._spread
         return Gerrymander(self.n_neighbors, matrix, self.ties, self.inference)
+
+    def explain(self, X: Any = None, y: ArrayLike | None = None) -> Explanation:
+        """Show the sets of neighbours behind the vote and the loss of each query.
+
+        Classes are quantiles, each named by the mean of its targets, as in `bins_`. The vote is the
+        quantile that most neighbours are in; `predict` returns their median target.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_queries, n_features), optional
+            By default the points of `fit` and their targets, each left out of its own sets.
+        y : array-like of shape (n_queries,), optional
+            The right targets. By default the quantiles that the neighbours vote for.
+
+        Returns
+        -------
+        Explanation
+            See `NeighborhoodGerrymandering.explain`.
+
+        Raises
+        ------
+        ValueError
+            If `y` does not hold a number for each query, or an argument is not as above.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from metricfast import NeighborhoodGerrymanderingRegressor
+        >>> X = np.random.default_rng(0).normal(size=(200, 5))
+        >>> learner = NeighborhoodGerrymanderingRegressor(random_state=0).fit(X, X[:, 0])
+        >>> found = learner.explain(X[:3], X[:3, 0])
+        >>> found.nearest.shape
+        (3, 5)
+        """
+        check_is_fitted(self, "database_embedding_")
+        database, labels = self.database_embedding_, self._quantiles(self.database_targets_)
+        queries, codes, own = database, labels if X is None else None, None
+        if X is None:
+            own = np.arange(len(database))
+        else:
+            queries = self._embed(self._points(X))
+        if y is not None:
+            targets = check_regression_target(y, vary=False)
+            if len(targets) != len(queries):
+                raise ValueError(
+                    f"y must hold {len(queries)} numbers, one a query; found {len(targets)}."
+                )
+            codes = self._quantiles(targets)
+        return explanation(
+            queries, database, codes, labels, self.bins_, self._vote_loss(), own, self.n_jobs
+        )
 
     def predict(self, X: ArrayLike) -> Floats:
         """Return the median target of the nearest training points.
