@@ -35,6 +35,11 @@ FLOATS = f"{OURS} float32"
 CONVERTED = f"{OURS} as float32"
 READING = "reading"
 ALONE = "one client"
+PEERS = {
+    "faiss.stream": "faiss",
+    "faiss.panorama": "faiss Panorama",
+    "whitetree.stream": "whitetree",
+}
 SUBSET = "those points alone"
 MOST_LISTED = 100  # neighbours; the name of a case with more ends with their number
 FEW = 100  # queries, below which memory bounds a search and a peer may be faster on one thread
@@ -326,9 +331,13 @@ def _check_stream(arrays: Arrays, digests: dict[str, Arrays]) -> dict[str, str]:
 
 def stream(search: Search, most: float) -> Case:
     """Return the case of steps that add a point, remove one and search, one query each."""
+    peers = ["faiss.stream", "faiss.panorama"] + ["whitetree.stream"] * (search.width <= TREE)
     entries = [
-        Entry(label, label, f"{label}.stream", {"k": search.k}, threads=(1,), rounds=rounds)
-        for label, rounds in ((OURS, 100), ("faiss", 1))
+        Entry(label, label.split()[0], call, {"k": search.k}, threads=(1,), rounds=rounds)
+        for label, call, rounds in (
+            (OURS, "metricfast.stream", 100),
+            *((PEERS[peer], peer, 1) for peer in peers),
+        )
     ]
     return Case(
         f"search-stream-{search.name}",

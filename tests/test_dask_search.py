@@ -142,6 +142,42 @@ def test_maps_are_those_of_the_call(client: Any) -> None:
     np.testing.assert_array_equal(found.compute(), mf.kneighbors(X, n_neighbors=2)[0])
 
 
+@pytest.mark.parametrize("database", [None, X[::-1][:60]])
+def test_filters_are_those_of_arrays(client: Any, database: Any) -> None:
+    m = len(X if database is None else database)
+    names = np.array(["a", "b", "c"])
+    of_queries, cameras = names[np.arange(150) % 3], names[np.arange(m) % 3]
+    both = None if database is None else cut(database, 25)
+    for where in (np.arange(m) % 2 == 0, [2, 7, 11], (of_queries, cameras)):
+        expected = mf.kneighbors(X, database, 4, where=where)
+        given = where
+        if isinstance(where, tuple):
+            given = cut(where[0], 40), where[1].tolist()
+        for compute in (True, False):
+            found = kneighbors(cut(X), both, 4, where=given, compute=compute)
+            for one, other in zip(found, expected, strict=True):
+                np.testing.assert_array_equal(np.asarray(one), other)
+        sides = (Y, None, None) if database is None else (Y, database, Y[::-1][:60])
+        report = retrieval_report(
+            cut(X), *(None if side is None else cut(side, 25) for side in sides),
+            metrics="r_precision", where=given,
+        )  # fmt: skip
+        np.testing.assert_array_equal(
+            report["r_precision"].values,
+            metrics.retrieval_report(X, *sides, metrics="r_precision", where=where)[
+                "r_precision"
+            ].values,
+        )
+    for where, message in (
+        ((of_queries[1:], cameras), r"where\[0\] must hold one label a query: expected 150"),
+        ((of_queries, cameras[1:]), r"where\[1\]"),
+        (np.ones(m + 1, bool), "where must hold one boolean a database point"),
+        ((of_queries,), "where must be a tuple"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            kneighbors(cut(X), both, 4, where=where, compute=True)
+
+
 def test_two_maps(client: Any) -> None:
     asymmetric = mf.EmbeddingLearner(
         losses.NTXent(),

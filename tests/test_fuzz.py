@@ -42,7 +42,8 @@ def test_oracles_tell_what_is_nearly_right():
     assert search.oracle(changed, (distances, ids)) is None
     for wrong in ((distances, ids[:, ::-1]), ((1 + 1e-9) * distances, ids)):
         assert search.oracle(changed, wrong).startswith("row 0")
-    assert "should be" in search.oracle(changed | {"ids": ids[0, :1]}, (distances, ids))
+    for change in ({"ids": ids[0, :1]}, {"where": ids[0, 1:]}, {"where": (ids[:, 0], range(312))}):
+        assert "should be" in search.oracle(changed | change, (distances, ids))
 
 
 def test_a_call_can_be_repeated():

@@ -12,7 +12,7 @@ from sklearn.metrics.pairwise import haversine_distances
 from metricfast import LogRatioLearner, losses
 from metricfast._labels import distance as _label_distance
 from metricfast._labels.binding import agreed, bind_labels
-from metricfast._labels.neighbors import label_neighbors
+from metricfast._labels.neighbors import label_neighbors, label_neighbors_between
 from metricfast.metrics import label_disjoint_folds, mean_label_distance_at_k, retrieval_report
 from metricfast.samplers import DenseTriplet
 
@@ -60,7 +60,7 @@ SAME = {
     ),
     "globe": (GLOBE, haversine_distances(GLOBE), ["haversine"]),
     "binary": (BINARY, pairs(jaccard, SETS), ["jaccard"]),
-    "sets": (SETS, pairs(jaccard, SETS), ["jaccard", jaccard]),
+    "sets": (SETS, pairs(jaccard, SETS), ["jaccard", jaccard, ("metric", jaccard)]),
     "hamming": (BINARY, cdist(BINARY, BINARY, "hamming"), ["hamming"]),
     "letters": (
         CODES,
@@ -160,6 +160,71 @@ def test_points_at_one_distance_are_all_chosen():
     assert (np.bincount(found.ravel()) == 4).all()
 
 
+def letters(a, b):
+    """Return the number of letters that differ, which has many ties."""
+    return sum(x != y for x, y in zip(a, b, strict=True))
+
+
+WORDS = ["".join(word) for word in RNG.choice(["AC", "GT", "GA"], (300, 3))]
+
+
+@pytest.mark.parametrize(
+    ("function", "labels"),
+    [
+        pytest.param(letters, WORDS, id="ties"),
+        pytest.param(letters, ["same"] * 50, id="equal"),
+        pytest.param(cdist, np.round(RNG.normal(size=(300, 2)), 1), id="arrays"),
+        pytest.param(lambda a, b: abs(np.float32(a) - np.float32(b)), 1e5 + ANGLES, id="float32"),
+    ],
+)
+@pytest.mark.parametrize("ties", ["keep", "drop"])
+def test_a_metric_finds_what_blocks_find(function, labels, ties):
+    metric, labels, _ = bind_labels(("metric", function), labels)
+    blocks, labels, _ = bind_labels(function, labels)
+    for k in (0, 1, 7, len(labels) - 1):
+        found = [
+            label_neighbors(labels, k, distance=distance, ties=ties, rng=np.random.RandomState(0))
+            for distance in (metric, blocks)
+        ]
+        np.testing.assert_array_equal(*found)
+        found = [
+            label_neighbors_between(
+                labels[:9], labels[3:], min(k, len(labels) - 3), distance, ties=ties,
+                rng=np.random.RandomState(0),
+            )
+            for distance in (metric, blocks)
+        ]  # fmt: skip
+        np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.parametrize(("columns", "share"), [(1, 0.02), (2, 0.05), (3, 0.1)])
+def test_a_metric_compares_few_pairs(columns, share):
+    compared = []
+
+    def counted(a, b):
+        compared.append(len(a) * len(b))
+        return cdist(a, b)
+
+    n = 2_000
+    distance, labels, _ = bind_labels(("metric", counted), RNG.normal(size=(n, columns)))
+    label_neighbors(labels, 5, distance=distance)
+    assert sum(compared) < share * n * n
+    assert len(compared) < n  # a call has many queries
+
+
+def test_a_learner_takes_a_metric():
+    Z = RNG.normal(size=(N, 3))
+    one, other = (
+        LogRatioLearner(
+            2, n_neighbors=2, batch_size=30, label_distance=said, max_epochs=2, random_state=0
+        )
+        .fit(Z, SETS)
+        .transform(Z)
+        for said in (("metric", jaccard), jaccard)
+    )
+    np.testing.assert_array_equal(one, other)
+
+
 class Watched(np.memmap):
     """A memory map that knows how much was read at a time."""
 
@@ -205,6 +270,7 @@ def test_no_more_than_a_block_of_a_matrix_is_read(tmp_path, monkeypatch):
         (lambda a, b: [0, 1], SETS, "must be a function of two labels, .* it raised ValueError"),
         (lambda a, b: a.missing, SETS, "AttributeError"),
         ("euclidean", [1.0, np.nan], "y contains NaN"),
+        (("metric", "jaccard"), SETS, "needs a function f of two labels.*found 'jaccard'"),
         ("euclidean", np.zeros((3, 2, 2)), "y must hold numbers, one or several"),
     ],
 )
@@ -223,6 +289,19 @@ def test_what_a_function_gives():
     distance, labels, _ = bind_labels(lambda a, b: np.zeros((len(a) % 8, len(b) % 8)), VECTORS)
     with pytest.raises(ValueError, match=r"of shape \(40, 40\); found \(0, 0\)"):
         distance(labels, labels)
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda a, b: (a - b) ** 2, r"some f\(a, c\) is larger than f\(a, b\) \+ f\(b, c\)"),
+        (lambda a, b: max(a - b, 0.0), r"f\(a, b\) differs from f\(b, a\)"),
+        (lambda a, b: 1.0, "a label is not at distance 0 from itself"),
+    ],
+)
+def test_a_function_that_is_no_metric(function, message):
+    with pytest.raises(ValueError, match=f"label_distance .* but {message}: give the function f"):
+        DenseTriplet(1, label_distance=("metric", function)).prepare(ANGLES)
 
 
 def test_two_sides_of_another_width_or_given_twice():
@@ -245,6 +324,7 @@ def test_two_sides_of_another_width_or_given_twice():
         (("angular", 360), ("angular", 180)),
         (jaccard, "jaccard"),
         (jaccard, cdist),
+        (("metric", jaccard), ("metric", cdist)),
         (lambda a, b: 0, lambda a, b: 0),
     ],
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["neighbors", "pairwise", "stream"]
+__all__ = ["neighbors", "pairwise", "panorama", "stream"]
 
 from itertools import count
 from typing import Any
@@ -36,10 +36,20 @@ def neighbors(data: Data, threads: int, k: int) -> Call:
 
 
 def stream(data: Data, threads: int, k: int) -> Call:
-    """Time steps: add a query, remove the oldest point, search for the query."""
+    """Time steps of a flat index: add a query, remove the oldest point, search for the query."""
+    return _stream(data, threads, k, faiss.IndexFlatL2(data["database"].shape[1]))
+
+
+def panorama(data: Data, threads: int, k: int) -> Call:
+    """Time the same steps of a flat index that refines distances level by level."""
+    width = data["database"].shape[1]
+    return _stream(data, threads, k, faiss.IndexFlatL2Panorama(width, min(8, width)))
+
+
+def _stream(data: Data, threads: int, k: int, flat: Any) -> Call:
     faiss.omp_set_num_threads(threads)
     database = data["database"]
-    index = faiss.IndexIDMap(faiss.IndexFlatL2(database.shape[1]))
+    index = faiss.IndexIDMap(flat)
     index.add_with_ids(database, np.arange(len(database)))
     new, oldest = count(len(database)), count()
 
@@ -47,6 +57,6 @@ def stream(data: Data, threads: int, k: int) -> Call:
         index.add_with_ids(query, np.array([next(new)]))
         index.remove_ids(np.array([next(oldest)]))
         squared, ids = index.search(query, k)
-        return np.sqrt(squared), ids
+        return np.sqrt(np.maximum(squared, 0)), ids
 
     return Call(lambda: [step(query[None]) for query in data["queries"]], found_in_steps)

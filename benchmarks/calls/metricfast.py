@@ -51,7 +51,6 @@ from benchmarks.calls import (
     sampled,
     valued,
 )
-from metricfast.training.steps import Adam
 
 
 def pairwise(data: Data, threads: int, given: bool = False) -> Call:
@@ -305,7 +304,7 @@ def tabular_step(data: Data, threads: int, n_anchors: int) -> Call:
     shapes = len(data["L"]), data["c"].shape[1], len(data["A"])
     embedding = metricfast.embeddings.Periodic(*shapes)
     loss = metricfast.losses.NCA("log", "mean", squared=False).on(data["y"], n_jobs=threads)
-    step = Adam(decoupled=True)
+    step = metricfast.solvers.AdamW().step
 
     def run() -> Any:
         z, cache = embedding.forward(parameters, data["X"][data["rows"]], n_jobs=threads)

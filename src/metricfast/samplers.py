@@ -272,8 +272,9 @@ class DenseTriplet(Sampler):
     -----
     Neighbours are found once: by sorting if labels are one number each, by
     `metricfast.kneighbors` if they are several under the Euclidean distance, by a k-d tree up to 8
-    columns of angles or under "cityblock". Functions, matrices and distances of other labels take
-    blocks of all of their distances. Memory grows with n_samples times n_neighbors.
+    columns of angles or under "cityblock", and by a vantage-point tree for a function that is said
+    to be a metric. Other functions, matrices and distances of other labels take blocks of all of
+    their distances. Memory grows with n_samples times n_neighbors.
 
     References
     ----------

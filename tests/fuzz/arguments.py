@@ -94,6 +94,20 @@ def indices(*shape: int, below: int) -> Strategy:
     return array(*shape, values=(f"below {below}",), dtype=dtypes)
 
 
+@cache
+def filters(n: int, m: int) -> Strategy:
+    """A mask of m database points, indices of some, or labels of n queries and of the points."""
+    mask = array(m, values=("normal", "normal", "zero", "one class"), dtype=("bool",))
+    some = [indices(size, below=m) for size in (0, 3, 8)]
+    labels = st.fixed_dictionaries({"of_queries": classes(n), "of_database": classes(m)})
+    tuples = labels.map(lambda sides: Made(sides_of, sides))
+    return st.one_of(st.none(), mask, mask, *some, tuples, tuples)
+
+
+def sides_of(of_queries: Any, of_database: Any) -> tuple[Any, Any]:
+    return of_queries, of_database
+
+
 def points(n: int, d: int) -> Strategy:
     return array(n, d, form=(*FORMS, *FORMS, *SPARSE))
 
@@ -145,6 +159,7 @@ ROLES: dict[str, Factory] = {
     "V": if_maps("UV", lambda w: array(w.p, w.d)),
     "M": if_maps("M", lambda w: array(w.d, w.d)),
     "exclude": lambda w: indices(w.n, below=w.m),
+    "where": lambda w: filters(w.n, w.m),
     "out": lambda w: array(w.n, w.m, values=("zero",), dtype=("float64", "float32"), form=("C",)),
     "sample_weight": lambda w: weights(w.n),
     "bounds": one_of(None, [0.5, 2.0], (1, 3), [0, 0]),
@@ -228,6 +243,12 @@ def _words(function: Callable[..., Any], name: str) -> list[str]:
 def spoilt(draw: Any, name: str, value: Any) -> Any:
     """Something else in the place of an argument."""
     junk = [j for j in JUNK if not (COUNTS.match(name) and isinstance(j, int) and abs(j) > 9)]
+    if isinstance(value, Made) and draw(st.booleans()):
+        arrays = [key for key, part in value.arguments.items() if isinstance(part, Array)]
+        if arrays:
+            key = draw(st.sampled_from(arrays))
+            part = draw(spoilt(name, value.arguments[key]))
+            return value._replace(arguments=value.arguments | {key: part})
     if not isinstance(value, Array) or draw(st.integers(0, 4)) == 0:
         return draw(st.sampled_from(junk))
     kinds = ("shape", "poison", "poison", "values", *(["sparse"] if len(value.shape) == 2 else []))

@@ -82,6 +82,18 @@ def paired(a: Arguments, result: Any) -> str | None:
     return _off(result, D, size[rows, columns], _points(a["X"]).shape[1], a.get("squared"))
 
 
+def _allowed(where: Any, n: int, m: int) -> np.ndarray:
+    """Whether each query may find each point, by the argument `where`."""
+    if where is None:
+        return np.ones((n, m), bool)
+    if isinstance(where, tuple):
+        first, second = (np.asarray(side).tolist() for side in where)
+        return np.array([[x != y for y in second] for x in first], bool).reshape(n, m)
+    some = np.asarray(where)
+    mask = some if some.dtype == bool else np.isin(np.arange(m), some.astype(int))
+    return np.tile(mask, (n, 1))
+
+
 def _searched(
     a: Arguments, found: Any, indices: Any, D: np.ndarray, size: np.ndarray, B: np.ndarray,
     columns: np.ndarray,
@@ -97,12 +109,17 @@ def _searched(
     squares = D.astype(float) ** 2
     exact = squares.max(initial=0) < 2**53 and not (squares % 1).any() and not (B % 1).any()
     eps = np.finfo(np.asarray(found).dtype).eps
+    allowed = _allowed(a.get("where"), *D.shape)
     for i, row in enumerate(D):
-        left = [j for j in columns.tolist() if exclude is None or j != np.asarray(exclude)[i]]
+        some = columns[allowed[i, columns]].tolist()
+        left = [j for j in some if exclude is None or j != np.asarray(exclude)[i]]
         want = sorted(left, key=lambda j: (row[j], j))[: len(indices[i])]
         got = [j for j in indices[i].tolist() if j >= 0]
         if len(got) != len(want) or not set(got) <= set(left) or len(set(got)) != len(got):
             return f"row {i}: neighbours {got}, should be {want}"
+        none = slice(len(got), None)
+        if (indices[i][none] != -1).any() or not np.isposinf(found[i][none]).all():
+            return f"row {i}: no point is index -1 at distance infinity, found {indices[i]}"
         # Embedded points are in float64, in which what is less than its least number vanishes.
         room = 64 * (B.shape[1] + 2) * eps * (row + size[i]) + 4 * np.finfo(float).tiny
         away = [abs(row[g] - row[w]) > room[g] + room[w] for g, w in zip(got, want, strict=True)]
@@ -244,20 +261,29 @@ def retrieval(name: str) -> Callable[[Arguments, Any], str | None]:
         labels = np.asarray(a["labels"])
         if labels.ndim != 1 or not {"L", "U"}.isdisjoint(k for k in a if a[k] is not None):
             return ""
-        own = a.get("database") is None
-        first, second = (_points(a["queries"] if own else a[k]) for k in ("queries", "database"))
+        alone = a.get("database") is None
+        first, second = (_points(a["queries"] if alone else a[k]) for k in ("queries", "database"))
         exclude = a.get("exclude")
         if exclude is None:
-            exclude = np.arange(len(first)) if own else np.full(len(first), -1)
-        known = labels if own else np.asarray(a["database_labels"])
+            exclude = np.arange(len(first)) if alone else np.full(len(first), -1)
+        known = labels if alone else np.asarray(a["database_labels"])
         if name in OF_NUMBERS:
             labels, known = labels.astype(float), known.astype(float)
         values = np.array([])
-        for query, label, out in zip(first, labels, np.asarray(exclude), strict=True):
+        allowed = _allowed(a.get("where"), len(first), len(second))
+        for query, label, out, left in zip(
+            first, labels, np.asarray(exclude), allowed, strict=True
+        ):
+            if not left.any():
+                values = np.append(values, np.nan)
+                continue
+            own = np.cumsum(left)[out] - 1 if out >= 0 and left[out] else -1
             # In a unit in which no square of the reference overflows or vanishes.
             unit = np.ldexp(1.0, math.frexp(abs(query - second).max())[1])
-            point, database = ((side / unit).astype(float) for side in (query, second))
-            value = by_definition(name, [point], [label], database, known, [out], a.get("k", 10))
+            point, database = ((side / unit).astype(float) for side in (query, second[left]))
+            value = by_definition(
+                name, [point], [label], database, known[left], [own], a.get("k", 10)
+            )
             values = np.append(values, value)
         if name == "spearman" and np.isnan(values).any():  # of ties alone
             return ""

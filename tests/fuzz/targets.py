@@ -178,12 +178,14 @@ _MAY_HOLD: dict[Any, str] = dict.fromkeys(_INFINITE, "inf") | dict.fromkeys(
 def of_databases() -> list[Target]:
     def come_and_go(
         more: Any, ids: Any, queries: Any, n_neighbors: Any = 5, exclude: Any = None,
-        squared: Any = False, **made: Any,
+        where: Any = None, squared: Any = False, **made: Any,
     ) -> Any:  # fmt: skip
         database = mf.Database(**made)
         database.add(more)
         database.remove(ids)
-        return database.kneighbors(queries, n_neighbors, exclude=exclude, squared=squared)
+        return database.kneighbors(
+            queries, n_neighbors, exclude=exclude, where=where, squared=squared
+        )
 
     # Trees are made of 256 points and more.
     large: dict[str, Factory] = {"X": lambda w: array(w.m, w.d) | array(300, w.d)}

@@ -18,7 +18,7 @@ from metricfast.exceptions import LossOverflowError, NonPSDError, PreprocessorEr
 
 from .cases import Case
 from .targets import Target
-from .values import CLASSES, DAMAGED, build
+from .values import CLASSES, DAMAGED, Made, build
 
 CLEAR, RIGHT, DONE = "clear error", "right", "no complaint"
 CRASH, HANG, NAN, WRONG = "crash", "hang", "silent NaN", "wrong"
@@ -75,7 +75,7 @@ def _of_error(error: BaseException, target: Target, arguments: dict[str, Any]) -
 
 
 def _of_result(result: Any, target: Target, case: Case, arguments: dict[str, Any]) -> Outcome:
-    for name, value in case.arguments.items():
+    for name, value in _arrays(case.arguments):
         poison = getattr(value, "poison", None)
         dates = poison == "datetime" and value.values in CLASSES
         several = poison in _REFUSED and math.prod(value.shape) > 1
@@ -93,6 +93,14 @@ def _of_result(result: Any, target: Target, case: Case, arguments: dict[str, Any
     if complaint is None:
         return Outcome(RIGHT)
     return Outcome(WRONG, complaint) if complaint else Outcome(DONE)
+
+
+def _arrays(arguments: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Each argument with its name, and the arrays that one is made of with the same name."""
+    for name, value in arguments.items():
+        yield name, value
+        if isinstance(value, Made):
+            yield from ((name, part) for part in value.arguments.values())
 
 
 def _digests(target: Target, arguments: dict[str, Any]) -> dict[str, Any]:

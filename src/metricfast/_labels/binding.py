@@ -17,7 +17,7 @@ from metricfast._labels.named import named_distance
 
 __all__ = ["SaidDistance", "agreed", "bind_labels", "is_precomputed", "label_sequence"]
 
-# A name, a name and its parameter, or a function.
+# A name, a name and its parameter (a period, or a function), or a function.
 SaidDistance = str | tuple[str, Any] | Callable[[Any, Any], Any]
 
 
@@ -71,8 +71,10 @@ def bind_labels(
             f"{names[0]} and {names[1]} must have as many columns; "
             f"found shapes {labels.shape} and {references.shape}."
         )
-    if callable(said):
-        distance = LabelDistance(_of_function(said, labels, references))
+    function, is_metric = _function(said)
+    if function is not None:
+        between = _of_function(function, labels, references)
+        distance = LabelDistance(between, metric=is_metric)
     else:
         distance = named_distance(said)
     for array, name in zip(arrays, names, strict=False):
@@ -81,6 +83,18 @@ def bind_labels(
         except ValueError as error:
             raise ValueError(f"{name} {error}") from None
     return distance, labels, references
+
+
+def _function(said: Any) -> tuple[Callable[[Any, Any], Any] | None, bool]:
+    """Return the function that is said to be the distance, if any, and whether it is a metric."""
+    if isinstance(said, (tuple, list)) and len(said) == 2 and said[0] == "metric":
+        if not callable(said[1]):
+            raise ValueError(
+                "label_distance ('metric', f) needs a function f of two labels, or of two arrays "
+                f"of labels; found {said[1]!r}."
+            )
+        return said[1], True
+    return (said, False) if callable(said) else (None, False)
 
 
 def _given(
@@ -121,7 +135,9 @@ def agreed(said: dict[str, Any]) -> Any:
 
 def _same(a: Any, b: Any) -> bool:
     if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
-        return len(a) == len(b) and all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
+        return len(a) == len(b) and all(
+            _same(x, y) or np.array_equal(x, y) for x, y in zip(a, b, strict=True)
+        )
     if a is b or (isinstance(a, str) and a == b):
         return True
     try:  # what clone has copied

@@ -33,6 +33,7 @@ class LabelDistance:
     `places`: of labels, to points and keywords of a search by a tree, where the nearest labels
         can be searched as points.
     `kernel`: the name by which the compiled losses know it.
+    `metric`: whether it obeys the triangle inequality, which searches may then use.
     """
 
     def __init__(
@@ -41,9 +42,11 @@ class LabelDistance:
         encode: Callable[[Labels], Any] | None = None,
         places: Callable[[Labels], tuple[Labels, dict[str, Any]] | None] | None = None,
         kernel: str | None = None,
+        metric: bool = False,
     ) -> None:
         self._between, self._encode, self._places = between, encode, places
         self.kernel = kernel
+        self.metric = metric
 
     def encode(self, labels: Labels) -> Any:
         """Return labels in the form for `between`, row by row.

@@ -54,7 +54,8 @@ def named_distance(said: Any) -> LabelDistance:
             return LabelDistance(partial(cdist, metric=said), _vectors)
     raise ValueError(
         f"label_distance must be one of {', '.join(map(repr, _NAMES))}, ('angular', period), "
-        "'precomputed', another metric of scipy.spatial.distance.cdist, or a function; "
+        "'precomputed', another metric of scipy.spatial.distance.cdist, a function f, or "
+        "('metric', f); "
         f"found {said!r}."
     )
 

@@ -10,6 +10,7 @@ from scipy.spatial import KDTree
 from metricfast._core.arrays import as_threads, scaled_alike
 from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast._labels.distance import LabelDistance, block_rows
+from metricfast._labels.metric_tree import MetricTree
 from metricfast._labels.named import named_distance
 from metricfast.distances.neighbors import kneighbors
 
@@ -27,8 +28,9 @@ def label_neighbors(
 ) -> Integers:
     """Return the k points of the nearest labels for each point, itself left out.
 
-    Where labels can be searched as points, the search is one among different ones; otherwise it
-    goes through blocks of all distances. Points of the same label are taken in cyclic order of a
+    Where labels can be searched as points, the search is one among different ones; a metric of
+    other labels is searched by a vantage-point tree, and any other distance by blocks of all
+    distances. Points of the same label are taken in cyclic order of a
     random arrangement, each point beginning with those after it, so that none is left out.
 
     `y`: labels as the distance takes them, which is by default the Euclidean one.
@@ -40,9 +42,9 @@ def label_neighbors(
     distance = named_distance("euclidean") if distance is None else distance
     places = distance.places(y)
     if places is None:
-        return _by_blocks(
-            y, k, distance, ties == "drop", np.arange(n) if rng is None else rng.permutation(n)
-        )
+        order = np.arange(n) if rng is None else rng.permutation(n)
+        search = _by_tree if distance.metric else _by_blocks
+        return search(y, k, distance, ties == "drop", order)
     points, how = places
     labels, group = _different(points if "boxsize" in how else scaled_alike(points)[0])
     near = _nearest(labels, min(k, len(labels) - 1), as_threads(n_jobs), how)
@@ -102,6 +104,10 @@ def label_neighbors_between(
         found = kneighbors(points[: len(y)], points[len(y) :][order], k, n_jobs=n_jobs)[1]
         return np.asarray(order[found])
     labels, references = distance.encode(y), distance.encode(y_database)[order]
+    if distance.metric:
+        tree = MetricTree(references, distance)
+        found = tree.nearest(labels, k, np.arange(m), drop=ties == "drop")
+        return np.where(found < 0, -1, order[found])
     found = np.full((len(y), k), -1)
     step = block_rows(2 * m)
     for start in range(0, len(y), step):
@@ -159,6 +165,15 @@ def _nearest_sorted(labels: Floats, k: int) -> Integers:
         low -= left
         high += ~left
     return found
+
+
+def _by_tree(y: Array, k: int, distance: LabelDistance, drop: bool, order: Integers) -> Integers:
+    """Return what :func:`_by_blocks` does, by a metric."""
+    place = np.empty(len(y), np.int64)
+    place[order] = np.arange(len(y))
+    labels = distance.encode(y)
+    tree = MetricTree(labels, distance)
+    return tree.nearest(labels, k, place, first=place + 1, own=True, drop=drop)
 
 
 def _by_blocks(y: Array, k: int, distance: LabelDistance, drop: bool, order: Integers) -> Integers:

@@ -10,11 +10,12 @@ from uuid import uuid4
 
 import numpy as np
 from dask import array as da
-from dask import delayed, optimize
+from dask import delayed, is_dask_collection, optimize
 
 from metricfast._core.arguments import check_bool
 from metricfast._core.arrays import as_points
 from metricfast._core.memory import in_caller_memory
+from metricfast._core.targets import as_label_array
 from metricfast._core.types import Integers
 from metricfast._labels.binding import is_precomputed
 from metricfast.dask._rows import array_of, blocks_of, joined, row_blocks, starts_of
@@ -36,6 +37,7 @@ def kneighbors(
     L: Any = None,
     U: Any = None,
     V: Any = None,
+    where: Any = None,
     squared: bool = False,
     compute: bool = False,
     client: Any = None,
@@ -51,6 +53,9 @@ def kneighbors(
     n_neighbors : int, default=5
     L, U, V, squared
         As for :func:`metricfast.kneighbors`.
+    where : array-like or tuple, optional
+        As for :func:`metricfast.kneighbors`. Masks, indices and labels may be dask arrays, which
+        are computed now.
     compute : bool, default=False
         Search now, and return arrays. That takes fewer tasks than to compute what is returned
         else, and ends with an error where no worker is left.
@@ -92,19 +97,22 @@ def kneighbors(
     dtype = _precision(queries, database)
     maps = {k: np.array(v) for k, v in {"L": L, "U": U, "V": V}.items() if v is not None}
     ready = delayed(_Ready)("queries" if own else "database", maps)
+    where = _in_memory(where)
     starts, which = None, tuple[Any, ...]()
-    if own:
+    if own or isinstance(where, tuple):
         starts = starts_of(blocks_of("queries", of_queries))
         which = da.arange(of_queries.numblocks[0], chunks=1), "i"
     if workers:  # once the search is dealt out its graph is taken as it is
         of_queries, of_database = optimize(of_queries, of_database)
+    filtered = _sent(where)
     name = f"nearest-{uuid4().hex}"
     keys = [(name, i) for i in range(of_queries.numblocks[0])]
     with workers.dealt(keys) if workers else nullcontext():
         found = da.blockwise(
             in_caller_memory(_nearest), "i", of_queries, "ij", of_database, "mj", *which,
-            ready=ready, k=n_neighbors, precision=dtype, starts=starts, squared=squared,
-            concatenate=None, align_arrays=False, dtype=object, meta=np.empty(0, object), name=name,
+            ready=ready, k=n_neighbors, precision=dtype, starts=starts, own=own, squared=squared,
+            where=filtered, concatenate=None, align_arrays=False, dtype=object,
+            meta=np.empty(0, object), name=name,
         )  # fmt: skip
     if workers:
         sides = zip(*workers.computed(list(found.to_delayed(optimize_graph=False))), strict=True)
@@ -165,12 +173,18 @@ def retrieval_report(
     references = delayed(_joined_rows)(
         blocks if own else row_blocks(database, database_labels=database_labels)
     )
-    starts = starts_of([block[0] for block in blocks]) if own else None
+    where = _in_memory(options.pop("where", None))
+    labelled = own or isinstance(where, tuple)
+    starts = starts_of([block[0] for block in blocks]) if labelled else None
+    filtered = _sent(where)
     choose = delayed(_chosen)(options.pop("metrics", None), blocks, k, options)
     judge = delayed(in_caller_memory(_judged))
     wanted, *found = workers.computed(
         [choose]
-        + [judge(block, references, starts, i, choose, options) for i, block in enumerate(blocks)]
+        + [
+            judge(block, references, starts, i, own, filtered, choose, options)
+            for i, block in enumerate(blocks)
+        ]
     )
     values = {key: np.concatenate([each[key] for each in found], axis=1) for key in wanted}
     return scored(wanted, values, confidence)
@@ -220,6 +234,8 @@ def _nearest(
     k: int,
     precision: type[np.floating[Any]],
     starts: list[int] | None,
+    own: bool,
+    where: Any,
     squared: bool,
 ) -> tuple[Any, Any]:
     """Search for a block of queries, as `columns` of blocks, in the `rows` of the database."""
@@ -228,10 +244,41 @@ def _nearest(
         return np.empty((0, k), precision), np.empty((0, k), np.int64)
     exclude = None
     if starts is not None and which is not None:
-        exclude = np.arange(starts[which[0]], starts[which[0] + 1])
+        exclude = np.arange(starts[which[0]], starts[which[0] + 1]) if own else None
+        where = _of_block(where, starts, which[0])
     database = ready([row[0] for row in rows])
-    distances, found = database.kneighbors(block, k, exclude=exclude, squared=squared, n_jobs=1)
+    distances, found = database.kneighbors(
+        block, k, exclude=exclude, where=where, squared=squared, n_jobs=1
+    )
     return distances.astype(precision, copy=False), found
+
+
+def _in_memory(where: Any) -> Any:
+    """Return a filter whose arrays are in memory."""
+    if isinstance(where, tuple):
+        return tuple(_in_memory(side) for side in where)
+    return where.compute() if is_dask_collection(where) else where
+
+
+def _sent(where: Any) -> Any:
+    """Return a filter that goes to each worker once."""
+    return None if where is None else delayed(_itself)(where)
+
+
+def _itself(where: Any) -> Any:
+    return where
+
+
+def _of_block(where: Any, starts: list[int], i: int) -> Any:
+    """Return the filter of a block of queries, which has their labels if there are some."""
+    if not isinstance(where, tuple) or len(where) != 2:
+        return where
+    labels = as_label_array(where[0], "where[0]")
+    if len(labels) != starts[-1]:
+        raise ValueError(
+            f"where[0] must hold one label a query: expected {starts[-1]}, found {len(labels)}."
+        )
+    return labels[starts[i] : starts[i + 1]], where[1]
 
 
 def _joined_rows(blocks: list[tuple[Any, ...]]) -> tuple[Any, ...]:
@@ -246,12 +293,17 @@ def _chosen(metrics: Any, blocks: list[tuple[Any, ...]], k: Any, options: dict[s
 
 
 def _judged(
-    block: tuple[Any, ...], database: tuple[Any, ...], starts: list[int] | None, i: int,
-    wanted: Wanted, options: dict[str, Any],
+    block: tuple[Any, ...], database: tuple[Any, ...], starts: list[int] | None, i: int, own: bool,
+    where: Any, wanted: Wanted, options: dict[str, Any],
 ) -> dict[str, Any]:  # fmt: skip
     """Return the values of a block of queries."""
     points, labels = (np.asarray(part) for part in block)
     if not len(points):
         return {key: np.empty((3, 0)) for key in wanted}
-    exclude = None if starts is None else np.arange(starts[i], starts[i + 1])
-    return values_of(points, labels, *database, wanted=wanted, exclude=exclude, n_jobs=1, **options)
+    exclude = None
+    if starts is not None:
+        exclude = np.arange(starts[i], starts[i + 1]) if own else None
+        where = _of_block(where, starts, i)
+    return values_of(
+        points, labels, *database, wanted=wanted, exclude=exclude, where=where, n_jobs=1, **options
+    )

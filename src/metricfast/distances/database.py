@@ -365,7 +365,8 @@ class Database:
         wanted = array.astype(np.int64)
         with self._changing:
             held = self._held
-            here = held.holds(wanted)
+            found = held.rows_by_segment(wanted)
+            here = (found >= 0).any(axis=0)
             if not here.all():
                 raise ValueError(
                     f"ids must be of points in the database; found {wanted[~here][0]}."
@@ -373,7 +374,7 @@ class Database:
             if len(wanted) >= len(held) and len(np.unique(wanted)) == len(held):
                 raise ValueError("ids must leave a point in the database; found all of them.")
             if len(wanted):
-                self._held = held.removed(wanted, as_threads(n_jobs))
+                self._held = held.removed(found, as_threads(n_jobs))
 
 
 def _restored(

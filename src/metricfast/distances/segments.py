@@ -229,7 +229,11 @@ class Snapshot:
 
     def holds(self, ids: Integers) -> Mask:
         """Return for each id whether there is a point of it."""
-        return np.asarray(np.any([each.rows(ids) >= 0 for each in self.segments], axis=0))
+        return np.asarray((self.rows_by_segment(ids) >= 0).any(axis=0))
+
+    def rows_by_segment(self, ids: Integers) -> Integers:
+        """Return the rows of ids in each segment, -1 where they are not, (n_segments, n)."""
+        return np.stack([each.rows(ids) for each in self.segments])
 
     # What follows are changes.
 
@@ -252,12 +256,14 @@ class Snapshot:
             following, threads,
         )  # fmt: skip
 
-    def removed(self, ids: Integers, threads: int) -> Snapshot:
-        """Return the points after the removal of some, but not of all."""
+    def removed(self, found: Integers, threads: int) -> Snapshot:
+        """Return the points after the removal of some, but not of all.
+
+        `found` holds the rows to remove of each segment, and -1, as `rows_by_segment` has it.
+        """
         segments, extremes = list(self.segments), self._extremes if self.space.centred else None
-        for at, segment in enumerate(segments):
-            rows = segment.rows(ids)
-            rows = rows[rows >= 0]
+        for at, (segment, places) in enumerate(zip(self.segments, found, strict=True)):
+            rows = places[places >= 0]
             if len(rows):
                 segments[at] = segment.without(rows)
                 if extremes is not None and (segment.points[rows] == extremes[:, None]).any():

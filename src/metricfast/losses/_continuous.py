@@ -23,8 +23,10 @@ _PARAMETERS = """Parameters
         of 0 and 1), "haversine" (latitude and longitude in radians), ``("angular", period)``
         (angles; the period of each column, or one for all), or another metric of
         :func:`scipy.spatial.distance.cdist`. A function of two labels, which may be anything, or of
-        two arrays of labels that returns all distances, (n, m). "precomputed": y holds the
-        distances themselves, of shape (n, m), and there is no y_database.
+        two arrays of labels that returns all distances, (n, m). ``("metric", f)``: such a function
+        that is a metric, for which :class:`metricfast.samplers.DenseTriplet` makes fewer calls.
+        "precomputed": y holds the distances themselves, of shape (n, m), and there is no
+        y_database.
     ties : {"drop", "epsilon"}, default="drop"
         Neighbours whose label is the anchor's, but for rounding, are left out of its row, or
         ``eps_log`` times the anchor's mean label distance is added to all of its label distances.
