@@ -121,7 +121,7 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
     def fit(
         self,
         X: ArrayLike,
-        y: ArrayLike,
+        y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         *,
         validate: bool = False,
@@ -160,7 +160,7 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
     def _fit(
         self,
         X: ArrayLike,
-        y: ArrayLike,
+        y: ArrayLike | None,
         sample_weight: ArrayLike | None = None,
         *,
         validate: bool = False,

@@ -49,7 +49,7 @@ class Votes(NeighborsBase):
         check_weights(self.weights)
         super()._check_parameters()
 
-    def fit(self: _Self, X: Any, y: Any) -> _Self:
+    def fit(self: _Self, X: Any, y: Any = None) -> _Self:
         """Keep labelled points, and fit the metric to them where it is a learner to be fitted.
 
         Parameters
@@ -261,7 +261,7 @@ class KNeighborsClassifier(KNeighborsMixin, Votes, theirs.KNeighborsClassifier):
         )  # fmt: skip
         self.class_weight = class_weight
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KNeighborsClassifier:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KNeighborsClassifier:
         """Keep labelled points, and fit the metric to them where it is a learner to be fitted.
 
         Parameters

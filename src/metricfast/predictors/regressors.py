@@ -34,7 +34,7 @@ class Means(NeighborsBase):
         check_weights(self.weights)
         super()._check_parameters()
 
-    def fit(self: _Self, X: Any, y: Any) -> _Self:
+    def fit(self: _Self, X: Any, y: Any = None) -> _Self:
         """Keep points and their values, and fit the metric where it is a learner to be fitted.
 
         Parameters
@@ -178,7 +178,7 @@ class KNeighborsRegressor(KNeighborsMixin, Means, theirs.KNeighborsRegressor):  
     True
     """
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KNeighborsRegressor:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KNeighborsRegressor:
         """Keep points and their values, and fit the metric where it is a learner to be fitted.
 
         Parameters
