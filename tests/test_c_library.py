@@ -146,6 +146,12 @@ def test_a_pipeline_is_its_map_of_unscaled_points(steps, path) -> None:
     np.testing.assert_allclose(distances, metricfast.kneighbors(Z, Z, 3)[0], atol=1e-6)
 
 
+def test_neighbours_without_a_learner_are_refused(path) -> None:
+    metricfast.save(metricfast.KNeighborsClassifier().fit(X, Y), path)
+    with pytest.raises(CError, match="it has no learner"):
+        Model(path)
+
+
 def test_many_threads_share_a_model_and_a_database(content) -> None:
     model = Model(content)
     database = Database(model, X)
