@@ -40,7 +40,7 @@ html_use_index = False
 html_domain_indices = False
 html_math_renderer = "mathml"
 # Pages without pages below them.
-html_sidebars = dict.fromkeys(["index", "quickstart", "learners", "cpp", "performance"], [])
+html_sidebars = {page: [] for page in ("index", "quickstart", "learners", "cpp", "performance")}
 html_theme_options = {
     "header_links_before_dropdown": 5,
     "navbar_end": ["theme-switcher"],
