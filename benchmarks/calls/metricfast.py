@@ -51,7 +51,7 @@ from benchmarks.calls import (
     sampled,
     valued,
 )
-from metricfast.training.steps import Adam
+from metricfast.training.steps import adamw_step
 
 
 def pairwise(data: Data, threads: int, given: bool = False) -> Call:
@@ -305,7 +305,6 @@ def tabular_step(data: Data, threads: int, n_anchors: int) -> Call:
     shapes = len(data["L"]), data["c"].shape[1], len(data["A"])
     embedding = metricfast.embeddings.Periodic(*shapes)
     loss = metricfast.losses.NCA("log", "mean", squared=False).on(data["y"], n_jobs=threads)
-    step = Adam(decoupled=True)
 
     def run() -> Any:
         z, cache = embedding.forward(parameters, data["X"][data["rows"]], n_jobs=threads)
@@ -314,7 +313,7 @@ def tabular_step(data: Data, threads: int, n_anchors: int) -> Call:
         x, gradient = (
             np.concatenate([a.ravel() for a in arrays]) for arrays in (parameters, gradients)
         )
-        step(x, gradient, [np.zeros_like(x), np.zeros_like(x)], 0.01, 2e-4, 1)
+        adamw_step(x, gradient, [np.zeros_like(x), np.zeros_like(x)], 0.01, 2e-4, 1)
         return value, gradient
 
     return Call(run, lambda result: {"value": np.asarray(result[0]), "gradient": result[1]})

@@ -58,10 +58,10 @@ def save(
     estimator : BaseMetricLearner or sklearn.pipeline.Pipeline
         A fitted learner, a nearest-neighbour estimator of metricfast, or a pipeline with one of
         these. The `metric` of a nearest-neighbour estimator may be a learner of a linear map, a
-        matrix or a name. Other steps of a pipeline may be `StandardScaler`
-        and, after a learner, a nearest-neighbour estimator of scikit-learn or metricfast, such as
-        `KNeighborsClassifier`. The file holds its points and labels, and `load` fits it to them
-        again; the learner is not trained again. Parameters and fitted attributes must
+        matrix or a name. Other steps of a pipeline may be `StandardScaler` and, after a learner, a
+        nearest-neighbour estimator of scikit-learn or metricfast, such as `KNeighborsClassifier`.
+        The file holds its points and labels, and `load` fits it to them again; the learner is not
+        trained again. Parameters and fitted attributes must
         be None, booleans, numbers, strings, arrays of these, of bytes or of `numpy.datetime64`,
         losses, embeddings, samplers, solvers and stopping rules of metricfast, or lists, tuples and
         dictionaries of these. The learner of a `KernelizedMetricLearner` is saved with it.
@@ -76,8 +76,9 @@ def save(
     ------
     TypeError
         If `estimator` is not a learner or k-NN estimator of metricfast or a pipeline with one, has
-        another step, or holds something that is not data, such as a function as `preprocessor`, `callbacks` or a
-        `RandomState`. The message names it. Save the `learner_` of a `FixedDatabase`.
+        another step, or holds something that is not data: a function as `preprocessor` or `metric`,
+        `callbacks`, or a `RandomState`. The message names it. Save the `learner_` of a
+        `FixedDatabase`.
     sklearn.exceptions.NotFittedError
         If `estimator` is not fitted.
     ImportError
