@@ -35,7 +35,7 @@ class Means(NeighborsBase):
         super()._check_parameters()
 
     def fit(self: _Self, X: Any, y: Any = None) -> _Self:
-        """Keep points and their values, and fit the metric where it is a learner to be fitted.
+        """Store points and their values. Fit the metric if it is a learner that is not fitted.
 
         Parameters
         ----------
@@ -179,7 +179,7 @@ class KNeighborsRegressor(KNeighborsMixin, Means, theirs.KNeighborsRegressor):  
     """
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KNeighborsRegressor:
-        """Keep points and their values, and fit the metric where it is a learner to be fitted.
+        """Store points and their values. Fit the metric if it is a learner that is not fitted.
 
         Parameters
         ----------

@@ -25,7 +25,7 @@ class Graphs(NeighborsBase):
         super()._check_parameters()
 
     def fit(self: _Self, X: Any, y: Any = None) -> _Self:
-        """Keep points to search, and fit the metric to them where it is a learner to be fitted.
+        """Store points to search. Fit the metric to them if it is a learner that is not fitted.
 
         Parameters
         ----------

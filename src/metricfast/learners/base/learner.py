@@ -122,12 +122,13 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
     def get_metric(self) -> Callable[..., float]:
         """Return a function of two points that computes the learned metric.
 
-        It does not change when the learner does. Estimators of scikit-learn take it as `metric`.
+        The function does not change when the learner does. Estimators of scikit-learn take it as
+        `metric`.
 
         Returns
         -------
         callable
-            Of two arrays of shape (n_features,), to a float.
+            A function of two arrays of shape (n_features,) that returns a float.
         """
 
     def _indexed_score(self, points: Array, pairs: Integers) -> Array:
@@ -167,8 +168,8 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
         y_valid : array-like of shape (n_pairs,)
             1 for similar pairs, -1 for dissimilar ones.
         strategy : {"accuracy", "f_beta", "max_tpr", "max_tnr"}, default="accuracy"
-            What to maximise: the share of pairs that are classified correctly, the F-score, or the
-            true positive (negative) rate under a true negative (positive) rate of at least
+            Quantity to maximise: the share of pairs that are classified correctly, the F-score, or
+            the true positive (negative) rate under a true negative (positive) rate of at least
             `min_rate`. Ties go to the smallest threshold.
         min_rate : float in [0, 1], optional
             For "max_tpr" and "max_tnr", which need it.
