@@ -39,7 +39,8 @@ html_show_sourcelink = False
 html_use_index = False
 html_domain_indices = False
 html_math_renderer = "mathml"
-html_sidebars = {"index": []}
+# Pages without pages below them.
+html_sidebars = {page: [] for page in ("index", "quickstart", "learners", "cpp", "performance")}
 html_theme_options = {
     "header_links_before_dropdown": 5,
     "navbar_end": ["theme-switcher"],

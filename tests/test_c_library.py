@@ -146,6 +146,12 @@ def test_a_pipeline_is_its_map_of_unscaled_points(steps, path) -> None:
     np.testing.assert_allclose(distances, metricfast.kneighbors(Z, Z, 3)[0], atol=1e-6)
 
 
+def test_neighbours_without_a_learner_are_refused(path) -> None:
+    metricfast.save(metricfast.KNeighborsClassifier().fit(X, Y), path)
+    with pytest.raises(CError, match="it has no learner"):
+        Model(path)
+
+
 def test_many_threads_share_a_model_and_a_database(content) -> None:
     model = Model(content)
     database = Database(model, X)
@@ -247,8 +253,8 @@ def iris(tmp_path, monkeypatch):
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no cc in PATH")
 def test_the_program_in_c(iris) -> None:
     directory, expected = iris
-    (directory / "main.c").write_text(block("In C, and what calls C", "c"))
-    command = block("In C, and what calls C", "sh")
+    (directory / "main.c").write_text(block("In C and other languages", "c"))
+    command = block("In C and other languages", "sh")
     strict = "cc -std=c99 -Wall -Wextra -Wpedantic -Wconversion -Werror "
     assert run(command.replace("cc ", strict, 1), directory) == expected
 
@@ -256,11 +262,11 @@ def test_the_program_in_c(iris) -> None:
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no cc in PATH")
 def test_the_program_in_c_by_cmake_without_eigen(iris) -> None:
     directory, expected = iris
-    (directory / "main.c").write_text(block("In C, and what calls C", "c"))
+    (directory / "main.c").write_text(block("In C and other languages", "c"))
     lines = [
         "cmake_minimum_required(VERSION 3.21)",
         "project(serve LANGUAGES C)",
-        block("In C, and what calls C", "cmake"),
+        block("In C and other languages", "cmake"),
     ]
     (directory / "CMakeLists.txt").write_text("\n".join(lines))
     found = f"-Dmetricfast_DIR={metricfast.get_cmake_dir()} -DCMAKE_DISABLE_FIND_PACKAGE_Eigen3=ON"

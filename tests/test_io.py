@@ -169,7 +169,7 @@ def test_only_fitted_learners_of_metricfast_are_saved(path):
     own = fit("NCA")
     own.__class__ = type("NCA", (metricfast.NCA,), {})
     for other in (own, object(), "NCA"):
-        with pytest.raises(TypeError, match="estimator must be a learner of metricfast"):
+        with pytest.raises(TypeError, match="estimator must be a learner or k-NN estimator"):
             metricfast.save(other, path)
 
 
@@ -179,6 +179,7 @@ STEPS = {
     "numbers": ([metricfast.MLKR(tol=1e9), RadiusNeighborsRegressor(radius=5.0)], X[:, 0] + 0.1),
     "map": ([metricfast.LFDA(2)], Y),
     "metric": ([metricfast.KNeighborsClassifier(3, metric=metricfast.LFDA(2))], NAMED),
+    "no learner": ([metricfast.KNeighborsClassifier(3, metric="cosine")], NAMED),
 }
 
 
@@ -204,8 +205,12 @@ def test_a_pipeline_comes_back_as_it_was(kind, path):
         metricfast.KNeighborsRegressor(3, metric=metricfast.LFDA(2)),
         metricfast.RadiusNeighborsClassifier(40.0, metric=metricfast.LFDA(2)),
         metricfast.NearestNeighbors(metric=metricfast.LFDA(2)),
+        metricfast.KNeighborsClassifier(3, weights="distance"),
+        metricfast.KNeighborsRegressor(3, metric="manhattan"),
+        metricfast.NearestNeighbors(metric=("L", np.eye(2, 4))),
+        metricfast.RadiusNeighborsClassifier(3.0, p=1, outlier_label=2),
     ],
-    ids=lambda knn: type(knn).__name__,
+    ids=str,
 )
 def test_neighbours_come_back_with_their_learner_and_points(knn, path):
     weight = {"sample_weight": np.linspace(1, 2, 150)} if "KNeighbors" in type(knn).__name__ else {}
@@ -224,9 +229,12 @@ def test_steps_that_a_file_cannot_hold_are_named(path):
     reduced = make_pipeline(PCA(2), metricfast.LFDA()).fit(X, Y)
     with pytest.raises(TypeError, match=r"step 'pca' .* is PCA\(.*StandardScaler"):
         metricfast.save(reduced, path)
-    for none in (make_pipeline(StandardScaler()), metricfast.KNeighborsClassifier()):
-        with pytest.raises(TypeError, match="must have one learner of metricfast"):
-            metricfast.save(none.fit(X, Y), path)
+    for none in (StandardScaler(), KNeighborsClassifier()):
+        with pytest.raises(TypeError, match="must have one learner or k-NN estimator"):
+            metricfast.save(make_pipeline(none).fit(X, Y), path)
+    measured = metricfast.NearestNeighbors(metric=lambda a, b: abs(a - b).max()).fit(X)
+    with pytest.raises(TypeError, match="NearestNeighbors: 'metric' cannot be stored"):
+        metricfast.save(measured, path)
     scaled = make_pipeline(StandardScaler(), metricfast.LFDA())
     with pytest.raises(TypeError, match="put scalers into a pipeline before the estimator"):
         metricfast.save(metricfast.KNeighborsClassifier(metric=scaled).fit(X, Y), path)

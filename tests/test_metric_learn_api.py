@@ -132,6 +132,7 @@ ATTRIBUTES = {
     "LSML": ["n_iter_", "w_"],
     "LSML_Supervised": ["n_iter_", "w_"],
 } | {name: ["n_iter_"] for name in ("NCA", "MLKR", "SCML", "SCML_Supervised")}
+LABELS = ("y", "chunks")
 TOL = {"convergence_threshold": ("tol", 0.01)}
 N_CONSTRAINTS = {"num_constraints": ("n_constraints", 20)}
 RENAMED = {
@@ -167,10 +168,18 @@ def parameters(text: str) -> list[inspect.Parameter]:
 
 
 def assert_takes(function, expected: str, *, more_by_name_only: bool = True) -> None:
-    """The function has these parameters first, and can do without others."""
+    """The function has these parameters first, and can do without others.
+
+    Labels are optional in the signature alone: without them, `fit` raises an error that names the
+    learner. See `test_fit_without_labels_names_the_learner`.
+    """
     found = [p for p in inspect.signature(function).parameters.values() if p.name != "self"]
     wanted = parameters(expected)
-    assert [str(p) for p in map(plain, found[: len(wanted)])] == [str(p) for p in wanted]
+    pairs = list(zip(map(plain, found), wanted, strict=False))
+    optional = [w.replace(default=None) if f.default is None and w.name in LABELS else w
+                for f, w in pairs]  # fmt: skip
+    assert [str(f) for f, _ in pairs] == [str(w) for w in optional]
+    assert len(pairs) == len(wanted)
     for parameter in found[len(wanted) :]:
         assert parameter.default is not parameter.empty
         assert parameter.kind is parameter.KEYWORD_ONLY or not more_by_name_only
@@ -192,6 +201,12 @@ def test_signatures(name):
     if name in PAIR_LEARNERS:
         for method, expected in PAIR_METHODS.items():
             assert_takes(getattr(learner, method), expected)
+
+
+@pytest.mark.parametrize("name", ["NCA", "LFDA", "GMML_Supervised", "TripletLearner"])
+def test_fit_without_labels_names_the_learner(name):
+    with pytest.raises(ValueError, match=f"{name} .*requires y"):
+        getattr(mf, name)().fit(X)
 
 
 every_former_name = pytest.mark.parametrize(

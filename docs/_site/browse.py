@@ -18,11 +18,15 @@ from pathlib import Path
 from typing import Any
 
 PHONE, SCREEN = {"width": 360, "height": 740}, {"width": 1280, "height": 900}
-# What sticks out on the right of a page that scrolls sideways, and pictures that did not load.
+# Pixels that a page is too wide, pictures that did not load, and tables whose second column is
+# beyond the right edge.
 LOOK = """() => {
-    const wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
+    const width = document.documentElement.clientWidth;
+    const wide = document.documentElement.scrollWidth - width;
     const broken = [...document.images].filter(i => i.complete && !i.naturalWidth).map(i => i.src);
-    return [wide, broken];
+    const second = [...document.querySelectorAll("article table tr:first-child > :nth-child(2)")];
+    const hidden = second.filter(cell => cell.getBoundingClientRect().left > width - 40);
+    return [wide, broken, hidden.map(cell => cell.innerText)];
 }"""
 
 
@@ -51,7 +55,7 @@ def _note(request: Any, found: list[str]) -> None:
 
 
 def problems(site: Path) -> list[str]:
-    """Return what is wrong, a line each."""
+    """Return problems, a line each."""
     from playwright.sync_api import sync_playwright
 
     found: list[str] = []
@@ -71,10 +75,11 @@ def problems(site: Path) -> list[str]:
             for size in (SCREEN, PHONE):
                 page.set_viewport_size(size)
                 page.goto(f"{address}/{name}", wait_until="load")
-                wide, broken = page.evaluate(LOOK)
+                wide, broken, hidden = page.evaluate(LOOK)
                 if wide > 0:
                     found.append(f"{name}: {wide} pixels too wide for {size['width']}")
                 found += [f"{name}: {picture} does not load" for picture in broken]
+                found += [f"{name}: column {text!r} is out of sight" for text in hidden]
         page.goto(f"{address}/search.html?q=LMNN")
         page.wait_for_selector("#search-results li a", timeout=20_000)
         titles = page.locator("#search-results li a").all_inner_texts()

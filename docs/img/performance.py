@@ -1,4 +1,4 @@
-"""Draws performance.png: bars of the times that the page on performance states.
+"""Draw performance.png: bars of the times on the page on performance.
 
 python docs/img/performance.py
 """
@@ -37,7 +37,7 @@ def main() -> None:
     axes.bar_label(bars, names, padding=3, fontsize=8)
     axes.set(
         xscale="log",
-        xlim=(0.9, 3000),
+        xlim=(0.9, 10000),
         xlabel="time of the fastest other library / time of metricfast",
     )
     axes.axvline(1, color="black", linewidth=1)

@@ -13,7 +13,7 @@ class PreprocessorError(Exception):
     Parameters
     ----------
     original_error : BaseException
-        What the preprocessor raised; kept as the attribute of the same name.
+        The exception that the preprocessor raised; an attribute has the same name.
     """
 
     def __init__(self, original_error: BaseException) -> None:

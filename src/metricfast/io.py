@@ -56,11 +56,12 @@ def save(
     Parameters
     ----------
     estimator : BaseMetricLearner or sklearn.pipeline.Pipeline
-        A fitted learner, a nearest-neighbour estimator with a learner of a linear map as its
-        `metric`, or a pipeline with one of these. Other steps of a pipeline may be `StandardScaler`
-        and, after a learner, a nearest-neighbour estimator of scikit-learn or metricfast, such as
-        `KNeighborsClassifier`. The file holds its points and labels, and `load` fits it to them
-        again; the learner is not trained again. Parameters and fitted attributes must
+        A fitted learner, a nearest-neighbour estimator of metricfast, or a pipeline with one of
+        these. The `metric` of a nearest-neighbour estimator may be a learner of a linear map, a
+        matrix or a name. Other steps of a pipeline may be `StandardScaler` and, after a learner, a
+        nearest-neighbour estimator of scikit-learn or metricfast, such as `KNeighborsClassifier`.
+        The file holds its points and labels, and `load` fits it to them again; the learner is not
+        trained again. Parameters and fitted attributes must
         be None, booleans, numbers, strings, arrays of these, of bytes or of `numpy.datetime64`,
         losses, embeddings, samplers, solvers and stopping rules of metricfast, or lists, tuples and
         dictionaries of these. The learner of a `KernelizedMetricLearner` is saved with it.
@@ -74,9 +75,10 @@ def save(
     Raises
     ------
     TypeError
-        If `estimator` is not a learner of metricfast or a pipeline with one, has another step, or
-        holds something that is not data, such as a function as `preprocessor`, `callbacks` or a
-        `RandomState`. The message names it. Save the `learner_` of a `FixedDatabase`.
+        If `estimator` is not a learner or k-NN estimator of metricfast or a pipeline with one, has
+        another step, or holds something that is not data: a function as `preprocessor` or `metric`,
+        `callbacks`, or a `RandomState`. The message names it. Save the `learner_` of a
+        `FixedDatabase`.
     sklearn.exceptions.NotFittedError
         If `estimator` is not fitted.
     ImportError
@@ -108,8 +110,8 @@ def save(
         state = _state(estimator, "", tensors)
     else:
         raise TypeError(
-            "estimator must be a learner of metricfast, or a k-NN estimator or pipeline with one, "
-            f"got {type(estimator)!r}."
+            "estimator must be a learner or k-NN estimator of metricfast, or a pipeline with one, "
+            f"got {type(estimator)!r}. Pickle and joblib store any estimator."
         )
     described = json.dumps(state, allow_nan=False)
     own = {"format": FORMAT, "learner": name, "state": described}
@@ -262,9 +264,12 @@ def _steps_state(steps: list[tuple[str, Any]], tensors: dict[str, np.ndarray]) -
             )
         check_is_fitted(step)
         states.append([name, _step_state(step, f"steps.{i}.", tensors)])
-    learners = [state for _, state in states if state["class"] not in STEPS or "metric" in state]
-    if len(learners) != 1:
-        raise TypeError("estimator must have one learner of metricfast, to be saved.")
+    ours = [state for _, state in states if not state["class"].startswith("sklearn.")]
+    learners = [state for state in ours if state["class"] not in STEPS or "metric" in state]
+    if not ours or len(learners) > 1:
+        raise TypeError(
+            "estimator must have one learner or k-NN estimator of metricfast, to be saved."
+        )
     return states
 
 

@@ -43,14 +43,14 @@ def to_onnx(
     side : {"query", "database"}, default="query"
         Which map to export, where there are two.
     dtype : {float32, float64}, default=float32
-        What the model computes with.
+        Dtype of inputs and arithmetic of the model.
     initial_types : list of (str, skl2onnx type), optional
         The inputs of a pipeline that takes more than one array of numbers, as skl2onnx takes them.
 
     Returns
     -------
     onnx.ModelProto
-        Of opset 18; its metadata say the version of metricfast.
+        A model of opset 18. Its metadata have the version of metricfast.
 
     Raises
     ------

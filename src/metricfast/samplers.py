@@ -169,12 +169,13 @@ class ClassBalanced(Sampler):
 
     Each class is cut at random into groups of `m_per_class` points (its last one may be smaller),
     and batches are made of whole groups in random order: with many classes, a uniform draw would
-    leave most points without company of their class.
+    leave most points without another point of their class.
 
     Parameters
     ----------
     m_per_class : int, default=8
-        Of tags, one is drawn for each point in each epoch, and stands for its class.
+        Number of points in a group of one class. If labels are tags, each epoch draws one tag of
+        each point as its class.
     batch_size : int, default=128
         See `Uniform`: the last group of a batch is cut where batches are made alike in size. With
         a database, a batch has up to `m_per_class` database points of each of its classes, and at

@@ -208,7 +208,7 @@ def knn_func(
     Returns
     -------
     distances : tensor of shape (n, k)
-        Of the precision and on the device of `query`, float64 for integers; not squared.
+        Distances, not squared, with the dtype and device of `query`; float64 for integers.
     indices : tensor of int64 of shape (n, k)
         Nearest first, equal distances in the order of the index.
 

@@ -81,7 +81,7 @@ class Comparison:
     rows : list of Row
         The best first, what was not tried on every fold last.
     task : str
-        What was scored, of what, in words.
+        A description of the score and of the data.
     baseline : str
         The row that the others are compared with.
     best_name_ : str

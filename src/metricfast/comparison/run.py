@@ -110,7 +110,7 @@ def compare(
         Called with the :class:`~metricfast.comparison.Row` of each learner as soon as it is known,
         not yet compared. A true result ends the comparison.
     random_state : int, RandomState or None, default=None
-        Of the folds, and of learners that have none of their own.
+        Random numbers for the folds, and for learners without a `random_state` of their own.
     n_jobs : int, optional
         Threads of the learners and searches.
     verbose : bool or int, default=False

@@ -44,8 +44,8 @@ class DistributedLearner(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mis
     Parameters
     ----------
     learner : learner
-        What is trained, a clone of it: one that is trained iteration by iteration (`NCA`, `LMNN`,
-        `MLKR`, `MCML`, `LDML`, `NCMML`, `EmbeddingLearner` and its presets,
+        The learner, of which a clone is trained: one that is trained iteration by iteration (`NCA`,
+        `LMNN`, `MLKR`, `MCML`, `LDML`, `NCMML`, `EmbeddingLearner` and its presets,
         `NeighborhoodGerrymandering` and so on); or, with the result of all points within rounding,
         whatever `sync` says, one of sums over partitions (`Covariance`, `RCA`, `GMML_Supervised`;
         `GMML` and `SDML`, of pairs), of which the client holds the sums alone; `LFDA`, whose
@@ -130,7 +130,7 @@ class DistributedLearner(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mis
         sample_weight : dask array or series of shape (n_samples,), optional
             Where the learner takes weights.
         **params
-            What else `fit` of the learner takes, such as ``validate=True``; with "gradients".
+            Further arguments for `fit` of the learner, such as ``validate=True``; with "gradients".
 
         Returns
         -------
@@ -280,8 +280,8 @@ class DistributedLearner(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mis
         Returns
         -------
         float
-            Of classes the precision at 1; of numbers the negative mean label distance of the 10
-            nearest points. Greater is better.
+            Precision at 1 for classes, the negative mean label distance of the 10 nearest points
+            for numbers. Greater is better.
         """
         check_is_fitted(self, "learner_")
         classes = self.learner_._has_classes

@@ -66,7 +66,8 @@ class Database:
     points_ : ndarray of shape (m, d)
         Read-only.
     ids_ : ndarray of int64 of shape (m,)
-        Of each point what a search names it by, ascending: 0 to m - 1 at first. Read-only.
+        The id of each point, by which a search returns it: 0 to m - 1 at first. Ascending and
+        read-only.
     algorithm_ : {"tree", "cells", "int8", "float32"}
         How a search excludes points that are too far: by boxes where points have up to five
         coordinates, by bounds in 8-bit integers (of cells around centroids, where points are in
@@ -332,7 +333,7 @@ class Database:
         Returns
         -------
         ids : ndarray of int64 of shape (n,)
-            Of these points; nothing else has had them.
+            Ids of these points. No other point has had them.
         """
         added = as_points(X, "X", width=self._held.shape[1])
         if _may_change(added):

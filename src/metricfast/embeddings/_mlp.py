@@ -38,7 +38,7 @@ class MLP(LayeredEmbedding):
         Divide embedded points by their length. A point whose length is at most 1e-12 becomes zero,
         and passes no gradient on.
     weight_decay : float, optional
-        Of the weights; by default the learner's. Biases have none.
+        Decay of the weights; by default the learner's. Biases have none.
 
     Notes
     -----

@@ -131,7 +131,7 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
     def fit(
         self,
         X: ArrayLike,
-        y: ArrayLike,
+        y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         *,
         validate: bool = False,
@@ -170,7 +170,7 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
     def _fit(
         self,
         X: ArrayLike,
-        y: ArrayLike,
+        y: ArrayLike | None,
         sample_weight: ArrayLike | None = None,
         *,
         validate: bool = False,

@@ -171,9 +171,9 @@ class NCA(AllPairsLoss):
 
     Notes
     -----
-    Logarithms are of sums from which the nearest distance was taken, of all points and of
-    the class by itself: they are finite and have a gradient however far the class is, without a
-    small number added to ``p_i``.
+    The nearest distance is subtracted before each sum of exponentials, over all points and over
+    the class. So logarithms are finite and have a gradient, however far the class is. No small
+    number is added to ``p_i``.
 
     On one set of points ``sample_weight`` weighs both anchors and kernel columns, a point's own
     column with ``max(w - 1, 0)``: integer weights equal repetition. With a database of its own it

@@ -42,7 +42,7 @@ class Compiled(Loss):
     data : int or ndarray, optional
         The argument ``data`` of the function: an address, or the address of the array.
     reduction : {"mean", "sum"}, default="mean"
-        Over anchors.
+        Mean or sum over anchors.
 
     Attributes
     ----------

@@ -18,7 +18,7 @@ _PARAMETERS = """Parameters
         Whether embedded distances are squared, as label distances are by default; if not,
         ``delta_ij = sqrt(D_ij + eps_distance)``.
     label_distance : str, tuple or callable, optional
-        How far labels are apart. A name: "sqeuclidean" (the default here), "euclidean",
+        Distance of labels. A name: "sqeuclidean" (the default here), "euclidean",
         "cityblock", "cosine", "hamming" (share of columns that differ), "jaccard" (of sets, or rows
         of 0 and 1), "haversine" (latitude and longitude in radians), ``("angular", period)``
         (angles; the period of each column, or one for all), or another metric of
@@ -37,7 +37,7 @@ _PARAMETERS = """Parameters
         Added to distances, inside of the logarithm if there is one. If both are 0, neighbours
         that coincide with the anchor are left out.
     reduction : {"mean", "sum"}, default="mean"
-        Over anchors; "mean" over those that have at least two neighbours to compare."""
+        Mean or sum over anchors. "mean" counts anchors with two or more neighbours."""
 
 
 _ATTRIBUTES = """Attributes
@@ -187,7 +187,7 @@ class RankNContrast(Loss):
     label_distance : str, tuple or callable, optional
         As in :class:`LogRatio`; by default "cityblock".
     reduction : {"mean", "sum"}, default="mean"
-        Over anchors.
+        Mean or sum over anchors.
 
     Attributes
     ----------

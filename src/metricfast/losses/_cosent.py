@@ -44,7 +44,7 @@ class CoSENT(Loss):
     points, and the nearer the labels of two, the higher the score: sorted together, the pairs of n
     points take 10 n² bytes. There are no sample weights, and no anchors: in learners, it takes one
     embedding of all points, the database of a batch, and samplers of which all points are anchors.
-    The similarities are cosines where embeddings are normalised, which losses do not do.
+    Similarities are cosines if embeddings are normalised. Losses do not normalise.
 
     References
     ----------

@@ -95,7 +95,7 @@ class GeneralizedLifted(Loss):
     squared : bool, default=False
         Whether distances are squared.
     reduction : {"mean", "sum"}, default="mean"
-        Over anchors that have both kinds of neighbours; the others are skipped.
+        Mean or sum over anchors with both kinds of neighbours. Other anchors are skipped.
 
     Attributes
     ----------

@@ -25,7 +25,7 @@ class ProxyNCA(Loss):
     ----------
     scale : float, default=1.0
     reduction : {"mean", "sum"}, default="mean"
-        Over points whose class has a proxy; the others are skipped.
+        Mean or sum over points whose class has a proxy. Other points are skipped.
 
     Attributes
     ----------

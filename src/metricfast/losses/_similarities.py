@@ -26,7 +26,7 @@ class Circle(Loss):
     gamma : float, default=256.0
         The paper's for retrieval; 80 is usual for small batches.
     reduction : {"mean", "sum"}, default="mean"
-        Over anchors that have both kinds of neighbours; the others are skipped.
+        Mean or sum over anchors with both kinds of neighbours. Other anchors are skipped.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class MultiSimilarity(Loss):
     beta : float, default=50.0
     base : float, default=0.5
     reduction : {"mean", "sum"}, default="mean"
-        Over anchors.
+        Mean or sum over anchors.
 
     Attributes
     ----------
@@ -88,8 +88,8 @@ class MultiSimilarity(Loss):
 
     Notes
     -----
-    ``sample_weight`` weighs anchors. The similarities are cosines where embeddings are normalised,
-    which losses do not do. On normalised embeddings, pytorch-metric-learning's
+    ``sample_weight`` weighs anchors. Similarities are cosines if embeddings are normalised.
+    Losses do not normalise. On normalised embeddings, pytorch-metric-learning's
     ``MultiSimilarityLoss(alpha, beta, base)`` without a miner is this.
 
     References
@@ -135,7 +135,7 @@ class SupCon(Loss):
     ----------
     temperature : float, default=0.1
     reduction : {"mean", "sum"}, default="mean"
-        Over anchors that are not the only one of their class; the others are skipped.
+        Mean or sum over anchors that share their class. Other anchors are skipped.
 
     Attributes
     ----------
@@ -144,8 +144,8 @@ class SupCon(Loss):
 
     Notes
     -----
-    ``sample_weight`` weighs anchors. The similarities are cosines where embeddings are normalised,
-    which losses do not do. On normalised embeddings, pytorch-metric-learning's
+    ``sample_weight`` weighs anchors. Similarities are cosines if embeddings are normalised.
+    Losses do not normalise. On normalised embeddings, pytorch-metric-learning's
     ``SupConLoss(temperature)`` is this where the batch has two classes or more. For one class it
     returns 0. The formula, which is the paper's, has a value there too, since k runs over the
     anchor's own class: ``log(n - 1)`` for n equal points.
@@ -185,7 +185,8 @@ class NTXent(Loss):
     ----------
     temperature : float, default=0.07
     reduction : {"mean_nonzero", "mean", "sum"}, default="mean_nonzero"
-        Over pairs of one class, or over anchors (of sums over their pairs).
+        Mean over pairs of one class ("mean_nonzero"), or mean or sum over anchors of the sums over
+        their pairs.
 
     Attributes
     ----------
@@ -195,8 +196,8 @@ class NTXent(Loss):
 
     Notes
     -----
-    ``sample_weight`` weighs anchors. The similarities are cosines where embeddings are normalised,
-    which losses do not do. On normalised embeddings, pytorch-metric-learning's
+    ``sample_weight`` weighs anchors. Similarities are cosines if embeddings are normalised.
+    Losses do not normalise. On normalised embeddings, pytorch-metric-learning's
     ``NTXentLoss(temperature)`` is this.
 
     References
@@ -237,7 +238,7 @@ class SmoothAP(Loss):
     temperature : float, default=0.01
         The smaller, the nearer to average precision, and the fewer pairs that have a gradient.
     reduction : {"mean", "sum"}, default="mean"
-        Over anchors that have both kinds of neighbours; the others are skipped.
+        Mean or sum over anchors with both kinds of neighbours. Other anchors are skipped.
 
     Attributes
     ----------
@@ -246,8 +247,8 @@ class SmoothAP(Loss):
 
     Notes
     -----
-    ``sample_weight`` weighs anchors. The similarities are cosines where embeddings are normalised,
-    which losses do not do. An anchor is none of its own neighbours. An anchor costs O(n) for each
+    ``sample_weight`` weighs anchors. Similarities are cosines if embeddings are normalised.
+    Losses do not normalise. An anchor is none of its own neighbours. An anchor costs O(n) for each
     point of its class.
 
     References
@@ -287,11 +288,11 @@ class RecallAtK(Loss):
     ----------
     k : int or sequence of int, default=(1, 2, 4, 8, 16)
     temperature : float, default=0.01
-        Of the ranks.
+        Width of the sigmoids that smooth the ranks.
     rank_temperature : float, default=1.0
-        Of what is counted as one of the k nearest.
+        Width of the sigmoid at rank k.
     reduction : {"mean", "sum"}, default="mean"
-        Over anchors that have both kinds of neighbours; the others are skipped.
+        Mean or sum over anchors with both kinds of neighbours. Other anchors are skipped.
 
     Attributes
     ----------
@@ -300,8 +301,8 @@ class RecallAtK(Loss):
 
     Notes
     -----
-    ``sample_weight`` weighs anchors. The similarities are cosines where embeddings are normalised,
-    which losses do not do. It is meant for large batches. An anchor costs O(n) for each point of
+    ``sample_weight`` weighs anchors. Similarities are cosines if embeddings are normalised.
+    Losses do not normalise. It is meant for large batches. An anchor costs O(n) for each point of
     its class. The published code also cuts the sums off at k; there is no similarity mixup.
 
     References

@@ -79,8 +79,8 @@ def label_disjoint_folds(
         Whether labels are continuous; by default, vectors and numbers that are not all integers:
         say True where numbers to predict happen to be whole.
     random_state : int, RandomState or None, default=None
-        Of the choice of classes, which None bases on their sizes alone, of k-means, and of the
-        labels that others are compared with.
+        Random numbers for the folds of classes, for k-means, and for the labels that others are
+        compared with. With None, the sizes of the classes decide the folds.
     label_distance : str, tuple or callable, optional
         Distance of continuous labels, as in :class:`metricfast.losses.LogRatio`.
 
@@ -197,7 +197,7 @@ def cross_validate_retrieval(
         Cloned for every fold; it must have `fit` and `transform`, as all learners and pipelines of
         transformers do.
     X : {array-like, sparse matrix} or source of shape (n, d)
-        Of points that are not in memory the estimator is given a source.
+        Points. If they are not in memory, the estimator gets a source.
     y : array-like of shape (n,) or (n, q), or sequence of n objects
         Classes or continuous labels, or the distances of these, of shape (n, n), where the label
         distance is "precomputed".
@@ -212,9 +212,9 @@ def cross_validate_retrieval(
         vectors, numbers that are not all integers, and all numbers where every metric given is one
         of continuous labels.
     random_state : int, RandomState or None, default=None
-        Of the folds.
+        Random numbers for the folds.
     confidence : float, default=0.95
-        Of the intervals, over the folds.
+        Confidence level of the intervals, over the folds.
     **search
         Further keywords of :func:`retrieval_report`. A `label_distance` need not be given where the
         estimator has one, and must not be another.

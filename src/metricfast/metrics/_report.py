@@ -101,7 +101,7 @@ def retrieval_report(
         "euclidean". With "precomputed", `labels` holds the distances themselves, of shape (n, m),
         and there are no `database_labels`.
     confidence : float, default=0.95
-        Of the intervals.
+        Confidence level of the intervals.
     baselines : bool, default=True
         Compute chance and oracle, which takes longer than the values; else they are NaN.
     n_jobs : int, optional

@@ -73,9 +73,9 @@ _DOC = """{summary}
     queries, database : array-like of shape (n, d) and (m, d)
     labels, database_labels : array-like of shape {shape}
     k : int, default=10
-        Of metrics "at k".
+        Number of neighbours, for metrics "at k".
     L, U, V, exclude, where, label_distance, confidence, n_jobs, verbose
-        As for :func:`retrieval_report`, which see for all parameters, errors, chance and intervals.
+        As for :func:`retrieval_report`, which documents all parameters and errors.
 
     Returns
     -------

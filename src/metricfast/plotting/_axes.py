@@ -18,7 +18,7 @@ class Display:
     Attributes
     ----------
     ax_ : matplotlib Axes, or ndarray of them
-        What was drawn on; an array where there are several panels.
+        Axes of the drawing; an array for several panels.
     figure_ : matplotlib Figure
         The figure that holds them.
     """

@@ -35,13 +35,13 @@ class EmbeddingDisplay(Display):
     Parameters
     ----------
     points : list of ndarray of shape (n_samples, 1) or (n_samples, 2)
-        What is shown, a panel each.
+        Points of each panel.
     y : ndarray of shape (n_samples,)
         The labels: codes into `classes`, or numbers.
     classes : ndarray of shape (n_classes,) or None
         The classes; None where labels are continuous.
     titles : list of str
-        Of the panels.
+        Title of each panel.
     scores : list of float
         The error of the vote of each panel, or R².
     n_neighbors : int
@@ -50,7 +50,7 @@ class EmbeddingDisplay(Display):
     Attributes
     ----------
     ax_, figure_
-        What was drawn on: Axes, an array of them where there are several panels; and their figure.
+        Axes, or an array of Axes for several panels; and their figure.
 
     Examples
     --------
@@ -107,9 +107,9 @@ class EmbeddingDisplay(Display):
             Whether labels are numbers of a scale; by default if the estimator takes such, or they
             are not all whole.
         ax : matplotlib Axes, or two of them, optional
-            What to draw on. One that is to hold two panels is divided.
+            Axes to draw on. If there are two panels, one Axes is divided.
         **kwargs
-            Of :meth:`matplotlib.axes.Axes.scatter`.
+            Arguments of :meth:`matplotlib.axes.Axes.scatter`.
 
         Returns
         -------
@@ -210,7 +210,7 @@ class EmbeddingDisplay(Display):
         ----------
         ax : matplotlib Axes, or one for each panel, optional
         **kwargs
-            Of :meth:`matplotlib.axes.Axes.scatter`.
+            Arguments of :meth:`matplotlib.axes.Axes.scatter`.
 
         Returns
         -------
@@ -263,12 +263,12 @@ def plot_before_after(
     n_neighbors : int, default=3
         The k of the error in the titles.
     titles : pair of str
-        What stands before the error in the titles.
+        Texts before the error in the titles.
 
     Returns
     -------
     figure : matplotlib.figure.Figure
-        A figure of its own, known to no window: ``figure.savefig(path)`` writes it.
+        A figure that no window shows. ``figure.savefig(path)`` writes it.
 
     Raises
     ------

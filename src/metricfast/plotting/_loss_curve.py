@@ -35,7 +35,7 @@ class LossCurveDisplay(Display):
     line_, validation_line_ : matplotlib Line2D
         The curves; the second is None without scores.
     ax_, figure_, validation_ax_
-        What was drawn on. The last is the axis to the right, or None.
+        Axes and figure of the drawing. The last is the axis to the right, or None.
 
     Examples
     --------

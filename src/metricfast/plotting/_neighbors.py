@@ -37,9 +37,9 @@ class NeighborsDisplay(Display):
     distances, indices : ndarray of shape (n_queries, n_neighbors)
         The neighbours: rows of what is searched.
     images, query_images : ndarray of shape (n, height, width) or (n, height, width, 3), optional
-        Of the points that are searched, and of the queries.
+        Images of the searched points, and of the queries.
     names, query_names : ndarray, optional
-        What is written in place of images.
+        Texts in place of images.
     y, query_y : ndarray, optional
         Labels.
     continuous : bool, optional
@@ -49,7 +49,7 @@ class NeighborsDisplay(Display):
     Attributes
     ----------
     ax_, figure_
-        What was drawn on.
+        Axes and figure of the drawing.
 
     Examples
     --------
@@ -116,7 +116,7 @@ class NeighborsDisplay(Display):
 optional
             A picture of each point.
         names : sequence of n_samples str, optional
-            What is written where there are no images; by default the rows.
+            Texts in place of images; by default the row numbers.
         y : array-like of shape (n_samples,), optional
             Labels to write, classes or numbers.
         continuous : bool, optional
@@ -124,7 +124,7 @@ optional
             takes such, or they are not all whole.
         ax : matplotlib Axes, optional
         **kwargs
-            Of :meth:`matplotlib.axes.Axes.imshow`.
+            Arguments of :meth:`matplotlib.axes.Axes.imshow`.
 
         Returns
         -------
@@ -178,7 +178,7 @@ optional
         ----------
         distances, indices : array-like of shape (n_queries, n_neighbors)
         images, names, y : array-like, optional
-            Of the points that were searched, as in :meth:`from_estimator`.
+            Images, texts and labels of the searched points, as in :meth:`from_estimator`.
         query_images, query_names, query_y : array-like, optional
             The same of the queries.
         continuous : bool, optional
@@ -211,7 +211,7 @@ optional
         ----------
         ax : matplotlib Axes, optional
         **kwargs
-            Of :meth:`matplotlib.axes.Axes.imshow`.
+            Arguments of :meth:`matplotlib.axes.Axes.imshow`.
 
         Returns
         -------

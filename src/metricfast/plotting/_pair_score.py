@@ -33,7 +33,7 @@ class PairScoreDisplay(Display):
     threshold : float, optional
         Pairs of at most this distance count as similar.
     name : str, optional
-        For the legend.
+        Text in the legend.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class PairScoreDisplay(Display):
     roc_auc : float
         The area under it.
     ax_, figure_
-        What was drawn on: Axes, two of them where there is a ROC curve; and their figure.
+        Axes, or two of them with a ROC curve; and their figure.
 
     Examples
     --------
@@ -94,9 +94,9 @@ class PairScoreDisplay(Display):
         name : str, optional
             For the legend; by default the name of the learner.
         ax : matplotlib Axes, or two of them, optional
-            What to draw on. One that is to hold two panels is divided.
+            Axes to draw on. If there are two panels, one Axes is divided.
         **kwargs
-            Of both histograms, :meth:`matplotlib.axes.Axes.hist`.
+            Arguments of :meth:`matplotlib.axes.Axes.hist`, for both histograms.
 
         Returns
         -------

@@ -40,14 +40,14 @@ class FeatureRelevanceDisplay(Display):
     eigenvalues : ndarray of shape (n_eigenvectors,)
         Divided by their sum, largest first.
     eigenvectors : ndarray of shape (n_eigenvectors, n_features)
-        Of norm 1, each with its largest value positive.
+        Eigenvectors of norm 1, each with its largest value positive.
     feature_names : list of str
-        What features are called.
+        Names of the features.
 
     Attributes
     ----------
     ax_, figure_
-        What was drawn on: Axes, two of them where there are eigenvectors; and their figure.
+        Axes, or two of them with eigenvectors; and their figure.
 
     Examples
     --------
@@ -102,7 +102,7 @@ class FeatureRelevanceDisplay(Display):
         n_eigenvectors : int, default=2
             How many to draw, if there are so many; 0 for the bars alone.
         ax : matplotlib Axes, or two of them, optional
-            What to draw on. One that is to hold two panels is divided.
+            Axes to draw on. If there are two panels, one Axes is divided.
 
         Returns
         -------

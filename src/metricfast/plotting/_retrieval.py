@@ -33,18 +33,18 @@ class RetrievalDisplay(Display):
     Parameters
     ----------
     scores : dict of int to Score
-        By k.
+        Scores for each k.
     metric : str
-        Which they are of.
+        Name of the metric.
     name : str, optional
-        For the legend.
+        Text in the legend.
 
     Attributes
     ----------
     line_ : matplotlib Line2D
         The means.
     ax_, figure_
-        What was drawn on.
+        Axes and figure of the drawing.
 
     Examples
     --------

@@ -33,7 +33,7 @@ class VoteDisplay(Display):
     Attributes
     ----------
     ax_, figure_
-        What was drawn on.
+        Axes and figure of the drawing.
 
     Examples
     --------

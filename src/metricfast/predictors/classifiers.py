@@ -49,8 +49,8 @@ class Votes(NeighborsBase):
         check_weights(self.weights)
         super()._check_parameters()
 
-    def fit(self: _Self, X: Any, y: Any) -> _Self:
-        """Store labelled points, and fit the metric to them if it is an unfitted learner.
+    def fit(self: _Self, X: Any, y: Any = None) -> _Self:
+        """Store labelled points. Fit the metric to them if it is a learner that is not fitted.
 
         Parameters
         ----------
@@ -176,8 +176,8 @@ class Votes(NeighborsBase):
     def loo_score_(self) -> float:
         """The share of points of `fit` that are classified rightly, each left out of its own votes.
 
-        Of several outputs all must be right. One search tells, at the first access. A learned
-        metric has seen the points, so that this judges `n_neighbors` and `weights`, not the metric.
+        With several outputs, all must be right. The first access makes one search. A learned
+        metric has seen the points, so the score judges `n_neighbors` and `weights`, not the metric.
         """
 
         def score() -> float:
@@ -261,8 +261,8 @@ class KNeighborsClassifier(KNeighborsMixin, Votes, theirs.KNeighborsClassifier):
         )  # fmt: skip
         self.class_weight = class_weight
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KNeighborsClassifier:
-        """Store labelled points, and fit the metric to them if it is an unfitted learner.
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KNeighborsClassifier:
+        """Store labelled points. Fit the metric to them if it is a learner that is not fitted.
 
         Parameters
         ----------

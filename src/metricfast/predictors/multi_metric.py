@@ -57,7 +57,7 @@ class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ig
     validation_fraction : float from 0 to 1, default=0.2
         The share of each class that is held out. 0: none is, and `max_iter` iterations are made.
     random_state : int, RandomState or None, default=None
-        Of what is held out.
+        Random numbers for the choice of validation points.
     n_jobs : int, optional
         Threads.
     verbose : bool or int, default=False
@@ -70,7 +70,7 @@ class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ig
     n_iter_ : int
         Iterations after the iterations of `LMNN`.
     validation_errors_ : list of float
-        Of held-out points, under the maps of `LMNN` first, then after each iteration.
+        Errors of validation points, under the maps of `LMNN` first, then after each iteration.
     classes_, n_samples_fit_, n_features_in_, feature_names_in_
         As in :class:`KNeighborsClassifier`.
 

@@ -21,10 +21,9 @@ class NearestNeighbors(KNeighborsMixin, RadiusNeighborsMixin, NeighborsBase, _Th
     n_neighbors : int or None, default=5
         Number of neighbours; None if every call gives it.
     radius : float or None, default=1.0
-        How far `radius_neighbors` looks; None where every call says it.
+        Radius of `radius_neighbors`. None if every call gives one.
     algorithm : {"auto", "ball_tree", "kd_tree", "brute"}, default="auto"
-        How scikit-learn searches under a metric that is left to it; our own search has no use for
-        it.
+        Method of scikit-learn's search. The search of metricfast ignores it.
     leaf_size : int, default=30
         Size of the leaves of scikit-learn's trees.
     p : float or None, default=2
@@ -94,7 +93,7 @@ class NearestNeighbors(KNeighborsMixin, RadiusNeighborsMixin, NeighborsBase, _Th
     """
 
     def fit(self, X: Any, y: Any = None) -> NearestNeighbors:
-        """Store the points to search, and fit the metric to them if it is an unfitted learner.
+        """Store points to search. Fit the metric to them if it is a learner that is not fitted.
 
         Parameters
         ----------
@@ -123,7 +122,7 @@ class NearestNeighbors(KNeighborsMixin, RadiusNeighborsMixin, NeighborsBase, _Th
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,), optional
-            Of use in the first call, which does what `fit` does.
+            Labels for the first call, which is the same as `fit`.
 
         Returns
         -------

@@ -34,8 +34,8 @@ class Means(NeighborsBase):
         check_weights(self.weights)
         super()._check_parameters()
 
-    def fit(self: _Self, X: Any, y: Any) -> _Self:
-        """Store points and their values, and fit the metric if it is an unfitted learner.
+    def fit(self: _Self, X: Any, y: Any = None) -> _Self:
+        """Store points and their values. Fit the metric if it is a learner that is not fitted.
 
         Parameters
         ----------
@@ -178,8 +178,8 @@ class KNeighborsRegressor(KNeighborsMixin, Means, theirs.KNeighborsRegressor):  
     True
     """
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KNeighborsRegressor:
-        """Store points and their values, and fit the metric if it is an unfitted learner.
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KNeighborsRegressor:
+        """Store points and their values. Fit the metric if it is a learner that is not fitted.
 
         Parameters
         ----------

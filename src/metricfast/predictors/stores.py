@@ -29,8 +29,8 @@ def to_faiss(metric: Any, X: ArrayLike | None = None, ids: ArrayLike | None = No
     X : array-like of shape (n_samples, n_features), optional
         Points to add. More can be added later, by the index's own `add`.
     ids : array-like of int of shape (n_samples,), optional
-        What a search calls the points; by default their place. With ids the index takes more points
-        by `add_with_ids`.
+        Ids that a search returns; by default row numbers. An index with ids takes more points by
+        `add_with_ids`.
 
     Returns
     -------

@@ -25,7 +25,7 @@ class Graphs(NeighborsBase):
         super()._check_parameters()
 
     def fit(self: _Self, X: Any, y: Any = None) -> _Self:
-        """Store the points to search, and fit the metric to them if it is an unfitted learner.
+        """Store points to search. Fit the metric to them if it is a learner that is not fitted.
 
         Parameters
         ----------

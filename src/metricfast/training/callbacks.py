@@ -89,7 +89,7 @@ class OpenCheckpoint:
     Attributes
     ----------
     rng : RandomState
-        What the training draws from.
+        Random numbers of the training.
     """
 
     def __init__(self, callbacks: list[Any], random_state: Any, *depends_on: Any) -> None:

@@ -74,14 +74,14 @@ class LBFGS(BaseEstimator):  # type: ignore[misc]
         return int(self.max_iter)
 
     def check(self) -> None:
-        """Raise ValueError for parameters that cannot be used."""
+        """Raise ValueError if a parameter has a value that cannot be used."""
         check_count("max_iter", self.max_iter)
         check_count("min_iter", self.min_iter, least=0)
         if self.tol is not None:
             check_range("tol", self.tol)
 
     def minimize(self, problem: Any, history: History, batches: Batches | None = None) -> None:
-        """Minimise a problem from where a history stands."""
+        """Continue to minimise a problem from the last vector of the history."""
         del batches
         left = self.n_iter - len(history.curve)
         x = history.x.astype(np.float64)
@@ -122,8 +122,8 @@ class MiniBatchSolver(BaseEstimator):  # type: ignore[misc]
         "inverse" divides the learning rate by ``1 + step / 10000``; "cosine" lowers it along half a
         cosine to zero. By default the schedule of the learner.
     weight_decay : float, default=0.0
-        Times half the squared parameters is added to the loss. Biases and proxies do not decay. An
-        embedding may have a decay of its own.
+        Factor of the penalty, half the sum of the squared parameters. Biases and proxies do not
+        decay. An embedding may have a decay of its own.
     """
 
     by_batches: ClassVar[bool] = True
@@ -172,7 +172,7 @@ class MiniBatchSolver(BaseEstimator):  # type: ignore[misc]
         return int(self.max_epochs)
 
     def check(self) -> None:
-        """Raise ValueError for parameters that cannot be used."""
+        """Raise ValueError if a parameter has a value that cannot be used."""
         if self.learning_rate is not None:
             check_range("learning_rate", self.learning_rate, positive=True)
         if self.batch_size is not None:
@@ -182,7 +182,7 @@ class MiniBatchSolver(BaseEstimator):  # type: ignore[misc]
         check_range("weight_decay", self.weight_decay)
 
     def minimize(self, problem: Any, history: History, batches: Batches) -> None:
-        """Minimise a problem from where a history stands."""
+        """Continue to minimise a problem from the last vector of the history."""
         _refresh_again(problem, history)
 
         def epoch() -> Iterable[Batch]:
@@ -307,7 +307,7 @@ class SGD(MiniBatchSolver):
         self.momentum = momentum
 
     def check(self) -> None:
-        """Raise ValueError for parameters that cannot be used."""
+        """Raise ValueError if a parameter has a value that cannot be used."""
         super().check()
         check_range("momentum", self.momentum, high=1)
 
@@ -345,7 +345,7 @@ class Subgradient(MiniBatchSolver):
         self.power_t = power_t
 
     def check(self) -> None:
-        """Raise ValueError for parameters that cannot be used."""
+        """Raise ValueError if a parameter has a value that cannot be used."""
         super().check()
         check_range("power_t", self.power_t)
 

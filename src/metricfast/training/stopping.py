@@ -46,7 +46,7 @@ class HeldOut(BaseEstimator):  # type: ignore[misc]
         self.patience = patience
 
     def check(self) -> None:
-        """Raise ValueError for parameters that cannot be used."""
+        """Raise ValueError if a parameter has a value that cannot be used."""
         check_range("fraction", self.fraction, high=1, positive=True)
         check_count("patience", self.patience)
 
@@ -80,7 +80,7 @@ class CrossValidated(BaseEstimator):  # type: ignore[misc]
         self.patience = patience
 
     def check(self) -> None:
-        """Raise ValueError for parameters that cannot be used."""
+        """Raise ValueError if a parameter has a value that cannot be used."""
         check_count("n_folds", self.n_folds, least=2)
         check_count("patience", self.patience)
 

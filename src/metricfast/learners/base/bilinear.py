@@ -83,7 +83,7 @@ class BilinearMixin(BaseMetricLearner):
     def get_metric(self) -> BilinearSimilarity:
         """Return the learned similarity as a function ``f(u, v)`` of two points.
 
-        It does not change when the learner does.
+        The function does not change when the learner does.
         """
         check_is_fitted(self, "bilinear_")
         return BilinearSimilarity(self.bilinear_)

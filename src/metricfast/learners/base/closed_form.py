@@ -102,7 +102,7 @@ class ClosedFormLearner(MahalanobisMixin):
     def fit(
         self,
         X: ArrayLike,
-        y: ArrayLike,
+        y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         *,
         validate: bool = False,

@@ -122,12 +122,13 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
     def get_metric(self) -> Callable[..., float]:
         """Return a function of two points that computes the learned metric.
 
-        It does not change when the learner does. Estimators of scikit-learn take it as `metric`.
+        The function does not change when the learner does. Estimators of scikit-learn take it as
+        `metric`.
 
         Returns
         -------
         callable
-            Of two arrays of shape (n_features,), to a float.
+            A function of two arrays of shape (n_features,) that returns a float.
         """
 
     def _indexed_score(self, points: Array, pairs: Integers) -> Array:

@@ -34,15 +34,15 @@ class ANMM(ClosedFormLearner):
         \frac{1}{|N_i^e|} \sum_{k \in N_i^e} \|W x_i - W x_k\|^2 -
         \frac{1}{|N_i^o|} \sum_{j \in N_i^o} \|W x_i - W x_j\|^2 \right)
 
-    The solution are the leading eigenvectors of the difference of two scatter matrices. Nothing is
-    inverted, so features may be constant, and more than points. Features of larger scale count
+    The leading eigenvectors of the difference of two scatter matrices are the solution. Nothing is
+    inverted, so features may be constant, or outnumber the points. Features of larger scale count
     more: standardise them where their units mean nothing.
 
     Parameters
     ----------
     n_components : int, optional
-        Number of rows of the projection. By default as many as increase the margin, which is its
-        maximum over all projections, but at least one.
+        Number of rows of the projection. By default as many as increase the margin, at least
+        one. The margin is then the maximum over all projections.
     n_friends : int, default=3
         Nearest neighbours of the same class. A class that has fewer members gives all there are.
     n_enemies : int, default=3

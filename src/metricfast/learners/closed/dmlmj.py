@@ -35,9 +35,9 @@ class DMLMJ(ClosedFormLearner):
 
         \max_A \operatorname{tr}\left((A P A^T)^{-1} A N A^T + (A N A^T)^{-1} A P A^T\right)
 
-    The solution are generalised eigenvectors, :math:`N v = \lambda P v`, of largest
-    :math:`\lambda + 1/\lambda`. Any invertible map of the result is as good; this one makes
-    differences within classes uncorrelated and of unit variance, :math:`A P A^T = I`.
+    The generalised eigenvectors, :math:`N v = \lambda P v`, of largest
+    :math:`\lambda + 1/\lambda` are the solution. Any invertible map of the result is as good. This
+    one makes differences within classes uncorrelated and of unit variance, :math:`A P A^T = I`.
 
     Parameters
     ----------

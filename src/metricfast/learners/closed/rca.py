@@ -117,7 +117,7 @@ class RCA(ClosedFormLearner):
     def fit(
         self,
         X: ArrayLike,
-        chunks: ArrayLike,
+        chunks: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         *,
         validate: bool = False,
@@ -404,7 +404,7 @@ def _components(within: Floats, chunks: ScatterStatistics, n_components: int) ->
     return padded_components(rows, n_components, chunks.exponent, chunks.dtype)
 
 
-def _chunks(chunks: ArrayLike) -> Array:
+def _chunks(chunks: ArrayLike | None) -> Array:
     if chunks is None:
         raise ValueError(
             "chunks: Expected array-like (array or non-string sequence), got None. Give the "

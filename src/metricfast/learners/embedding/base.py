@@ -93,7 +93,7 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
         """Return loss, embedding and sampler."""
 
     def fit(
-        self, X: Any, y: Any, X_database: Any = None, y_database: Any = None, *,
+        self, X: Any, y: Any = None, X_database: Any = None, y_database: Any = None, *,
         validate: bool = False,
     ) -> BaseEmbeddingLearner:  # fmt: skip
         """Learn the embedding.

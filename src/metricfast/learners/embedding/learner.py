@@ -27,24 +27,24 @@ class EmbeddingLearner(BaseEmbeddingLearner):
         One of `metricfast.embeddings`, or of a class of your own; by default `Linear()`.
     sampler : Sampler, optional
         One of `metricfast.samplers`, or of a class of your own; by default `ClassBalanced()`
-        for losses of classes, else `Uniform()`. "lbfgs" has no use for it.
+        for losses of classes, else `Uniform()`. "lbfgs" ignores it.
     solver : {"adam", "adamw", "sgd", "lbfgs"} or solver, default="adam"
         "adam", "adamw" (the same with decoupled weight decay) and "sgd" (gradient descent with
         momentum) take a step for each batch. "lbfgs" looks at all points in every iteration, for
         losses that are smooth and data that are not many. `metricfast.solvers` has the solvers with
         all of their parameters, such as ``AdamW(schedule="cosine", weight_decay=1e-4)``.
     learning_rate : float, optional
-        Of a solver that is given by name. By default 0.001, and 0.01 for "sgd".
+        Learning rate, if `solver` is a name. By default 0.001, and 0.01 for "sgd".
     batch_size : int, optional
-        Of a solver that is given by name: the largest number of points in a batch. By default that
-        of the sampler. No batch is larger than the data.
+        Largest number of points in a batch, if `solver` is a name. By default the sampler's. No
+        batch is larger than the data.
     max_epochs : int, default=50
-        Of a solver that is given by name: passes over the points; iterations of "lbfgs".
+        Passes over the points, or iterations of "lbfgs", if `solver` is a name.
     early_stopping : bool or metricfast.stopping.HeldOut, default=False
         Hold a tenth of the points out, `score` them against the others after every epoch, stop
         after ten epochs without a better score, and keep the parameters with the best one.
     database : {"batch", "all"}, default="batch"
-        What the anchors of a batch are compared with: the other points of the batch, or all
+        The points that anchors of a batch are compared with: the other points of the batch, or all
         training points (all of `X_database`, if `fit` has one), which are embedded anew in every
         step. Points beyond memory allow "batch" alone.
     candidate_fraction : float, optional

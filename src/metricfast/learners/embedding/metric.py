@@ -244,8 +244,8 @@ class EmbeddedMetricMixin(MetricTransformer, BaseMetricLearner):
         Returns
         -------
         float
-            Of classes, `metricfast.metrics.precision_at_1`: the share of queries whose nearest
-            point is of their class, among those that have a point of their class to find. Of
+            For classes, `metricfast.metrics.precision_at_1`: the share of queries whose nearest
+            point is of their class, among queries that have a point of their class to find. For
             continuous labels, the negative `metricfast.metrics.mean_label_distance_at_k` of the 10
             nearest points, by the label distance that was chosen (Euclidean where none was).
             Greater is better.

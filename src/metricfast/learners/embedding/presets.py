@@ -202,7 +202,7 @@ class TripletLearner(BaseEmbeddingLearner):
 class ProxyNCALearner(BaseEmbeddingLearner):
     """Proxy-NCA: points near the proxy of their class, far from all others, both learned.
 
-    An epoch takes time in proportion to points times classes, and batches need no company of a
+    An epoch takes time in proportion to points times classes. Batches need not have two points of a
     class.
 
     Parameters
@@ -210,7 +210,7 @@ class ProxyNCALearner(BaseEmbeddingLearner):
     n_components : int, optional
         Dimension of the embedding; by default n_features, or 64 with hidden layers.
     scale : float, default=8.0
-        Times the squared distance goes into the softmax.
+        Factor of the squared distances in the softmax.
     hidden_layer_sizes : sequence of int, default=()
         Widths of hidden layers; without any, the embedding is linear.
     normalize : bool, default=True

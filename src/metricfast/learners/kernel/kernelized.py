@@ -169,7 +169,7 @@ class KernelizedMetricLearner(MetricTransformer, BaseMetricLearner):
         Parameters
         ----------
         X : array-like
-            What the learner trains on: points of shape (n_samples, n_features), tuples of shape
+            Training data of the learner: points of shape (n_samples, n_features), tuples of shape
             (n_tuples, t, n_features), or indicators for the preprocessor.
         y : array-like, optional
             Labels, where the learner takes any.

@@ -330,7 +330,7 @@ class SDML_Supervised(CallbackMixin, ClosedFormLearner):  # noqa: N801
     def fit(
         self,
         X: ArrayLike,
-        y: ArrayLike,
+        y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         *,
         validate: bool = False,

@@ -55,6 +55,7 @@ class ModelReader {
 
   private:
     static constexpr std::size_t most_copies = 3; ///< of an array: the mean is read for each side
+    static constexpr const char *no_learner = "it has no learner";
     static constexpr const char *foreign = "parameters_ do not belong to embedding_";
 
     /// The learner of a pipeline, or the only one; what scales points before it goes to scalers_.
@@ -68,13 +69,14 @@ class ModelReader {
             const std::string name = both[1].at("class").string();
             if (const auto metric = both[1].find("metric"))
                 return *metric;
+            require_model(!both[1].at("fitted").find("points"), no_learner);
             if (name.rfind("sklearn.", 0) != 0)
                 return both[1];
             require_model(name == "sklearn.StandardScaler",
                           "it has a step of unknown kind: " + name);
             scalers_.push_back(both[1].at("fitted"));
         }
-        throw ModelError("its pipeline has no learner");
+        throw ModelError(no_learner);
     }
 
     /// Makes the maps take points before a scaler: layers((x - a) / b - mean) is
