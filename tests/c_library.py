@@ -15,6 +15,7 @@ HEADER = Path(metricfast.get_include(), "metricfast.h").read_text()
 DECLARATION = re.compile(r"METRICFAST_API ([\w ]+?[ *])(metricfast_\w+)\(([^)]*)\);")
 NAMES = re.findall(r"METRICFAST_(\w+) = (\d)", HEADER)
 STATUS = {int(value): name for name, value in NAMES if name.startswith(("OK", "ERROR"))}
+FILTERS = re.findall(r"^    const \w+ \*(\w+);", HEADER, re.MULTILINE)
 TYPES = {"int": ctypes.c_int, "metricfast_side": ctypes.c_int, "int64_t": ctypes.c_int64}
 TYPES |= {"size_t": ctypes.c_size_t, "void": None}
 
@@ -85,6 +86,12 @@ class Model:
         return scores
 
 
+class Filter(ctypes.Structure):
+    """Addresses of arrays, which the header names."""
+
+    _fields_ = [(name, ctypes.c_void_p) for name in FILTERS]
+
+
 class Database:
     """Points made ready under a model."""
 
@@ -101,10 +108,11 @@ class Database:
         return LIBRARY.metricfast_database_n_points(self.handle)
 
     def kneighbors(
-        self, X: np.ndarray, k: int, exclude: np.ndarray | None = None, n_threads: int = 0
+        self, X: np.ndarray, k: int, n_threads: int = 0, **filters: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         X = np.ascontiguousarray(X)
+        filter = Filter(**{name: values.ctypes.data for name, values in filters.items()})
         distances, rows = np.empty((len(X), k), X.dtype), np.empty((len(X), k), np.int64)
         name = f"database_search_{_suffix(X)}"
-        call(name, self.handle, X, len(X), k, exclude, distances, rows, n_threads)
+        call(name, self.handle, X, len(X), k, ctypes.byref(filter), distances, rows, n_threads)
         return distances, rows

@@ -121,6 +121,24 @@ def test_no_queries_have_no_neighbours(content, path) -> None:
         assert [found.shape for found in Database(model, X).kneighbors(X[:0], 3)] == [(0, 3)] * 2
 
 
+def test_filters_are_those_of_python(content, path) -> None:
+    metricfast.save(metricfast.LFDA(n_components=2).fit(X, Y), path)
+    mask, labels, own = np.arange(150) % 3 == 0, np.arange(150) // 10, np.arange(150)
+    mask[:80] = False
+    pair = {"query_labels": labels, "labels": labels}
+    for model in (Model(content), Model(path)):
+        database = Database(model, X)
+        Z = [model.transform(X, side) for side in (0, 1)]
+        for given, where in (({"rows": mask}, mask), (pair, (labels, labels))):
+            found = database.kneighbors(X, 30, exclude=own, **given)
+            expected = metricfast.kneighbors(*Z, 30, exclude=own, where=where)
+            np.testing.assert_array_equal(found[1], expected[1])
+            np.testing.assert_allclose(found[0], expected[0], atol=1e-7)
+        assert (database.kneighbors(X, 30, rows=mask)[1][:, 23:] == -1).all()
+        with pytest.raises(CError, match=r"ERROR_ARGUMENT: .*labels must have one entry a query"):
+            database.kneighbors(X, 3, labels=labels)
+
+
 PERIODIC = metricfast.EmbeddingLearner(
     losses.NCA(), Periodic(2, scale=0.1, n_passthrough=1), max_epochs=1, random_state=0
 )
@@ -160,7 +178,7 @@ def test_many_threads_share_a_model_and_a_database(content) -> None:
 
     def work(number: int) -> str:
         for _ in range(20):
-            found = database.kneighbors(X, 4, np.arange(150), n_threads=1 + number % 2)
+            found = database.kneighbors(X, 4, 1 + number % 2, exclude=np.arange(150))
             assert all(np.array_equal(a, b) for a, b in zip(found, expected, strict=True))
             wrong = STATUS[LIBRARY.metricfast_model_load(f"none{number}".encode(), None)]
             with pytest.raises(CError, match=rf"\[none{number}\]"):
@@ -256,7 +274,14 @@ def test_the_program_in_c(iris) -> None:
     (directory / "main.c").write_text(block("In C and other languages", "c"))
     command = block("In C and other languages", "sh")
     strict = "cc -std=c99 -Wall -Wextra -Wpedantic -Wconversion -Werror "
-    assert run(command.replace("cc ", strict, 1), directory) == expected
+    command = command.replace("cc ", strict, 1)
+    assert run(command, directory) == expected
+    excluding = re.search(r"^  ```c\n(.*?)^  ```$", PAGE, re.MULTILINE | re.DOTALL)[1]
+    program = block("In C, and what calls C", "c").replace(
+        "    if (failed)", excluding + "if (failed)"
+    )
+    (directory / "main.c").write_text(program)
+    assert [found[0] for found in run(command, directory)] == ["2", "0"]
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no cc in PATH")

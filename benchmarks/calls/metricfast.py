@@ -313,7 +313,7 @@ def tabular_step(data: Data, threads: int, n_anchors: int) -> Call:
         x, gradient = (
             np.concatenate([a.ravel() for a in arrays]) for arrays in (parameters, gradients)
         )
-        adamw_step(x, gradient, [np.zeros_like(x), np.zeros_like(x)], 0.01, 2e-4, 1)
+        step(x, gradient, [np.zeros_like(x), np.zeros_like(x)], 0.01, 2e-4, 1)
         return value, gradient
 
     return Call(run, lambda result: {"value": np.asarray(result[0]), "gradient": result[1]})

@@ -4,7 +4,7 @@
 //     rustc --edition 2021 -L native=$DIR -l metricfast -C link-arg=-Wl,-rpath,$DIR serve.rs
 //     ./serve iris.safetensors
 
-use std::ffi::{c_char, c_int, CStr, CString};
+use std::ffi::{c_char, c_int, c_void, CStr, CString};
 use std::ptr::{null, null_mut};
 
 #[repr(C)]
@@ -35,7 +35,7 @@ extern "C" {
         queries: *const f64,
         n_queries: i64,
         n_neighbors: i64,
-        exclude: *const i64,
+        filter: *const c_void,
         distances: *mut f64,
         rows: *mut i64,
         n_threads: c_int,

@@ -162,9 +162,20 @@ std::int64_t database_n_points(const metricfast_database *database) {
     return database == nullptr ? 0 : database->points->points().rows();
 }
 
+Filter filter_of(const metricfast_filter *given, Index queries, Index points) {
+    Filter filter;
+    if (given != nullptr) {
+        filter.exclude = {given->exclude, queries};
+        filter.rows = {given->rows, points};
+        filter.query_labels = {given->query_labels, queries};
+        filter.labels = {given->labels, points};
+    }
+    return filter;
+}
+
 template <class T>
 int database_search(const metricfast_database *database, const T *queries, std::int64_t n_queries,
-                    std::int64_t n_neighbors, const std::int64_t *exclude, T *distances,
+                    std::int64_t n_neighbors, const metricfast_filter *given, T *distances,
                     std::int64_t *rows, int n_threads) {
     return guarded([&] {
         require(database != nullptr, "the database is null");
@@ -175,10 +186,9 @@ int database_search(const metricfast_database *database, const T *queries, std::
         const View<T> found = matrix("distances", distances, n_queries, k);
         const View<std::int64_t> found_rows = matrix("rows", rows, n_queries, k);
         const Control control{n_threads, {}, {}};
-        const auto search = [&](const Points &given) {
-            database->points->search(given, k,
-                                     exclude == nullptr ? Codes() : Codes(exclude, points.rows),
-                                     false, found, found_rows, control);
+        const Filter filter = filter_of(given, points.rows, database->points->points().rows());
+        const auto search = [&](const Points &embedded) {
+            database->points->search(embedded, k, filter, false, found, found_rows, control);
         };
         if (database->model->kind() == ModelKind::linear) {
             search(points);

@@ -103,11 +103,12 @@ int64_t metricfast_database_n_points(const metricfast_database *database) {
             return f.database_create_##suffix(model, points, n_points, n_threads, database);       \
         });                                                                                        \
     }                                                                                              \
-    int metricfast_database_search_##suffix(                                                       \
-        const metricfast_database *database, const T *queries, int64_t n_queries,                  \
-        int64_t n_neighbors, const int64_t *exclude, T *distances, int64_t *rows, int n_threads) { \
+    int metricfast_database_search_##suffix(const metricfast_database *database, const T *queries, \
+                                            int64_t n_queries, int64_t n_neighbors,                \
+                                            const metricfast_filter *filter, T *distances,         \
+                                            int64_t *rows, int n_threads) {                        \
         return status([=](const auto &f) {                                                         \
-            return f.database_search_##suffix(database, queries, n_queries, n_neighbors, exclude,  \
+            return f.database_search_##suffix(database, queries, n_queries, n_neighbors, filter,   \
                                               distances, rows, n_threads);                         \
         });                                                                                        \
     }

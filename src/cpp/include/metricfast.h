@@ -117,16 +117,27 @@ METRICFAST_API void metricfast_database_free(metricfast_database *database);
 /* How many points there are; 0 for null. */
 METRICFAST_API int64_t metricfast_database_n_points(const metricfast_database *database);
 
+/* Which points each query may find. A null member leaves out none. */
+typedef struct metricfast_filter {
+    const int64_t *exclude;      /* n_queries: a row to leave out, -1 for none */
+    const uint8_t *rows;         /* n_points: 0 for each row that no query may find */
+    const int64_t *query_labels; /* n_queries, with `labels`: */
+    const int64_t *labels;       /* n_points: a query leaves out the rows with its label */
+} metricfast_filter;
+
 /* The nearest points of each query, exactly, nearest first and ties by the lower row.
- * exclude: null, or for each query a row to leave out, -1 for none.
- * distances, rows: n_queries x n_neighbors, written. */
+ * filter: null, or which points may be found.
+ * distances, rows: n_queries x n_neighbors, written: infinity and -1 where the filter leaves fewer
+ * points. */
 METRICFAST_API int metricfast_database_search_f32(const metricfast_database *database,
                                                   const float *queries, int64_t n_queries,
-                                                  int64_t n_neighbors, const int64_t *exclude,
-                                                  float *distances, int64_t *rows, int n_threads);
+                                                  int64_t n_neighbors,
+                                                  const metricfast_filter *filter, float *distances,
+                                                  int64_t *rows, int n_threads);
 METRICFAST_API int metricfast_database_search_f64(const metricfast_database *database,
                                                   const double *queries, int64_t n_queries,
-                                                  int64_t n_neighbors, const int64_t *exclude,
+                                                  int64_t n_neighbors,
+                                                  const metricfast_filter *filter,
                                                   double *distances, int64_t *rows, int n_threads);
 
 #ifdef __cplusplus
