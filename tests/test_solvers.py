@@ -156,6 +156,23 @@ def test_hinge_reaches_zero_of_a_sum_of_hinges_and_ends():
     assert monitor.best_value == 0
 
 
+def test_hinge_ends_where_a_refresh_lowers_the_value_little():
+    latent, monitor = [1.0], History(START)
+
+    def function(x):
+        value, gradient = least_squares(x)
+        return value + latent[0], gradient
+
+    def refresh(x):
+        latent[0] /= 2
+
+    minimize_hinge(
+        function, START, monitor, min_iter=0, max_iter=500, tol=1e-2, refresh=refresh,
+        refresh_every=1000,
+    )  # fmt: skip
+    assert latent[0] <= 1e-2 * monitor.best_objective < 2 * latent[0]
+
+
 def test_line_search_failure_restarts_once_then_warns():
     calls = []
 
