@@ -137,6 +137,13 @@ def test_a_store_gives_the_rows_of_an_array(stored: tuple[Array, Any]) -> None:
         np.testing.assert_array_equal(np.concatenate(found), X)
 
 
+def test_a_column_that_is_not_finite_is_named() -> None:
+    X = np.ones((5, 3))
+    X[2, 1] = np.nan
+    with pytest.raises(ValueError, match="infinity in rows 0 to 4 of its column 'x1'"):
+        as_source(arrow(X))[:]
+
+
 def test_training_rows_on_disk_ascend() -> None:
     train, test = hold_out(0.3, Own(np.zeros((50, 1))), None, np.random.RandomState(0))
     assert (np.diff(train) > 0).all()
