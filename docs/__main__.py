@@ -1,7 +1,7 @@
 """Build the site into build/site, warnings being errors, and check what was built.
 
-Options go to Sphinx: ``-t quick`` leaves the examples of the gallery unexecuted. Where playwright
-and a Chromium are installed, every page is opened in it.
+Options go to Sphinx: with ``-t quick``, neither the examples of the gallery nor the blocks of pages
+are executed. Where playwright and a Chromium are installed, every page is opened in it.
 """
 
 import importlib.util

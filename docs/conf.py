@@ -91,5 +91,6 @@ def show_drawn_pictures(app, name, source):
 def setup(app):
     """Write the pages that no one has to write, and run the blocks of the others."""
     app.connect("config-inited", lambda *_: pages.write(ROOT))
-    app.connect("config-inited", lambda *_: blocks.run_all(ROOT, ROOT / "docs" / "drawn"))
-    app.connect("source-read", show_drawn_pictures)
+    if not app.tags.has("quick"):
+        app.connect("config-inited", lambda *_: blocks.run_all(ROOT, ROOT / "docs" / "drawn"))
+        app.connect("source-read", show_drawn_pictures)

@@ -43,6 +43,7 @@ from metricfast import (
 )
 from metricfast._core.files import write_tensors
 from metricfast.comparison import candidates
+from metricfast.comparison.labels import looks_continuous
 from metricfast.comparison.statistics import adjusted, expected_of_the_best, paired_p_value
 from metricfast.comparison.trial import grouped_scores
 
@@ -392,3 +393,9 @@ def test_values_of_numpy_are_plain_in_notes():
 
     found = compare(X, y, learners={"picky": Picky()}, random_state=0)
     assert rows_of(found)["picky"].note == "ValueError: no class ['no', 3]"
+
+
+def test_numbers_that_occur_less_than_five_times_on_average_are_continuous():
+    labels = np.repeat([1, 2, 3], 5)
+    assert not looks_continuous(labels)
+    assert looks_continuous(labels[1:])

@@ -23,6 +23,7 @@ import blocks  # noqa: E402
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 EXAMPLES = sorted((ROOT / "examples").rglob("*.py"))
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+PICTURE = re.compile(r"^\s*# Picture: \w+", re.MULTILINE)
 ANCHOR = re.compile(r"\]\(([^)#\s:]*)#([^)]*)\)")
 # What needs a package that may not be there, as its own tests do.
 NEED_MORE = {f"metricfast.{name}" for name in ("onnx", "torch") if name not in metricfast.__all__}
@@ -203,6 +204,9 @@ def marked(example: Path):
 def test_examples_run(example, capsys):
     runpy.run_path(str(example), run_name="__main__")  # an exit, whatever its status, fails
     assert capsys.readouterr().out
+    figures = sys.modules["matplotlib.pyplot"].get_fignums()
+    described = PICTURE.findall(example.read_text(encoding="utf-8"))
+    assert len(figures) <= len(described), "each figure needs its comment '# Picture: ...'"
 
 
 def test_an_example_without_its_data_fails(monkeypatch):
@@ -215,7 +219,7 @@ def test_an_example_without_its_data_fails(monkeypatch):
 def test_examples_have_a_title_and_pictures_their_words(example):
     text = example.read_text(encoding="utf-8")
     assert re.match(r'"""\n(.+)\n(=+)\n\n', text), "an example begins with its title, underlined"
-    assert re.search(r"^\s*# Picture: \w+", text, re.MULTILINE), "say what the picture shows"
+    assert PICTURE.search(text), "say what the picture shows"
     assert (example.parent / "GALLERY_HEADER.rst").exists()
 
 

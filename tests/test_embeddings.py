@@ -267,6 +267,13 @@ def test_what_overflows_the_parameters_is_not_finite():
             each.forward(large, form(1e200 * np.abs(X)))
 
 
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_points_too_long_to_square_have_a_direction(sign):
+    L = sign * 1e200 * np.array([[3.0, 0.0], [0.0, 4.0]])
+    Z, _ = Linear(2, normalize=True).forward([L], np.ones((1, 2)))
+    np.testing.assert_allclose(Z, [[sign * 0.6, sign * 0.8]])
+
+
 def test_waves_of_any_length():
     """The fraction of a turn is that of the exact product, as far as products are."""
     for dtype, tolerance in ((np.float32, 2e-7), (np.float64, 4e-16)):

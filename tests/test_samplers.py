@@ -133,6 +133,17 @@ def test_classes_have_company():
         assert (np.unique(y[batch.rows], return_counts=True)[1] % 5 == 0).all()
 
 
+def test_database_points_of_a_class_are_drawn_in_turn():
+    y = np.repeat([0, 1], 12)
+    epoch = ClassBalanced(3, 6).prepare(y, y_database=np.repeat([0, 1], 30))
+    for seed in range(10):
+        drawn = [
+            batch.rows[batch.n_anchors :][: 3 * len(np.unique(y[batch.rows[: batch.n_anchors]]))]
+            for batch in epoch(np.random.RandomState(seed))
+        ]
+        assert np.bincount(np.concatenate(drawn)).max() == 1
+
+
 def test_dense_batches():
     y = RNG.normal(size=200)
     sampler = DenseTriplet(4, 30, 3)

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
+from metricfast._core import sparse
 from metricfast._core.dispatch import get_kernels
-from metricfast._core.scaling import center_and_rescale, log2_spread, times_power_of_two
+from metricfast._core.scaling import (
+    center_and_rescale,
+    log2_spread,
+    rescale_targets,
+    times_power_of_two,
+)
 from metricfast._core.scatter import scatter_matrix
 
 X = np.random.default_rng(0).standard_normal((20, 3))
@@ -48,6 +55,21 @@ def test_a_power_of_two_changes_no_bit():
 def test_width_that_overflows():
     found, exponent = center_and_rescale(np.array([[-1.7e308], [1.7e308]]))
     np.testing.assert_allclose(np.ldexp(found[:, 0], exponent), [-1.7e308, 1.7e308])
+
+
+@pytest.mark.parametrize("size", [1e-100, 2.0**-12, 2.0**-9, 2.0**9, 2.0**11])
+def test_sparse_points_have_the_unit_of_dense_ones(size):
+    found, exponent = sparse.rescale(csr_array(size * X))
+    assert exponent == center_and_rescale(size * X)[1]
+    np.testing.assert_array_equal(np.ldexp(found.toarray(), exponent), size * X)
+
+
+@pytest.mark.parametrize("size", [1e-100, 1e-2, 50, 1e100])
+def test_rescaled_targets_are_as_many_powers_of_two_smaller_as_is_returned(size):
+    y = size * (X[:, 0] + 7)
+    targets, exponent = rescale_targets(y)
+    assert 1 <= targets.std() < 2
+    np.testing.assert_allclose(np.ldexp(targets, exponent), y - y.mean(), atol=1e-13 * size)
 
 
 @pytest.mark.parametrize("value", [0, 0.1, 1e-200, 1e200, 1.7e308])

@@ -13,8 +13,8 @@ from metricfast._core.progress import Progress
 from metricfast.samplers import class_batches
 from metricfast.training.history import History
 from metricfast.training.lbfgs import minimize_hinge, minimize_smooth
-from metricfast.training.solvers import Adam, AdamW
-from metricfast.training.steps import minimize_minibatch
+from metricfast.training.solvers import SGD, Adam, AdamW
+from metricfast.training.steps import minimize_minibatch, run_epoch
 
 RNG = np.random.default_rng(0)
 A, B = RNG.normal(size=(40, 6)), RNG.normal(size=40)
@@ -154,6 +154,23 @@ def test_hinge_reaches_zero_of_a_sum_of_hinges_and_ends():
     monitor = History(START)
     minimize_hinge(hinges, START, monitor, min_iter=50, max_iter=1000, tol=1e-3)
     assert monitor.best_value == 0
+
+
+def test_hinge_ends_where_a_refresh_lowers_the_value_little():
+    latent, monitor = [1.0], History(START)
+
+    def function(x):
+        value, gradient = least_squares(x)
+        return value + latent[0], gradient
+
+    def refresh(x):
+        latent[0] /= 2
+
+    minimize_hinge(
+        function, START, monitor, min_iter=0, max_iter=500, tol=1e-2, refresh=refresh,
+        refresh_every=1000,
+    )  # fmt: skip
+    assert latent[0] <= 1e-2 * monitor.best_objective < 2 * latent[0]
 
 
 def test_line_search_failure_restarts_once_then_warns():
@@ -316,3 +333,24 @@ def test_progress_shows_a_bar_with_tqdm(capsys):
     progress(1, -12.5)
     progress.close()
     assert "1/10" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("solver", "factor"), [(Adam(), 1), (SGD(), 10)])
+def test_the_default_rate_is_in_proportion_to_the_rate_of_the_problem(solver, factor):
+    problem = SimpleNamespace(
+        learning_rate=0.02, relative_steps=False, schedule="constant", runs=lambda decay: (),
+        averages_batches=True,
+    )  # fmt: skip
+    assert solver.steps(problem, START, None).rate(0.0, 0) == pytest.approx(0.02 * factor)
+
+
+def test_rates_see_the_part_of_the_epoch_that_has_passed():
+    passed = []
+
+    def moved(history, gradient, epoch):
+        passed.append(epoch)
+        return history.x
+
+    steps = SimpleNamespace(n_moments=0, average=True, moved=moved)
+    run_epoch(lambda x, batch: (1.0, np.ones_like(x)), [0, 1, 2, 3], History(START), steps)
+    assert passed == [0, 0.25, 0.5, 0.75]

@@ -22,6 +22,7 @@ from metricfast import sources
 from metricfast._core.memory import block_rows
 from metricfast._core.sources import Part, Scaled, parts
 from metricfast._core.stores import as_source
+from metricfast.training.stopping import hold_out
 
 Array = NDArray[Any]
 
@@ -134,6 +135,19 @@ def test_a_store_gives_the_rows_of_an_array(stored: tuple[Array, Any]) -> None:
         found = [block for _, block in parts(source, size)]
         assert all(len(block) <= size for block in found)
         np.testing.assert_array_equal(np.concatenate(found), X)
+
+
+def test_a_column_that_is_not_finite_is_named() -> None:
+    X = np.ones((5, 3))
+    X[2, 1] = np.nan
+    with pytest.raises(ValueError, match="infinity in rows 0 to 4 of its column 'x1'"):
+        as_source(arrow(X))[:]
+
+
+def test_training_rows_on_disk_ascend() -> None:
+    train, test = hold_out(0.3, Own(np.zeros((50, 1))), None, np.random.RandomState(0))
+    assert (np.diff(train) > 0).all()
+    assert set(train) | set(test) == set(range(50))
 
 
 def test_learners_and_functions_take_each_store(stored: tuple[Array, Any]) -> None:

@@ -8,6 +8,7 @@ from scipy.sparse import csr_array, csr_matrix
 from sklearn.preprocessing import MultiLabelBinarizer, OneHotEncoder
 
 from metricfast import EmbeddingLearner, losses, metrics
+from metricfast._labels.tags import as_tags, one_tag_each
 from metricfast.embeddings import Asymmetric, Linear
 from metricfast.samplers import ClassBalanced, DenseTriplet, Uniform
 from metricfast.solvers import Adam
@@ -106,6 +107,12 @@ def test_any_relation_is_tags_of_queries_and_the_identity():
     assert found == np.take_along_axis(related, order, axis=1).any(axis=1)[rows].mean()
 
 
+def test_zeros_that_are_stored_are_no_tags():
+    stored = csr_array(np.ones((40, 4)))
+    stored.data = TAGS[:40].ravel().astype(float)
+    assert losses.SupCon()(Z, stored)[0] == losses.SupCon()(Z, TAGS[:40])[0]
+
+
 def test_bound_losses_take_rows_of_tags():
     bound = losses.SupCon().on(csr_array(TAGS))
     rows = np.arange(3, 43)
@@ -169,6 +176,13 @@ def test_samplers_of_one_hot_tags_draw_as_of_classes(sampler):
 
     assert drawn(tags) == drawn(CLASSES)
     assert drawn(tags[:40], tags[40:]) == drawn(CLASSES[:40], CLASSES[40:])
+
+
+def test_every_tag_of_a_point_is_drawn():
+    tags, rng = as_tags(TAGS, "y"), np.random.RandomState(0)
+    drawn = np.array([one_tag_each(tags, rng) for _ in range(100)])
+    for i, row in enumerate(TAGS):
+        assert set(drawn[:, i]) == (set(np.flatnonzero(row)) or {4 + i})
 
 
 def test_balanced_batches_hold_references_that_share_a_tag():

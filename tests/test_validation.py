@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from inspect import signature
+
 import numpy as np
 import pytest
+from registry import make, of_points
 from sklearn.datasets import load_iris
 
 from metricfast import LMNN, NCA, Covariance, MahalanobisMixin, PairsClassifierMixin
@@ -105,3 +108,20 @@ def test_what_cannot_be_judged_is_an_error():
     for given, found in (([], "0"), (True, "True")):
         with pytest.raises(ValueError, match=f"y must hold 150 labels, one per point, got {found}"):
             Covariance().fit(X, given, validate=True)
+
+
+WEIGHTED = [
+    make(each)
+    for each in of_points()
+    if {"sample_weight", "validate"} <= signature(each.fit).parameters.keys()
+]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("learner", WEIGHTED, ids=lambda each: type(each).__name__)
+def test_weights_reach_the_learner_that_is_judged(learner, monkeypatch):
+    seen = {}
+    monkeypatch.setattr(type(learner), "_validate_fit", lambda *_, **given: seen.update(given))
+    weight = np.linspace(1, 2, 150)
+    learner.fit(X, Y, sample_weight=weight, validate=True)
+    np.testing.assert_array_equal(seen["sample_weight"], weight)
