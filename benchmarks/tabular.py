@@ -7,10 +7,10 @@ For each table and split, 70 % of the points are learned from, at most `--rows`,
 others are predicted. Prints, as means over splits, the error of each model (1 - accuracy, or root
 mean squared) and its ratio to that of `HistGradientBoosting` with default parameters; log loss,
 area under the ROC curve and calibration error of classes; and processor seconds of `fit` and
-`predict` in one thread. A summary follows: of all tables, of those on which defaults were chosen,
-and of the others. Results and predictions are written to `results/tabular` as they come, and are
-not computed again, unless `--again` names the model. `--write` replaces the figures of
-`tabular.md`.
+`predict` in one thread. A summary comes first: of all tables, of those that the first choices of
+defaults were made on, and of the others. Results and predictions are written to `results/tabular`
+as they come, and are not computed again, unless `--again` names the model. `--write` replaces the
+figures of `tabular.md`.
 
 "nca" are the defaults of `NCAClassifier` and `NCARegressor`, "nca 1" the same with
 ``n_estimators=1``. "hgb tuned" is the best of 20 random settings by the log loss, or squared error,
@@ -46,7 +46,7 @@ from sklearn.preprocessing import OneHotEncoder
 from threadpoolctl import threadpool_limits
 
 from benchmarks.tabular_data import MOST, TABLES, MissingError, Split, split
-from benchmarks.tabular_measures import measures
+from benchmarks.tabular_measures import measures, point_errors
 from benchmarks.tabular_peers import PEERS, MissingPeerError
 from benchmarks.tabular_report import Found, report
 
@@ -203,7 +203,8 @@ def compute(tables: list[str], models: list[str], splits: int, rows: int) -> Fou
                 outcome = store.outcome(table, number, model, given)
                 row = measures(outcome.predicted, given.y_test, given.of_classes)
                 row |= {"fit": outcome.fit, "predict": outcome.predict}
-                found[table, number, model] = row
+                errors = point_errors(outcome.predicted, given.y_test, given.of_classes)
+                found[table, number, model] = row | {"point errors": errors}
                 if new:
                     about = {"table": table, "split": number, "model": model}
                     print(json.dumps(about | row), flush=True)

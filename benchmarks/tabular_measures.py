@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-__all__ = ["auc", "beyond_noise", "calibration_error", "geometric_mean", "log_loss", "measures"]
+__all__ = [
+    "auc",
+    "beyond_noise",
+    "calibration_error",
+    "geometric_mean",
+    "log_loss",
+    "measures",
+    "point_errors",
+]
 
 from collections.abc import Iterable
 
@@ -58,13 +66,21 @@ def geometric_mean(ratios: Iterable[float]) -> float:
     return float(np.exp(logs.mean())) if len(logs) else float("nan")
 
 
-def beyond_noise(first: np.ndarray, second: np.ndarray) -> int:
+def point_errors(predicted: np.ndarray, y: np.ndarray, of_classes: bool) -> np.ndarray:
+    """Return 1 or 0 for each point, wrong or right, or squared errors of numbers."""
+    if of_classes:
+        return (predicted.argmax(axis=1) != y).astype(np.float64)
+    return (predicted - y) ** 2
+
+
+def beyond_noise(first: list[np.ndarray], second: list[np.ndarray]) -> int:
     """Return 1 if first is larger than second by over 2 standard errors of differences, -1, or 0.
 
-    The arrays hold a number for each split, both models on the same split.
+    The lists have the errors of the points of each split, of both models in the same order. The
+    standard error is that of one split, the root of the mean over splits of variances: splits share
+    points, so more of them do not make it smaller.
     """
-    difference = np.subtract(first, second)
-    if len(difference) < 2 or not difference.any():
-        return 0
-    noise = 2 * difference.std(ddof=1) / np.sqrt(len(difference))
-    return int(np.sign(difference.mean())) if abs(difference.mean()) > noise else 0
+    differences = [np.subtract(*pair) for pair in zip(first, second, strict=True)]
+    mean = float(np.mean([each.mean() for each in differences]))
+    noise = 2 * np.sqrt(np.mean([each.var() / len(each) for each in differences]))
+    return int(np.sign(mean)) if abs(mean) > noise else 0

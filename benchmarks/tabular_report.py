@@ -4,12 +4,14 @@ from __future__ import annotations
 
 __all__ = ["Found", "error_ratio", "report", "summary"]
 
+from typing import Any
+
 import numpy as np
 
 from benchmarks.tabular_data import CHOSEN_ON
 from benchmarks.tabular_measures import beyond_noise, geometric_mean
 
-Measures = dict[str, float]
+Measures = dict[str, Any]  # numbers, and the errors of points
 Found = dict[tuple[str, int, str], Measures]
 OURS, BASE = "nca", "hgb"
 
@@ -70,14 +72,15 @@ def summary(found: Found, tables: list[str], models: list[str]) -> str:
         cells = [_number(ratios[0]), *map(_number, means), _number(ratios[1])]
         cells += [f"{seconds[0]:.1f}", f"{seconds[1]:.2f}"]
         verdicts = [
-            beyond_noise(*([row["error"] for row in rows[one]] for one in (OURS, m)))
+            beyond_noise(*([row["point errors"] for row in rows[one]] for one in (OURS, m)))
             for rows in by_table.values()
             if OURS in models and m != OURS
         ]
         counts = [str(verdicts.count(-1)), str(verdicts.count(1))] if verdicts else ["", ""]
         lines.append([m, *cells, *counts])
     title = f"{len(of_classes)} tables of classes, {len(of_numbers)} of numbers"
-    return f"{title}:\n\n{_markdown(head, lines)}"
+    splits = max((len(rows[models[0]]) for rows in by_table.values()), default=0)
+    return f"{title}, {splits} splits:\n\n{_markdown(head, lines)}"
 
 
 def _each(found: Found, tables: list[str], models: list[str], key: str) -> str:
@@ -99,7 +102,7 @@ def report(found: Found, tables: list[str], models: list[str]) -> str:
     """Return the summaries, and a table for each measure."""
     groups = {
         "All tables": tables,
-        "Tables on which defaults were chosen": [t for t in tables if t in CHOSEN_ON],
+        "Tables of the first choices of defaults": [t for t in tables if t in CHOSEN_ON],
         "Other tables": [t for t in tables if t not in CHOSEN_ON],
     }
     parts = [

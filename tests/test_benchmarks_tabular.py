@@ -25,7 +25,7 @@ def test_study_of_tables(tmp_path, monkeypatch, capsys):
     text = capsys.readouterr().out
     assert first.endswith(text)
     assert tabular.PAGE.read_text() == f"# Study\n\n{tabular.MARK}\n{text}"
-    assert "1 tables of classes, 1 of numbers" in text
+    assert "1 tables of classes, 1 of numbers, 2 splits" in text
     tabular.main([*arguments, "--again", "nca"])
     assert capsys.readouterr().out.count('"model": "nca"') == 4
 
@@ -61,17 +61,23 @@ def test_measures_of_predicted_tables():
     assert tabular_measures.geometric_mean([0.5, 8]) == pytest.approx(2)
 
 
-def test_a_difference_of_splits_is_beyond_noise_or_not():
-    assert tabular_measures.beyond_noise([3, 4, 5], [1, 2, 3.1]) == 1
-    assert tabular_measures.beyond_noise([1, 2, 3.1], [3, 4, 5]) == -1
-    assert tabular_measures.beyond_noise([1, 5, 3], [2, 1, 3]) == 0
-    assert tabular_measures.beyond_noise([2, 2, 2], [2, 2, 2]) == 0
-    assert tabular_measures.beyond_noise([2], [1]) == 0
+def test_a_difference_of_points_is_beyond_noise_or_not():
+    right, wrong, some = np.zeros(50), np.ones(50), np.arange(50) % 25 == 0
+    assert tabular_measures.beyond_noise([wrong], [some]) == 1
+    assert tabular_measures.beyond_noise([some, right], [wrong, wrong]) == -1
+    # Two of 50 points, in each split: a mean of .04 with a standard error of .028.
+    assert tabular_measures.beyond_noise([some] * 3, [right] * 3) == 0
+    assert tabular_measures.beyond_noise([right], [right]) == 0
+    assert list(tabular_measures.point_errors(np.array([1.0, 4]), np.array([1, 2]), False)) == [
+        0,
+        4,
+    ]
 
 
 def test_summary_of_tables():
     def row(error, **more):
-        return {"error": error, "points": 100, "fit": 1.0, "predict": 0.5, **more}
+        points = {"points": 100, "point errors": np.full(100, error)}
+        return {"error": error, **points, "fit": 1.0, "predict": 0.5, **more}
 
     classes = {"log loss": 0.2, "AUC": 0.9, "calibration error": 0.1}
     found = {}
