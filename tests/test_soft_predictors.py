@@ -10,6 +10,7 @@ import pytest
 import sklearn
 from registry import unequal
 from scipy.sparse import csr_matrix
+from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.datasets import load_iris, load_wine
 from sklearn.linear_model import LogisticRegression
@@ -19,6 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import metricfast as mf
+from metricfast.predictors.normal_scores import NormalScores
 from metricfast.predictors.soft_training import Course, folds, sharpness
 from metricfast.predictors.soft_votes import SoftVotes
 from metricfast.predictors.tables import Table
@@ -108,6 +110,47 @@ def test_columns_of_categories_are_said_as_in_gradient_boosting():
             encode(frame, categorical_features=said)
     with pytest.raises(ValueError, match="contains infinity"):
         encode(np.array([[np.inf], [1.0]]))
+
+
+def test_normal_scores_are_quantiles_of_ranks():
+    E = np.array([[-5.0, 1.0], [0.0, 0.0], [0.0, 1.0], [1e6, 0.0]], np.float32)
+    scores = NormalScores(E, 1)
+    quantiles = norm.ppf([1 / 8, 1 / 2, 1 / 2, 7 / 8])
+    found = scores.of(E)
+    np.testing.assert_allclose(found[:, 0], quantiles / quantiles.std(), atol=1e-6)
+    np.testing.assert_array_equal(found[:, 1], E[:, 1])
+    assert found.dtype == np.float32
+    new = scores.of(np.array([[-9, 0], [-2.5, 0], [1e7, 0]], np.float32))[:, 0]
+    np.testing.assert_allclose(new, [found[0, 0], found[0, 0] / 2, found[3, 0]], rtol=1e-6)
+    repeated = NormalScores(np.repeat(E, [2, 1, 3, 1], axis=0), 1)
+    weighted = NormalScores(E, 1, np.array([2.0, 1.0, 3.0, 1.0]))
+    np.testing.assert_allclose(repeated.of(E), weighted.of(E), rtol=1e-6)
+    exact = norm.ppf((np.arange(20_000) + 0.5) / 20_000)
+    many = np.exp(exact)[:, None].astype(np.float32)
+    found = NormalScores(many, 1).of(many)[:, 0]
+    np.testing.assert_allclose(found[20:-20], exact[20:-20], atol=0.01)  # between 1,024 of them
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@every_kind
+def test_held_out_points_choose_normal_scores(kind, weighted):
+    rng = np.random.default_rng(0)
+    X = np.exp(4 * rng.normal(size=(600, 2)))
+    y = np.log(X).sum(axis=1)
+    y = y > 0 if kind is mf.NCAClassifier else y
+    weight = rng.integers(3, size=600) if weighted else None
+    params = {"periodic": False, "max_epochs": 40, "n_estimators": 1, "random_state": 0}
+    plain = kind(**params).fit(X, y, weight)
+    chosen = kind(**params | {"periodic": "auto", "scale": 0.1}).fit(X, y, weight)
+    assert min(chosen.choices_, key=chosen.choices_.get).endswith("normal scores")
+    new = np.exp(4 * rng.normal(size=(600, 2)))
+    known = np.log(new).sum(axis=1)
+    known = known > 0 if kind is mf.NCAClassifier else known
+    assert 1 - chosen.score(new, known) < (1 - plain.score(new, known)) / 2
+    copy = pickle.loads(pickle.dumps(chosen))
+    np.testing.assert_array_equal(copy.predict(new), chosen.predict(new))
+    rows = slice(None) if weight is None else weight > 0
+    np.testing.assert_allclose(chosen.transform(X)[rows], chosen._queries(None)[0][0], atol=1e-4)
 
 
 def softmax_shares(queries, Z, weight, exclude):
@@ -215,10 +258,9 @@ def test_maps_are_learned_and_chosen():
     values = np.sin(9 * waves[:, 0])
     model = mf.NCARegressor(n_components=8, max_epochs=40, random_state=0)
     model.fit(waves[:300], values[:300])
-    assert list(model.choices_) == [
-        "linear",
-        *(f"periodic, scale {s}" for s in (0.03, 0.1, 0.3, 1)),
-    ]
+    *embeddings, inputs = model.choices_
+    assert embeddings == ["linear", *(f"periodic, scale {s}" for s in (0.03, 0.1, 0.3, 1))]
+    assert inputs.removesuffix(", normal scores") in embeddings
     assert isinstance(model.embedding_, mf.embeddings.Periodic)
     assert model.choices_["linear"] > min(model.choices_.values())
     assert model.score(waves[300:], values[300:]) > 0.9
@@ -269,7 +311,7 @@ def test_batches_are_bounded(kind):
     X = rng.normal(size=(6000, 3))
     y = (X[:, 0] > 0) if kind is mf.NCAClassifier else X[:, 0]
     model = kind(**QUICK | {"max_epochs": 2, "scale": 0.3}).fit(X, y)
-    assert list(model.choices_) == ["linear", "periodic, scale 0.3"]
+    assert list(model.choices_)[:2] == ["linear", "periodic, scale 0.3"]
     assert model.score(X, y) > 0.6
     course = Course("adamw", 0.01, 0.0, "auto", 0.5, 100, 20, None, False)
     for n, anchors, candidates in (
@@ -338,7 +380,7 @@ def test_a_time_limit_ends_training(kind):
 
 def test_held_out_points_choose_how_sharp_votes_are():
     class Trained:
-        _task, _best = SimpleNamespace(n_confirming=500), None
+        task, _best = SimpleNamespace(n_confirming=500), None
 
         def __init__(self, n, turns):
             self._test, self._turns = np.arange(n), turns
@@ -364,7 +406,7 @@ def test_columns_of_two_numbers_have_no_periodic_features():
 
 def test_without_early_stopping_all_points_are_trained_on():
     model = mf.NCAClassifier(**QUICK, early_stopping=False).fit(X, Y)
-    assert len(model.choices_) == 5
+    assert len(model.choices_) == 6
     assert [len(costs) for costs in model.validation_costs_] == [3]
     fixed = {"periodic": True, "scale": 0.1, "early_stopping": False}
     few = mf.NCAClassifier(**QUICK, **fixed).fit([[0.0], [0.1], [1.0], [1.1]], list("aabb"))

@@ -1,17 +1,20 @@
 from __future__ import annotations
 
 import importlib
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy.optimize import linprog
 from sklearn.exceptions import ConvergenceWarning
 
+from metricfast import NCA
 from metricfast._core.progress import Progress
 from metricfast.samplers import class_batches
 from metricfast.training.history import History
 from metricfast.training.lbfgs import minimize_hinge, minimize_smooth
-from metricfast.training.steps import Adam, minimize_minibatch
+from metricfast.training.solvers import Adam, AdamW
+from metricfast.training.steps import minimize_minibatch
 
 RNG = np.random.default_rng(0)
 A, B = RNG.normal(size=(40, 6)), RNG.normal(size=40)
@@ -196,9 +199,18 @@ def quarters():
     return np.arange(40).reshape(4, 10)
 
 
+def relative_steps(learning_rate, max_epochs, start=START):
+    """Steps of Adam for a problem that has no scale of its own."""
+    problem = SimpleNamespace(
+        relative_steps=True, schedule="cosine", averages_batches=False,
+        runs=lambda decay: [(slice(None), decay, 1.0)],
+    )  # fmt: skip
+    return Adam(learning_rate).steps(problem, start, max_epochs)
+
+
 def test_minibatch_approaches_the_least_squares_solution():
     monitor = History(START)
-    minimize_minibatch(batch, START, quarters, monitor, max_epochs=300, learning_rate=0.05)
+    minimize_minibatch(batch, quarters, monitor, max_epochs=300, steps=relative_steps(0.05, 300))
     optimum = np.linalg.lstsq(A, B, rcond=None)[0]
     assert least_squares(monitor.best_x)[0] < 1.01 * least_squares(optimum)[0]
     assert len(monitor.curve) == 300
@@ -206,11 +218,10 @@ def test_minibatch_approaches_the_least_squares_solution():
 
 def test_minibatch_does_not_depend_on_the_units():
     monitor, scaled = History(START), History(1e6 * START)
-    settings = {"max_epochs": 3, "learning_rate": 0.1}
-    minimize_minibatch(batch, START, quarters, monitor, **settings)
+    minimize_minibatch(batch, quarters, monitor, max_epochs=3, steps=relative_steps(0.1, 3))
     minimize_minibatch(
         lambda x, rows: (batch(x / 1e6, rows)[0], batch(x / 1e6, rows)[1] / 1e6),
-        1e6 * START, quarters, scaled, **settings,
+        quarters, scaled, max_epochs=3, steps=relative_steps(0.1, 3, 1e6 * START),
     )  # fmt: skip
     np.testing.assert_allclose(scaled.best_x, 1e6 * monitor.best_x, rtol=1e-9)
     np.testing.assert_allclose(scaled.curve, monitor.curve)
@@ -220,7 +231,7 @@ def test_minibatch_leaves_parameters_without_gradient_alone():
     monitor = History(START)
     minimize_minibatch(
         lambda x, rows: (x[0] ** 2, np.r_[2 * x[0], np.zeros(5)]),
-        START, quarters, monitor, max_epochs=2, learning_rate=0.1,
+        quarters, monitor, max_epochs=2, steps=relative_steps(0.1, 2),
     )  # fmt: skip
     np.testing.assert_array_equal(monitor.best_x[1:], START[1:])
     assert abs(monitor.best_x[0]) < abs(START[0])
@@ -238,19 +249,31 @@ def test_adam_takes_the_steps_of_pytorch(decoupled):
         gradient = batch(x, np.arange(step % 7, 40))[1]
         theirs.grad = torch.tensor(gradient)
         optimizer.step()
-        x = Adam(decoupled=decoupled)(x, gradient, moments, 0.05, decay, step)
+        x = (AdamW if decoupled else Adam)().step(x, gradient, moments, 0.05, decay, step)
         np.testing.assert_allclose(x, theirs.detach().numpy(), rtol=1e-12, atol=1e-14)
 
 
 def test_decoupled_decay_shrinks_what_has_no_gradient():
     still, moments = np.zeros(6), [np.zeros(6), np.zeros(6)]
-    moved = Adam(decoupled=True)(START, still, moments, 0.05, 0.3, 1)
+    moved = AdamW().step(START, still, moments, 0.05, 0.3, 1)
     np.testing.assert_allclose(moved, START * (1 - 0.05 * 0.3), rtol=1e-15)
+
+
+def test_a_step_of_the_user_replaces_that_of_adam():
+    class Doubling(Adam):
+        def step(self, x, gradient, moments, rate, decay, t):
+            return 2 * x
+
+    X, y = np.r_[A[:20], A[20:] + 1], np.repeat([0, 1], 20)
+    solver = Doubling(batch_size=20, max_epochs=3)
+    learned = NCA(init=np.eye(6), solver=solver, early_stopping=False).fit(X, y)
+    others = np.eye(6) * learned.components_[0, 0]
+    np.testing.assert_allclose(learned.components_, others)
 
 
 def test_minibatch_stops_when_told():
     monitor = History(START, lambda iteration, value, x: iteration == 2)
-    minimize_minibatch(batch, START, quarters, monitor, max_epochs=9, learning_rate=0.1)
+    minimize_minibatch(batch, quarters, monitor, max_epochs=9, steps=relative_steps(0.1, 9))
     assert len(monitor.curve) == 2
 
 

@@ -27,7 +27,8 @@ from metricfast.losses import Gerrymander
 from metricfast.solvers import Adam
 from metricfast.stopping import HeldOut
 from metricfast.training.history import History
-from metricfast.training.steps import Steps, Subgradient, minimize_minibatch
+from metricfast.training.solvers import Subgradient
+from metricfast.training.steps import Steps, minimize_minibatch
 
 X, Y = load_iris(return_X_y=True)
 NAMES = np.array(["setosa", "versicolor", "virginica"])[Y]
@@ -109,8 +110,8 @@ def test_plain_steps(power_t):
     monitor = History(np.array([3.0]), lambda epoch, value, x: seen.append((value, x.copy())))
     minimize_minibatch(
         lambda x, rows: (((x - centres[rows]) ** 2).sum(), 2 * (x - centres[rows])),
-        np.array([3.0]), lambda: [np.array([0]), np.array([1])], monitor,
-        max_epochs=2, steps=Steps(Subgradient(power_t), lambda epoch, step: 0.1),
+        lambda: [np.array([0]), np.array([1])], monitor,
+        max_epochs=2, steps=Steps(Subgradient(power_t=power_t).step, 1, lambda epoch, step: 0.1),
     )  # fmt: skip
     x, expected = 3.0, []
     rate = 0.1 * 3 / 2  # a tenth of x0, over the first gradient

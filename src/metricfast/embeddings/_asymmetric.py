@@ -12,11 +12,11 @@ from metricfast._core.arguments import check_random_state
 from metricfast._core.types import Array, Integers, RandomState
 from metricfast.embeddings._base import (
     Cache,
-    CheckedEmbedding,
     Embedding,
     Parameters,
     check_side,
     check_start,
+    checked_forward,
 )
 from metricfast.embeddings._linear import Linear
 
@@ -31,7 +31,7 @@ class _SideCache:
     cache: Cache
 
 
-class Asymmetric(CheckedEmbedding):
+class Asymmetric(Embedding):
     """Two embeddings into one space, one of queries and one of database points.
 
     With two linear maps the distance is ``||U x - V x'||``. It depends on which of two points is
@@ -149,14 +149,16 @@ class Asymmetric(CheckedEmbedding):
     def _check_parameters(self, parameters: Parameters) -> None:
         super()._check_parameters(parameters)
         for part, own in zip((self.query, self.database), self.split(parameters), strict=True):
-            if isinstance(part, CheckedEmbedding):
-                part._check_parameters(own)
+            part._check_parameters(own)
 
     def _width(self, parameters: Parameters, side: str) -> int:
         part, own = self._side(parameters, side)
-        if isinstance(part, CheckedEmbedding):
-            return part._width(own, side)
-        return int(own[0].shape[1])
+        return part._width(own, side)
+
+    def forward(
+        self, parameters: Parameters, X: Any, *, side: str = "query", n_jobs: int | None = None
+    ) -> tuple[Array, Any]:
+        return checked_forward(self, parameters, X, side, n_jobs)
 
     def _forward(
         self, parameters: Parameters, X: Any, *, side: str = "query", n_jobs: int | None = None

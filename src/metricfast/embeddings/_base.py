@@ -21,13 +21,13 @@ from metricfast.exceptions import LossOverflowError
 
 __all__ = [
     "Cache",
-    "CheckedEmbedding",
     "CompiledEmbedding",
     "Embedding",
     "LayeredEmbedding",
     "Parameters",
     "check_side",
     "check_start",
+    "checked_forward",
 ]
 
 Parameters = list[Array]
@@ -204,47 +204,43 @@ class Embedding(BaseEstimator, ABC):  # type: ignore[misc]
     def decays(self, default: float) -> list[float]:
         """Return the weight decay of each array of parameters, where the learner's is `default`."""
 
-
-class CheckedEmbedding(Embedding):
-    """An embedding whose `forward` checks points, and whose `_forward` embeds them."""
-
-    def forward(
-        self, parameters: Parameters, X: Any, *, side: str = "query", n_jobs: int | None = None
-    ) -> tuple[Array, Any]:
-        check_side(side)
-        self._check_parameters(parameters)
-        dtype = parameters[0].dtype
-        X = as_embeddable(X, dtype, self._width(parameters, side))
-        with np.errstate(over="ignore", invalid="ignore"):
-            found = self._forward(parameters, X, side=side, n_jobs=n_jobs)
-        if not get_kernels().all_finite(found[0]):
-            raise ValueError(
-                f"X or the parameters are so large that embedded points overflow {dtype}: "
-                "scale them."
-            )
-        return found
-
-    @abstractmethod
-    def _forward(
-        self, parameters: Parameters, X: Any, *, side: str = "query", n_jobs: int | None = None
-    ) -> tuple[Array, Any]:
-        """Embed points that have been checked."""
-
     def _check_parameters(self, parameters: Parameters) -> None:
-        """Refuse what is no list of parameters of this embedding."""
+        """Raise ValueError for another number of arrays than `initialize` gives."""
         n = len(self.decays(0.0))
         if not isinstance(parameters, (list, tuple)) or len(parameters) != n:
             raise ValueError(f"parameters must be a list of {n} arrays, as initialize gives.")
 
     def _width(self, parameters: Parameters, side: str) -> int:
-        """Return how many features points have."""
+        """Return the number of features of points."""
         return int(parameters[0].shape[1])
 
 
-class CompiledEmbedding(CheckedEmbedding):
+def checked_forward(
+    embedding: Embedding, parameters: Parameters, X: Any, side: str, n_jobs: int | None
+) -> tuple[Array, Any]:
+    """Check parameters and points, and embed these. Raise ValueError if the result overflows."""
+    check_side(side)
+    embedding._check_parameters(parameters)
+    dtype = parameters[0].dtype
+    X = as_embeddable(X, dtype, embedding._width(parameters, side))
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = embedding._forward(parameters, X, side=side, n_jobs=n_jobs)
+    if not get_kernels().all_finite(found[0]):
+        raise ValueError(
+            f"X or the parameters are so large that embedded points overflow {dtype}: scale them."
+        )
+    return found
+
+
+class CompiledEmbedding(Embedding):
     """An embedding in compiled code, perhaps with rows brought to unit length."""
 
     normalize: bool
+
+    def forward(
+        self, parameters: Parameters, X: Any, *, side: str = "query", n_jobs: int | None = None
+    ) -> tuple[Array, Any]:
+        return checked_forward(self, parameters, X, side, n_jobs)
 
     def _check_parameters(self, parameters: Parameters) -> None:
         super()._check_parameters(parameters)

@@ -101,6 +101,7 @@ class LDML(LinearLearner):
 
     _selects_shortest = False  # a longer training gives better answers for pairs
     _weights_neighbors = True
+    _trains_in_span = False  # the bias is in units of the entries of all features
 
     def __init__(
         self,

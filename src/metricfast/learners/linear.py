@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial, update_wrapper
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -39,6 +40,7 @@ from metricfast.training.linear_problem import LinearProblem
 from metricfast.training.model_selection import select_training
 from metricfast.training.objective import Evaluator
 from metricfast.training.solvers import LBFGS, MiniBatchSolver, Solver, as_solver
+from metricfast.training.span import basis_of_span
 from metricfast.training.stopping import CrossValidated, HeldOut, as_stopping_rule, hold_out
 from metricfast.training.train import Observers, train
 
@@ -106,6 +108,7 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
     _selects_shortest = True  # among settings without a significant difference
     _min_class_size: int = 2  # points of a class that a training needs
     _weights_neighbors = False  # whether a duplicate is the same as a point of weight 2
+    _trains_in_span = True  # whether nothing but the points' distances depends on the map
     _selects_batches = False  # whether "auto" chooses by folds for mini-batches too
     _training: Any = None  # where `partial_fit` continues
     _exponent: int = 0
@@ -172,6 +175,8 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
         self._training = None
         with forget_on_error(self):
             data = self._load(X, y, sample_weight, solver, validate=validate)
+            if self._trains_in_span and not solver.by_batches and evaluator is None:
+                data = replace(data, basis=basis_of_span(data.X))
             checkpoint = OpenCheckpoint(
                 callbacks, self.random_state, data.X, data.labels, data.weight,
                 *params_of(self, solver, LinearProblem.schedule),
@@ -198,14 +203,14 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
                         initialization,
                         required=self.early_stopping != "auto",
                     )
-                problem = self._problem(part)
+                problem = self._problem(part.in_span)
                 problem.all_data, problem.named_map = data, L
                 problem.evaluator = evaluator
-                x0 = initialization.start(problem, L, rng, start)
+                x0 = initialization.start(problem, part, L, rng, start)
             history = problem.history(x0, rng)
             history.max_iter = n_iter
             if test is not None:
-                validation = data.validation(train_rows, test)
+                validation = data.in_span.validation(train_rows, test)
                 error = partial(_validation_error, problem, validation)
                 history.judge(error, int(rule.patience))
             batches = problem.batches(history.rng, solver.batch_size) if solver.by_batches else None
@@ -260,7 +265,7 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
             initialization = self._initialization(solver, warm)
             L = initialization.named(data, rng)
             problem = self._problem(data)
-            x0 = initialization.start(problem, L, rng)
+            x0 = initialization.start(problem, data, L, rng)
             history = problem.history(x0, rng)
             self._training = history, problem.preconditioner, x0
         history.restart(history.x)
@@ -317,7 +322,7 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
         data = problem.data
         return Observers(
             self, lambda x, final: self._set_fitted(problem, history, x, final),
-            lambda x: [data.undo_scale(problem.map(x))], callbacks, checkpoint,
+            lambda x: [data.undo_scale(problem.full_map(x))], callbacks, checkpoint,
             unit=data.unit, score=(lambda cost: 1 - cost) if data.has_classes else float.__neg__,
         )  # fmt: skip
 
@@ -327,7 +332,7 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
     def _set_fitted(self, problem: LinearProblem, history: History, x: Vector, final: bool) -> None:
         """Set the fitted attributes of x: the result, or the present iteration."""
         data = problem.data
-        self._set_map(data, problem.map(x))
+        self._set_map(data, problem.full_map(x))
         self.objective_ = data.unit * (history.best_objective if final else history.curve[-1])
         self.loss_curve_ = [value * data.unit for value in history.curve]
         self.n_iter_ = len(history.curve)

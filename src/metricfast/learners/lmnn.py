@@ -99,9 +99,9 @@ class LMNN(LinearLearner):
     -----
     The margin is 1 in units of squared distance, and the map learns its own scale, so the scale of
     the data matters little. The solvers move ``L K``, with :math:`K K^\top` the scatter of the
-    differences between points and targets (its diagonal alone above 2000 features) and a little of
-    the identity: the pull then has about the same curvature in all directions, which saves most of
-    the iterations.
+    differences between points and targets (its diagonal alone for more than 2000 features of as
+    many points) and a little of the identity: the pull then has about the same curvature in all
+    directions, which saves most of the iterations.
 
     With hardly more points than features, a map can satisfy every margin and bring the points
     of a class together in one place, and other points gain nothing: a warning says so. Principal
@@ -195,7 +195,7 @@ class LMNN(LinearLearner):
         self.labels_ = np.arange(len(problem.data.classes))
 
     def _finish(self, problem: LinearProblem, history: History) -> None:
-        n_samples, n_features = problem.data.X.shape
+        n_samples, n_features = problem.data.X.shape[0], problem.data.n_features
         weight = problem.data.weight
         total = n_samples if weight is None else float(weight.sum())
         if n_samples > 2 * n_features or (
@@ -228,7 +228,7 @@ class _LMNNProblem(LinearProblem):
         else:
             loss.set_targets(_targets(data.X, data.labels, k, n_jobs))
             scatter = _target_scatter(data.X, loss.targets, data.X)
-        self.preconditioner = Preconditioner(data.X.shape[1], scatter)
+        self.preconditioner = Preconditioner(data.n_features, scatter)
 
     def start_at(self, L: Array, *, selected: bool = False) -> Vector:
         if selected:  # by model selection, which searched for targets under this map
@@ -236,7 +236,7 @@ class _LMNNProblem(LinearProblem):
             Z = map_points(data.X, L)
             loss.set_targets(_targets(Z, data.labels, self._k, self.n_jobs))
             scatter = _target_scatter(data.X, loss.targets, data.X)
-            self.preconditioner = Preconditioner(data.X.shape[1], scatter)
+            self.preconditioner = Preconditioner(data.n_features, scatter)
         return self.vector(L)
 
     def refresh(self, x: Vector) -> None:
@@ -267,7 +267,7 @@ def _check_class_sizes(data: Dataset, k: int) -> None:
     sizes[sizes == 0] = len(data.labels)
     smallest = int(sizes.argmin())
     if sizes[smallest] <= k:
-        n_samples, n_features = data.X.shape
+        n_samples, n_features = data.X.shape[0], data.n_features
         numbers = data.classes.dtype.kind in "iuf" and n_samples < 2 * len(sizes)
         remedy = "Lower n_neighbors" if sizes[smallest] > 1 else "Give more points of it"
         raise ValueError(

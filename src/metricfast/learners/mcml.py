@@ -54,7 +54,8 @@ class MCML(LinearLearner):
     -----
     Whole classes are to collapse: use MCML for classes that are single clusters and for few
     components, `NCA` for others. The solvers move ``L K``, with :math:`K K^\top` the scatter
-    within classes (its diagonal above 2000 features) and a little of the identity.
+    within classes (its diagonal for more than 2000 features of as many points) and a little of
+    the identity.
 
     References
     ----------

@@ -97,7 +97,8 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
     parameters_ : list of list of ndarray
         Its parameters, of each map.
     choices_ : dict
-        What was tried, and the cost of held-out points with each; empty without a choice.
+        What was tried, and the cost of held-out points with each; empty without a choice. The last
+        is the best embedding of normal scores.
     validation_costs_ : list of list of float
         Of each map, the log loss of held-out points after each epoch; without early stopping the
         loss of the batches.
@@ -117,6 +118,10 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
     Numbers are brought to mean 0 and variance 1, categories are coded one-hot. A missing number is
     the mean, and for each column in which numbers were missing there is another that says so; a
     missing category is one of its own.
+
+    Held-out points that choose the embedding also choose its inputs: these numbers, or their normal
+    scores, which are the quantiles of the normal distribution at their ranks. Scores must be better
+    by more than half a standard error. The scores of new numbers are interpolated.
 
     With more than 4,096 training points, the embedding is chosen with so many of them, and the time
     of `fit` grows in proportion to the points. Validation points choose how sharp the softmax is;

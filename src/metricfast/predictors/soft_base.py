@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -28,12 +29,14 @@ from metricfast._core.warn import warn_user
 from metricfast.distances.database import Database
 from metricfast.embeddings import Embedding, Linear, Periodic
 from metricfast.learners.base.html import learned_table, with_table
+from metricfast.predictors.normal_scores import NormalScores
 from metricfast.predictors.soft_training import (
     LARGE,
     Course,
     Task,
     Training,
     best_of,
+    better_of,
     folds,
     hold_out,
     sharpness,
@@ -82,6 +85,7 @@ class SoftNeighbors(
     n_jobs: int | None
     verbose: bool | int
 
+    _scores: NormalScores | None  # in place of numbers, where these predict better
     _values: Array  # what votes are the mean of, (n_weighted, n_values)
 
     def _task(
@@ -134,7 +138,8 @@ class SoftNeighbors(
             weight = weight[rows]
         table = Table(self, X, weight)
         E = table.encoded(self, X)
-        choices = self._choices(E.shape[1], table.n_indicators)
+        n_numbers = E.shape[1] - table.n_indicators
+        choices = self._choices(n_numbers, table.n_indicators)
         held_out = self.early_stopping or len(choices) > 1
         n_out = max(1, round(self.validation_fraction * len(E))) if held_out else 0
         n_out = min(n_out, LARGE)
@@ -159,34 +164,48 @@ class SoftNeighbors(
             self._fit_task.begin("epoch", n_epochs if len(choices) == 1 else None)
         trained: list[Training] = []
         self.choices_: dict[str, float] = {}
+        embedding = next(iter(choices.values())) if len(choices) == 1 else None
+        self._scores = None
         for place, (split, seed) in enumerate(zip(splits, seeds, strict=True)):
             label = f"{type(self).__name__} {place + 1}/{n_maps}"
             chosen = None
-            if len(choices) > 1:
-                train, test = split
-                large = len(train) > LARGE
-                some = train[:LARGE], test  # in random order
+            if embedding is None:
+                large = len(split[0]) > LARGE
                 racing = course.until(end, 1 if n_maps == 1 and not large else 1 / 2)
-                racers = {
-                    name: Training(task, racing, embedding, some, seed)
-                    for name, embedding in choices.items()
-                }
-                best = best_of(racers, label, to_the_end=not large)
-                self.choices_ = {name: racer.cost for name, racer in racers.items()}
-                choices = {best: choices[best]}
-                chosen = None if large else racers[best]
+                scores = NormalScores(E, n_numbers, weight)
+                best = self._raced(task, scores, racing, choices, split, seed, label)
+                embedding = best.embedding
+                if best.task is not task:
+                    task, self._scores = best.task, scores
+                chosen = None if large else best
             if chosen is None or not self.early_stopping:
                 of = split if self.early_stopping else (slice(None), None)
-                (embedding,) = choices.values()
                 own = course.until(end, 1 / (n_maps - place))
                 chosen = Training(task, own, embedding, of, seed).run(label)
             trained.append(chosen)
-        self._keep(table, trained, rows, weight, E)
+        self._keep(table, trained, rows, weight, task.points)
 
-    def _choices(self, width: int, n_indicators: int) -> dict[str, Embedding]:
+    def _raced(
+        self, task: Task, scores: NormalScores, course: Course, choices: dict[str, Embedding],
+        split: tuple[Integers, Integers], seed: int, label: str,
+    ) -> Training:  # fmt: skip
+        """Return the best training of the embeddings, of numbers or of their normal scores."""
+        train, test = split
+        some, to_the_end = (train[:LARGE], test), len(train) <= LARGE  # in random order
+        racers = {
+            name: Training(task, course, embedding, some, seed)
+            for name, embedding in choices.items()
+        }
+        best = best_of(racers, label, to_the_end=to_the_end)
+        of_scores, name = replace(task, points=scores.of(task.points)), f"{best}, normal scores"
+        racers[name] = Training(of_scores, course, choices[best], some, seed)
+        chosen = better_of(racers[name], racers[best], f"{label} {name}", to_the_end=to_the_end)
+        self.choices_ = {name: racer.cost for name, racer in racers.items()}
+        return chosen
+
+    def _choices(self, numbers: int, n_indicators: int) -> dict[str, Embedding]:
         """Return the embeddings to choose among."""
         found: dict[str, Embedding] = {}
-        numbers = n_indicators < width
         periodic = (False, True) if _is_auto(self.periodic) else (bool(self.periodic),)
         if False in periodic or not numbers:
             found["linear"] = Linear(self.n_components, init="random")
@@ -246,7 +265,8 @@ class SoftNeighbors(
         check_is_fitted(self, "parameters_")
         if X is None:
             return [each.points for each in self._voters], np.arange(len(self._rows))
-        return self._embedded(self._table.encoded(self, X)), None
+        E = self._table.encoded(self, X)
+        return self._embedded(E if self._scores is None else self._scores.of(E)), None
 
     def _means(self, X: Any) -> Floats:
         """Return the mean of what the maps say."""

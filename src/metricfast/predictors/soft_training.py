@@ -24,15 +24,27 @@ from metricfast.training.history import DivergedError, History
 from metricfast.training.labelled_loss import LabelledLoss
 from metricfast.training.objective import Objective
 from metricfast.training.preconditioner import FlatParameters, flat, parts
-from metricfast.training.steps import Adam, Steps, minimize_minibatch, runs_of
+from metricfast.training.steps import Steps, adam_step, adamw_step, minimize_minibatch, runs_of
 
-__all__ = ["LARGE", "Course", "Task", "Training", "best_of", "folds", "hold_out", "sharpness"]
+__all__ = [
+    "LARGE",
+    "Course",
+    "Task",
+    "Training",
+    "best_of",
+    "better_of",
+    "folds",
+    "hold_out",
+    "sharpness",
+]
 
 # With more points than this, embeddings are chosen with so many, and a map is trained for so many
 # epochs, whose learning rate falls to zero.
 LARGE, _EPOCHS_OF_LARGE = 4096, 40
 # Epochs after which the worse half of several embeddings is given up.
 _FIRST_ROUND = 15
+# Standard errors by which other inputs must be better.
+_CLEARLY = 0.5
 # Batches have fewer points than there are, and a map grows by small steps, so that points may be
 # better predicted by one that is larger.
 _FACTORS = tuple(2.0 ** (np.arange(-4, 9) / 2))
@@ -119,7 +131,7 @@ class Course:
         """Return the steps of the parameters of an embedding that n points train."""
         decays = embedding.decays(self.weight_decay)
         runs = runs_of(shapes, decays, [1.0] * len(decays))
-        rule = Adam(decoupled=self.solver == "adamw")
+        rule = adamw_step if self.solver == "adamw" else adam_step
         rate = self.learning_rate * math.sqrt(max(self.anchors(n) / _ANCHORS, 1.0))
         most = self.epochs(n)
 
@@ -127,7 +139,7 @@ class Course:
             return rate * (1 + math.cos(math.pi * epoch / most)) / 2
 
         rate_of = falling if n > LARGE else lambda epoch, step: rate
-        return Steps(rule, rate_of, runs, average=True)
+        return Steps(rule, 2, rate_of, runs, average=True)
 
     def epochs(self, n: int) -> int:
         """Return the largest number of epochs of n points."""
@@ -150,7 +162,7 @@ class Training:
         self, task: Task, course: Course, embedding: Embedding, split: tuple[Any, Any], seed: int
     ) -> None:
         train, test = split
-        self.embedding, self._task, self._course = embedding, task, course
+        self.embedding, self.task, self._course = embedding, task, course
         self._train, self._test = train, test
         self._points, rng = task.points[train], np.random.RandomState(seed)
         start = initial_parameters(embedding, self._points, None, rng)
@@ -189,7 +201,7 @@ class Training:
             history.observer = observer
             try:
                 minimize_minibatch(
-                    self._objective, history.x,
+                    self._objective,
                     lambda: course.batches(len(self._points), history.rng), history,
                     max_epochs=0 if self.diverged else most,
                     steps=course.steps(self.embedding, self._shapes, len(self._points)),
@@ -240,12 +252,12 @@ class Training:
         return voters.means(values[self._train], Z[self._test], n_jobs=self._course.n_jobs)
 
     def _judge(self, x: Array, factor: float = 1.0) -> float:
-        weight = None if self._task.weight is None else self._task.weight[self._test]
+        weight = None if self.task.weight is None else self.task.weight[self._test]
         return float(np.average(self._predicted(x, factor), weights=weight))
 
     def _predicted(self, x: Array, factor: float = 1.0) -> Floats:
         """Return how badly each held-out point is predicted by the others."""
-        task, n_jobs = self._task, self._course.n_jobs
+        task, n_jobs = self.task, self._course.n_jobs
         arrays = parts(x, self._shapes)
         arrays[-1] = arrays[-1] * arrays[-1].dtype.type(factor)
         Z, queries = (
@@ -256,10 +268,10 @@ class Training:
         means = votes.means(task.values[self._train], queries, n_jobs=n_jobs)
         return task.costs(means, self._test)
 
-    def clearly_better_than(self, other: Training) -> bool:
-        """Tell whether held-out points are predicted better, by more than a standard error."""
+    def better_than(self, other: Training, n_errors: float = 1.0) -> bool:
+        """Return whether held-out points are predicted better, by so many standard errors."""
         gains = other._predicted(other._monitor.best_x) - self._predicted(self._monitor.best_x)
-        return bool(gains.mean() > gains.std() / np.sqrt(len(gains)))
+        return bool(gains.mean() > n_errors * gains.std() / np.sqrt(len(gains)))
 
 
 class _Outputs(LabelledLoss):
@@ -303,14 +315,20 @@ def best_of(racers: dict[str, Training], label: str, *, to_the_end: bool) -> str
 
 
 def _is_better(racer: Training, other: Training, *, surely: bool) -> bool:
-    return racer.clearly_better_than(other) if surely else racer.cost < other.cost
+    return racer.better_than(other) if surely else racer.cost < other.cost
+
+
+def better_of(racer: Training, other: Training, label: str, *, to_the_end: bool) -> Training:
+    """Train a racer as long as the winner of a race, and return it if it is clearly better."""
+    racer.run(label, None if to_the_end else 2 * _FIRST_ROUND)
+    return racer if racer.costs and racer.better_than(other, _CLEARLY) else other
 
 
 def sharpness(trained: list[Training]) -> float:
     """Return the factor of the maps with which held-out points are predicted best."""
     judged = [each for each in trained if each._test is not None]
     sizes = [len(each._test) for each in judged]
-    if not judged or sum(sizes) < judged[0]._task.n_confirming:
+    if not judged or sum(sizes) < judged[0].task.n_confirming:
         return 1.0
 
     def cost(factor: float) -> float:

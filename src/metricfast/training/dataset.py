@@ -53,6 +53,10 @@ class Dataset:
         Factor that turns the objective into units of the given targets.
     given : array, sparse array or Source, optional
         The points as they were given, if the learner keeps them.
+    basis : ndarray of shape (n_features, n_directions), optional
+        An orthonormal basis of the span of the points, if the learner trains in it.
+    outer : int, optional
+        The number of features of points that are given by their coordinates in a basis.
     """
 
     X: Any
@@ -62,6 +66,21 @@ class Dataset:
     exponent: int
     unit: float = 1.0
     given: Any = None
+    basis: Array | None = None
+    outer: int | None = None
+
+    @property
+    def n_features(self) -> int:
+        """The number of features, of points in a basis of their span as well."""
+        return int(self.X.shape[1] if self.outer is None else self.outer)
+
+    @cached_property
+    def in_span(self) -> Dataset:
+        """The samples, with points by their coordinates in `basis` if there is one."""
+        if self.basis is None:
+            return self
+        X = (self.X @ self.basis).astype(self.X.dtype)
+        return replace(self, X=X, basis=None, outer=self.n_features)
 
     @property
     def has_classes(self) -> bool:

@@ -19,6 +19,7 @@ from metricfast.training.history import Vector
 from metricfast.training.linear_problem import LinearProblem
 from metricfast.training.objective import Objective, map_points
 from metricfast.training.preconditioner import best_scale, near_scale
+from metricfast.training.span import MapOfSpan
 
 __all__ = ["Initialization", "choose_scale", "n_rows", "sample_points", "spread"]
 
@@ -114,13 +115,18 @@ class Initialization:
         return data.rescale_map(self.warm, quiet=quiet)
 
     def start(
-        self, problem: LinearProblem, L: Array, rng: RandomState, name: str | None = None
+        self,
+        problem: LinearProblem,
+        data: Dataset,
+        L: Array,
+        rng: RandomState,
+        name: str | None = None,
     ) -> Vector:
-        """Return the solver's initial vector, from the map that `named` returned.
+        """Return the solver's initial vector, from the map that `named` returned for the data.
 
         `name`: one of `alternatives` to start from in its place.
         """
-        data, new = problem.data, self.warm is None
+        new = self.warm is None
         if name is not None:
             L = _spread_like(L, self._alternative(name, L, data), data)
         if new:
@@ -128,8 +134,10 @@ class Initialization:
         if new and self.by_batches:
             L = L * self._scale_by_batch(problem, L, rng)
         elif new and self.scale == "auto" and isinstance(self.init, str):
-            L = self._scaled(problem, L, name)
-        return problem.start_at(L, selected=name is not None)
+            L = self._scaled(problem, data, L, name)
+        if data.basis is None:
+            return problem.start_at(L, selected=name is not None)
+        return problem.start_in_span(MapOfSpan(L, data.basis), selected=name is not None)
 
     def _alternative(self, name: str, L: Array, data: Dataset) -> Array:
         """Return such a map of as many rows as L; L itself where the points have none."""
@@ -151,15 +159,18 @@ class Initialization:
         x0 = problem.vector(L)
         return best_scale(lambda scale: value(preconditioner.scaled(x0, scale), first)[0])
 
-    def _scaled(self, problem: LinearProblem, L: Array, name: str | None) -> Array:
-        data, sample = problem.data, sample_points(problem.data)
+    def _scaled(self, problem: LinearProblem, data: Dataset, L: Array, name: str | None) -> Array:
+        sample = sample_points(data)
         identity = np.array_equal(L, np.eye(*L.shape)) and problem.standardizes and name is None
         forms = [L, _standardized(L, data.representative)] if identity else [L]
+        inner, basis = forms, data.basis
+        if basis is not None:
+            inner = [MapOfSpan(form, basis).inner for form in forms]
         if name not in self.chosen:
             value = problem.scale_problem()
-            self.chosen[name] = choose_scale(value, problem, forms, sample, data.weight)
+            self.chosen[name] = choose_scale(value, problem, inner, sample, data.weight)
         form, wanted = self.chosen[name]
-        L, found = forms[form], spread(forms[form], problem.X, sample, data.weight)
+        L, found = forms[form], spread(inner[form], problem.X, sample, data.weight)
         return np.asarray(L * L.dtype.type(wanted / found)) if wanted > 0 and found > 0 else L
 
 

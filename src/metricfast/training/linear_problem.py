@@ -14,6 +14,7 @@ from metricfast.training.history import History, Vector
 from metricfast.training.labelled_loss import LabelledLoss
 from metricfast.training.objective import LinearMap, Objective, Penalty, map_points
 from metricfast.training.preconditioner import FlatParameters, Preconditioner
+from metricfast.training.span import MapOfSpan, WithConstant
 
 __all__ = ["LinearProblem"]
 
@@ -54,6 +55,8 @@ class LinearProblem(Objective):
         `data`, and the validation points if there are any.
     named_map : ndarray or None
         The map that `init` names, of points in `data`.
+    of_span : MapOfSpan or None
+        The initial map of all features, where `data` are points in a basis of their span.
     searches_scale : bool
         Whether mini-batches start at the scale at which the loss is lowest.
     standardizes : bool
@@ -87,6 +90,7 @@ class LinearProblem(Objective):
         )  # fmt: skip
         self.data = self.all_data = data
         self.named_map: Array | None = None
+        self.of_span: MapOfSpan | None = None
         self.lower_bound, self._scale_loss = lower_bound, scale_loss
 
     def vector(self, L: Array) -> Vector:
@@ -96,6 +100,19 @@ class LinearProblem(Objective):
     def map(self, x: Vector) -> Array:
         """Return the map of the solver's vector."""
         return self.preconditioner.arrays(x)[0]
+
+    def full_map(self, x: Vector) -> Array:
+        """Return the map of the solver's vector, for points of all features."""
+        L = self.map(x)
+        return L if self.of_span is None else self.of_span.outer(L)
+
+    def start_in_span(self, start: MapOfSpan, *, selected: bool = False) -> Vector:
+        """Prepare to start from a map in the span of the points, and return its vector."""
+        self.start_at(start.inner, selected=selected)
+        assert isinstance(self.preconditioner, Preconditioner)
+        self.of_span = start
+        self.preconditioner = WithConstant(self.preconditioner, start.rest_norm)
+        return self.vector(start.inner)
 
     def start_at(self, L: Array, *, selected: bool = False) -> Vector:
         """Prepare to start from a map, and return its vector.

@@ -112,13 +112,13 @@ class _Fold:
         with np.errstate(all="ignore"), one_blas_thread():
             part = self.data.take(train)
             L = self.initialization.named(part, rng, quiet=True)
-            problem = self.learner._problem(part)
-            x0 = self.initialization.start(problem, L, rng, start)
+            problem, data = self.learner._problem(part.in_span), self.data.in_span
+            x0 = self.initialization.start(problem, part, L, rng, start)
             problem = problem.local()
-            costs = [problem.validation_costs(x0, self.data, train, test, weight)]
+            costs = [problem.validation_costs(x0, data, train, test, weight)]
 
             def mean_cost(x: Array) -> float:
-                costs.append(problem.validation_costs(x, self.data, train, test, weight))
+                costs.append(problem.validation_costs(x, data, train, test, weight))
                 return float(_means(costs[-1], weight[test]))
 
             history = History(x0, cost=mean_cost, patience=self.patience, quiet=True)

@@ -94,21 +94,29 @@ class Preconditioner(FlatParameters):
 
     `scatter` is a symmetric positive semidefinite matrix or its diagonal, approximating the
     curvature of the loss in each row of L. K is its Cholesky factor, after 3 % of its mean diagonal
-    entry is added to the diagonal; by default the identity.
+    entry is added to the diagonal; by default the identity. The mean is over `n_features`, which is
+    more than the entries there are for points in coordinates of their span.
+
+    Attributes
+    ----------
+    least : float
+        The factor by which K multiplies directions without scatter.
     """
 
     def __init__(self, n_features: int, scatter: NDArray[np.float64] | None = None) -> None:
-        self._width = n_features
+        self._width = width = n_features if scatter is None else len(scatter)
+        self.least = math.sqrt(_FLOOR)
         factor: Array
         inverse: Array
         if scatter is None or not scatter.any():
-            factor = inverse = np.ones(n_features)
+            factor = inverse = np.ones(width)
+            self.least = 1.0
         elif scatter.ndim == 1:
-            factor = np.sqrt(scatter / scatter.mean() + _FLOOR)
+            factor = np.sqrt(scatter / (scatter.sum() / n_features) + _FLOOR)
             inverse = 1 / factor
         else:
-            relative = scatter / np.diag(scatter).mean()
-            factor = np.linalg.cholesky(relative + _FLOOR * np.eye(n_features))
+            relative = scatter / (np.diag(scatter).sum() / n_features)
+            factor = np.linalg.cholesky(relative + _FLOOR * np.eye(width))
             inverse = np.linalg.inv(factor)
         self._factor, self._inverse = factor, inverse
 
@@ -133,7 +141,7 @@ def class_preconditioner(data: Any, *, root: bool = False) -> Preconditioner:
     """
     wide = data.X.shape[1] > FULL_BASIS
     scatter = within_scatter(data.X, data.groups, data.weight, diagonal=wide)
-    return Preconditioner(data.X.shape[1], square_root(scatter) if root else scatter)
+    return Preconditioner(data.n_features, square_root(scatter) if root else scatter)
 
 
 def _times(A: Array, K: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -191,7 +192,7 @@ class MiniBatchSolver(BaseEstimator):  # type: ignore[misc]
             return batches()
 
         steps.minimize_minibatch(
-            problem, history.x, epoch, history, max_epochs=self.n_iter,
+            problem, epoch, history, max_epochs=self.n_iter,
             steps=self.steps(problem, history.start, self.n_iter),
         )  # fmt: skip
 
@@ -216,24 +217,13 @@ class MiniBatchSolver(BaseEstimator):  # type: ignore[misc]
                 return float(first * (1 + math.cos(math.pi * epoch / max_epochs)) / 2)
             return float(first)
 
-        return steps.Steps(
-            self.rule(problem), rate, problem.runs(self.weight_decay), problem.averages_batches
-        )
+        runs = problem.runs(self.weight_decay)
+        return Steps(self.rule(problem), self.n_moments, rate, runs, problem.averages_batches)
 
     def rule(self, problem: Any) -> Rule:
-        """Return the steps as a function."""
+        """Return `step`, in the form that fits a problem."""
         del problem
-        return _Rule(self.step, self.n_moments)
-
-
-class _Rule:
-    def __init__(self, step: Callable[..., Vector], n_moments: int) -> None:
-        self._step, self.n_moments = step, n_moments
-
-    def __call__(
-        self, x: Vector, gradient: Vector, moments: list[Vector], rate: float, decay: float, t: int
-    ) -> Vector:
-        return self._step(x, gradient, moments, rate, decay, t)
+        return self.step
 
 
 class Adam(MiniBatchSolver):
@@ -256,9 +246,17 @@ class Adam(MiniBatchSolver):
 
     n_moments = 2
 
+    def step(
+        self, x: Vector, gradient: Vector, moments: list[Vector], rate: float, decay: float, t: int
+    ) -> Vector:
+        """Return the parameters after the t-th step, counted from 1."""
+        return steps.adam_step(x, gradient, moments, rate, decay, t)
+
     def rule(self, problem: Any) -> Rule:
-        """Return the steps as a function."""
-        return steps.Adam(relative=problem.relative_steps)
+        """Return `step`. Relative steps fit any scale of the data."""
+        if problem.relative_steps and type(self).step is Adam.step:
+            return partial(steps.adam_step, relative=True)
+        return self.step
 
 
 class AdamW(MiniBatchSolver):
@@ -274,10 +272,11 @@ class AdamW(MiniBatchSolver):
 
     n_moments = 2
 
-    def rule(self, problem: Any) -> Rule:
-        """Return the steps as a function."""
-        del problem
-        return steps.Adam(decoupled=True)
+    def step(
+        self, x: Vector, gradient: Vector, moments: list[Vector], rate: float, decay: float, t: int
+    ) -> Vector:
+        """Return the parameters after the t-th step, counted from 1."""
+        return steps.adamw_step(x, gradient, moments, rate, decay, t)
 
 
 class SGD(MiniBatchSolver):
@@ -312,10 +311,12 @@ class SGD(MiniBatchSolver):
         super().check()
         check_range("momentum", self.momentum, high=1)
 
-    def rule(self, problem: Any) -> Rule:
-        """Return the steps as a function."""
-        del problem
-        return steps.Momentum(self.momentum)
+    def step(
+        self, x: Vector, gradient: Vector, moments: list[Vector], rate: float, decay: float, t: int
+    ) -> Vector:
+        """Return the parameters after the t-th step, counted from 1."""
+        del t
+        return steps.momentum_step(x, gradient, moments, rate, decay, self.momentum)
 
 
 class Subgradient(MiniBatchSolver):
@@ -348,12 +349,19 @@ class Subgradient(MiniBatchSolver):
         super().check()
         check_range("power_t", self.power_t)
 
+    def step(
+        self, x: Vector, gradient: Vector, moments: list[Vector], rate: float, decay: float, t: int
+    ) -> Vector:
+        """Return the parameters after the t-th step, counted from 1."""
+        del decay
+        return steps.subgradient_step(x, gradient, moments, rate, t, self.power_t)
+
     def steps(self, problem: Any, start: Vector, max_epochs: int | None) -> Steps:
         """Return the steps of a training."""
         del start, max_epochs
         rate = problem.learning_rate if self.learning_rate is None else self.learning_rate
-        rule = steps.Subgradient(self.power_t)
-        return steps.Steps(rule, lambda epoch, step: float(rate), average=problem.averages_batches)
+        average = problem.averages_batches
+        return Steps(self.step, self.n_moments, lambda epoch, step: float(rate), average=average)
 
 
 Solver = LBFGS | MiniBatchSolver

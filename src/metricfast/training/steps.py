@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -17,15 +17,15 @@ from metricfast.training.history import DivergedError, History, Vector
 
 __all__ = [
     "RISE",
-    "Adam",
-    "Momentum",
     "Rule",
     "Steps",
-    "Subgradient",
+    "adam_step",
+    "adamw_step",
     "minimize_minibatch",
-    "relative_adam",
+    "momentum_step",
     "run_epoch",
     "runs_of",
+    "subgradient_step",
 ]
 
 # A loss that has grown by this factor is no noise of batches,
@@ -34,99 +34,83 @@ RISE = 10
 _FIRST_BATCHES = 64
 
 
-class Rule(Protocol):
-    """A step from x by a gradient; `n_moments` arrays like x are its memory."""
-
-    n_moments: int
-
-    def __call__(
-        self, x: Vector, gradient: Vector, moments: list[Vector], rate: float, decay: float, t: int
-    ) -> Vector:
-        """Return where the t-th step, from 1, leads; the moments are updated in place."""
+# Where the t-th step leads: ``rule(x, gradient, moments, rate, decay, t)``. Moments are updated.
+Rule = Callable[[Vector, Vector, list[Vector], float, float, int], Vector]
 
 
-@dataclass(frozen=True)
-class Adam:
-    """Kingma and Ba, ICLR 2015.
+def adam_step(
+    x: Vector,
+    gradient: Vector,
+    moments: list[Vector],
+    rate: float,
+    decay: float,
+    t: int,
+    *,
+    relative: bool = False,
+) -> Vector:
+    """Return the parameters after the t-th step of Adam (Kingma and Ba, ICLR 2015).
 
-    ``relative``: no step is made of a gradient's rounding. ``decoupled``: decay shrinks parameters,
-    in proportion to the rate, and is no part of gradients (Loshchilov and Hutter, ICLR 2019).
+    `relative`: take no step for a part of the gradient that is rounding, at any scale of the data.
     """
-
-    relative: bool = False
-    decoupled: bool = False
-    n_moments = 2
-
-    def __call__(
-        self, x: Vector, gradient: Vector, moments: list[Vector], rate: float, decay: float, t: int
-    ) -> Vector:
-        """Return where the t-th step leads."""
-        if self.decoupled:
-            x, decay = x * float(1 - rate * decay), 0.0  # float32 as it was
-        moved, least = np.empty_like(x), 1e-8
-        if self.relative:
-            most = float(np.abs(gradient).max(initial=0))
-            gradient = np.where(np.abs(gradient) < 1e-13 * most, 0, gradient)
-            with np.errstate(over="ignore"):
-                square = 0.999 * moments[1] + 0.001 * gradient**2
-            if not _finite(square):
-                raise DivergedError
-            least = 1e-12 * math.sqrt(float(square.max(initial=0)) / (1 - 0.999**t)) + 1e-30
-        get_kernels().adam_step(x, gradient, *moments, moved, rate, decay, float(t), least)
-        return moved
+    moved, least = np.empty_like(x), 1e-8
+    if relative:
+        most = float(np.abs(gradient).max(initial=0))
+        gradient = np.where(np.abs(gradient) < 1e-13 * most, 0, gradient)
+        with np.errstate(over="ignore"):
+            square = 0.999 * moments[1] + 0.001 * gradient**2
+        if not _finite(square):
+            raise DivergedError
+        least = 1e-12 * math.sqrt(float(square.max(initial=0)) / (1 - 0.999**t)) + 1e-30
+    get_kernels().adam_step(x, gradient, *moments, moved, rate, decay, float(t), least)
+    return moved
 
 
-@dataclass(frozen=True)
-class Momentum:
-    """Gradient descent with momentum."""
+def adamw_step(
+    x: Vector, gradient: Vector, moments: list[Vector], rate: float, decay: float, t: int
+) -> Vector:
+    """Return the parameters after a step of Adam with decoupled weight decay.
 
-    momentum: float
-    n_moments = 1
-
-    def __call__(
-        self, x: Vector, gradient: Vector, moments: list[Vector], rate: float, decay: float, t: int
-    ) -> Vector:
-        """Return where the t-th step leads."""
-        del t
-        moved = np.empty_like(x)
-        get_kernels().momentum_step(x, gradient, *moments, moved, rate, decay, self.momentum)
-        return moved
-
-
-class Subgradient:
-    r"""Plain steps :math:`x - \eta_t g_t` with :math:`\eta_t = \eta_1 / t^p`.
-
-    The first step that is not zero is `rate` times as long as x, so that it fits any scale of data
-    and objective.
+    The decay shrinks parameters in proportion to the rate (Loshchilov and Hutter, ICLR 2019).
     """
+    shrunk = x * float(1 - rate * decay)  # in the dtype of x
+    return adam_step(shrunk, gradient, moments, rate, 0.0, t)
 
-    n_moments = 1  # whose first entry is the first factor
 
-    def __init__(self, power_t: float) -> None:
-        self._power = power_t
+def momentum_step(
+    x: Vector, gradient: Vector, moments: list[Vector], rate: float, decay: float, momentum: float
+) -> Vector:
+    """Return the parameters after a step of gradient descent with momentum."""
+    moved = np.empty_like(x)
+    get_kernels().momentum_step(x, gradient, *moments, moved, rate, decay, momentum)
+    return moved
 
-    def __call__(
-        self, x: Vector, gradient: Vector, moments: list[Vector], rate: float, decay: float, t: int
-    ) -> Vector:
-        """Return where the t-th step leads."""
-        del decay
-        norm, memory = float(np.linalg.norm(gradient)), moments[0]
-        if memory[0] == 0 < norm:
-            memory[0] = rate * (float(np.linalg.norm(x)) or 1.0) / norm
-        return np.asarray(x - memory[0] / t**self._power * gradient)
+
+def subgradient_step(
+    x: Vector, gradient: Vector, moments: list[Vector], rate: float, t: int, power_t: float
+) -> Vector:
+    r"""Return :math:`x - \eta_t g_t` with :math:`\eta_t = \eta_1 / t^p`.
+
+    The first step that is not zero is `rate` times as long as x, at any scale of the data and the
+    objective. The first entry of the moments keeps :math:`\eta_1`.
+    """
+    norm, memory = float(np.linalg.norm(gradient)), moments[0]
+    if memory[0] == 0 < norm:
+        memory[0] = rate * (float(np.linalg.norm(x)) or 1.0) / norm
+    return np.asarray(x - memory[0] / t**power_t * gradient)
 
 
 @dataclass(frozen=True)
 class Steps:
     """How parameters move.
 
-    ``rate(epoch, step)`` gives the learning rate. Both count from 0, epochs with the share of the
-    present one that is done, where that is known. `runs` are adjacent parameters, with their weight
-    decay and their factor of the learning rate. The objective of an epoch is the sum over its
-    batches, or their `average`.
+    `rule` keeps `n_moments` arrays like the parameters between steps. ``rate(epoch, step)`` gives
+    the learning rate. Both count from 0, epochs with the share of the present one that is done,
+    where that is known. `runs` are adjacent parameters, with their weight decay and their factor of
+    the learning rate. The objective of an epoch is the sum over its batches, or their `average`.
     """
 
     rule: Rule
+    n_moments: int
     rate: Callable[[float, int], float]
     runs: Sequence[tuple[slice, float, float]] = ((slice(None), 0.0, 1.0),)
     average: bool = False
@@ -156,32 +140,13 @@ def runs_of(
     return runs
 
 
-def relative_adam(x0: Vector, learning_rate: float, max_epochs: int | None = None) -> Steps:
-    """Return steps of Adam that fit any scale of the data.
-
-    The first is `learning_rate` times the root mean square of `x0`; they fall to zero along half a
-    cosine, unless there is no last epoch.
-    """
-    size = learning_rate * (math.sqrt(float(np.mean(x0**2))) or 1.0)
-
-    def rate(epoch: float, step: int) -> float:
-        del step
-        return (
-            size if max_epochs is None else size * (1 + math.cos(math.pi * epoch / max_epochs)) / 2
-        )
-
-    return Steps(Adam(relative=True), rate)
-
-
 def minimize_minibatch(
     fun: Callable[[Vector, Any], tuple[float, Vector]],
-    x0: Vector,
     batches: Callable[[], Iterable[Any]],
     history: History,
     *,
+    steps: Steps,
     max_epochs: int,
-    learning_rate: float = 0.01,
-    steps: Steps | None = None,
 ) -> None:
     """Minimise a sum over samples by steps on mini-batches.
 
@@ -192,17 +157,13 @@ def minimize_minibatch(
     ----------
     fun : callable
         ``fun(x, batch)`` gives the value and gradient of a batch.
-    x0 : ndarray of shape (n_parameters,)
-        The initial vector of the history.
     batches : callable
         Gives the batches of one epoch.
     history : History
         Told after every epoch.
+    steps : Steps
     max_epochs : int
         Number of epochs.
-    learning_rate : float
-        First step of `relative_adam`, which is used where no `steps` are given.
-    steps : Steps, optional
 
     Raises
     ------
@@ -215,7 +176,6 @@ def minimize_minibatch(
     ConvergenceWarning
         If no batch of the first epoch has a gradient.
     """
-    steps = relative_adam(x0, learning_rate, max_epochs) if steps is None else steps
     while max(len(history.curve), history.ended) < max_epochs and not history.stalled:
         total = run_epoch(fun, batches(), history, steps)
         if history(total, history.x):
@@ -230,7 +190,7 @@ def run_epoch(
 ) -> float:
     """Take one step for each batch, and return the objective of the epoch."""
     if not history.moments:
-        history.moments = [np.zeros_like(history.x) for _ in range(steps.rule.n_moments)]
+        history.moments = [np.zeros_like(history.x) for _ in range(steps.n_moments)]
     # Those of a learner that was unpickled may be read-only, such as a memory map.
     history.moments = [np.require(moment, requirements="W") for moment in history.moments]
     values, epoch, moves = [], len(history.curve), False

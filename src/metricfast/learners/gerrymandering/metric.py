@@ -69,6 +69,7 @@ class GerrymanderingLearner(LinearLearner):
     _solver_names = ("lbfgs", "adam", "subgradient")
     _selects_batches = True
     _keeps_points = True
+    _trains_in_span = False  # the regularizer shrinks the map in all directions
 
     def _check_parameters(self) -> Any:
         check_vote_parameters(self)

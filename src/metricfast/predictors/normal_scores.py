@@ -1,0 +1,57 @@
+"""Normal scores: numbers by their ranks, as quantiles of the normal distribution."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import ndtri
+
+from metricfast._core.types import Array, Floats
+
+__all__ = ["NormalScores"]
+
+# Values of a column whose scores are stored; scores of others are interpolated.
+_MOST = 1024
+# The share of points below the lowest value, and above the highest, is at least this.
+_LEAST = 1e-9
+
+
+class NormalScores:
+    """A monotone map of each column, after which its values are distributed normally.
+
+    A value with a share p of the points below it has the score ``Phi^-1(p)``, half of the points
+    of the same value included. Scores are brought to mean 0 and variance 1. New values between two
+    others have a score between theirs; values beyond all others have the score of the nearest.
+
+    Parameters
+    ----------
+    E : ndarray of shape (n_samples, n_encoded)
+        Encoded points.
+    n_numbers : int
+        How many of the columns, the first, have scores. Others stay as they are.
+    weight : ndarray of shape (n_samples,), optional
+    """
+
+    def __init__(self, E: Array, n_numbers: int, weight: Floats | None = None) -> None:
+        self._scores = [_scores(column, weight) for column in E[:, :n_numbers].T]
+
+    def of(self, E: Array) -> Array:
+        """Return points with scores in place of numbers."""
+        found: Array = E.copy()
+        for j, (values, scores) in enumerate(self._scores):
+            found[:, j] = np.interp(E[:, j], values, scores)
+        return found
+
+
+def _scores(column: Array, weight: Floats | None) -> tuple[Floats, Floats]:
+    """Return values of a column in increasing order, and their scores."""
+    values, place = np.unique(column, return_inverse=True)
+    mass = np.bincount(place, weight) / (len(column) if weight is None else weight.sum())
+    rank = np.clip(np.cumsum(mass) - mass / 2, _LEAST, 1 - _LEAST)
+    scores = ndtri(rank)
+    scores -= mass @ scores
+    scores /= np.sqrt(mass @ scores**2) or 1.0
+    if len(values) > _MOST:
+        places = np.searchsorted(rank, np.linspace(0, 1, _MOST))
+        kept = np.unique(np.minimum(places, len(values) - 1))
+        values, scores = values[kept], scores[kept]
+    return values.astype(np.float64), scores

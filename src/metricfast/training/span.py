@@ -1,0 +1,94 @@
+"""Training in the span of the points, for points of many more features than there are points.
+
+Distances between the points see a map L through ``L Q`` alone, for an orthonormal basis Q of their
+span. A solver whose steps do not depend on the axes moves ``L Q`` as it would move L, and leaves
+the other directions as they are. So it trains the small map, and the result is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metricfast.training.preconditioner import FULL_BASIS, FlatParameters, Preconditioner
+
+__all__ = ["MapOfSpan", "WithConstant", "basis_of_span"]
+
+Array = NDArray[Any]
+# Features for each point, from which training in the span is faster by more than the basis costs.
+_WIDE = 1.5
+
+
+def basis_of_span(X: Any) -> Array | None:
+    """Return an orthonormal basis of the span of points, of shape (n_features, n_samples).
+
+    None where the points are not wide, or no array in memory. More than `FULL_BASIS` points are
+    preconditioned by feature, which a basis would mix.
+    """
+    if not isinstance(X, np.ndarray):
+        return None
+    n_samples, n_features = X.shape
+    if n_samples > FULL_BASIS or n_features < _WIDE * n_samples:
+        return None
+    return np.linalg.qr(X.T.astype(np.float64))[0]
+
+
+class MapOfSpan:
+    """A map ``L = U A Q^T + rest``, in which training changes A alone.
+
+    Q is the basis. U has orthonormal columns, which no distance depends on: A has at most as many
+    rows as Q has columns.
+
+    Parameters
+    ----------
+    L : ndarray of shape (n_components, n_features)
+        The initial map.
+    basis : ndarray of shape (n_features, n_directions)
+
+    Attributes
+    ----------
+    inner : ndarray of shape (min(n_components, n_directions), n_directions)
+        A at the start, in the dtype of L.
+    rest_norm : float
+        The norm of `rest`.
+    """
+
+    def __init__(self, L: Array, basis: Array) -> None:
+        inner = L.astype(np.float64) @ basis
+        self._basis, self._dtype = basis, L.dtype
+        self._rest = L - inner @ basis.T
+        self._left: Array | None = None
+        if len(L) > len(inner.T):
+            self._left, inner = np.linalg.qr(inner)
+        self.inner = inner.astype(L.dtype)
+        self.rest_norm = float(np.linalg.norm(self._rest))
+
+    def outer(self, inner: Array) -> Array:
+        """Return the map L of a trained A."""
+        towards = inner if self._left is None else self._left @ inner
+        return np.asarray(towards @ self._basis.T + self._rest)
+
+
+class WithConstant(FlatParameters):
+    """Parameters of another preconditioner, then the norm of the directions outside of the span.
+
+    It never moves. Lengths of steps are relative to the norm of the whole map.
+    """
+
+    def __init__(self, of_span: Preconditioner, rest_norm: float) -> None:
+        self._of_span, self._constant = of_span, rest_norm * of_span.least
+
+    def vector(self, arrays: Sequence[Array]) -> Array:
+        """Turn the map of the span into the solver's vector."""
+        return np.append(self._of_span.vector(arrays), self._constant)
+
+    def arrays(self, vector: Array) -> list[Array]:
+        """Turn the solver's vector into the map of the span."""
+        return self._of_span.arrays(vector[:-1])
+
+    def pullback(self, gradients: Sequence[Array]) -> Array:
+        """Turn the gradient by the map into the gradient by the solver's vector."""
+        return np.append(self._of_span.pullback(gradients), 0.0)
