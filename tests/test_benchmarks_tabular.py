@@ -25,7 +25,7 @@ def test_study_of_tables(tmp_path, monkeypatch, capsys):
     text = capsys.readouterr().out
     assert first.endswith(text)
     assert tabular.PAGE.read_text() == f"# Study\n\n{tabular.MARK}\n{text}"
-    assert "1 tables of classes, 1 of numbers, 2 splits" in text
+    assert "1 tables of classes, 1 of numbers; splits: 2" in text
     tabular.main([*arguments, "--again", "nca"])
     assert capsys.readouterr().out.count('"model": "nca"') == 4
 
