@@ -80,7 +80,7 @@ def summary(found: Found, tables: list[str], models: list[str]) -> str:
         lines.append([m, *cells, *counts])
     title = f"{len(of_classes)} tables of classes, {len(of_numbers)} of numbers"
     splits = max((len(rows[models[0]]) for rows in by_table.values()), default=0)
-    return f"{title}, {splits} splits:\n\n{_markdown(head, lines)}"
+    return f"{title}; splits: {splits}\n\n{_markdown(head, lines)}"
 
 
 def _each(found: Found, tables: list[str], models: list[str], key: str) -> str:
