@@ -1,16 +1,22 @@
 """Study: does a learned neighbourhood predict as well as boosted trees?
 
-    python -m benchmarks.tabular [--only TABLE]... [--models MODEL]... [--splits N]
+    python -m benchmarks.tabular [--only TABLE]... [--models MODEL]... [--splits N] [--rows N]
+        [--again MODEL]... [--write]
 
-For each table and split, 70 % of the points are learned from, at most 2100, and up to 5000 others
-are predicted. Prints the error of each model (1 - accuracy, or root mean squared), its ratio to
-that of `HistGradientBoosting` with default parameters, log loss, and processor seconds of `fit` and
-`predict` in one thread, means over splits. Every result is appended to `results/tabular.jsonl` as
-it comes, and what is there is not run again.
+For each table and split, 70 % of the points are learned from, at most `--rows`, and up to 5000
+others are predicted. Prints, as means over splits, the error of each model (1 - accuracy, or root
+mean squared) and its ratio to that of `HistGradientBoosting` with default parameters; log loss,
+area under the ROC curve and calibration error of classes; and processor seconds of `fit` and
+`predict` in one thread. A summary comes first: of all tables, of those that the first choices of
+defaults were made on, and of the others. Results and predictions are written to `results/tabular`
+as they come, and are not computed again, unless `--again` names the model. `--write` replaces the
+figures of `tabular.md`.
 
-"hgb tuned" is the best of 20 random settings by the log loss, or squared error, of a fifth of the
-points to learn from, fitted to all of them; "nca" are the defaults of `NCAClassifier` and
-`NCARegressor`, "nca 1" the same with ``n_estimators=1``.
+"nca" are the defaults of `NCAClassifier` and `NCARegressor`, "nca 1" the same with
+``n_estimators=1``. "hgb tuned" is the best of 20 random settings by the log loss, or squared error,
+of a fifth of the points to learn from, fitted to all of them. "nca + hgb" and "nca + catboost" are
+what `VotingClassifier(voting="soft")` and `VotingRegressor` predict: means of the two models.
+CatBoost, LightGBM, XGBoost and RealMLP have their defaults: ``pip install '.[bench-tables]'``.
 """
 
 from __future__ import annotations
@@ -23,7 +29,7 @@ import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.compose import make_column_selector, make_column_transformer
@@ -39,10 +45,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 from threadpoolctl import threadpool_limits
 
-from benchmarks.tabular_data import TABLES, MissingError, Split, split
+from benchmarks.tabular_data import MOST, TABLES, MissingError, Split, split
+from benchmarks.tabular_measures import measures, point_errors
+from benchmarks.tabular_peers import PEERS, MissingPeerError
+from benchmarks.tabular_report import Found, report
 
-Found = dict[tuple[str, int, str], dict[str, float]]
-RESULTS = Path(__file__).resolve().parent / "results" / "tabular.jsonl"
+RESULTS = Path(__file__).resolve().parent / "results" / "tabular"
+PAGE = Path(__file__).resolve().parent / "tabular.md"
+MARK = "<!-- Written by python -m benchmarks.tabular --write -->\n"
 N_SETTINGS = 20
 SETTINGS = {
     "learning_rate": list(np.geomspace(0.03, 0.3, 30)),
@@ -105,104 +115,128 @@ MODELS: dict[str, Callable[[bool], Any]] = {
     "hgb": boosting,
     "hgb tuned": tuned,
     "forest": forest,
+    **PEERS,
     "nca": nca,
     "nca 1": lambda of_classes: nca(of_classes, n_estimators=1),
 }
+# Means of the predictions of two models, which are not fitted again.
+MEANS = {"nca + hgb": ("nca", "hgb"), "nca + catboost": ("nca", "catboost")}
+DEFAULT = ["hgb", *PEERS, "nca", *MEANS]
 
 
-def run(model: Any, given: Split) -> dict[str, float]:
-    """Return errors on the points to predict, and what they cost."""
-    start = time.process_time()
-    with warnings.catch_warnings():
+class Outcome(NamedTuple):
+    """Probabilities of classes or numbers, and processor seconds."""
+
+    predicted: np.ndarray
+    fit: float
+    predict: float
+
+
+def run(model: Any, given: Split) -> Outcome:
+    """Fit a model in one thread and predict."""
+    with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        start = time.process_time()
         fitted = model.fit(given.X, given.y)
-    fit = time.process_time() - start
-    predicted = fitted.predict(given.X_test)
-    found = {"fit": fit, "predict": time.process_time() - start - fit}
-    if not given.of_classes:
-        return found | {"error": float(np.sqrt(np.mean((predicted - given.y_test) ** 2)))}
-    found["error"] = float(np.mean(predicted != given.y_test))
-    return found | {"log loss": cost(fitted, given.X_test, given.y_test)}
+        done = time.process_time()
+        predict = fitted.predict_proba if given.of_classes else fitted.predict
+        predicted = np.asarray(predict(given.X_test), dtype=np.float64)
+        return Outcome(predicted, done - start, time.process_time() - done)
 
 
-def kept() -> Found:
-    """Return all results there are: of table, split and model."""
-    lines = RESULTS.read_text().splitlines() if RESULTS.exists() else []
-    rows = [json.loads(line) for line in lines]
-    return {(row["table"], row["split"], row["model"]): row for row in rows}
+class Store:
+    """Outcomes in a folder: a file for each table, split and model, read rather than computed."""
+
+    def __init__(self, rows: int) -> None:
+        self.folder = RESULTS / str(rows)
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def file(self, table: str, number: int, model: str) -> Path:
+        return self.folder / f"{table}-{number}-{model}.npz".replace(" ", "_")
+
+    def outcome(self, table: str, number: int, model: str, given: Split) -> Outcome:
+        if model in MEANS:
+            parts = [self.outcome(table, number, part, given) for part in MEANS[model]]
+            predicted = np.mean([part.predicted for part in parts], axis=0)
+            return Outcome(predicted, sum(p.fit for p in parts), sum(p.predict for p in parts))
+        file = self.file(table, number, model)
+        if not file.exists():
+            found = run(MODELS[model](given.of_classes), given)
+            with file.with_suffix(".part").open("wb") as part:
+                np.savez_compressed(part, **found._asdict())
+            file.with_suffix(".part").replace(file)
+        with np.load(file) as saved:
+            return Outcome(saved["predicted"], float(saved["fit"]), float(saved["predict"]))
+
+    def forget(self, models: list[str]) -> None:
+        for model in models:
+            for file in self.folder.glob(f"*-{model.replace(' ', '_')}.npz"):
+                file.unlink()
 
 
-def report(found: Found, tables: list[str], models: list[str], splits: int) -> str:
-    """Return the table of means over the splits that all of these models have."""
-    head = ["table", "splits", *models, *(f"{m} / hgb" for m in models if m != "hgb")]
-    lines, ratios = [], {model: [] for model in models}
-    losses, seconds = {m: [] for m in models}, {m: [] for m in models}
-    for table in tables:
-        common = [s for s in range(splits) if all((table, s, m) in found for m in models)]
-        if not common:
-            continue
-        mean = {
-            key: {
-                m: float(np.mean([found[table, s, m].get(key, np.nan) for s in common]))
-                for m in models
-            }
-            for key in ("error", "log loss", "fit", "predict")
-        }
-        for m in models:
-            ratios[m].append(mean["error"][m] / mean["error"].get("hgb", np.nan))
-            losses[m].append(mean["log loss"][m])
-            seconds[m].append(mean["fit"][m] + mean["predict"][m])
-        cells = [f"{mean['error'][m]:.4g}" for m in models]
-        cells += [f"{ratios[m][-1]:.2f}" for m in models if m != "hgb"]
-        lines.append([table, str(len(common)), *cells])
-    rows = [head, ["---"] * len(head), *lines]
-    text = "\n".join("| " + " | ".join(row) + " |" for row in rows)
-    for m in models if lines else []:
-        wins = sum(ratio < 1 for ratio in ratios[m])
-        text += f"\n{m}: mean ratio {np.mean(ratios[m]):.3f}"
-        if "hgb tuned" in models and "hgb" in models:
-            of_tuned = np.divide(ratios[m], ratios["hgb tuned"])
-            text += f", to hgb tuned {of_tuned.mean():.3f}, lower on {(of_tuned < 1).sum()}"
-        text += (
-            f"; lower than hgb on {wins} of {len(lines)}; log loss {np.nanmean(losses[m]):.3f}; "
-            f"{np.mean(seconds[m]):.1f} s a table, at most {np.max(seconds[m]):.1f}"
-        )
-    return text
+def installed(models: list[str]) -> list[str]:
+    """Return the models whose packages can be imported; print why others are left out."""
+    kept = []
+    for model in models:
+        try:
+            for part in MEANS.get(model, (model,)):
+                MODELS[part](True)
+            kept.append(model)
+        except MissingPeerError as error:
+            print(f"{model}: left out: {error}")
+    return kept
+
+
+def compute(tables: list[str], models: list[str], splits: int, rows: int) -> Found:
+    """Return the measures of each table, split and model; print those that are new."""
+    store, missing = Store(rows), {}
+    found: Found = {}
+    for number in range(splits):
+        for table in tables:
+            try:
+                given = split(table, number, rows)
+            except MissingError as error:
+                missing[table] = str(error)
+                continue
+            for model in models:
+                new = model not in MEANS and not store.file(table, number, model).exists()
+                outcome = store.outcome(table, number, model, given)
+                row = measures(outcome.predicted, given.y_test, given.of_classes)
+                row |= {"fit": outcome.fit, "predict": outcome.predict}
+                errors = point_errors(outcome.predicted, given.y_test, given.of_classes)
+                found[table, number, model] = row | {"point errors": errors}
+                if new:
+                    about = {"table": table, "split": number, "model": model}
+                    print(json.dumps(about | row), flush=True)
+    for table, why in missing.items():
+        print(f"{table}: left out: {why}")
+    return found
+
+
+def write(text: str) -> None:
+    """Replace what follows the mark in the page."""
+    before = PAGE.read_text(encoding="utf-8").partition(MARK)[0]
+    PAGE.write_text(f"{before}{MARK}\n{text}\n", encoding="utf-8")
 
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
+    choices = [*MODELS, *MEANS]
     parser.add_argument("--only", action="append", choices=TABLES, help="a table; may be repeated")
-    parser.add_argument("--models", action="append", choices=MODELS, help="may be repeated")
+    parser.add_argument("--models", action="append", choices=choices, help="may be repeated")
     parser.add_argument("--splits", type=int, default=3)
+    parser.add_argument("--rows", type=int, default=MOST, help="largest number to learn from")
+    parser.add_argument("--again", action="append", choices=MODELS, default=[])
+    parser.add_argument("--write", action="store_true", help="write the figures into tabular.md")
     given = parser.parse_args(arguments)
-    tables, models = (
-        given.only or list(TABLES),
-        given.models or ["hgb", "hgb tuned", "nca", "nca 1"],
-    )
-    found, missing = kept(), {}
-    RESULTS.parent.mkdir(exist_ok=True)
-    for number in range(given.splits):
-        for table in tables:
-            wanted = [m for m in models if (table, number, m) not in found and table not in missing]
-            try:
-                points = split(table, number) if wanted else None
-            except MissingError as error:
-                missing[table] = str(error)
-                continue
-            for m in wanted:
-                row = {"table": table, "split": number, "model": m}
-                with threadpool_limits(1):
-                    row |= run(MODELS[m](points.of_classes), points)
-                found[table, number, m] = row
-                with RESULTS.open("a") as file:
-                    file.write(json.dumps(row) + "\n")
-                print(json.dumps(row), flush=True)
-    print(report(found, tables, models, given.splits))
-    for table, why in missing.items():
-        print(f"{table}: left out: {why}")
+    tables, models = given.only or list(TABLES), installed(given.models or DEFAULT)
+    Store(given.rows).forget(given.again)
+    text = report(compute(tables, models, given.splits, given.rows), tables, models)
+    print(text)
+    if given.write:
+        write(text)
 
 
 if __name__ == "__main__":

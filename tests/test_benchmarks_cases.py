@@ -18,8 +18,6 @@ from benchmarks import (
     study_defaults,
     study_poses,
     study_tables,
-    tabular,
-    tabular_cost,
     timing,
 )
 from benchmarks import study_dimension as study
@@ -30,7 +28,6 @@ from benchmarks.study_losses import BinaryTriplet
 from benchmarks.targets import GrowthAtMost
 from sklearn.datasets import load_iris
 from sklearn.model_selection import StratifiedShuffleSplit, train_test_split
-from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 
 
@@ -85,21 +82,6 @@ def test_the_nearest_of_a_similarity_are_those_of_largest_products():
     assert objectives.similarity_error(-np.eye(2), x, y, queries, np.array([0, 0])) == 0
 
 
-def test_study_of_tables(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(tabular, "RESULTS", tmp_path / "tabular.jsonl")
-    monkeypatch.setattr(tabular, "N_SETTINGS", 2)
-    arguments = ["--only", "diabetes", "--only", "breast cancer", "--splits", "1"]
-    arguments += ["--models", "hgb", "--models", "hgb tuned"]
-    tabular.main(arguments)
-    first = capsys.readouterr().out
-    assert first.count('"error"') == 4
-    tabular.main(arguments)
-    table = capsys.readouterr().out
-    assert first.endswith(table)
-    assert "hgb tuned: mean ratio" in table
-    assert not tabular.kept()["diabetes", 0, "hgb"].get("log loss")
-
-
 def test_study_of_poses(monkeypatch, capsys):
     joints = np.random.default_rng(0).uniform(-1, 1, (400, 16, 2))
     monkeypatch.setattr(study_poses, "poses", lambda: joints)
@@ -110,12 +92,6 @@ def test_study_of_poses(monkeypatch, capsys):
     told = capsys.readouterr().out
     assert "| oracle | 1.000 ± 0.000 |" in told
     assert "| 128: log-ratio, dense, raw |" in told
-
-
-def test_study_of_what_a_fit_costs(monkeypatch, capsys):
-    monkeypatch.setattr(tabular_cost, "nca", lambda of_classes: GaussianNB())
-    tabular_cost.main(["--only", "made", "--rows", "100"])
-    assert "| made | 100 | 30 | 0.0 |" in capsys.readouterr().out
 
 
 def test_study_of_defaults():

@@ -36,6 +36,7 @@ COPIES = {
     "benchmarks/dimension": "project/dimension",
     "benchmarks/large": "project/large",
     "benchmarks/gerrymandering": "project/gerrymandering",
+    "benchmarks/tabular": "project/tabular",
 }
 
 
