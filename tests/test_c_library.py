@@ -277,7 +277,7 @@ def test_the_program_in_c(iris) -> None:
     command = command.replace("cc ", strict, 1)
     assert run(command, directory) == expected
     excluding = re.search(r"^  ```c\n(.*?)^  ```$", PAGE, re.MULTILINE | re.DOTALL)[1]
-    program = block("In C, and what calls C", "c").replace(
+    program = block("In C and other languages", "c").replace(
         "    if (failed)", excluding + "if (failed)"
     )
     (directory / "main.c").write_text(program)

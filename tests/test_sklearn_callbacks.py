@@ -315,5 +315,5 @@ def test_estimators_with_callbacks_are_cloned_pickled_and_inspected():
     assert not hasattr(model, "_skl_callbacks")
     names = list(inspect.signature(mf.NCA.fit).parameters)
     assert names == ["self", "X", "y", "sample_weight", "validate"]
-    with pytest.raises(TypeError, match="y"):
+    with pytest.raises(ValueError, match="NCA estimator requires y"):
         mf.NCA().fit(X)

@@ -182,7 +182,8 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
         self._training = None
         with forget_on_error(self):
             data = self._load(X, y, sample_weight, solver, validate=validate)
-            if self._trains_in_span and not solver.by_batches and evaluator is None:
+            whole = solver.by_batches or evaluator is not None or data.weight is not None
+            if self._trains_in_span and not whole:  # a point of weight 2 is the same as two points
                 data = replace(data, basis=basis_of_span(data.X))
             checkpoint = OpenCheckpoint(
                 callbacks, self.random_state, data.X, data.labels, data.weight,
