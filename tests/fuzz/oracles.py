@@ -83,7 +83,7 @@ def paired(a: Arguments, result: Any) -> str | None:
 
 
 def _allowed(where: Any, n: int, m: int) -> np.ndarray:
-    """Whether each query may find each point, by the argument `where`."""
+    """Return which points the argument `where` lets each query find."""
     if where is None:
         return np.ones((n, m), bool)
     if isinstance(where, tuple):

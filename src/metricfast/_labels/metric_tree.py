@@ -136,7 +136,7 @@ class _Search:
             self.visit(shell.node, active[reached & some])
 
     def _compare(self, away: Floats, rows: Integers, active: Integers) -> None:
-        """Replace the nearest of the active queries by those of some rows that are nearer."""
+        """Put rows that are nearer into the lists of the active queries."""
         away = away.copy()
         if self._drop:
             away[away == 0] = np.inf

@@ -14,7 +14,7 @@ from metricfast.predictors.soft import NCAClassifier, NCARegressor
 
 __all__ = ["DISTANCES", "as_learners", "class_of", "suited"]
 
-# Of points in the units that learners get.
+# Distances that are tried without learning, on scaled points.
 DISTANCES = ("cityblock", "cosine")
 
 # In the order of what they take of a thousand points, roughly.

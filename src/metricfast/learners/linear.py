@@ -108,8 +108,8 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
     _selects_shortest = True  # among settings without a significant difference
     _min_class_size: int = 2  # points of a class that a training needs
     _weights_neighbors = False  # whether a duplicate is the same as a point of weight 2
-    # Whether the problem sees the map only through distances of points: no penalty, no constraint.
-    # True is valid for the `_problem` of the same class, not for one that overrides it.
+    # True if distances of points are all that the problem sees of the map: no penalty, no
+    # constraint. It is valid for the `_problem` of the same class, not for one that overrides it.
     _trains_in_span: bool = False
     _selects_batches = False  # whether "auto" chooses by folds for mini-batches too
     _training: Any = None  # where `partial_fit` continues

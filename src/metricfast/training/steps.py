@@ -34,7 +34,7 @@ RISE = 10
 _FIRST_BATCHES = 64
 
 
-# Where the t-th step leads: ``rule(x, gradient, moments, rate, decay, t)``. Moments are updated.
+# ``rule(x, gradient, moments, rate, decay, t)`` returns x after the t-th step, and updates moments.
 Rule = Callable[[Vector, Vector, list[Vector], float, float, int], Vector]
 
 
