@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from metricfast._core.targets import encode
-from metricfast._core.types import Array
+from metricfast._core.types import Array, Integers
 
 __all__ = ["Indicators"]
 
@@ -43,9 +43,10 @@ class Indicators:
         self.shared = np.array([is_shared for _, is_shared in found])
 
     @property
-    def sizes(self) -> Array:
+    def sizes(self) -> Integers:
         """The number of indicators of each column."""
-        return np.array([len(known) for known in self.known]) + self.shared
+        found: Integers = np.array([len(known) for known in self.known]) + self.shared
+        return found
 
     def of(self, columns: Array) -> Array:
         """Return the indicators of each row, in float32."""

@@ -92,7 +92,7 @@ class Table:
             standard = (self._in_unit(numbers) - self._mean) / self._scale
         standard = np.clip(standard, -_FARTHEST, _FARTHEST)
         parts = [np.where(missing, 0, standard)[:, self._order], missing[:, self._incomplete]]
-        if self._indicators is not None:
+        if self._indicators is not None and categories is not None:
             parts.append(self._indicators.of(categories))
         found: Array = np.concatenate([part.astype(np.float32) for part in parts], axis=1)
         return found
