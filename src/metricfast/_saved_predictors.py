@@ -91,6 +91,7 @@ RECORDS: dict[type, dict[str, Any]] = {
     Table: {
         "categorical": ArrayRule(("bool",), ("n_features_in_",)),
         "n_indicators": COUNT,
+        "origin": ArrayRule(INTEGERS, ("n_encoded",)),
         "_silent": ArrayRule(("bool",), ("n_numbers",), may_be_empty=True),
         "_unit": _NUMBERS,
         "_mean": _NUMBERS,
@@ -126,6 +127,7 @@ _COMMON: dict[str, Any] = {
     "choices_": ValueRule("a dictionary of numbers", _are_costs),
     "validation_costs_": _Each(ValueRule("a list of numbers", are_numbers)),
     "oof_prediction_": ValueRule("an array of float64, or a list of them", _are_predictions),
+    "_relevance": ArrayRule(("float64",), ("n_features_in_",)),
     "_table": Table,
     "_scores": _Maybe(NormalScores),
     "_voters": _Each(SoftVotes),
@@ -271,6 +273,7 @@ def _check_maps(estimator: SoftNeighbors) -> None:
     width = len(table._order) + len(table._incomplete)
     if table._indicators is not None:
         width += int(table._indicators.sizes.sum())
+    _require(len(table.origin) == width, f"_table.origin must have {width} integers")
     point = np.zeros((1, width), np.float32)
     if scores is not None:
         _require(len(scores._scores) <= width, f"_scores must be of at most {width} columns")

@@ -1,6 +1,6 @@
-"""Save and load fitted learners and pipelines as safetensors files.
+"""Save and load fitted learners, predictors and pipelines as safetensors files.
 
-A model file holds arrays and JSON only: loading one never runs code, and a C++ program can read it.
+A model file holds arrays and JSON only: loading one never runs code. A C++ program can read maps.
 """
 
 from __future__ import annotations
@@ -57,16 +57,16 @@ def save(
 
     Parameters
     ----------
-    estimator : BaseMetricLearner or sklearn.pipeline.Pipeline
-        A fitted learner, a nearest-neighbour estimator of metricfast, or a pipeline with one of
-        these. The `metric` of a nearest-neighbour estimator may be a learner of a linear map, a
-        matrix or a name. Other steps of a pipeline may be `StandardScaler` and, after a learner, a
-        nearest-neighbour estimator of scikit-learn or metricfast, such as `KNeighborsClassifier`.
-        The file holds its points and labels, and `load` fits it to them again; the learner is not
-        trained again. Parameters and fitted attributes must
-        be None, booleans, numbers, strings, arrays of these, of bytes or of `numpy.datetime64`,
-        losses, embeddings, samplers, solvers and stopping rules of metricfast, or lists, tuples and
-        dictionaries of these. The learner of a `KernelizedMetricLearner` is saved with it.
+    estimator : fitted estimator
+        A fitted learner, a nearest-neighbour estimator of metricfast, an `NCAClassifier` or
+        `NCARegressor`, or a pipeline with one of these. The `metric` of a nearest-neighbour
+        estimator may be a learner of a linear map, a matrix or a name. Other steps of a pipeline
+        may be `StandardScaler` and, after a learner, a nearest-neighbour estimator of scikit-learn
+        or metricfast, such as `KNeighborsClassifier`. The file holds its points and labels, and
+        `load` fits it to them again; the learner is not trained again. Parameters and fitted
+        attributes must be None, booleans, numbers, strings, arrays of these, of bytes or of
+        `numpy.datetime64`, losses, embeddings, samplers, solvers and stopping rules of metricfast,
+        or lists, tuples and dictionaries of these. The learner of a `KernelizedMetricLearner` is saved with it.
         Checkpoints, and settings of `set_output` and `set_fit_request`, are not saved.
     path : str or path-like
         The file to write, by custom with the suffix ``.safetensors``.
@@ -77,10 +77,9 @@ def save(
     Raises
     ------
     TypeError
-        If `estimator` is not a learner or k-NN estimator of metricfast or a pipeline with one, has
-        another step, or holds something that is not data: a function as `preprocessor` or `metric`,
-        `callbacks`, or a `RandomState`. The message names it. Save the `learner_` of a
-        `FixedDatabase`.
+        If `estimator` is none of these, has another step, or holds something that is not data: a
+        function as `preprocessor` or `metric`, `callbacks`, or a `RandomState`. The message names
+        it. Save the `learner_` of a `FixedDatabase`.
     sklearn.exceptions.NotFittedError
         If `estimator` is not fitted.
     ImportError
@@ -112,7 +111,8 @@ def save(
         state = _state(estimator, "", tensors)
     else:
         raise TypeError(
-            "estimator must be a learner or k-NN estimator of metricfast, or a pipeline with one, "
+            "estimator must be a learner or k-NN estimator of metricfast, an NCAClassifier or "
+            "NCARegressor, or a pipeline with one, "
             f"got {type(estimator)!r}. Pickle and joblib store any estimator."
         )
     described = json.dumps(state, allow_nan=False)
@@ -133,7 +133,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    estimator : BaseMetricLearner or sklearn.pipeline.Pipeline
+    estimator : fitted estimator
         The fitted estimator, with the parameters, fitted attributes and dtypes that were saved.
         Arrays come back contiguous, in the order that they had, and in native byte order, NumPy
         scalars as Python ones.

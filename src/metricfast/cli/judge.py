@@ -65,7 +65,7 @@ def evaluate_command(
         )
     p_value = paired_p_value(values["learned"], values[before])
     scores = {k: Score(v, math.nan, 1.0, binary=not labels.continuous) for k, v in values.items()}
-    seen = loaded.trained_on == fingerprint(points)
+    seen = loaded.trained_on is not None and loaded.trained_on == fingerprint(points)
     if as_json:
         found = {k: {"score": s.mean, "interval": s.interval} for k, s in scores.items()}
         show.print_json({"score": labels.score, "rows": len(points), **found, "p_value": p_value,

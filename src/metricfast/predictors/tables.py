@@ -53,6 +53,8 @@ class Table:
         Which columns hold categories.
     n_indicators : int
         How many of the encoded columns, the last, have at most two values.
+    origin : ndarray of int64 of shape (n_encoded,)
+        The column of X from which each encoded column comes.
     """
 
     def __init__(self, estimator: Any, X: Any, weight: Floats | None = None) -> None:
@@ -80,9 +82,14 @@ class Table:
         self._incomplete = np.flatnonzero(missing.any(axis=0) & ~missing.all(axis=0))
         self._indicators = None
         self.n_indicators = int((~many).sum()) + len(self._incomplete)
+        places = np.flatnonzero(~self.categorical)
+        self.origin = np.concatenate([places[self._order], places[self._incomplete]])
         if categories is not None:
             self._indicators = Indicators(categories)
-            self.n_indicators += int(self._indicators.sizes.sum())
+            sizes = self._indicators.sizes
+            self.n_indicators += int(sizes.sum())
+            of_categories = np.repeat(np.flatnonzero(self.categorical), sizes)
+            self.origin = np.concatenate([self.origin, of_categories])
 
     def encoded(self, estimator: Any, X: Any) -> Array:
         """Return points, in float32, of a table with the columns of that of `fit`."""
