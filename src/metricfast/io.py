@@ -66,8 +66,9 @@ def save(
         `load` fits it to them again; the learner is not trained again. Parameters and fitted
         attributes must be None, booleans, numbers, strings, arrays of these, of bytes or of
         `numpy.datetime64`, losses, embeddings, samplers, solvers and stopping rules of metricfast,
-        or lists, tuples and dictionaries of these. The learner of a `KernelizedMetricLearner` is saved with it.
-        Checkpoints, and settings of `set_output` and `set_fit_request`, are not saved.
+        or lists, tuples and dictionaries of these. The learner of a `KernelizedMetricLearner` is
+        saved with it. Checkpoints, and settings of `set_output` and `set_fit_request`, are not
+        saved.
     path : str or path-like
         The file to write, by custom with the suffix ``.safetensors``.
     metadata : dict of str to str, optional

@@ -12,7 +12,8 @@ sorts all pairs, and where label distances are given or come from a function.
 
 Losses of classes also take tags, of which a point may have several: a sparse matrix of zeros and
 ones, or booleans of shape (n, n_tags), as y, and as y_database. Two points are then of one class
-where they share a tag (``loss.takes_tags``).
+where they share a tag (``loss.takes_tags``). ``metricfast.tags_of`` makes tags of a function that
+says which labels are related.
 
 ``loss.on(y)`` checks labels once and returns a function of points, which training calls many times.
 ``loss.labels`` is "class" where y must hold classes, ``loss.learnable_database`` means that the
