@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import c_library
 import numpy as np
 import pandas as pd
 import pytest
@@ -122,6 +123,13 @@ def test_a_pipeline_with_a_scaler_comes_back(path):
     loaded = mf.load(path)
     assert repr(loaded) == repr(model)
     assert same(loaded.predict_proba(X), model.predict_proba(X))
+
+
+def test_the_library_of_c_refuses_tables(path):
+    model, _ = fitted("one map", "number")
+    mf.save(model, path)
+    with pytest.raises(c_library.CError, match="predictors of tables are read by Python alone"):
+        c_library.Model(path)
 
 
 def test_weights_of_classes_come_back(path):
