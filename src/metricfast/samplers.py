@@ -437,7 +437,7 @@ def _numbers(y: ArrayLike) -> Floats:
         return as_labels(y, "y", len(y))  # type: ignore[arg-type]
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"y must hold numbers for DenseTriplet: {error} Say how far other labels are apart by "
+            f"y must hold numbers for DenseTriplet: {error} For other labels, give a "
             "label_distance."
         ) from error
 
