@@ -34,6 +34,7 @@ COPIES = {
     "benchmarks/README": "project/benchmarks",
     "benchmarks/DATA": "project/data",
     "benchmarks/dimension": "project/dimension",
+    "benchmarks/poses": "project/poses",
     "benchmarks/large": "project/large",
     "benchmarks/gerrymandering": "project/gerrymandering",
     "benchmarks/tabular": "project/tabular",
