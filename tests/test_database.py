@@ -372,3 +372,16 @@ def test_clusters_are_searched_by_cells_with_the_same_result(kind, dtype, tmp_pa
             np.testing.assert_array_equal(a, b)
         loaded.add(normal(rng, 1, 24).astype(dtype))
         assert len(loaded) == 6001
+
+
+@pytest.mark.skipif(not get_kernels().has_int8(), reason="no products of integers")
+def test_threads_that_share_cells_find_what_one_finds():
+    rng = np.random.default_rng(2)
+    X = CLUSTERED["wide"](rng, 40_000, 512).astype(np.float32)
+    queries = X[::4000] + normal(rng, 10, 512).astype(np.float32)
+    database = mf.Database(X)
+    assert database.algorithm_ == "cells"
+    alone = database.kneighbors(queries, 20, n_jobs=1)
+    for a, b in zip(alone, database.kneighbors(queries, 20, n_jobs=4), strict=True):
+        np.testing.assert_array_equal(a, b)
+    np.testing.assert_array_equal(alone[1][:2], nearest(exact(queries[:2], X), 20))

@@ -99,6 +99,8 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
     choices_ : dict
         What was tried, and the cost of held-out points with each; empty without a choice. The last
         is the best embedding of normal scores.
+    relevance_ : ndarray of shape (n_features,)
+        The share of each column of X in the squared distances of the map.
     validation_costs_ : list of list of float
         Of each map, the log loss of held-out points after each epoch; without early stopping the
         loss of the batches.
@@ -341,7 +343,8 @@ class NCARegressor(RegressorMixin, SoftNeighbors):  # type: ignore[misc]
 
     Attributes
     ----------
-    embedding_, parameters_, choices_, n_samples_fit_, n_features_in_, feature_names_in_
+    embedding_, parameters_, choices_, relevance_, n_samples_fit_, n_features_in_, \
+            feature_names_in_
         As in :class:`NCAClassifier`.
     validation_costs_ : list of list of float
         As in :class:`NCAClassifier`, of squared errors of outputs of variance 1.

@@ -54,6 +54,8 @@ class Table:
         Which columns hold categories.
     n_indicators : int
         How many of the encoded columns, the last, have at most two values.
+    origin : ndarray of int64 of shape (n_encoded,)
+        The column of X from which each encoded column comes.
     """
 
     def __init__(self, estimator: Any, X: Any, weight: Floats | None = None) -> None:
@@ -81,13 +83,22 @@ class Table:
         self._incomplete = np.flatnonzero(missing.any(axis=0) & ~missing.all(axis=0))
         self._indicators = None
         self.n_indicators = int((~many).sum()) + len(self._incomplete)
+        places = np.flatnonzero(~self.categorical)
+        self.origin = np.concatenate([places[self._order], places[self._incomplete]])
         if categories is not None:
             encoder = OneHotEncoder(
                 handle_unknown="infrequent_if_exist", max_categories=_MOST, sparse_output=False,
                 dtype=np.float32,
             ).set_output(transform="default")  # fmt: skip
             self._indicators = encoder.fit(categories)
-            self.n_indicators += len(self._indicators.get_feature_names_out())
+            sizes = [
+                len(known) - (0 if rare is None else len(rare) - 1)
+                for known, rare in zip(
+                    encoder.categories_, encoder.infrequent_categories_, strict=True
+                )
+            ]
+            self.n_indicators += sum(sizes)
+            self.origin = np.concatenate([self.origin, np.repeat(chosen, sizes)])
 
     def encoded(self, estimator: Any, X: Any) -> Array:
         """Return points, in float32, of a table with the columns of that of `fit`."""
