@@ -131,6 +131,13 @@ def test_queries_from_far_away(d):
     np.testing.assert_array_equal(ids, mf.kneighbors(queries, X, 4)[1])
 
 
+def test_a_learner_is_no_map():
+    learner = mf.Covariance().fit(np.eye(3))
+    for search in (mf.Database, mf.pairwise_distances):
+        with pytest.raises(TypeError, match=r"L must be a matrix; found Covariance. Give comp"):
+            search(np.eye(3), L=learner)
+
+
 @pytest.mark.parametrize("d", [2, 20])
 def test_a_point_from_far_away(d):
     rng = np.random.default_rng(0)

@@ -172,6 +172,8 @@ def test_only_fitted_learners_of_metricfast_are_saved(path):
     for other in (own, object(), "NCA"):
         with pytest.raises(TypeError, match="estimator must be a learner or k-NN estimator"):
             metricfast.save(other, path)
+    with pytest.raises(TypeError, match=r"database.save\(path\)"):
+        metricfast.save(metricfast.Database(np.eye(2)), path)
 
 
 NAMED = np.array(["a", "b", "c"])[Y]

@@ -11,7 +11,11 @@ import pytest
 import metricfast
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "benchmarks").glob("*.md")),
+]
 CODE = re.compile(
     r"^ *```.*?^ *```$|^ *>>> .*(?:\n *\.\.\. .*)*|``[^`]*``|`[^`\n]*`|\$\$?[^$]*\$", re.M | re.S
 )

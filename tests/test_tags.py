@@ -329,3 +329,9 @@ def test_what_takes_no_tags_says_so():
         metrics.label_disjoint_folds(tags.toarray() > 0, 2)
     with pytest.raises(ValueError, match="y must hold numbers for DenseTriplet"):
         DenseTriplet(1).prepare(tags)
+
+
+def test_integers_in_columns_are_refused_with_a_remedy():
+    tags = np.eye(2, dtype=int)[[0, 1, 1, 0]]
+    with pytest.raises(ValueError, match=r"found shape \(4, 2\).*y.astype\(bool\).*argmax"):
+        EmbeddingLearner(losses.SupCon()).fit(np.eye(4), tags)

@@ -111,10 +111,15 @@ def save(
         check_is_fitted(estimator)
         state = _state(estimator, "", tensors)
     else:
+        a_database = isinstance(estimator, metricfast.Database)
+        remedy = (
+            "Save a Database by its own method, database.save(path)."
+            if a_database
+            else "Pickle and joblib store any estimator."
+        )
         raise TypeError(
             "estimator must be a learner or k-NN estimator of metricfast, an NCAClassifier or "
-            "NCARegressor, or a pipeline with one, "
-            f"got {type(estimator)!r}. Pickle and joblib store any estimator."
+            f"NCARegressor, or a pipeline with one, got {type(estimator)!r}. {remedy}"
         )
     described = json.dumps(state, allow_nan=False)
     own = {"format": FORMAT, "learner": name, "state": described}

@@ -132,15 +132,15 @@ def _check_shape(table: Table, shape: tuple[int, int], name: str) -> None:
 
 
 def agreed(said: dict[str, Any]) -> Any:
-    """Return the label distance that any of the places says, None if none does; they must agree."""
+    """Return the label distance that was given; None if none was. All that were must agree."""
     found, first = None, ""
     for place, one in said.items():
         if one is None:
             continue
         if found is not None and not _same(found, one):
             raise ValueError(
-                f"label_distance is said twice: {first} says {found!r}, {place} {one!r}. Say it "
-                "once: it is that of the loss, the sampler, the score and the metrics."
+                f"label_distance is given twice: {first} has {found!r}, {place} has {one!r}. Give "
+                "it once: loss, sampler, score and metrics all use it."
             )
         found, first = (one, place) if found is None else (found, first)
     return found

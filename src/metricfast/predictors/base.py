@@ -32,7 +32,7 @@ _MOST = 2**53
 class NeighborsBase:
     """Mixin before an estimator of scikit-learn: another search of points, under more metrics.
 
-    The points are in a :class:`Database`, which `fit` makes ready, unless the metric is one that
+    `fit` prepares the points in a :class:`Database`, unless the metric is one that
     scikit-learn searches.
 
     Attributes
@@ -256,7 +256,7 @@ class KNeighborsMixin:
         *,
         where: Any = None,
     ) -> tuple[Array, Integers] | Integers:
-        """Return the nearest points of each query, exactly, among those that `fit` made ready once.
+        """Return the nearest points of each query, exactly, from the database that `fit` prepared.
 
         Parameters
         ----------
