@@ -134,7 +134,10 @@ def inspect_command(model: Path, as_json: bool) -> None:
 
 
 def _relevance(learner: Any) -> Floats | None:
-    """Return the share of each feature in the distance, None where the map is not linear."""
+    """Return the share of each feature in the distance, None where a learner has no way to it."""
+    if hasattr(learner, "relevance_"):
+        of_columns: Floats = learner.relevance_
+        return of_columns
     if hasattr(learner, "feature_relevance") and hasattr(learner, "components_"):
         found: Floats = learner.feature_relevance()
         return found
