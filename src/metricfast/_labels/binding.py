@@ -15,7 +15,14 @@ from metricfast._core.warn import ignored
 from metricfast._labels.distance import LabelDistance, Labels, Table, label_array
 from metricfast._labels.named import named_distance
 
-__all__ = ["SaidDistance", "agreed", "bind_labels", "is_precomputed", "label_sequence"]
+__all__ = [
+    "SaidDistance",
+    "agreed",
+    "bind_labels",
+    "is_precomputed",
+    "label_sequence",
+    "of_function",
+]
 
 # A name, a name and its parameter (a period, or a function), or a function.
 SaidDistance = str | tuple[str, Any] | Callable[[Any, Any], Any]
@@ -73,7 +80,13 @@ def bind_labels(
         )
     function, is_metric = _function(said)
     if function is not None:
-        between = _of_function(function, labels, references)
+        between = of_function(
+            function,
+            labels,
+            references,
+            "label_distance",
+            "their distances, (n, m), which are finite and from 0 on",
+        )
         distance = LabelDistance(between, metric=is_metric)
     else:
         distance = named_distance(said)
@@ -146,10 +159,12 @@ def _same(a: Any, b: Any) -> bool:
         return False
 
 
-def _of_function(
-    function: Callable[[Any, Any], Any], labels: Labels, references: Labels
+def of_function(
+    function: Callable[[Any, Any], Any], labels: Labels, references: Labels, name: str, returns: str
 ) -> Callable[[Labels, Labels], Any]:
-    """Return the distances of arrays of labels, by a function of two labels or of two arrays.
+    """Return a function of arrays of labels, by a function of two labels or of two arrays.
+
+    `name`, `returns`: what errors call the function, and say that it returns.
 
     A call with two arrays of different lengths, neither of them the number of label dimensions,
     shows which kind the function is.
@@ -174,8 +189,8 @@ def _of_function(
         failures.append((f"returned an array of shape {found}", None))
     what, cause = failures[len(views)]  # of two labels as they are
     raise ValueError(
-        "label_distance must be a function of two labels, or of two arrays of labels, that returns "
-        f"their distances, (n, m), which are finite and from 0 on. Called with labels, it {what}."
+        f"{name} must be a function of two labels, or of two arrays of labels, that returns "
+        f"{returns}. Called with labels, it {what}."
     ) from cause
 
 

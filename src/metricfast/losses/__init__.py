@@ -13,6 +13,7 @@ all pairs, and label distances that are given or come from a function.
 Losses of classes also take tags, several classes a point: a sparse matrix of zeros and ones, or
 booleans of shape (n, n_tags), as y and as y_database. Two points that share a tag then count as
 points of one class. ``loss.takes_tags`` shows whether a loss takes them.
+``metricfast.tags_of`` makes tags of a function that says which labels are related.
 
 ``loss.on(y)`` checks labels once and returns a function of points, which training calls many times.
 Losses never normalise. Give the embedding ``normalize=True``.

@@ -259,7 +259,6 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
         )
         # Of each class its share of one point of all.
         self._prior = np.asarray(w @ self._values) / w.sum() / n
-        self._ends = np.cumsum(sizes)[:-1]
         losses = [
             (NCA("log", "mean", squared=False), column)
             for column, size in zip(codes.T, sizes, strict=True)
@@ -267,7 +266,7 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
         ]
 
         def costs(means: Floats, held_out: Integers) -> Floats:
-            shares = np.split(self._smoothed(means), self._ends, axis=1)
+            shares = self._of_outputs(means)
             places = np.arange(len(held_out))
             logs = [
                 -np.log(share[places, column])
@@ -280,9 +279,11 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
             :, 0
         ]
 
-    def _smoothed(self, means: Floats) -> Floats:
-        found: Floats = (means + self._prior) / (1 + 1 / self._values.shape[0])
-        return found
+    def _of_outputs(self, means: Floats) -> list[Floats]:
+        """Return the probabilities of the classes of each output."""
+        smooth = (means + self._prior) / (1 + 1 / self._values.shape[0])
+        ends = np.cumsum([len(known) for known in self._labels.known])
+        return np.split(smooth, ends[:-1], axis=1)
 
     def predict_proba(self, X: Any) -> Floats | list[Floats]:
         """Return the probability of each class.
@@ -316,7 +317,7 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
 
     def _predicted(self, means: Floats) -> Floats | list[Floats]:
         """Return the probabilities of the classes, in a list if there are several outputs."""
-        shares = np.split(self._smoothed(means), self._ends, axis=1)
+        shares = self._of_outputs(means)
         return shares if self.outputs_2d_ else shares[0]
 
     def __sklearn_tags__(self) -> Tags:

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -87,6 +88,9 @@ class SoftNeighbors(
     verbose: bool | int
 
     _scores: NormalScores | None  # in place of numbers, where these predict better
+    _voters: list[SoftVotes]  # for each map
+    _rows: Integers  # of `fit`, that vote
+    _table: Table
     _relevance: Floats
     _values: Array  # what votes are the mean of, (n_weighted, n_values)
 
@@ -128,7 +132,7 @@ class SoftNeighbors(
         """
         course = self._check_parameters()
         end = math.inf if self.time_limit is None else time.monotonic() + self.time_limit
-        for name in ("parameters_", "oof_prediction_"):
+        for name in ("parameters_", "oof_prediction_", "_database"):
             self.__dict__.pop(name, None)
         self.n_samples_fit_ = _num_samples(X)
         if weight is None:
@@ -239,7 +243,6 @@ class SoftNeighbors(
         embedded = self._embedded(E)
         self._relevance = shares_of_columns(self._embedded, E, table.origin, weight)
         self._voters = [SoftVotes(Z, weight, self.n_jobs) for Z in embedded]
-        self._database = Database(np.concatenate(embedded, axis=1), n_jobs=self.n_jobs)
         held_out = [part for each in trained if (part := each.held_out) is not None]
         once = np.concatenate([*held_out, np.zeros(0, np.int64)])
         if len(held_out) == len(trained) and np.array_equal(np.sort(once), np.arange(len(E))):
@@ -249,6 +252,12 @@ class SoftNeighbors(
                 [each.held_out_means(Z, values) for each, Z in zip(trained, embedded, strict=True)]
             )
             self.oof_prediction_ = self._predicted(means)
+
+    @cached_property
+    def _database(self) -> Database:
+        """The points under all maps, for searches; model files do not hold it."""
+        points = np.concatenate([voters.points for voters in self._voters], axis=1)
+        return Database(points, n_jobs=self.n_jobs)
 
     def _predicted(self, means: Floats) -> Any:
         """Return predictions, given the means of votes."""
