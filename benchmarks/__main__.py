@@ -84,7 +84,9 @@ def main(argv: list[str] | None = None) -> int:
     else:
         chosen = cases(level, options.only)
     if options.list or not chosen:
-        print("\n".join(f"{case.name:24}{case.title}" for case in chosen) or "no such case")
+        width = max((len(case.name) for case in chosen), default=0)
+        lines = [f"{case.name:{width}}  {case.title}" for case in chosen]
+        print("\n".join(lines) or "no such case")
         return 0 if chosen else 2
     if options.against:
         try:

@@ -23,7 +23,10 @@ from functools import partial
 
 import numpy as np
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
+import metricfast
 from benchmarks import data
 from benchmarks.bounds import Rates
 from benchmarks.calls import embedded
@@ -35,9 +38,10 @@ FLOATS = f"{OURS} float32"
 CONVERTED = f"{OURS} as float32"
 READING = "reading"
 ALONE = "one client"
+PANORAMA = "faiss Panorama"
 PEERS = {
     "faiss.stream": "faiss",
-    "faiss.panorama": "faiss Panorama",
+    "faiss.panorama_stream": PANORAMA,
     "whitetree.stream": "whitetree",
 }
 SUBSET = "those points alone"
@@ -45,7 +49,8 @@ MOST_LISTED = 100  # neighbours; the name of a case with more ends with their nu
 FEW = 100  # queries, below which memory bounds a search and a peer may be faster on one thread
 MANY = 2 * 10**8  # pairs, of which usearch keeps all: 16 bytes each
 TREE = 5  # dimensions
-PACKAGES = {"sklearnex": "scikit-learn-intelex"}
+PACKAGES = {"sklearnex": "scikit-learn-intelex", PANORAMA: "faiss"}
+CALLS = {PANORAMA: "faiss.panorama"}
 CHECKED_VALUES = 500_000_000
 EXACT, ROUNDED = 1e-12, 1e-5
 
@@ -85,8 +90,8 @@ SEARCHES = [
     Search(100_000, 128, 1, 10, {READING: 2, "sklearnex": 3, "faiss": 3, "usearch": 3}, "quick"),
     Search(100_000, 128, 2000, 100, {FLOATS: 1.8}),
     Search(20_000, 784, 2000, 10, {FLOATS: 2}),
-    Search(50_000, 512, 1, 10, {FLOATS: 5, "faiss": 5}, "quick", clusters=100),
-    Search(50_000, 512, 100, 10, {FLOATS: 3, "faiss": 10}, "quick", clusters=100),
+    Search(50_000, 512, 1, 10, {FLOATS: 5, "faiss": 5, PANORAMA: 1}, "quick", clusters=100),
+    Search(50_000, 512, 100, 10, {FLOATS: 3, "faiss": 10, PANORAMA: 2}, "quick", clusters=100),
     Search(60_000, 128, 100, 10, {FLOATS: 2, "faiss": 10}, clusters=10),
     *(Search(13_600, 64, 2400, k, {"faiss": 1.5}) for k in (256, 1024, 4096)),
     Search(100_000, 2, 100_000, 5, {"cKDTree": 1}, "quick"),
@@ -94,6 +99,7 @@ SEARCHES = [
     Search(100_000, 5, 20_000, 5, {"cKDTree": 1}),
 ]
 REAL = ("mnist", "letter", "covtype_93k", "isolet")
+EMBEDDED = ("mnist", "letter", "isolet")
 ADVERSARIAL: dict[str, Callable[[np.ndarray, np.random.Generator], np.ndarray]] = {
     "equal": lambda x, rng: np.repeat(x[:1], len(x), axis=0),
     "duplicates": lambda x, rng: x[rng.integers(200, size=len(x))],
@@ -125,17 +131,37 @@ def adversarial(kind: str, n_queries: int = 2000, n: int = 20_000, d: int = 64) 
 
 def _real(name: str, learned: bool, n_queries: int = 2000) -> Arrays:
     """Return a data set's test and training points, and its discriminants as L."""
+    found, y = _split(name, n_queries)
+    if learned:
+        model = LinearDiscriminantAnalysis(solver="eigen", shrinkage=0.1)
+        model.fit(found["database"], y)
+        directions = model.scalings_[:, : len(model.classes_) - 1]
+        found["L"] = np.ascontiguousarray(directions.T, np.float32)
+    return found
+
+
+def _embedded(name: str, n_queries: int) -> Arrays:
+    """Return a data set's test and training points as unit vectors of a trained perceptron."""
+    found, y = _split(name, n_queries)
+    learner = metricfast.EmbeddingLearner(
+        metricfast.losses.SupCon(),
+        metricfast.embeddings.MLP((256,), 128, normalize=True),
+        batch_size=512,
+        max_epochs=25,
+        random_state=0,
+    )
+    model = make_pipeline(StandardScaler(), learner).fit(found["database"], y)
+    return {key: model.transform(points).astype(np.float32) for key, points in found.items()}
+
+
+def _split(name: str, n_queries: int) -> tuple[Arrays, np.ndarray]:
+    """Return a data set's test and training points, and the labels of the latter."""
     arrays = data.load(name)
     x, y, queries = arrays["X"].astype(np.float32), arrays["y"], arrays["X_test"]
     if not len(queries):  # no official split
         order = np.random.default_rng(0).permutation(len(x))
         queries, x, y = x[order[:n_queries]], x[order[n_queries:]], y[order[n_queries:]]
-    found = {"queries": queries[:n_queries].astype(np.float32), "database": x}
-    if learned:
-        model = LinearDiscriminantAnalysis(solver="eigen", shrinkage=0.1).fit(x, y)
-        directions = model.scalings_[:, : len(model.classes_) - 1]
-        found["L"] = np.ascontiguousarray(directions.T, np.float32)
-    return found
+    return {"queries": queries[:n_queries].astype(np.float32), "database": x}, y
 
 
 def _differ(arrays: Arrays, found: np.ndarray, nearest: np.ndarray, rounded: bool) -> float:
@@ -205,17 +231,18 @@ def _ours(label: str, k: int, **params: str) -> Entry:
     return Entry(label, OURS, "metricfast.search", {"k": k, **params}, threads=CORES)
 
 
-def _peers(points: int, queries: int, k: int) -> list[Entry]:
+def _peers(points: int, queries: int, k: int, clusters: bool = False) -> list[Entry]:
     few, many = queries <= FEW, queries * points > MANY
     levels: dict[str, Level] = {
         "faiss": "quick",
+        **({PANORAMA: "quick"} if clusters else {}),
         "sklearnex": "quick",
         "usearch": "full" if many else "normal",
         "mlpack": "full",
     }
     return [
         Entry(
-            label, PACKAGES.get(label, label), f"{label}.neighbors", {"k": k},
+            label, PACKAGES.get(label, label), CALLS.get(label, f"{label}.neighbors"), {"k": k},
             threads=() if few else CORES, when=when,
             rounds=100 if few or label == "sklearnex" else 3 if label == "faiss" else 1,
         )
@@ -225,7 +252,8 @@ def _peers(points: int, queries: int, k: int) -> list[Entry]:
 
 def _entries(search: Search) -> list[Entry]:
     k, few = search.k, search.queries <= FEW
-    ours, peers = _ours(OURS, k), _peers(search.points, search.queries, k)
+    ours = _ours(OURS, k)
+    peers = _peers(search.points, search.queries, k, search.clusters > 0)
     if search.width <= TREE:
         return [
             ours,
@@ -331,7 +359,9 @@ def _check_stream(arrays: Arrays, digests: dict[str, Arrays]) -> dict[str, str]:
 
 def stream(search: Search, most: float) -> Case:
     """Return the case of steps that add a point, remove one and search, one query each."""
-    peers = ["faiss.stream", "faiss.panorama"] + ["whitetree.stream"] * (search.width <= TREE)
+    peers = ["faiss.stream", "faiss.panorama_stream"] + ["whitetree.stream"] * (
+        search.width <= TREE
+    )
     entries = [
         Entry(label, label.split()[0], call, {"k": search.k}, threads=(1,), rounds=rounds)
         for label, call, rounds in (
@@ -415,6 +445,21 @@ def searches() -> list[Case]:
                 [TimesAtMost(FLOATS, 1.2)],
             )
             for name, arrays, peers in hard
+        ),
+        *(
+            _case(
+                f"{name}-{kind}-{queries}",
+                f"10 nearest, {queries} queries, float32: {name}, {kind}",
+                partial(arrays, name, n_queries=queries),
+                [_ours(OURS, 10), *_peers(60_000, queries, 10, clusters=True)],
+                [Speedup(PANORAMA, 1 if queries == 1 else 2)],
+            )
+            for kind, arrays, names in (
+                ("raw", partial(_real, learned=False), ("mnist",)),
+                ("embedded", _embedded, EMBEDDED),
+            )
+            for name in names
+            for queries in (1, 100)
         ),
         map_at_r(6050, 1131),
         map_at_r(60_502, 11_316, SecondsAtMost(20), MemoryAtMost(1000), peer="full"),

@@ -175,6 +175,18 @@ def test_inspect(files):
     assert told["columns"][0]["name"] == "length"
 
 
+def test_models_of_tables_are_inspected_and_evaluated(files):
+    frame = files.dropna()[["length", "width", "kind"]]
+    model = metricfast.NCAClassifier(n_estimators=1, periodic=False, max_epochs=5, random_state=0)
+    model.fit(frame[["length", "width"]], frame["kind"])
+    metricfast.save(model, "table.safetensors")
+    frame.to_csv("table.csv", index=False)
+    told = json.loads(run("inspect", "table.safetensors", "--json").stdout)
+    expected = dict(zip(["length", "width"], model.relevance_, strict=True))
+    assert told["relevance"] == expected
+    assert "learned" in run("evaluate", "table.safetensors", "table.csv", "--target", "kind").stdout
+
+
 def test_inspect_of_embeddings(files):
     fit(target="weight", learner="log-ratio-learner")
     told = json.loads(run("inspect", "model.safetensors", "--json").stdout)

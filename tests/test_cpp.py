@@ -246,7 +246,7 @@ def test_programs_with_the_compiled_library(tmp_path: Path) -> None:
     found = blocks(CPP_PAGE, "## The compiled library")
     programs = dict(
         zip(
-            ("neighbors", "train", "serve"),
+            ("neighbors", "train", "serve", "filter"),
             re.findall(r"```cpp\n(.*?)```\n\n```text\n(.*?)```", text, re.DOTALL),
             strict=True,
         )

@@ -131,6 +131,13 @@ def test_queries_from_far_away(d):
     np.testing.assert_array_equal(ids, mf.kneighbors(queries, X, 4)[1])
 
 
+def test_a_learner_is_no_map():
+    learner = mf.Covariance().fit(np.eye(3))
+    for search in (mf.Database, mf.pairwise_distances):
+        with pytest.raises(TypeError, match=r"L must be a matrix; found Covariance. Give comp"):
+            search(np.eye(3), L=learner)
+
+
 @pytest.mark.parametrize("d", [2, 20])
 def test_a_point_from_far_away(d):
     rng = np.random.default_rng(0)
@@ -365,3 +372,16 @@ def test_clusters_are_searched_by_cells_with_the_same_result(kind, dtype, tmp_pa
             np.testing.assert_array_equal(a, b)
         loaded.add(normal(rng, 1, 24).astype(dtype))
         assert len(loaded) == 6001
+
+
+@pytest.mark.skipif(not get_kernels().has_int8(), reason="no products of integers")
+def test_threads_that_share_cells_find_what_one_finds():
+    rng = np.random.default_rng(2)
+    X = CLUSTERED["wide"](rng, 40_000, 512).astype(np.float32)
+    queries = X[::4000] + normal(rng, 10, 512).astype(np.float32)
+    database = mf.Database(X)
+    assert database.algorithm_ == "cells"
+    alone = database.kneighbors(queries, 20, n_jobs=1)
+    for a, b in zip(alone, database.kneighbors(queries, 20, n_jobs=4), strict=True):
+        np.testing.assert_array_equal(a, b)
+    np.testing.assert_array_equal(alone[1][:2], nearest(exact(queries[:2], X), 20))

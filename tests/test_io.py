@@ -110,7 +110,8 @@ def test_a_loaded_model_can_be_fitted_again(path):
     "value",
     [
         None, True, 3, 2.5, float("inf"), float("-inf"), float("nan"), "text", "", [1, [2.0, None]],
-        (1, ("a",)), {"a": {"tensor": 1}, "b": []}, {"strings": (1,)}, np.arange(6).reshape(2, 3),
+        (1, ("a",)), {"a": {"tensor": 1}, "b": []}, {"strings": (1,)}, {1: 2, "a": 0.5},
+        np.arange(6).reshape(2, 3),
         np.asfortranarray(np.ones((3, 2))), np.zeros((0, 4), np.float32), np.array(["a", "bc"]),
         np.array([["a", ""]], dtype=object), np.array(True), [np.ones(2), {"x": np.ones(1, "i1")}],
     ],
@@ -151,7 +152,7 @@ def test_numpy_scalars_and_other_byte_orders_become_native(path):
         ("init", np.array([{}], dtype=object)),
         ("init", np.ones(2, np.longdouble)),
         ("init", np.ones(2, complex)),
-        ("tol", {1: 2}),
+        ("tol", {1: 2j}),
         ("tol", 1j),
         ("tol", b"bytes"),
     ],
@@ -171,6 +172,8 @@ def test_only_fitted_learners_of_metricfast_are_saved(path):
     for other in (own, object(), "NCA"):
         with pytest.raises(TypeError, match="estimator must be a learner or k-NN estimator"):
             metricfast.save(other, path)
+    with pytest.raises(TypeError, match=r"database.save\(path\)"):
+        metricfast.save(metricfast.Database(np.eye(2)), path)
 
 
 NAMED = np.array(["a", "b", "c"])[Y]

@@ -330,7 +330,7 @@ def test_two_sides_of_another_width_or_given_twice():
 )
 def test_what_contradicts_itself(one, other):
     assert agreed({"a": None, "b": one, "c": one}) is one
-    with pytest.raises(ValueError, match="label_distance is said twice: a says"):
+    with pytest.raises(ValueError, match="label_distance is given twice: a has"):
         agreed({"a": one, "b": other})
 
 

@@ -13,6 +13,7 @@ from scipy.sparse import csr_matrix
 from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.datasets import load_iris, load_wine
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.pipeline import make_pipeline
@@ -21,6 +22,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import metricfast as mf
 from metricfast.predictors.normal_scores import NormalScores
+from metricfast.predictors.relevance import shares_of_columns
 from metricfast.predictors.soft_training import Course, folds, sharpness
 from metricfast.predictors.soft_votes import SoftVotes
 from metricfast.predictors.tables import Table
@@ -88,6 +90,7 @@ def test_tables_are_encoded(package):
     np.testing.assert_allclose(found[0], [0, 0, 1, 1, 0, 0, 0], atol=1e-6)
     np.testing.assert_allclose(found[1, 3:], [0, 0, 0, 1])
     assert table.n_indicators == 6
+    assert table.origin.tolist() == [0, 2, 3, 0, 1, 1, 1]
 
 
 def test_columns_of_categories_are_said_as_in_gradient_boosting():
@@ -236,6 +239,51 @@ def test_a_classifier_predicts_by_the_votes_it_tells():
     assert indices.max() < 100
     copy = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(copy.predict_proba(X), model.predict_proba(X))
+
+
+@pytest.mark.parametrize("n_estimators", [1, 2])
+@every_kind
+def test_relevant_columns_come_first(kind, n_estimators):
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(600, 10)), columns=list("abcdefghij"))
+    X["c"] = pd.Categorical(rng.choice(["x", "y", "z"], 600))  # relevant
+    X["d"] = pd.Categorical(rng.choice(["x", "y", "z"], 600))  # not relevant
+    X.loc[::5, "h"] = np.nan  # relevant
+    y = X["h"].fillna(1) + (2.0 * (X["c"] == "x") - 1) * X["j"]
+    model = kind(scale=0.1, n_components=8, n_estimators=n_estimators, random_state=0)
+    with pytest.raises(NotFittedError):
+        _ = model.relevance_
+    model.fit(X, y > 0.3 if kind is mf.NCAClassifier else y)
+    shares = pd.Series(model.relevance_, model.feature_names_in_).sort_values(ascending=False)
+    assert set(shares.index[:3]) == set("chj")
+    assert shares.iloc[2] > 2 * shares.iloc[3]
+    assert shares.min() >= 0
+    assert shares.sum() == pytest.approx(1)
+
+
+def test_relevance_of_linear_maps_is_that_of_their_columns():
+    rng = np.random.default_rng(0)
+    E = rng.normal(size=(3000, 4)) * [1, 2, 3, 0]
+    E[rng.random(3000) < 0.5] *= 2  # most distances are among these, if they alone have a weight
+    maps = [rng.normal(size=(5, 4)), rng.normal(size=(2, 4))]
+    origin = np.array([2, 0, 0, 1])
+
+    def embedded(points):
+        return [points @ L.T for L in maps]
+
+    for weight in (None, (np.arange(3000) % 2).astype(float)):
+        expected = []
+        for L in maps:
+            parts = [
+                np.cov(E[:, columns] @ L[:, columns].T, rowvar=False, aweights=weight).trace()
+                for columns in (origin == 0, origin == 1, origin == 2)
+            ]
+            expected.append(parts / np.sum(parts))
+        found = shares_of_columns(embedded, E, origin, weight)
+        np.testing.assert_allclose(found, np.mean(expected, axis=0), rtol=0.1)
+    still = shares_of_columns(embedded, np.ones((5, 4)), origin, None)
+    np.testing.assert_allclose(still, 1 / 3)
 
 
 @every_kind

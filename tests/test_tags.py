@@ -7,7 +7,7 @@ import pytest
 from scipy.sparse import csr_array, csr_matrix
 from sklearn.preprocessing import MultiLabelBinarizer, OneHotEncoder
 
-from metricfast import EmbeddingLearner, losses, metrics
+from metricfast import EmbeddingLearner, losses, metrics, tags_of
 from metricfast._labels.tags import as_tags, one_tag_each
 from metricfast.embeddings import Asymmetric, Linear
 from metricfast.samplers import ClassBalanced, DenseTriplet, Uniform
@@ -231,6 +231,80 @@ def test_learners_of_two_sides_take_relations():
     model.partial_fit(Z, related, X_database=texts, y_database=np.eye(120, dtype=bool))
 
 
+def sharing(a, b):
+    return a @ b.T > 0
+
+
+def near(a, b):
+    return abs(a[:, None] - b) < 2
+
+
+@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+def test_a_function_gives_the_loss_of_the_matrix_that_it_spells_out(loss):
+    value, gradient = loss(Z, TAGS[:40])
+    found, slope = loss(Z, tags_of(sharing, TAGS[:40]))
+    assert found == value
+    np.testing.assert_array_equal(slope, gradient)
+    matrix = csr_array(sharing(TAGS[:40].astype(int), TAGS[40:].astype(int)))
+    value, gradients = loss(Z, matrix, OTHERS, csr_array(np.eye(30, dtype=bool)))
+    tags, references = tags_of(sharing, TAGS[:40], TAGS[40:])
+    found, slopes = loss(Z, tags, OTHERS, references)
+    assert found == value
+    for one, other in zip(slopes, gradients, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_function_gives_the_batches_reports_and_maps_of_the_matrix_that_it_spells_out():
+    years = RNG.permutation(40)
+    tags, identity = tags_of(near, years, years[:30])
+    matrix = csr_array(near(years, years[:30]))
+    draw = ClassBalanced(2, 8)
+    epochs = (draw.prepare(x, y_database=identity) for x in (tags, matrix))
+    drawn = [[b.rows.tolist() for b in epoch(np.random.RandomState(0))] for epoch in epochs]
+    assert drawn[0] == drawn[1]
+    for given in ((tags, OTHERS, identity), (matrix, OTHERS, np.eye(30, dtype=bool))):
+        report = metrics.retrieval_report(Z, *given, metrics="map_at_r")["map_at_r"].values
+        model = learner(losses.SupCon(), embedding=Asymmetric(Linear(2), Linear(2)))
+        drawn.append([report, *model.fit(Z, *given).parameters_])
+    for one, other in zip(*drawn[2:], strict=True):
+        np.testing.assert_array_equal(one, other)
+    alone = metrics.retrieval_report(Z, tags_of(near, years), metrics="map_at_r")["map_at_r"]
+    both = metrics.retrieval_report(
+        Z, csr_array(near(years, years)), Z, csr_array(np.eye(40)), metrics="map_at_r",
+        exclude=np.arange(40),
+    )  # fmt: skip
+    np.testing.assert_array_equal(alone.values, both["map_at_r"].values)
+
+
+def test_tags_of_a_function_are_few_and_relate_what_it_says(monkeypatch):
+    assert tags_of(lambda a, b: a[:, None] == b, CLASSES).shape == (70, 5)
+    related = RNG.random((50, 50)) < 0.2
+    related |= related.T
+    rows = np.repeat(np.arange(50), 2)[RNG.permutation(100)]
+    monkeypatch.setattr("metricfast._labels.relations.block_rows", lambda width: 7)
+    for function in (lambda a, b: related[np.ix_(a, b)], lambda a, b: related[a, b]):
+        tags = tags_of(function, rows).toarray().astype(int)
+        shared = tags @ tags.T > 0
+        np.fill_diagonal(shared, related[rows, rows])
+        np.testing.assert_array_equal(shared, related[np.ix_(rows, rows)])
+    texts = ["ab", "bc", "cd"]
+    found = tags_of(lambda a, b: bool(set(a) & set(b)), texts, ["a", "d"])[0]
+    np.testing.assert_array_equal(found.toarray(), [[1, 0], [0, 0], [0, 1]])
+
+
+def test_functions_that_are_no_relations_are_refused():
+    with pytest.raises(TypeError, match="positives must be a function of labels, got None"):
+        tags_of(None, CLASSES)
+    with pytest.raises(ValueError, match=r"positives must be symmetric .* y\[0\] and y\[1\]"):
+        tags_of(lambda a, b: a[:, None] < b, [1, 2])
+    with pytest.raises(ValueError, match=r"positives must return booleans .* array of int64"):
+        tags_of(lambda a, b: a[:, None] + b, [1, 2])
+    with pytest.raises(ValueError, match=r"positives must be a function of two .* KeyError"):
+        tags_of(lambda a, b: {}[0], [1, 2])
+    with pytest.raises(ValueError, match="y and y_database must have as many columns"):
+        tags_of(near, [1, 2], [[1], [2]])
+
+
 def test_what_takes_no_tags_says_so():
     tags = MultiLabelBinarizer(sparse_output=True).fit_transform([["a"], ["a", "b"], []])
     points = Z[:3]
@@ -255,3 +329,9 @@ def test_what_takes_no_tags_says_so():
         metrics.label_disjoint_folds(tags.toarray() > 0, 2)
     with pytest.raises(ValueError, match="y must hold numbers for DenseTriplet"):
         DenseTriplet(1).prepare(tags)
+
+
+def test_integers_in_columns_are_refused_with_a_remedy():
+    tags = np.eye(2, dtype=int)[[0, 1, 1, 0]]
+    with pytest.raises(ValueError, match=r"found shape \(4, 2\).*y.astype\(bool\).*argmax"):
+        EmbeddingLearner(losses.SupCon()).fit(np.eye(4), tags)

@@ -34,6 +34,7 @@ COPIES = {
     "benchmarks/README": "project/benchmarks",
     "benchmarks/DATA": "project/data",
     "benchmarks/dimension": "project/dimension",
+    "benchmarks/poses": "project/poses",
     "benchmarks/large": "project/large",
     "benchmarks/gerrymandering": "project/gerrymandering",
     "benchmarks/tabular": "project/tabular",
@@ -126,7 +127,8 @@ def _page(name: Name) -> str:
     short = name.path.rpartition(".")[2]
     if not inspect.isclass(name.value):
         return text + f".. autofunction:: {short}\n"
-    text += f".. autoclass:: {short}\n   :members:\n   :inherited-members:\n"
+    text += f".. autoclass:: {short}{_arguments(name.value)}\n"
+    text += "   :members:\n   :inherited-members:\n"
     others = sorted(
         method
         for method in dir(name.value)
@@ -135,6 +137,14 @@ def _page(name: Name) -> str:
     if others:
         text += "\nFrom scikit-learn: " + ", ".join(f"``{method}``" for method in others) + ".\n"
     return text
+
+
+def _arguments(value: type) -> str:
+    """Return the arguments of a class with a mock among its bases, which Sphinx does not find."""
+    if not getattr(value, "__sphinx_mock__", False):
+        return ""
+    _, *given = inspect.signature(vars(value)["__init__"]).parameters.values()
+    return str(inspect.Signature([each.replace(annotation=each.empty) for each in given]))
 
 
 def _module_of(owner: type, name: str) -> str:

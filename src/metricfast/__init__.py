@@ -14,6 +14,7 @@ from typing import Any
 # Public names by module.
 _NAMES = {
     "_core.dispatch": "build_info",
+    "_labels.relations": "tags_of",
     "_paths": "get_cmake_dir get_include get_library_dir",
     "comparison.run": "compare",
     "constraints": "Constraints",

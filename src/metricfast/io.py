@@ -1,6 +1,6 @@
-"""Save and load fitted learners and pipelines as safetensors files.
+"""Save and load fitted learners, predictors and pipelines as safetensors files.
 
-A model file holds arrays and JSON only: loading one never runs code, and a C++ program can read it.
+A model file holds arrays and JSON only: loading one never runs code. A C++ program can read maps.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ from sklearn.utils.validation import check_is_fitted
 import metricfast
 from metricfast._checked_model import PARTS, check_model
 from metricfast._core.files import read_tensors, write_tensors
+from metricfast._saved_predictors import PREDICTORS, RECORDS, build_record, check_predictor
 from metricfast._saved_steps import STEPS, build_pipeline, build_step, fitted_of, learner_of
 from metricfast.onnx import to_onnx
+from metricfast.predictors.indicators import Indicators
 from metricfast.training.callbacks import Checkpoint
 
 __all__ = ["load", "load_metadata", "save", "to_onnx"]
@@ -55,17 +57,18 @@ def save(
 
     Parameters
     ----------
-    estimator : BaseMetricLearner or sklearn.pipeline.Pipeline
-        A fitted learner, a nearest-neighbour estimator of metricfast, or a pipeline with one of
-        these. The `metric` of a nearest-neighbour estimator may be a learner of a linear map, a
-        matrix or a name. Other steps of a pipeline may be `StandardScaler` and, after a learner, a
-        nearest-neighbour estimator of scikit-learn or metricfast, such as `KNeighborsClassifier`.
-        The file holds its points and labels, and `load` fits it to them again; the learner is not
-        trained again. Parameters and fitted attributes must
-        be None, booleans, numbers, strings, arrays of these, of bytes or of `numpy.datetime64`,
-        losses, embeddings, samplers, solvers and stopping rules of metricfast, or lists, tuples and
-        dictionaries of these. The learner of a `KernelizedMetricLearner` is saved with it.
-        Checkpoints, and settings of `set_output` and `set_fit_request`, are not saved.
+    estimator : fitted estimator
+        A fitted learner, a nearest-neighbour estimator of metricfast, an `NCAClassifier` or
+        `NCARegressor`, or a pipeline with one of these. The `metric` of a nearest-neighbour
+        estimator may be a learner of a linear map, a matrix or a name. Other steps of a pipeline
+        may be `StandardScaler` and, after a learner, a nearest-neighbour estimator of scikit-learn
+        or metricfast, such as `KNeighborsClassifier`. The file holds its points and labels, and
+        `load` fits it to them again; the learner is not trained again. Parameters and fitted
+        attributes must be None, booleans, numbers, strings, arrays of these, of bytes or of
+        `numpy.datetime64`, losses, embeddings, samplers, solvers and stopping rules of metricfast,
+        or lists, tuples and dictionaries of these. The learner of a `KernelizedMetricLearner` is
+        saved with it. Checkpoints, and settings of `set_output` and `set_fit_request`, are not
+        saved.
     path : str or path-like
         The file to write, by custom with the suffix ``.safetensors``.
     metadata : dict of str to str, optional
@@ -75,10 +78,9 @@ def save(
     Raises
     ------
     TypeError
-        If `estimator` is not a learner or k-NN estimator of metricfast or a pipeline with one, has
-        another step, or holds something that is not data: a function as `preprocessor` or `metric`,
-        `callbacks`, or a `RandomState`. The message names it. Save the `learner_` of a
-        `FixedDatabase`.
+        If `estimator` is none of these, has another step, or holds something that is not data: a
+        function as `preprocessor` or `metric`, `callbacks`, or a `RandomState`. The message names
+        it. Save the `learner_` of a `FixedDatabase`.
     sklearn.exceptions.NotFittedError
         If `estimator` is not fitted.
     ImportError
@@ -105,13 +107,19 @@ def save(
         state = {"steps": _steps_state(estimator.steps, tensors)}
     elif STEPS.get(name) is type(estimator):
         state = {"steps": _steps_state([(name, estimator)], tensors)}
-    elif _learners().get(name) is type(estimator):
+    elif _stored_whole().get(name) is type(estimator):
         check_is_fitted(estimator)
         state = _state(estimator, "", tensors)
     else:
+        a_database = isinstance(estimator, metricfast.Database)
+        remedy = (
+            "Save a Database by its own method, database.save(path)."
+            if a_database
+            else "Pickle and joblib store any estimator."
+        )
         raise TypeError(
-            "estimator must be a learner or k-NN estimator of metricfast, or a pipeline with one, "
-            f"got {type(estimator)!r}. Pickle and joblib store any estimator."
+            "estimator must be a learner or k-NN estimator of metricfast, an NCAClassifier or "
+            f"NCARegressor, or a pipeline with one, got {type(estimator)!r}. {remedy}"
         )
     described = json.dumps(state, allow_nan=False)
     own = {"format": FORMAT, "learner": name, "state": described}
@@ -131,7 +139,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    estimator : BaseMetricLearner or sklearn.pipeline.Pipeline
+    estimator : fitted estimator
         The fitted estimator, with the parameters, fitted attributes and dtypes that were saved.
         Arrays come back contiguous, in the order that they had, and in native byte order, NumPy
         scalars as Python ones.
@@ -157,7 +165,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     """
     metadata, tensors = read_tensors(_as_path(path), FORMAT, "a model")
     name = metadata.get("learner", "")
-    learner = _learners().get(name)
+    learner = _stored_whole().get(name)
     if learner is None and name != "Pipeline" and name not in STEPS:
         raise ValueError(f"{path} holds a {name!r}, which this metricfast does not have")
     try:
@@ -165,9 +173,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         if learner is None:
             steps = [(name, _build_step(step, tensors)) for name, step in state["steps"]]
             return build_pipeline(steps) if name == "Pipeline" else steps[0][1]
-        estimator = _build(learner, state, tensors)
-        check_model(estimator)
-        return estimator
+        return _checked(_build(learner, state, tensors))
     except _BAD_STATE as error:
         what = f"{type(error).__name__}: {error}"
         raise ValueError(f"{path} does not describe a {name}: {what}") from error
@@ -227,6 +233,11 @@ def _learners() -> dict[str, type[BaseEstimator]]:
     return {name: getattr(metricfast, name) for name in metricfast.learners.__all__}
 
 
+def _stored_whole() -> dict[str, type[BaseEstimator]]:
+    """Return the classes of estimators of which a file holds what `fit` has set."""
+    return {**_learners(), **{kind.__name__: kind for kind in PREDICTORS}}
+
+
 def _choices() -> dict[str, type[BaseEstimator]]:
     """Return the classes of objects that parameters may be, such as losses and solvers."""
     found = {}
@@ -239,6 +250,13 @@ def _choices() -> dict[str, type[BaseEstimator]]:
     return found
 
 
+def _checked(estimator: BaseEstimator) -> BaseEstimator:
+    """Return an estimator, whose fitted attributes are what `fit` could have set."""
+    check = check_predictor if type(estimator) in PREDICTORS else check_model
+    check(estimator)
+    return estimator
+
+
 def _build(
     learner: type[BaseEstimator], state: dict[str, Any], tensors: dict[str, np.ndarray]
 ) -> BaseEstimator:
@@ -248,7 +266,7 @@ def _build(
         if not _is_fitted_name(estimator, key):
             raise ValueError(f"{key!r} is no fitted attribute")
         setattr(estimator, key, _decode(value, tensors))
-    if learner not in PARTS and state["fitted"]:
+    if hasattr(estimator, "preprocessor") and state["fitted"]:
         estimator._check_preprocessor()
     return estimator
 
@@ -257,7 +275,7 @@ def _steps_state(steps: list[tuple[str, Any]], tensors: dict[str, np.ndarray]) -
     """Return steps of a pipeline as JSON, each with its name and its class."""
     states: list[Any] = []
     for i, (name, step) in enumerate(steps):
-        if type(step) not in [*STEPS.values(), *_learners().values()]:
+        if type(step) not in [*STEPS.values(), *_stored_whole().values()]:
             raise TypeError(
                 f"the step {name!r} of the pipeline is {step!r}. A model file holds a learner of "
                 f"metricfast, StandardScaler, and {', '.join(sorted(STEPS)[:5])}."
@@ -275,7 +293,7 @@ def _steps_state(steps: list[tuple[str, Any]], tensors: dict[str, np.ndarray]) -
 
 def _step_state(step: Any, prefix: str, tensors: dict[str, np.ndarray]) -> dict[str, Any]:
     what = type(step).__name__
-    if _learners().get(what) is type(step):
+    if _stored_whole().get(what) is type(step):
         return {"class": what, **_state(step, prefix, tensors)}
     state: dict[str, Any] = {"class": next(k for k, kind in STEPS.items() if kind is type(step))}
     params, learner = step.get_params(deep=False), learner_of(step)
@@ -292,9 +310,7 @@ def _step_state(step: Any, prefix: str, tensors: dict[str, np.ndarray]) -> dict[
 
 def _build_step(state: dict[str, Any], tensors: dict[str, np.ndarray]) -> Any:
     if state["class"] not in STEPS:
-        learner = _build(_learners()[state["class"]], state, tensors)
-        check_model(learner)
-        return learner
+        return _checked(_build(_stored_whole()[state["class"]], state, tensors))
     params, fitted = (
         {key: _decode(value, tensors) for key, value in state[part].items()}
         for part in ("params", "fitted")
@@ -334,8 +350,9 @@ def _only_checkpoints(callbacks: Any) -> bool:
 
 
 def _is_fitted_name(estimator: BaseEstimator, name: str) -> bool:
-    if type(estimator) in PARTS:
-        return name in PARTS[type(estimator)]
+    for listed in (PARTS, PREDICTORS):
+        if type(estimator) in listed:
+            return name in listed[type(estimator)]
     # preprocessor_ is made again from the parameter it comes from
     return name.endswith("_") and not name.startswith("_") and name != "preprocessor_"
 
@@ -357,7 +374,8 @@ def _encode(value: Any, key: str, what: str, tensors: dict[str, np.ndarray]) -> 
         stored = _store(whole, key, tensors)
         return {"view": [stored["tensor"], native.dtype.str, value.shape]}
     if isinstance(value, np.ndarray) and value.dtype == object:
-        if not all(isinstance(item, (str, int, float, np.generic)) for item in value.flat):
+        plain = (str, int, float, np.generic, type(None))
+        if not all(isinstance(item, plain) for item in value.flat):
             kinds = sorted({type(item).__name__ for item in value.flat})
             raise TypeError(
                 f"{what} cannot be stored in a model file: it is an array of Python objects of "
@@ -370,9 +388,20 @@ def _encode(value: Any, key: str, what: str, tensors: dict[str, np.ndarray]) -> 
         return {type(value).__name__: items}
     if type(value) is dict and all(isinstance(name, str) for name in value):
         return {"dict": {k: _encode(v, f"{key}.{k}", what, tensors) for k, v in value.items()}}
+    if type(value) is dict:
+        pairs = [_encode(pair, f"{key}.{i}", what, tensors) for i, pair in enumerate(value.items())]
+        return {"pairs": pairs}
     if type(value) in PARTS or type(value) in _learners().values():
         state = _state(value, f"{key}.", tensors)
         return {"estimator": {"class": type(value).__name__, **state}}
+    if type(value) in RECORDS:
+        if type(value) is Indicators:
+            what = f"{what.partition(':')[0]}: categories of X"
+        fields = {
+            field: _encode(getattr(value, field), f"{key}.{field}", what, tensors)
+            for field in RECORDS[type(value)]
+        }
+        return {"record": [type(value).__name__, fields]}
     for name, choice in _choices().items():
         if type(value) is choice:
             params = value.get_params(deep=False)
@@ -408,11 +437,14 @@ def _decode(value: Any, tensors: dict[str, np.ndarray]) -> Any:
         return _build(known[content["class"]], content, tensors)
     if kind == "dict":
         return {key: _decode(item, tensors) for key, item in content.items()}
+    if kind == "record":
+        name, fields = content
+        return build_record(name, {key: _decode(item, tensors) for key, item in fields.items()})
     if kind == "choice":
         name, params = content
         return _choices()[name](**{key: _decode(item, tensors) for key, item in params.items()})
     items = [_decode(item, tensors) for item in content]
-    return {"list": items, "tuple": tuple(items)}[kind]
+    return {"list": list, "tuple": tuple, "pairs": dict}[kind](items)
 
 
 def _take(key: str, tensors: dict[str, np.ndarray]) -> np.ndarray:

@@ -248,34 +248,33 @@ class ClassBalanced(Sampler):
 class DenseTriplet(Sampler):
     """Anchors with their nearest neighbours in label space, and others drawn at random.
 
-    For continuous labels: among points drawn at random alone, few have labels near the anchor's.
+    For continuous labels: a uniform batch rarely holds points with labels near the anchor's.
 
     Parameters
     ----------
     n_neighbors : int, default=5
         Neighbours of each anchor in its batch.
     batch_size : int, default=150
-        Points in a batch; what anchors and neighbours leave is drawn uniformly, without
-        replacement, from all others. With fewer points, every batch holds all.
+        Points in a batch: anchors, their neighbours, and others drawn uniformly without
+        replacement. With fewer points, every batch holds all.
     n_anchors : int, default=1
-        Anchors drawn together.
+        Anchors in a batch.
     all_anchors : bool, default=False
-        Count all points of a batch as anchors of the loss, not only those that it was drawn for.
-        Points of a database are no anchors.
+        Count all points of a batch as anchors of the loss, the neighbours and others too. Points of
+        a database are no anchors.
     ties : {"keep", "drop"}, default="keep"
-        Whether points with the very label of the anchor are among its neighbours. Which of several
-        points of the same label are taken is drawn, once.
+        "keep" counts points with the label of the anchor as neighbours; "drop" does not. If more
+        points have a label than there are places, some are drawn at random, once.
     label_distance : str, tuple or callable, optional
-        By which neighbours are near, as in :class:`metricfast.losses.LogRatio`; by default the
-        Euclidean one. In a learner, the label distance of the loss is used.
+        Distance of labels that defines neighbours, as in :class:`metricfast.losses.LogRatio`; by
+        default Euclidean. In a learner, the label distance of the loss is used.
 
     Notes
     -----
-    Neighbours are found once: by sorting if labels are one number each, by
-    `metricfast.kneighbors` if they are several under the Euclidean distance, by a k-d tree up to 8
-    columns of angles or under "cityblock", and by a vantage-point tree for a function that is said
-    to be a metric. Other functions, matrices and distances of other labels take blocks of all of
-    their distances. Memory grows with n_samples times n_neighbors.
+    `prepare` searches the neighbours once. One number for each label: by sorting. Several numbers
+    under the Euclidean distance: by `metricfast.kneighbors`. Up to 8 columns of angles, or under
+    "cityblock": by a k-d tree. ``("metric", f)``: by a vantage-point tree. Other label distances:
+    by all distances, block by block. Memory grows with n_samples times n_neighbors.
 
     References
     ----------
@@ -437,7 +436,7 @@ def _numbers(y: ArrayLike) -> Floats:
         return as_labels(y, "y", len(y))  # type: ignore[arg-type]
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"y must hold numbers for DenseTriplet: {error} Say how far other labels are apart by "
+            f"y must hold numbers for DenseTriplet: {error} For other labels, give a "
             "label_distance."
         ) from error
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <random>
 
 #include "check.hpp"
@@ -322,6 +323,14 @@ TEST(a_database_under_a_model) {
     const auto q = model.transform(seen(x));
     const auto d = model.transform(seen(points), ModelSide::database);
     kneighbors<float>(seen(q), seen(d), 3, nullptr, false, view(expected), view(rows));
+    CHECK(indices == rows && distances == expected);
+    Filter first_half;
+    std::vector<std::uint8_t> mask(300, 1);
+    std::fill(mask.begin() + 150, mask.end(), std::uint8_t(0));
+    first_half.rows = mask;
+    database.search<float>(seen(x), 3, first_half, view(distances), view(indices), memory);
+    kneighbors<float>(seen(q), seen(d).middle_rows(0, 150), 3, nullptr, false, view(expected),
+                      view(rows));
     CHECK(indices == rows && distances == expected);
     const auto wrong = random_points<float>(7, 3);
     CHECK_THROWS(

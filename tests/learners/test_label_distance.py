@@ -168,7 +168,7 @@ OTHER = DenseTriplet(label_distance="euclidean")
     ],
 )
 def test_two_that_contradict_each_other_are_refused(parts):
-    with pytest.raises(ValueError, match="label_distance is said twice"):
+    with pytest.raises(ValueError, match="label_distance is given twice"):
         EmbeddingLearner(**parts).fit(X, BINARY)
 
 
@@ -178,7 +178,7 @@ def test_metrics_that_contradict_the_learner_are_refused():
         lambda: cross_validate_retrieval(model, X, SETS, folds=2, label_distance=jaccard),
         lambda: retrieval_scorer("spearman", label_distance="cosine")(model.fit(X, SETS), X, SETS),
     ):
-        with pytest.raises(ValueError, match="label_distance is said twice: the estimator says"):
+        with pytest.raises(ValueError, match="label_distance is given twice: the estimator has"):
             call()
 
 

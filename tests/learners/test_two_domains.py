@@ -240,7 +240,7 @@ def test_points_are_asked_about_on_their_side():
     with pytest.raises(ValueError, match="side must be"):
         learner.transform(X)
     assert learner.transform(pd.DataFrame(DATABASE, columns=names), "database").shape == (M, 3)
-    with pytest.raises(ValueError, match="X has 6 features, but EmbeddingLearner is expecting 7"):
+    with pytest.raises(ValueError, match=r"expecting 7 .* used as points of the database side"):
         learner.fit(X, Y, DATABASE, Y_DATABASE).transform(X, "database")
     learner.fit(X, Y, pd.DataFrame(DATABASE, columns=names), Y_DATABASE)
     with pytest.raises(ValueError, match="feature names"):

@@ -174,6 +174,11 @@ def as_maps(
     if L is not None:
         if U is not None or V is not None:
             raise ValueError("Give L, or U and V, not both.")
+        if hasattr(L, "fit"):
+            raise TypeError(
+                f"L must be a matrix; found {type(L).__name__}. Give components_ of a fitted "
+                "learner, or use NearestNeighbors(metric=learner)."
+            )
         array = as_points(L, "L", width=width)
         return array, array
     if (U is None) != (V is None):

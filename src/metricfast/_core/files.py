@@ -29,6 +29,12 @@ FORMAT_VERSION = "1"
 # What the digest is computed with in its own place. Within a text of JSON these quotes are escaped.
 _BLANK = "0" * 64
 _PLACE = b'"checksum":"'
+# Which function reads a file of each format.
+_READERS = {
+    "metricfast": "metricfast.load",
+    "metricfast.database": "metricfast.Database.load",
+    "metricfast training": "metricfast.callbacks.Checkpoint",
+}
 _DTYPES = {"F32": "<f4", "F64": "<f8", "I32": "<i4", "I64": "<i8", "U8": "u1"}
 
 Content = bytes | mmap.mmap
@@ -117,8 +123,11 @@ def _check(
     what: str,
     verify: bool,
 ) -> None:
-    if metadata.get("format") != kind:
-        raise ValueError(f"{path} is a safetensors file, but not {what} of metricfast.")
+    found = metadata.get("format")
+    if found != kind:
+        reader = _READERS.get(str(found))
+        remedy = f" Read it by {reader}." if reader else ""
+        raise ValueError(f"{path} is a safetensors file, but not {what} of metricfast.{remedy}")
     if metadata.get("format_version") != FORMAT_VERSION:
         raise ValueError(
             f"{path} has format version {metadata.get('format_version')}, "

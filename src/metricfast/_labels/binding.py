@@ -15,7 +15,14 @@ from metricfast._core.warn import ignored
 from metricfast._labels.distance import LabelDistance, Labels, Table, label_array
 from metricfast._labels.named import named_distance
 
-__all__ = ["SaidDistance", "agreed", "bind_labels", "is_precomputed", "label_sequence"]
+__all__ = [
+    "SaidDistance",
+    "agreed",
+    "bind_labels",
+    "is_precomputed",
+    "label_sequence",
+    "of_function",
+]
 
 # A name, a name and its parameter (a period, or a function), or a function.
 SaidDistance = str | tuple[str, Any] | Callable[[Any, Any], Any]
@@ -73,7 +80,13 @@ def bind_labels(
         )
     function, is_metric = _function(said)
     if function is not None:
-        between = _of_function(function, labels, references)
+        between = of_function(
+            function,
+            labels,
+            references,
+            "label_distance",
+            "their distances, (n, m), which are finite and from 0 on",
+        )
         distance = LabelDistance(between, metric=is_metric)
     else:
         distance = named_distance(said)
@@ -119,15 +132,15 @@ def _check_shape(table: Table, shape: tuple[int, int], name: str) -> None:
 
 
 def agreed(said: dict[str, Any]) -> Any:
-    """Return the label distance that any of the places says, None if none does; they must agree."""
+    """Return the label distance that was given; None if none was. All that were must agree."""
     found, first = None, ""
     for place, one in said.items():
         if one is None:
             continue
         if found is not None and not _same(found, one):
             raise ValueError(
-                f"label_distance is said twice: {first} says {found!r}, {place} {one!r}. Say it "
-                "once: it is that of the loss, the sampler, the score and the metrics."
+                f"label_distance is given twice: {first} has {found!r}, {place} has {one!r}. Give "
+                "it once: loss, sampler, score and metrics all use it."
             )
         found, first = (one, place) if found is None else (found, first)
     return found
@@ -146,10 +159,12 @@ def _same(a: Any, b: Any) -> bool:
         return False
 
 
-def _of_function(
-    function: Callable[[Any, Any], Any], labels: Labels, references: Labels
+def of_function(
+    function: Callable[[Any, Any], Any], labels: Labels, references: Labels, name: str, returns: str
 ) -> Callable[[Labels, Labels], Any]:
-    """Return the distances of arrays of labels, by a function of two labels or of two arrays.
+    """Return a function of arrays of labels, by a function of two labels or of two arrays.
+
+    `name`, `returns`: what errors call the function, and say that it returns.
 
     A call with two arrays of different lengths, neither of them the number of label dimensions,
     shows which kind the function is.
@@ -174,8 +189,8 @@ def _of_function(
         failures.append((f"returned an array of shape {found}", None))
     what, cause = failures[len(views)]  # of two labels as they are
     raise ValueError(
-        "label_distance must be a function of two labels, or of two arrays of labels, that returns "
-        f"their distances, (n, m), which are finite and from 0 on. Called with labels, it {what}."
+        f"{name} must be a function of two labels, or of two arrays of labels, that returns "
+        f"{returns}. Called with labels, it {what}."
     ) from cause
 
 

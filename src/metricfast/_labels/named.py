@@ -63,9 +63,10 @@ def named_distance(said: Any) -> LabelDistance:
 def _vectors(labels: Labels) -> Floats:
     """Return labels as rows of numbers."""
     if labels.dtype.kind not in "if" or labels.ndim > 2:
+        remedy = " Reshape it to (n, -1)." if labels.ndim > 2 else ""
         raise ValueError(
             "must hold numbers, one or several for each point, as this label_distance takes them; "
-            f"found {_kind(labels)}."
+            f"found {_kind(labels)}.{remedy}"
         )
     return labels.reshape(len(labels), -1).astype(np.float64, copy=False)
 

@@ -65,7 +65,7 @@ def evaluate_command(
         )
     p_value = paired_p_value(values["learned"], values[before])
     scores = {k: Score(v, math.nan, 1.0, binary=not labels.continuous) for k, v in values.items()}
-    seen = loaded.trained_on == fingerprint(points)
+    seen = loaded.trained_on is not None and loaded.trained_on == fingerprint(points)
     if as_json:
         found = {k: {"score": s.mean, "interval": s.interval} for k, s in scores.items()}
         show.print_json({"score": labels.score, "rows": len(points), **found, "p_value": p_value,
@@ -134,7 +134,10 @@ def inspect_command(model: Path, as_json: bool) -> None:
 
 
 def _relevance(learner: Any) -> Floats | None:
-    """Return the share of each feature in the distance, None where the map is not linear."""
+    """Return the share of each feature in the distance, None where a learner has no way to it."""
+    if hasattr(learner, "relevance_"):
+        of_columns: Floats = learner.relevance_
+        return of_columns
     if hasattr(learner, "feature_relevance") and hasattr(learner, "components_"):
         found: Floats = learner.feature_relevance()
         return found

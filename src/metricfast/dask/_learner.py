@@ -37,21 +37,24 @@ _TRAINED = (LinearLearner, BaseEmbeddingLearner, AsymmetricSimilarity)
 class DistributedLearner(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """A learner whose training runs on the workers of a Dask cluster.
 
-    The result is the same, bit for bit, for any number of workers of one kind of processor, and any
-    number of threads of theirs: work is divided into `n_parts` parts, and what they find is summed
-    in their order.
+    The result is the same, bit for bit, for any number of workers and threads, if the processors
+    are of one kind: work is divided into `n_parts` parts, and their results are summed in order.
 
     Parameters
     ----------
     learner : learner
-        The learner, of which a clone is trained: one that is trained iteration by iteration (`NCA`,
-        `LMNN`, `MLKR`, `MCML`, `LDML`, `NCMML`, `EmbeddingLearner` and its presets,
-        `NeighborhoodGerrymandering` and so on); or, with the result of all points within rounding,
-        whatever `sync` says, one of sums over partitions (`Covariance`, `RCA`, `GMML_Supervised`;
-        `GMML` and `SDML`, of pairs), of which the client holds the sums alone; `LFDA`, whose
-        classes are divided; `ANMM` or `DMLMJ`, of which the client and every worker hold all points
-        and look for neighbours of parts of them; or another that learns from classes, such as
-        `SDML_Supervised`, for which the client draws rows by their labels and looks these up.
+        A clone of it is trained. `sync` matters to learners that are trained iteration by
+        iteration: `NCA`, `LMNN`, `MLKR`, `MCML`, `LDML`, `NCMML`, `EmbeddingLearner` and its
+        presets, `NeighborhoodGerrymandering` and so on. For other learners the result is the same
+        as without Dask, within rounding:
+
+        - `Covariance`, `RCA`, `GMML_Supervised`, and `GMML` and `SDML` of pairs: workers sum over
+          partitions, and the client holds the sums alone.
+        - `LFDA`: classes are divided.
+        - `ANMM`, `DMLMJ`: each worker searches neighbours of a part of the points. The client and
+          every worker hold all points.
+        - other learners of classes, such as `SDML_Supervised`: the client draws rows by their
+          labels and fetches these rows.
     client : distributed.Client, optional
         By default the one that was made last.
     sync : {"gradients", "epochs"}, default="gradients"
@@ -59,14 +62,13 @@ class DistributedLearner(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mis
         into parts of its anchors, whose values and gradients are summed. The result equals the
         result of the learner itself, within rounding. The client and every worker hold all points.
 
-        "epochs", of mini-batches (``solver="adam"``, `EmbeddingLearner`): points are dealt out to
-        shards once, row i to shard i modulo `n_parts`. In every epoch each shard is trained on by
-        itself, from the same parameters, and the average of what they find is where the next epoch
-        begins. The client holds no points. The result differs from the learner itself.
+        "epochs", for mini-batches (``solver="adam"``, `EmbeddingLearner`): row i belongs to shard i
+        modulo `n_parts`. In every epoch each shard trains by itself, from the same parameters. The
+        next epoch begins with the average of their parameters. The client holds no points. The
+        result differs from the result of the learner itself.
     n_parts : int, optional
-        Parts, groups or shards. As many as threads of all workers or more, so that all have work.
-        By default 16; of gradients one for each full 2500 anchors, of all points or of a
-        mini-batch, but at least 8 and at most 256.
+        Number of parts, groups or shards. Set it to at least the number of threads of all workers.
+        By default 16. For gradients, one for each 2500 anchors, from 8 to 256.
 
     Attributes
     ----------
@@ -77,13 +79,13 @@ class DistributedLearner(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mis
 
     Notes
     -----
-    A round trip to the workers takes about 20 ms, so that small batches are learned from faster in
-    one place: take large ones, or "epochs".
+    A round trip to the workers takes about 20 ms, so small batches train faster without Dask. Use
+    large batches, or "epochs".
 
-    A checkpoint of the learner works as it does without workers, on the machine of the client:
-    where that was killed, another goes on. A worker that is lost is done without; what it had to do
-    is done by others. With no worker for 30 seconds, `fit` raises RuntimeError. "epochs" takes
-    neither a checkpoint nor `early_stopping`, which need all points.
+    A checkpoint of the learner works as it does without workers, on the machine of the client. If
+    the client is killed, another one continues. If a worker is lost, others do its work. With no
+    worker for 30 seconds, `fit` raises RuntimeError. "epochs" takes neither a checkpoint nor
+    `early_stopping`, which need all points.
 
     Examples
     --------

@@ -42,36 +42,35 @@ _LAST = 2**62  # next id of a file: there is room for points that follow
 class Database:
     """A database of points, prepared for many searches.
 
-    A search finds the same neighbours as :func:`kneighbors`, in the same order, always: bounds in
-    low precision throw away what is too far for certain, and exact distances rank the rest.
+    A search always finds the same neighbours as :func:`kneighbors`, in the same order. Bounds in
+    low precision exclude points that are certainly too far, and exact distances rank the others.
 
     Parameters
     ----------
     X : array-like of shape (m, d)
-        The points, of which a copy is kept, or the array itself where nobody can write to it (a
-        memory map that is opened to be read). Other points that are not in memory are read whole.
-        float32 points and queries give float32 distances.
+        The points. They are copied, unless the array is read-only, such as a memory map that is
+        open for reading. Other points on disk are read whole. float32 points and queries give
+        float32 distances.
     L : array-like of shape (p, d), optional
         Linear map of a Mahalanobis distance, for instance ``learner.components_``.
     U, V : array-like of shape (p, d), optional
         Maps of queries and of these points of an asymmetric distance.
     precision : {"auto", "float32"}, default="auto"
-        "auto" holds a copy in 8-bit integers where the processor multiplies these faster (a quarter
-        of the size of float32 points); "float32" none.
+        "auto" holds a copy in 8-bit integers if the processor multiplies these faster. The copy has
+        a quarter of the size of float32 points. "float32" makes no such copy.
     n_jobs : int, optional
-        Threads that make it ready; None for the default count, -1 for all CPUs.
+        Threads that prepare the points; None for the default count, -1 for all CPUs.
 
     Attributes
     ----------
     points_ : ndarray of shape (m, d)
         Read-only.
     ids_ : ndarray of int64 of shape (m,)
-        The id of each point, by which a search returns it: 0 to m - 1 at first. Ascending and
-        read-only.
+        The id of each point, which a search returns: 0 to m - 1 at first. Ascending and read-only.
     algorithm_ : {"tree", "cells", "int8", "float32"}
-        How a search excludes points that are too far: by boxes where points have up to five
-        coordinates, by bounds in 8-bit integers (of cells around centroids, where points are in
-        clusters), or by bounds in float32.
+        How a search excludes points that are too far. "tree": by boxes of points, up to five
+        coordinates. "int8": by bounds in 8-bit integers. "cells": by the same bounds in cells
+        around centroids, for points in clusters. "float32": by bounds in float32.
     nbytes_ : int
         Bytes in addition to the points, or mapped from a file. A copy in float32, which is made
         when a search first needs it, is not counted.
@@ -83,9 +82,9 @@ class Database:
 
     Notes
     -----
-    Several threads may use one database. A search sees the points before a change or those after
-    it, and changes wait for each other: :meth:`kneighbors` is never held up. The attributes are
-    read one by one, so read them where nothing changes.
+    Several threads may use one database. A search sees the points before a change or after it, and
+    never waits. Changes wait for each other. Read several attributes together only while no other
+    thread changes the database.
 
     Pickles hold the points only. Loading prepares them again.
 
@@ -271,25 +270,25 @@ class Database:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, verify: bool = True) -> Self:
-        """Map a file that :meth:`save` wrote into memory: points are read when they are needed.
+        """Map a file of :meth:`save` into memory. Searches read the points that they need.
 
         Parameters
         ----------
         path : str or path
-            Nothing may write into the file for as long as the database is in use.
+            Nothing may write into the file while the database is in use.
         verify : bool, default=True
-            Compare the checksum, for which all is read once. Without, searches begin at once, and a
-            damaged file gives wrong neighbours.
+            Read the whole file once and compare its checksum. If False, searches begin at once, and
+            a damaged file gives wrong neighbours.
 
         Raises
         ------
         ValueError
-            If it is no such file, or damaged.
+            If the file is damaged, or of another kind.
 
         Notes
         -----
-        A tree, and what this processor needs where it is not what the file holds, is made anew, for
-        which the points are read.
+        A tree is built again, and so is the 8-bit copy if this processor needs another one. This
+        reads the points.
         """
         check_bool("verify", verify)
         metadata, tensors = map_tensors(path, _FORMAT, "a database", verify)

@@ -253,9 +253,9 @@ def kneighbors(
     ----------
     queries : array-like or source of shape (n, d)
     database : array-like or source of shape (m, d), optional
-        By default the queries themselves, each point left out of its own neighbours by index. One
-        that is not in memory is read once for as many queries as half of scikit-learn's
-        `working_memory` holds; the neighbours are the same.
+        By default the queries themselves, each point left out of its own neighbours by index. A
+        database on disk is read once for each group of queries; half of scikit-learn's
+        `working_memory` holds a group. The neighbours are the same.
     n_neighbors : int, default=5
     L, U, V, M, squared, n_jobs
         As for :func:`pairwise_distances`.
@@ -272,9 +272,9 @@ def kneighbors(
         Nearest first. If `where` leaves fewer points than `n_neighbors` to a query, its last
         distances are infinite, with the index -1.
     indices : ndarray of int64 of shape (n, n_neighbors)
-        In the order of (distance, index), where the distance is the sum of squared differences in
-        float64: of the points, or of the embedded points, which are ``X @ L.T`` in float64. Memory
-        beyond inputs and results does not grow with n m.
+        In the order of (distance, index). Distances are compared in float64: sums of squared
+        differences of the points, or of ``X @ L.T``. Memory in addition to inputs and results does
+        not grow with n m.
 
     Raises
     ------

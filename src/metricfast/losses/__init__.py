@@ -7,18 +7,26 @@ out of its own row by index) and returns its value and gradient::
         -> (value, grad)                       # Z_database is None: both roles of a point added
         -> (value, (grad_queries, grad_database))
 
-All n x m distances are visited; none of the n x m matrices is ever held, except by CoSENT, which
-sorts all pairs, and where label distances are given or come from a function.
+A loss computes all n x m distances and holds no n x m matrix. Exceptions are CoSENT, which sorts
+all pairs, and label distances that are given or come from a function.
 
-Losses of classes also take tags, of which a point may have several: a sparse matrix of zeros and
-ones, or booleans of shape (n, n_tags), as y, and as y_database. Two points are then of one class
-where they share a tag (``loss.takes_tags``).
+Losses of classes also take tags, several classes a point: a sparse matrix of zeros and ones, or
+booleans of shape (n, n_tags), as y and as y_database. Two points that share a tag then count as
+points of one class. ``loss.takes_tags`` shows whether a loss takes them.
+``metricfast.tags_of`` makes tags of a function that says which labels are related.
 
 ``loss.on(y)`` checks labels once and returns a function of points, which training calls many times.
-``loss.labels`` is "class" where y must hold classes, ``loss.learnable_database`` means that the
-database is a table of parameters, ``loss.of_inner_products`` that points are compared by these and
-not by distances, and after a call ``loss.counts_`` holds the numbers of active terms. Losses never
-normalise: that is the embedding's part.
+Losses never normalise. Give the embedding ``normalize=True``.
+
+========================== ===================================================
+attribute                  meaning
+========================== ===================================================
+``labels``                 "class" or "continuous": the labels that y holds
+``takes_tags``             y may hold tags
+``learnable_database``     the database is a table of parameters, the proxies
+``of_inner_products``      points are compared by inner products, not distances
+``counts_``                after a call, the numbers of active terms
+========================== ===================================================
 """
 
 from __future__ import annotations

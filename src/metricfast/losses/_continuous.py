@@ -28,8 +28,9 @@ _PARAMETERS = """Parameters
         "precomputed": y holds the distances themselves, of shape (n, m), and there is no
         y_database.
     ties : {"drop", "epsilon"}, default="drop"
-        Neighbours whose label is the anchor's, but for rounding, are left out of its row, or
-        ``eps_log`` times the anchor's mean label distance is added to all of its label distances.
+        What happens to neighbours with the label of the anchor, up to rounding. "drop" leaves them
+        out. "epsilon" adds ``eps_log`` times the anchor's mean label distance to all of its label
+        distances.
     eps_distance : float or None, default=None
         Added to squared distances; None is the published 1e-4 / n_components. It keeps gradients
         finite: none exceeds about ``1 / sqrt(eps_distance)`` times a neighbour's share.
@@ -100,9 +101,9 @@ class LogRatio(_OfRatios):
 
     Notes
     -----
-    ``sample_weight`` weighs anchors. The paper squares both distances; its published code squares
-    neither, which is ``squared=False, label_distance="euclidean"`` and a quarter of the squared
-    form but for the epsilons. Embeddings are not normalised.
+    ``sample_weight`` weighs anchors. Embeddings are not normalised. The paper squares both
+    distances. Its published code squares neither: ``squared=False, label_distance="euclidean"``.
+    Apart from the epsilons, that is a quarter of the squared loss.
 
     References
     ----------

@@ -32,7 +32,7 @@ _MOST = 2**53
 class NeighborsBase:
     """Mixin before an estimator of scikit-learn: another search of points, under more metrics.
 
-    The points are in a :class:`Database`, which `fit` makes ready, unless the metric is one that
+    `fit` prepares the points in a :class:`Database`, unless the metric is one that
     scikit-learn searches.
 
     Attributes
@@ -111,7 +111,11 @@ class NeighborsBase:
             if type(error) not in (TypeError, ValueError):
                 raise
             how = f"metric={self.metric!r}, p={self.p!r}"
-            raise type(error)(f"scikit-learn's search with {how}: {error}") from error
+            own = "learners, matrices, 'euclidean', 'cosine' and 'inner_product'"
+            remedy = (
+                f" metricfast itself searches under {own}." if "not valid" in str(error) else ""
+            )
+            raise type(error)(f"scikit-learn's search with {how}: {error}{remedy}") from error
 
     def _check_handed(self, X: Any, reset: bool = False) -> int:
         """Refuse points as our own search does; return how many there are."""
@@ -256,7 +260,7 @@ class KNeighborsMixin:
         *,
         where: Any = None,
     ) -> tuple[Array, Integers] | Integers:
-        """Return the nearest points of each query, exactly, among those that `fit` made ready once.
+        """Return the nearest points of each query, exactly, from the database that `fit` prepared.
 
         Parameters
         ----------

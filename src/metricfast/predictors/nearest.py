@@ -63,7 +63,7 @@ class NearestNeighbors(KNeighborsMixin, RadiusNeighborsMixin, NeighborsBase, _Th
     metric_ : estimator, str, ndarray or tuple of ndarray
         The metric in use; of a learner, the fitted one.
     n_samples_fit_ : int
-        How many points are searched.
+        Number of points in the database.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
 
@@ -74,11 +74,11 @@ class NearestNeighbors(KNeighborsMixin, RadiusNeighborsMixin, NeighborsBase, _Th
 
     Notes
     -----
-    Inner products and cosines are ordered in float64: values that differ by less than its
-    rounding may be in either order.
+    Inner products and cosines are computed in float64. Values that differ by less than its rounding
+    may be in either order.
 
-    `fit` makes a database of the points, once for all calls of `kneighbors`; `radius_neighbors`
-    makes them ready at each call. Several threads may search, each with `n_jobs` threads, but not
+    `fit` prepares a database of the points for all calls of `kneighbors`. `radius_neighbors`
+    prepares them at each call. Several threads may search, each with `n_jobs` threads, but not
     while another calls `fit` or `partial_fit`.
 
     Examples

@@ -99,6 +99,8 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
     choices_ : dict
         What was tried, and the cost of held-out points with each; empty without a choice. The last
         is the best embedding of normal scores.
+    relevance_ : ndarray of shape (n_features,)
+        The share of each column of X in the squared distances of the map.
     validation_costs_ : list of list of float
         Of each map, the log loss of held-out points after each epoch; without early stopping the
         loss of the batches.
@@ -257,7 +259,6 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
         )
         # Of each class its share of one point of all.
         self._prior = np.asarray(w @ self._values) / w.sum() / n
-        self._ends = np.cumsum(sizes)[:-1]
         losses = [
             (NCA("log", "mean", squared=False), column)
             for column, size in zip(codes.T, sizes, strict=True)
@@ -265,7 +266,7 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
         ]
 
         def costs(means: Floats, held_out: Integers) -> Floats:
-            shares = np.split(self._smoothed(means), self._ends, axis=1)
+            shares = self._of_outputs(means)
             places = np.arange(len(held_out))
             logs = [
                 -np.log(share[places, column])
@@ -278,9 +279,11 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
             :, 0
         ]
 
-    def _smoothed(self, means: Floats) -> Floats:
-        found: Floats = (means + self._prior) / (1 + 1 / self._values.shape[0])
-        return found
+    def _of_outputs(self, means: Floats) -> list[Floats]:
+        """Return the probabilities of the classes of each output."""
+        smooth = (means + self._prior) / (1 + 1 / self._values.shape[0])
+        ends = np.cumsum([len(known) for known in self._labels.known])
+        return np.split(smooth, ends[:-1], axis=1)
 
     def predict_proba(self, X: Any) -> Floats | list[Floats]:
         """Return the probability of each class.
@@ -314,7 +317,7 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
 
     def _predicted(self, means: Floats) -> Floats | list[Floats]:
         """Return the probabilities of the classes, in a list if there are several outputs."""
-        shares = np.split(self._smoothed(means), self._ends, axis=1)
+        shares = self._of_outputs(means)
         return shares if self.outputs_2d_ else shares[0]
 
     def __sklearn_tags__(self) -> Tags:
@@ -341,7 +344,8 @@ class NCARegressor(RegressorMixin, SoftNeighbors):  # type: ignore[misc]
 
     Attributes
     ----------
-    embedding_, parameters_, choices_, n_samples_fit_, n_features_in_, feature_names_in_
+    embedding_, parameters_, choices_, relevance_, n_samples_fit_, n_features_in_, \
+            feature_names_in_
         As in :class:`NCAClassifier`.
     validation_costs_ : list of list of float
         As in :class:`NCAClassifier`, of squared errors of outputs of variance 1.

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -30,6 +31,7 @@ from metricfast.distances.database import Database
 from metricfast.embeddings import Embedding, Linear, Periodic
 from metricfast.learners.base.html import learned_table, with_table
 from metricfast.predictors.normal_scores import NormalScores
+from metricfast.predictors.relevance import shares_of_columns
 from metricfast.predictors.soft_training import (
     LARGE,
     Course,
@@ -86,6 +88,10 @@ class SoftNeighbors(
     verbose: bool | int
 
     _scores: NormalScores | None  # in place of numbers, where these predict better
+    _voters: list[SoftVotes]  # for each map
+    _rows: Integers  # of `fit`, that vote
+    _table: Table
+    _relevance: Floats
     _values: Array  # what votes are the mean of, (n_weighted, n_values)
 
     def _task(
@@ -126,7 +132,7 @@ class SoftNeighbors(
         """
         course = self._check_parameters()
         end = math.inf if self.time_limit is None else time.monotonic() + self.time_limit
-        for name in ("parameters_", "oof_prediction_"):
+        for name in ("parameters_", "oof_prediction_", "_database"):
             self.__dict__.pop(name, None)
         self.n_samples_fit_ = _num_samples(X)
         if weight is None:
@@ -235,8 +241,8 @@ class SoftNeighbors(
         factor = sharpness(trained)
         self.parameters_ = [each.learned(factor) for each in trained]
         embedded = self._embedded(E)
+        self._relevance = shares_of_columns(self._embedded, E, table.origin, weight)
         self._voters = [SoftVotes(Z, weight, self.n_jobs) for Z in embedded]
-        self._database = Database(np.concatenate(embedded, axis=1), n_jobs=self.n_jobs)
         held_out = [part for each in trained if (part := each.held_out) is not None]
         once = np.concatenate([*held_out, np.zeros(0, np.int64)])
         if len(held_out) == len(trained) and np.array_equal(np.sort(once), np.arange(len(E))):
@@ -246,6 +252,12 @@ class SoftNeighbors(
                 [each.held_out_means(Z, values) for each, Z in zip(trained, embedded, strict=True)]
             )
             self.oof_prediction_ = self._predicted(means)
+
+    @cached_property
+    def _database(self) -> Database:
+        """The points under all maps, for searches; model files do not hold it."""
+        points = np.concatenate([voters.points for voters in self._voters], axis=1)
+        return Database(points, n_jobs=self.n_jobs)
 
     def _predicted(self, means: Floats) -> Any:
         """Return predictions, given the means of votes."""
@@ -277,6 +289,52 @@ class SoftNeighbors(
         ]
         means: Floats = np.mean(found, axis=0)
         return means
+
+    @property
+    def relevance_(self) -> Floats:
+        r"""The share of each column of X in the squared distances of the map.
+
+        Column j has the share :math:`S_j / \sum_k S_k`, where
+        :math:`S_j = \frac{1}{2} E \|z(x) - z(x^{(j)})\|^2` is the total Sobol index of the map z,
+        estimated as by Jansen. Here, x is a training point, and :math:`x^{(j)}` the same point with
+        the value of column j of another training point. For a linear map, S is the diagonal of
+        :math:`M = L^T L` times the variances of columns. Shares of several maps are averaged.
+
+        Returns
+        -------
+        ndarray of shape (n_features,)
+            At least 0, with sum 1, in the order of `feature_names_in_`. A column of categories has
+            one number, and so has a column with missing values. If the map moves no point, all
+            shares are the same.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+
+        Notes
+        -----
+        Up to 1,024 pairs of points are drawn; with more than 48 columns, fewer, down to 128. Equal
+        columns divide one share, so a small share does not mean that a column is uninformative. A
+        column without information has a share above 0, because training adapts the map to chance
+        too.
+
+        References
+        ----------
+        M. J. W. Jansen, "Analysis of variance designs for model output", Computer Physics
+        Communications 117, 1999.
+
+        Examples
+        --------
+        >>> from metricfast import NCAClassifier
+        >>> from sklearn.datasets import load_iris
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = NCAClassifier(periodic=False, max_epochs=30, random_state=0).fit(X, y)
+        >>> bool(model.relevance_[2:].sum() > 0.7)  # petals separate the species
+        True
+        """
+        check_is_fitted(self, "parameters_")
+        return self._relevance
 
     def votes(self, X: Any = None) -> csr_matrix:
         """Return the share of each training point in each prediction: what decided.

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils import _safe_indexing, check_array
 from sklearn.utils.validation import validate_data
 
@@ -22,11 +22,10 @@ from metricfast._core.frames import (
 )
 from metricfast._core.sparse import made_dense
 from metricfast._core.types import Array, Floats
+from metricfast.predictors.indicators import Indicators
 
 __all__ = ["Table"]
 
-# As many categories of a column as gradient boosting by histograms takes; rarer ones are one.
-_MOST = 255
 # Standard deviations. Farther out, periodic features have no digits left, and squares may overflow.
 _FARTHEST = 1e4
 
@@ -54,6 +53,8 @@ class Table:
         Which columns hold categories.
     n_indicators : int
         How many of the encoded columns, the last, have at most two values.
+    origin : ndarray of int64 of shape (n_encoded,)
+        The column of X from which each encoded column comes.
     """
 
     def __init__(self, estimator: Any, X: Any, weight: Floats | None = None) -> None:
@@ -70,10 +71,10 @@ class Table:
         # What does not vary, or is never there, tells nothing: it counts as 0 later, too.
         self._silent = ~(np.fmax.reduce(numbers, axis=0) > np.fmin.reduce(numbers, axis=0))
         self._unit = np.fmax.reduce(np.abs(numbers), axis=0, initial=np.finfo(np.float64).tiny)
-        self._scaler = None
+        self._mean, self._scale = np.zeros(numbers.shape[1]), np.ones(numbers.shape[1])
         if numbers.size:
-            scaler = StandardScaler().set_output(transform="default")
-            self._scaler = scaler.fit(self._in_unit(numbers), sample_weight=weight)
+            scaler = StandardScaler().fit(self._in_unit(numbers), sample_weight=weight)
+            self._mean, self._scale = scaler.mean_, scaler.scale_
         missing = np.isnan(numbers)
         least, most = np.fmin.reduce(numbers, axis=0), np.fmax.reduce(numbers, axis=0)
         many = ((numbers > least) & (numbers < most)).any(axis=0)
@@ -81,26 +82,25 @@ class Table:
         self._incomplete = np.flatnonzero(missing.any(axis=0) & ~missing.all(axis=0))
         self._indicators = None
         self.n_indicators = int((~many).sum()) + len(self._incomplete)
+        places = np.flatnonzero(~self.categorical)
+        self.origin = np.concatenate([places[self._order], places[self._incomplete]])
         if categories is not None:
-            encoder = OneHotEncoder(
-                handle_unknown="infrequent_if_exist", max_categories=_MOST, sparse_output=False,
-                dtype=np.float32,
-            ).set_output(transform="default")  # fmt: skip
-            self._indicators = encoder.fit(categories)
-            self.n_indicators += len(self._indicators.get_feature_names_out())
+            self._indicators = Indicators(categories)
+            sizes = self._indicators.sizes
+            self.n_indicators += int(sizes.sum())
+            of_categories = np.repeat(np.flatnonzero(self.categorical), sizes)
+            self.origin = np.concatenate([self.origin, of_categories])
 
     def encoded(self, estimator: Any, X: Any) -> Array:
         """Return points, in float32, of a table with the columns of that of `fit`."""
         numbers, categories = self._columns(estimator, _known(X))
         missing = np.isnan(numbers)
-        standard = numbers
-        if self._scaler is not None:
-            with np.errstate(over="ignore"):
-                standard = self._scaler.transform(self._in_unit(numbers))
+        with np.errstate(over="ignore"):
+            standard = (self._in_unit(numbers) - self._mean) / self._scale
         standard = np.clip(standard, -_FARTHEST, _FARTHEST)
         parts = [np.where(missing, 0, standard)[:, self._order], missing[:, self._incomplete]]
-        if self._indicators is not None:
-            parts.append(self._indicators.transform(categories))
+        if self._indicators is not None and categories is not None:
+            parts.append(self._indicators.of(categories))
         found: Array = np.concatenate([part.astype(np.float32) for part in parts], axis=1)
         return found
 

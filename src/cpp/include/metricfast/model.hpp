@@ -6,8 +6,8 @@
 
 METRICFAST_NAMESPACE_BEGIN
 
-/// Points made ready to be searched under a model, as metricfast.NearestNeighbors(metric=learner)
-/// does. Refers to the model, which must outlive it; the points it does not need once it is made.
+/// A database of points under a model. It finds what metricfast.NearestNeighbors(metric=learner)
+/// finds. The model must outlive it; the points may go once it is made.
 class ModelDatabase {
   public:
     ModelDatabase(const Model &model, const Points &points, DatabaseOptions options = {},
@@ -30,12 +30,12 @@ class ModelDatabase {
 
     /// See Database::search().
     template <class T>
-    void search(const Points &queries, Index k, Codes exclude, View<T> distances,
+    void search(const Points &queries, Index k, const Filter &filter, View<T> distances,
                 View<std::int64_t> indices, DatabaseMemory &memory,
                 const Control &control = {}) const {
         model_.require_features(queries);
         const auto search = [&](const auto &z) {
-            database_->search(Points(view(z)), k, exclude, false, distances, indices, memory,
+            database_->search(Points(view(z)), k, filter, false, distances, indices, memory,
                               control);
         };
         if (linear())

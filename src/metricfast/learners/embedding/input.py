@@ -96,8 +96,9 @@ def check_parts(
             )
     if is_learnable(loss) and embedding.asymmetric:
         raise ValueError(
-            "the database of this loss is a table of its own: give an embedding of one kind of "
-            "points, not Asymmetric."
+            f"embedding must be of one kind of points for {type(loss).__name__}, which compares "
+            "points with proxies: give Linear or MLP instead of Asymmetric, or another loss, such "
+            "as SupCon."
         )
     if not getattr(loss, "has_anchors", True):
         _check_pairs(loss, embedding, sampler, database, by_batches)
@@ -182,6 +183,7 @@ def load_points(
     apart = tagged or (said is not None and y is not None)  # labels that scikit-learn may not know
     if not apart:
         how["multi_output"] = continuous
+        _check_columns(y, continuous, getattr(loss, "takes_tags", False))
     labels = "no_validation" if apart else y
     if reset:
         checked = learner._prepare_inputs(X, labels, ensure_min_samples=2, **how)
@@ -223,6 +225,22 @@ def load_points(
     return LabelledPoints(X, codes[:n], X_database, of_database, None)
 
 
+def _check_columns(y: Any, continuous: bool, takes_tags: bool) -> None:
+    """Raise ValueError with a remedy for labels in more columns than the loss takes."""
+    shape: tuple[int, ...] = getattr(y, "shape", ())
+    if continuous and len(shape) > 2:
+        raise ValueError(
+            f"Found array with dim {len(shape)}, while dim <= 2 is required for y. Give "
+            "y.reshape(len(y), -1), or a label_distance that takes labels of this shape."
+        )
+    if takes_tags and len(shape) == 2 and shape[1] > 1:
+        raise ValueError(
+            f"y should be a 1d array of classes; found shape {shape}. For several classes a "
+            "point, give booleans, y.astype(bool), or a sparse matrix. For one-hot rows, give "
+            "y.argmax(axis=1)."
+        )
+
+
 def _tags(loss: Any, y: Any, y_database: Any, n: int, m: int) -> tuple[csr_array, csr_array | None]:
     """Return the tags of points, and of a database if there is one."""
     if not getattr(loss, "takes_tags", False):
@@ -252,8 +270,9 @@ def _load_database(
         except ValueError as error:
             if np.shape(X_database)[1:] in ((), (learner.n_features_in_,)):
                 raise
+            of = "" if hasattr(learner, "embedding") else "EmbeddingLearner with "
             raise ValueError(
-                f"{error} For a database of other features, give "
+                f"{error} For a database of other features, give {of}"
                 "embedding=Asymmetric(query, database)."
             ) from error
     if isinstance(database, Source):
@@ -329,8 +348,7 @@ def _numbers(y: Any, vary: bool, name: str = "y") -> NDArray[np.float64]:
         np.asarray(y, np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"{name} must hold numbers: {error}. Say how far other labels are apart by "
-            "label_distance."
+            f"{name} must hold numbers: {error}. For other labels, give a label_distance."
         ) from error
     if np.ndim(y) < 2:
         return check_regression_target(y, vary)

@@ -123,9 +123,7 @@ class EmbeddedMetricMixin(MetricTransformer, BaseMetricLearner):
         X : {array-like, sparse matrix} of shape (n_samples, n_features) or (n_samples,)
             Points, or indicators for the preprocessor.
         side : {"query", "database"}, optional
-            Which map to embed them with where there are two: queries by one, the points that they
-            are searched in by the other. Must be said where `fit` was given a database; by default
-            "query", for points that are compared with each other.
+            The map to use, if there are two. Required if `fit` had a database. By default "query".
 
         Returns
         -------
@@ -139,8 +137,21 @@ class EmbeddedMetricMixin(MetricTransformer, BaseMetricLearner):
         """
         check_is_fitted(self, self._fitted)
         side = self._side(side)
-        points = self._points(X) if side == "query" else self._database_points(X, "X")
-        return self._embed(points, side)
+        return self._embed(self._side_points(X, side), side)
+
+    def _side_points(self, X: Any, side: str) -> Any:
+        """Check points of one side. An error says if they have the width of the other side."""
+        try:
+            return self._points(X) if side == "query" else self._database_points(X, "X")
+        except ValueError as error:
+            widths = {"query": self.n_features_in_, "database": len(self.mean_)}
+            other = "database" if side == "query" else "query"
+            if widths["query"] == widths["database"] or np.shape(X)[1:] != (widths[other],):
+                raise
+            raise ValueError(
+                f"{error} X is used as points of the {side} side; points of the {other} side have "
+                f"{widths[other]} features."
+            ) from error
 
     def _side(self, side: str | None) -> str:
         """Return the side that is meant."""
@@ -148,8 +159,8 @@ class EmbeddedMetricMixin(MetricTransformer, BaseMetricLearner):
             check_side(side)
         elif self.embedding_.asymmetric and self._has_database:
             raise ValueError(
-                "side must be 'query' or 'database': fit had a database, and there are two maps. "
-                "Points that are searched in are of the database."
+                "side must be 'query' or 'database': fit had a database, and each side has a map "
+                "of its own."
             )
         return side or "query"
 
@@ -321,7 +332,7 @@ class EmbeddedMetricMixin(MetricTransformer, BaseMetricLearner):
         return bind_labels("euclidean", y, y_database, sizes=sizes)
 
     def _both_sides(self, X: Any, X_database: Any) -> tuple[Array, Array, NDArray[np.int64] | None]:
-        X = self._points(X)
+        X = self._side_points(X, "query")
         queries = self._embed(X)
         if X_database is not None:
             return queries, self._embed(self._database_points(X_database), "database"), None

@@ -74,20 +74,18 @@ _OF_QUERIES, _OF_DATABASE = 1 / 16, 3 / 16
 class AsymmetricSimilarity(DatabaseClassifierMixin, CallbackMixin, EmbeddedMetricMixin):
     r"""Asymmetric similarity, which optimises the k-NN vote itself.
 
-    The distance of a query x and a database point x' is :math:`\|Ux - Vx'\|` with two maps, of
-    points less the mean of their side, learned by neighbourhood gerrymandering (see
-    `NeighborhoodGerrymandering`): of use where queries and database differ, such as in their noise,
-    or in where they come from. It is not symmetric, and the distance of a point from itself need
-    not be zero.
+    The distance of a query x and a database point x' is :math:`\|Ux - Vx'\|`. Each side has a map
+    and a mean, which is subtracted first. `NeighborhoodGerrymandering` describes the objective. Use
+    it if queries and database differ: another sensor, another domain, other features. The distance
+    is not symmetric, and the distance of a point from itself need not be zero.
 
     Parameters
     ----------
     n_neighbors : int, default=3
         Number of neighbours that vote.
     n_components : int, optional
-        Number of rows of U and V, by default n_features (or the rows of `init`); at most the number
-        of features of both sides together, where every quadratic form of stacked points has its
-        maps.
+        Number of rows of U and V, by default n_features (or the rows of `init`). At most the sum of
+        the numbers of features of both sides: more rows give no other distances.
     tied : bool, default=False
         Learn one map for both sides, for comparison: U = V, or `query` alone.
     query, database : Embedding, optional
@@ -122,24 +120,24 @@ class AsymmetricSimilarity(DatabaseClassifierMixin, CallbackMixin, EmbeddedMetri
     ----------
     components_query_ : ndarray of shape (n_components, n_features)
     components_database_ : ndarray of shape (n_components, n_features_database)
-        U and V, where the maps are linear. They map points less the means below: so functions that
-        take `U` and `V` get ``X - mean_query_`` and ``X_database - mean_``.
+        U and V, if the maps are linear. They map centred points: give ``X - mean_query_`` and
+        ``X_database - mean_`` to functions that take `U` and `V`.
     embedding_ : Embedding
     parameters_ : list of ndarray
         Its parameters.
     mean_ : ndarray of shape (n_features_database,)
-        The mean of the database, subtracted from its points, and
+        The mean of the database, subtracted from its points. Zero after sparse points.
     mean_query_ : ndarray of shape (n_features,)
-        what is subtracted from queries: with ``tied=True`` the same, else the mean that they had if
-        their classes were as frequent as in the database. Both are zero after sparse points. A warm
-        start keeps them.
+        The mean of the queries, subtracted from queries. Each class has the weight of its frequency
+        in the database. With ``tied=True`` it is `mean_`. Zero after sparse points. A warm start
+        keeps both means.
     classes_ : ndarray of shape (n_classes,)
     database_embedding_ : ndarray of shape (n_database, n_components)
-        The database of `fit`, embedded, and
+        The database of `fit`, embedded.
     database_labels_ : ndarray of int64 of shape (n_database,)
-        its classes, as indices into `classes_`.
+        The classes of the database, as indices into `classes_`.
     query_embedding_ : ndarray of shape (n_database, n_components)
-        The points of `fit` as queries, where they are the database too.
+        The points of `fit`, embedded as queries, if `fit` had no other database.
     history_, loss_curve_, objective_, n_iter_
         See `NeighborhoodGerrymandering`.
     n_components_ : int
@@ -148,8 +146,8 @@ class AsymmetricSimilarity(DatabaseClassifierMixin, CallbackMixin, EmbeddedMetri
 
     Notes
     -----
-    U and V are determined up to one orthogonal map of both. The zero maps are a stationary point,
-    and are refused as `init`.
+    An orthogonal map of both U and V changes no distance. Zero maps are a stationary point, and
+    raise an error as `init`.
 
     References
     ----------
@@ -256,9 +254,9 @@ class AsymmetricSimilarity(DatabaseClassifierMixin, CallbackMixin, EmbeddedMetri
         ------
         ValueError
             If an argument or parameter has a value that cannot be used, no set of neighbours is
-            right for any query, or a tool of scikit-learn has passed `X_database` on other than
-            `X`. A parameter that is refused before the data are looked at leaves an
-            earlier fit as it was; after any other error the learner is not fitted.
+            right for any query, or a tool of scikit-learn has not treated `X_database` as `X`. If a
+            parameter is wrong, an earlier fit stays as it was. After any other error the learner is
+            not fitted.
 
         Warns
         -----

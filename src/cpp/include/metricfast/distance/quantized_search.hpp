@@ -156,12 +156,14 @@ class QuantizedSearch {
     /// And so many new ones are worth the search for the best of them.
     Index step(Index size) const { return std::max(8 * k_ + 24, size / 2); }
 
-    /// Bounds the distances of the neighbours by those of some points of the nearest cell.
+    /// Bounds the distances of the neighbours by those of some points of the nearest cell of all,
+    /// even if another thread searches it.
     void look_around(Index i, std::int64_t id, Memory &m) const {
-        const auto nearer = [&](const auto &a, const auto &b) {
-            return m.queries.apart(i, a.second) < m.queries.apart(i, b.second);
-        };
-        const Index c = std::min_element(m.cells.begin(), m.cells.end(), nearer)->second;
+        Index c = m.cells.front().second;
+        for (Index other = 0; other < quantized_.segments(); ++other)
+            if (quantized_.segment_begin(other) < quantized_.segment_end(other) &&
+                m.queries.apart(i, other) < m.queries.apart(i, c))
+                c = other;
         const Index first = quantized_.segment_begin(c) * QuantizedDatabase::cols;
         const Index size = quantized_.segment_end(c) * QuantizedDatabase::cols - first;
         const Index count = std::min(size, 3 * k_ + 16);

@@ -83,6 +83,7 @@ class SegmentSearch {
     void by_integers(const QuantizedDatabase &quantized, const Control &control,
                      SearchMemory &memory, const Emit &emit) const {
         constexpr std::size_t few = 24;
+        const double cost = quantized.divided() ? 0.01 : 0.1; // most cells are skipped
         const QuantizedSearch search(database_, queries_, k_, filter_, within_);
         const auto own = &SearchMemory::Thread::quantized;
         auto &ids = memory.ids, &rest = memory.rest;
@@ -94,7 +95,7 @@ class SegmentSearch {
                 thread.quantized.candidates = 0;
         }
         search.arrange(ids, control.silent());
-        pass(search, own, 0.1, control.silent(), memory, emit);
+        pass(search, own, cost, control.silent(), memory, emit);
         if (rest.empty())
             return;
         Index candidates = 0;
@@ -106,7 +107,7 @@ class SegmentSearch {
         if (serves) {
             rest.swap(ids);
             search.arrange(ids, control.silent());
-            pass(search, own, 0.1, control, memory, emit);
+            pass(search, own, cost, control, memory, emit);
         }
         ids.insert(ids.end(), rest.begin(), rest.end());
         std::sort(ids.begin(), ids.end());

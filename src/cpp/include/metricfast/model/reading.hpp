@@ -34,6 +34,8 @@ class ModelReader {
         content_.n_features = static_cast<Index>(fitted_.at("n_features_in_").integer());
         if (fitted_.find("map_"))
             throw ModelError("kernels are read by Python alone");
+        if (fitted_.find("_table"))
+            throw ModelError("predictors of tables are read by Python alone");
         if (fitted_.find("parameters_")) {
             content_.kind = ModelKind::embedding;
             read_embedding();
