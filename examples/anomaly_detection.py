@@ -2,9 +2,9 @@
 Anomaly detection
 =================
 
-What lies far from its nearest known neighbours is unknown. The metric is learned from the digits 0
-to 7. Among points held out, 8 and 9 are the anomalies: no example of them was seen. The score is
-the distance to the fifth nearest training point.
+A point that is far from its nearest known points is an anomaly. The metric is learned from the
+digits 0 to 7. Among held-out points, 8 and 9 are the anomalies: the learner has seen none of them.
+The score is the distance to the fifth nearest training point.
 """
 
 import numpy as np

@@ -2,15 +2,15 @@
 Layouts: labels that are sets of boxes
 ======================================
 
-Find pictures in which the same things are in the same places.
+Find pictures with the same things in the same places.
 
-The label of a picture is a set of labelled boxes, and two of these are the farther apart the less
-of them is covered alike: one less the intersection over the union (IoU) of boxes of one kind, over
-all kinds. That is a slow function of two labels, so it is called once for each pair, and the
-learner is given the matrix in place of labels, as "precomputed". It may be a memory map.
+The label of a picture is a set of labelled boxes. The distance of two labels is one minus the
+intersection over the union (IoU) of boxes of one kind, over all kinds. That is a slow function of
+two labels. So it is called once for each pair, and the learner gets the matrix of all distances in
+place of labels: "precomputed". The matrix may be a memory map.
 
-Pictures show each kind in a colour of its own, on a ground and in a light that change from one to
-the next, so that pictures alike in their pixels need not show like layouts.
+Pictures show each kind of box in its own colour. Ground and light change from picture to picture,
+so pictures with similar pixels may have different layouts.
 """
 
 import sys
@@ -91,7 +91,7 @@ if found["learned"]["ndcg_at_k"].interval[0] <= found["pixels"]["ndcg_at_k"].int
     sys.exit("the learned map finds layouts no better than pixels do")
 
 # %%
-# Some layouts, and what is nearest to them in the gallery, with the distance of the layouts above:
+# Some layouts and their nearest pictures in the gallery. The numbers are distances of layouts:
 
 # Picture: Four pictures of coloured boxes, each with its five nearest by pixels, which have like
 # colours all over, and by the learned map, which have like boxes in like places.

@@ -2,7 +2,7 @@
 Captions: find pictures by words
 ================================
 
-Query by a caption, and find the pictures that show most of what it says.
+Query by a caption, and find the pictures that match it best.
 
 Captions are bags of words, pictures are pixels: two kinds of points with different features. A
 caption and a picture share a label, the set of things and their places. The distance of two labels
@@ -81,8 +81,8 @@ learner.fit(words.transform(captions), of_captions, pictures, of_pictures)
 print(f"{learner.n_iter_} epochs")
 
 # %%
-# New captions search an album of new pictures. How far are the five pictures found from what the
-# caption says? Chance takes any five, the oracle the five best that there are.
+# New captions search an album of new pictures. How far are the labels of the five pictures found
+# from the label of the caption? Chance takes any five pictures, the oracle the five best.
 report = retrieval_report(
     learner.transform(words.transform(queries), "query"), of_queries,
     learner.transform(album, "database"), of_album,

@@ -2,9 +2,9 @@
 Clustering
 ==========
 
-K-means groups points along what the learned metric holds to matter. The metric is learned on half
-of the digits and the other half is clustered without labels. The adjusted Rand index compares the
-clusters with the classes: 1 is agreement, 0 is chance.
+K-means groups points under the learned metric. Half of the digits train the metric. The other half
+is clustered without labels. The adjusted Rand index compares the clusters with the classes: 1 is
+agreement, 0 is chance.
 """
 
 from matplotlib import pyplot as plt

@@ -4,9 +4,10 @@ Your own loss in C
 
 Compiled once, run by the library's threads.
 
-The loss asks for a share of 1 / (1 + D) of the distances within each class, and looks at all pairs
-of points. In C it is a function of one point's row of squared distances; the library computes
-these, and the gradients of the points. The same in Python, with whole matrices, takes longer.
+A point gives each other point at squared distance D the weight 1 / (1 + D). The loss is minus the
+logarithm of the share of its own class. In C it is a function of one row of squared distances. The
+library computes these and the gradients of the points. The same loss in Python needs whole
+matrices, and takes longer.
 """
 
 import ctypes

@@ -2,9 +2,9 @@
 Gerrymandering: k-NN errors fall from 10 % to 7 %
 =================================================
 
-Neighbourhood gerrymandering pulls the nearest set of neighbours that votes right, h*, and pushes
-the set that is near and votes wrong, ĥ. Both are found exactly; here they are drawn for one query,
-before and after training.
+Neighbourhood gerrymandering pulls h*, the nearest set of neighbours with a right vote. It pushes ĥ,
+a near set with a wrong vote. Both are found exactly. The pictures show them for one query, before
+and after training.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ from metricfast.solvers import Adam
 
 K = 5
 rng = np.random.default_rng(3)
-y = rng.integers(0, 2, 160)  # two stripes: the first coordinate tells them apart, the second not
+y = rng.integers(0, 2, 160)  # two stripes: only the first coordinate separates them
 X = np.c_[0.9 * y + 0.28 * rng.normal(size=160), 2.0 * rng.normal(size=160)]
 
 learner = NeighborhoodGerrymandering(

@@ -2,16 +2,15 @@
 Head pose: find heads that are turned alike in changing light
 =============================================================
 
-Find heads that are turned alike, whatever the light.
+Find heads in the same pose, in any light.
 
 698 rendered heads of 32 x 32 pixels are turned (pan, tilt) and lit from changing directions.
-Pixels that are alike show a like light as often as a like pose. The log-ratio loss learns a linear
-map under which distances are proportional to differences of pose: continuous labels, no classes.
-Queries and gallery were not trained on.
+Similar pixels mean similar light as often as a similar pose. The log-ratio loss learns a linear map
+under which distances are proportional to differences of pose: continuous labels, no classes.
+Queries and gallery are not among the training points.
 
-The heads are rendered here: eggs with eyes, a nose and a mouth. Those of the Isomap paper take
-their place where the folder METRICFAST_DATA holds them, as faces.npz with X (698, 1024) and Y
-(698, 3: light, pan, tilt).
+The program renders the heads: eggs with eyes, a nose and a mouth. If the folder METRICFAST_DATA has
+faces.npz, it takes the heads of the Isomap paper, X (698, 1024) and Y (698, 3: light, pan, tilt).
 """
 
 import os
@@ -28,7 +27,7 @@ from metricfast.metrics import retrieval_report
 from metricfast.samplers import DenseTriplet
 
 SIZE = 32
-# Where on the head's unit sphere a feature is, how wide, and how bright: eyes, nose, mouth, hair.
+# Place on the head's unit sphere, width and brightness of eyes, nose, mouth and hair.
 FEATURES = [
     ((-0.4, 0.3, 0.87), 0.18, -0.7),
     ((0.4, 0.3, 0.87), 0.18, -0.7),
@@ -41,7 +40,7 @@ FEATURES = [
 def render(n, rng):
     """Draw n heads; returns their pixels, (pan, tilt) and where the light is."""
     pose, light = rng.uniform([-1.2, -0.6], [1.2, 0.6], (n, 2)), rng.uniform(-1, 1, (n, 1))
-    # What each pixel shows of the sphere, and where that is on the head.
+    # The point of the sphere that each pixel shows, and its place on the head.
     x, y = np.meshgrid(np.linspace(-1, 1, SIZE), np.linspace(1, -1, SIZE), indexing="ij")
     inside = x**2 + y**2 < 1
     surface = np.stack([x, y, np.sqrt(np.where(inside, 1 - x**2 - y**2, 0))], axis=-1)
@@ -82,8 +81,8 @@ for name, Z in embedded.items():
     print(f"rank correlation with the light: {same_light.mean:.3f}\n")
 
 # %%
-# The neighbours of some queries, by pixels on the left and by the learned map on the right. Above
-# each stands how far it is turned otherwise, green below half a radian:
+# The neighbours of some queries, by pixels on the left and by the learned map on the right. The
+# numbers are differences of pose in radians, green below one half:
 
 # Picture: Six heads, each with its five nearest by pixels, which are lit alike and turned in other
 # ways, and its five nearest by the learned map, which are turned alike.

@@ -2,7 +2,7 @@
 A pipeline and a grid search
 ============================
 
-The learner's parameters, and the learner itself, are chosen like any other estimator's.
+A grid search chooses the learner and its parameters, as it does with any other estimator.
 """
 
 from matplotlib import pyplot as plt
@@ -40,7 +40,7 @@ print(f"test error, best of the grid:   {1 - search.score(X_test, y_test):.3f}")
 print(f"chosen: {search.best_params_}")
 
 # %%
-# What the folds said of each candidate:
+# The errors of each candidate in the folds:
 
 # Picture: Cross-validation error of every candidate of the grid with its spread over the folds, in
 # three groups of one colour each: without a learner, with NCA, and with LMNN.

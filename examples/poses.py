@@ -2,15 +2,15 @@
 Poses: labels that are skeletons
 ================================
 
-Find people who stand alike, from pictures.
+Find pictures of people in the same pose.
 
-The label of a picture is a pose, 16 joints in the plane, and two poses are as far apart as their
-joints are on average. Pictures are stick figures of these poses, with clutter, light and thickness
-of their own, so that pictures alike in their pixels need not show like poses. The learner is told
-the label distance once, for its loss, its batches and its score.
+The label of a picture is a pose, 16 joints in the plane. The distance of two poses is the mean
+distance of their joints. Pictures are stick figures of these poses. Clutter, light and thickness
+change from picture to picture, so similar pixels may mean different poses. The learner gets the
+label distance once, and uses it for its loss, its batches and its score.
 
-The poses are made here. ``python poses.py mpii_poses.npz`` takes those of a file instead, which
-holds Y of shape (n, 16, 2), in the order of the joints of MPII.
+The program makes the poses. ``python poses.py mpii_poses.npz`` takes poses from a file, with Y of
+shape (n, 16, 2), in the order of the joints of MPII.
 """
 
 import sys
@@ -24,8 +24,8 @@ from scipy.spatial.distance import cdist
 import metricfast
 from metricfast.metrics import retrieval_report
 
-# Of MPII: ankle, knee and hip of the right, hip, knee and ankle of the left; pelvis, chest, neck,
-# head; wrist, elbow and shoulder of the right, shoulder, elbow and wrist of the left.
+# Joints of MPII: right ankle, knee, hip; left hip, knee, ankle; pelvis, chest, neck, head; right
+# wrist, elbow, shoulder; left shoulder, elbow, wrist.
 BONES = [(6, 2), (2, 1), (1, 0), (6, 3), (3, 4), (4, 5), (6, 7), (7, 8), (8, 9)]
 BONES += [(7, 12), (12, 11), (11, 10), (7, 13), (13, 14), (14, 15)]
 LENGTHS = [0.15, 0.5, 0.5, 0.15, 0.5, 0.5, 0.6, 0.15, 0.25, 0.2, 0.35, 0.35, 0.2, 0.35, 0.35]
@@ -102,7 +102,7 @@ if found["learned"]["ndcg_at_k"].interval[0] <= found["pixels"]["ndcg_at_k"].int
     sys.exit("the learned map finds poses no better than pixels do")
 
 # %%
-# Some pictures, and what is nearest to them in the gallery, with the distance of the poses above:
+# Some pictures and their nearest pictures in the gallery. The numbers are distances of poses:
 
 # Picture: Four stick figures in clutter, each with its five nearest pictures by pixels, of which
 # many stand otherwise, and its five nearest by the learned map, which stand alike.

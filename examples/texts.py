@@ -2,13 +2,13 @@
 Texts: labels that are sets of subjects
 =======================================
 
-Find notes about the same things, whatever words they use.
+Find notes about the same things in different words.
 
-The label of a note is the set of things that it is about, and two notes are as far apart as these
-sets are by Jaccard's distance: one less the share of things that they have in common. A note names
-each thing by one of several words, among words that mean nothing here, so that notes that share
-words need not share a subject. X is sparse: counts of words. The labels are a list of sets, no
-vectors. The learner is told the label distance once, for its loss, its batches and its score.
+The label of a note is the set of its things. The distance of two labels is Jaccard's: one minus the
+share of things in common. A note names each thing by one of several words, among words without
+meaning. So notes with the same words may have different things. X is sparse: counts of words. The
+labels are a list of sets, not vectors. The learner gets the label distance once, and uses it for
+its loss, its batches and its score.
 """
 
 import sys
@@ -95,7 +95,7 @@ if found["learned"]["ndcg_at_k"].interval[0] <= found["words"]["ndcg_at_k"].inte
     sys.exit("the learned map finds subjects no better than words do")
 
 # %%
-# How far the subjects of the nearest note are from those of each query:
+# Label distances of the nearest notes:
 
 # Picture: Two histograms of the Jaccard distance of subjects between queries and the five nearest
 # notes: by words most are at 0.6 and more, by the learned map most are lower.

@@ -2,8 +2,8 @@
 Which features matter: eight columns of noise get 2 %
 =====================================================
 
-The share of each feature in the learned distance, with its name. Eight features of pure noise are
-added to thirteen of wines: a metric that has learned something gives them little.
+The share of each feature in the learned distance, with its name. The program adds eight features of
+pure noise to thirteen features of wines. A good metric gives them a small share.
 """
 
 import numpy as np
@@ -30,10 +30,10 @@ for learner in (LMNN(n_components=3), NCA(n_components=2, random_state=0)):
         print(f"    {relevance[j]:.3f} {names[j]}")
 
 # %%
-# Bars are shares of the mean squared distance. The columns beside them are the directions that are
+# Bars are shares of the mean squared distance. The columns on the right are the directions that are
 # stretched most: features of one colour add up, red ones are set against blue ones.
 
 # Picture: Bars of the share of each feature in the distance that NCA has learned, the features of
-# wine far above those of noise, beside two columns of coloured cells, the first two eigenvectors.
+# wine far above those of noise, and two columns of coloured cells, the first two eigenvectors.
 FeatureRelevanceDisplay.from_estimator(learner, X_train, feature_names=names)
 plt.show()

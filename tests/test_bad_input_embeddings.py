@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from metricfast import EmbeddingLearner, LogRatioLearner, ProxyNCALearner, TripletLearner, losses
 from metricfast.embeddings import MLP, Linear
 from metricfast.samplers import ClassBalanced, DenseTriplet, Uniform
+from metricfast.solvers import Adam
 
 TABLE = read_table("Embeddings")
 NUMBERS = X[:, 0] + 0.01 * np.arange(150)
@@ -94,6 +95,7 @@ LEARNER_CASES = {
     "learner-distance-twice": lambda learner: fit(
         learner, label_distance="cosine", sampler=DenseTriplet(label_distance="euclidean")
     ),
+    "learner-rate-twice": lambda learner: fit(learner, solver=Adam(), learning_rate=0.1),
     "class-distance": lambda learner: fit(learner, label_distance="cosine"),
     "class-y-continuous": lambda learner: fit(learner, y=NUMBERS),
     "class-y-nan": lambda learner: fit(learner, y=np.where(Y == 0, np.nan, Y)),

@@ -1,7 +1,8 @@
-"""Words and openings of sentences that stop readers of README, pages and public docstrings."""
+"""Words and openings of sentences that stop readers of README, pages, examples and docstrings."""
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 from pathlib import Path
@@ -54,6 +55,13 @@ def test_sentences_of_pages_name_things(page):
 
 def test_sentences_of_public_docstrings_name_things():
     found = [each for text in public_docstrings() for each in findings(text)]
+    assert found == [], f"write these in another way: {found}"
+
+
+def test_sentences_of_examples_name_things():
+    examples = sorted((ROOT / "examples").rglob("*.py"))
+    texts = [ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) for file in examples]
+    found = [each for text in texts for each in findings(text or "")]
     assert found == [], f"write these in another way: {found}"
 
 

@@ -6,7 +6,15 @@ import pages
 from docutils import nodes
 from sphinx import addnodes
 
+import metricfast
+
 ROOT = Path(__file__).resolve().parents[2]
+# A public module leads to its page of the reference.
+REFERENCE = {
+    f"src/metricfast/{name}{suffix}": f"reference/metricfast.{name}"
+    for name in metricfast._SUBMODULES
+    for suffix in (".py", "/__init__.py")
+} | {"src/metricfast/__init__.py": "reference/index"}
 COPIES = {**pages.COPIES, "examples/GALLERY_HEADER": "gallery/index"}
 
 
@@ -20,7 +28,7 @@ def point_within(app, doctree):
         if not file.is_relative_to(ROOT) or file.is_relative_to(ROOT / "docs"):
             continue
         path = file.relative_to(ROOT).as_posix()
-        page = COPIES.get(path)
+        page = COPIES.get(path) or REFERENCE.get(path)
         if path.startswith("examples/") and file.suffix == ".py":
             page = "gallery" + path.removeprefix("examples").removesuffix(".py")
         if page:

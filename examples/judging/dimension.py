@@ -2,8 +2,8 @@
 How many dimensions?
 ====================
 
-Few components are fast, small, and can be looked at; too few lose what tells classes apart. Here is
-the retrieval of held-out digits by the number of components, learned and by PCA.
+Few components are fast and small, and can be drawn. Too few lose the differences of classes. The
+picture shows the retrieval of held-out digits by the number of components, learned and by PCA.
 """
 
 from matplotlib import pyplot as plt

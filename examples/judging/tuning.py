@@ -2,8 +2,8 @@
 Tuning: two parameters at a time
 ================================
 
-A grid over the penalty and the number of neighbours of `NeighborhoodGerrymandering`, whose own vote
-is what the search compares: no classifier behind it is needed.
+A grid over the penalty and the number of neighbours of `NeighborhoodGerrymandering`. It predicts by
+its own k-NN vote, so the search needs no classifier after it.
 """
 
 from matplotlib import pyplot as plt
@@ -30,8 +30,8 @@ print({name.rpartition("__")[2]: value for name, value in search.best_params_.it
 print(f"test error of the best: {1 - search.score(X_test, y_test):.3f}")
 
 # %%
-# Neighbouring cells are alike where a choice is safe. The best single cell of a small sample is
-# partly luck:
+# A choice is safe if its neighbouring cells have similar errors. The best single cell of a small
+# sample is partly luck:
 
 # Picture: A table of colours: the cross-validation error by C, in columns, and by the number of
 # neighbours, in rows.

@@ -2,10 +2,10 @@
 Continuous labels: the hour of the day
 ======================================
 
-Labels may be numbers of any distance. Here 23:30 and 0:30 are an hour apart: the label distance is
-that of angles with a period of 24. The log-ratio loss makes distances proportional to it, and the
-day becomes a circle. MLKR, which takes hours for plain numbers, cannot know that midnight is one
-place.
+Labels may be numbers with any distance. Here 23:30 and 0:30 are an hour apart: the label distance
+is the angle, with a period of 24. The log-ratio loss makes distances proportional to it, and the
+day becomes a circle. MLKR takes hours for plain numbers. It cannot know that 0:00 and 24:00 are the
+same.
 """
 
 import numpy as np

@@ -2,8 +2,9 @@
 Kernels: maps that are not linear
 =================================
 
-Three rings around each other are to be told apart by one number. No linear map to a line can do it.
-A learner after a polynomial kernel sees products of features, of which one is the squared radius.
+One number should separate three rings around each other. No linear map to a line can do it. A
+learner after a polynomial kernel sees products of features. The sum of two of them is the squared
+radius.
 """
 
 import numpy as np
@@ -25,7 +26,7 @@ learners = {
 }
 
 # Picture: Left, points of three rings in the plane. Middle, a linear map to a line: the rings lie
-# on top of each other. Right, after a kernel: three groups one beside the other.
+# on top of each other. Right, after a kernel: three groups next to each other.
 _, axes = plt.subplots(1, 3, figsize=(12, 4), layout="constrained")
 axes[0].scatter(*X[test].T, c=y[test], s=10)
 axes[0].set(title="as given", aspect="equal")

@@ -2,8 +2,8 @@
 A perceptron as the embedding
 =============================
 
-A linear map, and a perceptron of one hidden layer, trained by the same loss: supervised
-contrastive, of points of length 1.
+A linear map and a perceptron with one hidden layer are trained by the same loss: the supervised
+contrastive loss of points of length 1.
 """
 
 from matplotlib import pyplot as plt

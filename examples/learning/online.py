@@ -2,8 +2,8 @@
 Online: points arrive in parts
 ==============================
 
-`partial_fit` goes on from what has been learned. Each part below is seen once and forgotten; the
-error is that of points which none of the parts holds.
+`partial_fit` continues the training. The learner sees each part once. The error is measured on
+points that are in no part.
 """
 
 import numpy as np

@@ -2,9 +2,8 @@
 Pairs, triplets and quadruplets
 ===============================
 
-Nobody names a class: somebody says which points are alike, which of two is nearer, which of two
-pairs is closer. How much that helps depends on how many such statements there are; errors
-are means of three draws.
+There are no classes. A person compares points instead: are these two alike, which of two is nearer,
+which of two pairs is closer? More such statements help more. Errors are means of three draws.
 """
 
 import numpy as np

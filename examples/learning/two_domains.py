@@ -35,7 +35,7 @@ for name, tied in (("one map", True), ("two maps", False)):
     print(f"share of right neighbours, {name:<8} {right:.3f}")
 
 # %%
-# Some queries, and what is nearest in the database under two maps:
+# Some queries and their nearest database points under two maps:
 
 # Picture: Four digits that lie on their sides, and to the right of each its five nearest upright
 # digits under two maps, which are the same digits.

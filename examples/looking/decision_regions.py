@@ -2,9 +2,9 @@
 Decision regions of nearest neighbours
 ======================================
 
-One direction tells the classes of these points apart, and noise across it is ten times as large.
-Neighbours as given answer by the noise; a learned metric stretches the direction that matters, and
-the regions become bands.
+One direction separates the classes of these points. The noise in the other direction is ten times
+as large, and it decides Euclidean neighbours. A learned metric stretches the direction that
+matters, and the regions become bands.
 """
 
 import numpy as np
@@ -28,7 +28,7 @@ for name, model in models.items():
     print(f"5-NN test error, {name:<10} {1 - model.score(X_test, y_test):.3f}")
 
 # %%
-# The same points in the same plane; only what counts as near differs:
+# The same points in the same plane under two distances:
 
 # Picture: Regions of the answers of 5 nearest neighbours. Left, by Euclidean distance: three
 # ragged bands that bend at their ends. Right, by LMNN: three straight bands.

@@ -2,8 +2,8 @@
 Loss curves, and when to stop
 =============================
 
-L-BFGS looks at all points in each iteration; mini-batches at some, many times. With early stopping,
-held-out points say when more training does not pay.
+Each iteration of L-BFGS uses all points. A mini-batch uses some of them. With early stopping, the
+training ends when the score of held-out points no longer rises.
 """
 
 from matplotlib import pyplot as plt

@@ -2,8 +2,8 @@
 Neighbours of images
 ====================
 
-What is nearest to a digit, as given and under the learned metric. Drawn are held-out digits whose
-nearest neighbours the metric has changed most for the better.
+The nearest training images of a digit, under the Euclidean and under the learned metric. The
+picture shows the held-out digits whose neighbours have improved most.
 """
 
 import numpy as np

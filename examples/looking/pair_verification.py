@@ -2,9 +2,9 @@
 Pair verification: the same or not?
 ===================================
 
-Two images are said to show the same digit where they are nearer than a threshold. Metric and
-threshold are learned on one half of the digits and asked about pairs of the other half. LDML is
-made for one threshold that serves everywhere.
+Two images count as the same digit if they are nearer than a threshold. Metric and threshold are
+learned from one half of the digits, and tested on pairs of the other half. LDML learns one
+threshold for all pairs.
 """
 
 import numpy as np
@@ -46,7 +46,7 @@ for name, score in scores.items():
 # Distances of held-out pairs with the threshold of training pairs, and the ROC curve:
 
 # Picture: Histograms of the distances of similar and of dissimilar pairs by LDML, with a vertical
-# line at the threshold, and the ROC curve beside them.
+# line at the threshold, and the ROC curve on the right.
 PairScoreDisplay.from_estimator(learners[0], pairs, same)
 plt.show()
 

@@ -2,8 +2,8 @@
 Points on disk
 ==============
 
-The points are in a file that is mapped into memory, and read in parts: by learners that go through
-them once, and by mini-batches. What is learned is the same as from an array, or nearly so.
+The points are in a file that is mapped into memory. Learners read it block by block: some in one
+pass, some by mini-batches. The result is the same as with an array, or nearly so.
 """
 
 import tempfile

@@ -2,8 +2,8 @@
 Save a model, load it, search with it
 =====================================
 
-A model file holds arrays and JSON, and runs no code when it is loaded. Beside it goes a database of
-embedded points, which the next program maps from its file and searches at once.
+A model file holds arrays and JSON, and runs no code when it is loaded. A second file holds a
+database of embedded points. The next program maps it into memory and searches at once.
 """
 
 import tempfile

@@ -34,8 +34,8 @@ _Piece = tuple[int, Callable[[], Any]]
 class Rows(Source):
     """A table that is read as ``table[start:stop]``: a memory map, a zarr array, an HDF5 dataset.
 
-    Memory maps, and arrays of zarr and h5py, are taken as they are wherever points are; this is for
-    other kinds.
+    Learners and functions take memory maps and arrays of zarr and h5py without it. Use it for other
+    kinds of tables.
 
     Parameters
     ----------
@@ -159,8 +159,8 @@ class Columns(Source):
 class Batches(Source):
     """Points that come in batches, from an iterator that can be started again.
 
-    All batches are gone through once at first, to count the points and to keep their labels; rows
-    before those read last mean another start.
+    One pass at the beginning counts the points and stores their labels. Reading earlier rows again
+    starts the iterator again.
 
     Parameters
     ----------

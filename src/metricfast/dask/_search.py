@@ -57,8 +57,8 @@ def kneighbors(
         As for :func:`metricfast.kneighbors`. Masks, indices and labels may be dask arrays, which
         are computed now.
     compute : bool, default=False
-        Search now, and return arrays. That takes fewer tasks than to compute what is returned
-        else, and ends with an error where no worker is left.
+        Search now, and return arrays. This takes fewer tasks than to compute lazy results, and
+        raises an error if no worker is left.
     client : distributed.Client, optional
         With `compute`; by default the one that was made last.
 
@@ -72,8 +72,8 @@ def kneighbors(
     TypeError
         If an array is not of dask.
     ValueError
-        As :func:`metricfast.kneighbors`, when they are computed. If a client is given that is not
-        to compute them, or there is none. With `compute`, if there are no queries.
+        As :func:`metricfast.kneighbors`, when results are computed. Without `compute`, if a client
+        is given. With `compute`, if there is no client, or there are no queries.
     RuntimeError
         With `compute`, if no worker is left.
 

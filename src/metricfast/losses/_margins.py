@@ -155,15 +155,15 @@ class Triplet(Loss):
     ----------
     margin : float, default=0.2
     mining : {"all", "semihard", "hardest"}, default="all"
-        Which triplets count: all; those with ``d_near < d_far < d_near + margin``; for each anchor
-        the one of its farthest near and its nearest far point (of continuous labels, the one with
-        the largest loss).
+        The triplets that count. "semihard": those with ``d_near < d_far < d_near + margin``.
+        "hardest": for each anchor, its farthest near point with its nearest far point (for
+        continuous labels, the triplet with the largest loss).
     labels : {"class", "dense"}, default="class"
-        With "class", near points share the anchor's class and far ones do not. With "dense", labels
-        are numbers, and any two points make a triplet whose labels are not equally far from the
-        anchor's: the one with the nearer label is near. Distances of labels that differ by rounding
-        alone are equal: by no more, in each dimension, than 8 units in the last place of the
-        largest label; where the distances themselves are given, of the larger one.
+        "class": near points share the anchor's class, and far points do not. "dense": labels are
+        continuous. Two points make a triplet if their labels are not equally far from the anchor's;
+        the point with the nearer label is the near one. Label distances are equal if they differ
+        by rounding alone: in each dimension by at most 8 units in the last place of the largest
+        label, or of the larger distance if distances are given.
     squared : bool, default=True
         Whether distances are squared.
     reduction : {"mean_nonzero", "mean", "sum"}, default="mean_nonzero"

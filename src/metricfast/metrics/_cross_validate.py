@@ -69,15 +69,14 @@ def label_disjoint_folds(
     Parameters
     ----------
     y : array-like of shape (n,) or (n, q), or sequence of n objects
-        Classes, which are divided among the folds, or continuous labels: numbers, whose order is
-        cut into blocks of about the same size, or vectors, which k-means divides after every
-        column has been scaled to unit variance. Labels of another `label_distance` are cut in the
-        order of the principal component of their distances to some of them. Equal labels are in one
-        fold.
+        Classes or continuous labels. Classes are divided among the folds. Sorted numbers are cut
+        into blocks of about the same size. K-means divides vectors, with columns of unit variance.
+        Labels of another `label_distance` are cut in the order of the principal component of their
+        distances to some of them. Equal labels are in one fold.
     n_splits : int, default=5
     continuous : bool, optional
-        Whether labels are continuous; by default, vectors and numbers that are not all integers:
-        say True where numbers to predict happen to be whole.
+        Whether labels are continuous. By default, vectors and numbers that are not all integers
+        are. Set it to True if numbers to predict are whole.
     random_state : int, RandomState or None, default=None
         Random numbers for the folds of classes, for k-means, and for the labels that others are
         compared with. With None, the sizes of the classes decide the folds.
@@ -189,7 +188,7 @@ def cross_validate_retrieval(
     confidence: float = 0.95,
     **search: Any,
 ) -> CrossValidation:
-    """Fit a learner to all folds but one, and search the points of that one among themselves.
+    """Fit a learner to all folds but one, and search the points of this fold among themselves.
 
     Parameters
     ----------
@@ -206,24 +205,23 @@ def cross_validate_retrieval(
     metrics, k
         As for :func:`retrieval_report`; `k` must be smaller than each test fold.
     continuous : bool, optional
-        Whether labels are continuous, which decides on the folds as in
-        :func:`label_disjoint_folds`, and on the metrics where none are given. By default all that
-        the estimator takes for numbers (it is a regressor, or its loss is of continuous labels),
-        vectors, numbers that are not all integers, and all numbers where every metric given is one
-        of continuous labels.
+        Whether labels are continuous. This decides the folds, as in :func:`label_disjoint_folds`,
+        and the default metrics. By default labels are continuous if the estimator is a regressor
+        or has a loss of continuous labels, if they are vectors or not all integers, or if all
+        `metrics` are metrics of continuous labels.
     random_state : int, RandomState or None, default=None
         Random numbers for the folds.
     confidence : float, default=0.95
         Confidence level of the intervals, over the folds.
     **search
-        Further keywords of :func:`retrieval_report`. A `label_distance` need not be given where the
-        estimator has one, and must not be another.
+        Further keywords of :func:`retrieval_report`. By default the `label_distance` of the
+        estimator is used. A different one raises an error.
 
     Returns
     -------
     CrossValidation
         A dictionary of :class:`Score` by metric, with a value for each fold. Its attribute
-        `untrained` holds the same of the points as they came, the metric to beat.
+        `untrained` holds the same for the given points: the Euclidean baseline.
 
     Raises
     ------

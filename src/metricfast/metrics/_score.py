@@ -15,21 +15,21 @@ __all__ = ["RetrievalReport", "Score"]
 
 @dataclass(frozen=True, repr=False)
 class Score:
-    """One metric: a value for each query (or each fold of a cross-validation), and what to expect.
+    """One metric: a value for each query, or each fold of a cross-validation, with its baselines.
 
     Attributes
     ----------
     values : ndarray of shape (n,)
-        NaN where the metric is not defined, such as for a query without a reference of its class;
-        these are left out of everything below.
+        NaN if the metric is not defined, such as for a query without a reference of its class. All
+        other attributes leave these queries out.
     chance : float
-        The mean of what a random order of the references would have on average.
+        Mean over queries of the expected value of a random order.
     oracle : float
-        The mean of what the best possible order would have.
+        Mean over queries of the value of the best possible order.
     confidence : float
         Of :attr:`interval`.
     bounds : (float, float)
-        Between which the metric lies.
+        Lowest and highest value of the metric.
     binary : bool
         Whether every value is 0 or 1.
     """

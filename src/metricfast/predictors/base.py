@@ -111,7 +111,11 @@ class NeighborsBase:
             if type(error) not in (TypeError, ValueError):
                 raise
             how = f"metric={self.metric!r}, p={self.p!r}"
-            raise type(error)(f"scikit-learn's search with {how}: {error}") from error
+            own = "learners, matrices, 'euclidean', 'cosine' and 'inner_product'"
+            remedy = (
+                f" metricfast itself searches under {own}." if "not valid" in str(error) else ""
+            )
+            raise type(error)(f"scikit-learn's search with {how}: {error}{remedy}") from error
 
     def _check_handed(self, X: Any, reset: bool = False) -> int:
         """Refuse points as our own search does; return how many there are."""

@@ -11,7 +11,7 @@ from metricfast._core.types import Array, Floats, Integers
 __all__ = ["shares_of_columns"]
 
 # Pairs of points for each column, and embedded points of all columns together.
-_PAIRS, _LEAST_PAIRS, _MOST = 1024, 128, 100_000
+_PAIRS, _LEAST_PAIRS, _MOST = 1024, 128, 50_000
 
 
 def shares_of_columns(

@@ -314,7 +314,7 @@ class SoftNeighbors(
 
         Notes
         -----
-        Up to 1,024 pairs of points are drawn; with more than 97 columns, fewer, down to 128. Equal
+        Up to 1,024 pairs of points are drawn; with more than 48 columns, fewer, down to 128. Equal
         columns divide one share, so a small share does not mean that a column is uninformative. A
         column without information has a share above 0, because training adapts the map to chance
         too.

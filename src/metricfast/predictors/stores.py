@@ -19,8 +19,8 @@ __all__ = ["to_faiss"]
 def to_faiss(metric: Any, X: ArrayLike | None = None, ids: ArrayLike | None = None) -> Any:
     """Make an index of faiss that searches under a linear map.
 
-    The index takes points as they are: it maps them by L, and compares what comes out. It computes
-    in float32, and so orders near ties as it likes.
+    The index takes unmapped points and applies L itself. It computes in float32, so the order of
+    nearly equal distances may differ.
 
     Parameters
     ----------

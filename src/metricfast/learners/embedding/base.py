@@ -340,6 +340,11 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
 
     def _solver(self) -> Solver:
         """Return the solver."""
+        if self.learning_rate is not None and isinstance(self.solver, MiniBatchSolver):
+            raise ValueError(
+                "learning_rate must be None if solver is an object: give "
+                f"{type(self.solver).__name__}(learning_rate={self.learning_rate!r})."
+            )
         return as_solver(
             self.solver, LBFGS(self.max_epochs), self._solver_names, max_epochs=self.max_epochs,
             learning_rate=self.learning_rate, batch_size=self.batch_size,

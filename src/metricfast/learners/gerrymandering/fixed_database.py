@@ -17,11 +17,11 @@ Array = NDArray[Any]
 
 
 class FixedDatabase(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
-    """A learner of queries and a database, which stays whole when queries are split.
+    """A learner with a database, for pipelines, grid searches and cross-validation.
 
-    Cross-validation and searches split what they give to `fit`, and pipelines transform X alone.
-    Here the database is a parameter, so that queries alone are split, and the steps of a pipeline
-    are applied to both.
+    Cross-validation and searches split the arguments of `fit`, and pipelines transform X alone.
+    Here the database is a parameter. So only the queries are split, and the steps of a pipeline
+    transform both sides.
 
     Parameters
     ----------
@@ -188,7 +188,7 @@ class FixedDatabase(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         ----------
         X : {array-like, sparse matrix, frame} of shape (n_samples, n_features)
         side : {"query", "database"}, optional
-            Must be said where the learner has two maps.
+            Required if the learner has two maps.
 
         Returns
         -------
