@@ -81,14 +81,14 @@ def test_codes_are_taken_as_they_are_where_kernels_can_read_them(step):
 @pytest.mark.parametrize(
     ("y", "text"),
     [
-        ([0.5, 1.5], "Unknown label type: continuous. y must hold"),
+        ([0.5, 1.5], "Unknown label type: continuous. y must hold.*MLKR"),
         ([0, np.nan], "y contains NaN"),
         ([0, np.inf], "y contains NaN or infinity"),
         (np.array([0, "a"], object), "y must hold labels of one type"),
         ([0, "a"], "y must hold labels of one type, numbers or text; found int, str"),
         (np.array([0, 1j], object), "Complex data not supported: y has dtype object"),
         (np.array([None, "a"], object), "y contains None"),
-        ([[0, 1], [1, 0]], "y should be a 1d array"),
+        ([[0, 1], [1, 0]], r"y should be a 1d array.*y\.argmax\(axis=1\)"),
         (pd.DataFrame(index=range(2)), "y should be a 1d array"),
         ([0, 1, 1], "y must hold 2 labels, one per sample, got 3"),
         ([], "y must hold 2 labels"),

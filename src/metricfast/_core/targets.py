@@ -72,7 +72,10 @@ def as_column(labels: Any, name: str) -> Array:
     """Return an array of shape (n,) of labels, with a warning where they are in a column."""
     array = as_array(labels, name)
     if array.ndim != 1 and array.shape[1:] != (1,):
-        raise ValueError(f"{name} should be a 1d array, got an array of shape {array.shape}.")
+        raise ValueError(
+            f"{name} should be a 1d array, got an array of shape {array.shape}. Give one label "
+            "a point; for one-hot rows, y.argmax(axis=1)."
+        )
     return np.asarray(column_or_1d(array, warn=True))
 
 
@@ -225,7 +228,8 @@ def check_class_labels(labels: ArrayLike, name: str = "y") -> None:
     if (array != np.floor(array)).any():
         raise ValueError(
             f"Unknown label type: continuous. {name} must hold class labels, "
-            "but its values are those of a regression target."
+            "but its values are those of a regression target. MLKR, LogRatioLearner and "
+            "NCARegressor learn from numbers."
         )
 
 
