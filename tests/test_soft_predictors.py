@@ -21,6 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import metricfast as mf
+from metricfast.predictors import soft_base
 from metricfast.predictors.normal_scores import NormalScores
 from metricfast.predictors.relevance import shares_of_columns
 from metricfast.predictors.soft_training import Course, folds, sharpness
@@ -314,6 +315,42 @@ def test_maps_are_learned_and_chosen():
     assert model.score(waves[300:], values[300:]) > 0.9
 
 
+def turning_products():
+    """Give points, and the sum of the products of neighbouring numbers: smooth, and not by axes."""
+    X = np.random.default_rng(0).normal(size=(1100, 6))
+    return X, (X * np.roll(X, 1, axis=1)).sum(axis=1)
+
+
+FAST = {"n_components": 8, "batch_size": 32, "max_epochs": 30, "n_estimators": 1, "random_state": 0}
+
+
+def test_a_perceptron_predicts_smooth_functions():
+    X, y = turning_products()
+    model = mf.NCARegressor(hidden=(32, 32), **FAST).fit(X[:800], y[:800])
+    assert model.choices_ == {}
+    assert model.score(X[800:], y[800:]) > 0.8
+    threads = clone(model).set_params(n_jobs=2).fit(X[:800], y[:800])
+    copy = pickle.loads(pickle.dumps(threads))
+    np.testing.assert_array_equal(copy.predict(X), model.predict(X))
+    short = clone(model).set_params(hidden=8, time_limit=1e-9, n_estimators="auto").fit(X, y)
+    assert [len(costs) for costs in short.validation_costs_] == [1] * 5
+    assert np.isfinite(short.oof_prediction_).all()
+
+
+@pytest.mark.parametrize("noisy", [False, True])
+def test_held_out_points_choose_a_perceptron(monkeypatch, noisy):
+    monkeypatch.setattr(soft_base, "_ENOUGH", 800)
+    monkeypatch.setattr(soft_base, "_HIDDEN", (32, 32))
+    X, y = turning_products()
+    y = np.random.default_rng(1).normal(size=len(y)) if noisy else y
+    model = mf.NCARegressor(scale=0.1, **FAST).fit(X[:800], y[:800])
+    plain = mf.NCARegressor(scale=0.1, hidden=None, **FAST).fit(X[:800], y[:800])
+    assert list(model.choices_) == [*plain.choices_, "perceptron"]
+    assert isinstance(model.embedding_, mf.embeddings.MLP) != noisy
+    assert model.score(X[800:], y[800:]) >= plain.score(X[800:], y[800:])
+    np.testing.assert_allclose(model.transform(X[:800]), model._queries(None)[0][0], atol=1e-4)
+
+
 def test_several_outputs_and_several_labels():
     names = np.array(list("abc"))[Y]
     both = np.column_stack([names, np.where(X[:, 0] > 5.8, "long", "short")])
@@ -489,6 +526,12 @@ def test_frames_in_and_out():
 def test_wrong_parameters(kind, params, message):
     with pytest.raises((ValueError, TypeError), match=message):
         kind(**QUICK | params).fit(X[:40], Y[:40] + np.arange(40) % 2)
+
+
+@pytest.mark.parametrize("hidden", [0, (8, 0), "big", 1.5])
+def test_wrong_hidden_layers(hidden):
+    with pytest.raises((ValueError, TypeError), match="hidden must be"):
+        mf.NCARegressor(**QUICK, hidden=hidden).fit(X, Y)
 
 
 @every_kind

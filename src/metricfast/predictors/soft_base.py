@@ -28,7 +28,7 @@ from metricfast._core.arrays import as_threads
 from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.warn import warn_user
 from metricfast.distances.database import Database
-from metricfast.embeddings import Embedding, Linear, Periodic
+from metricfast.embeddings import MLP, Embedding, Linear, Periodic
 from metricfast.learners.base.html import learned_table, with_table
 from metricfast.predictors.normal_scores import NormalScores
 from metricfast.predictors.relevance import shares_of_columns
@@ -51,6 +51,8 @@ __all__ = ["SoftNeighbors"]
 
 # Maps that n_estimators="auto" learns of tables that are not large.
 _FOLDS = 5
+# Hidden layers of the perceptron that hidden="auto" tries, and the points that it takes to try it.
+_HIDDEN, _ENOUGH = (256, 256), 3000
 # Spreads of frequencies to choose among, in turns for each standard deviation of a column.
 _SCALES = (0.03, 0.1, 0.3, 1.0)
 _Self = TypeVar("_Self", bound="SoftNeighbors")
@@ -65,6 +67,8 @@ class SoftNeighbors(
     """A predictor by soft votes of all points of `fit`, under maps that are learned for these."""
 
     _fit_task: Any = None  # for scikit-learn's callbacks, while `fit` runs
+
+    hidden: Any = None  # a classifier has no perceptron
 
     n_components: int
     periodic: bool | str
@@ -106,6 +110,9 @@ class SoftNeighbors(
             name for name in ("n_estimators", "batch_size") if not _is_auto(getattr(self, name))
         ]
         checked = {name: check_count(name, getattr(self, name)) for name in names}
+        if self.hidden is not None and not _is_auto(self.hidden):
+            for size in self.hidden if np.iterable(self.hidden) else (self.hidden,):
+                check_count("hidden", size)
         check_choice("periodic", self.periodic, ("auto", True, False))
         if not _is_auto(self.scale):
             check_range("scale", self.scale, positive=True)
@@ -166,7 +173,8 @@ class SoftNeighbors(
         elif held_out:
             splits = [hold_out(len(E), n_out, codes, np.random.RandomState(s)) for s in seeds]
         if self._fit_task is not None:
-            n_epochs = n_maps * course.epochs(len(E) - n_out)
+            of_one = course.of(next(iter(choices.values())))
+            n_epochs = n_maps * of_one.epochs(len(E) - n_out)
             self._fit_task.begin("epoch", n_epochs if len(choices) == 1 else None)
         trained: list[Training] = []
         self.choices_: dict[str, float] = {}
@@ -183,7 +191,7 @@ class SoftNeighbors(
                 embedding = best.embedding
                 if best.task is not task:
                     task, self._scores = best.task, scores
-                chosen = None if large else best
+                chosen = None if large or isinstance(embedding, MLP) else best
             if chosen is None or not self.early_stopping:
                 of = split if self.early_stopping else (slice(None), None)
                 own = course.until(end, 1 / (n_maps - place))
@@ -195,7 +203,10 @@ class SoftNeighbors(
         self, task: Task, scores: NormalScores, course: Course, choices: dict[str, Embedding],
         split: tuple[Integers, Integers], seed: int, label: str,
     ) -> Training:  # fmt: skip
-        """Return the best training of the embeddings, of numbers or of their normal scores."""
+        """Return the best training of the embeddings, of numbers or of their normal scores.
+
+        At last, a perceptron of the numbers is trained for a few epochs.
+        """
         train, test = split
         some, to_the_end = (train[:LARGE], test), len(train) <= LARGE  # in random order
         racers = {
@@ -206,11 +217,18 @@ class SoftNeighbors(
         of_scores, name = replace(task, points=scores.of(task.points)), f"{best}, normal scores"
         racers[name] = Training(of_scores, course, choices[best], some, seed)
         chosen = better_of(racers[name], racers[best], f"{label} {name}", to_the_end=to_the_end)
+        if _is_auto(self.hidden) and len(train) + len(test) >= _ENOUGH:
+            name, embedding = "perceptron", MLP(_HIDDEN, self.n_components, "tanh")
+            racers[name] = Training(task, course.of_race, embedding, some, seed)
+            chosen = better_of(racers[name], chosen, f"{label} {name}", to_the_end=True)
         self.choices_ = {name: racer.cost for name, racer in racers.items()}
         return chosen
 
     def _choices(self, numbers: int, n_indicators: int) -> dict[str, Embedding]:
         """Return the embeddings to choose among."""
+        if self.hidden is not None and not _is_auto(self.hidden):
+            widths = tuple(self.hidden) if np.iterable(self.hidden) else (self.hidden,)
+            return {"perceptron": MLP(widths, self.n_components, "tanh")}
         found: dict[str, Embedding] = {}
         periodic = (False, True) if _is_auto(self.periodic) else (bool(self.periodic),)
         if False in periodic or not numbers:

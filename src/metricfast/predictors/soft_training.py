@@ -14,7 +14,7 @@ from sklearn.model_selection import train_test_split
 from metricfast._core.progress import Progress
 from metricfast._core.targets import by_appearance
 from metricfast._core.types import Array, Floats, Integers, RandomState
-from metricfast.embeddings import Embedding
+from metricfast.embeddings import MLP, Embedding
 from metricfast.losses._call import Loss
 from metricfast.predictors.soft_votes import SoftVotes
 from metricfast.samplers import Batch, batch_count
@@ -50,6 +50,8 @@ _CLEARLY = 0.5
 _FACTORS = tuple(2.0 ** (np.arange(-4, 9) / 2))
 # Anchors of a batch for which the learning rate is given, at least and at most; candidates.
 _ANCHORS, _MOST_ANCHORS, _MOST_CANDIDATES = 256, 1024, 4096
+# Candidates of a perceptron, its weight decay relative to other maps, and the epochs of its race.
+_FEWER_CANDIDATES, _DECAY, _RACE = 1024, 1000.0, 30
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Course:
-    """How a map is trained."""
+    """How a map is trained. A perceptron is `layered`: it takes small batches and all epochs."""
 
     solver: str
     learning_rate: float
@@ -93,6 +95,16 @@ class Course:
     verbose: bool | int
     fit_task: FitTask | None = None
     deadline: float = math.inf  # of time.monotonic(), after which each training ends
+    layered: bool = False
+
+    def of(self, embedding: Embedding) -> Course:
+        """Return this course for an embedding."""
+        return replace(self, layered=isinstance(embedding, MLP))
+
+    @property
+    def of_race(self) -> Course:
+        """A shorter course: a few epochs in which a perceptron shows whether it is better."""
+        return replace(self, max_epochs=min(self.max_epochs, _RACE))
 
     @property
     def late(self) -> bool:
@@ -110,11 +122,12 @@ class Course:
         The number of candidates is bounded, so that an epoch takes time in proportion to n.
         """
         order, pool = rng.permutation(n), rng.permutation(n)
+        most = _FEWER_CANDIDATES if self.layered else _MOST_CANDIDATES
         is_anchor = np.zeros(n, bool)
         for anchors in np.array_split(order, batch_count(n, self.anchors(n))):
             is_anchor[anchors] = True
             size = round(self.candidate_fraction * (n - len(anchors)))
-            size = min(size, _MOST_CANDIDATES)
+            size = min(size, most)
             window = (rng.randint(n) + np.arange(size + len(anchors))) % n
             drawn = pool[window]
             candidates = drawn[~is_anchor[drawn]][:size]
@@ -124,12 +137,13 @@ class Course:
     def anchors(self, n: int) -> int:
         """Return the number of anchors in a batch of n points."""
         if isinstance(self.batch_size, str):
-            return min(max(n // 8, _ANCHORS), _MOST_ANCHORS)
+            return _ANCHORS if self.layered else min(max(n // 8, _ANCHORS), _MOST_ANCHORS)
         return self.batch_size
 
     def steps(self, embedding: Embedding, shapes: list[tuple[int, ...]], n: int) -> Steps:
         """Return the steps of the parameters of an embedding that n points train."""
-        decays = embedding.decays(self.weight_decay)
+        more = _DECAY if self.layered and self.solver == "adamw" else 1.0
+        decays = embedding.decays(self.weight_decay * more)
         runs = runs_of(shapes, decays, [1.0] * len(decays))
         rule = adamw_step if self.solver == "adamw" else adam_step
         rate = self.learning_rate * math.sqrt(max(self.anchors(n) / _ANCHORS, 1.0))
@@ -138,12 +152,13 @@ class Course:
         def falling(epoch: float, step: int) -> float:
             return rate * (1 + math.cos(math.pi * epoch / most)) / 2
 
-        rate_of = falling if n > LARGE else lambda epoch, step: rate
+        rate_of = falling if self.layered or n > LARGE else lambda epoch, step: rate
         return Steps(rule, 2, rate_of, runs, average=True)
 
     def epochs(self, n: int) -> int:
         """Return the largest number of epochs of n points."""
-        return min(self.max_epochs, _EPOCHS_OF_LARGE) if n > LARGE else self.max_epochs
+        large = n > LARGE and not self.layered
+        return min(self.max_epochs, _EPOCHS_OF_LARGE) if large else self.max_epochs
 
 
 class Training:
@@ -162,7 +177,7 @@ class Training:
         self, task: Task, course: Course, embedding: Embedding, split: tuple[Any, Any], seed: int
     ) -> None:
         train, test = split
-        self.embedding, self.task, self._course = embedding, task, course
+        self.embedding, self.task, self._course = embedding, task, course.of(embedding)
         self._train, self._test = train, test
         self._points, rng = task.points[train], np.random.RandomState(seed)
         start = initial_parameters(embedding, self._points, None, rng)
@@ -225,11 +240,18 @@ class Training:
     def learned(self, factor: float) -> list[Array]:
         """Return the parameters of the best epoch, or of the last where no points judge.
 
-        Their last array, the map, is multiplied by a factor.
+        Embedded points are multiplied by a factor.
         """
-        found = [array.copy() for array in parts(self._best, self._shapes)]
-        found[-1] *= factor
-        return found
+        return self._scaled(self._best, factor)
+
+    def _scaled(self, x: Array, factor: float) -> list[Array]:
+        """Return parameters after which embedded points are multiplied by a factor."""
+        arrays = parts(x, self._shapes)
+        first = len(arrays) - (2 if isinstance(self.embedding, MLP) else 1)  # of the last layer
+        return [
+            array.copy() if place < first else array * array.dtype.type(factor)
+            for place, array in enumerate(arrays)
+        ]
 
     @property
     def _best(self) -> Array:
@@ -258,8 +280,7 @@ class Training:
     def _predicted(self, x: Array, factor: float = 1.0) -> Floats:
         """Return how badly each held-out point is predicted by the others."""
         task, n_jobs = self.task, self._course.n_jobs
-        arrays = parts(x, self._shapes)
-        arrays[-1] = arrays[-1] * arrays[-1].dtype.type(factor)
+        arrays = self._scaled(x, factor)
         Z, queries = (
             self.embedding._forward(arrays, points, n_jobs=n_jobs)[0]
             for points in (self._points, task.points[self._test])
