@@ -278,7 +278,8 @@ def _steps_state(steps: list[tuple[str, Any]], tensors: dict[str, np.ndarray]) -
         if type(step) not in [*STEPS.values(), *_stored_whole().values()]:
             raise TypeError(
                 f"the step {name!r} of the pipeline is {step!r}. A model file holds a learner of "
-                f"metricfast, StandardScaler, and {', '.join(sorted(STEPS)[:5])}."
+                f"metricfast, StandardScaler, and {', '.join(sorted(STEPS)[:5])}. "
+                "Save the learner without this step, or the pipeline by joblib."
             )
         check_is_fitted(step)
         states.append([name, _step_state(step, f"steps.{i}.", tensors)])
