@@ -185,7 +185,8 @@ class SoftNeighbors(
             chosen = None
             if embedding is None:
                 large = len(split[0]) > LARGE
-                racing = course.until(end, 1 if n_maps == 1 and not large else 1 / 2)
+                again = large or self._tries_perceptron(len(E))  # the best may be trained anew
+                racing = course.until(end, 1 if n_maps == 1 and not again else 1 / 2)
                 scores = NormalScores(E, n_numbers, weight)
                 best = self._raced(task, scores, racing, choices, split, seed, label)
                 embedding = best.embedding
@@ -217,12 +218,15 @@ class SoftNeighbors(
         of_scores, name = replace(task, points=scores.of(task.points)), f"{best}, normal scores"
         racers[name] = Training(of_scores, course, choices[best], some, seed)
         chosen = better_of(racers[name], racers[best], f"{label} {name}", to_the_end=to_the_end)
-        if _is_auto(self.hidden) and len(train) + len(test) >= _ENOUGH:
+        if self._tries_perceptron(len(train) + len(test)):
             name, embedding = "perceptron", MLP(_HIDDEN, self.n_components, "tanh")
             racers[name] = Training(task, course.of_race, embedding, some, seed)
             chosen = better_of(racers[name], chosen, f"{label} {name}", to_the_end=True)
         self.choices_ = {name: racer.cost for name, racer in racers.items()}
         return chosen
+
+    def _tries_perceptron(self, n: int) -> bool:
+        return _is_auto(self.hidden) and n >= _ENOUGH
 
     def _choices(self, numbers: int, n_indicators: int) -> dict[str, Embedding]:
         """Return the embeddings to choose among."""
