@@ -245,7 +245,10 @@ OWN = {
             {"early_stopping": HeldOut(0.99)},
             "fraction=0.99 of 150 points leaves fewer than 3 .* one of each class",
         ),
-        ({"loss": Proxies(), "embedding": Asymmetric(Linear(2), Linear(2))}, "table"),
+        (
+            {"loss": Proxies(), "embedding": Asymmetric(Linear(2), Linear(2))},
+            "embedding must be of one kind of points for Proxies",
+        ),
     ],
     "GMML": [
         ({"t": -0.1}, "t must be a number from 0 to 1"),
