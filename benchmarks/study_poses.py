@@ -7,7 +7,7 @@ joints of mpii_poses.npz. The distance of two labels is the root mean squared di
 joints, in units of half the height or width of a figure.
 
 `benchmarks.study_dimension` has the methods, perceptron, steps and six configurations of a method.
-Embeddings of triplet losses are normalised, those of the log-ratio loss are not. A configuration is
+Triplet losses have normalised embeddings, the log-ratio loss has not. A configuration is
 chosen by nDCG on a validation part of the training points of the first seed. Each seed then draws
 other pictures and another split: about 1300 training points, 200 queries and a gallery of 500. The
 splits of other seeds may test people who chose the configuration, of every method. "Oracle"

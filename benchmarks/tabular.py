@@ -13,7 +13,8 @@ as they come, and are not computed again, unless `--again` names the model. `--w
 figures of `tabular.md`.
 
 "nca" are the defaults of `NCAClassifier` and `NCARegressor`, "nca 1" the same with
-``n_estimators=1``. "hgb tuned" is the best of 20 random settings by the log loss, or squared error,
+``n_estimators=1``, "nca without perceptron" with ``hidden=None``.
+"hgb tuned" is the best of 20 random settings by the log loss, or squared error,
 of a fifth of the points to learn from, fitted to all of them. "nca + hgb" and "nca + catboost" are
 what `VotingClassifier(voting="soft")` and `VotingRegressor` predict: means of the two models.
 CatBoost, LightGBM, XGBoost and RealMLP have their defaults: ``pip install '.[bench-tables]'``.
@@ -118,6 +119,9 @@ MODELS: dict[str, Callable[[bool], Any]] = {
     **PEERS,
     "nca": nca,
     "nca 1": lambda of_classes: nca(of_classes, n_estimators=1),
+    "nca without perceptron": lambda of_classes: nca(
+        of_classes, **({} if of_classes else {"hidden": None})
+    ),
 }
 # Means of the predictions of two models, which are not fitted again.
 MEANS = {"nca + hgb": ("nca", "hgb"), "nca + catboost": ("nca", "catboost")}

@@ -33,7 +33,7 @@ for learner in (LMNN(n_components=3), NCA(n_components=2, random_state=0)):
 # Bars are shares of the mean squared distance. The columns on the right are the directions that are
 # stretched most: features of one colour add up, red ones are set against blue ones.
 
-# Picture: Bars of the share of each feature in the distance that NCA has learned, the features of
-# wine far above those of noise, and two columns of coloured cells, the first two eigenvectors.
+# Picture: Bars of the share of each feature in the distance that NCA has learned. Features of wine
+# have far longer bars than noise. Beside them, coloured cells show the first two eigenvectors.
 FeatureRelevanceDisplay.from_estimator(learner, X_train, feature_names=names)
 plt.show()

@@ -186,7 +186,7 @@ def changed(model, path, place: tuple, value) -> None:
 
 
 def places_in(fitted: dict, key: str):
-    """Give the places of an attribute, and of those of the objects in it."""
+    """Give the paths of an attribute and of all attributes below it."""
     yield (key,), key
     inside, place = fitted[key], (key,)
     if isinstance(inside, dict) and "list" in inside:

@@ -528,7 +528,7 @@ def test_wrong_parameters(kind, params, message):
         kind(**QUICK | params).fit(X[:40], Y[:40] + np.arange(40) % 2)
 
 
-@pytest.mark.parametrize("hidden", [0, (8, 0), "big", 1.5])
+@pytest.mark.parametrize("hidden", [0, (8, 0), (), "big", 1.5])
 def test_wrong_hidden_layers(hidden):
     with pytest.raises((ValueError, TypeError), match="hidden must be"):
         mf.NCARegressor(**QUICK, hidden=hidden).fit(X, Y)

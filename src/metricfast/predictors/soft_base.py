@@ -111,8 +111,14 @@ class SoftNeighbors(
         ]
         checked = {name: check_count(name, getattr(self, name)) for name in names}
         if self.hidden is not None and not _is_auto(self.hidden):
-            for size in self.hidden if np.iterable(self.hidden) else (self.hidden,):
-                check_count("hidden", size)
+            widths = list(self.hidden) if np.iterable(self.hidden) else [self.hidden]
+            if isinstance(self.hidden, str) or not widths:
+                raise ValueError(
+                    'hidden must be "auto", None, an integer or a sequence of integers from 1 on, '
+                    f"got {self.hidden!r}."
+                )
+            for width in widths:
+                check_count("hidden", width)
         check_choice("periodic", self.periodic, ("auto", True, False))
         if not _is_auto(self.scale):
             check_range("scale", self.scale, positive=True)

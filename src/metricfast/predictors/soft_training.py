@@ -82,7 +82,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Course:
-    """How a map is trained. A perceptron is `layered`: it takes small batches and all epochs."""
+    """How a map is trained; `layered` is set for a perceptron, which takes small batches."""
 
     solver: str
     learning_rate: float

@@ -156,8 +156,8 @@ class QuantizedSearch {
     /// And so many new ones are worth the search for the best of them.
     Index step(Index size) const { return std::max(8 * k_ + 24, size / 2); }
 
-    /// Bounds the distances of the neighbours by those of some points of the nearest cell of all,
-    /// even if another thread searches it.
+    /// Bounds the distances of the neighbours by those of some points of the nearest cell, which
+    /// another thread may search.
     void look_around(Index i, std::int64_t id, Memory &m) const {
         Index c = m.cells.front().second;
         for (Index other = 0; other < quantized_.segments(); ++other)
