@@ -24,7 +24,8 @@ import metricfast as mf
 from metricfast.predictors import soft_base
 from metricfast.predictors.normal_scores import NormalScores
 from metricfast.predictors.relevance import shares_of_columns
-from metricfast.predictors.soft_training import Course, folds, sharpness
+from metricfast.predictors.soft_course import Course
+from metricfast.predictors.soft_training import folds, sharpness
 from metricfast.predictors.soft_votes import SoftVotes
 from metricfast.predictors.tables import Table
 
@@ -375,6 +376,14 @@ def test_several_outputs_and_several_labels():
     assert predicted[:, 1].max() <= values[:, 1].max()
 
 
+@every_kind
+def test_weights_are_relative_to_one_another(kind):
+    weight = np.random.default_rng(0).uniform(0.1, 1, len(X))
+    once, more = (kind(**QUICK).fit(X, Y, sample_weight=c * weight) for c in (1.0, 7.0))
+    np.testing.assert_allclose(more.transform(X), once.transform(X), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(more.predict(X), once.predict(X), rtol=1e-4)
+
+
 def test_weights_of_classes_are_weights_of_their_points():
     given = {0: 1.0, 1: 3.0, 2: 0.5}
     by_class = mf.NCAClassifier(**QUICK, class_weight=given).fit(X, Y)
@@ -402,7 +411,8 @@ def test_batches_are_bounded(kind):
     for n, anchors, candidates in (
         (300, 150, 75), (2000, 250, 875), (6000, 750, 2625), (50_000, 1020, 4096)
     ):  # fmt: skip
-        batches = list(course.batches(n, np.random.RandomState(0)))
+        plan = course.plan(mf.embeddings.Linear(2), n)
+        batches = list(plan.batches(np.random.RandomState(0)))
         assert {len(batch.rows) for batch in batches} <= {
             size + count
             for size in (anchors, anchors + 1)

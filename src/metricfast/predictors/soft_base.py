@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -32,17 +31,9 @@ from metricfast.embeddings import MLP, Embedding, Linear, Periodic
 from metricfast.learners.base.html import learned_table, with_table
 from metricfast.predictors.normal_scores import NormalScores
 from metricfast.predictors.relevance import shares_of_columns
-from metricfast.predictors.soft_training import (
-    LARGE,
-    Course,
-    Task,
-    Training,
-    best_of,
-    better_of,
-    folds,
-    hold_out,
-    sharpness,
-)
+from metricfast.predictors.soft_course import LARGE, Course
+from metricfast.predictors.soft_race import race
+from metricfast.predictors.soft_training import Task, Training, folds, hold_out, sharpness
 from metricfast.predictors.soft_votes import SoftVotes
 from metricfast.predictors.tables import Table
 from metricfast.training.callbacks import CallbackMixin
@@ -154,100 +145,80 @@ class SoftNeighbors(
             rows = np.flatnonzero(weight)
             indexed = hasattr(X, "columns") or issparse(X)
             X = _safe_indexing(X if indexed else np.asarray(X), rows)
-            weight = weight[rows]
+            weight = weight[rows] / weight.max()  # more than 1 would count as repetition
         table = Table(self, X, weight)
         E = table.encoded(self, X)
         n_numbers = E.shape[1] - table.n_indicators
-        choices = self._choices(n_numbers, table.n_indicators)
-        held_out = self.early_stopping or len(choices) > 1
-        n_out = max(1, round(self.validation_fraction * len(E))) if held_out else 0
-        n_out = min(n_out, LARGE)
-        if len(E) - n_out < 2:
-            raise ValueError(
-                f"X has n_samples={len(E)} of weight above 0, of which validation_fraction="
-                f"{self.validation_fraction} leaves fewer than 2 to train on: give more points or "
-                "a smaller fraction."
-            )
-        rng = check_random_state(self.random_state)
+        choices = self._choices(len(E), n_numbers, table.n_indicators)
+        n_out = self._n_held_out(len(E)) if self.early_stopping or len(choices) > 1 else 0
         task, codes = self._task(E, rows, weight)
-        auto = _is_auto(self.n_estimators)
-        n_maps = int(self.n_estimators) if not auto else _FOLDS if len(E) <= LARGE else 1
-        seeds = rng.randint(2**31 - 1, size=n_maps)
-        splits: list[Any] = [(slice(None), None)] * n_maps
-        if held_out and auto and 1 < n_maps <= len(E) // 2:
-            splits = folds(len(E), n_maps, codes, np.random.RandomState(seeds[0]))
-        elif held_out:
-            splits = [hold_out(len(E), n_out, codes, np.random.RandomState(s)) for s in seeds]
+        splits, seeds = self._splits(len(E), n_out, codes)
+        n_maps, embedding = len(splits), next(iter(choices.values()))
         if self._fit_task is not None:
-            of_one = course.of(next(iter(choices.values())))
-            n_epochs = n_maps * of_one.epochs(len(E) - n_out)
-            self._fit_task.begin("epoch", n_epochs if len(choices) == 1 else None)
+            of_one = course.plan(embedding, len(splits[0][0])).n_epochs
+            self._fit_task.begin("epoch", n_maps * of_one if len(choices) == 1 else None)
         trained: list[Training] = []
         self.choices_: dict[str, float] = {}
-        embedding = next(iter(choices.values())) if len(choices) == 1 else None
         self._scores = None
         for place, (split, seed) in enumerate(zip(splits, seeds, strict=True)):
             label = f"{type(self).__name__} {place + 1}/{n_maps}"
-            chosen = None
-            if embedding is None:
-                large = len(split[0]) > LARGE
-                again = large or self._tries_perceptron(len(E))  # the best may be trained anew
-                racing = course.until(end, 1 if n_maps == 1 and not again else 1 / 2)
+            final = None
+            if len(choices) > 1 and not trained:
+                more = n_maps > 1 or len(split[0]) > LARGE or "perceptron" in choices
+                racing = course.until(end, 1 / 2 if more else 1)
                 scores = NormalScores(E, n_numbers, weight)
-                best = self._raced(task, scores, racing, choices, split, seed, label)
-                embedding = best.embedding
-                if best.task is not task:
-                    task, self._scores = best.task, scores
-                chosen = None if large or isinstance(embedding, MLP) else best
-            if chosen is None or not self.early_stopping:
+                winner = race(task, scores, racing, choices, split, seed, label)
+                embedding, self.choices_ = winner.training.embedding, winner.costs
+                if winner.training.task is not task:
+                    task, self._scores = winner.training.task, scores
+                final = winner.training if winner.is_final else None
+            if final is None or not self.early_stopping:
                 of = split if self.early_stopping else (slice(None), None)
                 own = course.until(end, 1 / (n_maps - place))
-                chosen = Training(task, own, embedding, of, seed).run(label)
-            trained.append(chosen)
+                final = Training(task, own, embedding, of, seed).run(label)
+            trained.append(final)
         self._keep(table, trained, rows, weight, task.points)
 
-    def _raced(
-        self, task: Task, scores: NormalScores, course: Course, choices: dict[str, Embedding],
-        split: tuple[Integers, Integers], seed: int, label: str,
-    ) -> Training:  # fmt: skip
-        """Return the best training of the embeddings, of numbers or of their normal scores.
+    def _n_held_out(self, n: int) -> int:
+        """Return how many of n points judge a map that the others train."""
+        n_out = min(max(1, round(self.validation_fraction * n)), LARGE)
+        if n - n_out < 2:
+            raise ValueError(
+                f"X has n_samples={n} of weight above 0, of which validation_fraction="
+                f"{self.validation_fraction} leaves fewer than 2 to train on: give more points or "
+                "a smaller fraction."
+            )
+        return n_out
 
-        At last, a perceptron of the numbers is trained for a few epochs.
-        """
-        train, test = split
-        some, to_the_end = (train[:LARGE], test), len(train) <= LARGE  # in random order
-        racers = {
-            name: Training(task, course, embedding, some, seed)
-            for name, embedding in choices.items()
-        }
-        best = best_of(racers, label, to_the_end=to_the_end)
-        of_scores, name = replace(task, points=scores.of(task.points)), f"{best}, normal scores"
-        racers[name] = Training(of_scores, course, choices[best], some, seed)
-        chosen = better_of(racers[name], racers[best], f"{label} {name}", to_the_end=to_the_end)
-        if self._tries_perceptron(len(train) + len(test)):
-            name, embedding = "perceptron", MLP(_HIDDEN, self.n_components, "tanh")
-            racers[name] = Training(task, course.of_race, embedding, some, seed)
-            chosen = better_of(racers[name], chosen, f"{label} {name}", to_the_end=True)
-        self.choices_ = {name: racer.cost for name, racer in racers.items()}
-        return chosen
+    def _splits(
+        self, n: int, n_out: int, codes: Integers | None
+    ) -> tuple[list[tuple[Any, Any]], Integers]:
+        """Return the rows that train each map and those that judge it, and the seed of each."""
+        auto = _is_auto(self.n_estimators)
+        n_maps = int(self.n_estimators) if not auto else _FOLDS if n <= LARGE else 1
+        seeds = check_random_state(self.random_state).randint(2**31 - 1, size=n_maps)
+        if not n_out:
+            return [(np.arange(n), None)] * n_maps, seeds
+        if auto and 1 < n_maps <= n // 2:
+            return folds(n, n_maps, codes, np.random.RandomState(seeds[0])), seeds
+        return [hold_out(n, n_out, codes, np.random.RandomState(s)) for s in seeds], seeds
 
-    def _tries_perceptron(self, n: int) -> bool:
-        return _is_auto(self.hidden) and n >= _ENOUGH
-
-    def _choices(self, numbers: int, n_indicators: int) -> dict[str, Embedding]:
-        """Return the embeddings to choose among."""
+    def _choices(self, n: int, n_numbers: int, n_indicators: int) -> dict[str, Embedding]:
+        """Return the embeddings to choose among, for n points."""
         if self.hidden is not None and not _is_auto(self.hidden):
             widths = tuple(self.hidden) if np.iterable(self.hidden) else (self.hidden,)
             return {"perceptron": MLP(widths, self.n_components, "tanh")}
         found: dict[str, Embedding] = {}
         periodic = (False, True) if _is_auto(self.periodic) else (bool(self.periodic),)
-        if False in periodic or not numbers:
+        if False in periodic or not n_numbers:
             found["linear"] = Linear(self.n_components, init="random")
-        if True in periodic and numbers:
+        if True in periodic and n_numbers:
             for scale in _SCALES if _is_auto(self.scale) else (float(self.scale),):
                 found[f"periodic, scale {scale:g}"] = Periodic(
                     self.n_components, self.n_frequencies, self.n_embedding, scale, n_indicators
                 )
+        if _is_auto(self.hidden) and n >= _ENOUGH:
+            found["perceptron"] = MLP(_HIDDEN, self.n_components, "tanh")
         return found
 
     def _keep(

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,42 +14,21 @@ from metricfast._core.targets import by_appearance
 from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast.embeddings import MLP, Embedding
 from metricfast.losses._call import Loss
+from metricfast.predictors.soft_course import Course
 from metricfast.predictors.soft_votes import SoftVotes
-from metricfast.samplers import Batch, batch_count
+from metricfast.samplers import Batch
 from metricfast.training.adapters import initial_parameters
-from metricfast.training.callbacks import FitTask
 from metricfast.training.history import DivergedError, History
 from metricfast.training.labelled_loss import LabelledLoss
 from metricfast.training.objective import Objective
 from metricfast.training.preconditioner import FlatParameters, flat, parts
-from metricfast.training.steps import Steps, adam_step, adamw_step, minimize_minibatch, runs_of
+from metricfast.training.steps import minimize_minibatch
 
-__all__ = [
-    "LARGE",
-    "Course",
-    "Task",
-    "Training",
-    "best_of",
-    "better_of",
-    "folds",
-    "hold_out",
-    "sharpness",
-]
+__all__ = ["Task", "Training", "folds", "hold_out", "sharpness"]
 
-# With more points than this, embeddings are chosen with so many, and a map is trained for so many
-# epochs, whose learning rate falls to zero.
-LARGE, _EPOCHS_OF_LARGE = 4096, 40
-# Epochs after which the worse half of several embeddings is given up.
-_FIRST_ROUND = 15
-# Standard errors by which other inputs must be better.
-_CLEARLY = 0.5
 # Batches have fewer points than there are, and a map grows by small steps, so that points may be
 # better predicted by one that is larger.
 _FACTORS = tuple(2.0 ** (np.arange(-4, 9) / 2))
-# Anchors of a batch for which the learning rate is given, at least and at most; candidates.
-_ANCHORS, _MOST_ANCHORS, _MOST_CANDIDATES = 256, 1024, 4096
-# Candidates of a perceptron, its weight decay relative to other maps, and the epochs of its race.
-_FEWER_CANDIDATES, _DECAY, _RACE = 1024, 1000.0, 30
 
 
 @dataclass(frozen=True)
@@ -80,87 +57,6 @@ class Task:
     n_confirming: int = 1
 
 
-@dataclass(frozen=True)
-class Course:
-    """How a map is trained; `layered` is set for a perceptron, which takes small batches."""
-
-    solver: str
-    learning_rate: float
-    weight_decay: float
-    batch_size: int | str
-    candidate_fraction: float
-    max_epochs: int
-    n_iter_no_change: int
-    n_jobs: int | None
-    verbose: bool | int
-    fit_task: FitTask | None = None
-    deadline: float = math.inf  # of time.monotonic(), after which each training ends
-    layered: bool = False
-
-    def of(self, embedding: Embedding) -> Course:
-        """Return this course for an embedding."""
-        return replace(self, layered=isinstance(embedding, MLP))
-
-    @property
-    def of_race(self) -> Course:
-        """A shorter course: a few epochs in which a perceptron shows whether it is better."""
-        return replace(self, max_epochs=min(self.max_epochs, _RACE))
-
-    @property
-    def late(self) -> bool:
-        """Whether the deadline is over."""
-        return time.monotonic() > self.deadline
-
-    def until(self, end: float, share: float) -> Course:
-        """Return this course for a share of the time that is left until an end."""
-        now = time.monotonic()
-        return replace(self, deadline=now + share * max(end - now, 0.0))
-
-    def batches(self, n: int, rng: RandomState) -> Iterator[Batch]:
-        """Draw batches of anchors, each with a share of the other points as candidates.
-
-        The number of candidates is bounded, so that an epoch takes time in proportion to n.
-        """
-        order, pool = rng.permutation(n), rng.permutation(n)
-        most = _FEWER_CANDIDATES if self.layered else _MOST_CANDIDATES
-        is_anchor = np.zeros(n, bool)
-        for anchors in np.array_split(order, batch_count(n, self.anchors(n))):
-            is_anchor[anchors] = True
-            size = round(self.candidate_fraction * (n - len(anchors)))
-            size = min(size, most)
-            window = (rng.randint(n) + np.arange(size + len(anchors))) % n
-            drawn = pool[window]
-            candidates = drawn[~is_anchor[drawn]][:size]
-            yield Batch(np.concatenate([anchors, candidates]), len(anchors))
-            is_anchor[anchors] = False
-
-    def anchors(self, n: int) -> int:
-        """Return the number of anchors in a batch of n points."""
-        if isinstance(self.batch_size, str):
-            return _ANCHORS if self.layered else min(max(n // 8, _ANCHORS), _MOST_ANCHORS)
-        return self.batch_size
-
-    def steps(self, embedding: Embedding, shapes: list[tuple[int, ...]], n: int) -> Steps:
-        """Return the steps of the parameters of an embedding that n points train."""
-        more = _DECAY if self.layered and self.solver == "adamw" else 1.0
-        decays = embedding.decays(self.weight_decay * more)
-        runs = runs_of(shapes, decays, [1.0] * len(decays))
-        rule = adamw_step if self.solver == "adamw" else adam_step
-        rate = self.learning_rate * math.sqrt(max(self.anchors(n) / _ANCHORS, 1.0))
-        most = self.epochs(n)
-
-        def falling(epoch: float, step: int) -> float:
-            return rate * (1 + math.cos(math.pi * epoch / most)) / 2
-
-        rate_of = falling if self.layered or n > LARGE else lambda epoch, step: rate
-        return Steps(rule, 2, rate_of, runs, average=True)
-
-    def epochs(self, n: int) -> int:
-        """Return the largest number of epochs of n points."""
-        large = n > LARGE and not self.layered
-        return min(self.max_epochs, _EPOCHS_OF_LARGE) if large else self.max_epochs
-
-
 class Training:
     """The training of a map, on some points, which votes of these for others judge.
 
@@ -177,9 +73,10 @@ class Training:
         self, task: Task, course: Course, embedding: Embedding, split: tuple[Any, Any], seed: int
     ) -> None:
         train, test = split
-        self.embedding, self.task, self._course = embedding, task, course.of(embedding)
+        self.embedding, self.task, self._course = embedding, task, course
         self._train, self._test = train, test
         self._points, rng = task.points[train], np.random.RandomState(seed)
+        self._plan = course.plan(embedding, len(self._points))
         start = initial_parameters(embedding, self._points, None, rng)
         self._shapes = [array.shape for array in start]
         weight = self._weight = None if task.weight is None else task.weight[train]
@@ -200,7 +97,7 @@ class Training:
 
     def run(self, label: str = "", max_epochs: int | None = None) -> Training:
         """Train on until held-out points are predicted no better, or so many epochs are done."""
-        history, course = self._monitor, self._course
+        history, course, plan = self._monitor, self._course, self._plan
 
         def observer(epoch: int, value: float, x: Array) -> bool:
             progress(epoch, value)
@@ -210,16 +107,15 @@ class Training:
         if history.curve and course.late:
             return self
 
-        most = course.epochs(len(self._points))
-        most = min(most, max_epochs or most)
+        most = min(plan.n_epochs, max_epochs or plan.n_epochs)
         with Progress(label, most - len(history.curve), shown=course.verbose) as progress:
             history.observer = observer
             try:
                 minimize_minibatch(
                     self._objective,
-                    lambda: course.batches(len(self._points), history.rng), history,
+                    lambda: plan.batches(history.rng), history,
                     max_epochs=0 if self.diverged else most,
-                    steps=course.steps(self.embedding, self._shapes, len(self._points)),
+                    steps=plan.steps(self.embedding, self._shapes),
                 )  # fmt: skip
             except DivergedError:
                 self.diverged = True
@@ -308,41 +204,6 @@ class _Outputs(LabelledLoss):
         found = [each.evaluate(Z, batch, part) for each in self._losses]
         total: Array = np.sum([gradient for _, gradient in found], axis=0)
         return sum(value for value, _ in found), total
-
-
-def best_of(racers: dict[str, Training], label: str, *, to_the_end: bool) -> str:
-    """Train embeddings, those of one kind by successive halving, and return the name of the best.
-
-    Of each kind the half that predicts held-out points better is trained on, twice as long. The
-    last of each kind is trained `to_the_end`, and a later kind must be better than the first by
-    more than a standard error. Else it is trained for one more round, and the best is taken.
-    """
-    kinds: dict[type, list[str]] = {}
-    for name, racer in racers.items():
-        kinds.setdefault(type(racer.embedding), []).append(name)
-    best = ""
-    for names in kinds.values():
-        left, epochs = names, _FIRST_ROUND
-        while len(left) > 1:
-            for name in left:
-                racers[name].run(f"{label} {name}", epochs)
-            left = sorted(left, key=lambda name: racers[name].cost)[: len(left) // 2]
-            epochs *= 2
-        name = left[0]
-        racer = racers[name].run(f"{label} {name}", None if to_the_end else 2 * _FIRST_ROUND)
-        if not best or (racer.costs and _is_better(racer, racers[best], surely=to_the_end)):
-            best = name
-    return best
-
-
-def _is_better(racer: Training, other: Training, *, surely: bool) -> bool:
-    return racer.better_than(other) if surely else racer.cost < other.cost
-
-
-def better_of(racer: Training, other: Training, label: str, *, to_the_end: bool) -> Training:
-    """Train a racer as long as the winner of a race, and return it if it is clearly better."""
-    racer.run(label, None if to_the_end else 2 * _FIRST_ROUND)
-    return racer if racer.costs and racer.better_than(other, _CLEARLY) else other
 
 
 def sharpness(trained: list[Training]) -> float:
