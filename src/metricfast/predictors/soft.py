@@ -133,8 +133,8 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
     The map that is kept was trained without the held-out points, and is not trained again. They
     vote all the same: all points of `fit` are the database.
 
-    ``sample_weight`` multiplies a point in predictions and in the loss. A point never votes for
-    itself in training, so multiples of all weights change nothing.
+    ``sample_weight`` multiplies a point in predictions and in the loss. Weights are relative: a
+    multiple of all weights gives the same model.
 
     A class that no point near a query has keeps its share of one vote among all points, so that no
     probability is 0.
