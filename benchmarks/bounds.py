@@ -15,13 +15,13 @@ REPEATS = 7
 
 @dataclass
 class Rates:
-    """Of a second: flops of a matrix product by dtype, bytes written and read, exponentials."""
+    """Of a second: bytes written and read; flops of a matrix product and exponentials by dtype."""
 
     gemm: dict[str, float]
     write: float
     first_touch: float
     read: float
-    exponentials: float  # in float32
+    exponentials: dict[str, float]
 
 
 def _best(call: str, threads: int, **params: Any) -> float:
@@ -44,5 +44,8 @@ def measure(size: int = 2048, memory: int = 400_000_000, numbers: int = 1 << 26)
         write=memory / _best("baseline.write", threads, size=memory),
         first_touch=memory / _best("baseline.first_touch", threads, size=memory),
         read=memory / _best("baseline.read", threads, size=memory),
-        exponentials=numbers / _best("baseline.exponentials", threads, size=numbers),
+        exponentials={
+            dtype: numbers / _best("baseline.exponentials", threads, size=numbers, dtype=dtype)
+            for dtype in ("float32", "float64")
+        },
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["inference", "inference_epoch", "neighbors", "pairwise"]
+__all__ = ["inference", "inference_epoch", "neighbors", "pairwise", "soft_votes"]
 
 import os
 from functools import partial
@@ -139,6 +139,51 @@ def neighbors(
         bound,
         targets,
         check,
+    )
+
+
+def _voting(dtype: str, n_queries: int, n_database: int, d: int) -> Arrays:
+    rng = np.random.default_rng(0)
+    means = 0.5 * rng.standard_normal((7, d))
+    codes = rng.integers(0, 7, n_queries + n_database)
+    points = (means[codes] + rng.standard_normal((len(codes), d))).astype(np.float32)
+    values = (codes[n_queries:, None] == np.arange(7)).astype(dtype)
+    return {"queries": points[:n_queries], "database": points[n_queries:], "values": values}
+
+
+def _check_votes(dtype: str, arrays: Arrays, digests: dict[str, Arrays]) -> dict[str, str]:
+    some = np.linspace(0, len(arrays["queries"]) - 1, CHECKED_QUERIES).astype(int)
+    queries, database = (arrays[name].astype(np.float64) for name in ("queries", "database"))
+    logits = -np.linalg.norm(queries[some][:, None] - database, axis=2)
+    share = np.exp(logits - logits.max(axis=1, keepdims=True))
+    truth = share / share.sum(axis=1, keepdims=True) @ arrays["values"]
+    complaints = {}
+    for label in digests.keys() & {OURS, "torch"}:
+        error = np.abs(digests[label]["means"][some] - truth).max()
+        if not error <= (1e-3 if dtype == "float32" else 1e-6):
+            complaints[label] = f"disagrees: error {error:.1e}"
+    return complaints
+
+
+def soft_votes(dtype: str, n_queries: int = 4000, n_database: int = 16_000, d: int = 64) -> Case:
+    """Return the case of the votes of all points for 7 classes, by which NCAClassifier predicts."""
+
+    def bound(rates: Rates) -> float:
+        pairs = n_queries * n_database
+        products = 2 * pairs * (d + 7) / rates.gemm[dtype]
+        return products + pairs / rates.exponentials[dtype]
+
+    return Case(
+        f"soft-votes-{dtype}",
+        f"softmax of distances, {n_queries} queries x {n_database}, d={d}, 7 classes, {dtype}",
+        partial(_voting, dtype, n_queries, n_database, d),
+        [
+            Entry(OURS, "metricfast", "metricfast.soft_votes", threads=(CORES,)),
+            Entry("torch", "torch", "torch.soft_votes", threads=(CORES,)),
+        ],
+        bound,
+        [Speedup("torch", 1.5)],
+        partial(_check_votes, dtype),
     )
 
 

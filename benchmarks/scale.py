@@ -94,7 +94,9 @@ def _case(
     ]
 
     def bound(rates: Rates) -> float:
-        of_point = 2 * products / rates.gemm["float32"] + exponentials / rates.exponentials
+        of_point = (
+            2 * products / rates.gemm["float32"] + exponentials / rates.exponentials["float32"]
+        )
         return n_points * of_point
 
     targets: list[Target] = [MemoryAtMost(1000)]

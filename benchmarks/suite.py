@@ -8,7 +8,7 @@ from benchmarks.case import LEVELS, Case, Level
 from benchmarks.embedding import embedding
 from benchmarks.family import family
 from benchmarks.imports import imports
-from benchmarks.kernels import inference, inference_epoch, neighbors, pairwise
+from benchmarks.kernels import inference, inference_epoch, neighbors, pairwise, soft_votes
 from benchmarks.learners import fit, mnist, overlapping
 from benchmarks.losses import losses
 from benchmarks.quality import PROTOCOLS, quality
@@ -22,6 +22,7 @@ def cases(level: Level = "normal", only: list[str] | None = None) -> list[Case]:
     found = [imports()]
     found += [pairwise(dtype) for dtype in ("float32", "float64")]
     found += [neighbors(dtype) for dtype in ("float32", "float64")]
+    found += [soft_votes(dtype) for dtype in ("float32", "float64")]
     found += searches()
     found += [inference("separate", 0.5), inference("overlapping", 0.0)]
     # Distances of the order of what a wrong answer costs.

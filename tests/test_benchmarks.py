@@ -20,7 +20,7 @@ RATES = Rates(
     write=1e10,
     first_touch=5e9,
     read=2e10,
-    exponentials=1e9,
+    exponentials={"float32": 1e9, "float64": 5e8},
 )
 
 

@@ -23,7 +23,7 @@ RATES = Rates(
     write=1e10,
     first_touch=1e10,
     read=1e10,
-    exponentials=1e9,
+    exponentials={"float32": 1e9, "float64": 5e8},
 )
 
 

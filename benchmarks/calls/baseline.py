@@ -55,16 +55,16 @@ def read(data: Data, threads: int, size: int) -> Call:
     return Call(lambda: _in_parts(np.max, array, threads))
 
 
-def exponentials(data: Data, threads: int, size: int) -> Call:
-    """Time so many exponentials in float32, of numbers that stay in cache."""
+def exponentials(data: Data, threads: int, size: int, dtype: str) -> Call:
+    """Time so many exponentials, of numbers that stay in cache."""
 
     def run(part: np.ndarray) -> None:
-        numbers = np.linspace(-8, 0, 1 << 15, dtype=np.float32)
+        numbers = np.linspace(-8, 0, 1 << 14, dtype=dtype)
         out = np.empty_like(numbers)
         for _ in range(len(part)):
             np.exp(numbers, out=out)
 
-    return Call(lambda: _in_parts(run, np.empty(size >> 15), threads))
+    return Call(lambda: _in_parts(run, np.empty(size >> 14), threads))
 
 
 def read_points(data: Data, threads: int) -> Call:

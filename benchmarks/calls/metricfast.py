@@ -22,6 +22,7 @@ __all__ = [
     "search",
     "search_file",
     "search_some",
+    "soft_votes",
     "stream",
     "tabular_step",
     "train",
@@ -51,6 +52,7 @@ from benchmarks.calls import (
     sampled,
     valued,
 )
+from metricfast.predictors.soft_votes import SoftVotes
 
 
 def pairwise(data: Data, threads: int, given: bool = False) -> Call:
@@ -216,6 +218,15 @@ def vote_epoch(data: Data, threads: int, k: int, batch_size: int) -> Call:
         return ends[1] - ends[0]
 
     return Call(run)
+
+
+def soft_votes(data: Data, threads: int) -> Call:
+    """Time the mean values of all database points by the softmax of negative distances."""
+    votes = SoftVotes(data["database"])
+    return Call(
+        lambda: votes.means(data["values"], data["queries"], n_jobs=threads),
+        lambda means: {"means": means},
+    )
 
 
 def loss(data: Data, threads: int, name: str, rows: int | None = None, **params: Any) -> Call:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["neighbors", "pairwise"]
+__all__ = ["neighbors", "pairwise", "soft_votes"]
 
 import torch
 
@@ -33,3 +33,18 @@ def neighbors(data: Data, threads: int, k: int) -> Call:
         return torch.cat([b.values for b in blocks]), torch.cat([b.indices for b in blocks])
 
     return Call(run, found)
+
+
+def soft_votes(data: Data, threads: int) -> Call:
+    """Time cdist, softmax and the product with the values, over blocks of queries."""
+    torch.set_num_threads(threads)
+    queries, database, values = (
+        torch.from_numpy(data[name]) for name in ("queries", "database", "values")
+    )
+
+    def run() -> torch.Tensor:
+        blocks = queries.to(values.dtype).split(QUERIES_PER_BLOCK)
+        points = database.to(values.dtype)
+        return torch.cat([(-torch.cdist(part, points)).softmax(1) @ values for part in blocks])
+
+    return Call(run, lambda means: {"means": means.numpy()})
