@@ -102,6 +102,8 @@ def test_points_without_a_place_in_memory_and_text_labels():
         (np.ones((4, 1), bool), r"found \(4, 1\)"),
         ([0.5], "where must be a boolean mask of the database, ids, or a tuple"),
         ([[0, 1]], "where must be a boolean mask"),
+        ([np.zeros(1, int), np.zeros(4, int)], r"or a tuple .*; found a list of 2 sequences"),
+        ([["a"], ["a", "b", "a", "b"]], r"or a tuple .*; found a list of 2 sequences"),
         ([0, 4], "where must hold ids of the database; found 4"),
         ([-1], "where must hold ids of the database; found -1"),
         (([0], [0, 0, 0, 0], [1]), "a tuple of 3"),

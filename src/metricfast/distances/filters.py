@@ -19,6 +19,10 @@ __all__ = ["Filter", "Mask", "as_filter", "known_rows", "name_rows", "rows_among
 Mask = NDArray[np.bool_]
 # So many numbers are no matter of memory.
 _FEW = 1 << 14
+_EXPECTED = (
+    "where must be a boolean mask of the database, ids, or a tuple (labels of queries, labels of "
+    "the database)"
+)
 
 
 class Filter(NamedTuple):
@@ -61,6 +65,8 @@ def as_filter(
         return Filter()
     if isinstance(where, tuple):
         return Filter(labels=_as_labels(where, sizes))
+    if isinstance(where, list) and any(np.iterable(x) and not isinstance(x, str) for x in where):
+        raise ValueError(f"{_EXPECTED}; found a list of {len(where)} sequences.")
     array = as_array(where, "where")
     if array.dtype == bool:
         if array.shape != (sizes[1],):
@@ -70,10 +76,7 @@ def as_filter(
             )
         return Filter(np.ascontiguousarray(array))
     if array.ndim != 1 or (array.dtype.kind not in "iu" and array.size):
-        raise ValueError(
-            "where must be a boolean mask of the database, ids, or a tuple (labels of queries, "
-            f"labels of the database); found shape {array.shape}, dtype {array.dtype}."
-        )
+        raise ValueError(f"{_EXPECTED}; found shape {array.shape}, dtype {array.dtype}.")
     if len(array) == sizes[1] > 2 and set(np.unique(array)) == {0, 1}:
         raise ValueError("where holds a 0 or 1 for each point: give booleans for a mask.")
     rows = rows_of(array.astype(np.int64))
