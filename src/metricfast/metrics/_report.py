@@ -68,7 +68,8 @@ def retrieval_report(
         Classes; or tags, of which a point may have several: a sparse matrix of zeros and ones, or
         booleans of shape (n, n_tags), where references that share a tag with the query count as
         its class; or for the metrics of continuous labels numbers, vectors of
-        numbers, or whatever `label_distance` takes.
+        numbers, or whatever `label_distance` takes. Integers of shape (n, n_tags) are vectors, also
+        if they are zeros and ones: give tags as ``labels.astype(bool)``.
     database : array-like or source of shape (m, d), optional
         By default the queries themselves, each left out of its own results by index.
     database_labels : array-like of shape (m,) or (m, q)
