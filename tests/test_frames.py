@@ -334,6 +334,35 @@ def test_an_error_tells_what_to_do():
         mf.kneighbors(pl.DataFrame(X, schema=NAMES).lazy(), n_neighbors=2)
 
 
+EQUAL = {  # two columns of one name
+    "pandas": PANDAS.set_axis(["a", "b", "a", "d"], axis=1),
+    "pandas numbers": PANDAS.set_axis([0, 1, 0, 2], axis=1),
+    "Arrow": ARROW.rename_columns(["a", "b", "a", "d"]),
+    "stream": Stream(ARROW.rename_columns(["a", "b", "a", "d"])),
+}
+
+
+@pytest.mark.parametrize("frame", EQUAL.values(), ids=EQUAL)
+@pytest.mark.parametrize(
+    "call",
+    [
+        *NEEDS_NUMBERS.values(),
+        lambda A: mf.NCAClassifier(**QUICK).fit(A, Y),
+        lambda A: mf.NCAClassifier(**QUICK).fit(PANDAS, Y).predict(A),
+        lambda A: mf.KNeighborsClassifier(metric=mf.LFDA()).fit(A, Y),
+        lambda A: mf.compare(A, Y, learners=["LFDA"], cv=2),
+    ],
+    ids=[*NEEDS_NUMBERS, "soft", "soft predict", "learned", "comparison"],
+)
+def test_equal_names_of_columns_are_named(call, frame, request):
+    names = request.node.callspec.id
+    if "pandas" in names and any(f in names for f in ("search", "database", "loss")):
+        call(frame)  # functions read no names
+        return
+    with pytest.raises(ValueError, match=r" has 2 columns named ('a'|0): give each column a name"):
+        call(frame)
+
+
 @pytest.mark.parametrize("column", [[True, False, True] * 25, [decimal.Decimal("1.5")] * N, Y])
 @every_package
 def test_numbers_of_any_type_are_numbers(column, package):

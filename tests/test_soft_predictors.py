@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,7 +14,7 @@ from scipy.sparse import csr_matrix
 from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.datasets import load_iris, load_wine
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.pipeline import make_pipeline
@@ -570,6 +571,98 @@ def test_wrong_calls(kind):
             kind().fit(given, SPECIES)
     with pytest.raises(ValueError, match="sample_weight must have shape"):
         kind().fit(X, Y, sample_weight=[1.0])
+
+
+@every_kind
+def test_tables_without_rows_are_refused(kind):
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(X, columns=list("abcd")).assign(home=pd.Categorical(Y))
+    for given in (X, frame, frame[["home"]]):
+        with pytest.raises(ValueError, match=r"0 sample\(s\).* by NCA.*: X has no rows"):
+            kind().fit(given[:0], Y[:0])
+        model = kind(**QUICK).fit(given, Y)
+        with pytest.raises(ValueError, match=r"0 sample\(s\).* by NCA.*: X has no rows"):
+            model.predict(given[:0])
+
+
+def test_what_a_column_held_in_fit_is_said():
+    pd = pytest.importorskip("pandas")
+    pl = pytest.importorskip("polars")
+    frame = pd.DataFrame(X, columns=list("abcd")).assign(home=pd.Categorical(Y % 2))
+    model = mf.NCAClassifier(**QUICK).fit(frame, Y)
+    columns = {
+        "text": ["rent"] * 150,
+        "categories": pd.Categorical(["rent"] * 150),
+        "dates": pd.date_range("2020", periods=150),
+    }
+    for kind, column in columns.items():
+        found = frame.assign(b=column)
+        for given in (found, pl.from_pandas(found)):
+            said = f"X holds {kind} in its column 'b' .*, which held numbers in fit. Give numbers"
+            with pytest.raises(ValueError, match=said):
+                model.predict(given)
+    mixed = frame.to_numpy(dtype=object)
+    model = mf.NCAClassifier(**QUICK, categorical_features=[4]).fit(mixed, Y)
+    mixed[7, 1] = "rent"
+    with pytest.raises(ValueError, match=r"its column 1 holds text .*: it held numbers in fit"):
+        model.predict(mixed)
+    with pytest.raises(ValueError, match=r"column 1 holds text .*: name it in categorical_feat"):
+        mf.NCAClassifier(categorical_features=[4]).fit(mixed, Y)
+    named = frame.assign(b=columns["categories"])
+    with pytest.raises(ValueError, match="to hold numbers: name it in categorical_features"):
+        mf.NCAClassifier(categorical_features=["home"]).fit(named, Y)
+    with pytest.raises(ValueError, match="X has 4 features, but NCAClassifier is expecting 5"):
+        model.predict(mixed[:, :4])
+
+
+def test_infinite_numbers_are_found_in_their_column():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(X, columns=list("abcd")).assign(home=pd.Categorical(Y % 2))
+    model = mf.NCARegressor(**QUICK).fit(frame, Y)
+    frame.loc[[3, 5], "c"] = np.inf
+    numbers = frame[list("abcd")].to_numpy()
+    for call in (model.predict, lambda given: mf.NCARegressor().fit(given, Y)):
+        with pytest.raises(ValueError, match=r"infinity: its column 'c' .* has 2 of them"):
+            call(frame)
+    for given in (numbers, numbers.tolist(), csr_matrix(numbers)):
+        with pytest.raises(ValueError, match=r"infinity: its column 2 .* has 2 of them"):
+            mf.NCARegressor().fit(given, Y)
+    with pytest.raises(ValueError, match=r"infinity: its column 3 .* has 2 of them"):
+        mf.NCARegressor(categorical_features=[0]).fit(numbers[:, [0, 0, 1, 2]], Y)
+
+
+@every_kind
+def test_too_few_points_to_learn_from_are_warned_of_once(kind):
+    for n in (3, 4):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model = kind(random_state=0, max_epochs=3).fit(X[49 : 49 + n], Y[49 : 49 + n])
+        said = [str(each.message) for each in caught]
+        assert len(said) == (n == 3)
+        assert all(
+            "points give no gradient" in each and "give more points" in each for each in said
+        )
+        assert np.isfinite(model.predict(X)).all()
+    with pytest.warns(ConvergenceWarning, match="no gradient.* columns that vary"):
+        kind(**QUICK).fit(np.ones((20, 2)), np.arange(20) % 2)
+
+
+def test_a_class_without_weight_has_probability_0():
+    weight = np.where(Y == 2, 0.0, 1.0)
+    by_point = mf.NCAClassifier(**QUICK, scale=0.3).fit(X, Y, sample_weight=weight)
+    by_class = mf.NCAClassifier(**QUICK, scale=0.3, class_weight={2: 0}).fit(X, Y)
+    for model in (by_point, by_class):
+        assert model.classes_.tolist() == [0, 1, 2]
+        shares = model.predict_proba(X)
+        assert (shares[:, 2] == 0).all()
+        assert (shares[:, :2] > 0).all()
+        assert np.isfinite(model.validation_costs_).all()
+    tiny = np.where(Y == 2, 5e-324, 1e19)  # whose share of all points underflows
+    model = mf.NCAClassifier(**QUICK, scale=0.3).fit(X, Y, sample_weight=tiny)
+    assert (model.predict_proba(X) > 0).all()
+    assert np.isfinite(model.validation_costs_).all()
+    with pytest.raises(ValueError, match=r"2 classes of a weight above 0, got 1 class"):
+        mf.NCAClassifier(class_weight={1: 0, 2: 0}).fit(X, Y)
 
 
 def checks():

@@ -10,10 +10,15 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_array, check_consistent_length, validate_data
+from sklearn.utils.validation import (
+    _num_samples,
+    check_array,
+    check_consistent_length,
+    validate_data,
+)
 
 from metricfast._core.arguments import as_array
-from metricfast._core.frames import as_readable, naming_column, plain_frame
+from metricfast._core.frames import as_readable, check_names, naming_column, plain_frame
 from metricfast._core.preprocessors import Preprocessor, form
 from metricfast._core.sources import Source
 from metricfast._core.sparse import check_structure, made_dense
@@ -26,6 +31,7 @@ __all__ = [
     "check_labels",
     "check_pair_labels",
     "check_points",
+    "check_rows",
     "check_tuples",
 ]
 
@@ -58,6 +64,7 @@ def check_points(
     """
     X = as_readable(X, name)
     source = as_source(X, name)
+    check_names(X, name)
     X = plain_frame(X, name) if source is None else X
     with _naming(name), naming_column(X, name):
         if source is not None and accept_sources:
@@ -123,6 +130,15 @@ def _with_names(X: Array, source: Source) -> Any:
     from pandas import DataFrame
 
     return DataFrame(X, columns=source.feature_names)
+
+
+def check_rows(estimator: BaseEstimator, X: Any, name: str = "X") -> None:
+    """Raise ValueError unless a table has rows."""
+    if not _num_samples(X):
+        raise ValueError(
+            f"Found array with 0 sample(s) (shape={getattr(X, 'shape', (0,))}) while a minimum of "
+            f"1 is required by {type(estimator).__name__}: {name} has no rows."
+        )
 
 
 def check_tuples(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,9 +17,11 @@ __all__ = [
     "arrow_table",
     "as_readable",
     "as_table",
+    "check_names",
     "column_of",
     "columns_of",
     "fault_of",
+    "kind_of",
     "missing_among",
     "naming_column",
     "of_kind",
@@ -141,8 +144,18 @@ def columns_of(X: Any) -> list[tuple[Any, str]]:
     return []
 
 
+def check_names(X: Any, name: str) -> None:
+    """Raise ValueError if several columns of a frame have the same name."""
+    for column, count in Counter(column for column, _ in columns_of(X)).items():
+        if count > 1:
+            raise ValueError(
+                f"{name} has {count} columns named {column!r}: give each column a name of its own, "
+                "or leave the others out."
+            )
+
+
 def column_of(X: Any, j: int) -> NDArray[Any]:
-    """Return a column of a frame as NumPy has it."""
+    """Return a column of a frame, or of an array, as NumPy has it."""
     if hasattr(X, "iloc"):
         return np.asarray(X.iloc[:, j])
     column = X.column(j) if hasattr(X, "schema") and hasattr(X, "column") else X[:, j]
@@ -154,15 +167,22 @@ def of_kind(dtype: str, *kinds: str) -> bool:
     return any(re.match(_KINDS[kind], dtype.lower()) for kind in kinds)
 
 
+def kind_of(dtype: str) -> str | None:
+    """Return what a column holds that does not hold numbers, such as "text"; else None."""
+    return next((kind for kind in _KINDS if of_kind(dtype, kind)), None)
+
+
 def refuse_column(name: str, column: Any, dtype: str) -> None:
     """Raise ValueError for a column that does not hold numbers."""
-    kind = next((kind for kind in _KINDS if of_kind(dtype, kind)), None)
+    kind = kind_of(dtype)
     if kind is not None:
         raise _no_numbers(name, column, dtype, kind)
 
 
-def _no_numbers(name: str, column: Any, dtype: str, kind: str) -> ValueError:
-    remedy = _REMEDIES.get(kind, "leave it out")
+def _no_numbers(
+    name: str, column: Any, dtype: str, kind: str, remedy: str | None = None
+) -> ValueError:
+    remedy = remedy or _REMEDIES.get(kind, "leave it out")
     return ValueError(
         f"{name} must hold numbers; its column {column!r} holds {kind} (dtype {dtype}): {remedy}."
     )
@@ -210,12 +230,16 @@ _NO_NUMBER = ("could not convert", "must be a string or a real number")
 
 
 @contextmanager
-def naming_column(X: Any, name: str, *, incomplete: bool = False) -> Iterator[None]:
-    """Say of errors about values which column of a frame they are in; some may be missing."""
+def naming_column(
+    X: Any, name: str, numbers: NDArray[np.int64] | None = None, remedy: str | None = None
+) -> Iterator[None]:
+    """Say of errors about values which column of a frame they are in, as :func:`fault_of` does."""
     try:
         yield
     except (TypeError, ValueError) as error:
-        found: Exception | None = fault_of(X, name, incomplete=incomplete)
+        found: Exception | None = None
+        if columns_of(X) or not isinstance(error, TypeError):  # of objects that are no text
+            found = fault_of(X, name, numbers, remedy)
         if found is None and any(said in str(error) for said in _NO_NUMBER):
             kind = TypeError if isinstance(error, TypeError) else ValueError
             found = kind(f"{name} must hold numbers: {error}")
@@ -224,32 +248,40 @@ def naming_column(X: Any, name: str, *, incomplete: bool = False) -> Iterator[No
         raise found from error
 
 
-def fault_of(X: Any, name: str, *, incomplete: bool = False) -> ValueError | None:
+def fault_of(
+    X: Any, name: str, numbers: NDArray[np.int64] | None = None, remedy: str | None = None
+) -> ValueError | None:
     """Return an error that says which column of a frame holds no finite numbers, if one does.
 
-    Where it may be `incomplete`, missing values are no fault.
+    `numbers`: the columns that are to hold numbers, in which values may be missing. They may be
+        columns of an array, which are named by their indices.
+    `remedy`: what to do with text.
     """
-    for j, (column, dtype) in enumerate(columns_of(X)):
+    columns = columns_of(X)
+    if numbers is not None and not columns:
+        columns = [(j, str(X.dtype)) for j in range(X.shape[1])]
+    for j in range(len(columns)) if numbers is None else numbers.tolist():
         values = column_of(X, j)
         missing = missing_among(values)
-        if incomplete:
+        if numbers is not None:
             values, missing = values[~missing], missing[~missing]
-        fault = _fault(values, missing, name, column, dtype)
+        fault = _fault(values, missing, name, *columns[j], remedy)
         if fault is not None:
             return fault
     return None
 
 
 def _fault(
-    values: NDArray[Any], missing: NDArray[np.bool_], name: str, column: Any, dtype: str
-) -> ValueError | None:
+    values: NDArray[Any], missing: NDArray[np.bool_], name: str, column: Any, dtype: str,
+    remedy: str | None,
+) -> ValueError | None:  # fmt: skip
     """Return an error that says why a column is not finite numbers, if it is not."""
     try:
         numbers = values[~missing].astype(np.float64)
     except (TypeError, ValueError):
         others = (x for x in values[~missing] if not isinstance(x, (int, float, np.number)))
         kind = "text" if isinstance(next(others, None), (str, bytes)) else "other values"
-        return _no_numbers(name, column, dtype, kind)
+        return _no_numbers(name, column, dtype, kind, remedy)
     if missing.any():
         where, what, remedy = missing, "NaN or missing values", _FILL
     elif not np.isfinite(numbers).all():

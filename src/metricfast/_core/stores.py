@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from metricfast._core.arguments import as_real
-from metricfast._core.frames import arrow_table, columns_of, refuse_column
+from metricfast._core.frames import arrow_table, check_names, columns_of, refuse_column
 from metricfast._core.memory import working_memory
 from metricfast._core.pages import release_pages
 from metricfast._core.sources import Named, Source
@@ -276,6 +276,7 @@ def as_source(X: Any, name: str = "X") -> Source | None:
     package = type(X).__module__.partition(".")[0]
     table = arrow_table(X)
     if table is not None:
+        check_names(table, name)
         for column, dtype in columns_of(table):
             refuse_column(name, column, dtype)
         return Columns(table)

@@ -23,7 +23,7 @@ from metricfast._core.arguments import (
     check_verbose,
 )
 from metricfast._core.arrays import as_points, as_threads
-from metricfast._core.frames import as_table, column_of, columns_of
+from metricfast._core.frames import as_table, check_names, column_of, columns_of
 from metricfast._core.sparse import made_dense
 from metricfast.comparison.candidates import as_learners
 from metricfast.comparison.labels import Labels
@@ -165,6 +165,7 @@ def compare(
     if verbose:
         functions = (*functions, _show)
     X, labels = as_table(X, "X"), Labels.of(y, continuous)
+    check_names(X, "X")
     if preprocessing is None:
         X = made_dense(X)
         as_points(X, "X")

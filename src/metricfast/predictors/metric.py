@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from metricfast._core.arguments import as_array
 from metricfast._core.arrays import as_points
 from metricfast._core.checks import check_points
-from metricfast._core.frames import as_table
+from metricfast._core.frames import as_table, check_names
 from metricfast._core.initialize import components_from_metric
 from metricfast._core.mahalanobis import MahalanobisMetric
 from metricfast._core.sparse import is_wide, made_dense
@@ -68,6 +68,7 @@ class Learned(Metric):
     def points(self, estimator: Any, X: Any, side: str, reset: bool = False) -> Array:
         """Return the points to search among, or to search for, that `X` stands for."""
         X = as_table(X, "X")
+        check_names(X, "X")
         # Which points are fit to be embedded, the learner knows.
         if reset:
             validate_data(estimator, X, skip_check_array=True)

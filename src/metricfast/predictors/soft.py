@@ -136,8 +136,9 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
     ``sample_weight`` multiplies a point in predictions and in the loss. Weights are relative: a
     multiple of all weights gives the same model.
 
-    A class that no point near a query has keeps its share of one vote among all points, so that no
-    probability is 0.
+    A class that no point near a query has keeps its share of one vote among all points, so its
+    probability is above 0. A class without a point of weight above 0 is in `classes_`, and has
+    probability 0, as in scikit-learn's trees.
 
     References
     ----------
@@ -234,14 +235,21 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
         Warns
         -----
         ConvergenceWarning
-            If training diverged: the best parameters are kept.
+            If training diverged: the best parameters are kept. If no training point has a gradient,
+            as with fewer than 2 points in each class: the map stays as it was drawn.
         """
         X, y = check_given(self, X, y)
         self._labels = Classes.of(y)
         weight = check_sample_weight(sample_weight, len(self._labels.codes))
         weight = with_class_weight(weight, self.class_weight, y)
-        if all(len(known) < 2 for known in self._labels.known):
+        codes = self._labels.codes
+        if (codes == codes[0]).all():
             raise ValueError("y must hold at least 2 classes, got 1 class.")
+        if weight is not None and (codes[weight > 0] == codes[np.argmax(weight)]).all():
+            raise ValueError(
+                "y must hold at least 2 classes of a weight above 0, got 1 class: see "
+                "sample_weight and class_weight."
+            )
         self.outputs_2d_ = self._labels.several
         self.classes_ = self._labels.known if self.outputs_2d_ else self._labels.known[0]
         self._learn(X, weight)
@@ -258,8 +266,9 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
             ],
             axis=1,
         )
-        # Of each class its share of one point of all.
-        self._prior = np.asarray(w @ self._values) / w.sum() / n
+        # Of each class its share of one point of all, and 0 of a class without a point.
+        share, least = np.asarray(w @ self._values), np.finfo(np.float64).tiny
+        self._prior = np.where(share > 0, np.maximum(share / w.sum() / n, least), 0)
         losses = [
             (NCA("log", "mean", squared=False), column)
             for column, size in zip(codes.T, sizes, strict=True)

@@ -10,7 +10,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 from scipy.sparse import csr_matrix, issparse, vstack
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    is_classifier,
+)
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, _safe_indexing
 from sklearn.utils.validation import _num_samples, check_is_fitted
@@ -232,6 +237,14 @@ class SoftNeighbors(
         if any(each.diverged for each in trained):
             warn_user(
                 "Training diverged: the best parameters are kept. Lower learning_rate.",
+                ConvergenceWarning,
+            )
+        if all(each.still for each in trained):
+            needed = "2 points of a class and 1 of another" if is_classifier(self) else "3 points"
+            warn_user(
+                "The training points give no gradient, so the map stays as it was drawn. Training "
+                f"takes at least {needed}, in addition to validation points, and columns that "
+                "vary: give more points.",
                 ConvergenceWarning,
             )
         self._table, self._rows = table, rows

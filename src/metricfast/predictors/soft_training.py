@@ -90,7 +90,7 @@ class Training:
             FlatParameters(self._shapes),
             n_jobs=course.n_jobs,
         )
-        self._monitor = History(flat(start), rng=rng)
+        self._monitor = History(flat(start), rng=rng, quiet=True)
         if test is not None:
             self._monitor.judge(self._judge, course.n_iter_no_change)
         self.diverged = False
@@ -160,6 +160,11 @@ class Training:
         """The rows that judge, None if there are none."""
         found: Integers | None = self._test
         return found
+
+    @property
+    def still(self) -> bool:
+        """Whether the points that are trained on gave no gradient."""
+        return self._monitor.still
 
     def held_out_means(self, Z: Array, values: Floats) -> Floats:
         """Return the votes of the points that were trained on for those that judge.

@@ -11,10 +11,13 @@ from sklearn.utils import _safe_indexing, check_array
 from sklearn.utils.validation import validate_data
 
 from metricfast._core.arguments import as_array
+from metricfast._core.checks import check_rows
 from metricfast._core.frames import (
     as_table,
+    check_names,
     column_of,
     columns_of,
+    kind_of,
     missing_among,
     naming_column,
     of_kind,
@@ -28,6 +31,9 @@ __all__ = ["Table"]
 
 # Standard deviations. Farther out, periodic features have no digits left, and squares may overflow.
 _FARTHEST = 1e4
+# What to do with text in a column of numbers, in `fit` and later.
+_NAME = "name it in categorical_features"
+_GIVE = "Give numbers, and NaN for missing ones"
 
 
 class Table:
@@ -58,7 +64,7 @@ class Table:
     """
 
     def __init__(self, estimator: Any, X: Any, weight: Floats | None = None) -> None:
-        X = _known(X)
+        X = _known(estimator, X)
         given = estimator.categorical_features
         by_type = isinstance(given, str) and given == "from_dtype"
         columns = columns_of(X)
@@ -93,7 +99,7 @@ class Table:
 
     def encoded(self, estimator: Any, X: Any) -> Array:
         """Return points, in float32, of a table with the columns of that of `fit`."""
-        numbers, categories = self._columns(estimator, _known(X))
+        numbers, categories = self._columns(estimator, _known(estimator, X), fitted=True)
         missing = np.isnan(numbers)
         with np.errstate(over="ignore"):
             standard = (self._in_unit(numbers) - self._mean) / self._scale
@@ -107,43 +113,49 @@ class Table:
     def _in_unit(self, numbers: Floats) -> Floats:
         return np.asarray(np.where(self._silent, 0, numbers) / self._unit)
 
-    def _columns(self, estimator: Any, X: Any) -> tuple[Floats, Array | None]:
+    def _columns(
+        self, estimator: Any, X: Any, *, fitted: bool = False
+    ) -> tuple[Floats, Array | None]:
         """Return the columns of numbers, and those of categories if there are any, checked."""
         how: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
-        if columns_of(X):
-            validate_data(estimator, X, reset=False, skip_check_array=True)
-            self._refuse(X)
-        if not self.categorical.any():
-            with naming_column(X, "X", incomplete=True):
-                return validate_data(estimator, X, reset=False, **how), None
         validate_data(estimator, X, reset=False, skip_check_array=True)
+        self._refuse(estimator, X, fitted)
+        places = np.flatnonzero(~self.categorical)
         numbers = np.empty((X.shape[0], 0))
-        if not self.categorical.all():
-            columns = _safe_indexing(X, np.flatnonzero(~self.categorical), axis=1)
-            with naming_column(columns, "X", incomplete=True):
-                numbers = check_array(columns, input_name="X", **how)
+        if len(places):
+            columns = _safe_indexing(X, places, axis=1) if self.categorical.any() else X
+            remedy = f"it held numbers in fit. {_GIVE}" if fitted else _NAME
+            with naming_column(X, "X", places, remedy):
+                numbers = check_array(columns, input_name="X", estimator=estimator, **how)
+        if not self.categorical.any():
+            return numbers, None
         chosen = [_objects(X, int(j)) for j in np.flatnonzero(self.categorical)]
         return numbers, np.stack(chosen, axis=1)
 
-    def _refuse(self, X: Any) -> None:
+    def _refuse(self, estimator: Any, X: Any, fitted: bool) -> None:
         """Refuse a column of a frame that counts as one of numbers, and is none."""
         for j, (column, dtype) in enumerate(columns_of(X)):
             if self.categorical[j]:
                 continue
-            kind = next((kind for kind in ("categories", "text") if of_kind(dtype, kind)), None)
+            kind = kind_of(dtype)
             if dtype.lower() == "object" and any(isinstance(x, str) for x in column_of(X, j)):
                 kind = "text"
-            if kind is not None:
-                raise ValueError(
-                    f"X holds {kind} in its column {column!r} (dtype {dtype}), which is to hold "
-                    "numbers: give it a categorical dtype, or name it in categorical_features."
-                )
+            if kind is None:
+                continue
+            found = f"X holds {kind} in its column {column!r} (dtype {dtype}), which"
+            if fitted:
+                raise ValueError(f"{found} held numbers in fit. {_GIVE}.")
+            if kind in ("categories", "text"):
+                by_type = isinstance(estimator.categorical_features, str)
+                remedy = f"give it a categorical dtype, or {_NAME}" if by_type else _NAME
+                raise ValueError(f"{found} is to hold numbers: {remedy}.")
             refuse_column("X", column, dtype)
 
 
-def _known(X: Any) -> Any:
+def _known(estimator: Any, X: Any) -> Any:
     """Return a table as a frame, or as an array that has columns."""
     X = made_dense(as_table(X, "X"))
+    check_names(X, "X")
     if not columns_of(X):
         checked = as_array(X, "X")
         if checked.dtype.kind in "mM":
@@ -161,6 +173,7 @@ def _known(X: Any) -> Any:
             f"Found array X with 0 feature(s) (shape={tuple(X.shape)}) while a minimum of 1 is "
             "required."
         )
+    check_rows(estimator, X)
     return X
 
 

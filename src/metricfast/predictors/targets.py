@@ -12,6 +12,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import column_or_1d
 
 from metricfast._core.arguments import as_real, check_choice
+from metricfast._core.checks import check_rows
 from metricfast._core.frames import as_readable, as_table
 from metricfast._core.targets import (
     as_label_array,
@@ -39,6 +40,7 @@ def check_given(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
         return X, y
     X = as_table(X, "X")
     check_consistent_length(X, y)
+    check_rows(estimator, X)
     return X, y
 
 

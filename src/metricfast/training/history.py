@@ -106,6 +106,8 @@ class History:
         The loss before the first step.
     max_iter : int or None
         Number of iterations that model selection chose; None: the solver decides.
+    still : bool
+        Whether no batch of the first epoch gave a gradient.
     ended : int
         The largest number of epochs of a training that was `stopped`, 0 if none was.
     """
@@ -129,6 +131,7 @@ class History:
         self.moments: list[Vector] = []
         self.step, self.first, self.ended, self.stopped = 0, math.nan, 0, False
         self.max_iter: int | None = None
+        self.still = False
         self.refreshed = x0
         self.restart(x0)
 

@@ -218,7 +218,8 @@ def run_epoch(
         history.first = values[0]
         if 0 < RISE * history.first < total and steps.average:
             history.first = float(np.mean([fun(start, batch)[0] for batch in first]))
-        if not (moves or history.quiet):
+        history.still = not moves
+        if history.still and not history.quiet:
             warn_user(
                 "No batch of the first epoch gave a gradient to learn from. Its points may have "
                 "none to be compared with: give more points of a class, raise batch_size, or "
