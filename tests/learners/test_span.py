@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 import metricfast.learners.linear as linear
-from metricfast import LMNN, MCML, MLKR, NCA, NCMML, NeighborhoodGerrymandering, losses
+from metricfast import LDML, LMNN, MCML, MLKR, NCA, NCMML, NeighborhoodGerrymandering, losses
 from metricfast.training.linear_problem import LinearProblem
+from metricfast.training.objective import Objective
 from metricfast.training.preconditioner import FlatParameters
-from metricfast.training.span import MapOfSpan, basis_of_span
+from metricfast.training.span import MapOfSpan, Span, span_of
 
 RNG = np.random.default_rng(0)
 N, D = 40, 90
@@ -43,7 +44,7 @@ def test_the_map_is_that_of_training_on_all_features(learner, start, monkeypatch
     few_steps = {"early_stopping": False, "max_iter": 5, "random_state": 0}
     model = learner(**few_steps | STARTS[start])
     found = model.fit(X, Y).components_
-    monkeypatch.setattr(linear, "basis_of_span", lambda X: None)
+    monkeypatch.setattr(linear, "span_of", lambda X: None)
     full = model.fit(X, Y).components_
     # MLKR takes the root of a singular scatter, which has half of the digits.
     precision = 1e-6 if learner is MLKR else 1e-9
@@ -97,29 +98,44 @@ class SparseNCA(NCA):
 def test_another_problem_trains_on_all_features(learner, monkeypatch):
     model = learner(init="identity", early_stopping=False, max_iter=3)
     found = model.fit(X, Y).components_
-    monkeypatch.setattr(linear, "basis_of_span", lambda X: None)
+    monkeypatch.setattr(linear, "span_of", lambda X: None)
     np.testing.assert_array_equal(found, model.fit(X, Y).components_)
 
 
-def test_an_evaluation_sees_the_span_alone(monkeypatch):
+@pytest.mark.parametrize(
+    ("model", "width"),
+    [
+        (LMNN(), N),
+        (LMNN(solver="adam"), D),
+        (LDML(), D),
+        (NeighborhoodGerrymandering(solver="lbfgs"), D),
+    ],
+)
+def test_an_evaluation_sees_the_span_alone(model, width, monkeypatch):
     widths = []
 
-    def problem(self, data):
-        widths.append((data.X.shape[1], data.n_features))
+    def evaluate(self, arrays, batch, part=None):
+        widths.append((self.X.shape[1], self.data.n_features))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(LMNN, "_problem", problem)
-    monkeypatch.setattr(NeighborhoodGerrymandering, "_problem", problem)
-    for model in (LMNN(), LMNN(solver="adam"), NeighborhoodGerrymandering()):
-        with pytest.raises(KeyboardInterrupt):
-            model.fit(X, Y)
-    assert widths == [(N, D), (D, D), (D, D)]
+    monkeypatch.setattr(Objective, "of_loss", evaluate)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, Y)
+    assert widths == [(width, D)]
+
+
+@few
+def test_a_basis_is_computed_only_for_problems_in_the_span(monkeypatch):
+    monkeypatch.setattr(Span, "basis", property(lambda self: pytest.fail("not needed")))
+    LDML(max_iter=1, early_stopping=False).fit(X, Y)
+    with pytest.raises(pytest.fail.Exception, match="not needed"):
+        NCA(max_iter=1).fit(X, Y)
 
 
 def test_a_map_leaves_the_span_as_it_came():
-    basis = basis_of_span(X)
+    basis = span_of(X).basis
     for rows in (3, D):
         L = RNG.normal(size=(rows, D))
         start = MapOfSpan(L, basis)
         np.testing.assert_allclose(start.outer(start.inner), L, atol=1e-12)
-    assert basis_of_span(X.T) is None
+    assert span_of(X.T) is None

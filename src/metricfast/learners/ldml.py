@@ -101,7 +101,6 @@ class LDML(LinearLearner):
 
     _selects_shortest = False  # a longer training gives better answers for pairs
     _weights_neighbors = True
-    _trains_in_span = False  # the bias is in units of the entries of all features
 
     def __init__(
         self,
@@ -135,6 +134,7 @@ class LDML(LinearLearner):
         self.n_jobs = n_jobs
 
     def _problem(self, data: Dataset) -> LinearProblem:
+        # Of all features: the bias is in units of the entries of the whole map.
         return _PairProblem(data, losses.LDML(), n_jobs=self.n_jobs)
 
     def _set_fitted(self, problem: LinearProblem, history: History, x: Vector, final: bool) -> None:

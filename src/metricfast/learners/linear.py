@@ -40,7 +40,7 @@ from metricfast.training.linear_problem import LinearProblem
 from metricfast.training.model_selection import select_training
 from metricfast.training.objective import Evaluator
 from metricfast.training.solvers import LBFGS, MiniBatchSolver, Solver, as_solver
-from metricfast.training.span import basis_of_span
+from metricfast.training.span import span_of
 from metricfast.training.stopping import CrossValidated, HeldOut, as_stopping_rule, hold_out
 from metricfast.training.train import Observers, train
 
@@ -108,17 +108,9 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
     _selects_shortest = True  # among settings without a significant difference
     _min_class_size: int = 2  # points of a class that a training needs
     _weights_neighbors = False  # whether a duplicate is the same as a point of weight 2
-    # True if distances of points are all that the problem sees of the map: no penalty, no
-    # constraint. It is valid for the `_problem` of the same class, not for one that overrides it.
-    _trains_in_span: bool = False
     _selects_batches = False  # whether "auto" chooses by folds for mini-batches too
     _training: Any = None  # where `partial_fit` continues
     _exponent: int = 0
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if "_problem" in vars(cls):
-            cls._trains_in_span = vars(cls).get("_trains_in_span", False)
 
     @abstractmethod
     def _problem(self, data: Dataset) -> LinearProblem:
@@ -183,8 +175,8 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
         with forget_on_error(self):
             data = self._load(X, y, sample_weight, solver, validate=validate)
             whole = solver.by_batches or evaluator is not None or data.weight is not None
-            if self._trains_in_span and not whole:  # a point of weight 2 is the same as two points
-                data = replace(data, basis=basis_of_span(data.X))
+            if not whole:  # a point of weight 2 is the same as two points
+                data = replace(data, span=span_of(data.X))
             checkpoint = OpenCheckpoint(
                 callbacks, self.random_state, data.X, data.labels, data.weight,
                 *params_of(self, solver, LinearProblem.schedule),
@@ -211,14 +203,14 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
                         initialization,
                         required=self.early_stopping != "auto",
                     )
-                problem = self._problem(train_data.in_span)
+                problem = self._problem(train_data)
                 problem.all_data, problem.initial_map = data, L
                 problem.evaluator = evaluator
                 x0 = initialization.start(problem, train_data, L, rng, start)
             history = problem.history(x0, rng)
             history.max_iter = n_iter
             if test_rows is not None:
-                validation = data.in_span.validation(train_rows, test_rows)
+                validation = problem.coordinates(data).validation(train_rows, test_rows)
                 error = partial(_validation_error, problem, validation)
                 history.judge(error, int(rule.patience))
             batches = problem.batches(history.rng, solver.batch_size) if solver.by_batches else None

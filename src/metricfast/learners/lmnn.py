@@ -122,8 +122,6 @@ class LMNN(LinearLearner):
     (150, 4)
     """
 
-    _trains_in_span = True
-
     def __init__(
         self,
         init: str | Array = "auto",
@@ -187,6 +185,7 @@ class LMNN(LinearLearner):
         return int(self._k) + 1
 
     def _problem(self, data: Dataset) -> LinearProblem:
+        data = data.in_span
         _check_class_sizes(data, int(self._k))
         return _LMNNProblem(
             data, int(self._k), self.regularization, int(self.target_refresh), self.n_jobs

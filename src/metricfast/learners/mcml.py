@@ -73,7 +73,6 @@ class MCML(LinearLearner):
     """
 
     _weights_neighbors = True
-    _trains_in_span = True
 
     def __init__(
         self,
@@ -107,5 +106,6 @@ class MCML(LinearLearner):
         self.n_jobs = n_jobs
 
     def _problem(self, data: Dataset) -> LinearProblem:
+        data = data.in_span
         preconditioner = class_preconditioner(data)
         return LinearProblem(data, losses.MCML(), preconditioner=preconditioner, n_jobs=self.n_jobs)

@@ -87,7 +87,6 @@ class MLKR(LinearLearner):
 
     _has_classes = False
     _weights_neighbors = True
-    _trains_in_span = True
 
     def __init__(
         self,
@@ -125,7 +124,7 @@ class MLKR(LinearLearner):
         return np.empty(0), targets, math.ldexp(1.0, 2 * exponent)
 
     def _problem(self, data: Dataset) -> LinearProblem:
-        preconditioner = None
+        data, preconditioner = data.in_span, None
         if not self._solver().by_batches:
             preconditioner = class_preconditioner(data, root=True)
         return LinearProblem(data, losses.MLKR(), preconditioner=preconditioner, n_jobs=self.n_jobs)

@@ -120,7 +120,6 @@ class NCA(LinearLearner):
     """
 
     _weights_neighbors = True
-    _trains_in_span = True
 
     def __init__(
         self,
@@ -157,6 +156,6 @@ class NCA(LinearLearner):
         # The lowest value: each point with company of its class attracts no other.
         sizes = np.bincount(data.labels, data.weight)
         return LinearProblem(
-            data, losses.NCA(), scale_loss=losses.NCA("log"), n_jobs=self.n_jobs,
+            data.in_span, losses.NCA(), scale_loss=losses.NCA("log"), n_jobs=self.n_jobs,
             lower_bound=-float(sizes[sizes > 1].sum()),
         )  # fmt: skip

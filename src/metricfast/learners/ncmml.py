@@ -86,7 +86,6 @@ class NCMML(LinearLearner):
     """
 
     _selects_shortest = False  # a longer training is better for class means
-    _trains_in_span = True
 
     def __init__(
         self,
@@ -118,7 +117,7 @@ class NCMML(LinearLearner):
         self.n_jobs = n_jobs
 
     def _problem(self, data: Dataset) -> LinearProblem:
-        return _Likelihood(data, self.n_jobs)
+        return _Likelihood(data.in_span, self.n_jobs)
 
 
 class _Likelihood(LinearProblem):

@@ -21,6 +21,7 @@ from metricfast._core.targets import check_classification_target, check_sample_w
 from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.warn import warn_user
 from metricfast.training.chunks import Chunked, hold, mean_and_exponent, rows_of
+from metricfast.training.span import Span
 
 __all__ = ["Dataset", "as_classes", "deduplicate", "deduplicate_if_smaller", "load_dataset"]
 
@@ -53,8 +54,9 @@ class Dataset:
         Factor that turns the objective into units of the given targets.
     given : array, sparse array or Source, optional
         The points as they were given, if the learner keeps them.
-    basis : ndarray of shape (n_features, n_directions), optional
-        An orthonormal basis of the span of the points, if the learner trains in it.
+    span : Span, optional
+        The span of points of many more features than there are points, if a problem may be
+        trained in it.
     outer : int, optional
         The number of features of points that are given by their coordinates in a basis.
     """
@@ -66,7 +68,7 @@ class Dataset:
     exponent: int
     unit: float = 1.0
     given: Any = None
-    basis: Array | None = None
+    span: Span | None = None
     outer: int | None = None
 
     @property
@@ -76,11 +78,11 @@ class Dataset:
 
     @cached_property
     def in_span(self) -> Dataset:
-        """The samples, with points by their coordinates in `basis` if there is one."""
-        if self.basis is None:
+        """The samples, with points by their coordinates in a basis of `span` if there is one."""
+        if self.span is None:
             return self
-        X = (self.X @ self.basis).astype(self.X.dtype)
-        return replace(self, X=X, basis=None, outer=self.n_features)
+        X = (self.X @ self.span.basis).astype(self.X.dtype)
+        return replace(self, X=X, span=None, outer=self.n_features)
 
     @property
     def has_classes(self) -> bool:

@@ -19,7 +19,6 @@ from metricfast.training.history import Vector
 from metricfast.training.linear_problem import LinearProblem
 from metricfast.training.objective import Objective, map_points
 from metricfast.training.preconditioner import best_scale, near_scale
-from metricfast.training.span import MapOfSpan
 
 __all__ = ["Initialization", "choose_scale", "n_rows", "sample_points", "spread"]
 
@@ -135,9 +134,10 @@ class Initialization:
             L = L * self._scale_by_batch(problem, L, rng)
         elif new and self.scale == "auto" and isinstance(self.init, str):
             L = self._scaled(problem, data, L, name)
-        if data.basis is None:
-            return problem.start_at(L, selected=name is not None)
-        return problem.start_in_span(MapOfSpan(L, data.basis), selected=name is not None)
+        start, selected = problem.map_of_span(L, data), name is not None
+        if start is None:
+            return problem.start_at(L, selected=selected)
+        return problem.start_in_span(start, selected=selected)
 
     def _alternative(self, name: str, L: Array, data: Dataset) -> Array:
         """Return such a map of as many rows as L; L itself where the points have none."""
@@ -163,9 +163,8 @@ class Initialization:
         sample = sample_points(data)
         identity = np.array_equal(L, np.eye(*L.shape)) and problem.standardizes and name is None
         forms = [L, _standardized(L, data.representative)] if identity else [L]
-        inner, basis = forms, data.basis
-        if basis is not None:
-            inner = [MapOfSpan(form, basis).inner for form in forms]
+        of_span = [problem.map_of_span(form, data) for form in forms]
+        inner = [form if of is None else of.inner for form, of in zip(forms, of_span, strict=True)]
         if name not in self.chosen:
             value = problem.scale_problem()
             self.chosen[name] = choose_scale(value, problem, inner, sample, data.weight)

@@ -33,6 +33,9 @@ class LinearProblem(Objective):
     Parameters
     ----------
     data : Dataset
+        ``data.in_span`` if distances of points are all that the problem sees of the map: no
+        penalty, no constraint. Points of many more features than there are points are then
+        trained on in their span, which is faster and gives the same map.
     loss : loss
         One of `metricfast.losses`, or a `LabelledLoss` one.
     preconditioner : Preconditioner, optional
@@ -56,7 +59,7 @@ class LinearProblem(Objective):
     initial_map : ndarray or None
         The map that `init` names, of points in `data`.
     of_span : MapOfSpan or None
-        The initial map of all features, where `data` are points in a basis of their span.
+        The initial map of all features, if the problem is trained in the span of the points.
     searches_scale : bool
         Whether mini-batches start at the scale at which the loss is lowest.
     standardizes : bool
@@ -93,6 +96,10 @@ class LinearProblem(Objective):
         self.of_span: MapOfSpan | None = None
         self.lower_bound, self._scale_loss = lower_bound, scale_loss
 
+    def coordinates(self, data: Dataset) -> Dataset:
+        """Return points of all features as this problem sees points: in a basis, or as they are."""
+        return data if self.data.outer is None else data.in_span
+
     def vector(self, L: Array) -> Vector:
         """Return the solver's vector of a map."""
         return self.preconditioner.vector([L])
@@ -105,6 +112,12 @@ class LinearProblem(Objective):
         """Return the map of the solver's vector, for points of all features."""
         L = self.map(x)
         return L if self.of_span is None else self.of_span.outer(L)
+
+    def map_of_span(self, L: Array, data: Dataset) -> MapOfSpan | None:
+        """Return a map of all features as a map of the span of points, if training is in it."""
+        if self.data.outer is None or data.span is None:
+            return None
+        return MapOfSpan(L, data.span.basis)
 
     def start_in_span(self, start: MapOfSpan, *, selected: bool = False) -> Vector:
         """Prepare to start from a map in the span of the points, and return its vector."""

@@ -112,7 +112,8 @@ class _Fold:
         with np.errstate(all="ignore"), one_blas_thread():
             part = self.data.take(train)
             L = self.initialization.initial_map(part, rng, quiet=True)
-            problem, data = self.learner._problem(part.in_span), self.data.in_span
+            problem = self.learner._problem(part)
+            data = problem.coordinates(self.data)
             x0 = self.initialization.start(problem, part, L, rng, start)
             problem = problem.local()
             costs = [problem.validation_costs(x0, data, train, test, weight)]

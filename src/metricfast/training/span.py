@@ -8,6 +8,7 @@ the other directions as they are. So it trains the small map, and the result is 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,15 +16,27 @@ from numpy.typing import NDArray
 
 from metricfast.training.preconditioner import FULL_BASIS, FlatParameters, Preconditioner
 
-__all__ = ["MapOfSpan", "WithConstant", "basis_of_span"]
+__all__ = ["MapOfSpan", "Span", "WithConstant", "span_of"]
 
 Array = NDArray[Any]
 # Features for each point, from which training in the span is faster by more than the basis costs.
 _WIDE = 1.5
 
 
-def basis_of_span(X: Any) -> Array | None:
-    """Return an orthonormal basis of the span of points, of shape (n_features, n_samples).
+class Span:
+    """The span of points, of which a basis is computed when it is first needed."""
+
+    def __init__(self, X: Array) -> None:
+        self._X = X
+
+    @cached_property
+    def basis(self) -> Array:
+        """An orthonormal basis, of shape (n_features, n_samples)."""
+        return np.linalg.qr(self._X.T.astype(np.float64))[0]
+
+
+def span_of(X: Any) -> Span | None:
+    """Return the span of points to train in.
 
     None where the points are not wide, or no array in memory. More than `FULL_BASIS` points are
     preconditioned by feature, which a basis would mix.
@@ -31,9 +44,8 @@ def basis_of_span(X: Any) -> Array | None:
     if not isinstance(X, np.ndarray):
         return None
     n_samples, n_features = X.shape
-    if n_samples > FULL_BASIS or n_features < _WIDE * n_samples:
-        return None
-    return np.linalg.qr(X.T.astype(np.float64))[0]
+    wide = n_samples <= FULL_BASIS and n_features >= _WIDE * n_samples
+    return Span(X) if wide else None
 
 
 class MapOfSpan:

@@ -69,7 +69,6 @@ class GerrymanderingLearner(LinearLearner):
     _solver_names = ("lbfgs", "adam", "subgradient")
     _selects_batches = True
     _keeps_points = True
-    _trains_in_span = False  # the regularizer shrinks the map in all directions
 
     def _check_parameters(self) -> Any:
         check_vote_parameters(self)
@@ -112,6 +111,7 @@ class GerrymanderingLearner(LinearLearner):
 
     def _problem(self, data: Dataset) -> LinearProblem:
         check_neighbors(self.n_neighbors, data.X.shape[0] - 1)
+        # Of all features: the regularizer shrinks the map in all directions.
         return VoteProblem(
             data, self._loss(data), self.C, self.regularizer, self.tol, self.n_jobs,
             over_matrix=self.parameterization == "M",
