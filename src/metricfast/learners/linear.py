@@ -269,7 +269,8 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
             history = problem.history(x0, rng)
             self._training = history, problem.preconditioner, x0
         history.restart(history.x)
-        history.look_at(problem, data.weight, data.X.shape[0])
+        if history.metrics is not None:
+            history.metrics.follow(problem, data.weight)
         batches = problem.batches(history.rng, solver.batch_size)
         observers = self._observers(problem, history, callbacks)
         train(problem, history, solver, observers, batches, epoch_from=x0)

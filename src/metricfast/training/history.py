@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["DivergedError", "History", "SolverState", "Vector"]
+__all__ = ["DivergedError", "History", "Metrics", "SolverState", "Vector"]
 
 Vector = NDArray[Any]
 # Attributes of a history that a snapshot holds.
@@ -60,6 +60,27 @@ class SolverState:
         return self.parameters[0]
 
 
+class Metrics(Protocol):
+    """Further numbers of each iteration, which a history records.
+
+    Attributes
+    ----------
+    values : dict of lists of float
+        A list for each metric, with a number for each iteration.
+    """
+
+    values: dict[str, list[float]]
+
+    def record(self, value: float) -> bool:
+        """Record the metrics of an iteration with this objective; True means stop."""
+
+    def check(self, values: dict[str, list[float]], n_done: int) -> None:
+        """Raise an error unless a snapshot of `values` fits a training of so many iterations."""
+
+    def follow(self, objective: Any, weight: Vector | None) -> None:
+        """Measure another objective, of points of these weights, from now on."""
+
+
 class History:
     """The curve and the best parameters of a minimisation, and whether it continues.
 
@@ -80,6 +101,8 @@ class History:
         Generator that draws the batches.
     quiet : bool, default=False
         Whether solvers give no warnings.
+    metrics : Metrics, optional
+        Further numbers of each iteration.
 
     Attributes
     ----------
@@ -122,8 +145,9 @@ class History:
         tol: float = 0.0,
         rng: np.random.RandomState | None = None,
         quiet: bool = False,
+        metrics: Metrics | None = None,
     ) -> None:
-        self.quiet = quiet
+        self.quiet, self.metrics = quiet, metrics
         self.observer, self.cost, self._patience, self._tol = observer, cost, patience, tol
         self.rng = np.random.RandomState(0) if rng is None else rng
         self.curve: list[float] = []
@@ -144,9 +168,6 @@ class History:
         self.start = self.x = self.best_x = self.before_best = self._last = x.copy()
         self.best_value = self.best_objective = math.inf
 
-    def look_at(self, objective: Any, weight: Vector | None, n: int) -> None:
-        """Count for an objective of other points. The first n are anchors."""
-
     def record_start(self, value: float, x: Vector) -> None:
         """Record the result of a solver that ended before its first iteration."""
         self.x = self.best_x = x
@@ -156,6 +177,7 @@ class History:
     def __call__(self, value: float, x: Vector) -> bool:
         """Record the end of an iteration; True means stop."""
         judged = value = float(value)
+        useless = self.metrics is not None and self.metrics.record(value)
         self.curve.append(value)
         if self.cost is not None:
             judged = float(self.cost(x))
@@ -166,7 +188,7 @@ class History:
             self.before_best, self.best_objective = self._last, value
         self.x = self._last = x
         asked = self.observer is not None and self.observer(len(self.curve), value, x)
-        self.stopped = bool(asked) or self.stalled
+        self.stopped = bool(asked) or self.stalled or useless
         return self.stopped
 
     @property
@@ -192,6 +214,8 @@ class History:
         arrays |= {f"moment{i}": moment for i, moment in enumerate(self.moments)}
         numbers = {name: getattr(self, name) for name in _NUMBERS}
         numbers |= {"moments": len(self.moments), "rng": [kind, *rest]}
+        if self.metrics is not None:
+            numbers["history"] = self.metrics.values
         return {**arrays, "rng": np.asarray(keys)}, numbers
 
     def check(self, arrays: dict[str, Vector], numbers: dict[str, Any], n_moments: int) -> None:
@@ -229,12 +253,16 @@ class History:
         _demand(has_gauss in (0, 1) and math.isfinite(gauss), "rng", gauss)
         # All zeros stay zeros, with which drawing may never end.
         _demand(keys.dtype == np.uint32 and keys.shape == (624,) and keys[1:].any(), "rng", keys)
+        if self.metrics is not None:
+            self.metrics.check(numbers["history"], n_done)
 
     def resume(self, arrays: dict[str, Vector], numbers: dict[str, Any]) -> None:
         """Continue from a snapshot."""
         vars(self).update({name: arrays[name] for name in _ARRAYS})
         vars(self).update({name: arrays[name].tolist() for name in _LISTS})
         vars(self).update({name: numbers[name] for name in _NUMBERS})
+        if self.metrics is not None:
+            self.metrics.values = numbers["history"]
         self._last = self.x
         self.moments = [arrays[f"moment{i}"] for i in range(numbers["moments"])]
         kind, *rest = numbers["rng"]

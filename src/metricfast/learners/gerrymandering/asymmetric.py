@@ -37,12 +37,11 @@ from metricfast.learners.gerrymandering.dataset import (
     penalty_of,
 )
 from metricfast.learners.gerrymandering.history import (
-    PATIENCE,
     REMEDY,
-    VoteHistory,
     check_feasible,
     select_best,
     vote_batches,
+    vote_history,
     warn_of_penalty,
 )
 from metricfast.learners.gerrymandering.voting import check_vote_parameters, largest_cost, vote_loss
@@ -56,7 +55,7 @@ from metricfast.training.callbacks import (
 )
 from metricfast.training.chunks import Chunked, hold, mean_of, subtract_mean, why_in_memory
 from metricfast.training.fingerprint import params_of
-from metricfast.training.history import Vector
+from metricfast.training.history import History, Vector
 from metricfast.training.labelled_loss import LabelledLoss
 from metricfast.training.objective import Evaluator, Objective
 from metricfast.training.paired_chunks import is_beyond
@@ -319,8 +318,8 @@ class AsymmetricSimilarity(DatabaseClassifierMixin, CallbackMixin, EmbeddedMetri
                     x, self.objective_ = select_best(problem, history)
                     self._set_parameters(problem.preconditioner.arrays(x))
                 if not isinstance(problem.X, Chunked):
-                    warn_of_penalty(problem, history, history.start)
-                check_feasible(history, self.n_neighbors, "leave small classes out")
+                    warn_of_penalty(problem, history.metrics, history.start)
+                check_feasible(history.metrics, self.n_neighbors, "leave small classes out")
             finally:
                 self._set_database(data)
         if validate:
@@ -375,17 +374,19 @@ class AsymmetricSimilarity(DatabaseClassifierMixin, CallbackMixin, EmbeddedMetri
             self._training = history, history.start
         history, x0 = self._training
         history.restart(history.x)
-        history.look_at(problem, data.weight, len(data.y))
+        history.metrics.follow(problem, data.weight)
         self._run(problem, history, solver, callbacks, data, epoch_from=x0)
         self._set_database(data)
         return self
 
     def _run(
-        self, problem: _TwoSidedProblem, history: VoteHistory, solver: Solver, callbacks: list[Any],
+        self, problem: _TwoSidedProblem, history: History, solver: Solver, callbacks: list[Any],
         data: TwoSidedDataset, checkpoint: OpenCheckpoint | None = None,
         epoch_from: Vector | None = None,
     ) -> None:  # fmt: skip
         """Run the solver, or a single epoch of a training that began at a vector."""
+        metrics = history.metrics
+        assert metrics is not None
 
         def set_fitted(x: Vector, final: bool) -> None:
             self._set_parameters(problem.preconditioner.arrays(x))
@@ -394,7 +395,7 @@ class AsymmetricSimilarity(DatabaseClassifierMixin, CallbackMixin, EmbeddedMetri
             self.objective_ = (
                 min([history.best_objective, *history.curve]) if final else history.curve[-1]
             )
-            self.history_ = {name: list(values) for name, values in history.history.items()}
+            self.history_ = {name: list(values) for name, values in metrics.values.items()}
             if history.costs:
                 self.validation_scores_ = [1 - cost for cost in history.costs]
                 self.history_["validation_error"] = list(history.costs)
@@ -601,10 +602,9 @@ class _TwoSidedProblem(Objective):
         self.embedding: Embedding = embedding
         self._weight, self._tol = data.weight, learner.tol
 
-    def history(self, start: list[Array], rng: RandomState) -> VoteHistory:
+    def history(self, start: list[Array], rng: RandomState) -> History:
         """Return the history of a training from these parameters."""
-        x0 = flat([array.astype(np.float64) for array in start])
-        return VoteHistory(x0, rng, self, self._weight, self._tol, PATIENCE)
+        return vote_history(flat(start), rng, self, self._weight, self._tol)
 
     def validation_error(self, validation: TwoSidedDataset, x: Vector) -> float:
         """Return the error of held-out queries."""

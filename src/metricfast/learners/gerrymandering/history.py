@@ -1,4 +1,4 @@
-"""The history of gerrymandering: errors of each epoch, the best map, and warnings."""
+"""The history of gerrymandering: metrics of each epoch, the best map, and warnings."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from metricfast.learners.gerrymandering.voting import largest_cost
 from metricfast.losses import Gerrymander
 from metricfast.samplers import Batch
 from metricfast.training.chunks import POOL, Chunked, batches_of
-from metricfast.training.history import History
+from metricfast.training.history import History, Metrics
 from metricfast.training.objective import Objective
 from metricfast.training.paired_chunks import batches_of_both
 
 __all__ = [
-    "PATIENCE",
     "REMEDY",
-    "VoteHistory",
+    "VoteMetrics",
     "check_feasible",
     "select_best",
     "unit_scale",
     "vote_batches",
+    "vote_history",
     "warn_of_penalty",
 ]
 
@@ -37,7 +37,7 @@ _QUANTITIES = ("objective", "surrogate", "vote_loss", "error", "infeasible")
 # Ratio of penalty to cost of wrong votes from which little is learned.
 _SWAMPED = 10
 # Epochs without progress that end a training.
-PATIENCE = 10
+_PATIENCE = 10
 # Remedy for a loss that is not finite.
 REMEDY = (
     "bring the features to a spread of about 1, or lower learning_rate, C or the costs of "
@@ -45,32 +45,23 @@ REMEDY = (
 )
 
 
-class VoteHistory(History):
-    """A history with the errors of votes.
+class VoteMetrics:
+    """Objective, loss, cost and error of the votes in each epoch.
 
-    The objective calls it after every evaluation of its loss `Gerrymander`. `history` has for each
-    epoch the objective, the loss, cost and error of votes per weight, and the number of points
-    without a right set.
+    The objective counts here after every evaluation of its loss `Gerrymander`. Costs and errors are
+    per weight. "infeasible" is the number of points without a right set.
     """
 
-    def __init__(
-        self,
-        x0: Array,
-        rng: np.random.RandomState,
-        objective: Objective,
-        weight: NDArray[np.float64] | None,
-        tol: float,
-        patience: int,
-    ) -> None:
-        super().__init__(x0, patience=patience, tol=tol, rng=rng)
-        self.look_at(objective, weight, objective.X.shape[0])
-        self.history: dict[str, list[float]] = {name: [] for name in _QUANTITIES}
+    def __init__(self, objective: Objective, weight: NDArray[np.float64] | None) -> None:
+        self.follow(objective, weight)
+        self.values: dict[str, list[float]] = {name: [] for name in _QUANTITIES}
         self._noted: dict[float, Array] = {}
         self._found = np.zeros(4)
 
-    def look_at(self, objective: Objective, weight: NDArray[np.float64] | None, n: int) -> None:
-        """Count the votes of an objective, of other points than those before."""
-        self.n, self.weight = n, float(n if weight is None else weight[:n].sum())
+    def follow(self, objective: Objective, weight: NDArray[np.float64] | None) -> None:
+        """Measure another objective, of points of these weights, from now on."""
+        self.n = objective.X.shape[0]
+        self.weight = float(self.n if weight is None else weight.sum())
         self._loss: Gerrymander = objective.loss.loss
         objective.tally = self._count
 
@@ -82,35 +73,34 @@ class VoteHistory(History):
         else:
             self._found = self._found + found  # which may be read-only after unpickling
 
-    def __call__(self, value: float, x: Array) -> bool:
-        """Record the end of an epoch; True means stop."""
+    def record(self, value: float) -> bool:
+        """Record an epoch; return whether no point has a right set."""
         found = self._noted.get(value, self._found) / (1, self.weight, self.weight, 1)
         for name, number in zip(_QUANTITIES, (value, *found), strict=True):
-            self.history[name].append(float(number))
+            self.values[name].append(float(number))
         self._noted.clear()
         self._found = np.zeros(4)
-        self.stopped = super().__call__(value, x) or self.history["infeasible"][-1] >= self.n
-        return self.stopped
+        return bool(self.values["infeasible"][-1] >= self.n)
 
-    def snapshot(self) -> tuple[dict[str, Array], dict[str, Any]]:
-        """Return all that it takes to go on: arrays, and numbers that JSON can hold."""
-        arrays, numbers = super().snapshot()
-        return arrays, {**numbers, "history": self.history}
-
-    def check(self, arrays: dict[str, Array], numbers: dict[str, Any], n_moments: int) -> None:
-        """Raise an error for anything but a snapshot of a training like this one."""
-        super().check(arrays, numbers, n_moments)
-        history, n_done = numbers["history"], len(arrays["curve"])
-        if tuple(history) != _QUANTITIES:
-            raise ValueError(f"history cannot be of {list(history)}")
-        for values in history.values():
-            if len(values) != n_done or not all(type(value) is float for value in values):
+    def check(self, values: dict[str, list[float]], n_done: int) -> None:
+        """Raise an error unless a snapshot of `values` fits a training of so many epochs."""
+        if tuple(values) != _QUANTITIES:
+            raise ValueError(f"history cannot be of {list(values)}")
+        for numbers in values.values():
+            if len(numbers) != n_done or not all(type(number) is float for number in numbers):
                 raise ValueError(f"history must have {n_done} numbers of each quantity")
 
-    def resume(self, arrays: dict[str, Array], numbers: dict[str, Any]) -> None:
-        """Go on from a snapshot."""
-        super().resume(arrays, numbers)
-        self.history = numbers["history"]
+
+def vote_history(
+    x0: Array,
+    rng: np.random.RandomState,
+    objective: Objective,
+    weight: NDArray[np.float64] | None,
+    tol: float,
+) -> History:
+    """Return the history of a training from x0 in double precision, with the metrics of votes."""
+    metrics = VoteMetrics(objective, weight)
+    return History(x0.astype(np.float64), patience=_PATIENCE, tol=tol, rng=rng, metrics=metrics)
 
 
 def vote_batches(
@@ -134,7 +124,7 @@ def vote_batches(
     return batches_of(problem.X, draw, rng, size, POOL)
 
 
-def select_best(problem: Objective, history: VoteHistory) -> tuple[Array, float]:
+def select_best(problem: Objective, history: History) -> tuple[Array, float]:
     """Return the best vector around the best epoch and the start, with its objective.
 
     The objective of an epoch is a sum over batches between which parameters move. So all points are
@@ -147,11 +137,12 @@ def select_best(problem: Objective, history: VoteHistory) -> tuple[Array, float]
     return candidates[best], judged[best][1]
 
 
-def check_feasible(history: VoteHistory, n_neighbors: int, remedy: str) -> None:
+def check_feasible(metrics: Metrics | None, n_neighbors: int, remedy: str) -> None:
     """Raise ValueError if no set of neighbours is right for any point; warn if for some points."""
-    infeasible = int(([0] + history.history["infeasible"])[-1])
+    assert isinstance(metrics, VoteMetrics)
+    infeasible = int(([0] + metrics.values["infeasible"])[-1])
     first = "lower n_neighbors" if n_neighbors > 1 else "give more points"
-    if infeasible >= history.n:
+    if infeasible >= metrics.n:
         raise ValueError(
             f"no set of n_neighbors={n_neighbors} neighbours is right for any point: {first}, or "
             f"{remedy}."
@@ -159,15 +150,15 @@ def check_feasible(history: VoteHistory, n_neighbors: int, remedy: str) -> None:
     if infeasible:
         warn_user(
             f"No set of n_neighbors={n_neighbors} neighbours is right for {infeasible} of "
-            f"{history.n} points to train on, which are left out of the loss: {first}, or {remedy}."
+            f"{metrics.n} points to train on, which are left out of the loss: {first}, or {remedy}."
         )
 
 
-def warn_of_penalty(problem: Objective, history: VoteHistory, start: Array) -> None:
+def warn_of_penalty(problem: Objective, metrics: Metrics | None, start: Array) -> None:
     """Warn if the penalty of the initial map is so large that the loss hardly matters."""
-    assert problem.penalty is not None
+    assert problem.penalty is not None and isinstance(metrics, VoteMetrics)
     penalty = problem.penalty(problem.preconditioner.arrays(start.copy()))[0]
-    most = problem.C * history.weight * largest_cost(problem.loss.loss)
+    most = problem.C * metrics.weight * largest_cost(problem.loss.loss)
     if penalty > _SWAMPED * most > 0:
         warn_user(
             f"At the initial map the regularizer is {penalty:.2g}, and C times the loss of wrong "

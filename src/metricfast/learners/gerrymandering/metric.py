@@ -18,13 +18,12 @@ from metricfast._core.types import Array, RandomState
 from metricfast.distances.neighbors import check_neighbors
 from metricfast.learners.gerrymandering.classifier import DatabaseClassifierMixin
 from metricfast.learners.gerrymandering.history import (
-    PATIENCE,
     REMEDY,
-    VoteHistory,
     check_feasible,
     select_best,
     unit_scale,
     vote_batches,
+    vote_history,
     warn_of_penalty,
 )
 from metricfast.learners.gerrymandering.matrix import (
@@ -118,11 +117,11 @@ class GerrymanderingLearner(LinearLearner):
         )  # fmt: skip
 
     def _set_fitted(self, problem: LinearProblem, history: History, x: Vector, final: bool) -> None:
-        assert isinstance(history, VoteHistory)
         super()._set_fitted(problem, history, x, final)
         if final:
             self.objective_ = min([history.best_objective, *history.curve])
-        self.history_ = {name: list(values) for name, values in history.history.items()}
+        assert history.metrics is not None
+        self.history_ = {name: list(values) for name, values in history.metrics.values.items()}
         if history.costs:
             self.history_["validation_error"] = list(history.costs)
         self._set_database(problem.all_data)
@@ -139,7 +138,6 @@ class GerrymanderingLearner(LinearLearner):
 
     def _finish(self, problem: LinearProblem, history: History) -> None:
         assert isinstance(problem, VoteProblem)
-        assert isinstance(history, VoteHistory)
         if history.curve and not isinstance(problem.X, Chunked):
             x, self.objective_ = select_best(problem, history)
             self._set_map(problem.data, problem.map(x))
@@ -148,9 +146,9 @@ class GerrymanderingLearner(LinearLearner):
             start, L = history.start, problem.initial_map
             if history.max_iter is not None and isinstance(self.init, str) and L is not None:
                 start = problem.vector(problem.scale_initial(L, named=True))
-            warn_of_penalty(problem, history, start)
+            warn_of_penalty(problem, history.metrics, start)
         remedy = "lower n_bins" if hasattr(self, "n_bins") else "leave small classes out"
-        check_feasible(history, self.n_neighbors, remedy)
+        check_feasible(history.metrics, self.n_neighbors, remedy)
 
 
 class NeighborhoodGerrymandering(DatabaseClassifierMixin, GerrymanderingLearner):
@@ -387,7 +385,7 @@ class VoteProblem(LinearProblem):
         return vote_batches(self, rng, batch_size)
 
     def history(self, x0: Vector, rng: RandomState) -> History:
-        return VoteHistory(x0.astype(np.float64), rng, self, self.data.weight, self._tol, PATIENCE)
+        return vote_history(x0, rng, self, self.data.weight, self._tol)
 
     def validation_error(self, x: Vector, data: Dataset, train: Any, test: Any) -> float:
         # Mapped together: sparse points are centred where they are mapped to.
