@@ -29,6 +29,7 @@ from metricfast.training.callbacks import (
 from metricfast.training.chunks import why_in_memory
 from metricfast.training.dataset import (
     Dataset,
+    Target,
     as_classes,
     deduplicate_if_smaller,
     load_dataset,
@@ -93,6 +94,7 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
     init_scale: str | None = None
     n_components: int | None = None
     max_iter: int = 100
+    min_iter: int = 0
     tol: float | None = None
     solver: Any = "lbfgs"
     early_stopping: Any = False
@@ -103,6 +105,8 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
     n_jobs: int | None = None
 
     _solver_names: tuple[str, ...] = ("lbfgs", "adam")
+    _tolerance = "tol"  # the parameter that is the tolerance of "lbfgs"
+    _target: Target = staticmethod(as_classes)  # returns classes, labels and unit of y
     _accept_sparse: str | bool = "csr"
     _keeps_points = False  # whether `Dataset.given` is needed
     _selects_shortest = True  # among settings without a significant difference
@@ -115,10 +119,6 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
     @abstractmethod
     def _problem(self, data: Dataset) -> LinearProblem:
         """Return what to minimise."""
-
-    def _target(self, y: Any) -> tuple[Array, Array, float]:
-        """Return classes, labels and unit of y."""
-        return as_classes(y)
 
     def fit(
         self,
@@ -282,7 +282,7 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
             check_choice("init_scale", self.init_scale, ("auto",))
         check_bool("warm_start", self.warm_start)
         as_threads(self.n_jobs)
-        LBFGS(self.max_iter, self.tol).check()
+        self._lbfgs.check()
         rule, solver = as_stopping_rule(self.early_stopping), self._solver()
         solver.check()
         by_default = isinstance(self.early_stopping, str)
@@ -292,7 +292,11 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
 
     def _solver(self) -> Solver:
         """Return the solver."""
-        return as_solver(self.solver, LBFGS(self.max_iter, self.tol), self._solver_names)
+        return as_solver(self.solver, self._lbfgs, self._solver_names)
+
+    @property
+    def _lbfgs(self) -> LBFGS:
+        return LBFGS(self.max_iter, getattr(self, self._tolerance), self.min_iter)
 
     def _load(
         self, X: Any, y: Any, sample_weight: Any, solver: Solver, exponent: int | None = None,

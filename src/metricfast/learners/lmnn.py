@@ -25,7 +25,6 @@ from metricfast.training.history import History, Vector
 from metricfast.training.linear_problem import LinearProblem
 from metricfast.training.objective import map_points
 from metricfast.training.preconditioner import FULL_BASIS, Preconditioner
-from metricfast.training.solvers import LBFGS, Solver, as_solver
 
 __all__ = ["LMNN"]
 
@@ -122,6 +121,8 @@ class LMNN(LinearLearner):
     (150, 4)
     """
 
+    _tolerance = "convergence_tol"
+
     def __init__(
         self,
         init: str | Array = "auto",
@@ -171,10 +172,6 @@ class LMNN(LinearLearner):
         check_range("convergence_tol", self.convergence_tol)
         check_count("min_iter", self.min_iter, least=0)
         return super()._check_parameters()
-
-    def _solver(self) -> Solver:
-        lbfgs = LBFGS(self.max_iter, self.convergence_tol, self.min_iter)
-        return as_solver(self.solver, lbfgs, self._solver_names)
 
     @property
     def _k(self) -> int:

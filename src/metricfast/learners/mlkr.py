@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-import numpy as np
-
 import metricfast.losses as losses
-from metricfast._core.scaling import rescale_targets
-from metricfast._core.targets import check_regression_target
 from metricfast._core.types import Array, RandomState
 from metricfast.learners.linear import LinearLearner
-from metricfast.training.dataset import Dataset
+from metricfast.training.dataset import Dataset, as_targets
 from metricfast.training.linear_problem import LinearProblem
 from metricfast.training.preconditioner import class_preconditioner
 
@@ -86,6 +81,7 @@ class MLKR(LinearLearner):
     """
 
     _has_classes = False
+    _target = staticmethod(as_targets)
     _weights_neighbors = True
 
     def __init__(
@@ -118,10 +114,6 @@ class MLKR(LinearLearner):
         self.warm_start = warm_start
         self.callbacks = callbacks
         self.n_jobs = n_jobs
-
-    def _target(self, y: Any) -> tuple[Array, Array, float]:
-        targets, exponent = rescale_targets(check_regression_target(y))
-        return np.empty(0), targets, math.ldexp(1.0, 2 * exponent)
 
     def _problem(self, data: Dataset) -> LinearProblem:
         data, preconditioner = data.in_span, None

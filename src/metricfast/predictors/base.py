@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.sparse import csr_matrix, issparse, vstack
@@ -23,10 +24,41 @@ from metricfast.predictors.metric import is_learner, is_searched, resolve
 from metricfast.predictors.neighborhoods import Neighborhoods
 from metricfast.predictors.spaces import Metric, ScikitLearn
 
-__all__ = ["KNeighborsMixin", "NeighborsBase", "RadiusNeighborsMixin"]
+__all__ = [
+    "Checks",
+    "KNeighborsMixin",
+    "NeighborsBase",
+    "RadiusNeighborsMixin",
+    "check_parameters",
+]
 
 _ALGORITHMS = ("auto", "ball_tree", "kd_tree", "brute")
 _MOST = 2**53
+
+# For each parameter, a function that raises an error for a value that cannot be used.
+Checks = dict[str, Callable[[Any], object]]
+
+
+def check_parameters(estimator: Any) -> None:
+    """Refuse parameters that cannot be used, before anything is learned."""
+    for name, check in estimator._checks.items():
+        if hasattr(estimator, name):
+            check(getattr(estimator, name))
+
+
+def unless_none(check: Callable[[Any], object]) -> Callable[[Any], object]:
+    """Return a check that accepts None as well."""
+    return lambda value: None if value is None else check(value)
+
+
+def _check_power(p: Any) -> None:
+    if not (isinstance(p, Real) and (0 < float(p) <= _MOST or p == math.inf)):
+        raise ValueError(f"p must be None, a number above 0 to 2**53, or infinite, got {p!r}.")
+
+
+def _check_metric_params(metric_params: Any) -> None:
+    if not isinstance(metric_params, dict):
+        raise TypeError(f"metric_params must be a dict or None, got {metric_params!r}.")
 
 
 class NeighborsBase:
@@ -57,27 +89,25 @@ class NeighborsBase:
     n_features_in_: int
     feature_names_in_: Array
     effective_metric_params_: dict[str, Any]
+    _checks: ClassVar[Checks] = {
+        "n_neighbors": unless_none(partial(check_count, "n_neighbors")),
+        "radius": unless_none(check_radius),
+        "algorithm": partial(check_choice, "algorithm", allowed=_ALGORITHMS),
+        "leaf_size": partial(check_count, "leaf_size"),
+        "p": unless_none(_check_power),
+        "metric_params": unless_none(_check_metric_params),
+    }
     _space: Metric
     _database: Database
     _as_queries: Array | None  # the database, where that is embedded differently as queries
     _score: tuple[dict[str, Any], float] | None  # of leaving one out, and with which parameters
-
-    def _check_parameters(self) -> None:
-        """Refuse parameters that cannot be used, before anything is learned."""
-        check_choice("algorithm", self.algorithm, _ALGORITHMS)
-        check_count("leaf_size", self.leaf_size)
-        p = self.p
-        if not (p is None or (isinstance(p, Real) and (0 < p <= _MOST or p == math.inf))):
-            raise ValueError(f"p must be None, a number above 0 to 2**53, or infinite, got {p!r}.")
-        if not isinstance(self.metric_params, (dict, type(None))):
-            raise TypeError(f"metric_params must be a dict or None, got {self.metric_params!r}.")
 
     def _fit_points(self, X: Any, y: Any = None) -> None:
         """Choose the metric, fitting it if need be, and keep the points to search.
 
         Parameters that are refused leave what was fitted before; after other errors nothing is.
         """
-        self._check_parameters()
+        check_parameters(self)
         self.__dict__.pop("metric_", None)
         if isinstance(X, NeighborsBase):
             X = X._fit_X
@@ -243,11 +273,6 @@ class KNeighborsMixin:
 
     n_neighbors: int | None
 
-    def _check_parameters(self) -> None:
-        if self.n_neighbors is not None:
-            check_count("n_neighbors", self.n_neighbors)
-        super()._check_parameters()  # type: ignore[misc]
-
     def _found(self: Any, X: Any) -> Neighborhoods:
         """Return the neighbours that decide."""
         return Neighborhoods.of_k(*self.kneighbors(X))
@@ -324,11 +349,6 @@ class RadiusNeighborsMixin:
     """The search for all neighbours within a radius."""
 
     radius: float | None
-
-    def _check_parameters(self) -> None:
-        if self.radius is not None:
-            check_radius(self.radius)
-        super()._check_parameters()  # type: ignore[misc]
 
     def _found(self: Any, X: Any) -> Neighborhoods:
         """Return the neighbours that decide."""

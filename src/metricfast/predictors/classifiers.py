@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from sklearn import neighbors as theirs
@@ -11,7 +11,7 @@ from sklearn.utils import Tags
 from metricfast._core.targets import check_sample_weight, join_labels
 from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.warn import warn_user
-from metricfast.predictors.base import KNeighborsMixin, NeighborsBase, RadiusNeighborsMixin
+from metricfast.predictors.base import Checks, KNeighborsMixin, NeighborsBase, RadiusNeighborsMixin
 from metricfast.predictors.metric import is_learner
 from metricfast.predictors.neighborhoods import Neighborhoods, Weights, check_weights
 from metricfast.predictors.targets import (
@@ -39,15 +39,12 @@ class Votes(NeighborsBase):
 
     weights: Weights
     class_weight: Any = None
+    _checks: ClassVar[Checks] = {**NeighborsBase._checks, "weights": check_weights}
     _found: Any
     _labels: Classes
     _y: Integers  # of one dimension where y has one output
     _sample_weight: Floats | None = None
     _weight: Floats | None = None  # times that of classes
-
-    def _check_parameters(self) -> None:
-        check_weights(self.weights)
-        super()._check_parameters()
 
     def fit(self: _Self, X: Any, y: Any = None) -> _Self:
         """Store labelled points. Fit the metric to them if it is a learner that is not fitted.

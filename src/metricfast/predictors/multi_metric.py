@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.optimize import minimize
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted
 
 import metricfast.losses as losses
 from metricfast._core.arguments import (
@@ -21,14 +21,15 @@ from metricfast._core.arguments import (
 from metricfast._core.checks import check_points
 from metricfast._core.progress import Progress
 from metricfast._core.types import Array, Floats, Integers
+from metricfast.distances.database import Database
 from metricfast.distances.neighbors import kneighbors
 from metricfast.learners.lmnn import LMNN
-from metricfast.predictors.base import KNeighborsMixin
+from metricfast.predictors.base import Checks, KNeighborsMixin, check_parameters
 from metricfast.predictors.classifiers import Votes
 from metricfast.predictors.local_objective import LocalObjective
 from metricfast.predictors.neighborhoods import Weights
 from metricfast.predictors.spaces import Metric
-from metricfast.predictors.targets import Classes
+from metricfast.predictors.targets import Classes, check_given
 
 __all__ = ["MultiMetricLMNN"]
 
@@ -97,6 +98,13 @@ class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ig
     metric = "euclidean"  # of what is kept: the search is of each class
     algorithm, leaf_size, p, metric_params = "auto", 30, 2, None
     n_neighbors: int
+    _checks: ClassVar[Checks] = {
+        **Votes._checks,
+        "regularization": partial(check_range, "regularization", high=1),
+        "max_iter": partial(check_count, "max_iter"),
+        "validation_fraction": partial(check_range, "validation_fraction", high=1),
+        "verbose": check_verbose,
+    }
     partial_fit: Any = property()  # there is none: maps are those of all points
 
     def __init__(
@@ -122,40 +130,53 @@ class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ig
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_range("regularization", self.regularization, high=1)
-        check_count("max_iter", self.max_iter)
-        check_range("validation_fraction", self.validation_fraction, high=1)
-        check_verbose(self.verbose)
+    def fit(self, X: Any, y: Any = None) -> MultiMetricLMNN:
+        """Learn the maps, and store the points to search.
 
-    def _fit_points(self, X: Any, y: Any = None) -> None:
-        self._check_parameters()
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Classes, at least two.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            If an argument or parameter has a value that cannot be used.
+        """
+        X, y = check_given(self, X, y)
+        labels = Classes.of(y)
+        check_parameters(self)
         self.__dict__.pop("metric_", None)
         points = check_points(self, X, preprocessor=None, reset=True, order="C")
-        labels = Classes.of(y)
         codes = labels.codes[:, 0]
         if labels.several:
             raise ValueError("y must have one column, as each class has a metric.")
         if len(labels.known[0]) < 2:
             raise ValueError("y must have two classes at least, got one class.")
         self.classes_ = labels.known[0]
-        self._points, self._members = points, [
-            np.flatnonzero(codes == c) for c in range(len(labels.known[0]))
-        ]  # fmt: skip
+        members = [np.flatnonzero(codes == c) for c in range(len(self.classes_))]
         n_iter = self.max_iter
         if self.validation_fraction:
-            n_iter = self._best_count(points, codes)
+            n_iter = self._best_count(points, codes, members)
         self.maps_, self.n_iter_ = self._learn(points, codes, n_iter), n_iter
-        self._space = Metric("euclidean", {})
-        self._score, self.n_samples_fit_, self.metric_ = None, len(points), "euclidean"
+        self._space = _MetricOfEachClass(members, self.maps_)
+        self._database, self._as_queries = Database(points, n_jobs=self.n_jobs), None
+        self._count()
+        self.metric_ = "euclidean"
+        self._keep(labels)
+        return self
 
-    def _best_count(self, points: Array, codes: Integers) -> int:
+    def _best_count(self, points: Array, codes: Integers, of_class: list[Integers]) -> int:
         """Return after how many iterations held-out points are predicted best."""
-        if min(map(len, self._members)) <= self.n_neighbors:
+        if min(map(len, of_class)) <= self.n_neighbors:
             return 0  # the training of all points will tell
         rng, held_out = check_random_state(self.random_state), []
-        for rows in sorted(self._members, key=lambda rows: int(rows[0])):  # by appearance
+        for rows in sorted(of_class, key=lambda rows: int(rows[0])):  # by appearance
             most = len(rows) - int(self.n_neighbors) - 1
             size = min(round(self.validation_fraction * len(rows)), most)
             held_out.append(rng.permutation(rows)[:size])
@@ -163,12 +184,12 @@ class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ig
         if not len(test):
             return 0
         train = np.setdiff1d(np.arange(len(codes)), test)
-        members = [np.flatnonzero(codes[train] == c) for c in range(len(self._members))]
+        members = [np.flatnonzero(codes[train] == c) for c in range(len(of_class))]
         errors: list[float] = []
 
         def judge(maps: Floats) -> None:
             found = _search(
-                points[test], points[train], members, maps, self.n_neighbors, None, self
+                points[test], points[train], members, maps, self.n_neighbors, None, self.n_jobs
             )
             votes = codes[train][found[1]]
             counts = (votes[:, :, None] == votes[:, None, :]).sum(axis=2)
@@ -220,19 +241,6 @@ class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ig
         learned: Floats = found.x.reshape(maps.shape)
         return learned
 
-    def _nearest(self, X: Any, n_neighbors: int, where: Any = None) -> tuple[Array, Integers]:
-        check_is_fitted(self, "metric_")
-        if where is not None:
-            raise ValueError("where must be None: a metric for each class has no filters.")
-        k = check_count("n_neighbors", n_neighbors)
-        own = X is None
-        queries = self._points if own else check_points(self, X, preprocessor=None, reset=False)
-        most = self.n_samples_fit_ - own
-        if k > most:
-            raise ValueError(f"n_neighbors must be at most {most}, the points there are, got {k}.")
-        exclude = np.arange(len(queries)) if own else None
-        return _search(queries, self._points, self._members, self.maps_, k, exclude, self)
-
     def _learned(self) -> Iterator[tuple[str, str]]:
         yield "points that are searched", str(self.n_samples_fit_)
         n_classes, n_components, n_features = self.maps_.shape
@@ -247,9 +255,42 @@ class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ig
         return tags
 
 
+class _MetricOfEachClass(Metric):
+    """Euclidean distances under the map of the class that a point is of.
+
+    Parameters
+    ----------
+    members : list of ndarray
+        The points of each class.
+    class_maps : ndarray of shape (n_classes, n_components, n_features)
+    """
+
+    def __init__(self, members: list[Integers], class_maps: Floats) -> None:
+        super().__init__("euclidean", {})
+        self.members, self.class_maps = members, class_maps
+
+    def points(self, estimator: Any, X: Any, side: str, reset: bool = False) -> Array:
+        """Return points in memory, as they are."""
+        checked: Array = check_points(estimator, X, preprocessor=None, reset=reset)
+        return checked
+
+    def kneighbors(
+        self, database: Database, queries: Array, n_neighbors: int, exclude: Integers | None,
+        n_jobs: int | None, where: Any = None,
+    ) -> tuple[Array, Integers]:  # fmt: skip
+        """Return distances and indices of the nearest points of each query."""
+        if where is not None:
+            raise ValueError("where must be None: a metric for each class has no filters.")
+        k, points = check_count("n_neighbors", n_neighbors), database.points_
+        most = len(points) - (exclude is not None)
+        if k > most:
+            raise ValueError(f"n_neighbors must be at most {most}, the points there are, got {k}.")
+        return _search(queries, points, self.members, self.class_maps, k, exclude, n_jobs)
+
+
 def _search(
     queries: Array, points: Array, members: list[Integers], maps: Floats, k: int,
-    exclude: Integers | None, estimator: MultiMetricLMNN,
+    exclude: Integers | None, n_jobs: int | None,
 ) -> tuple[Array, Integers]:  # fmt: skip
     """Return the nearest points, each at the distance of its class; the first in a tie.
 
@@ -269,7 +310,7 @@ def _search(
             if len(some) and size:
                 found = kneighbors(
                     queries[some], points[rows], size, L=L, exclude=own[some],
-                    n_jobs=estimator.n_jobs,
+                    n_jobs=n_jobs,
                 )  # fmt: skip
                 near[some, start : start + size] = found[0]
                 which[some, start : start + size] = rows[found[1]]

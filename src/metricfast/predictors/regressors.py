@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from sklearn import neighbors as theirs
@@ -12,7 +12,7 @@ from sklearn.utils import Tags
 from metricfast._core.targets import check_sample_weight
 from metricfast._core.types import Floats
 from metricfast._core.warn import warn_user
-from metricfast.predictors.base import KNeighborsMixin, NeighborsBase, RadiusNeighborsMixin
+from metricfast.predictors.base import Checks, KNeighborsMixin, NeighborsBase, RadiusNeighborsMixin
 from metricfast.predictors.metric import is_learner
 from metricfast.predictors.neighborhoods import Weights, check_weights
 from metricfast.predictors.targets import as_numbers, check_given, joined_weights
@@ -26,13 +26,10 @@ class Means(NeighborsBase):
     """A regressor by the neighbours that its `_found` returns."""
 
     weights: Weights
+    _checks: ClassVar[Checks] = {**NeighborsBase._checks, "weights": check_weights}
     _found: Any
     _y: Floats
     _weight: Floats | None = None
-
-    def _check_parameters(self) -> None:
-        check_weights(self.weights)
-        super()._check_parameters()
 
     def fit(self: _Self, X: Any, y: Any = None) -> _Self:
         """Store points and their values. Fit the metric if it is a learner that is not fitted.

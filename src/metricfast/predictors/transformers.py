@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, ClassVar, TypeVar
 
 from sklearn import neighbors as theirs
 
 from metricfast._core.arguments import check_choice, check_count
-from metricfast.predictors.base import KNeighborsMixin, NeighborsBase, RadiusNeighborsMixin
+from metricfast.predictors.base import Checks, KNeighborsMixin, NeighborsBase, RadiusNeighborsMixin
 
 __all__ = ["KNeighborsTransformer", "RadiusNeighborsTransformer"]
 
@@ -20,9 +21,10 @@ class Graphs(NeighborsBase):
     mode: str
     transform: Any
 
-    def _check_parameters(self) -> None:
-        check_choice("mode", self.mode, ("connectivity", "distance"))
-        super()._check_parameters()
+    _checks: ClassVar[Checks] = {
+        **NeighborsBase._checks,
+        "mode": partial(check_choice, "mode", allowed=("connectivity", "distance")),
+    }
 
     def fit(self: _Self, X: Any, y: Any = None) -> _Self:
         """Store points to search. Fit the metric to them if it is a learner that is not fitted.
@@ -91,9 +93,10 @@ class KNeighborsTransformer(KNeighborsMixin, Graphs, theirs.KNeighborsTransforme
     50
     """
 
-    def _check_parameters(self) -> None:
-        check_count("n_neighbors", self.n_neighbors)  # of every call: None has no meaning here
-        super()._check_parameters()
+    # None has no meaning here.
+    _checks: ClassVar[Checks] = {
+        **Graphs._checks, "n_neighbors": partial(check_count, "n_neighbors")
+    }  # fmt: skip
 
 
 class RadiusNeighborsTransformer(RadiusNeighborsMixin, Graphs, theirs.RadiusNeighborsTransformer):  # type: ignore[misc]

@@ -13,17 +13,35 @@ from numpy.typing import ArrayLike
 from scipy.sparse import csr_array, issparse
 
 from metricfast._core.checks import check_points
-from metricfast._core.scaling import center_and_rescale, log2_spread, times_power_of_two, undo_scale
+from metricfast._core.scaling import (
+    center_and_rescale,
+    log2_spread,
+    rescale_targets,
+    times_power_of_two,
+    undo_scale,
+)
 from metricfast._core.scatter import repetitions
 from metricfast._core.sources import Scaled, Source
 from metricfast._core.sparse import rescale
-from metricfast._core.targets import check_classification_target, check_sample_weight
+from metricfast._core.targets import (
+    check_classification_target,
+    check_regression_target,
+    check_sample_weight,
+)
 from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.warn import warn_user
 from metricfast.training.chunks import Chunked, hold, mean_and_exponent, rows_of
 from metricfast.training.span import Span
 
-__all__ = ["Dataset", "as_classes", "deduplicate", "deduplicate_if_smaller", "load_dataset"]
+__all__ = [
+    "Dataset",
+    "Target",
+    "as_classes",
+    "as_targets",
+    "deduplicate",
+    "deduplicate_if_smaller",
+    "load_dataset",
+]
 
 # Logarithm of the spread of mapped points, up to a sign, from which a given map is rescaled.
 _USUAL_START = 20
@@ -225,6 +243,12 @@ def load_dataset(
 def as_classes(y: Any) -> tuple[Array, Array, float]:
     """Return the classes of labels, their codes, and 1."""
     return *check_classification_target(y), 1.0
+
+
+def as_targets(y: Any) -> tuple[Array, Array, float]:
+    """Return no classes, the targets of a regression in a safe unit, and the unit of squares."""
+    targets, exponent = rescale_targets(check_regression_target(y))
+    return np.empty(0), targets, math.ldexp(1.0, 2 * exponent)
 
 
 def deduplicate(data: Dataset) -> Dataset:

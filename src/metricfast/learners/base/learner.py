@@ -77,6 +77,9 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
     _fit_task: Any = None  # for scikit-learn's callbacks, while `fit` runs
     _on_chunks: bool = False  # whether labels are chunks, of which a class has many
 
+    # Returns `pair_score` of checked points and of pairs of their rows.
+    _indexed_score: Callable[[Array, Integers], Array]
+
     # Parameters that many learners have; `__init__` lists the ones of a learner.
     preprocessor: Any = None
     n_components: int | None
@@ -130,10 +133,6 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
         callable
             A function of two arrays of shape (n_features,) that returns a float.
         """
-
-    def _indexed_score(self, points: Array, pairs: Integers) -> Array:
-        """Return `pair_score` of pairs of rows of checked points."""
-        raise NotImplementedError
 
     def set_threshold(self, threshold: float) -> Self:
         """Set the threshold: the largest distance at which a pair counts as similar."""

@@ -373,6 +373,7 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
     def _bind_labels(
         self, y: Any, y_database: Any = None, sizes: tuple[int, int] | None = None
     ) -> tuple[LabelDistance, Array, Array]:
+        """Return the distance of continuous labels, and the labels as it takes them."""
         said = self._said_label_distance
         if said is None:
             said = getattr(self._parts()[0], "_default_label_distance", "euclidean")

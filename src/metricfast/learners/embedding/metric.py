@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from metricfast._core.mahalanobis import as_vectors, finite_between
 from metricfast._core.memory import working_memory
 from metricfast._core.sources import by_blocks
 from metricfast._core.targets import as_label_array, check_class_labels, check_comparable
-from metricfast._labels.binding import bind_labels, is_precomputed
+from metricfast._labels.binding import is_precomputed
 from metricfast._labels.distance import LabelDistance
 from metricfast._labels.tags import are_tags
 from metricfast.distances.neighbors import kneighbors, paired_distances
@@ -82,6 +83,7 @@ class EmbeddedMetricMixin(MetricTransformer, BaseMetricLearner):
     _sparse_formats = ("csr",)
     _said_label_distance: Any = None  # of labels that are no classes, where one has been chosen
 
+    _bind_labels: Callable[..., tuple[LabelDistance, Array, Array]]  # where labels are no classes
     embedding_: Embedding
     parameters_: list[Array]
     mean_: Array
@@ -324,12 +326,6 @@ class EmbeddedMetricMixin(MetricTransformer, BaseMetricLearner):
             label_distance=label_distance,
             n_jobs=self.n_jobs,
         )
-
-    def _bind_labels(
-        self, y: Any, y_database: Any = None, sizes: tuple[int, int] | None = None
-    ) -> tuple[LabelDistance, Array, Array]:
-        """Return the distance of continuous labels, and the labels as it takes them."""
-        return bind_labels("euclidean", y, y_database, sizes=sizes)
 
     def _both_sides(self, X: Any, X_database: Any) -> tuple[Array, Array, NDArray[np.int64] | None]:
         X = self._side_points(X, "query")

@@ -554,7 +554,7 @@ class AsymmetricSimilarity(DatabaseClassifierMixin, CallbackMixin, EmbeddedMetri
 
     @property
     def _has_database(self) -> bool:
-        return self._own_queries() is None
+        return not hasattr(self, "query_embedding_")
 
     def get_mahalanobis_matrix(self) -> Array:
         r"""Return the matrix W of the squared distance :math:`z^T W z`.

@@ -30,7 +30,7 @@ class DatabaseClassifierMixin(ClassifierMixin):  # type: ignore[misc]
 
     A learner has `_points`, which checks points, and `_embed`, which embeds the points of a side.
     `database_labels_` are indices into `classes_`; `query_embedding_` is the database as queries,
-    where it is the points of `fit` themselves.
+    where it is the points of `fit` themselves and queries have a map of their own.
     """
 
     n_neighbors: int
@@ -41,6 +41,7 @@ class DatabaseClassifierMixin(ClassifierMixin):  # type: ignore[misc]
     database_embedding_: Array
     database_labels_: NDArray[np.int64]
     query_embedding_: Array
+    _one_map = False  # whether queries and database points are embedded alike
 
     def kneighbors(
         self, X: Any = None, X_database: Any = None, n_neighbors: int | None = None
@@ -193,15 +194,12 @@ class DatabaseClassifierMixin(ClassifierMixin):  # type: ignore[misc]
         weight = check_sample_weight(sample_weight, len(found))
         return float(np.average(found == labels, weights=weight))
 
-    def _own_queries(self) -> Array | None:
-        """Return the database as queries, if it is the points of `fit` themselves."""
-        return getattr(self, "query_embedding_", None)
-
     def _sides(self, X: Any, X_database: Any) -> tuple[Array, Array, NDArray[np.int64] | None]:
         """Return embedded queries and database, and the row of each query to leave out."""
         check_is_fitted(self, "database_embedding_")
         if X is None:
-            queries = self._own_queries()
+            name = "database_embedding_" if self._one_map else "query_embedding_"
+            queries = getattr(self, name, None)
             if X_database is not None or queries is None:
                 raise ValueError(
                     "X may be left out only where the database is the points of `fit` themselves: "

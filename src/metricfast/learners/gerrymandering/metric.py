@@ -44,7 +44,7 @@ from metricfast.training.initialization import Initialization
 from metricfast.training.linear_problem import LinearProblem
 from metricfast.training.objective import map_points
 from metricfast.training.preconditioner import FlatParameters, PSDProjection
-from metricfast.training.solvers import LBFGS, Solver, as_solver
+from metricfast.training.solvers import Solver
 
 __all__ = ["GerrymanderingLearner", "NeighborhoodGerrymandering"]
 
@@ -64,6 +64,7 @@ class GerrymanderingLearner(LinearLearner):
     C: float
     regularizer: str | None
 
+    min_iter = 1
     tol = 1e-4
     _solver_names = ("lbfgs", "adam", "subgradient")
     _selects_batches = True
@@ -87,9 +88,6 @@ class GerrymanderingLearner(LinearLearner):
             )
         if not solver.by_batches:
             raise ValueError("solver must be 'adam' or 'subgradient' with parameterization='M'.")
-
-    def _solver(self) -> Solver:
-        return as_solver(self.solver, LBFGS(tol=self.tol, min_iter=1), self._solver_names)
 
     @property
     def _accept_sparse(self) -> str | bool:  # type: ignore[override]
@@ -267,6 +265,8 @@ class NeighborhoodGerrymandering(DatabaseClassifierMixin, GerrymanderingLearner)
     True
     """
 
+    _one_map = True
+
     def __init__(
         self,
         n_neighbors: int = 3,
@@ -310,9 +310,6 @@ class NeighborhoodGerrymandering(DatabaseClassifierMixin, GerrymanderingLearner)
 
     def _loss(self, data: Dataset) -> Gerrymander:
         return vote_loss(self, len(data.classes))
-
-    def _own_queries(self) -> Array:
-        return self.database_embedding_
 
 
 class VoteProblem(LinearProblem):

@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from metricfast._core.arguments import check_count
 from metricfast._core.scaling import rescale_targets
 from metricfast._core.targets import check_regression_target, check_sample_weight
 from metricfast._core.types import Array, Floats, Integers, RandomState
@@ -116,10 +115,6 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, GerrymanderingLearner)
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.callbacks = callbacks
-
-    def _check_parameters(self) -> Any:
-        check_count("n_bins", self.n_bins, least=2)
-        return super()._check_parameters()
 
     def _target(self, y: Any) -> tuple[Array, Array, float]:
         targets = check_regression_target(y)

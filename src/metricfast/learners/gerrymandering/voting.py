@@ -39,6 +39,8 @@ def vote(
 
 def check_vote_parameters(learner: Any) -> None:
     """Raise ValueError for parameters of gerrymandering that cannot be used."""
+    if hasattr(learner, "n_bins"):
+        check_count("n_bins", learner.n_bins, least=2)
     check_count("n_neighbors", learner.n_neighbors)
     check_range("C", learner.C, positive=True)
     check_range("tol", learner.tol)
