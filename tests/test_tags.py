@@ -335,3 +335,7 @@ def test_integers_in_columns_are_refused_with_a_remedy():
     tags = np.eye(2, dtype=int)[[0, 1, 1, 0]]
     with pytest.raises(ValueError, match=r"found shape \(4, 2\).*y.astype\(bool\).*argmax"):
         EmbeddingLearner(losses.SupCon()).fit(np.eye(4), tags)
+    with pytest.raises(
+        ValueError, match=r"labels must .* \(4, 2\). For tags.*labels.astype\(bool\)"
+    ):
+        metrics.retrieval_report(np.eye(4), tags, metrics="map_at_r")

@@ -331,6 +331,13 @@ def _relevance(
         def is_hit(rows: Integers, indices: Integers) -> Any:
             return share_tag(tags[rows], others, indices)
     else:
+        for name, given in zip(names, (labels, database_labels), strict=True):
+            shape: tuple[int, ...] = getattr(given, "shape", ())
+            if len(shape) == 2 and shape[1] > 1:
+                raise ValueError(
+                    f"{name} must hold one label a point, or tags; found shape {shape}. For tags, "
+                    f"give booleans, {name}.astype(bool), or a sparse matrix."
+                )
         _, codes, references = as_common_codes(labels, database_labels, names, sizes)
         relevant = search.allowed(references, codes)
 
