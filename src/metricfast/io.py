@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 import metricfast
 from metricfast._checked_model import PARTS, check_model
 from metricfast._core.files import read_tensors, write_tensors
+from metricfast._core.preprocessors import check_preprocessor
 from metricfast._saved_predictors import PREDICTORS, RECORDS, build_record, check_predictor
 from metricfast._saved_steps import STEPS, build_pipeline, build_step, fitted_of, learner_of
 from metricfast.onnx import to_onnx
@@ -267,7 +268,7 @@ def _build(
             raise ValueError(f"{key!r} is no fitted attribute")
         setattr(estimator, key, _decode(value, tensors))
     if hasattr(estimator, "preprocessor") and state["fitted"]:
-        estimator._check_preprocessor()
+        estimator.preprocessor_ = check_preprocessor(estimator.preprocessor)
     return estimator
 
 

@@ -16,6 +16,7 @@ from metricfast._core.types import Array, Floats, Integers
 from metricfast.dask._remote import OnWorkers, labels_of
 from metricfast.dask._rows import joined, row_blocks
 from metricfast.dask._workers import Shared, Workers, threads_here
+from metricfast.learners.base.closed_form import fit_points
 from metricfast.learners.closed.anmm import ANMM
 from metricfast.learners.closed.dmlmj import DMLMJ
 from metricfast.learners.closed.lfda import LFDA, local_sums
@@ -60,13 +61,13 @@ def fit_divided(
             for column in zip(*workers.computed(blocks), strict=True)
         )
         by_anchors = partial(_by_anchors, workers, n_parts)
-        learner._fit(points, labels, weights, **params, execute=by_anchors)
+        fit_points(learner, points, labels, weights, **params, execute=by_anchors)
         return
     labels, weights = labels_of(workers, blocks)
     points = OnWorkers(workers, [block[0] for block in blocks])
     if isinstance(learner, LFDA):
         by_classes = partial(_by_classes, workers, n_parts, blocks, weights)
-        learner._fit(points, labels, weights, **params, execute=by_classes)
+        fit_points(learner, points, labels, weights, **params, execute=by_classes)
         return
     if weights is not None:
         params["sample_weight"] = weights

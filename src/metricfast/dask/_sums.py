@@ -16,6 +16,7 @@ from metricfast._core.targets import check_sample_weight
 from metricfast.dask._rows import row_blocks
 from metricfast.dask._workers import Workers
 from metricfast.learners.base.closed_form import Statistics
+from metricfast.learners.base.inputs import begin_fit
 from metricfast.learners.base.thresholds import best_threshold
 from metricfast.learners.tuples.pair_sums import pair_sums
 
@@ -60,7 +61,7 @@ def _summed(learner: Any, block: tuple[Any, ...]) -> Part | None:
     if learner._tuple_size is not None:
         tuples = learner._prepare_tuples(X, y).weighted(weight)
         return learner, (pair_sums(tuples),)
-    learner._begin_fit()
+    begin_fit(learner)
     y = y if learner._requires_y else None
     checked = check_points(learner, X, y, preprocessor=learner.preprocessor_, reset=True, order="C")
     points, labels = (checked, None) if y is None else checked

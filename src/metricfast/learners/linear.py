@@ -17,6 +17,7 @@ from metricfast._core.arguments import check_bool, check_choice, check_random_st
 from metricfast._core.arrays import as_threads
 from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.warn import ignored, warn_user
+from metricfast.learners.base.inputs import forget
 from metricfast.learners.base.learner import MahalanobisMixin
 from metricfast.learners.base.validation import naming_held_out
 from metricfast.learners.closed.lfda import LFDA
@@ -173,7 +174,7 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
         warm = self.components_ if self.warm_start and hasattr(self, "components_") else None
         self._training = None
         with forget_on_error(self):
-            data = self._load(X, y, sample_weight, solver, validate=validate)
+            data = _load(self, X, y, sample_weight, solver, validate=validate)
             whole = solver.by_batches or evaluator is not None or data.weight is not None
             if not whole:  # a point of weight 2 is the same as two points
                 data = replace(data, span=span_of(data.X))
@@ -193,7 +194,7 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
             start, n_iter = None, None
             with naming_held_out(test_rows, data.X.shape[0]):
                 L = initialization.initial_map(train_data, rng)
-                self._set_map(train_data, L)  # in case of an interrupt
+                self.components_ = train_data.undo_scale(L)  # in case of an interrupt
                 if isinstance(rule, CrossValidated) and warm is None:
                     start, n_iter = select_training(
                         self,
@@ -214,7 +215,7 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
                 error = partial(_validation_error, problem, validation)
                 history.judge(error, int(rule.patience))
             batches = problem.batches(history.rng, solver.batch_size) if solver.by_batches else None
-            observers = self._observers(problem, history, callbacks, checkpoint)
+            observers = _observers(self, problem, history, callbacks, checkpoint)
             train(problem, history, solver, observers, batches)
             self._finish(problem, history)
         if validate:
@@ -255,7 +256,7 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
         assert isinstance(solver, MiniBatchSolver)
         warm = getattr(self, "components_", None)
         exponent = None if warm is None else self._exponent
-        data = self._load(X, y, sample_weight, solver, exponent)
+        data = _load(self, X, y, sample_weight, solver, exponent)
         if warm is not None and self._training is not None:
             history, preconditioner, x0 = self._training
             problem = self._problem(data)
@@ -272,7 +273,7 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
         if history.metrics is not None:
             history.metrics.follow(problem, data.weight)
         batches = problem.batches(history.rng, solver.batch_size)
-        observers = self._observers(problem, history, callbacks)
+        observers = _observers(self, problem, history, callbacks)
         train(problem, history, solver, observers, batches, epoch_from=x0)
         return self
 
@@ -298,18 +299,6 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
     def _lbfgs(self) -> LBFGS:
         return LBFGS(self.max_iter, getattr(self, self._tolerance), self.min_iter)
 
-    def _load(
-        self, X: Any, y: Any, sample_weight: Any, solver: Solver, exponent: int | None = None,
-        *, validate: bool = False,
-    ) -> Dataset:  # fmt: skip
-        data = load_dataset(
-            self, X, y, sample_weight, exponent=exponent,
-            in_memory=why_in_memory(self, solver.by_batches, validate), keep=self._keeps_points,
-            accept_sparse=self._accept_sparse, target=self._target,
-        )  # fmt: skip
-        self._exponent = data.exponent
-        return data
-
     def _initialization(self, solver: Solver, warm: Array | None) -> Initialization:
         return Initialization(
             self.init, self.n_components, self.init_scale, self._has_classes, solver.by_batches,
@@ -317,27 +306,10 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
             bool(self.verbose), warm,
         )  # fmt: skip
 
-    def _observers(
-        self,
-        problem: LinearProblem,
-        history: History,
-        callbacks: list[Any],
-        checkpoint: OpenCheckpoint | None = None,
-    ) -> Observers:
-        data = problem.data
-        return Observers(
-            self, lambda x, final: self._set_fitted(problem, history, x, final),
-            lambda x: [data.undo_scale(problem.full_map(x))], callbacks, checkpoint,
-            unit=data.unit, score=(lambda cost: 1 - cost) if data.has_classes else float.__neg__,
-        )  # fmt: skip
-
-    def _set_map(self, data: Dataset, L: Array) -> None:
-        self.components_ = data.undo_scale(L)
-
     def _set_fitted(self, problem: LinearProblem, history: History, x: Vector, final: bool) -> None:
         """Set the fitted attributes of x: the result, or the present iteration."""
         data = problem.data
-        self._set_map(data, problem.full_map(x))
+        self.components_ = data.undo_scale(problem.full_map(x))
         self.objective_ = data.unit * (history.best_objective if final else history.curve[-1])
         self.loss_curve_ = [value * data.unit for value in history.curve]
         self.n_iter_ = len(history.curve)
@@ -348,6 +320,34 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
     def _finish(self, problem: LinearProblem, history: History) -> None:
         """Warn if the result is of no use."""
         warn_without_slope(problem, history)
+
+
+def _load(
+    learner: LinearLearner, X: Any, y: Any, sample_weight: Any, solver: Solver,
+    exponent: int | None = None, *, validate: bool = False,
+) -> Dataset:  # fmt: skip
+    data = load_dataset(
+        learner, X, y, sample_weight, exponent=exponent,
+        in_memory=why_in_memory(learner, solver.by_batches, validate), keep=learner._keeps_points,
+        accept_sparse=learner._accept_sparse, target=learner._target,
+    )  # fmt: skip
+    learner._exponent = data.exponent
+    return data
+
+
+def _observers(
+    learner: LinearLearner,
+    problem: LinearProblem,
+    history: History,
+    callbacks: list[Any],
+    checkpoint: OpenCheckpoint | None = None,
+) -> Observers:
+    data = problem.data
+    return Observers(
+        learner, lambda x, final: learner._set_fitted(problem, history, x, final),
+        lambda x: [data.undo_scale(problem.full_map(x))], callbacks, checkpoint,
+        unit=data.unit, score=(lambda cost: 1 - cost) if data.has_classes else float.__neg__,
+    )  # fmt: skip
 
 
 def refuse_partial(rule: Any, callbacks: list[Any]) -> None:
@@ -364,7 +364,7 @@ def forget_on_error(learner: Any) -> Iterator[None]:
     try:
         yield
     except Exception:
-        learner._forget()
+        forget(learner)
         raise
 
 

@@ -16,6 +16,8 @@ from metricfast._core.arguments import check_bool
 from metricfast._core.arrays import as_codes, as_numbers, as_points, scaled_alike
 from metricfast._core.types import Array, Floats
 from metricfast.distances.neighbors import check_neighbors, kneighbors
+from metricfast.learners.base.inputs import points_of
+from metricfast.learners.base.learner import BaseMetricLearner
 from metricfast.metrics._selection import are_continuous, takes_numbers, unwrapped
 from metricfast.plotting._axes import Display
 
@@ -131,7 +133,7 @@ class EmbeddingDisplay(Display):
             for step in steps:
                 X = step.transform(X)
             titles.insert(0, "before")
-            embeddings.insert(0, final._points(X) if hasattr(final, "_points") else X)
+            embeddings.insert(0, points_of(final, X) if isinstance(final, BaseMetricLearner) else X)
         display = cls._of(titles, ["X"] * len(titles), embeddings, y, n_neighbors, continuous)
         return display.plot(ax=ax, **kwargs)
 

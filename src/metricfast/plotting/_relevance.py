@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from metricfast._core.arguments import check_count
 from metricfast._core.arrays import as_points
 from metricfast._core.types import Array, Floats
+from metricfast.learners.base.inputs import points_of
 from metricfast.learners.base.relevance import (
     feature_names,
     in_spreads,
@@ -128,7 +129,7 @@ class FeatureRelevanceDisplay(Display):
             for step in steps:
                 X = step.transform(X)
         check_is_fitted(final, "components_")
-        L = in_spreads(final.components_, None if X is None else final._points(X))
+        L = in_spreads(final.components_, None if X is None else points_of(final, X))
         if feature_names is None:
             feature_names = _names(steps, final)
         return cls._of(L, feature_names).plot(

@@ -10,6 +10,7 @@ from sklearn.utils import Tags
 
 from metricfast._core.checks import check_both_kinds
 from metricfast._core.types import Array, Integers
+from metricfast.learners.base.inputs import tuples_of
 from metricfast.learners.base.learner import BaseMetricLearner
 
 __all__ = ["PairsClassifierMixin", "QuadrupletsClassifierMixin", "TripletsClassifierMixin"]
@@ -179,5 +180,5 @@ class QuadrupletsClassifierMixin(ClassifierMixin, BaseMetricLearner):  # type: i
 
 def _scores(learner: BaseMetricLearner, tuples: ArrayLike, *pairs: list[int]) -> list[Array]:
     """Return the similarities of the pairs of each tuple that are at the given positions."""
-    found = learner._look_up(tuples, learner._tuple_size)
+    found = tuples_of(learner, tuples, learner._tuple_size)
     return [learner._indexed_score(found.points, found.index[:, pair]) for pair in pairs]

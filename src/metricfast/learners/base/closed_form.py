@@ -23,6 +23,7 @@ from metricfast._core.targets import (
 )
 from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.warn import warn_user
+from metricfast.learners.base.inputs import begin_fit
 from metricfast.learners.base.learner import MahalanobisMixin
 
 if TYPE_CHECKING:
@@ -35,7 +36,9 @@ __all__ = [
     "add_statistics",
     "class_codes",
     "continues",
+    "fit_points",
     "padded_components",
+    "partial_fit_points",
 ]
 
 ONE_CLASS = "y must hold at least 2 classes, together with earlier calls of partial_fit."
@@ -137,7 +140,8 @@ class ClosedFormLearner(MahalanobisMixin):
         numpy.linalg.LinAlgError
             If a `prior` that must be is not positive definite.
         """
-        return self._fit(X, y, sample_weight, validate=validate)
+        fit_points(self, X, y, sample_weight, validate=validate)
+        return self
 
     def partial_fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from these points and from the points of earlier calls, by adding up sums.
@@ -169,40 +173,46 @@ class ClosedFormLearner(MahalanobisMixin):
         UserWarning
             If `fit` was called before: it stores no sums, so the learner starts again.
         """
-        return self._partial_fit(X, y, sample_weight)
-
-    def _fit(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: ArrayLike | None,
-        *,
-        validate: bool = False,
-        execute: Callable[..., Any] | None = None,
-    ) -> Self:
-        self._sums = ()
-        checked = self._prepare_inputs(
-            X, y if self._requires_y else None, ensure_min_samples=2, accept_sources=not validate
-        )
-        points, labels = checked if self._requires_y else (checked, None)
-        weight = check_sample_weight(sample_weight, points.shape[0])
-        self._solve(self._statistics(points, labels, weight, execute=execute).normalized())
-        if validate:
-            self._validate_fit(X, y, sample_weight=sample_weight)
+        partial_fit_points(self, X, y, sample_weight)
         return self
 
-    def _partial_fit(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> Self:
-        begun = continues(self)
-        if not begun:
-            self._begin_fit()
-        checked = check_points(
-            self, X, y if self._requires_y else None, preprocessor=self.preprocessor_,
-            reset=not begun, order="C", accept_sources=True,
-        )  # fmt: skip
-        points, labels = checked if self._requires_y else (checked, None)
-        weight = check_sample_weight(sample_weight, points.shape[0])
-        add_statistics(self, self._statistics(points, labels, weight, partial=True))
-        return self
+
+def fit_points(
+    learner: ClosedFormLearner,
+    X: Any,
+    y: Any,
+    sample_weight: ArrayLike | None,
+    *,
+    validate: bool = False,
+    execute: Callable[..., Any] | None = None,
+) -> None:
+    """Fit a learner to points. For `execute` see `ClosedFormLearner._statistics`."""
+    learner._sums = ()
+    required = learner._requires_y
+    checked = learner._prepare_inputs(
+        X, y if required else None, ensure_min_samples=2, accept_sources=not validate
+    )
+    points, labels = checked if required else (checked, None)
+    weight = check_sample_weight(sample_weight, points.shape[0])
+    learner._solve(learner._statistics(points, labels, weight, execute=execute).normalized())
+    if validate:
+        learner._validate_fit(X, y, sample_weight=sample_weight)
+
+
+def partial_fit_points(
+    learner: ClosedFormLearner, X: Any, y: Any, sample_weight: ArrayLike | None
+) -> None:
+    """Fit a learner to these points and to the points of earlier calls."""
+    begun, required = continues(learner), learner._requires_y
+    if not begun:
+        begin_fit(learner)
+    checked = check_points(
+        learner, X, y if required else None, preprocessor=learner.preprocessor_, reset=not begun,
+        order="C", accept_sources=True,
+    )  # fmt: skip
+    points, labels = checked if required else (checked, None)
+    weight = check_sample_weight(sample_weight, points.shape[0])
+    add_statistics(learner, learner._statistics(points, labels, weight, partial=True))
 
 
 def continues(learner: Any) -> bool:

@@ -12,17 +12,16 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from metricfast._core.arguments import check_verbose
 from metricfast._core.checks import check_labels, check_points, check_tuples
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.mahalanobis import MahalanobisMetric
-from metricfast._core.preprocessors import check_preprocessor
 from metricfast._core.sources import Source, in_one_array
 from metricfast._core.tuples import TupleSet, index_tuples
 from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast._core.warn import warn_user
 from metricfast.distances.neighbors import paired_distances
 from metricfast.learners.base.html import learned_rows, learned_table, with_table
+from metricfast.learners.base.inputs import begin_fit, points_of, tuples_of
 from metricfast.learners.base.relevance import in_spreads, shares_of_features
 from metricfast.learners.base.thresholds import best_threshold, check_calibration
 from metricfast.learners.base.validation import validate_fit
@@ -111,7 +110,7 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
         ValueError
             If `pairs` are not as above, or a similarity overflows.
         """
-        found = self._look_up(pairs, 2)
+        found = tuples_of(self, pairs, 2)
         return self._indexed_score(found.points, found.index)
 
     def pair_distance(self, pairs: ArrayLike) -> Array:
@@ -219,23 +218,10 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
             )
         return np.where(-_pair_decisions(self, pairs) <= self.threshold_, 1, -1)
 
-    def _begin_fit(self) -> None:
-        """Delete the fitted attributes of an earlier fit, and check the preprocessor."""
-        check_verbose(getattr(self, "verbose", False))
-        self._forget()
-        self._check_preprocessor()
-
-    def _forget(self) -> None:
-        for name in [name for name in vars(self) if name.endswith("_") and name[0] != "_"]:
-            delattr(self, name)
-
     def __sklearn_is_fitted__(self) -> bool:
         """Return whether `fit` has ended: a fit that fails may have checked its data."""
         checked = {"preprocessor_", "n_features_in_", "feature_names_in_"}
         return any(name.endswith("_") and name not in checked for name in vars(self))
-
-    def _check_preprocessor(self) -> None:
-        self.preprocessor_ = check_preprocessor(self.preprocessor)
 
     def _prepare_inputs(
         self, X: Any, y: Any = None, type_of_inputs: str = "classic", **params: Any
@@ -250,7 +236,7 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
         Returns X, or (X, y) if `y` is given; X is in C order, in float32 if it was given so and in
         float64 otherwise.
         """
-        self._begin_fit()
+        begin_fit(self)
         params = {"preprocessor": self.preprocessor_, "reset": True, "order": "C", **params}
         if type_of_inputs == "classic":
             return check_points(self, X, y, **params)
@@ -270,7 +256,7 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
-        self._begin_fit()
+        begin_fit(self)
         return index_tuples(
             self,
             tuples,
@@ -278,23 +264,6 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
             preprocessor=self.preprocessor_,
             reset=True,
             tuple_size=self._tuple_size,
-        )
-
-    def _points(self, X: Any, name: str = "X") -> Any:
-        """Check points that a fitted learner is asked about."""
-        check_is_fitted(self, ["preprocessor_", self._fitted])
-        how: dict[str, Any] = {
-            "name": name, "accept_sparse": self._sparse_formats, "accept_sources": True
-        }  # fmt: skip
-        return check_points(self, X, preprocessor=self.preprocessor_, reset=False, **how)
-
-    def _look_up(
-        self, tuples: ArrayLike, tuple_size: int | None, y: ArrayLike | None = None
-    ) -> TupleSet:
-        """Check tuples that a fitted learner is asked about, and labels if any."""
-        check_is_fitted(self, ["preprocessor_", self._fitted])
-        return index_tuples(
-            self, tuples, y, preprocessor=self.preprocessor_, reset=False, tuple_size=tuple_size
         )
 
     def _validate_fit(self, X: Any, y: Any = None, **params: Any) -> None:
@@ -406,11 +375,7 @@ class MahalanobisMixin(MetricTransformer, BaseMetricLearner):
         ValueError
             If X is not as above, or so large that embedded points overflow.
         """
-        return self._embed(self._points(X))
-
-    def _database_points(self, X: Any) -> Any:
-        """Check points of a database, which have the features of the queries."""
-        return self._points(X, "X_database")
+        return self._embed(points_of(self, X))
 
     def _embed(self, X: Any, side: str = "query") -> Array:
         """Embed checked points; queries and database points alike."""
@@ -467,7 +432,7 @@ class MahalanobisMixin(MetricTransformer, BaseMetricLearner):
         True
         """
         check_is_fitted(self, "components_")
-        points = None if X is None else self._points(X)
+        points = None if X is None else points_of(self, X)
         return shares_of_features(in_spreads(self.components_, points))
 
     def score_pairs(self, pairs: ArrayLike) -> Array:

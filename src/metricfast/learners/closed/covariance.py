@@ -12,7 +12,13 @@ from metricfast._core.initialize import check_n_components
 from metricfast._core.scatter import whitening, with_signs
 from metricfast._core.scatter_statistics import ScatterStatistics
 from metricfast._core.types import Floats
-from metricfast.learners.base.closed_form import ClosedFormLearner, Statistics, padded_components
+from metricfast.learners.base.closed_form import (
+    ClosedFormLearner,
+    Statistics,
+    fit_points,
+    padded_components,
+    partial_fit_points,
+)
 
 __all__ = ["Covariance"]
 
@@ -107,7 +113,8 @@ class Covariance(ClosedFormLearner):
         ValueError
             If the input is not as above, or all points are equal.
         """
-        return self._fit(X, y, sample_weight, validate=validate)
+        fit_points(self, X, y, sample_weight, validate=validate)
+        return self
 
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
@@ -136,7 +143,8 @@ class Covariance(ClosedFormLearner):
         UserWarning
             If `fit` was called before: it stores no sums, so the learner starts again.
         """
-        return self._partial_fit(X, None, sample_weight)
+        partial_fit_points(self, X, None, sample_weight)
+        return self
 
     def _statistics(self, X: Any, y: Any, weight: Floats | None, **_: Any) -> Statistics:
         return Statistics((ScatterStatistics(X.shape[1]).add(X, weight),))

@@ -19,7 +19,13 @@ from metricfast._core.targets import as_label_array, check_partial_target
 from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast._core.warn import warn_user
 from metricfast.constraints import Constraints
-from metricfast.learners.base.closed_form import ClosedFormLearner, Statistics, padded_components
+from metricfast.learners.base.closed_form import (
+    ClosedFormLearner,
+    Statistics,
+    fit_points,
+    padded_components,
+    partial_fit_points,
+)
 from metricfast.learners.base.shrinkage import (
     check_shrinkage,
     least_error,
@@ -150,7 +156,8 @@ class RCA(ClosedFormLearner):
             If the input is not as above, no chunk holds two different points, or, with `validate`,
             fewer than three chunks hold two or more points.
         """
-        return self._fit(X, _chunks(chunks), sample_weight, validate=validate)
+        fit_points(self, X, _chunks(chunks), sample_weight, validate=validate)
+        return self
 
     def partial_fit(
         self, X: ArrayLike, chunks: ArrayLike, sample_weight: ArrayLike | None = None
@@ -180,7 +187,8 @@ class RCA(ClosedFormLearner):
         UserWarning
             If `fit` was called before: it stores no sums, so the learner starts again.
         """
-        return self._partial_fit(X, _chunks(chunks), sample_weight)
+        partial_fit_points(self, X, _chunks(chunks), sample_weight)
+        return self
 
     def _statistics(self, X: Any, y: Any, weight: Floats | None, **_: Any) -> Statistics:
         weights = np.ones(X.shape[0]) if weight is None else weight

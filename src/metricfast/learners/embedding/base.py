@@ -25,6 +25,7 @@ from metricfast._core.warn import warn_user
 from metricfast._labels.binding import agreed, bind_labels, is_precomputed
 from metricfast._labels.distance import LabelDistance
 from metricfast.embeddings import Embedding, Linear
+from metricfast.learners.base.inputs import forget
 from metricfast.learners.base.validation import naming_held_out
 from metricfast.learners.embedding.input import (
     LabelledPoints,
@@ -156,14 +157,14 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
         solver, rule, callbacks, (loss, embedding, sampler) = self._check_parameters()
         self._check_database(loss, X_database, y_database)
         kept = _earlier_fit(self) if self.warm_start else None
-        self._forget()
+        forget(self)
         self._training = None
         said = self._said_label_distance
         needed = why_in_memory(self, solver.by_batches, validate)
         data = load_points(self, X, y, loss, embedding, X_database, y_database, needed=needed)
         distance = data.distance
         if validate and X_database is not None:
-            self._check_comparison(data, said)
+            _check_comparison(data, said)
         if validate and issparse(data.y):
             raise ValueError(
                 "validate must be False where y holds tags: hold points out, and judge their "
@@ -384,15 +385,6 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
         precomputed = is_precomputed(self._said_label_distance)
         check_database(loss, X_database, y_database, precomputed, self.candidate_fraction)
 
-    def _check_comparison(self, data: LabelledPoints, said: Any) -> None:
-        """Refuse to compare with a Euclidean distance that does not exist."""
-        if data.X.shape[1] != data.X_database.shape[1] or is_precomputed(said):
-            raise ValueError(
-                "validate must be False where queries and database have different features, or "
-                "label distances are precomputed: hold queries out, and judge their embedding by "
-                "metricfast.metrics.retrieval_report, which prints chance."
-            )
-
     def _problem(self, data: LabelledPoints, loss: Any, start: list[Array]) -> EmbeddingProblem:
         return EmbeddingProblem(
             data.X, data.y, loss, self.embedding_, start, database=self.database,
@@ -550,3 +542,13 @@ def _initial_proxies(Z: Array, y: Array, n_classes: int, rng: RandomState | None
             drawn = rng.standard_normal((int(missing.sum()), Z.shape[1]))
             proxies[missing] = drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
     return proxies.astype(Z.dtype)
+
+
+def _check_comparison(data: LabelledPoints, said: Any) -> None:
+    """Refuse to compare with a Euclidean distance that does not exist."""
+    if data.X.shape[1] != data.X_database.shape[1] or is_precomputed(said):
+        raise ValueError(
+            "validate must be False where queries and database have different features, or "
+            "label distances are precomputed: hold queries out, and judge their embedding by "
+            "metricfast.metrics.retrieval_report, which prints chance."
+        )

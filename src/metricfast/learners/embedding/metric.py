@@ -22,6 +22,7 @@ from metricfast._labels.tags import are_tags
 from metricfast.distances.neighbors import kneighbors, paired_distances
 from metricfast.embeddings import Embedding
 from metricfast.embeddings._base import check_side
+from metricfast.learners.base.inputs import points_of
 from metricfast.learners.base.learner import BaseMetricLearner, MetricTransformer, embed_points
 from metricfast.metrics import mean_label_distance_at_k, precision_at_1
 
@@ -144,7 +145,7 @@ class EmbeddedMetricMixin(MetricTransformer, BaseMetricLearner):
     def _side_points(self, X: Any, side: str) -> Any:
         """Check points of one side. An error says if they have the width of the other side."""
         try:
-            return self._points(X) if side == "query" else self._database_points(X, "X")
+            return points_of(self, X) if side == "query" else self._database_points(X, "X")
         except ValueError as error:
             widths = {"query": self.n_features_in_, "database": len(self.mean_)}
             other = "database" if side == "query" else "query"

@@ -28,7 +28,7 @@ from metricfast.distances.neighbors import check_neighbors
 from metricfast.embeddings import Asymmetric, Embedding, Linear
 from metricfast.learners.base.validation import naming_held_out
 from metricfast.learners.embedding.metric import EmbeddedMetricMixin
-from metricfast.learners.gerrymandering.classifier import DatabaseClassifierMixin
+from metricfast.learners.gerrymandering.classifier import DatabaseClassifierMixin, codes_of
 from metricfast.learners.gerrymandering.dataset import (
     TwoSidedDataset,
     initial_maps,
@@ -306,7 +306,7 @@ class AsymmetricSimilarity(DatabaseClassifierMixin, CallbackMixin, EmbeddedMetri
             if part.database is None:
                 with naming_held_out(test, len(data.y)):
                     check_neighbors(self.n_neighbors, len(part.y) - 1)
-            problem = self._problem(part, start)
+            problem = _TwoSidedProblem(self, part, start)
             problem.evaluator = evaluator
             history = problem.history(start, rng)
             if rule is not None:
@@ -368,7 +368,7 @@ class AsymmetricSimilarity(DatabaseClassifierMixin, CallbackMixin, EmbeddedMetri
         if not begun:
             self.embedding_, cost = embedding, self._largest_cost()
             self._set_parameters(initial_maps(self, embedding, data, rng, None, cost))
-        problem = self._problem(data, self.parameters_)
+        problem = _TwoSidedProblem(self, data, self.parameters_)
         if self._training is None:
             history = problem.history(self.parameters_, rng)
             self._training = history, history.start
@@ -502,7 +502,7 @@ class AsymmetricSimilarity(DatabaseClassifierMixin, CallbackMixin, EmbeddedMetri
             self.classes_, labels = check_classification_target(
                 y_database, database.shape[0], "y_database"
             )
-            codes = self._codes(y, "y")
+            codes = codes_of(y, self.classes_, "y")
             dtype = np.result_type(X.dtype, database.dtype)
         widths = database.shape[1], X.shape[1]
         self._check_rows(*widths)
@@ -530,9 +530,6 @@ class AsymmetricSimilarity(DatabaseClassifierMixin, CallbackMixin, EmbeddedMetri
 
     def _largest_cost(self) -> float:
         return largest_cost(vote_loss(self, len(self.classes_)))
-
-    def _problem(self, data: TwoSidedDataset, start: list[Array]) -> _TwoSidedProblem:
-        return _TwoSidedProblem(self, data, start)
 
     def _set_database(self, data: TwoSidedDataset) -> None:
         """Embed the database of `predict`."""

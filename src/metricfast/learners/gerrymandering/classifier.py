@@ -17,10 +17,11 @@ from metricfast._core.targets import (
     check_sample_weight,
 )
 from metricfast.distances.neighbors import kneighbors
+from metricfast.learners.base.inputs import points_of
 from metricfast.learners.gerrymandering.explanation import Explanation, explanation
 from metricfast.learners.gerrymandering.voting import vote, vote_loss
 
-__all__ = ["DatabaseClassifierMixin"]
+__all__ = ["DatabaseClassifierMixin", "codes_of"]
 
 Array = NDArray[Any]
 
@@ -28,14 +29,15 @@ Array = NDArray[Any]
 class DatabaseClassifierMixin(ClassifierMixin):  # type: ignore[misc]
     """Mixin of learners that store an embedded database, and classify by its nearest points.
 
-    A learner has `_points`, which checks points, and `_embed`, which embeds the points of a side.
+    A learner has `_database_points`, which checks points of a database, and `_embed`, which embeds
+    the points of a side.
     `database_labels_` are indices into `classes_`; `query_embedding_` is the database as queries,
     where it is the points of `fit` themselves and queries have a map of their own.
     """
 
     n_neighbors: int
     n_jobs: int | None
-    _points: Callable[..., Any]
+    _database_points: Callable[..., Any]
     _embed: Callable[..., Array]
     classes_: Array
     database_embedding_: Array
@@ -119,7 +121,7 @@ class DatabaseClassifierMixin(ClassifierMixin):  # type: ignore[misc]
         labels = self._database_codes(len(points), X_database, y_database)
         codes = labels if X is None else None
         if y is not None:
-            codes = self._codes(y, "y")
+            codes = codes_of(y, self.classes_, "y")
             if len(codes) != len(queries):
                 raise ValueError(
                     f"y must hold {len(queries)} labels, one a query; found {len(codes)}."
@@ -206,7 +208,7 @@ class DatabaseClassifierMixin(ClassifierMixin):  # type: ignore[misc]
                     "give X, the queries of X_database."
                 )
             return queries, self.database_embedding_, np.arange(len(queries))
-        return self._embed(self._points(X)), self._database(X_database), None
+        return self._embed(points_of(self, X)), self._database(X_database), None
 
     def _database(self, X_database: Any) -> Array:
         """Return the embedded database, that of `fit` if none is given."""
@@ -222,7 +224,7 @@ class DatabaseClassifierMixin(ClassifierMixin):  # type: ignore[misc]
             raise ValueError("X_database and y_database must be given together.")
         if y_database is None:
             return self.database_labels_
-        labels = self._codes(y_database, "y_database")
+        labels = codes_of(y_database, self.classes_, "y_database")
         if len(labels) != n:
             raise ValueError(f"y_database must hold {n} labels, one a point; found {len(labels)}.")
         return labels
@@ -231,18 +233,20 @@ class DatabaseClassifierMixin(ClassifierMixin):  # type: ignore[misc]
         self, X: Any, X_database: Any, y_database: ArrayLike | None
     ) -> tuple[NDArray[np.int64], Array]:
         check_is_fitted(self, "database_embedding_")
-        queries, points = self._embed(self._points(X)), self._database(X_database)
+        queries, points = self._embed(points_of(self, X)), self._database(X_database)
         labels = self._database_codes(len(points), X_database, y_database)
         found = kneighbors(queries, points, self.n_neighbors, n_jobs=self.n_jobs)[1]
         return vote(found, labels, len(self.classes_))
 
-    def _codes(self, y: ArrayLike, name: str) -> NDArray[np.int64]:
-        labels = column_or_1d(as_label_array(y, name))
-        known = {label: code for code, label in enumerate(self.classes_.tolist())}
-        codes = [known.get(label, -1) for label in labels.tolist()]
-        if -1 in codes:
-            raise ValueError(
-                f"{name} holds class {labels.tolist()[codes.index(-1)]!r}, of which the database "
-                "of `fit` has no point."
-            )
-        return np.array(codes, np.int64)
+
+def codes_of(y: ArrayLike, classes: Array, name: str) -> NDArray[np.int64]:
+    """Return the indices of labels in the classes of the database."""
+    labels = column_or_1d(as_label_array(y, name))
+    known = {label: code for code, label in enumerate(classes.tolist())}
+    codes = [known.get(label, -1) for label in labels.tolist()]
+    if -1 in codes:
+        raise ValueError(
+            f"{name} holds class {labels.tolist()[codes.index(-1)]!r}, of which the database "
+            "of `fit` has no point."
+        )
+    return np.array(codes, np.int64)

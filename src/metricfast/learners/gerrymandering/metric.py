@@ -16,6 +16,7 @@ from metricfast._core.initialize import as_given_map
 from metricfast._core.sources import Source, in_one_array
 from metricfast._core.types import Array, RandomState
 from metricfast.distances.neighbors import check_neighbors
+from metricfast.learners.base.inputs import points_of
 from metricfast.learners.gerrymandering.classifier import DatabaseClassifierMixin
 from metricfast.learners.gerrymandering.history import (
     REMEDY,
@@ -138,7 +139,7 @@ class GerrymanderingLearner(LinearLearner):
         assert isinstance(problem, VoteProblem)
         if history.curve and not isinstance(problem.X, Chunked):
             x, self.objective_ = select_best(problem, history)
-            self._set_map(problem.data, problem.map(x))
+            self.components_ = problem.data.undo_scale(problem.map(x))
             self._set_database(problem.all_data)
         if not isinstance(problem.X, Chunked):
             start, L = history.start, problem.initial_map
@@ -310,6 +311,10 @@ class NeighborhoodGerrymandering(DatabaseClassifierMixin, GerrymanderingLearner)
 
     def _loss(self, data: Dataset) -> Gerrymander:
         return vote_loss(self, len(data.classes))
+
+    def _database_points(self, X: Any) -> Any:
+        """Check points of a database, which have the features of the queries."""
+        return points_of(self, X, "X_database")
 
 
 class VoteProblem(LinearProblem):

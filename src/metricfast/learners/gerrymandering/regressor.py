@@ -13,6 +13,7 @@ from metricfast._core.scaling import rescale_targets
 from metricfast._core.targets import check_regression_target, check_sample_weight
 from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast.distances.neighbors import kneighbors
+from metricfast.learners.base.inputs import points_of
 from metricfast.learners.gerrymandering.explanation import Explanation, explanation
 from metricfast.learners.gerrymandering.metric import GerrymanderingLearner
 from metricfast.losses import Gerrymander
@@ -183,7 +184,7 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, GerrymanderingLearner)
         if X is None:
             own = np.arange(len(database))
         else:
-            queries = self._embed(self._points(X))
+            queries = self._embed(points_of(self, X))
         if y is not None:
             targets = check_regression_target(y, vary=False)
             if len(targets) != len(queries):
@@ -207,7 +208,7 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, GerrymanderingLearner)
         ndarray of shape (n_samples,)
         """
         check_is_fitted(self, "database_embedding_")
-        Z = self._embed(self._points(X))
+        Z = self._embed(points_of(self, X))
         found = kneighbors(Z, self.database_embedding_, self.n_neighbors, n_jobs=self.n_jobs)[1]
         return np.asarray(np.median(self.database_targets_[found], axis=1))
 

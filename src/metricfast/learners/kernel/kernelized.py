@@ -17,6 +17,7 @@ from metricfast._core.memory import working_memory
 from metricfast._core.sources import Source, by_blocks, in_one_array
 from metricfast._core.types import Array, RandomState
 from metricfast.learners.base.bilinear import BilinearMixin
+from metricfast.learners.base.inputs import points_of, tuples_of
 from metricfast.learners.base.learner import BaseMetricLearner, MetricTransformer
 from metricfast.learners.kernel.kernel_map import (
     KernelizedMetric,
@@ -254,7 +255,7 @@ class KernelizedMetricLearner(MetricTransformer, BaseMetricLearner):
         -------
         ndarray of shape (n_samples, n_components of the learner)
         """
-        points = self._points(X)
+        points = points_of(self, X)
 
         def of_block(block: Array) -> Array:
             return np.asarray(self._ask("transform", self._mapped(block)))
@@ -323,10 +324,10 @@ class KernelizedMetricLearner(MetricTransformer, BaseMetricLearner):
         return self._mapped_points(X) if size is None else self._mapped_tuples(X, size)
 
     def _mapped_points(self, X: Any) -> Array:
-        return in_one_array(self._points(X), self._mapped)
+        return in_one_array(points_of(self, X), self._mapped)
 
     def _mapped_tuples(self, tuples: ArrayLike, size: int) -> Array:
-        found = self._look_up(tuples, size)
+        found = tuples_of(self, tuples, size)
         return self._mapped(found.points)[found.index]
 
     @property

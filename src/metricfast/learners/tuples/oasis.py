@@ -21,6 +21,7 @@ from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, RandomState
 from metricfast.learners.base.bilinear import BilinearMixin
 from metricfast.learners.base.classifiers import TripletsClassifierMixin
+from metricfast.learners.base.inputs import tuples_of
 from metricfast.learners.tuples.drawing import draw_triplets
 from metricfast.learners.tuples.iterated import IterationProgress
 from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
@@ -179,7 +180,7 @@ class OASIS(CallbackMixin, TripletsClassifierMixin, BilinearMixin):
         """
         self._check_parameters()
         begun = hasattr(self, "bilinear_")
-        given = self._look_up(triplets, 3) if begun else self._prepare_tuples(triplets)
+        given = tuples_of(self, triplets, 3) if begun else self._prepare_tuples(triplets)
         given = given.weighted(sample_weight)
         if not begun:
             self._start(given, self)

@@ -15,6 +15,7 @@ from metricfast._core.scatter_statistics import ScatterStatistics
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, RandomState
 from metricfast.learners.base.closed_form import Statistics, add_statistics, continues
+from metricfast.learners.base.inputs import tuples_of
 from metricfast.learners.base.thresholds import check_calibration_params
 from metricfast.learners.tuples.factored import start_metric
 
@@ -46,7 +47,7 @@ def partial_fit_pairs(
 ) -> None:
     """Fit a learner that has `_solve` to these pairs and to the ones of earlier calls."""
     if continues(learner):
-        tuples = learner._look_up(pairs, 2, y)
+        tuples = tuples_of(learner, pairs, 2, y)
     else:
         tuples = learner._prepare_tuples(pairs, y)
     add_statistics(learner, Statistics((pair_sums(tuples.weighted(sample_weight)),)))

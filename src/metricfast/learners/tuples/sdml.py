@@ -18,7 +18,7 @@ from metricfast._core.scatter_statistics import ScatterStatistics
 from metricfast._core.types import Array, Floats, RandomState
 from metricfast._core.warn import warn_user
 from metricfast.learners.base.classifiers import PairsClassifierMixin
-from metricfast.learners.base.closed_form import ClosedFormLearner, Statistics
+from metricfast.learners.base.closed_form import ClosedFormLearner, Statistics, fit_points
 from metricfast.learners.base.learner import MahalanobisMixin
 from metricfast.learners.tuples.drawing import draw_pairs
 from metricfast.learners.tuples.graphical_lasso import MAX_ITER, graphical_lasso
@@ -349,7 +349,8 @@ class SDML_Supervised(CallbackMixin, ClosedFormLearner):  # noqa: N801
         -------
         self
         """
-        return self._fit(X, y, sample_weight, validate=validate)
+        fit_points(self, X, y, sample_weight, validate=validate)
+        return self
 
     def _statistics(
         self, X: Any, y: Any, weight: Floats | None, *, partial: bool = False, execute: Any = None

@@ -1,0 +1,47 @@
+"""Input of learners: the preprocessor, and the points and tuples that a fitted learner is given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
+
+from metricfast._core.arguments import check_verbose
+from metricfast._core.checks import check_points
+from metricfast._core.preprocessors import check_preprocessor
+from metricfast._core.tuples import TupleSet, index_tuples
+
+__all__ = ["begin_fit", "forget", "points_of", "tuples_of"]
+
+
+def begin_fit(learner: Any) -> None:
+    """Delete the fitted attributes of an earlier fit, and check the preprocessor."""
+    check_verbose(getattr(learner, "verbose", False))
+    forget(learner)
+    learner.preprocessor_ = check_preprocessor(learner.preprocessor)
+
+
+def forget(learner: Any) -> None:
+    """Delete the fitted attributes."""
+    for name in [name for name in vars(learner) if name.endswith("_") and name[0] != "_"]:
+        delattr(learner, name)
+
+
+def points_of(learner: Any, X: Any, name: str = "X") -> Any:
+    """Check points that a fitted learner is given, formed by its preprocessor if they are not."""
+    check_is_fitted(learner, ["preprocessor_", learner._fitted])
+    how: dict[str, Any] = {
+        "name": name, "accept_sparse": learner._sparse_formats, "accept_sources": True
+    }  # fmt: skip
+    return check_points(learner, X, preprocessor=learner.preprocessor_, reset=False, **how)
+
+
+def tuples_of(
+    learner: Any, tuples: ArrayLike, tuple_size: int | None, y: ArrayLike | None = None
+) -> TupleSet:
+    """Check tuples that a fitted learner is given, and labels if there are any."""
+    check_is_fitted(learner, ["preprocessor_", learner._fitted])
+    return index_tuples(
+        learner, tuples, y, preprocessor=learner.preprocessor_, reset=False, tuple_size=tuple_size
+    )
