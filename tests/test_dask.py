@@ -85,15 +85,15 @@ def test_losses_of_parts_add_up_or_are_refused(name: str, weighted: bool, client
             np.testing.assert_allclose(one, other, atol=1e-9 * np.abs(other).max())
 
 
-class Counted:
-    """Workers that count the tasks, and the parts of each."""
+class Noted:
+    """Workers that note the tasks, and find the value 1 for each part."""
 
     def __init__(self, n_threads: int) -> None:
-        self.n_threads, self.parts = n_threads, list[int]()
+        self.n_threads, self.tasks = n_threads, list[list[tuple[int, int]]]()
 
     def run(self, function: Any, items: list[Any], shared: Any, **common: Any) -> list[Any]:
-        self.parts = [len(item) for item in items]
-        return [function(item, shared.value, threads=1, **common) for item in items]
+        self.tasks = items
+        return [[(1.0, common["arrays"], {})] * len(item) for item in items]
 
 
 @pytest.mark.parametrize(
@@ -110,13 +110,19 @@ class Counted:
 def test_the_number_of_anchors_decides_how_many_parts_there_are(
     n: int, n_threads: int, n_parts: int | None, expected: list[int]
 ) -> None:
-    rng, workers = np.random.RandomState(0), Counted(n_threads)
+    rng, workers = np.random.RandomState(0), Noted(n_threads)
     points, arrays = rng.randn(n, 2), [np.eye(2)]
     loss = LabelledLoss(losses.NCA(), np.arange(n) // 2)
     objective = Objective(points, LinearMap(), loss, FlatParameters([(2, 2)]))
     batch = Batch(np.arange(n), n)
-    ByParts(workers, n_parts)(objective, arrays, batch)
-    assert workers.parts == expected
+    value, gradients = ByParts(workers, n_parts)(objective, arrays, batch)
+    assert [len(task) for task in workers.tasks] == expected
+    assert value == sum(expected)
+    np.testing.assert_array_equal(gradients[0], value * np.eye(2))
+    starts, stops = zip(*(part for task in workers.tasks for part in task), strict=True)
+    assert (*starts, n) == (0, *stops)
+    sizes = np.subtract(stops, starts)
+    assert sizes.min() >= 1 and sizes.max() <= sizes.min() + 1
 
 
 @pytest.mark.parametrize("weighted", [False, True])

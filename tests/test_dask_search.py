@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import os
 import time
 import weakref
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
@@ -71,48 +73,6 @@ def test_transform_search_and_report_are_those_of_arrays(client: Any) -> None:
     both = cut(X[9:], 50), cut(Y[9:], 50), cut(X[:9], 4), cut(Y[:9], 4)
     report = retrieval_report(*both, metrics="r_precision")
     assert report["r_precision"].mean == metrics.r_precision(X[9:], Y[9:], X[:9], Y[:9])
-
-
-@pytest.mark.parametrize("processes", [True, False])
-@pytest.mark.parametrize("compute", [True, False])
-def test_a_search_makes_a_database_ready_once_and_lets_it_go(
-    compute: bool, processes: bool
-) -> None:
-    def count() -> None:
-        made: list[Any] = []
-
-        class Counted(mf.Database):
-            def _begin(self, *args: Any) -> None:
-                made.append(weakref.ref(self))
-                super()._begin(*args)
-
-        _search.Database, _search.made = Counted, made  # type: ignore[misc, attr-defined]
-
-    def made_and_held() -> tuple[int, int]:
-        gc.collect()
-        made = _search.made  # type: ignore[attr-defined]
-        return len(made), sum(each() is not None for each in made)
-
-    def search(points: Any) -> Any:
-        found = kneighbors(cut(points, 10), cut(database, 20), 3, L=L, compute=compute)
-        return found if compute else dask.compute(*found)
-
-    L, database = np.random.RandomState(0).randn(2, 4), X[::-1].copy()
-    expected = mf.kneighbors(X, database, 3, L=L)
-    with (
-        mock.patch.multiple(_search, create=True, Database=None, made=None),
-        cluster(2, processes=processes) as client,
-    ):
-        client.run(count)
-        for _ in range(3):
-            for one, other in zip(search(X), expected, strict=True):
-                np.testing.assert_allclose(one, other)
-        with pytest.raises(ValueError, match="NaN"):
-            search(np.where(np.arange(len(X))[:, None] == 70, np.nan, X))
-        time.sleep(0.5)  # until the last tasks are forgotten
-        for made, held in client.run(made_and_held).values():
-            assert 1 <= made <= 4 * (1 if processes else 2)
-            assert held == 0
 
 
 def test_a_search_is_dealt_out_to_threads() -> None:
@@ -190,3 +150,47 @@ def test_two_maps(client: Any) -> None:
     np.testing.assert_array_equal(found, learner.to_local().kneighbors(X, X, n_neighbors=2)[1])
     with pytest.raises(ValueError, match="two maps"):
         learner.kneighbors(cut(X))
+
+
+@pytest.fixture(scope="module", params=["processes", "threads"])
+def workers(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """A client of two workers, which are processes or threads."""
+    with cluster(2, processes=request.param == "processes") as found:
+        yield found
+
+
+@pytest.mark.parametrize("compute", [True, False])
+def test_a_search_makes_a_database_ready_once_and_lets_it_go(compute: bool, workers: Any) -> None:
+    def count() -> None:
+        made: list[Any] = []
+
+        class Counted(mf.Database):
+            def _begin(self, *args: Any) -> None:
+                made.append(weakref.ref(self))
+                super()._begin(*args)
+
+        _search.Database, _search.made = Counted, made  # type: ignore[misc, attr-defined]
+
+    def made_and_held() -> tuple[int, int]:
+        gc.collect()
+        made = _search.made  # type: ignore[attr-defined]
+        return len(made), sum(each() is not None for each in made)
+
+    def search(points: Any) -> Any:
+        found = kneighbors(cut(points, 10), cut(database, 20), 3, L=L, compute=compute)
+        return found if compute else dask.compute(*found)
+
+    L, database = np.random.RandomState(0).randn(2, 4), X[::-1].copy()
+    expected = mf.kneighbors(X, database, 3, L=L)
+    with mock.patch.multiple(_search, create=True, Database=None, made=None):
+        processes = len({*workers.run(os.getpid).values()})
+        workers.run(count)
+        for _ in range(3):
+            for one, other in zip(search(X), expected, strict=True):
+                np.testing.assert_allclose(one, other)
+        with pytest.raises(ValueError, match="NaN"):
+            search(np.where(np.arange(len(X))[:, None] == 70, np.nan, X))
+        time.sleep(0.5)  # until the last tasks are forgotten
+        for made, held in workers.run(made_and_held).values():
+            assert 1 <= made <= 4 * 2 / processes
+            assert held == 0

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,65 +29,6 @@ from dask_cases import LEARNERS, MARKS, SAME, X, Y, cluster, cut
 from metricfast.dask import DistributedLearner, _workers, kneighbors
 
 pytestmark = MARKS
-
-
-class Killer:
-    """A callback that kills some workers, once."""
-
-    def __init__(self, mark: Path, *pids: int) -> None:
-        self.mark, self.pids = mark, pids
-
-    def __call__(self, state: Any) -> None:
-        if not self.mark.exists():
-            self.mark.touch()
-            for pid in self.pids:
-                os.kill(pid, signal.SIGKILL)
-
-
-CLIENT = """
-import os, sys, distributed, dask.array as da, metricfast as mf
-from metricfast.dask import DistributedLearner
-from sklearn.datasets import load_iris
-X, y = load_iris(return_X_y=True)
-learner = mf.NCA(n_components=2, solver=mf.solvers.Adam(max_epochs=4), random_state=0)
-kill = lambda state: state.iteration > 2 and os.kill(os.getpid(), 9)
-learner.set_params(callbacks=[mf.callbacks.Checkpoint(sys.argv[2]), kill])
-with distributed.Client(sys.argv[1]) as client:
-    DistributedLearner(learner).fit(da.from_array(X, chunks=50), da.from_array(y, chunks=50))
-"""
-
-
-def test_processes_are_killed(client: Any, tmp_path: Path) -> None:
-    expected = {name: SAME[name]().set_params(client=client) for name in ("all points", "epochs")}
-    for learner in expected.values():
-        learner.fit(cut(X), cut(Y))
-    with cluster(2, processes=True) as mortal:
-        for name in ("all points", "epochs"):
-            pids: tuple[int, ...] = ()
-            while not pids:  # of workers that were killed before and are started anew
-                mortal.wait_for_workers(2, timeout=60)
-                pids = tuple(mortal.run(os.getpid, on_error="ignore").values())
-            killer = Killer(tmp_path / name, *pids)
-            learner = SAME[name]().set_params(client=mortal, learner__callbacks=[killer])
-            found = learner.fit(cut(X), cut(Y)).learner_
-            assert killer.mark.exists()
-            assert (found.components_ == expected[name].learner_.components_).all()
-        checkpoint = str(tmp_path / "training")
-        address = mortal.scheduler.address
-        killed = subprocess.run(
-            [sys.executable, "-c", CLIENT, address, checkpoint],
-            check=False, capture_output=True, timeout=60,
-        )  # fmt: skip
-        assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
-        nca = mf.NCA(n_components=2, solver=mf.solvers.Adam(max_epochs=4), random_state=0)
-        points = cut(load_iris().data, 50), cut(load_iris().target, 50)
-        whole = DistributedLearner(nca, mortal).fit(*points).learner_
-        seen: list[int] = []
-        note = lambda state: seen.append(state.iteration)  # noqa: E731
-        nca.set_params(callbacks=[mf.callbacks.Checkpoint(checkpoint), note])
-        resumed = DistributedLearner(nca, mortal).fit(*points).learner_
-        assert len(seen) <= 2
-        assert (resumed.components_ == whole.components_).all()
 
 
 def test_no_worker_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,44 +71,6 @@ def test_workers_go_before_results_are_fetched(monkeypatch: pytest.MonkeyPatch) 
         thread.start()
         thread.join(30)
     assert "no worker for" in found[0]
-
-
-@pytest.mark.skipif(os.name != "posix", reason="processes cannot be stopped")
-@pytest.mark.parametrize("when", ["before", "before anything is sent", "meanwhile"])
-def test_a_worker_freezes(monkeypatch: pytest.MonkeyPatch, when: str) -> None:
-    import dask.array as da
-
-    def slowly(block: Any) -> Any:
-        import time
-
-        time.sleep(1.5)
-        return block
-
-    monkeypatch.setattr(_workers, "_LOOK", 0.3)
-    monkeypatch.setattr(_workers, "_SILENCE", 8.0)
-    points = da.from_array(X, chunks=(10, -1)).map_blocks(slowly, dtype=X.dtype)
-    calls: dict[str, Callable[[Any], object]] = {
-        "before": lambda client: DistributedLearner(mf.NCA(max_iter=3), client).fit(cut(X), cut(Y)),
-        "before anything is sent": lambda client: _workers.Workers(client).run(
-            lambda item, sent, threads: item, range(3), _workers.Shared(X)
-        ),
-        "meanwhile": lambda client: kneighbors(points, compute=True, client=client),
-    }
-    with cluster(2, processes=True) as client:
-        # Tasks that end are no silence, however long it takes.
-        assert kneighbors(points[:120], compute=True, client=client)[0].shape == (120, 5)
-        pids = client.run(os.getpid)
-        frozen = sorted(pids)[0]
-        stop = threading.Timer(1, os.kill, (pids[frozen], signal.SIGSTOP))
-        stop.start()
-        try:
-            if when != "meanwhile":
-                stop.join()
-            with pytest.raises(RuntimeError, match=f"the worker {frozen}, .* no sign"):
-                calls[when](client)
-        finally:
-            os.kill(pids[frozen], signal.SIGCONT)
-        assert kneighbors(cut(X), compute=True, client=client)[0].shape == (150, 5)
 
 
 def test_two_fits_at_once(client: Any) -> None:
@@ -284,3 +187,109 @@ def test_clones_and_copies(client: Any) -> None:
     copied = pickle.loads(pickle.dumps(learner.fit(cut(X), cut(Y))))
     assert copied.client is None
     np.testing.assert_array_equal(copied.learner_.components_, learner.learner_.components_)
+
+
+@pytest.fixture(scope="module")
+def mortal() -> Iterator[Any]:
+    """A client of two workers, each a process, which is started anew when it dies."""
+    with cluster(2, processes=True) as found:
+        yield found
+
+
+def pids_of(mortal: Any) -> dict[str, int]:
+    """Return the processes of its workers, by their addresses."""
+    found: dict[str, Any] = {}
+    while not found:  # of workers that were killed before and are started anew
+        mortal.wait_for_workers(2, timeout=60)
+        found = mortal.run(os.getpid, on_error="ignore")
+    return found
+
+
+class Killer:
+    """A callback that kills some workers, once."""
+
+    def __init__(self, mark: Path, *pids: int) -> None:
+        self.mark, self.pids = mark, pids
+
+    def __call__(self, state: Any) -> None:
+        if not self.mark.exists():
+            self.mark.touch()
+            for pid in self.pids:
+                os.kill(pid, signal.SIGKILL)
+
+
+CLIENT = """
+import os, sys, distributed, dask.array as da, metricfast as mf
+from metricfast.dask import DistributedLearner
+from sklearn.datasets import load_iris
+X, y = load_iris(return_X_y=True)
+learner = mf.NCA(n_components=2, solver=mf.solvers.Adam(max_epochs=4), random_state=0)
+kill = lambda state: state.iteration > 2 and os.kill(os.getpid(), 9)
+learner.set_params(callbacks=[mf.callbacks.Checkpoint(sys.argv[2]), kill])
+with distributed.Client(sys.argv[1]) as client:
+    DistributedLearner(learner).fit(da.from_array(X, chunks=50), da.from_array(y, chunks=50))
+"""
+
+
+def test_processes_are_killed(client: Any, mortal: Any, tmp_path: Path) -> None:
+    for name in ("all points", "epochs"):
+        expected = SAME[name]().set_params(client=client).fit(cut(X), cut(Y)).learner_
+        killer = Killer(tmp_path / name, *pids_of(mortal).values())
+        learner = SAME[name]().set_params(client=mortal, learner__callbacks=[killer])
+        found = learner.fit(cut(X), cut(Y)).learner_
+        assert killer.mark.exists()
+        assert (found.components_ == expected.components_).all()
+    checkpoint = str(tmp_path / "training")
+    address = mortal.scheduler.address
+    killed = subprocess.run(
+        [sys.executable, "-c", CLIENT, address, checkpoint],
+        check=False, capture_output=True, timeout=60,
+    )  # fmt: skip
+    assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
+    nca = mf.NCA(n_components=2, solver=mf.solvers.Adam(max_epochs=4), random_state=0)
+    points = cut(load_iris().data, 50), cut(load_iris().target, 50)
+    whole = DistributedLearner(nca, mortal).fit(*points).learner_
+    seen: list[int] = []
+    note = lambda state: seen.append(state.iteration)  # noqa: E731
+    nca.set_params(callbacks=[mf.callbacks.Checkpoint(checkpoint), note])
+    resumed = DistributedLearner(nca, mortal).fit(*points).learner_
+    assert len(seen) <= 2
+    assert (resumed.components_ == whole.components_).all()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="processes cannot be stopped")
+@pytest.mark.parametrize("when", ["before", "before anything is sent", "meanwhile"])
+def test_a_worker_freezes(monkeypatch: pytest.MonkeyPatch, when: str, mortal: Any) -> None:
+    import dask.array as da
+
+    def slowly(block: Any) -> Any:
+        import time
+
+        time.sleep(1.5)
+        return block
+
+    monkeypatch.setattr(_workers, "_LOOK", 0.3)
+    monkeypatch.setattr(_workers, "_SILENCE", 8.0)
+    points = da.from_array(X, chunks=(10, -1)).map_blocks(slowly, dtype=X.dtype)
+    calls: dict[str, Callable[[Any], object]] = {
+        "before": lambda client: DistributedLearner(mf.NCA(max_iter=3), client).fit(cut(X), cut(Y)),
+        "before anything is sent": lambda client: _workers.Workers(client).run(
+            lambda item, sent, threads: item, range(3), _workers.Shared(X)
+        ),
+        "meanwhile": lambda client: kneighbors(points, compute=True, client=client),
+    }
+    # Tasks that end are no silence, however long it takes.
+    assert kneighbors(points[:120], compute=True, client=mortal)[0].shape == (120, 5)
+    pids = pids_of(mortal)
+    frozen = sorted(pids)[0]
+    stop = threading.Timer(1, os.kill, (pids[frozen], signal.SIGSTOP))
+    stop.start()
+    try:
+        if when != "meanwhile":
+            stop.join()
+        with pytest.raises(RuntimeError, match=f"the worker {frozen}, .* no sign"):
+            calls[when](mortal)
+    finally:
+        stop.join()
+        os.kill(pids[frozen], signal.SIGCONT)
+    assert kneighbors(cut(X), compute=True, client=mortal)[0].shape == (150, 5)
