@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
+import dask
 import dask.array as da
 import distributed
 import numpy as np
@@ -33,6 +35,12 @@ ORDER = np.random.RandomState(0).permutation(len(X))
 X, Y = X[ORDER], Y[ORDER]
 # Sizes that an array may be cut into: uneven, and with empty ones.
 CHUNKS = (0, 3, 70, 0, 76, 1)
+# How processes of workers start: from a server that has imported what takes each of them seconds.
+METHOD = "forkserver" if os.name == "posix" else "spawn"
+with dask.config.set({"distributed.worker.multiprocessing-method": METHOD}):
+    distributed.utils.get_mp_context()  # which names other modules to a server
+if METHOD == "forkserver":
+    multiprocessing.get_context(METHOD).set_forkserver_preload(["metricfast.dask"])
 
 
 @contextmanager
@@ -41,6 +49,7 @@ def cluster(n_workers: int = 1, threads: int = 1, **how: Any) -> Iterator[Any]:
     # Dask sets numbers of threads for the processes that it starts, and leaves them set here.
     with (
         mock.patch.dict(os.environ),
+        dask.config.set({"distributed.worker.multiprocessing-method": METHOD}),
         distributed.LocalCluster(threads_per_worker=threads, **how) as made,
         distributed.Client(made) as client,
     ):

@@ -51,6 +51,7 @@ def test_a_call_can_be_repeated():
     cases = [repr(case) for case in cases_of(plan.targets(), 5, 3)]
     assert len(cases) == BLOCK
     assert cases == [repr(case) for case in cases_of(plan.targets(), 5, 3)]
+    assert cases[:8] == [repr(case) for case in cases_of(plan.targets(), 5, 3, 8)]
     assert cases != [repr(case) for case in cases_of(plan.targets(), 6, 3)]
     command = [sys.executable, "-m", "tests.fuzz", "--only", "neighbors", "--seed", "5"]
     replayed = subprocess.run(

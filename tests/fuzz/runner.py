@@ -28,6 +28,8 @@ import hypothesis
 
 BLOCK = 20
 MEMORY = 6 << 30
+# What takes seconds to import: the server does it once, and each process has it.
+_LOADED = ["hypothesis", "metricfast.learners", "metricfast.predictors"]
 _HANG = {-signal.SIGPROF: "it used up its CPU time", -signal.SIGALRM: "it slept"}
 
 
@@ -57,8 +59,12 @@ class Finding(NamedTuple):
     case: str
 
 
-def cases_of(targets: dict[str, Any], seed: int, block: int) -> list[Any]:
-    """The cases of a block; every target has its turns before any has more."""
+class _Enough(Exception):  # noqa: N818
+    """Ends a block of which all cases that are needed are drawn."""
+
+
+def cases_of(targets: dict[str, Any], seed: int, block: int, calls: int = BLOCK) -> list[Any]:
+    """The first cases of a block; every target has its turns before any has more."""
     from .cases import cases
 
     found: list[Any] = []
@@ -72,14 +78,18 @@ def cases_of(targets: dict[str, Any], seed: int, block: int) -> list[Any]:
         database=None,
         deadline=None,
         phases=[hypothesis.Phase.generate],
+        report_multiple_bugs=False,
         suppress_health_check=list(hypothesis.HealthCheck),
     )
     @hypothesis.given(cases(targets[name]))
     def draw(case: Any) -> None:
+        if len(found) == calls:
+            raise _Enough
         found.append(case)
 
-    draw()
-    return found[:BLOCK]
+    with contextlib.suppress(_Enough):
+        draw()
+    return found
 
 
 def make_call(target: Any, case: Any, seconds: float) -> Any:
@@ -119,7 +129,7 @@ def work(connection: Connection, plan: Plan, folder: str) -> None:
     with contextlib.suppress(EOFError):
         while True:
             block, first, last = connection.recv()
-            for i, case in enumerate(cases_of(targets, plan.seed, block)[first:last], first):
+            for i, case in enumerate(cases_of(targets, plan.seed, block, last)[first:], first):
                 connection.send((block * BLOCK + i, case.target, repr(case)))
                 connection.send(make_call(targets[case.target], case, plan.seconds))
             connection.send(None)
@@ -133,7 +143,8 @@ class Worker:
         self._start()
 
     def _start(self) -> None:
-        context = get_context("spawn")
+        context = get_context("forkserver")
+        context.set_forkserver_preload(_LOADED)
         self._connection, theirs = context.Pipe()
         self._process = context.Process(target=work, args=(theirs, *self._arguments), daemon=True)
         self._process.start()
@@ -192,7 +203,7 @@ def run(plan: Plan, calls: int, jobs: int = 1) -> Iterator[Finding]:
 def replay(plan: Plan, call: int) -> Finding:
     """Make one call again in this process, where its output is seen and a debugger can look."""
     targets = plan.targets()
-    case = cases_of(targets, plan.seed, call // BLOCK)[call % BLOCK]
+    case = cases_of(targets, plan.seed, call // BLOCK, call % BLOCK + 1)[-1]
     print(case, flush=True)
     with tempfile.TemporaryDirectory() as folder:
         prepare_process(folder)
