@@ -150,7 +150,8 @@ class SoftNeighbors(
             rows = np.flatnonzero(weight)
             indexed = hasattr(X, "columns") or issparse(X)
             X = _safe_indexing(X if indexed else np.asarray(X), rows)
-            weight = weight[rows] / weight.max()  # more than 1 would count as repetition
+            # More than 1 would count as repetition.
+            weight = np.maximum(weight[rows] / weight.max(), np.finfo(np.float64).tiny)
         table = Table(self, X, weight)
         E = table.encoded(self, X)
         n_numbers = E.shape[1] - table.n_indicators
