@@ -61,6 +61,30 @@ def _check_metric_params(metric_params: Any) -> None:
         raise TypeError(f"metric_params must be a dict or None, got {metric_params!r}.")
 
 
+@contextmanager
+def _naming_metric(estimator: Any) -> Iterator[None]:
+    """Add the metric to errors of scikit-learn's search, which name no argument."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        if type(error) not in (TypeError, ValueError):
+            raise
+        how = f"metric={estimator.metric!r}, p={estimator.p!r}"
+        own = "learners, matrices, 'euclidean', 'cosine' and 'inner_product'"
+        remedy = f" metricfast itself searches under {own}." if "not valid" in str(error) else ""
+        raise type(error)(f"scikit-learn's search with {how}: {error}{remedy}") from error
+
+
+def _check_handed(estimator: Any, X: Any, reset: bool = False) -> int:
+    """Refuse points as our own search does; return how many there are."""
+    finite = "allow-nan" if get_tags(estimator).input_tags.allow_nan else True
+    checked = check_points(
+        estimator, X, preprocessor=None, reset=reset, accept_sparse=True, dtype="numeric",
+        ensure_all_finite=finite,
+    )  # fmt: skip
+    return int(checked.shape[0])
+
+
 class NeighborsBase:
     """Mixin before an estimator of scikit-learn: another search of points, under more metrics.
 
@@ -127,34 +151,10 @@ class NeighborsBase:
 
     def _hand_over(self, X: Any) -> None:
         """Let scikit-learn keep the points: labels are none of its business."""
-        n_labels = 1 if is_searched(X) else self._check_handed(X, reset=True)
-        with self._naming_metric():
+        n_labels = 1 if is_searched(X) else _check_handed(self, X, reset=True)
+        with _naming_metric(self):
             super()._fit(X, np.zeros(n_labels, np.int64))  # type: ignore[misc]
         self._score = None
-
-    @contextmanager
-    def _naming_metric(self) -> Iterator[None]:
-        """Add the metric to errors of scikit-learn's search, which name no argument."""
-        try:
-            yield
-        except (TypeError, ValueError) as error:
-            if type(error) not in (TypeError, ValueError):
-                raise
-            how = f"metric={self.metric!r}, p={self.p!r}"
-            own = "learners, matrices, 'euclidean', 'cosine' and 'inner_product'"
-            remedy = (
-                f" metricfast itself searches under {own}." if "not valid" in str(error) else ""
-            )
-            raise type(error)(f"scikit-learn's search with {how}: {error}{remedy}") from error
-
-    def _check_handed(self, X: Any, reset: bool = False) -> int:
-        """Refuse points as our own search does; return how many there are."""
-        finite = "allow-nan" if get_tags(self).input_tags.allow_nan else True
-        checked = check_points(
-            self, X, preprocessor=None, reset=reset, accept_sparse=True, dtype="numeric",
-            ensure_all_finite=finite,
-        )  # fmt: skip
-        return int(checked.shape[0])
 
     def _check_weighted(self, sample_weight: Any) -> None:
         """Refuse weights of points that are not searched."""
@@ -314,8 +314,8 @@ class KNeighborsMixin:
                     "where must be None with this metric, for which scikit-learn searches."
                 )
             if X is not None:
-                self._check_handed(X)
-            with self._naming_metric():
+                _check_handed(self, X)
+            with _naming_metric(self):
                 return super().kneighbors(X, n_neighbors, return_distance)  # type: ignore
         check_bool("return_distance", return_distance)
         k = self.n_neighbors if n_neighbors is None else n_neighbors
@@ -386,8 +386,8 @@ class RadiusNeighborsMixin:
         check_is_fitted(self, "metric_")
         if isinstance(self._space, ScikitLearn):
             if X is not None:
-                self._check_handed(X)
-            with self._naming_metric():
+                _check_handed(self, X)
+            with _naming_metric(self):
                 return super().radius_neighbors(X, radius, return_distance, sort_results)  # type: ignore
         check_bool("return_distance", return_distance)
         found = self._within(X, self.radius if radius is None else radius, sort_results)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,7 @@ from metricfast.training.callbacks import (
     as_callbacks,
     reports_to_sklearn,
 )
-from metricfast.training.chunks import Chunked, mean_of, rows_of, subtract_mean, why_in_memory
+from metricfast.training.chunks import mean_of, rows_of, subtract_mean, why_in_memory
 from metricfast.training.embedding_problem import EmbeddingProblem
 from metricfast.training.fingerprint import fingerprint, params_of
 from metricfast.training.history import History, Vector
@@ -193,11 +194,9 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
         if held_out is not None and rule is not None:
             sample: tuple[Any, Any] = data.X_database, data.y_database
             if data.X_database is None:
-                sample = self._representative(data)
-            history.judge(
-                lambda x: -self._held_out_score(problem, *held_out, *sample, x, distance),
-                int(rule.patience),
-            )
+                sample = data.representative
+            cost = partial(_validation_cost, self, problem, held_out, sample, distance)
+            history.judge(cost, int(rule.patience))
         batches: Any = None
         if isinstance(solver, MiniBatchSolver):
             seed = rng.randint(2**31 - 1)
@@ -429,7 +428,7 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
         kept: list[Array] | None = None,
     ) -> list[Array]:  # fmt: skip
         """Return the initial parameters, and set them as what is fitted so far."""
-        X, y = self._representative(data)
+        X, y = data.representative
         # A linear map's "pca" reads all points in blocks; other embeddings get a sample.
         points: Any = X
         labels: Any = y
@@ -459,14 +458,6 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
         self._set(start)
         return start
 
-    def _representative(self, data: LabelledPoints) -> tuple[Any, Array]:
-        """Return all points; of points that are not in memory, a sample from all classes."""
-        X, y = data.X, data.y
-        if not isinstance(X, Chunked):
-            return X, y
-        rows = X.sample(data.classes)
-        return X[rows], y[rows]
-
     def _set(self, arrays: list[Array]) -> None:
         n_own = len(self.embedding_.decays(0.0))
         self.parameters_ = [array.copy() for array in arrays[:n_own]]
@@ -483,14 +474,19 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
         if problem.tally is not None:
             self.infeasible_share_ = problem.n_infeasible / max(problem.n_queries, 1)
 
-    def _held_out_score(
-        self, problem: EmbeddingProblem, X: Any, y: Array, X_database: Any, y_database: Array,
-        x: Vector, distance: LabelDistance | None,
-    ) -> float:  # fmt: skip
-        arrays = problem.parameters(x)[: len(self.embedding_.decays(0.0))]
-        queries = embed(self.embedding_, arrays, X, n_jobs=self.n_jobs)
-        database = embed(self.embedding_, arrays, X_database, "database", self.n_jobs)
-        return self._retrieval_score(queries, y, database, y_database, label_distance=distance)
+
+def _validation_cost(
+    learner: BaseEmbeddingLearner, problem: EmbeddingProblem, held_out: tuple[Any, Array],
+    database: tuple[Any, Array], distance: LabelDistance | None, x: Vector,
+) -> float:  # fmt: skip
+    """Return the negative score of validation points, among the points of a database."""
+    embedding, n_jobs = learner.embedding_, learner.n_jobs
+    arrays = problem.parameters(x)[: len(embedding.decays(0.0))]
+    queries = embed(embedding, arrays, held_out[0], n_jobs=n_jobs)
+    points = embed(embedding, arrays, database[0], "database", n_jobs)
+    return -learner._retrieval_score(
+        queries, held_out[1], points, database[1], label_distance=distance
+    )
 
 
 def _check_continuation(

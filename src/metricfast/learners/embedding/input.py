@@ -31,7 +31,7 @@ from metricfast.embeddings import Embedding
 from metricfast.losses._call import Loss
 from metricfast.samplers import Sampler
 from metricfast.training.adapters import check_labels
-from metricfast.training.chunks import hold
+from metricfast.training.chunks import Chunked, hold
 from metricfast.training.objective import is_continuous, is_learnable
 
 __all__ = ["LabelledPoints", "check_database", "check_parts", "load_points", "share_label_distance"]
@@ -51,6 +51,14 @@ class LabelledPoints:
     X_database: Any
     y_database: Any
     distance: LabelDistance | None
+
+    @property
+    def representative(self) -> tuple[Any, Array]:
+        """All points and their labels; of points not in memory, a sample from all classes."""
+        if not isinstance(self.X, Chunked):
+            return self.X, self.y
+        rows = self.X.sample(self.classes)
+        return self.X[rows], self.y[rows]
 
     @property
     def classes(self) -> Array | None:

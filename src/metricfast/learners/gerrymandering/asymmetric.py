@@ -296,7 +296,7 @@ class AsymmetricSimilarity(DatabaseClassifierMixin, CallbackMixin, EmbeddedMetri
             )  # fmt: skip
             rng = checkpoint.rng
             test: Any = None
-            start = initial_maps(self, embedding, data, rng, kept, self._largest_cost())
+            start = initial_maps(self, embedding, data, rng, kept, _largest_cost(self))
             self.embedding_ = embedding
             self._set_parameters(start)
             part = data
@@ -366,7 +366,7 @@ class AsymmetricSimilarity(DatabaseClassifierMixin, CallbackMixin, EmbeddedMetri
         data = self._load(X, y, X_database, y_database, sample_weight, begun, not begun)
         rng = check_random_state(self.random_state)
         if not begun:
-            self.embedding_, cost = embedding, self._largest_cost()
+            self.embedding_, cost = embedding, _largest_cost(self)
             self._set_parameters(initial_maps(self, embedding, data, rng, None, cost))
         problem = _TwoSidedProblem(self, data, self.parameters_)
         if self._training is None:
@@ -425,7 +425,7 @@ class AsymmetricSimilarity(DatabaseClassifierMixin, CallbackMixin, EmbeddedMetri
             self._solver(),
             rule,
             as_callbacks(self.callbacks, warm_start=self.warm_start),
-            self._make_embedding(),
+            _embedding_of(self),
         )
 
     def _solver(self) -> Solver:
@@ -433,33 +433,6 @@ class AsymmetricSimilarity(DatabaseClassifierMixin, CallbackMixin, EmbeddedMetri
         return as_solver(
             self.solver, LBFGS(tol=self.tol, min_iter=1), ("lbfgs", "adam", "subgradient")
         )
-
-    def _make_embedding(self) -> Embedding:
-        for name in ("query", "database"):
-            given = getattr(self, name)
-            if given is not None and not isinstance(given, Embedding):
-                raise TypeError(f"{name} must be one of metricfast.embeddings, got {given!r}.")
-            if given is not None and given.asymmetric:
-                raise TypeError(f"{name} must be an embedding of one kind of points, got {given}.")
-        linear = Linear(self.n_components, self.init)
-        if self.tied:
-            if self.query is not None and self.database is not None:
-                raise ValueError("tied=True is for one map: give query, and leave database out.")
-            return clone(self.query or self.database or linear)  # type: ignore[no-any-return]
-        both = Asymmetric(self.query or linear, self.database or linear)
-        return clone(both)  # type: ignore[no-any-return]
-
-    def _check_rows(self, width: int, width_of_queries: int) -> None:
-        """Refuse more rows than any quadratic form of stacked points needs."""
-        rows = self.n_components
-        if rows is None and np.ndim(as_given_map(self.init)) == 2:
-            rows = len(self.init)
-        most = width + width_of_queries
-        if isinstance(rows, Integral) and rows > most:
-            raise ValueError(
-                f"n_components must be at most {most}, the features of queries and database "
-                f"together; found {rows}."
-            )
 
     def _load(
         self,
@@ -505,7 +478,7 @@ class AsymmetricSimilarity(DatabaseClassifierMixin, CallbackMixin, EmbeddedMetri
             codes = codes_of(y, self.classes_, "y")
             dtype = np.result_type(X.dtype, database.dtype)
         widths = database.shape[1], X.shape[1]
-        self._check_rows(*widths)
+        _check_rows(self, *widths)
         if issparse(X) or issparse(database):
             self.mean_, self.mean_query_ = (np.zeros(width, dtype) for width in widths)
         else:
@@ -527,9 +500,6 @@ class AsymmetricSimilarity(DatabaseClassifierMixin, CallbackMixin, EmbeddedMetri
             if widths[0] != widths[1]:
                 _check_units(sample.X, "queries are")
         return data
-
-    def _largest_cost(self) -> float:
-        return largest_cost(vote_loss(self, len(self.classes_)))
 
     def _set_database(self, data: TwoSidedDataset) -> None:
         """Embed the database of `predict`."""
@@ -609,6 +579,40 @@ class _TwoSidedProblem(Objective):
         queries, database = validation.embedded(self.embedding, arrays, self.n_jobs)
         labels = validation.database_labels
         return neighbor_error(database, labels, queries, validation.y, False, k, self.n_jobs)
+
+
+def _embedding_of(learner: AsymmetricSimilarity) -> Embedding:
+    """Return the embedding that the parameters name, unfitted."""
+    for name in ("query", "database"):
+        given = getattr(learner, name)
+        if given is not None and not isinstance(given, Embedding):
+            raise TypeError(f"{name} must be one of metricfast.embeddings, got {given!r}.")
+        if given is not None and given.asymmetric:
+            raise TypeError(f"{name} must be an embedding of one kind of points, got {given}.")
+    linear = Linear(learner.n_components, learner.init)
+    if learner.tied:
+        if learner.query is not None and learner.database is not None:
+            raise ValueError("tied=True is for one map: give query, and leave database out.")
+        return clone(learner.query or learner.database or linear)  # type: ignore[no-any-return]
+    both = Asymmetric(learner.query or linear, learner.database or linear)
+    return clone(both)  # type: ignore[no-any-return]
+
+
+def _check_rows(learner: AsymmetricSimilarity, width: int, width_of_queries: int) -> None:
+    """Refuse more rows than any quadratic form of stacked points needs."""
+    rows = learner.n_components
+    if rows is None and np.ndim(as_given_map(learner.init)) == 2:
+        rows = len(learner.init)
+    most = width + width_of_queries
+    if isinstance(rows, Integral) and rows > most:
+        raise ValueError(
+            f"n_components must be at most {most}, the features of queries and database "
+            f"together; found {rows}."
+        )
+
+
+def _largest_cost(learner: AsymmetricSimilarity) -> float:
+    return largest_cost(vote_loss(learner, len(learner.classes_)))
 
 
 def _check_units(centred: Array, name: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
@@ -47,7 +46,7 @@ from metricfast.training.objective import map_points
 from metricfast.training.preconditioner import FlatParameters, PSDProjection
 from metricfast.training.solvers import Solver
 
-__all__ = ["GerrymanderingLearner", "NeighborhoodGerrymandering"]
+__all__ = ["GerrymanderingLearner", "NeighborhoodGerrymandering", "vote_problem"]
 
 _ZERO_INIT = "`init` is zero, where the objective has no slope: give another map."
 
@@ -102,18 +101,6 @@ class GerrymanderingLearner(LinearLearner):
         if warm is not None and self.parameterization == "M":
             return replace(found, init="identity")  # of as many rows as M
         return found
-
-    @abstractmethod
-    def _loss(self, data: Dataset) -> Gerrymander:
-        """Return the loss of votes."""
-
-    def _problem(self, data: Dataset) -> LinearProblem:
-        check_neighbors(self.n_neighbors, data.X.shape[0] - 1)
-        # Of all features: the regularizer shrinks the map in all directions.
-        return VoteProblem(
-            data, self._loss(data), self.C, self.regularizer, self.tol, self.n_jobs,
-            over_matrix=self.parameterization == "M",
-        )  # fmt: skip
 
     def _set_fitted(self, problem: LinearProblem, history: History, x: Vector, final: bool) -> None:
         super()._set_fitted(problem, history, x, final)
@@ -309,12 +296,22 @@ class NeighborhoodGerrymandering(DatabaseClassifierMixin, GerrymanderingLearner)
         self.n_jobs = n_jobs
         self.callbacks = callbacks
 
-    def _loss(self, data: Dataset) -> Gerrymander:
-        return vote_loss(self, len(data.classes))
+    def _problem(self, data: Dataset) -> LinearProblem:
+        return vote_problem(self, data, vote_loss(self, len(data.classes)))
 
     def _database_points(self, X: Any) -> Any:
         """Check points of a database, which have the features of the queries."""
         return points_of(self, X, "X_database")
+
+
+def vote_problem(learner: GerrymanderingLearner, data: Dataset, loss: Gerrymander) -> VoteProblem:
+    """Return the problem of a learner, with a loss of votes."""
+    check_neighbors(learner.n_neighbors, data.X.shape[0] - 1)
+    # Of all features: the regularizer shrinks the map in all directions.
+    return VoteProblem(
+        data, loss, learner.C, learner.regularizer, learner.tol, learner.n_jobs,
+        over_matrix=learner.parameterization == "M",
+    )  # fmt: skip
 
 
 class VoteProblem(LinearProblem):

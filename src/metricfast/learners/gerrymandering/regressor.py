@@ -15,9 +15,10 @@ from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast.distances.neighbors import kneighbors
 from metricfast.learners.base.inputs import points_of
 from metricfast.learners.gerrymandering.explanation import Explanation, explanation
-from metricfast.learners.gerrymandering.metric import GerrymanderingLearner
+from metricfast.learners.gerrymandering.metric import GerrymanderingLearner, vote_problem
 from metricfast.losses import Gerrymander
 from metricfast.training.dataset import Dataset
+from metricfast.training.linear_problem import LinearProblem
 
 __all__ = ["NeighborhoodGerrymanderingRegressor"]
 
@@ -138,8 +139,8 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, GerrymanderingLearner)
         places = np.searchsorted(filled, np.searchsorted(edges, y))
         return np.minimum(places, len(filled) - 1).astype(np.int64)
 
-    def _loss(self, data: Dataset) -> Gerrymander:
-        return self._vote_loss()
+    def _problem(self, data: Dataset) -> LinearProblem:
+        return vote_problem(self, data, self._vote_loss())
 
     def _vote_loss(self) -> Gerrymander:
         matrix = np.abs(self.bins_[:, None] - self.bins_) / self._spread
