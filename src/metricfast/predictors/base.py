@@ -52,7 +52,7 @@ def unless_none(check: Callable[[Any], object]) -> Callable[[Any], object]:
 
 
 def _check_power(p: Any) -> None:
-    if not (isinstance(p, Real) and (0 < float(p) <= _MOST or p == math.inf)):
+    if not (isinstance(p, Real) and (0 < p <= _MOST or p == math.inf)):  # type: ignore[operator]
         raise ValueError(f"p must be None, a number above 0 to 2**53, or infinite, got {p!r}.")
 
 
