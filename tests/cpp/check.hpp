@@ -1,4 +1,6 @@
 /// A test program in a few lines: TEST(name) { CHECK(...); CHECK_THROWS(...); }, and main.
+///
+/// A file has its tests in a namespace of its name, since files are compiled as one unit.
 #pragma once
 
 #include <cmath>
@@ -10,6 +12,7 @@
 namespace check {
 
 struct Case {
+    const char *file;
     const char *name;
     void (*run)();
 };
@@ -21,8 +24,8 @@ inline std::vector<Case> &cases() {
 
 inline int failures = 0;
 
-inline bool add(const char *name, void (*run)()) {
-    cases().push_back({name, run});
+inline bool add(const char *file, const char *name, void (*run)()) {
+    cases().push_back({file, name, run});
     return true;
 }
 
@@ -47,7 +50,7 @@ void throws(const char *file, int line, const std::string &part, F f) {
 
 #define TEST(name)                                                                                 \
     static void name();                                                                            \
-    static const bool name##_is_registered = check::add(#name, name);                              \
+    static const bool name##_is_registered = check::add(__FILE__, #name, name);                    \
     static void name()
 
 #define CHECK(...)                                                                                 \
@@ -70,8 +73,14 @@ void throws(const char *file, int line, const std::string &part, F f) {
 #define CHECK_THROWS(Exception, part, ...)                                                         \
     check::throws<Exception>(__FILE__, __LINE__, part, [&] { (void)(__VA_ARGS__); })
 
-int main() {
+/// Runs the tests of the file that is named without its ending, or of all.
+int main(int count, char **arguments) {
+    const std::string file = count > 1 ? std::string(arguments[1]) + ".cpp" : "";
+    bool any = false;
     for (const check::Case &test : check::cases()) {
+        if (std::string(test.file).find(file) == std::string::npos)
+            continue;
+        any = true;
         const int before = check::failures;
         try {
             test.run();
@@ -80,5 +89,5 @@ int main() {
         }
         std::printf("%s %s\n", check::failures == before ? "passed" : "FAILED", test.name);
     }
-    return check::failures == 0 && !check::cases().empty() ? 0 : 1;
+    return check::failures == 0 && any ? 0 : 1;
 }

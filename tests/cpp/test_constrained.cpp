@@ -9,6 +9,8 @@
 
 #include "metricfast/metricfast.hpp"
 
+namespace test_constrained {
+
 using namespace metricfast;
 
 namespace {
@@ -272,3 +274,5 @@ TEST(oasis_is_passive_aggressive) {
     CHECK_THROWS(std::invalid_argument, "outside the points", run(wrong, order, W));
     CHECK_THROWS(std::invalid_argument, "outside the triplets", run(triplets, late, W));
 }
+
+} // namespace test_constrained

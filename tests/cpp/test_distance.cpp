@@ -3,6 +3,8 @@
 
 #include "metricfast/metricfast.hpp"
 
+namespace test_distance {
+
 using namespace metricfast;
 
 template <class T> void all_pairs_match(Index n, Index m, Index p, int threads) {
@@ -119,3 +121,5 @@ TEST(coordinates_that_are_not_finite_are_refused) {
         }
     }
 }
+
+} // namespace test_distance

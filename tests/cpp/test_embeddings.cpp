@@ -6,6 +6,8 @@
 #include "metricfast/embeddings/optimizer.hpp"
 #include "metricfast/embeddings/periodic.hpp"
 
+namespace test_embeddings {
+
 using namespace metricfast;
 
 namespace {
@@ -150,3 +152,5 @@ TEST(the_first_step_of_adam_is_as_long_as_the_rate) {
     CHECK_NEAR(out[1], 2.1, 1e-6);
     CHECK(out[2] == 3);
 }
+
+} // namespace test_embeddings

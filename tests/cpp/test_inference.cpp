@@ -3,6 +3,8 @@
 
 #include "metricfast/metricfast.hpp"
 
+namespace test_inference {
+
 using namespace metricfast;
 
 namespace {
@@ -291,3 +293,5 @@ TEST(a_search_can_be_cancelled) {
     const InferenceSearch search(queries, database, each.problem);
     CHECK_THROWS(Cancelled, "cancelled", search.run({2, [] { return false; }, {}}));
 }
+
+} // namespace test_inference

@@ -9,6 +9,8 @@
 
 #include "metricfast/metricfast.hpp"
 
+namespace test_memory {
+
 using namespace metricfast;
 
 namespace {
@@ -159,3 +161,5 @@ TEST(bases) {
             .run(weights.data(), alone, next);
     });
 }
+
+} // namespace test_memory

@@ -7,6 +7,8 @@
 #include "metricfast/distance/neighbors.hpp"
 #include "metricfast/model.hpp"
 
+namespace test_model {
+
 using namespace metricfast;
 
 namespace {
@@ -466,3 +468,5 @@ TEST(forged_files_are_models_or_refused) {
     }
     CHECK(accepted > 100);
 }
+
+} // namespace test_model

@@ -5,6 +5,8 @@
 
 #include "metricfast/metricfast.hpp"
 
+namespace test_neighbors {
+
 using namespace metricfast;
 
 namespace {
@@ -228,3 +230,5 @@ TEST(bad_arguments_are_named) {
                  kneighbors_per_class<double>(points, points, labels, 2, 1, nullptr, false,
                                               distances.data(), indices.data()));
 }
+
+} // namespace test_neighbors

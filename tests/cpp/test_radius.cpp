@@ -3,6 +3,8 @@
 
 #include "metricfast/metricfast.hpp"
 
+namespace test_radius {
+
 using namespace metricfast;
 
 namespace {
@@ -72,3 +74,5 @@ TEST(bad_arguments_are_named) {
     CHECK_THROWS(std::invalid_argument, "exclude",
                  radius_neighbors<double>(points, points, 1.0, exclude, false));
 }
+
+} // namespace test_radius

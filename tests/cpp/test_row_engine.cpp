@@ -3,6 +3,8 @@
 
 #include "metricfast/metricfast.hpp"
 
+namespace test_row_engine {
+
 using namespace metricfast;
 
 namespace {
@@ -326,3 +328,5 @@ TEST(bad_arguments_are_named) {
     problem.exclude = outside;
     CHECK_THROWS(std::invalid_argument, "exclude", RowEngine<double>(problem, loss, {}));
 }
+
+} // namespace test_row_engine

@@ -10,6 +10,8 @@
 
 #include "metricfast/metricfast.hpp"
 
+namespace test_scatter {
+
 using namespace metricfast;
 
 namespace {
@@ -126,3 +128,5 @@ TEST(local_scatter_scales_by_the_kth_neighbour) {
     check_same(local_scatter(seen(x), ones, k), expected);
     CHECK_THROWS(std::invalid_argument, "k must be at least 1", local_scatter(seen(x), ones, 0));
 }
+
+} // namespace test_scatter

@@ -7,6 +7,8 @@
 #include "metricfast/metricfast.hpp"
 #include "points.hpp"
 
+namespace test_types {
+
 using namespace metricfast;
 
 namespace {
@@ -227,3 +229,5 @@ TEST(nan_stays_in_its_row) {
     normalize_forward<double>(view(x), lengths.data());
     in_its_row(x);
 }
+
+} // namespace test_types
