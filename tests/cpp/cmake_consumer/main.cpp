@@ -1,9 +1,9 @@
 #include <cstdint>
 #include <iostream>
 
-#include <metricfast/metricfast.hpp>
+#include <metricfast/distance/neighbors.hpp>
 
-// Included by a second source file too: the headers must not define anything twice.
+// In a second source file, which includes the headers too.
 double distance_of_second_file();
 
 int main() {

@@ -1,4 +1,4 @@
-#include <metricfast/metricfast.hpp>
+#include <metricfast/distance/distance.hpp>
 
 double distance_of_second_file() {
     metricfast::RowMatrix<double> points(2, 1), result(2, 2);
