@@ -29,6 +29,8 @@ def test_value(ties, matrix):
     targeted, augmented = inference.both(Z, None, y, y, 3, loss_matrix=matrix, ties=ties)
     assert targeted.feasible.all()
     assert value == pytest.approx(weight @ (augmented.values - targeted.values))
+    pairs = zip(targeted.indices, augmented.indices, strict=True)
+    assert loss.counts_["terms"] == sum(len({*one} ^ {*other}) for one, other in pairs)
     numeric = numeric_gradient(lambda A: loss(A, y, sample_weight=weight)[0], Z)
     np.testing.assert_allclose(grad, numeric, atol=1e-6)
     assert value >= loss.vote_loss_ - 1e-9 or ties != "pessimistic"

@@ -14,6 +14,7 @@ from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_digits
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
+from trained import configured
 
 from metricfast import LMNN, MLKR, NCA, NCMML, losses
 from metricfast._core import sparse as _sparse
@@ -41,13 +42,16 @@ LEARNERS = [
 WEIGHT = np.random.default_rng(0).integers(1, 3, 300)
 
 
-def settings(solver, **more):
-    return {
+def quick(learner, solver, **more):
+    """Return a learner of a few iterations, on the folds of its early stopping too."""
+    settings = {
         "solver": Adam(max_epochs=2) if solver == "adam" else solver,
         "n_components": 3,
+        "max_iter": 6,
         "random_state": 0,
         "callbacks": [lambda s: s.iteration == 5],
-    } | more
+    }
+    return configured(learner(), **settings | more)
 
 
 def test_all_that_learn_by_gradients_are_here():
@@ -69,7 +73,7 @@ class TestEveryLearner:
     )
     def test_the_map_is_that_of_the_array(self, learner, solver, params, unit):
         dense, sparse = (
-            learner(**settings(solver, **params)).fit(X * unit, LABELS, sample_weight=WEIGHT)
+            quick(learner, solver, **params).fit(X * unit, LABELS, sample_weight=WEIGHT)
             for X in (POINTS, SPARSE)
         )
         scale = np.abs(dense.components_).max()
@@ -80,17 +84,17 @@ class TestEveryLearner:
 
     def test_float32_is_kept(self, learner, solver):
         dense, sparse = (
-            learner(**settings(solver)).fit(X.astype(np.float32), LABELS) for X in (POINTS, SPARSE)
+            quick(learner, solver).fit(X.astype(np.float32), LABELS) for X in (POINTS, SPARSE)
         )
         assert sparse.components_.dtype == np.float32
         assert sparse.objective_ == pytest.approx(dense.objective_, rel=1e-2)
 
     def test_any_format_and_nothing_is_modified(self, learner, solver):
-        expected = learner(**settings(solver)).fit(SPARSE, LABELS).components_
+        expected = quick(learner, solver).fit(SPARSE, LABELS).components_
         for form in (csr_matrix, csc_matrix, coo_array):
             given = form(POINTS)
             copy = given.copy()
-            model = learner(**settings(solver)).fit(given, LABELS)
+            model = quick(learner, solver).fit(given, LABELS)
             np.testing.assert_allclose(model.components_, expected, rtol=1e-9)
             np.testing.assert_array_equal(given.toarray(), copy.toarray())
 
@@ -98,7 +102,7 @@ class TestEveryLearner:
         broken = SPARSE.copy()
         broken.data[3] = np.nan
         with pytest.raises(ValueError, match="Input X contains NaN"):
-            learner(**settings(solver)).fit(broken, LABELS)
+            quick(learner, solver).fit(broken, LABELS)
 
 
 @pytest.mark.filterwarnings("ignore:The distance that NCA learned is worse")
@@ -166,7 +170,7 @@ def test_a_fit_of_many_features_stays_sparse(learner):
     points = random_array((300, 10000), density=0.005, rng=rng, format="lil")
     points[:, :3] += labels[:, None]
     points = csr_array(points)
-    model = learner(n_components=2, callbacks=[lambda s: s.iteration == 5])
+    model = quick(learner, "lbfgs", n_components=2)
     assert peak_memory(lambda: model.fit(points, labels)) < 300 * 10000 * 8 / 2
     assert model.components_.shape == (2, 10000)
 
