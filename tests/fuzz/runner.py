@@ -29,7 +29,7 @@ import hypothesis
 BLOCK = 20
 MEMORY = 6 << 30
 # What takes seconds to import: the server does it once, and each process has it.
-_LOADED = ["hypothesis", "metricfast.learners", "metricfast.predictors"]
+_LOADED = ["hypothesis", "metricfast.learners", "metricfast.plotting"]
 _HANG = {-signal.SIGPROF: "it used up its CPU time", -signal.SIGALRM: "it slept"}
 
 

@@ -24,6 +24,8 @@ from metricfast.losses._labels import Labels
 
 __all__ = ["Gerrymander"]
 
+_Rows = tuple[Floats, Integers, Integers]  # values, columns and starts of rows
+
 
 class Gerrymander(Loss):
     r"""A bound on the cost of the vote of the nearest neighbours.
@@ -92,14 +94,13 @@ class Gerrymander(Loss):
         self.reduction = reduction
 
     def _run(self, call: Call) -> Totals:
-        value, weights = self.of_distances(call)
-        starts, columns = (part.astype(np.int64) for part in (weights.indptr, weights.indices))
+        value, (weights, columns, starts) = self._value_and_weights(call)
         get_kernels().given(
             call.queries, call.database, starts, columns, call.gradient, call.database_gradient,
-            call.threads, weights.data.astype(call.queries.dtype),
+            call.threads, weights.astype(call.queries.dtype),
         )  # fmt: skip
         found = len(call.queries) - self.n_infeasible_
-        return value, weights.nnz, found, self.n_infeasible_, 0
+        return value, len(weights), found, self.n_infeasible_, 0
 
     @called_like(Loss._call)
     def weights(self, *args: Any, **kwargs: Any) -> tuple[float, csr_array]:
@@ -120,6 +121,11 @@ class Gerrymander(Loss):
 
     def of_distances(self, call: Call) -> tuple[float, csr_array]:
         """As :meth:`weights`, of what was checked."""
+        value, weights = self._value_and_weights(call)
+        return value, csr_array(weights, shape=(len(call.queries), len(call.references)))
+
+    def _value_and_weights(self, call: Call) -> tuple[float, _Rows]:
+        """Return the value, and its derivative by every distance as the arrays of a CSR matrix."""
         check_method(self.ties, self.inference, "inference")
         check_neighbors(self.n_neighbors, len(call.references), call.exclude)
         weight = np.ones(len(call.queries)) if call.weight is None else call.weight
@@ -132,8 +138,7 @@ class Gerrymander(Loss):
             call.refuse_overflow()
         total = float(weight[taken].sum()) if call.reduction == "mean" else 1.0
         factor = 1 / total if total > 0 else 1.0
-        shape = len(call.queries), len(call.references)
-        return value * factor, _differing(targeted, augmented, weight * factor, shape)
+        return value * factor, _differing(targeted, augmented, weight * factor)
 
     def _bound_labels(
         self, y: ArrayLike, y_database: ArrayLike | None, n: int, m: int | None
@@ -173,9 +178,7 @@ def _without_gaps(y: Integers, y_database: Integers) -> tuple[Integers, Integers
     return place[y], place[y_database], int(place[-1]) + 1
 
 
-def _differing(
-    targeted: Inference, augmented: Inference, weight: Floats, shape: tuple[int, int]
-) -> csr_array:
+def _differing(targeted: Inference, augmented: Inference, weight: Floats) -> _Rows:
     """Return minus the augmented plus the targeted sets."""
     n, k = targeted.indices.shape
     columns = np.concatenate([targeted.indices, augmented.indices], axis=1)
@@ -189,4 +192,4 @@ def _differing(
     kept[:, :-1] &= ~twice
     starts = np.zeros(n + 1, np.int64)
     np.cumsum(kept.sum(axis=1), out=starts[1:])
-    return csr_array((weights[kept], columns[kept], starts), shape=shape)
+    return weights[kept], columns[kept], starts
