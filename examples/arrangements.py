@@ -62,9 +62,9 @@ def layout_distance(a, b):
 
 
 rng = np.random.default_rng(0)
-layouts = [make_arrangement(rng) for _ in range(1300)]
+layouts = [make_arrangement(rng) for _ in range(1000)]
 X = np.array([draw(boxes, rng) for boxes in layouts])
-train, query, gallery = np.split(np.arange(1300), [900, 1000])
+train, query, gallery = np.split(np.arange(1000), [650, 730])
 
 # The function is called for one of each two ways round.
 among = np.zeros((len(train), len(train)))

@@ -2,8 +2,11 @@
 A pipeline and a grid search
 ============================
 
-A grid search chooses the learner and its parameters, as it does with any other estimator.
+A grid search chooses the learner and its parameters, as it does with any other estimator. With a
+`memory`, the pipeline learns each metric once for all numbers of neighbours.
 """
+
+import tempfile
 
 from matplotlib import pyplot as plt
 from sklearn.datasets import load_breast_cancer
@@ -33,7 +36,10 @@ grid = [
         "knn__n_neighbors": [3, 9],
     },
 ]
-search = GridSearchCV(pipeline, grid, cv=3).fit(X_train, y_train)
+with tempfile.TemporaryDirectory() as folder:
+    pipeline.set_params(memory=folder)
+    search = GridSearchCV(pipeline, grid, cv=3).fit(X_train, y_train)
+pipeline.set_params(memory=None)
 euclidean = GridSearchCV(pipeline, grid[:1], cv=3).fit(X_train, y_train)
 print(f"test error, best Euclidean kNN: {1 - euclidean.score(X_test, y_test):.3f}")
 print(f"test error, best of the grid:   {1 - search.score(X_test, y_test):.3f}")

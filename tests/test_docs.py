@@ -20,7 +20,8 @@ sys.path.insert(0, str(ROOT / "docs" / "_site"))
 
 import blocks  # noqa: E402
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+README, INDEX = ROOT / "README.md", ROOT / "docs" / "index.md"
+PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
 EXAMPLES = sorted((ROOT / "examples").rglob("*.py"))
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 PICTURE = re.compile(r"^\s*# Picture: \w+", re.MULTILINE)
@@ -47,7 +48,13 @@ def page_id(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_the_readme_begins_as_the_index_does():
+    """So that one of them is run."""
+    shown = [blocks.BLOCK.findall(page.read_text(encoding="utf-8")) for page in (README, INDEX)]
+    assert len(shown[0]) == 1 and shown[0] == shown[1]
+
+
+@pytest.mark.parametrize("page", PAGES[1:], ids=page_id)
 def test_code_on_pages_runs_and_prints_what_is_shown(page):
     """All blocks of a page run in order and share their names, as a reader would type them."""
     if "```console" in page.read_text(encoding="utf-8"):
