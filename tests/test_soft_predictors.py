@@ -22,6 +22,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import metricfast as mf
+from metricfast.embeddings import Linear, Periodic
 from metricfast.predictors import soft_base
 from metricfast.predictors.normal_scores import NormalScores
 from metricfast.predictors.relevance import shares_of_columns
@@ -272,9 +273,6 @@ def test_relevance_of_linear_maps_is_that_of_their_columns():
     maps = [rng.normal(size=(5, 4)), rng.normal(size=(2, 4))]
     origin = np.array([2, 0, 0, 1])
 
-    def embedded(points):
-        return [points @ L.T for L in maps]
-
     for weight in (None, (np.arange(3000) % 2).astype(float)):
         expected = []
         for L in maps:
@@ -283,10 +281,29 @@ def test_relevance_of_linear_maps_is_that_of_their_columns():
                 for columns in (origin == 0, origin == 1, origin == 2)
             ]
             expected.append(parts / np.sum(parts))
-        found = shares_of_columns(embedded, E, origin, weight)
+        found = shares_of_columns(Linear(), [[L] for L in maps], E, origin, weight)
         np.testing.assert_allclose(found, np.mean(expected, axis=0), rtol=0.1)
-    still = shares_of_columns(embedded, np.ones((5, 4)), origin, None)
+    still = shares_of_columns(Linear(), [[L] for L in maps], np.ones((5, 4)), origin, None)
     np.testing.assert_allclose(still, 1 / 3)
+
+
+def test_relevance_of_periodic_maps_is_how_far_whole_points_move():
+    rng = np.random.default_rng(0)
+    E = np.concatenate([rng.normal(size=(200, 3)), rng.integers(2, size=(200, 3))], axis=1)
+    embedding = Periodic(5, n_frequencies=4, n_embedding=3, n_passthrough=3)
+    maps = [embedding.initialize(E, random_state=seed) for seed in range(2)]
+    origin = np.array([1, 3, 0, 1, 2, 2])  # a number and its indicator, numbers, two indicators
+    rows, others = np.random.RandomState(0).choice(200, size=(2, 1024))
+    expected = []
+    for arrays in maps:
+        moved = []
+        for j in range(4):
+            ends = np.where(origin == j, E[others], E[rows])
+            start, end = (embedding.forward(arrays, points)[0] for points in (E[rows], ends))
+            moved.append(((end - start) ** 2).sum())
+        expected.append(moved / np.sum(moved))
+    found = shares_of_columns(embedding, maps, E, origin, None)
+    np.testing.assert_allclose(found, np.mean(expected, axis=0), rtol=1e-9)
 
 
 @every_kind
@@ -375,6 +392,29 @@ def test_several_outputs_and_several_labels():
     np.testing.assert_allclose(predicted[:, 2], 7)
     assert regressor.predict(X[:1, :2]).shape == (1, 3)
     assert predicted[:, 1].max() <= values[:, 1].max()
+
+
+@every_kind
+@pytest.mark.parametrize("bad", [{"n_components": 0}, {"y": np.ones(150)}, {"weight": -Y}])
+def test_a_fit_that_fails_leaves_no_model(kind, bad):
+    model = kind(**QUICK, scale=0.3).fit(X, Y)
+    model.set_params(n_components=bad.get("n_components", 4))
+    with pytest.raises(ValueError, match=r"n_components|must hold|constant|sample_weight"):
+        model.fit(X, bad.get("y", Y + 5), sample_weight=bad.get("weight"))
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+
+
+def test_weights_count_in_the_choice_of_an_embedding():
+    rng = np.random.default_rng(0)
+    points, others = rng.normal(size=(400, 2)), rng.normal(size=(2000, 2))
+    waves = np.sin(6 * np.concatenate([points, others])[:, 0]) > 0
+    waves[400:] ^= True  # of nearly no weight
+    weight = np.where(np.arange(2400) < 400, 1, 1e-6)
+    params = {"scale": 1.0, "n_estimators": 1, "max_epochs": 30, "random_state": 0}
+    model = mf.NCAClassifier(**params).fit(np.concatenate([points, others]), waves, weight)
+    assert isinstance(model.embedding_, Periodic)
+    assert model.choices_["periodic, scale 1"] < model.choices_["linear"]
 
 
 @every_kind

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
+from sklearn.base import clone
 
 from metricfast._core.types import Array, Floats, Integers
+from metricfast.embeddings import Embedding, Linear, Periodic
 
-__all__ = ["shares_of_columns"]
+__all__ = ["embedded", "shares_of_columns"]
 
-# Pairs of points for each column, and embedded points of all columns together.
+# Pairs of points for each column; of a map that is not a sum over columns there are fewer, so that
+# so many points are embedded for all columns together.
 _PAIRS, _LEAST_PAIRS, _MOST = 1024, 128, 50_000
 
 
+def embedded(
+    embedding: Embedding, arrays: list[Array], E: Array, n_jobs: int | None = None
+) -> Array:
+    """Return encoded points under a map."""
+    points = embedding._reachable(arrays, E) if isinstance(embedding, Periodic) else E
+    found: Array = embedding._forward(arrays, points, n_jobs=n_jobs)[0]
+    return found
+
+
 def shares_of_columns(
-    embedded: Callable[[Array], list[Array]], E: Array, origin: Integers, weight: Floats | None
-) -> Floats:
+    embedding: Embedding, parameters: list[list[Array]], E: Array, origin: Integers,
+    weight: Floats | None, n_jobs: int | None = None,
+) -> Floats:  # fmt: skip
     """Return the total Sobol index of each column, divided by their sum, as the mean of maps.
 
     The index of a column is half the mean squared distance that a point moves if the column takes
@@ -24,29 +35,53 @@ def shares_of_columns(
 
     Parameters
     ----------
-    embedded : callable
-        Returns encoded points under each map.
+    embedding : Embedding
+    parameters : list of list of ndarray
+        Of each map.
     E : ndarray of shape (n_samples, n_encoded)
         Encoded points, of which pairs are drawn.
     origin : ndarray of int64 of shape (n_encoded,)
         The column of the table from which each encoded column comes.
     weight : ndarray of shape (n_samples,), or None
+    n_jobs : int, optional
     """
-    n_columns = int(origin.max()) + 1
-    n_pairs = min(_PAIRS, max(_MOST // n_columns, _LEAST_PAIRS))
+    n_columns, is_sum = int(origin.max()) + 1, isinstance(embedding, (Linear, Periodic))
+    n_pairs = _PAIRS if is_sum else min(_PAIRS, max(_MOST // n_columns, _LEAST_PAIRS))
     share = None if weight is None else weight / weight.sum()
     rows, others = np.random.RandomState(0).choice(len(E), size=(2, n_pairs), p=share)
-    start = embedded(E[rows])
-    moved = np.empty((len(start), n_columns))
+    moved = np.empty((len(parameters), n_columns))
     for j in range(n_columns):
-        points, own = E[rows], origin == j
-        points[:, own] = E[others][:, own]
-        ends = embedded(points)
-        moved[:, j] = [
-            np.square(Z - Z_start, dtype=np.float64).sum()
-            for Z, Z_start in zip(ends, start, strict=True)
-        ]
+        own = np.flatnonzero(origin == j)
+        start, end = (E[np.ix_(chosen, own)] for chosen in (rows, others))
+        if not is_sum:
+            start, own_end = E[rows], end
+            end = start.copy()
+            end[:, own] = own_end
+        for place, arrays in enumerate(parameters):
+            part = _of_columns(embedding, arrays, own) if is_sum else (embedding, arrays)
+            Z_start, Z_end = (embedded(*part, points, n_jobs) for points in (start, end))
+            moved[place, j] = np.square(Z_end - Z_start, dtype=np.float64).sum()
     total = moved.sum(axis=1, keepdims=True)
     shares = np.where(total > 0, moved / np.where(total > 0, total, 1), 1 / n_columns)
     found: Floats = shares.mean(axis=0)
     return found
+
+
+def _of_columns(
+    embedding: Embedding, arrays: list[Array], own: Integers
+) -> tuple[Embedding, list[Array]]:
+    """Return the part of a map that sees some columns alone.
+
+    A linear map, of periodic features or not, is the sum of such parts.
+    """
+    if not isinstance(embedding, Periodic):
+        return embedding, [np.take(arrays[0], own, axis=1)]
+    frequencies, features, biases, L = arrays
+    n_numbers, n_features = len(frequencies), len(features)
+    numbers, rest = own[own < n_numbers], own[own >= n_numbers]
+    places = (numbers[:, None] * n_features + np.arange(n_features)).ravel()
+    L = np.take(L, np.concatenate([places, rest + n_numbers * (n_features - 1)]), axis=1)
+    if not len(numbers):
+        return Linear(), [L]
+    part = clone(embedding).set_params(n_passthrough=len(rest))
+    return part, [frequencies[numbers], features, biases, L]

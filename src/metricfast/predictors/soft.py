@@ -11,6 +11,7 @@ from sklearn.utils import Tags
 
 from metricfast._core.targets import check_sample_weight
 from metricfast._core.types import Array, Floats, Integers
+from metricfast.learners.base.inputs import forget
 from metricfast.losses import MLKR, NCA
 from metricfast.predictors.soft_base import SoftNeighbors
 from metricfast.predictors.soft_training import Task
@@ -230,7 +231,8 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
         Raises
         ------
         ValueError, TypeError
-            If an argument or parameter has a value that cannot be used.
+            If an argument or parameter has a value that cannot be used. A fit that fails, or is
+            interrupted, leaves the estimator unfitted.
 
         Warns
         -----
@@ -238,6 +240,7 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
             If training diverged: the best parameters are kept. If no training point has a gradient,
             as with fewer than 2 points in each class: the map stays as it was drawn.
         """
+        forget(self)
         X, y = check_given(self, X, y)
         self._labels = Classes.of(y)
         weight = check_sample_weight(sample_weight, len(self._labels.codes))
@@ -301,7 +304,7 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
         Parameters
         ----------
         X : array-like or frame of shape (n_queries, n_features), or None
-            None stands for the points of `fit`; no point predicts itself.
+            None stands for the points of `fit` of weight above 0, in order; none predicts itself.
 
         Returns
         -------
@@ -460,6 +463,7 @@ class NCARegressor(RegressorMixin, SoftNeighbors):  # type: ignore[misc]
         -------
         self
         """
+        forget(self)
         X, y = check_given(self, X, y)
         self._numbers = as_numbers(y)
         self._learn(X, check_sample_weight(sample_weight, len(self._numbers)))
@@ -488,7 +492,7 @@ class NCARegressor(RegressorMixin, SoftNeighbors):  # type: ignore[misc]
         Parameters
         ----------
         X : array-like or frame of shape (n_queries, n_features), or None
-            None stands for the points of `fit`; no point predicts itself.
+            None stands for the points of `fit` of weight above 0, in order; none predicts itself.
 
         Returns
         -------

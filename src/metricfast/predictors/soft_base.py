@@ -35,7 +35,7 @@ from metricfast.distances.database import Database
 from metricfast.embeddings import MLP, Embedding, Linear, Periodic
 from metricfast.learners.base.html import learned_table, with_table
 from metricfast.predictors.normal_scores import NormalScores
-from metricfast.predictors.relevance import shares_of_columns
+from metricfast.predictors.relevance import embedded, shares_of_columns
 from metricfast.predictors.soft_course import LARGE, Course
 from metricfast.predictors.soft_race import race
 from metricfast.predictors.soft_training import Task, Training, folds, hold_out, sharpness
@@ -101,6 +101,10 @@ class SoftNeighbors(
         raise NotImplementedError
 
     def _check_parameters(self) -> Course:
+        for name in ("n_estimators", "batch_size", "scale"):
+            given = getattr(self, name)
+            if isinstance(given, str) and given != "auto":
+                raise ValueError(f'{name} must be "auto" or a number, got {given!r}.')
         names = ["n_components", "n_frequencies", "n_embedding", "max_epochs", "n_iter_no_change"]
         names += [
             name for name in ("n_estimators", "batch_size") if not _is_auto(getattr(self, name))
@@ -141,8 +145,7 @@ class SoftNeighbors(
         """
         course = self._check_parameters()
         end = math.inf if self.time_limit is None else time.monotonic() + self.time_limit
-        for name in ("parameters_", "oof_prediction_", "_database"):
-            self.__dict__.pop(name, None)
+        self.__dict__.pop("_database", None)
         self.n_samples_fit_ = _num_samples(X)
         if weight is None:
             rows = np.arange(self.n_samples_fit_)
@@ -150,7 +153,7 @@ class SoftNeighbors(
             rows = np.flatnonzero(weight)
             indexed = hasattr(X, "columns") or issparse(X)
             X = _safe_indexing(X if indexed else np.asarray(X), rows)
-            # More than 1 would count as repetition.
+            # In the losses, a weight above 1 means repeated points, which would find each other.
             weight = np.maximum(weight[rows] / weight.max(), np.finfo(np.float64).tiny)
         table = Table(self, X, weight)
         E = table.encoded(self, X)
@@ -170,6 +173,7 @@ class SoftNeighbors(
             label = f"{type(self).__name__} {place + 1}/{n_maps}"
             final = None
             if len(choices) > 1 and not trained:
+                # Half of the time is for what follows the race, if anything does.
                 more = n_maps > 1 or len(split[0]) > LARGE or "perceptron" in choices
                 racing = course.until(end, 1 / 2 if more else 1)
                 scores = NormalScores(E, n_numbers, weight)
@@ -205,7 +209,7 @@ class SoftNeighbors(
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=n_maps)
         if not n_out:
             return [(np.arange(n), None)] * n_maps, seeds
-        if auto and 1 < n_maps <= n // 2:
+        if auto and 1 < n_maps <= n // 2:  # at least two points in each fold
             return folds(n, n_maps, codes, np.random.RandomState(seeds[0])), seeds
         return [hold_out(n, n_out, codes, np.random.RandomState(s)) for s in seeds], seeds
 
@@ -253,16 +257,18 @@ class SoftNeighbors(
         self.validation_costs_ = [each.costs for each in trained]
         factor = sharpness(trained)
         self.parameters_ = [each.learned(factor) for each in trained]
-        embedded = self._embedded(E)
-        self._relevance = shares_of_columns(self._embedded, E, table.origin, weight)
-        self._voters = [SoftVotes(Z, weight, self.n_jobs) for Z in embedded]
+        points = self._embedded(E)
+        self._relevance = shares_of_columns(
+            self.embedding_, self.parameters_, E, table.origin, weight, self.n_jobs
+        )
+        self._voters = [SoftVotes(Z, weight, self.n_jobs) for Z in points]
         held_out = [part for each in trained if (part := each.held_out) is not None]
         once = np.concatenate([*held_out, np.zeros(0, np.int64)])
         if len(held_out) == len(trained) and np.array_equal(np.sort(once), np.arange(len(E))):
             values = self._values.astype(np.float64)
             means = np.full((self.n_samples_fit_, values.shape[1]), np.nan)
             means[rows[once]] = np.concatenate(
-                [each.held_out_means(Z, values) for each, Z in zip(trained, embedded, strict=True)]
+                [each.held_out_means(Z, values) for each, Z in zip(trained, points, strict=True)]
             )
             self.oof_prediction_ = self._predicted(means)
 
@@ -278,12 +284,7 @@ class SoftNeighbors(
 
     def _embedded(self, E: Array) -> list[Array]:
         """Return encoded points under each of the maps."""
-        found = []
-        for arrays in self.parameters_:
-            periodic = isinstance(self.embedding_, Periodic)
-            points = self.embedding_._reachable(arrays, E) if periodic else E
-            found.append(self.embedding_._forward(arrays, points, n_jobs=self.n_jobs)[0])
-        return found
+        return [embedded(self.embedding_, arrays, E, self.n_jobs) for arrays in self.parameters_]
 
     def _queries(self, X: Any) -> tuple[list[Array], Integers | None]:
         """Return points under each of the maps; without any those of `fit`, and what they leave."""

@@ -75,9 +75,11 @@ def race(
 def _best_of(racers: dict[str, Training], label: str, *, to_the_end: bool) -> str:
     """Train embeddings, those of one kind by successive halving, and return the name of the best.
 
-    Of each kind the half that predicts held-out points better is trained on, twice as long. The
-    last of each kind is trained `to_the_end`, and a later kind must be better than the first by
-    more than a standard error. Else it is trained for one more round, and the best is taken.
+    Of each kind the half that predicts held-out points better is trained on, twice as long.
+
+    With `to_the_end`, the last of each kind is trained to its end, and a later kind must be better
+    than the first by more than a standard error. Without it, the last of each kind is trained for
+    one more round, and the lowest cost wins: there are many points to judge by.
     """
     kinds: dict[type, list[str]] = {}
     for name, racer in racers.items():

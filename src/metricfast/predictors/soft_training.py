@@ -26,8 +26,8 @@ from metricfast.training.steps import minimize_minibatch
 
 __all__ = ["Task", "Training", "folds", "hold_out", "sharpness"]
 
-# Batches have fewer points than there are, and a map grows by small steps, so that points may be
-# better predicted by one that is larger.
+# Factors of a trained map to try, from 1/4 to 16. Batches have fewer points than there are, and a
+# map grows by small steps, so that points may be better predicted by one that is larger.
 _FACTORS = tuple(2.0 ** (np.arange(-4, 9) / 2))
 
 
@@ -96,7 +96,7 @@ class Training:
         self.diverged = False
 
     def run(self, label: str = "", max_epochs: int | None = None) -> Training:
-        """Train on until held-out points are predicted no better, or so many epochs are done."""
+        """Train on until held-out points are predicted no better, or so many epochs in all."""
         history, course, plan = self._monitor, self._course, self._plan
 
         def observer(epoch: int, value: float, x: Array) -> bool:
@@ -193,7 +193,10 @@ class Training:
     def better_than(self, other: Training, n_errors: float = 1.0) -> bool:
         """Return whether held-out points are predicted better, by so many standard errors."""
         gains = other._predicted(other._monitor.best_x) - self._predicted(self._monitor.best_x)
-        return bool(gains.mean() > n_errors * gains.std() / np.sqrt(len(gains)))
+        weight = np.ones(len(gains)) if self.task.weight is None else self.task.weight[self._test]
+        mean = np.average(gains, weights=weight)
+        error = np.sqrt((weight**2 * (gains - mean) ** 2).sum()) / weight.sum()
+        return bool(mean > n_errors * error)
 
 
 class _Outputs(LabelledLoss):
@@ -249,6 +252,7 @@ def hold_out(
     if codes is not None:
         codes = by_appearance(codes)
         counts = np.bincount(codes)
+        # Of each class, there must be a point on either side.
         alike = codes if counts.min() > 1 and len(counts) <= min(size, n - size) else None
     train, test = train_test_split(np.arange(n), test_size=size, stratify=alike, random_state=rng)
     return train, test
