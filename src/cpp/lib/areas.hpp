@@ -1,4 +1,5 @@
-/// The areas of a level: each is one file of this folder, and one unit of the compiler.
+/// The areas of a level. Each is one file of this folder, and one unit of the compiler; losses are
+/// two.
 #pragma once
 
 #include "c/functions.hpp"

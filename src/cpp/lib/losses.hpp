@@ -1,10 +1,11 @@
-/// Losses of the row engine.
+/// The losses of the row engine, of float or double: each has a unit of the compiler.
+#pragma once
+
 #include "areas.hpp"
 #include "metricfast/losses/circle.hpp"
 #include "metricfast/losses/class_forms.hpp"
 #include "metricfast/losses/compiled.hpp"
 #include "metricfast/losses/contrastive.hpp"
-#include "metricfast/losses/cosent.hpp"
 #include "metricfast/losses/dense_triplet.hpp"
 #include "metricfast/losses/given.hpp"
 #include "metricfast/losses/ldml.hpp"
@@ -20,18 +21,6 @@
 #include "metricfast/losses/triplet.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
-
-namespace {
-
-class LevelTools final : public LossTools {
-  public:
-    std::unique_ptr<Workspace> workspace() const override { return make_workspace(); }
-    double cosent(Span<const double> similarities, Span<const double> scores, double scale,
-                  Span<double> weights, std::int64_t &terms, double rounding) const override {
-        return metricfast::cosent(similarities.data(), scores.data(), similarities.size(), scale,
-                                  weights.data(), &terms, rounding);
-    }
-};
 
 template <class T> class LevelLosses final : public LossKernels<T> {
     using Made = std::unique_ptr<Loss<T>>;
@@ -151,18 +140,9 @@ template <class T> class LevelLosses final : public LossKernels<T> {
     }
 };
 
-} // namespace
-
-const LossTools &loss_tools() {
-    static const LevelTools tools;
-    return tools;
-}
-
 template <class T> const LossKernels<T> &loss_kernels() {
     static const LevelLosses<T> kernels;
     return kernels;
 }
-template const LossKernels<float> &loss_kernels();
-template const LossKernels<double> &loss_kernels();
 
 METRICFAST_NAMESPACE_END

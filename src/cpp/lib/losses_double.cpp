@@ -1,0 +1,29 @@
+/// Losses of the row engine in double, and what is of no type.
+#include "losses.hpp"
+
+#include "metricfast/losses/cosent.hpp"
+
+METRICFAST_NAMESPACE_BEGIN
+
+namespace {
+
+class LevelTools final : public LossTools {
+  public:
+    std::unique_ptr<Workspace> workspace() const override { return make_workspace(); }
+    double cosent(Span<const double> similarities, Span<const double> scores, double scale,
+                  Span<double> weights, std::int64_t &terms, double rounding) const override {
+        return metricfast::cosent(similarities.data(), scores.data(), similarities.size(), scale,
+                                  weights.data(), &terms, rounding);
+    }
+};
+
+} // namespace
+
+const LossTools &loss_tools() {
+    static const LevelTools tools;
+    return tools;
+}
+
+template const LossKernels<double> &loss_kernels();
+
+METRICFAST_NAMESPACE_END
