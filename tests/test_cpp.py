@@ -243,7 +243,7 @@ def blocks(page: Path, section: str = "") -> dict[str, str]:
 
 
 def test_programs_with_the_compiled_library(tmp_path: Path) -> None:
-    """They need no Eigen, and print what the page says."""
+    """They need no Eigen, print what the page says, and refuse bad arguments."""
     text = CPP_PAGE.read_text()
     text = text[text.index("## The compiled library") : text.index("## The headers")]
     found = blocks(CPP_PAGE, "## The compiled library")
@@ -254,13 +254,20 @@ def test_programs_with_the_compiled_library(tmp_path: Path) -> None:
             strict=True,
         )
     )
-    (tmp_path / "CMakeLists.txt").write_text(found["cmake"])
+    tests = ROOT / "tests" / "cpp"
+    refusals = f"""
+        add_executable(refusals {tests}/library/refusals.cpp)
+        target_include_directories(refusals PRIVATE {tests})
+        target_link_libraries(refusals PRIVATE metricfast::metricfast)
+    """
+    (tmp_path / "CMakeLists.txt").write_text(found["cmake"] + refusals)
     for name, (code, _) in programs.items():
         (tmp_path / f"{name}.cpp").write_text(code)
     run_as_printed(found["sh"], tmp_path)
     assert "igen" not in (tmp_path / "build" / "build.ninja").read_text()
     for name, (_, printed) in programs.items():
         assert run(tmp_path / "build" / name) == printed
+    run(tmp_path / "build" / "refusals")
     # the same in Python
     X, L = np.array([[0.0, 9], [1, -7], [3, 4], [6, 0], [10, 5]]), np.array([[1.0, 0]])
     distances, rows = metricfast.kneighbors(X, X, 2, L=L)

@@ -22,6 +22,14 @@
 
 METRICFAST_NAMESPACE_BEGIN
 
+inline void require_positive(double value, const char *name) {
+    require(value > 0 && std::isfinite(value), std::string(name) + " must be above 0 and finite");
+}
+
+inline void require_finite(double value, const char *name) {
+    require(std::isfinite(value), std::string(name) + " must be finite");
+}
+
 template <class T> class LevelLosses final : public LossKernels<T> {
     using Made = std::unique_ptr<Loss<T>>;
 
@@ -57,6 +65,7 @@ template <class T> class LevelLosses final : public LossKernels<T> {
     Made contrastive(ClassLabels labels, const ContrastiveSettings &settings,
                      const std::string &mean, const RowProblem<T> &problem,
                      const Control &control) const override {
+        check(settings, mean);
         auto loss = std::make_unique<ContrastiveLoss<T>>(settings, labels);
         if (mean == "all")
             loss->set_divisors(loss->all_pairs(problem));
@@ -70,14 +79,18 @@ template <class T> class LevelLosses final : public LossKernels<T> {
                                                  labels, columns);
     }
     Made supcon(ClassLabels labels, double temperature) const override {
+        require_positive(temperature, "temperature");
         return std::make_unique<TwoSidedLoss<T>>(SupConForm(temperature), RowKind::inner_product,
                                                  labels);
     }
     Made ntxent(ClassLabels labels, double temperature) const override {
+        require_positive(temperature, "temperature");
         return std::make_unique<NtxentLoss<T>>(temperature, labels);
     }
     Made lifted(ClassLabels labels, double positive_margin, double negative_margin,
                 bool squared) const override {
+        require_finite(positive_margin, "positive_margin");
+        require_finite(negative_margin, "negative_margin");
         return std::make_unique<TwoSidedLoss<T>>(
             LiftedForm(positive_margin, negative_margin),
             squared ? RowKind::squared_distance : RowKind::distance, labels);
@@ -87,13 +100,21 @@ template <class T> class LevelLosses final : public LossKernels<T> {
         return std::make_unique<LmnnLoss<T>>(regularization, margin, targets, k, labels);
     }
     Made circle(ClassLabels labels, double margin, double gamma) const override {
+        require_finite(margin, "margin");
+        require_positive(gamma, "gamma");
         return std::make_unique<CircleLoss<T>>(margin, gamma, labels);
     }
     Made smooth_ap(ClassLabels labels, double temperature) const override {
+        require_positive(temperature, "temperature");
         return std::make_unique<SoftRankLoss<T>>(PrecisionForm{}, temperature, labels);
     }
     Made recall_at_k(ClassLabels labels, std::vector<double> k, double temperature,
                      double rank_temperature) const override {
+        require_positive(temperature, "temperature");
+        require_positive(rank_temperature, "rank_temperature");
+        require(!k.empty(), "k must have an entry");
+        for (const double each : k)
+            require_positive(each, "k");
         return std::make_unique<SoftRankLoss<T>>(RecallForm{std::move(k), rank_temperature},
                                                  temperature, labels);
     }
@@ -103,6 +124,7 @@ template <class T> class LevelLosses final : public LossKernels<T> {
     }
     Made contrastive(const Tags &tags, const ContrastiveSettings &settings, const std::string &mean,
                      const RowProblem<T> &problem, const Control &control) const override {
+        check(settings, mean);
         typename ContrastiveLoss<T>::Pairs by{1, 1};
         if (mean == "all" || mean == "active")
             by = contrastive_pairs(tags, settings, mean == "active", problem, control);
@@ -130,13 +152,23 @@ template <class T> class LevelLosses final : public LossKernels<T> {
         return std::make_unique<DenseTripletLoss<T>>(settings, LabelDistances(labels));
     }
     Made rank_n_contrast(const LabelPairs &labels, double temperature) const override {
+        require_positive(temperature, "temperature");
         return std::make_unique<RankNContrastLoss<T>>(temperature, LabelDistances(labels));
     }
 
     Made compiled(metricfast_row_function function, void *data, RowKind kind,
                   std::vector<double> labels, std::vector<double> database_labels) const override {
+        require(function != nullptr, "compiled: function must not be null");
         return std::make_unique<CompiledLoss<T>>(function, data, kind, std::move(labels),
                                                  std::move(database_labels));
+    }
+
+  private:
+    static void check(const ContrastiveSettings &settings, const std::string &mean) {
+        require_finite(settings.positive_margin, "positive_margin");
+        require_finite(settings.negative_margin, "negative_margin");
+        require(mean.empty() || mean == "all" || mean == "active",
+                "mean must be all, active or empty, got " + mean);
     }
 };
 

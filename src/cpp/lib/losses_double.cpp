@@ -12,6 +12,8 @@ class LevelTools final : public LossTools {
     std::unique_ptr<Workspace> workspace() const override { return make_workspace(); }
     double cosent(Span<const double> similarities, Span<const double> scores, double scale,
                   Span<double> weights, std::int64_t &terms, double rounding) const override {
+        require(scores.size() == similarities.size() && weights.size() == similarities.size(),
+                "cosent: similarities, scores and weights must have the same length");
         return metricfast::cosent(similarities.data(), scores.data(), similarities.size(), scale,
                                   weights.data(), &terms, rounding);
     }

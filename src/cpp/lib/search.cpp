@@ -116,8 +116,10 @@ class LevelPoints final : public PointKernels {
     }
     void embed(const Points &x, const Points &L, Span<const double> origin, View<double> out,
                const Control &control) const override {
-        const RowMatrix<double> z =
-            embed_finite(x, to_double(L), {origin.begin(), origin.end()}, control);
+        require_each(origin, x.cols(), "embed: origin must have one entry a feature");
+        std::vector<double> from(static_cast<std::size_t>(x.cols()));
+        std::copy(origin.begin(), origin.end(), from.begin());
+        const RowMatrix<double> z = embed_finite(x, to_double(L), std::move(from), control);
         require(out.rows == z.rows() && out.cols == z.cols(), "embed: out has the wrong shape");
         for (Index i = 0; i < z.rows(); ++i)
             std::copy(z.row(i).data(), z.row(i).data() + z.cols(), out.row(i));

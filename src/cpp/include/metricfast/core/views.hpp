@@ -2,6 +2,7 @@
 /// the same types in code for every instruction set, and need no Eigen.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <stdexcept>
@@ -83,6 +84,13 @@ template <class T> class Span {
     Span(const std::vector<std::remove_const_t<T>> &values)
         : Span(values.data(), static_cast<Index>(values.size())) {}
     Span(const std::vector<std::remove_const_t<T>> &&) = delete;
+    template <std::size_t N>
+    Span(std::array<std::remove_const_t<T>, N> &values)
+        : Span(values.data(), static_cast<Index>(N)) {}
+    template <std::size_t N>
+    Span(const std::array<std::remove_const_t<T>, N> &values)
+        : Span(values.data(), static_cast<Index>(N)) {}
+    template <std::size_t N> Span(const std::array<std::remove_const_t<T>, N> &&values) = delete;
 
     T &operator[](Index i) const { return data_[i]; }
     T *data() const { return data_; }

@@ -1,7 +1,11 @@
 /// Short calls of the compiled library: on memory of the caller's, with results in vectors.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
 #include <numeric>
+#include <stdexcept>
 #include <vector>
 
 #include "metricfast/library.hpp"
@@ -15,10 +19,12 @@ template <class T> struct Neighbors {
     std::vector<std::int64_t> indices;
 };
 
-/// Neighbours that search(distances, indices) writes.
-template <class Q, class Search> auto neighbors_of(View<Q> queries, Index k, Search &&search) {
+/// Neighbours among so many database points, that search(distances, indices) writes.
+template <class Q, class Search>
+auto neighbors_of(View<Q> queries, Index count, Index k, Search &&search) {
     using T = std::remove_const_t<Q>;
     require(k >= 1, "n_neighbors must be at least 1");
+    require(k <= count, "n_neighbors exceeds the number of database points");
     Neighbors<T> found;
     found.k = k;
     found.distances.resize(static_cast<std::size_t>(queries.rows * k));
@@ -37,7 +43,7 @@ inline Maps map_of(const Points &L) { return L.rows() > 0 ? Maps(L) : Maps(); }
 template <class Q, class X>
 auto kneighbors(View<Q> queries, View<X> database, Index k, const Points &L = View<const double>(),
                 const Control &control = {}) {
-    return neighbors_of(queries, k, [&](auto distances, auto indices) {
+    return neighbors_of(queries, database.rows, k, [&](auto distances, auto indices) {
         library().of<std::remove_const_t<Q>>().search.kneighbors(
             queries, database, k, map_of(L), nullptr, false, distances, indices, control);
     });
@@ -47,7 +53,7 @@ auto kneighbors(View<Q> queries, View<X> database, Index k, const Points &L = Vi
 template <class Q>
 auto kneighbors(View<Q> queries, const SearchDatabase &database, Index k,
                 const Control &control = {}) {
-    return neighbors_of(queries, k, [&](auto distances, auto indices) {
+    return neighbors_of(queries, database.points().rows(), k, [&](auto distances, auto indices) {
         database.search(queries, k, nullptr, false, distances, indices, control);
     });
 }
@@ -78,6 +84,8 @@ struct ValueAndGradient {
 };
 
 /// A loss of the points L x_i, each an anchor that is compared with all others.
+/// The value is a sum over anchors. Throws std::overflow_error where distances, the value or the
+/// gradient are too large for T.
 /// \param x (n x d), with a mean near zero. \param L (p x d).
 template <class T, class X, class M>
 ValueAndGradient value_and_gradient(const Loss<T> &loss, View<X> x, View<M> L,
@@ -89,6 +97,12 @@ ValueAndGradient value_and_gradient(const Loss<T> &loss, View<X> x, View<M> L,
     std::iota(self.begin(), self.end(), std::int64_t(0));
     const KernelsOf<T> &kernels = library().of<T>();
     kernels.embeddings.linear_forward(x, L, z, control);
+    const auto overflow = [] {
+        throw std::overflow_error("value_and_gradient: the loss overflows, divide x or L");
+    };
+    const T most = std::sqrt(std::numeric_limits<T>::max() / static_cast<T>(p)) / 2;
+    if (!std::all_of(mapped.begin(), mapped.end(), [&](T v) { return std::abs(v) < most; }))
+        overflow();
     RowProblem<T> problem;
     problem.queries = problem.database = z;
     problem.symmetric = true;
@@ -97,6 +111,9 @@ ValueAndGradient value_and_gradient(const Loss<T> &loss, View<X> x, View<M> L,
     found.value = kernels.losses.value_and_gradient(problem, loss, dz, {}, control).value;
     found.gradient.resize(static_cast<std::size_t>(p * d));
     kernels.embeddings.linear_backward(dz, x, View<double>(found.gradient.data(), p, d), control);
+    if (!std::isfinite(found.value) || !std::all_of(found.gradient.begin(), found.gradient.end(),
+                                                    [](double g) { return std::isfinite(g); }))
+        overflow();
     return found;
 }
 
