@@ -2,11 +2,8 @@
 A pipeline and a grid search
 ============================
 
-A grid search chooses the learner and its parameters, as it does with any other estimator. With a
-`memory`, the pipeline learns each metric once for all numbers of neighbours.
+A grid search chooses the learner and its parameters, as it does with any other estimator.
 """
-
-import tempfile
 
 from matplotlib import pyplot as plt
 from sklearn.datasets import load_breast_cancer
@@ -36,10 +33,7 @@ grid = [
         "knn__n_neighbors": [3, 9],
     },
 ]
-with tempfile.TemporaryDirectory() as folder:
-    pipeline.set_params(memory=folder)
-    search = GridSearchCV(pipeline, grid, cv=3).fit(X_train, y_train)
-pipeline.set_params(memory=None)
+search = GridSearchCV(pipeline, grid, cv=3).fit(X_train, y_train)
 euclidean = GridSearchCV(pipeline, grid[:1], cv=3).fit(X_train, y_train)
 print(f"test error, best Euclidean kNN: {1 - euclidean.score(X_test, y_test):.3f}")
 print(f"test error, best of the grid:   {1 - search.score(X_test, y_test):.3f}")
