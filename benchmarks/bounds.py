@@ -15,7 +15,7 @@ REPEATS = 7
 
 @dataclass
 class Rates:
-    """Of a second: bytes written and read; flops of a matrix product and exponentials by dtype."""
+    """Rates in a second: bytes written and read; by dtype, flops of a product and exponentials."""
 
     gemm: dict[str, float]
     write: float

@@ -134,7 +134,7 @@ class LDML(LinearLearner):
         self.n_jobs = n_jobs
 
     def _problem(self, data: Dataset) -> LinearProblem:
-        # Of all features: the bias is in units of the entries of the whole map.
+        # Not `data.in_span`: the unit of the bias depends on the entries of the whole map.
         return _PairProblem(data, losses.LDML(), n_jobs=self.n_jobs)
 
     def _set_fitted(self, problem: LinearProblem, history: History, x: Vector, final: bool) -> None:

@@ -269,7 +269,7 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
             ],
             axis=1,
         )
-        # Of each class its share of one point of all, and 0 of a class without a point.
+        # The share of each class in one point; 0 for a class without a point.
         share, least = np.asarray(w @ self._values), np.finfo(np.float64).tiny
         self._prior = np.where(share > 0, np.maximum(share / w.sum() / n, least), 0)
         losses = [

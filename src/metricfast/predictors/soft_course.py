@@ -1,4 +1,4 @@
-"""How maps for soft votes are trained: batches, steps, and when it ends."""
+"""The course of a training of maps for soft votes: batches, steps and epochs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FEWER_CANDIDATES, _DECAY = 1024, 1000.0
 
 @dataclass(frozen=True)
 class Course:
-    """What a user says of the training of all maps."""
+    """The parameters of the training, for all maps."""
 
     solver: str
     learning_rate: float
@@ -68,7 +68,7 @@ class Course:
 
     @property
     def late(self) -> bool:
-        """Whether the deadline is over."""
+        """Whether the deadline has passed."""
         return time.monotonic() > self.deadline
 
     def until(self, end: float, share: float) -> Course:

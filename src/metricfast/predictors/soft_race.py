@@ -20,7 +20,7 @@ _CLEARLY = 0.5
 
 @dataclass(frozen=True)
 class Winner:
-    """What won a race.
+    """The winner of a race.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ def race(
 
 
 def _best_of(racers: dict[str, Training], label: str, *, to_the_end: bool) -> str:
-    """Train embeddings, those of one kind by successive halving, and return the name of the best.
+    """Train embeddings by successive halving within each kind; return the name of the best.
 
     Of each kind the half that predicts held-out points better is trained on, twice as long.
 

@@ -163,7 +163,7 @@ class Training:
 
     @property
     def still(self) -> bool:
-        """Whether the points that are trained on gave no gradient."""
+        """Whether the training points gave no gradient."""
         return self._monitor.still
 
     def held_out_means(self, Z: Array, values: Floats) -> Floats:
@@ -252,7 +252,7 @@ def hold_out(
     if codes is not None:
         codes = by_appearance(codes)
         counts = np.bincount(codes)
-        # Of each class, there must be a point on either side.
+        # Either side needs a point of each class.
         alike = codes if counts.min() > 1 and len(counts) <= min(size, n - size) else None
     train, test = train_test_split(np.arange(n), test_size=size, stratify=alike, random_state=rng)
     return train, test

@@ -31,7 +31,7 @@ __all__ = ["Table"]
 
 # Standard deviations. Farther out, periodic features have no digits left, and squares may overflow.
 _FARTHEST = 1e4
-# What to do with text in a column of numbers, in `fit` and later.
+# Remedies for text in a column of numbers: in `fit`, and in `predict`.
 _NAME = "name it in categorical_features"
 _GIVE = "Give numbers, and NaN for missing ones"
 

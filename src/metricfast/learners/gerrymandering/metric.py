@@ -307,7 +307,7 @@ class NeighborhoodGerrymandering(DatabaseClassifierMixin, GerrymanderingLearner)
 def vote_problem(learner: GerrymanderingLearner, data: Dataset, loss: Gerrymander) -> VoteProblem:
     """Return the problem of a learner, with a loss of votes."""
     check_neighbors(learner.n_neighbors, data.X.shape[0] - 1)
-    # Of all features: the regularizer shrinks the map in all directions.
+    # Not `data.in_span`: the regularizer shrinks the map in all directions.
     return VoteProblem(
         data, loss, learner.C, learner.regularizer, learner.tol, learner.n_jobs,
         over_matrix=learner.parameterization == "M",
