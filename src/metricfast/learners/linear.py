@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
-from metricfast._core.arguments import check_bool, check_choice, check_random_state
-from metricfast._core.arrays import as_threads
+from metricfast._core.arguments import check_random_state
+from metricfast._core.deprecation import take_renamed
+from metricfast._core.parameters import check_parameters
 from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.warn import ignored, warn_user
 from metricfast.learners.base.inputs import forget
@@ -279,10 +280,8 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
 
     def _check_parameters(self) -> tuple[Solver, Any, list[Any]]:
         """Check the parameters; return solver, stopping rule and callbacks."""
-        if self.init_scale is not None:
-            check_choice("init_scale", self.init_scale, ("auto",))
-        check_bool("warm_start", self.warm_start)
-        as_threads(self.n_jobs)
+        take_renamed(self)
+        check_parameters(self)
         self._lbfgs.check()
         rule, solver = as_stopping_rule(self.early_stopping), self._solver()
         solver.check()

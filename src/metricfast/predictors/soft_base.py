@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 from scipy.sparse import csr_matrix, issparse, vstack
@@ -22,13 +22,10 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from metricfast._core.arguments import (
     check_bool,
-    check_choice,
     check_count,
     check_random_state,
-    check_range,
-    check_verbose,
 )
-from metricfast._core.arrays import as_threads
+from metricfast._core.parameters import check_parameters
 from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.warn import warn_user
 from metricfast.distances.database import Database
@@ -52,6 +49,23 @@ _HIDDEN, _ENOUGH = (256, 256), 3000
 # Spreads of frequencies to choose among, in turns for each standard deviation of a column.
 _SCALES = (0.03, 0.1, 0.3, 1.0)
 _Self = TypeVar("_Self", bound="SoftNeighbors")
+
+
+def _check_hidden(name: str, value: Any) -> None:
+    """Raise ValueError unless `value` is "auto", None, a number of units, or several."""
+    if value is None or _is_auto(value):
+        return
+    widths = list(value) if np.iterable(value) else [value]
+    if isinstance(value, str) or not widths:
+        raise ValueError(
+            f'{name} must be "auto", None, an integer or a sequence of integers from 1 on, '
+            f"got {value!r}."
+        )
+    for width in widths:
+        check_count(name, width)
+
+
+Hidden = Annotated[int | Sequence[int] | str | None, _check_hidden]
 
 
 class SoftNeighbors(
@@ -100,41 +114,10 @@ class SoftNeighbors(
         """Return what is to be predicted, and codes of classes that are held out alike."""
         raise NotImplementedError
 
-    def _check_parameters(self) -> Course:
-        for name in ("n_estimators", "batch_size", "scale"):
-            given = getattr(self, name)
-            if isinstance(given, str) and given != "auto":
-                raise ValueError(f'{name} must be "auto" or a number, got {given!r}.')
-        names = ["n_components", "n_frequencies", "n_embedding", "max_epochs", "n_iter_no_change"]
-        names += [
-            name for name in ("n_estimators", "batch_size") if not _is_auto(getattr(self, name))
-        ]
-        checked = {name: check_count(name, getattr(self, name)) for name in names}
-        if self.hidden is not None and not _is_auto(self.hidden):
-            widths = list(self.hidden) if np.iterable(self.hidden) else [self.hidden]
-            if isinstance(self.hidden, str) or not widths:
-                raise ValueError(
-                    'hidden must be "auto", None, an integer or a sequence of integers from 1 on, '
-                    f"got {self.hidden!r}."
-                )
-            for width in widths:
-                check_count("hidden", width)
-        check_choice("periodic", self.periodic, ("auto", True, False))
-        if not _is_auto(self.scale):
-            check_range("scale", self.scale, positive=True)
-        check_range("candidate_fraction", self.candidate_fraction, high=1)
-        check_choice("solver", self.solver, ("adamw", "adam"))
-        check_range("learning_rate", self.learning_rate, positive=True)
-        check_range("weight_decay", self.weight_decay)
-        check_range("validation_fraction", self.validation_fraction, high=1, positive=True)
-        check_bool("early_stopping", self.early_stopping)
-        if self.time_limit is not None:
-            check_range("time_limit", self.time_limit, positive=True)
-        check_verbose(self.verbose)
-        as_threads(self.n_jobs)
+    def _course(self) -> Course:
         return Course(
-            self.solver, self.learning_rate, self.weight_decay, checked.get("batch_size", "auto"),
-            self.candidate_fraction, checked["max_epochs"], checked["n_iter_no_change"],
+            self.solver, self.learning_rate, self.weight_decay, self.batch_size,
+            self.candidate_fraction, int(self.max_epochs), int(self.n_iter_no_change),
             self.n_jobs, self.verbose, self._fit_task,
         )  # fmt: skip
 
@@ -143,7 +126,8 @@ class SoftNeighbors(
 
         `X`: as it was given; its rows of weight 0 are left out.
         """
-        course = self._check_parameters()
+        check_parameters(self)
+        course = self._course()
         end = math.inf if self.time_limit is None else time.monotonic() + self.time_limit
         self.__dict__.pop("_database", None)
         self.n_samples_fit_ = _num_samples(X)

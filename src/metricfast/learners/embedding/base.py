@@ -14,13 +14,9 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from metricfast._core.arguments import (
-    check_bool,
-    check_count,
     check_random_state,
-    check_range,
-    check_verbose,
 )
-from metricfast._core.arrays import as_threads
+from metricfast._core.parameters import check_parameters
 from metricfast._core.types import Array, RandomState
 from metricfast._core.warn import warn_user
 from metricfast._labels.binding import agreed, bind_labels, is_precomputed
@@ -87,8 +83,6 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
     random_state: Any = None
     verbose: bool | int = False
     n_jobs: int | None = None
-
-    _training: History | None = None  # where `partial_fit` continues
 
     @abstractmethod
     def _parts(self) -> tuple[Any, Embedding, Sampler]:
@@ -319,17 +313,13 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
         self,
     ) -> tuple[Solver, HeldOut | None, list[Any], tuple[Any, Embedding, Sampler]]:
         """Check the parameters; return solver, stopping rule, callbacks and copies of the parts."""
-        check_count("max_epochs", self.max_epochs)
+        check_parameters(self)
         solver = self._solver()
         loss, embedding, sampler = self._parts()
         check_parts(
             loss, embedding, sampler, database=self.database, by_batches=solver.by_batches,
             candidate_fraction=self.candidate_fraction,
         )  # fmt: skip
-        check_range("proxy_lr_factor", self.proxy_lr_factor)
-        check_bool("warm_start", self.warm_start)
-        check_verbose(self.verbose)
-        as_threads(self.n_jobs)
         rule, callbacks = (
             as_stopping_rule(self.early_stopping, folds=False),
             as_callbacks(self.callbacks, warm_start=self.warm_start),
