@@ -114,6 +114,8 @@ def _check_of(hint: Any) -> Check | None:
     if origin in (Union, UnionType):
         choices = [choice for each in arguments if _is_literal(each) for choice in get_args(each)]
         others = [each for each in arguments if each is not NoneType and not _is_literal(each)]
+        if not others:
+            return partial(check_choice, allowed=[*choices, None])
         inner = _check_of(others[0]) if len(others) == 1 else None
         return inner and partial(_check_unless, choices, NoneType in arguments, inner)
     return None

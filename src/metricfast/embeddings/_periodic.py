@@ -10,7 +10,6 @@ from scipy.sparse import issparse
 
 from metricfast._core.arguments import (
     check_random_state,
-    check_range,
 )
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.parameters import (
@@ -166,7 +165,6 @@ class Periodic(CompiledEmbedding):
 
     def decays(self, default: float) -> list[float]:
         own = default if self.weight_decay is None else self.weight_decay
-        check_range("weight_decay", own)
         return [0.0, own, 0.0, own]
 
 

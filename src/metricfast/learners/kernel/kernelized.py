@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,7 +29,6 @@ from metricfast.learners.kernel.kernel_map import (
 
 __all__ = ["KernelizedMetricLearner"]
 
-_METHODS = ("nystroem", "kpca")
 _OF_MAP = ("kernel", "gamma", "degree", "coef0", "method", "random_state")
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
@@ -126,7 +125,7 @@ class KernelizedMetricLearner(MetricTransformer, BaseMetricLearner):
     coef0: float = 1
     kernel_params: Mapping[str, Any] | None = None
     n_components: int | None = None
-    method: str = "nystroem"
+    method: Literal["nystroem", "kpca"] = "nystroem"
     preprocessor: Any = None
     random_state: Seed = None
 
