@@ -12,7 +12,6 @@ are valid: ``bool``, ``Literal`` and the types below. Other types are not checke
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from collections.abc import Callable, Sequence
 from functools import cache, partial
@@ -83,22 +82,18 @@ def check_parameters(owner: Any) -> None:
 @cache
 def _checks(owner: type) -> dict[str, Check]:
     """Return the check of each parameter whose type has one."""
-    declared = next((cls for cls in owner.__mro__ if "__dataclass_fields__" in vars(cls)), None)
-    if declared is None:
-        return {}
-    names = [field.name for field in dataclasses.fields(declared)]
-    types = _types(declared, names)
-    found = {name: _check_of(types[name]) for name in names}
+    found: dict[str, Check | None] = {}
+    for cls in reversed(owner.__mro__):
+        fields = vars(cls).get("__dataclass_fields__", {})
+        own = {
+            name: fields[name].type
+            for name in vars(cls).get("__annotations__", {})
+            if name in fields
+        }
+        declared = type("Declared", (), {"__annotations__": own})
+        hints = get_type_hints(declared, vars(sys.modules[cls.__module__]), include_extras=True)
+        found |= {name: _check_of(hint) for name, hint in hints.items()}
     return {name: check for name, check in found.items() if check is not None}
-
-
-def _types(cls: type, names: list[str]) -> dict[str, Any]:
-    """Return the types of some annotations of a class, evaluated in the module of the class."""
-
-    class Fields:
-        __annotations__ = {name: vars(cls)["__dataclass_fields__"][name].type for name in names}
-
-    return get_type_hints(Fields, vars(sys.modules[cls.__module__]), include_extras=True)
 
 
 def _check_of(hint: Any) -> Check | None:

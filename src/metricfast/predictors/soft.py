@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils import Tags
 
-from metricfast._core.parameters import (
-    NonNegativeFloat,
-    NumberOfJobs,
-    PositiveFloat,
-    PositiveInt,
-    PositiveShare,
-    Seed,
-    Share,
-    Verbosity,
-)
 from metricfast._core.targets import check_sample_weight
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.learners.base.inputs import forget
@@ -176,28 +166,8 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
     array([[0, 0, 0]])
     """
 
-    n_components: PositiveInt = 64
     _: KW_ONLY
-    periodic: Literal["auto", True, False] = "auto"
-    n_frequencies: PositiveInt = 16
-    n_embedding: PositiveInt = 8
-    scale: Literal["auto"] | PositiveFloat = "auto"
-    candidate_fraction: Share = 0.5
-    n_estimators: Literal["auto"] | PositiveInt = "auto"
-    categorical_features: Any = "from_dtype"
-    solver: Literal["adamw", "adam"] = "adamw"
-    learning_rate: PositiveFloat = 0.01
-    weight_decay: NonNegativeFloat = 0.0002
-    batch_size: Literal["auto"] | PositiveInt = "auto"
-    max_epochs: PositiveInt = 100
-    early_stopping: bool = True
-    validation_fraction: PositiveShare = 0.15
-    n_iter_no_change: PositiveInt = 20
-    time_limit: PositiveFloat | None = None
     class_weight: Any = None
-    random_state: Seed = None
-    n_jobs: NumberOfJobs = None
-    verbose: Verbosity = False
 
     @reports_to_sklearn
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NCAClassifier:
@@ -388,28 +358,8 @@ class NCARegressor(RegressorMixin, SoftNeighbors):  # type: ignore[misc]
     True
     """
 
-    n_components: PositiveInt = 64
     _: KW_ONLY
-    periodic: Literal["auto", True, False] = "auto"
-    n_frequencies: PositiveInt = 16
-    n_embedding: PositiveInt = 8
-    scale: Literal["auto"] | PositiveFloat = "auto"
     hidden: Hidden = "auto"
-    candidate_fraction: Share = 0.5
-    n_estimators: Literal["auto"] | PositiveInt = "auto"
-    categorical_features: Any = "from_dtype"
-    solver: Literal["adamw", "adam"] = "adamw"
-    learning_rate: PositiveFloat = 0.01
-    weight_decay: NonNegativeFloat = 0.0002
-    batch_size: Literal["auto"] | PositiveInt = "auto"
-    max_epochs: PositiveInt = 100
-    early_stopping: bool = True
-    validation_fraction: PositiveShare = 0.15
-    n_iter_no_change: PositiveInt = 20
-    time_limit: PositiveFloat | None = None
-    random_state: Seed = None
-    n_jobs: NumberOfJobs = None
-    verbose: Verbosity = False
 
     @reports_to_sklearn
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NCARegressor:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 from scipy.sparse import csr_matrix, issparse, vstack
@@ -25,7 +26,17 @@ from metricfast._core.arguments import (
     check_count,
     check_random_state,
 )
-from metricfast._core.parameters import check_parameters
+from metricfast._core.parameters import (
+    NonNegativeFloat,
+    NumberOfJobs,
+    PositiveFloat,
+    PositiveInt,
+    PositiveShare,
+    Seed,
+    Share,
+    Verbosity,
+    check_parameters,
+)
 from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.warn import warn_user
 from metricfast.distances.database import Database
@@ -68,38 +79,44 @@ def _check_hidden(name: str, value: Any) -> None:
 Hidden = Annotated[int | Sequence[int] | str | None, _check_hidden]
 
 
+@dataclass(eq=False, repr=False)
+class SoftParameters(BaseEstimator):  # type: ignore[misc]
+    """The parameters of classifier and regressor."""
+
+    n_components: PositiveInt = 64
+    _: KW_ONLY
+    periodic: Literal["auto", True, False] = "auto"
+    n_frequencies: PositiveInt = 16
+    n_embedding: PositiveInt = 8
+    scale: Literal["auto"] | PositiveFloat = "auto"
+    candidate_fraction: Share = 0.5
+    n_estimators: Literal["auto"] | PositiveInt = "auto"
+    categorical_features: Any = "from_dtype"
+    solver: Literal["adamw", "adam"] = "adamw"
+    learning_rate: PositiveFloat = 0.01
+    weight_decay: NonNegativeFloat = 0.0002
+    batch_size: Literal["auto"] | PositiveInt = "auto"
+    max_epochs: PositiveInt = 100
+    early_stopping: bool = True
+    validation_fraction: PositiveShare = 0.15
+    n_iter_no_change: PositiveInt = 20
+    time_limit: PositiveFloat | None = None
+    random_state: Seed = None
+    n_jobs: NumberOfJobs = None
+    verbose: Verbosity = False
+
+
 class SoftNeighbors(
     CallbackMixin,
     ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
     TransformerMixin,  # type: ignore[misc]
-    BaseEstimator,  # type: ignore[misc]
+    SoftParameters,
 ):
     """A predictor by soft votes of all points of `fit`, under maps that are learned for these."""
 
     _fit_task: Any = None  # for scikit-learn's callbacks, while `fit` runs
 
     hidden: Any = None  # a classifier has no perceptron
-
-    n_components: int
-    periodic: bool | str
-    n_frequencies: int
-    n_embedding: int
-    scale: float | str
-    candidate_fraction: float
-    n_estimators: int | str
-    categorical_features: Any
-    solver: str
-    learning_rate: float
-    weight_decay: float
-    batch_size: int | str
-    max_epochs: int
-    early_stopping: bool
-    validation_fraction: float
-    n_iter_no_change: int
-    time_limit: float | None
-    random_state: Any
-    n_jobs: int | None
-    verbose: bool | int
 
     _scores: NormalScores | None  # in place of numbers, where these predict better
     _voters: list[SoftVotes]  # for each map

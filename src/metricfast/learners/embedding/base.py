@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from metricfast._core.arguments import (
     check_random_state,
 )
-from metricfast._core.parameters import check_parameters
+from metricfast._core.parameters import NumberOfJobs, PositiveInt, Seed, Verbosity, check_parameters
 from metricfast._core.types import Array, RandomState
 from metricfast._core.warn import warn_user
 from metricfast._labels.binding import agreed, bind_labels, is_precomputed
@@ -59,30 +59,37 @@ __all__ = ["BaseEmbeddingLearner"]
 _LEAST = 1e-12
 
 
-class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
+@dataclass(eq=False, repr=False, kw_only=True)
+class EmbeddingParameters(EmbeddedMetricMixin):
+    """The parameters of all learners of an embedding, which `EmbeddingLearner` describes."""
+
+    solver: Any = "adam"
+    learning_rate: float | None = None
+    max_epochs: PositiveInt = 50
+    early_stopping: Any = False
+    warm_start: bool = False
+    callbacks: Any = None
+    preprocessor: Any = None
+    verbose: Verbosity = False
+    random_state: Seed = None
+    n_jobs: NumberOfJobs = None
+
+
+class BaseEmbeddingLearner(CallbackMixin, EmbeddingParameters):
     """Base of learners of any embedding.
 
-    A learner defines `_parts`, which returns loss, embedding and sampler. The parameters below are
-    described at `EmbeddingLearner`. A learner without one of them uses the value below.
+    A learner defines `_parts`, which returns loss, embedding and sampler. A learner without one of
+    the parameters below uses their values.
     """
 
     _requires_y = True
     _solver_names = ("adam", "adamw", "sgd", "lbfgs")
 
-    solver: Any = "adam"
-    learning_rate: float | None = None
     batch_size: int | None = None
-    max_epochs: int = 50
-    early_stopping: Any = False
     database: str = "batch"
     candidate_fraction: float | None = None
     proxy_lr_factor: float = 1.0
     label_distance: Any = None
-    warm_start: bool = False
-    callbacks: Any = None
-    random_state: Any = None
-    verbose: bool | int = False
-    n_jobs: int | None = None
 
     @abstractmethod
     def _parts(self) -> tuple[Any, Embedding, Sampler]:

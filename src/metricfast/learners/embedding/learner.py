@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
-from metricfast._core.parameters import NonNegativeFloat, NumberOfJobs, PositiveInt, Seed, Verbosity
+from metricfast._core.parameters import NonNegativeFloat
 from metricfast._labels.binding import SaidDistance
 from metricfast.embeddings import Embedding, Linear
 from metricfast.learners.embedding.base import BaseEmbeddingLearner
@@ -136,21 +136,11 @@ class EmbeddingLearner(BaseEmbeddingLearner):
     embedding: Embedding | None = None
     sampler: Sampler | None = None
     _: KW_ONLY
-    solver: Any = "adam"
-    learning_rate: float | None = None
     batch_size: int | None = None
-    max_epochs: PositiveInt = 50
-    early_stopping: Any = False
     database: str = "batch"
     candidate_fraction: float | None = None
     proxy_lr_factor: NonNegativeFloat = 1.0
     label_distance: SaidDistance | None = None
-    warm_start: bool = False
-    callbacks: Any = None
-    preprocessor: Any = None
-    verbose: Verbosity = False
-    random_state: Seed = None
-    n_jobs: NumberOfJobs = None
 
     def _parts(self) -> tuple[Any, Embedding, Sampler]:
         default = Uniform() if is_continuous(self.loss) else ClassBalanced()

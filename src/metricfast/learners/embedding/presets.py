@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import metricfast.losses as losses
-from metricfast._core.parameters import NonNegativeFloat, NumberOfJobs, PositiveInt, Seed, Verbosity
+from metricfast._core.parameters import NonNegativeFloat
 from metricfast._labels.binding import SaidDistance
 from metricfast.embeddings import MLP, Embedding, Linear
 from metricfast.learners.embedding.base import BaseEmbeddingLearner
@@ -71,17 +71,7 @@ class LogRatioLearner(BaseEmbeddingLearner):
     n_neighbors: int = 5
     n_anchors: int = 8
     batch_size: int = 150
-    solver: Any = "adam"
-    learning_rate: float | None = None
-    max_epochs: PositiveInt = 50
-    early_stopping: Any = False
     database: str = "batch"
-    warm_start: bool = False
-    callbacks: Any = None
-    preprocessor: Any = None
-    verbose: Verbosity = False
-    random_state: Seed = None
-    n_jobs: NumberOfJobs = None
     label_distance: SaidDistance | None = None
 
     def _parts(self) -> tuple[Any, Embedding, Sampler]:
@@ -143,17 +133,7 @@ class TripletLearner(BaseEmbeddingLearner):
     normalize: bool = True
     m_per_class: int = 8
     batch_size: int = 128
-    solver: Any = "adam"
-    learning_rate: float | None = None
-    max_epochs: PositiveInt = 50
-    early_stopping: Any = False
     database: str = "batch"
-    warm_start: bool = False
-    callbacks: Any = None
-    preprocessor: Any = None
-    verbose: Verbosity = False
-    random_state: Seed = None
-    n_jobs: NumberOfJobs = None
 
     def _parts(self) -> tuple[Any, Embedding, Sampler]:
         sampler = ClassBalanced(self.m_per_class)
@@ -212,16 +192,6 @@ class ProxyNCALearner(BaseEmbeddingLearner):
     normalize: bool = True
     proxy_lr_factor: NonNegativeFloat = 10.0
     batch_size: int = 128
-    solver: Any = "adam"
-    learning_rate: float | None = None
-    max_epochs: PositiveInt = 50
-    early_stopping: Any = False
-    warm_start: bool = False
-    callbacks: Any = None
-    preprocessor: Any = None
-    verbose: Verbosity = False
-    random_state: Seed = None
-    n_jobs: NumberOfJobs = None
 
     def _parts(self) -> tuple[Any, Embedding, Sampler]:
         return losses.ProxyNCA(self.scale), _linear_or_mlp(self), Uniform()
