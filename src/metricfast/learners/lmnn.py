@@ -152,6 +152,7 @@ class LMNN(LinearLearner):
     n_jobs: NumberOfJobs = None
 
     _tolerance = "convergence_tol"
+    _of_lbfgs = ("max_iter", "min_iter", "convergence_tol")
     _renamed: ClassVar[dict[str, str]] = {"k": "n_neighbors"}
 
     @property

@@ -34,6 +34,7 @@ __all__ = [
     "Solver",
     "Subgradient",
     "as_solver",
+    "refuse_unused",
 ]
 
 # Below this, decreases of an objective of float32 points are rounding.
@@ -377,6 +378,18 @@ def as_solver(
         raise ValueError(f"solver must be {known} or one of metricfast.solvers, got {value!r}.")
     value.check()
     return value
+
+
+def refuse_unused(learner: Any, names: Iterable[str]) -> None:
+    """Raise ValueError if a parameter that the solver of a learner does not use was given."""
+    for name in set(names) & set(learner.get_params(deep=False)):
+        value, default = getattr(learner, name), getattr(type(learner), name)
+        if value is not default and value != default:
+            raise ValueError(
+                f"{name} must be {default!r}, its default, with solver={learner.solver!r}, which "
+                f"does not use it; found {value!r}: set the parameters of the solver, such as "
+                "solver=metricfast.solvers.Adam(max_epochs=20)."
+            )
 
 
 def _refresh(problem: Any, history: History, x: Vector) -> None:

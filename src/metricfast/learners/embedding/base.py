@@ -48,7 +48,7 @@ from metricfast.training.fingerprint import fingerprint, params_of
 from metricfast.training.history import History, Vector
 from metricfast.training.objective import Evaluator, is_continuous, is_learnable
 from metricfast.training.preconditioner import flat
-from metricfast.training.solvers import LBFGS, MiniBatchSolver, Solver, as_solver
+from metricfast.training.solvers import LBFGS, MiniBatchSolver, Solver, as_solver, refuse_unused
 from metricfast.training.steps import RISE
 from metricfast.training.stopping import HeldOut, as_stopping_rule, hold_out
 from metricfast.training.train import Observers, train
@@ -57,6 +57,12 @@ __all__ = ["BaseEmbeddingLearner"]
 
 # Rows of this length or less are zero where rows are normalized, and have no gradient.
 _LEAST = 1e-12
+
+
+# Parameters that mini-batches alone use.
+_OF_BATCHES = (
+    "learning_rate", "batch_size", "sampler", "n_neighbors", "n_anchors", "m_per_class"
+)  # fmt: skip
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -322,6 +328,10 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddingParameters):
         """Check the parameters; return solver, stopping rule, callbacks and copies of the parts."""
         check_parameters(self)
         solver = self._solver()
+        if not isinstance(self.solver, str):
+            refuse_unused(self, ("max_epochs",))
+        if not solver.by_batches:
+            refuse_unused(self, _OF_BATCHES)
         loss, embedding, sampler = self._parts()
         check_parts(
             loss, embedding, sampler, database=self.database, by_batches=solver.by_batches,
