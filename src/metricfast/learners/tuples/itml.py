@@ -17,6 +17,7 @@ from metricfast._core.deprecation import DEPRECATED, renamed, take_renamed
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.initialize import check_n_components, components_from_metric
 from metricfast._core.memory import block_rows
+from metricfast._core.prior import is_identity
 from metricfast._core.scaling import times_power_of_two
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, RandomState
@@ -25,6 +26,7 @@ from metricfast.distances.neighbors import paired_distances
 from metricfast.learners.base.classifiers import PairsClassifierMixin
 from metricfast.learners.base.learner import MahalanobisMixin
 from metricfast.learners.base.shrinkage import check_shrinkage
+from metricfast.learners.base.span import in_span
 from metricfast.learners.base.thresholds import check_calibration_params
 from metricfast.learners.tuples.drawing import draw_pairs
 from metricfast.learners.tuples.factored import start_metric
@@ -188,7 +190,9 @@ class ITML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
         self
         """
         calibration = check_calibration_params(calibration_params)
-        self._project(self._prepare_tuples(pairs, y), bounds, self)
+        tuples = self._prepare_tuples(pairs, y)
+        with in_span(self, tuples.used_points(), when=is_identity(self.prior)) as span:
+            self._project(span.tuples(tuples), bounds, self)
         self.calibrate_threshold(pairs, y, **calibration)
         if validate:
             self._validate_fit(pairs, y, bounds=bounds, calibration_params=calibration_params)
@@ -412,14 +416,16 @@ class ITML_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
         rng = check_random_state(self.random_state)
         pairs = draw_pairs(points, labels, n_constraints, sample_weight, rng)
         sample = representative_sample(points, labels, sample_weight)
-        itml = ITML(
-            self.gamma, self.max_iter, tol, self.prior, self.verbose,
-            random_state=self.random_state, n_components=self.n_components,
-        )  # fmt: skip
-        itml._project(pairs, bounds, self)
-        self.shrinkage_target_, self.shrinkage_, self.components_ = shrink_metric(
-            self.components_, self.shrinkage, sample, self.n_components
-        )
+        spanning = pairs.used_points(), sample[0]
+        with in_span(self, *spanning, when=is_identity(self.prior)) as span:
+            itml = ITML(
+                self.gamma, self.max_iter, tol, self.prior, self.verbose,
+                random_state=self.random_state, n_components=self.n_components,
+            )  # fmt: skip
+            itml._project(span.tuples(pairs), bounds, self)
+            self.shrinkage_target_, self.shrinkage_, self.components_ = shrink_metric(
+                self._map, self.shrinkage, sample, self.n_components, span
+            )
         if validate:
             self._validate_fit(X, y, sample_weight=sample_weight, bounds=bounds)
         return self

@@ -13,12 +13,14 @@ from metricfast._core.arrays import as_threads, as_vector
 from metricfast._core.deprecation import DEPRECATED, renamed, take_renamed
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.initialize import check_n_components, components_from_metric
+from metricfast._core.prior import is_identity
 from metricfast._core.threadpool import one_blas_thread
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, RandomState
 from metricfast.distances.neighbors import paired_distances
 from metricfast.learners.base.classifiers import QuadrupletsClassifierMixin
 from metricfast.learners.base.learner import MahalanobisMixin
+from metricfast.learners.base.span import in_span
 from metricfast.learners.tuples.drawing import draw_index_pairs
 from metricfast.learners.tuples.factored import minimize_factor, start_metric
 from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
@@ -144,7 +146,9 @@ class LSML(CallbackMixin, QuadrupletsClassifierMixin, MahalanobisMixin):
         LinAlgError
             If the prior is not positive definite.
         """
-        self._minimize(self._prepare_tuples(quadruplets), weights, self)
+        tuples = self._prepare_tuples(quadruplets)
+        with in_span(self, tuples.used_points(), when=is_identity(self.prior)) as span:
+            self._minimize(span.tuples(tuples), weights, self)
         if validate:
             self._validate_fit(quadruplets, weights=weights)
         return self
@@ -324,11 +328,12 @@ class LSML_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
         near = paired_distances(quadruplets.points, pairs=quadruplets.index[:, :2], squared=True)
         spread = float(near.mean()) / 2
         strength = max(1.0, 1 / spread) if spread > _LEAST else 1.0
-        lsml = LSML(
-            self.tol, self.max_iter, self.prior, self.verbose, random_state=rng,
-            n_components=self.n_components,
-        )  # fmt: skip
-        lsml._minimize(quadruplets, self.weights, self, strength)
+        with in_span(self, quadruplets.used_points(), when=is_identity(self.prior)) as span:
+            lsml = LSML(
+                self.tol, self.max_iter, self.prior, self.verbose, random_state=rng,
+                n_components=self.n_components,
+            )  # fmt: skip
+            lsml._minimize(span.tuples(quadruplets), self.weights, self, strength)
         if validate:
             self._validate_fit(X, y, sample_weight=sample_weight)
         return self

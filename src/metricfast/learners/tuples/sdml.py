@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from metricfast._core.arguments import check_random_state, check_range
 from metricfast._core.deprecation import DEPRECATED, renamed, take_renamed
 from metricfast._core.initialize import components_from_metric
+from metricfast._core.prior import is_identity
 from metricfast._core.scaling import times_power_of_two
 from metricfast._core.scatter_statistics import ScatterStatistics
 from metricfast._core.types import Array, Floats, RandomState
@@ -197,6 +198,9 @@ class SDML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
         partial_fit_pairs(self, pairs, y, sample_weight)
         return self
 
+    def _spans(self) -> bool:
+        return _spans(self)
+
     def _solve(self, statistics: Statistics) -> None:
         self._minimize(statistics, self)
 
@@ -296,6 +300,7 @@ class SDML_Supervised(CallbackMixin, ClosedFormLearner):  # noqa: N801
     """
 
     _partial_labels = True
+    _beyond_span = True
 
     balance_param: float
     sparsity_param: float
@@ -352,6 +357,9 @@ class SDML_Supervised(CallbackMixin, ClosedFormLearner):  # noqa: N801
         fit_points(self, X, y, sample_weight, validate=validate)
         return self
 
+    def _spans(self) -> bool:
+        return _spans(self)
+
     def _statistics(
         self, X: Any, y: Any, weight: Floats | None, *, partial: bool = False, execute: Any = None
     ) -> Statistics:
@@ -368,6 +376,11 @@ class SDML_Supervised(CallbackMixin, ClosedFormLearner):  # noqa: N801
             random_state=self.random_state, n_components=self.n_components,
         )  # fmt: skip
         sdml._minimize(statistics, self)
+
+
+def _spans(learner: SDML | SDML_Supervised) -> bool:
+    """Return whether the axes do not matter: the penalty is of entries in the axes as given."""
+    return is_identity(learner.prior) and not learner.sparsity_param
 
 
 def _check_finite(matrix: Floats) -> Floats:
