@@ -49,6 +49,8 @@ Target = tuple[Floats, float]
 TOL = 1e-7
 # Weight of a feature, relative to the largest, that is as good as none.
 _LEAST = 1e-16
+# Singular values below this part of the largest are those of rounding.
+_ROUNDING = 1e-12
 # Rows for each feature among which different points are counted.
 _MOST_ROWS = 32
 
@@ -224,6 +226,10 @@ class GivenAxes:
         """Return the matrix, in coordinates, of a diagonal matrix of the features."""
         return np.diag(values)
 
+    def within(self, A: Floats) -> Floats:
+        """Return the matrix, in coordinates, of a matrix of the features."""
+        return A
+
     def variances(self, scatter: Floats) -> Floats:
         """Return the diagonal of a scatter matrix in the axes of the features."""
         return np.diag(scatter)
@@ -315,7 +321,7 @@ class Span(GivenAxes):
         The inverse of a scatter matrix ``Q T Q.T + D`` is, within the span, the inverse of
         ``T + inv(Q.T inv(D) Q)``.
         """
-        inverse = np.linalg.pinv(self._scaled(variances)[1])
+        inverse = self._scaled(variances)[1]
         return block_diag(inverse @ inverse.T, *[1.0] * self.beyond), float(variances.sum())
 
     def diagonal(self, values: Floats) -> Floats:
@@ -323,9 +329,9 @@ class Span(GivenAxes):
         inside = (self.basis.T * values) @ self.basis
         return np.asarray(block_diag(inside, *[0.0] * self.beyond))
 
-    def form(self, A: Floats, factors: Floats) -> Floats:
+    def within(self, A: Floats, factors: Floats | float = 1.0) -> Floats:
         """Return ``Q.T @ A @ Q`` of a matrix A whose features are multiplied by factors."""
-        scaled = self.basis * factors[:, None]
+        scaled = self.basis * np.reshape(factors, (-1, 1))
         return np.asarray(scaled.T @ A @ scaled)
 
     def variances(self, scatter: Floats) -> Floats:
@@ -356,8 +362,8 @@ class Span(GivenAxes):
         inside, outside = L[:, :n].astype(np.float64), np.linalg.norm(L[:, n:])
         basis, units = self.basis, self._units
         if variances is not None:
-            basis, R = self._scaled(variances)
-            inside, units = inside @ np.linalg.pinv(R), inverse_root(variances)
+            basis, inverse = self._scaled(variances)
+            inside, units = inside @ inverse, inverse_root(variances)
         if square and outside > 0:
             _, sizes, axes = svd(inside, full_matrices=False, lapack_driver="gesvd")
             return SpanMap(basis @ axes.T, sizes, float(outside), units, L.dtype)
@@ -370,12 +376,14 @@ class Span(GivenAxes):
         return found if n_components is None else found.leading(n_components)
 
     def _scaled(self, variances: Floats) -> tuple[Floats, Floats]:
-        """Return an orthonormal basis in units of deviations of features, and the factor R of it.
+        """Return an orthonormal basis in units of deviations of features, and what it is turned by.
 
         Features without variance are left out.
         """
-        Q, R = np.linalg.qr(self.basis * inverse_root(variances)[:, None])
-        return Q, R
+        scaled = self.basis * inverse_root(variances)[:, None]
+        left, sizes, right = svd(scaled, full_matrices=False, lapack_driver="gesvd")
+        kept = sizes > _ROUNDING * sizes[0]
+        return left[:, kept], right[kept].T / sizes[kept]
 
 
 def inverse_root(variances: Floats) -> Floats:
@@ -390,7 +398,6 @@ def in_span(
     *points: Any,
     beyond: bool = True,
     tol: float = TOL,
-    units: Floats | None = None,
     when: bool = True,
 ) -> Iterator[GivenAxes]:
     """Let a learner learn in the span of points, if they have more features than there are points.
@@ -402,10 +409,9 @@ def in_span(
         features are used as given.
     `beyond`: whether the metric counts in directions in which no points differ.
     `tol`: the standard deviation of a direction, relative to the largest, that is rounding.
-    `units`: factors that features are multiplied by before.
     `when`: whether the result does not depend on the axes.
     """
-    span = span_of(*points, beyond=beyond, tol=tol, units=units) if when else GIVEN
+    span = span_of(*points, beyond=beyond, tol=tol) if when else GIVEN
     if not isinstance(span, Span):
         yield span
         return
@@ -429,6 +435,8 @@ def span_of(
 
     Of others, and of points so large that their coordinates may overflow, return the features as
     given. For parameters see :func:`in_span`.
+
+    `units`: factors that features are multiplied by before.
     """
     if not all(isinstance(part, np.ndarray) for part in points):
         return GIVEN

@@ -273,7 +273,9 @@ class ITML_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
     gamma, max_iter, tol : float, int, float
         As for :class:`ITML`, and so are their defaults.
     n_constraints : int, optional
-        Number of similar and number of dissimilar pairs, by default ``20 * n_classes**2``.
+        Number of similar and number of dissimilar pairs, by default ``20 * n_classes**2``. For more
+        than 40 classes at most ``max(32000, n_samples, n_features)``, with a warning where that is
+        less.
     prior, verbose, preprocessor : str or ndarray, bool, array-like or callable
         As for :class:`ITML`.
     random_state : int, RandomState or None, default=None

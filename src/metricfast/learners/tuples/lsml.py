@@ -219,7 +219,7 @@ class LSML_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
     tol, max_iter, prior, verbose, preprocessor, n_components
         As for :class:`LSML`, and so are their defaults.
     n_constraints : int, optional
-        Number of quadruplets, by default ``20 * n_classes**2``.
+        Number of quadruplets, by default as many as :class:`ITML_Supervised` draws pairs of a kind.
     weights : array-like of shape (n_constraints,), optional
         Non-negative weights of the quadruplets; only their proportions count.
     random_state : int, RandomState or None, default=None
@@ -322,7 +322,13 @@ class LSML_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
         )
         rng = check_random_state(self.random_state)
         rows = draw_index_pairs(
-            labels, n_constraints, sample_weight, rng, same_length=True, needs_similar=True
+            labels,
+            n_constraints,
+            sample_weight,
+            rng,
+            points.shape[1],
+            same_length=True,
+            needs_similar=True,
         )
         quadruplets = TupleSet.of_rows(points, np.column_stack(rows))
         near = paired_distances(quadruplets.points, pairs=quadruplets.index[:, :2], squared=True)

@@ -284,7 +284,7 @@ class MMC(CallbackMixin, PairsClassifierMixin, _LearnedMatrix):
             A, trace = span.diagonal(scale), float(scale.sum())
         else:
             given = start_metric(tuples, self.init, rng, name="init")
-            A, trace = span.form(given, np.sqrt(scale)), float(np.diag(given) @ scale)
+            A, trace = span.within(given, np.sqrt(scale)), float(np.diag(given) @ scale)
         beyond = trace - float(np.trace(A)), len(scale)
         return PairDistances(span.tuples(tuples), A, diagonal=False, beyond=beyond)
 
@@ -303,7 +303,7 @@ class MMC_Supervised(CallbackMixin, _LearnedMatrix):  # noqa: N801
     tol : float, default=1e-6
         As for :class:`MMC`, which stops far earlier.
     n_constraints : int, optional
-        Number of similar and number of dissimilar pairs, by default ``20 * n_classes**2``.
+        As for :class:`ITML_Supervised`, and so is the default.
     init, diagonal, diagonal_c, verbose, preprocessor, n_components
         As for :class:`MMC`, and so are their defaults.
     random_state : int, RandomState or None, default=None

@@ -16,11 +16,13 @@ from metricfast._core.initialize import components_from_metric
 from metricfast._core.prior import is_identity
 from metricfast._core.scaling import times_power_of_two
 from metricfast._core.scatter_statistics import ScatterStatistics
+from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, RandomState
 from metricfast._core.warn import warn_user
 from metricfast.learners.base.classifiers import PairsClassifierMixin
 from metricfast.learners.base.closed_form import ClosedFormLearner, Statistics, fit_points
 from metricfast.learners.base.learner import MahalanobisMixin
+from metricfast.learners.base.span import GIVEN, span_of
 from metricfast.learners.tuples.drawing import draw_pairs
 from metricfast.learners.tuples.graphical_lasso import MAX_ITER, graphical_lasso
 from metricfast.learners.tuples.iterated import IterationProgress
@@ -82,7 +84,9 @@ class SDML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
     with the square of the units of the points, so a useful :math:`\eta` depends on both.
 
     The result is always positive definite. The problem is solved by the alternating direction
-    method of multipliers; you get a ConvergenceWarning if its iterations run out.
+    method of multipliers; you get a ConvergenceWarning if its iterations run out. Each iteration
+    takes time in proportion to the cube of the number of features that depend on each other.
+    :math:`\lambda = 0` needs no iterations.
 
     References
     ----------
@@ -216,8 +220,9 @@ class SDML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
             self.prior, self.random_state, statistics.of_call, len(loss), strictly_positive=True
         )
         with np.errstate(over="ignore", invalid="ignore"):
-            fitted.balance_param_ = self._bounded_balance(loss, prior)
-            matrix = _check_finite(inv(prior) + fitted.balance_param_ * loss)
+            fitted.balance_param_ = self._bounded_balance(loss, prior, statistics.of_call)
+            inverse = prior if is_identity(self.prior) else inv(prior)
+            matrix = _check_finite(inverse + fitted.balance_param_ * loss)
         M = prior
 
         def set_fitted() -> None:
@@ -239,10 +244,15 @@ class SDML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
             ) from error
         set_fitted()
 
-    def _bounded_balance(self, loss: Floats, prior: Floats) -> float:
+    def _bounded_balance(self, loss: Floats, prior: Floats, pairs: TupleSet | None) -> float:
         """Return the largest balance, up to the one asked for, that leaves a minimum."""
-        root = cholesky(prior)
-        least = float(np.linalg.eigvalsh(_check_finite(root @ loss @ root.T))[0])
+        if is_identity(self.prior):
+            span = GIVEN if pairs is None else span_of(pairs.used_points())
+            relative = span.within(_check_finite(loss))
+        else:
+            root = cholesky(prior)
+            relative = _check_finite(root @ loss @ root.T)
+        least = float(np.linalg.eigvalsh(relative)[0])
         balance = float(self.balance_param)
         if 1 + balance * least >= _MARGIN:
             return balance
@@ -264,8 +274,7 @@ class SDML_Supervised(CallbackMixin, ClosedFormLearner):  # noqa: N801
     balance_param, sparsity_param, prior, verbose, preprocessor, n_components
         As for :class:`SDML`, and so are their defaults.
     n_constraints : int, optional
-        Number of similar pairs, and of dissimilar pairs, to draw. By default 20 times the square of
-        the number of classes.
+        As for :class:`ITML_Supervised`, and so is the default.
     random_state : int, RandomState or None, default=None
         For the pairs, and for the "random" prior.
     num_constraints : int
