@@ -109,7 +109,8 @@ class ANMM(ClosedFormLearner):
             raise ValueError(ONE_CLASS)
         margins, directions = np.linalg.eigh((scattered - compact) / total)
         if self.n_components is None:
-            most = max(1, int((margins > 0).sum()))
+            rounding = len(margins) * np.finfo(np.float64).eps * np.abs(margins).max()
+            most = max(1, int((margins > rounding).sum()))
         with np.errstate(over="ignore"):
             self.margins_ = np.ldexp(margins[::-1][:most], 2 * differences.exponent)
         if not np.isfinite(self.margins_).all():

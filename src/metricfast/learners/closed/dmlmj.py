@@ -114,7 +114,7 @@ class DMLMJ(ClosedFormLearner):
         trace = float(np.trace(positive + negative))
         if not trace > 0:
             raise ValueError("no point differs from its nearest neighbours: give more of them.")
-        variance = trace / 2 / len(positive)
+        variance = trace / 2 / np.count_nonzero(self._span.variances(points.within))
         positive = _shrunk("the same class", positive, variance, self.reg)
         negative = _shrunk("other classes", negative, variance, self.reg)
         values, vectors = eigh(negative, positive)

@@ -183,12 +183,14 @@ class LFDA(ClosedFormLearner):
             scatters = _merged_scatters(*statistics.sums)
         mixed, within, around_means, exponent, precision = scatters
         n_components = check_n_components(len(mixed), self.n_components)
+        identity = self._span.identity(mixed)
+        noise = self._span.diagonal(_NOISE**2 * self._span.variances(mixed))
         if not np.trace(within) > 0:
             raise ValueError(_why_collapsed(X, codes, _NEIGHBORS if self.k is None else self.k))
 
         def directions(scatter: Floats) -> Floats:
             weighted = self.embedding_type == "weighted"
-            rows = _directions(mixed, scatter, precision, weighted=weighted)[:n_components]
+            rows = _directions(mixed, scatter, noise, precision, weighted=weighted)[:n_components]
             if self.embedding_type == "orthonormalized":
                 return np.asarray(with_signs(np.linalg.qr(rows.T)[0].T))
             return rows
@@ -196,9 +198,9 @@ class LFDA(ClosedFormLearner):
         fraction = check_shrinkage(self.shrinkage)
         if fraction is None:
             targets = {
-                "identity": (np.eye(len(within)), (0.0, 0.03, 0.3)),
-                "within": (around_means, (0.1, 0.3, 1.0)),
-                "total": (mixed, (0.1, 0.3, 0.6)),
+                "identity": (identity, (0.0, 0.03, 0.3)),
+                "within": ((around_means, np.trace(around_means)), (0.1, 0.3, 1.0)),
+                "total": ((mixed, np.trace(mixed)), (0.1, 0.3, 0.6)),
             }
             error = neighbor_error(X, codes, weights)
             self.shrinkage_target_, self.shrinkage_, shrunken = least_error(
@@ -206,7 +208,7 @@ class LFDA(ClosedFormLearner):
             )
         else:
             self.shrinkage_target_, self.shrinkage_ = "identity", fraction
-            shrunken = shrunk(within, fraction)
+            shrunken = shrunk(within, fraction, identity)
         unit = 0 if self.embedding_type == "orthonormalized" else exponent
         self.components_ = padded_components(directions(shrunken), n_components, unit, precision)
 
@@ -301,15 +303,18 @@ def _classes_in_turn(X: Any, codes: Integers) -> Iterator[tuple[int, Integers, A
 
 
 def _directions(
-    mixed: Floats, within: Floats, precision: np.dtype[Any], *, weighted: bool
+    mixed: Floats, within: Floats, noise: Floats, precision: np.dtype[Any], *, weighted: bool
 ) -> Floats:
-    """Return the scaled generalised eigenvectors, one per row, in descending order of lambda."""
+    """Return the scaled generalised eigenvectors, one per row, in descending order of lambda.
+
+    `noise`: the scatter that is added where points do not differ within classes.
+    """
     whiten = whitening(mixed, precision)
     relative = whiten @ within @ whiten.T
     sizes, vectors = eigh((relative + relative.T) / 2)  # a size is 1 / (1 + lambda)
     if sizes[0] < _COLLAPSED:
-        noise = whiten @ (_NOISE**2 * np.diag(np.diag(mixed))) @ whiten.T
-        sizes, vectors = eigh((relative + relative.T + noise + noise.T) / 2)
+        added = whiten @ noise @ whiten.T
+        sizes, vectors = eigh((relative + relative.T + added + added.T) / 2)
         sizes = np.maximum(sizes, _COLLAPSED)
     rows = with_signs(vectors.T @ whiten) / np.sqrt(sizes)[:, None]
     if weighted:

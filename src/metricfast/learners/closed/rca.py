@@ -35,6 +35,7 @@ from metricfast.learners.base.shrinkage import (
     neighbor_error,
     shrunk,
 )
+from metricfast.learners.base.span import Target
 
 __all__ = ["RCA", "RCA_Supervised"]
 
@@ -115,6 +116,7 @@ class RCA(ClosedFormLearner):
     _partial_labels = True
     _on_chunks = True
     _exact_in_parts = True
+    _beyond_span = True
 
     def fit(
         self,
@@ -194,8 +196,10 @@ class RCA(ClosedFormLearner):
         within, chunks, n_components = _scatter_within(
             self, statistics, "At least one of the chunks must hold two different points."
         )
-        self.shrinkage_ = _choose_shrinkage(self.shrinkage, within, chunks)
-        self.components_ = _components(shrunk(within, self.shrinkage_), chunks, n_components)
+        identity = self._span.identity(within)
+        self.shrinkage_ = _choose_shrinkage(self.shrinkage, within, identity, chunks)
+        shrunken = shrunk(within, self.shrinkage_, identity)
+        self.components_ = _components(shrunken, chunks, n_components)
 
 
 @dataclass(eq=False, repr=False)
@@ -268,6 +272,7 @@ class RCA_Supervised(ClosedFormLearner):  # noqa: N801
 
     _partial_labels = True
     _renamed: ClassVar[dict[str, str]] = {"num_chunks": "n_chunks"}
+    _beyond_span = True
 
     def _statistics(
         self, X: Any, y: Any, weight: Floats | None, *, partial: bool = False, execute: Any = None
@@ -296,19 +301,23 @@ class RCA_Supervised(ClosedFormLearner):  # noqa: N801
             "No chunk that was drawn holds two different points. If the classes do, set another "
             "random_state, or raise n_chunks or chunk_size.",
         )
-        error = statistics.of_call
+        error, identity, variances = statistics.of_call, self._span.identity(within), None
         if error is None:
-            self.shrinkage_ = _choose_shrinkage(self.shrinkage, within, chunks)
-            shrunken = shrunk(within, self.shrinkage_)
+            self.shrinkage_ = _choose_shrinkage(self.shrinkage, within, identity, chunks)
+            shrunken = shrunk(within, self.shrinkage_, identity)
         else:
+            variances = self._span.variances(within)
             targets = {
-                "identity": (np.eye(len(within)), _FRACTIONS),
-                "diagonal": (np.diag(np.diag(within)), (*_FRACTIONS, 0.0)),
+                "identity": (identity, _FRACTIONS),
+                "diagonal": (self._span.of_variances(variances), (*_FRACTIONS, 0.0)),
             }
             self.shrinkage_target_, self.shrinkage_, shrunken = least_error(
                 within, targets, lambda scatter: error(whitening(scatter, chunks.dtype))
             )
-        self.components_ = _components(shrunken, chunks, n_components)
+            if self.shrinkage_target_ == "identity" or not self.shrinkage_:
+                variances = None
+        L, square = _components(shrunken, chunks, n_components), self.n_components is None
+        self.components_ = self._span.outer(L, square=square, variances=variances)
 
 
 def draw_chunks(codes: Integers, n_chunks: int, chunk_size: int, rng: RandomState) -> Integers:
@@ -357,7 +366,7 @@ def _scatter_within(
 
 
 def _choose_shrinkage(
-    shrinkage: float | str | None, within: Floats, chunks: ScatterStatistics
+    shrinkage: float | str | None, within: Floats, identity: Target, chunks: ScatterStatistics
 ) -> float:
     """Return the fraction by which to shrink the covariance within chunks."""
     if shrinkage is not None:
@@ -372,9 +381,9 @@ def _choose_shrinkage(
             "identity. Give more or larger chunks, remove constant and linearly dependent "
             "features, or set `shrinkage`."
         )
-    n_features = len(within)
+    n_features = identity[1]
     freedom = chunks.total - len(chunks.groups)  # differences that chunks hold
-    mean_square = float(np.mean(within**2))
+    mean_square = float(np.sum(within**2)) / n_features**2
     level_square = (float(np.trace(within)) / n_features) ** 2
     excess = mean_square - level_square / n_features
     share = mean_square + level_square

@@ -13,6 +13,7 @@ from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from metricfast._core.arguments import check_range
 from metricfast._core.initialize import check_n_components, components_from_metric
 from metricfast._core.parameters import Seed
+from metricfast._core.prior import is_identity
 from metricfast._core.scaling import center_and_rescale
 from metricfast._core.scatter import repetitions, scatters_of_all_pairs
 from metricfast._core.scatter_statistics import ScatterStatistics
@@ -181,6 +182,9 @@ class GMML(PairsClassifierMixin, MahalanobisMixin):
         partial_fit_pairs(self, pairs, y, sample_weight)
         return self
 
+    def _spans(self) -> bool:
+        return is_identity(self.prior)
+
     def _solve(self, statistics: Statistics) -> None:
         (pairs,) = statistics.sums
         scatters = pairs.of_group(1)[1], pairs.of_group(-1)[1]
@@ -235,6 +239,10 @@ class GMML_Supervised(ClosedFormLearner):  # noqa: N801
 
     _partial_labels = True
     _exact_in_parts = True
+    _beyond_span = True
+
+    def _spans(self) -> bool:
+        return is_identity(self.prior)
 
     def _statistics(
         self, X: Any, y: Any, weight: Floats | None, *, partial: bool = False, execute: Any = None
@@ -296,25 +304,29 @@ def _mean_metric(
     check_range("t", learner.t, high=1)
     check_range("reg", reg, high=_MOST_REG)
     check_n_components(len(similar), learner.n_components)
+    trace = learner._span.identity(similar)[1] if is_identity(learner.prior) else None
     prior = inverse = prior_matrix(
         learner.prior, learner.random_state, tuples, len(similar), strictly_positive=reg > 0
     )
     if reg > 0:
         inverse = cho_solve(cho_factor(prior), np.eye(len(prior)))
-    S = _blended("similar", similar, inverse, reg)
-    D = _blended("dissimilar", dissimilar, prior, reg)
+    S = _blended("similar", similar, inverse, trace, reg)
+    D = _blended("dissimilar", dissimilar, prior, trace, reg)
     return _geometric_mean(S, D, float(learner.t))
 
 
-def _blended(kind: str, scatter: Floats, target: Floats, reg: float) -> Floats:
-    """Return a scatter of trace 1, plus a share of a target of that trace."""
+def _blended(kind: str, scatter: Floats, target: Floats, size: float | None, reg: float) -> Floats:
+    """Return a scatter of trace 1, plus a share of a target of that trace.
+
+    `size`: the trace of the target, if not all directions of the features are in it.
+    """
     trace = np.trace(scatter)
     if not trace > 0:
         raise ValueError(
             f"there is no {kind} pair of different points: both similar and dissimilar pairs are "
             "needed."
         )
-    return np.asarray(scatter / trace + reg * target / np.trace(target))
+    return np.asarray(scatter / trace + reg * target / (size or np.trace(target)))
 
 
 def _geometric_mean(S: Floats, D: Floats, t: float) -> Floats:

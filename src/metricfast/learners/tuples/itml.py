@@ -18,6 +18,7 @@ from metricfast._core.dispatch import get_kernels
 from metricfast._core.initialize import check_n_components, components_from_metric
 from metricfast._core.memory import block_rows
 from metricfast._core.parameters import NonNegativeFloat, PositiveInt, Seed, Verbosity
+from metricfast._core.prior import is_identity
 from metricfast._core.scaling import times_power_of_two
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats
@@ -26,6 +27,7 @@ from metricfast.distances.neighbors import paired_distances
 from metricfast.learners.base.classifiers import PairsClassifierMixin
 from metricfast.learners.base.learner import MahalanobisMixin
 from metricfast.learners.base.shrinkage import Shrinkage
+from metricfast.learners.base.span import in_span
 from metricfast.learners.base.thresholds import check_calibration_params
 from metricfast.learners.tuples.drawing import draw_pairs
 from metricfast.learners.tuples.factored import start_metric
@@ -183,7 +185,9 @@ class ITML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
         self
         """
         calibration = check_calibration_params(calibration_params)
-        self._project(self._prepare_tuples(pairs, y), bounds, self)
+        tuples = self._prepare_tuples(pairs, y)
+        with in_span(self, tuples.used_points(), when=is_identity(self.prior)) as span:
+            self._project(span.tuples(tuples), bounds, self)
         self.calibrate_threshold(pairs, y, **calibration)
         if validate:
             self._validate_fit(pairs, y, bounds=bounds, calibration_params=calibration_params)
@@ -260,7 +264,9 @@ class ITML_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
     gamma, max_iter, tol : float, int, float
         As for :class:`ITML`, and so are their defaults.
     n_constraints : int, optional
-        Number of similar and number of dissimilar pairs, by default ``20 * n_classes**2``.
+        Number of similar and number of dissimilar pairs, by default ``20 * n_classes**2``. For more
+        than 40 classes at most ``max(32000, n_samples, n_features)``, with a warning where that is
+        less.
     prior, verbose, preprocessor : str or ndarray, bool, array-like or callable
         As for :class:`ITML`.
     random_state : int, RandomState or None, default=None
@@ -378,14 +384,16 @@ class ITML_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
         rng = check_random_state(self.random_state)
         pairs = draw_pairs(points, labels, self.n_constraints, sample_weight, rng)
         sample = representative_sample(points, labels, sample_weight)
-        itml = ITML(
-            self.gamma, self.max_iter, self.tol, self.prior, self.verbose,
-            random_state=self.random_state, n_components=self.n_components,
-        )  # fmt: skip
-        itml._project(pairs, bounds, self)
-        self.shrinkage_target_, self.shrinkage_, self.components_ = shrink_metric(
-            self.components_, self.shrinkage, sample, self.n_components
-        )
+        spanning = pairs.used_points(), sample[0]
+        with in_span(self, *spanning, when=is_identity(self.prior)) as span:
+            itml = ITML(
+                self.gamma, self.max_iter, self.tol, self.prior, self.verbose,
+                random_state=self.random_state, n_components=self.n_components,
+            )  # fmt: skip
+            itml._project(span.tuples(pairs), bounds, self)
+            self.shrinkage_target_, self.shrinkage_, self.components_ = shrink_metric(
+                self._map, self.shrinkage, sample, self.n_components, span
+            )
         if validate:
             self._validate_fit(X, y, sample_weight=sample_weight, bounds=bounds)
         return self

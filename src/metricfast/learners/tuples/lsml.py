@@ -15,12 +15,14 @@ from metricfast._core.deprecation import DEPRECATED
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.initialize import check_n_components, components_from_metric
 from metricfast._core.parameters import NonNegativeFloat, PositiveInt, Seed, Verbosity
+from metricfast._core.prior import is_identity
 from metricfast._core.threadpool import one_blas_thread
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats
 from metricfast.distances.neighbors import paired_distances
 from metricfast.learners.base.classifiers import QuadrupletsClassifierMixin
 from metricfast.learners.base.learner import MahalanobisMixin
+from metricfast.learners.base.span import in_span
 from metricfast.learners.tuples.drawing import draw_index_pairs
 from metricfast.learners.tuples.factored import minimize_factor, start_metric
 from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
@@ -134,7 +136,9 @@ class LSML(CallbackMixin, QuadrupletsClassifierMixin, MahalanobisMixin):
         LinAlgError
             If the prior is not positive definite.
         """
-        self._minimize(self._prepare_tuples(quadruplets), weights, self)
+        tuples = self._prepare_tuples(quadruplets)
+        with in_span(self, tuples.used_points(), when=is_identity(self.prior)) as span:
+            self._minimize(span.tuples(tuples), weights, self)
         if validate:
             self._validate_fit(quadruplets, weights=weights)
         return self
@@ -204,7 +208,7 @@ class LSML_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
     tol, max_iter, prior, verbose, preprocessor, n_components
         As for :class:`LSML`, and so are their defaults.
     n_constraints : int, optional
-        Number of quadruplets, by default ``20 * n_classes**2``.
+        Number of quadruplets, by default as many as :class:`ITML_Supervised` draws pairs of a kind.
     weights : array-like of shape (n_constraints,), optional
         Non-negative weights of the quadruplets; only their proportions count.
     random_state : int, RandomState or None, default=None
@@ -286,17 +290,24 @@ class LSML_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
         )
         rng = check_random_state(self.random_state)
         rows = draw_index_pairs(
-            labels, self.n_constraints, sample_weight, rng, same_length=True, needs_similar=True
+            labels,
+            self.n_constraints,
+            sample_weight,
+            rng,
+            points.shape[1],
+            same_length=True,
+            needs_similar=True,
         )
         quadruplets = TupleSet.of_rows(points, np.column_stack(rows))
         near = paired_distances(quadruplets.points, pairs=quadruplets.index[:, :2], squared=True)
         spread = float(near.mean()) / 2
         strength = max(1.0, 1 / spread) if spread > _LEAST else 1.0
-        lsml = LSML(
-            self.tol, self.max_iter, self.prior, self.verbose, random_state=rng,
-            n_components=self.n_components,
-        )  # fmt: skip
-        lsml._minimize(quadruplets, self.weights, self, strength)
+        with in_span(self, quadruplets.used_points(), when=is_identity(self.prior)) as span:
+            lsml = LSML(
+                self.tol, self.max_iter, self.prior, self.verbose, random_state=rng,
+                n_components=self.n_components,
+            )  # fmt: skip
+            lsml._minimize(span.tuples(quadruplets), self.weights, self, strength)
         if validate:
             self._validate_fit(X, y, sample_weight=sample_weight)
         return self

@@ -11,7 +11,11 @@ from numpy.typing import ArrayLike
 
 from metricfast._core.arguments import check_random_state
 from metricfast._core.deprecation import DEPRECATED
-from metricfast._core.initialize import check_n_components, components_from_metric
+from metricfast._core.initialize import (
+    check_n_components,
+    components_from_metric,
+    leading_rows,
+)
 from metricfast._core.parameters import (
     NonNegativeFloat,
     PositiveFloat,
@@ -19,24 +23,58 @@ from metricfast._core.parameters import (
     Seed,
     Verbosity,
 )
+from metricfast._core.prior import is_identity
 from metricfast._core.threadpool import one_blas_thread
 from metricfast._core.tuples import TupleSet
-from metricfast._core.types import Array, Floats
+from metricfast._core.types import Array, Floats, RandomState
 from metricfast.learners.base.classifiers import PairsClassifierMixin
 from metricfast.learners.base.learner import MahalanobisMixin
 from metricfast.learners.base.shrinkage import Shrinkage
+from metricfast.learners.base.span import (
+    GIVEN,
+    Span,
+    SpanMap,
+    SquareOf,
+    in_span,
+    inverse_root,
+    span_of,
+)
 from metricfast.learners.base.thresholds import check_calibration_params
 from metricfast.learners.tuples.drawing import draw_pairs
 from metricfast.learners.tuples.factored import minimize_factor, start_metric
-from metricfast.learners.tuples.pair_distances import Diagonal, PairDistances
+from metricfast.learners.tuples.pair_distances import (
+    Diagonal,
+    PairDistances,
+    scale_of_features,
+)
 from metricfast.learners.tuples.shrinking import representative_sample, shrink_metric
 from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 
 __all__ = ["MMC", "MMC_Supervised"]
 
 
+class _LearnedMatrix(MahalanobisMixin):
+    """A learner that has its matrix as an attribute."""
+
+    @property
+    def A_(self) -> Floats:  # noqa: N802
+        """The learned matrix, of shape (n_features, n_features)."""
+        found = vars(self).get("A_")
+        if found is None:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute 'A_'")
+        return found.array("A_") if isinstance(found, SquareOf) else found
+
+    @A_.setter
+    def A_(self, value: Floats | SquareOf) -> None:  # noqa: N802
+        self.__dict__["A_"] = value
+
+    @A_.deleter
+    def A_(self) -> None:  # noqa: N802
+        del self.__dict__["A_"]
+
+
 @dataclass(eq=False, repr=False)
-class MMC(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
+class MMC(CallbackMixin, PairsClassifierMixin, _LearnedMatrix):
     r"""Mahalanobis metric learning for clustering, from similar and dissimilar pairs.
 
     Learns the matrix A that brings dissimilar points as far apart as possible while similar ones
@@ -193,23 +231,49 @@ class MMC(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
                     f"{type(fitted).__name__} needs similar pairs (1) and dissimilar ones (-1), "
                     f"but y holds no {kind} pair."
                 )
-        A = start_metric(tuples, self.init, rng, name="init")
-        problem = PairDistances(tuples, A, diagonal=bool(self.diagonal))
+        fitted.converged_, span, scale = False, GIVEN, np.empty(0)
+        if not self.diagonal:
+            scale = scale_of_features(tuples)
+            span = span_of(tuples.used_points(), units=inverse_root(scale))
+        if isinstance(span, Span):
+            problem = self._problem_in_span(tuples, span, scale, rng)
+        else:
+            A = start_metric(tuples, self.init, rng, name="init")
+            problem = PairDistances(tuples, A, diagonal=bool(self.diagonal))
         size = self.diagonal_c / 2 if self.diagonal else problem.initial_size / 100
 
         def finish(F: Floats) -> None:
-            fitted.A_ = problem.metric(F, size)
-            L = components_from_metric(fitted.A_, n_components=self.n_components)
+            if isinstance(span, Span):
+                L = span.outer(problem.map(F, size), square=True)
+                fitted.A_ = SquareOf(L)
+                L = leading_rows(L, self.n_components)
+            else:
+                fitted.A_ = problem.metric(F, size)
+                L = components_from_metric(fitted.A_, n_components=self.n_components)
             fitted.components_ = L.astype(tuples.points.dtype, copy=False)
 
-        fitted.converged_ = False
         fitted.converged_ = minimize_factor(
             fitted, problem.objective, problem.start, float(self.tol), finish
         )
 
+    def _problem_in_span(
+        self, tuples: TupleSet, span: Span, scale: Floats, rng: RandomState
+    ) -> PairDistances:
+        """Return the problem in the span of the points, their features being brought to the scale.
+
+        The best matrix is zero outside of it.
+        """
+        if is_identity(self.init):
+            A, trace = span.diagonal(scale), float(scale.sum())
+        else:
+            given = start_metric(tuples, self.init, rng, name="init")
+            A, trace = span.within(given, np.sqrt(scale)), float(np.diag(given) @ scale)
+        beyond = trace - float(np.trace(A)), len(scale)
+        return PairDistances(span.tuples(tuples), A, diagonal=False, beyond=beyond)
+
 
 @dataclass(eq=False, repr=False)
-class MMC_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
+class MMC_Supervised(CallbackMixin, _LearnedMatrix):  # noqa: N801
     """Mahalanobis metric learning for clustering, from class labels.
 
     Draws pairs of points of one class as similar pairs, as many pairs of points of different
@@ -223,7 +287,7 @@ class MMC_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
     tol : float, default=1e-6
         As for :class:`MMC`, which stops far earlier.
     n_constraints : int, optional
-        Number of similar and number of dissimilar pairs, by default ``20 * n_classes**2``.
+        As for :class:`ITML_Supervised`, and so is the default.
     init, diagonal, diagonal_c, verbose, preprocessor, n_components
         As for :class:`MMC`, and so are their defaults.
     random_state : int, RandomState or None, default=None
@@ -325,11 +389,15 @@ class MMC_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
             self.verbose, random_state=rng, n_components=self.n_components,
         )  # fmt: skip
         mmc._minimize(pairs, self)
-        self.shrinkage_target_, self.shrinkage_, self.components_ = shrink_metric(
-            self.components_, self.shrinkage, sample, self.n_components
-        )
+        with in_span(self, pairs.used_points(), sample[0]) as span:
+            L = self._map
+            if self.diagonal and span is not GIVEN and len(L) == L.shape[1]:
+                L = SpanMap.of_features(np.diag(L))
+            self.shrinkage_target_, self.shrinkage_, self.components_ = shrink_metric(
+                L, self.shrinkage, sample, self.n_components, span
+            )
         if self.shrinkage_ > 0:
-            self.A_ = self.get_mahalanobis_matrix()
+            self.A_ = SquareOf(self._map)
         if validate:
             self._validate_fit(X, y, sample_weight=sample_weight)
         return self

@@ -14,7 +14,11 @@ from sklearn.exceptions import ConvergenceWarning
 from metricfast._core.arguments import check_count, check_random_state
 from metricfast._core.arrays import as_threads
 from metricfast._core.dispatch import get_kernels
-from metricfast._core.initialize import check_n_components, components_from_metric
+from metricfast._core.initialize import (
+    check_n_components,
+    components_from_metric,
+    leading_rows,
+)
 from metricfast._core.parameters import (
     NonNegativeFloat,
     NumberOfJobs,
@@ -30,6 +34,7 @@ from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast._core.warn import warn_user
 from metricfast.learners.base.classifiers import TripletsClassifierMixin
 from metricfast.learners.base.learner import MahalanobisMixin
+from metricfast.learners.base.span import GIVEN, GivenAxes, span_of
 from metricfast.learners.tuples.bases import (
     check_given_basis,
     local_discriminants,
@@ -172,23 +177,31 @@ class SCML(CallbackMixin, TripletsClassifierMixin, MahalanobisMixin):
         _check_parameters(self, ("triplet_diffs",))
         given = self._prepare_tuples(triplets)
         rng = check_random_state(self.random_state)
-        self._minimize(given, rng, _triplet_basis(self, given, rng), self)
+        span = span_of(given.used_points())
+        self._minimize(given, rng, _triplet_basis(self, given, span, rng), self, span)
         if validate:
             self._validate_fit(triplets)
         return self
 
-    def _minimize(self, triplets: TupleSet, rng: RandomState, basis: Floats, fitted: Any) -> None:
+    def _minimize(
+        self, triplets: TupleSet, rng: RandomState, basis: Floats, fitted: Any, span: GivenAxes
+    ) -> None:
         """Learn the weights of bases from triplets.
 
+        `basis`: of points, or of their coordinates.
         `fitted`: the learner that gets the fitted attributes.
+        `span`: the coordinates in which to work.
         """
         weight = triplets.weight
         if weight is not None and (weight == weight[0]).all():
             weight = None
         dtype = triplets.points.dtype
         points, exponent = center_and_rescale(triplets.points)
-        triplets = TupleSet(points, triplets.index, weight=weight)
         check_n_components(points.shape[1], self.n_components)
+        if span is not GIVEN:
+            points = times_power_of_two(span.points(triplets.points), -exponent)
+        triplets = TupleSet(points, triplets.index, weight=weight)
+        inner = basis if basis.shape[1] == points.shape[1] else span.inside(basis)
         weights = np.zeros(len(basis), dtype)
         best, best_value = weights.copy(), math.inf
         curve: list[float] = []
@@ -196,9 +209,10 @@ class SCML(CallbackMixin, TripletsClassifierMixin, MahalanobisMixin):
         fitted.n_iter_ = 0
 
         def set_fitted() -> None:
-            fitted.components_ = undo_scale(
-                _components(basis, best, self.n_components), exponent, dtype
-            )
+            L = span.outer(_components(basis, best), square=False)
+            if self.n_components is not None:
+                L = _leading(L, self.n_components)
+            fitted.components_ = undo_scale(L, exponent, dtype)
             fitted.weights_ = times_power_of_two(best.astype(np.float64), -2 * exponent)
             fitted.loss_curve_, fitted.objective_ = curve.copy(), best_value
 
@@ -206,7 +220,7 @@ class SCML(CallbackMixin, TripletsClassifierMixin, MahalanobisMixin):
 
         def report() -> bool:
             nonlocal best, best_value
-            value, scale = self._objective(triplets, basis, weights)
+            value, scale = self._objective(triplets, inner, weights)
             curve.append(value)
             # No metric at all is of no use, and may have the lowest objective.
             if value < best_value and weights.any():
@@ -226,7 +240,7 @@ class SCML(CallbackMixin, TripletsClassifierMixin, MahalanobisMixin):
             get_kernels().scml(
                 triplets.points,
                 np.ascontiguousarray(triplets.index),
-                np.ascontiguousarray(basis, dtype),
+                np.ascontiguousarray(inner, dtype),
                 self.beta,
                 self.gamma,
                 self.batch_size,
@@ -257,7 +271,7 @@ class SCML(CallbackMixin, TripletsClassifierMixin, MahalanobisMixin):
         """Return the objective at the best multiple of the weights, and that multiple."""
         value, scale = get_kernels().triplet_objective(
             triplets.points,
-            np.ascontiguousarray(_components(basis, weights, None)),
+            np.ascontiguousarray(_components(basis, weights)),
             np.ascontiguousarray(triplets.index),
             triplets.weight,
             self.beta * float(weights.sum(dtype=np.float64)),
@@ -367,17 +381,18 @@ class SCML_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
         )
         rng = check_random_state(self.random_state)
         triplets = draw_triplets(self, points, labels, sample_weight)
+        span = span_of(triplets.used_points())
         if isinstance(self.basis, str) and self.basis == "lda":
             _, codes = check_partial_target(labels)
             known = codes >= 0
             basis = local_discriminants(triplets.points[known], codes[known], self.n_basis, rng)
         else:
-            basis = _triplet_basis(self, triplets, rng)
+            basis = _triplet_basis(self, triplets, span, rng)
         scml = SCML(
             self.beta, self.basis, self.n_basis, self.gamma, self.max_iter, self.output_iter,
             self.batch_size, self.verbose, n_components=self.n_components, n_jobs=self.n_jobs,
         )  # fmt: skip
-        scml._minimize(triplets, rng, basis, self)
+        scml._minimize(triplets, rng, basis, self, span)
         if validate:
             self._validate_fit(X, y, sample_weight=sample_weight)
         return self
@@ -396,20 +411,31 @@ def _check_parameters(learner: SCML | SCML_Supervised, bases: tuple[str, ...]) -
         )
 
 
-def _triplet_basis(learner: SCML | SCML_Supervised, triplets: TupleSet, rng: RandomState) -> Floats:
-    """Return the bases that the user gave, or make some from triplets."""
+def _triplet_basis(
+    learner: SCML | SCML_Supervised, triplets: TupleSet, span: GivenAxes, rng: RandomState
+) -> Floats:
+    """Return the bases that the user gave, or make some, of coordinates, from triplets."""
+    n_features = triplets.points.shape[1]
     if isinstance(learner.basis, str):
-        return triplet_directions(triplets, learner.n_basis, rng)
-    return check_given_basis(learner.basis, triplets.points.shape[1])
+        inside = span.tuples(triplets)
+        return triplet_directions(inside, learner.n_basis, rng, n_features=n_features)
+    return check_given_basis(learner.basis, n_features)
 
 
-def _components(basis: Floats, weights: Array, n_components: int | None) -> Floats:
+def _components(basis: Floats, weights: Array) -> Floats:
     """Return the map of the metric, with one row for each base of positive weight if possible."""
     active = weights > 0
     rows = np.sqrt(weights[active].astype(np.float64))[:, None] * basis[active]
-    if n_components is None and len(rows) < basis.shape[1]:
+    if len(rows) < basis.shape[1]:
         return rows if len(rows) else np.zeros((1, basis.shape[1]))
-    return components_from_metric(rows.T @ rows, n_components=n_components)
+    return components_from_metric(rows.T @ rows)
+
+
+def _leading(L: Floats, n_components: int) -> Floats:
+    """Return the map of the leading eigenvectors of the metric of a map."""
+    if len(L) < L.shape[1]:
+        return leading_rows(L, n_components)
+    return components_from_metric(L.T @ L, n_components=n_components)
 
 
 def _draws(rng: RandomState, n: int, shape: tuple[int, int], weight: Floats | None) -> Integers:

@@ -15,12 +15,15 @@ from metricfast._core.arguments import check_random_state
 from metricfast._core.deprecation import DEPRECATED
 from metricfast._core.initialize import components_from_metric
 from metricfast._core.parameters import NonNegativeFloat, PositiveInt, Seed, Verbosity
+from metricfast._core.prior import is_identity
 from metricfast._core.scaling import times_power_of_two
+from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats
 from metricfast._core.warn import warn_user
 from metricfast.learners.base.classifiers import PairsClassifierMixin
 from metricfast.learners.base.closed_form import ClosedFormLearner, Statistics, fit_points
 from metricfast.learners.base.learner import MahalanobisMixin
+from metricfast.learners.base.span import GIVEN, span_of
 from metricfast.learners.tuples.drawing import draw_pairs
 from metricfast.learners.tuples.graphical_lasso import MAX_ITER, graphical_lasso
 from metricfast.learners.tuples.iterated import IterationProgress
@@ -83,7 +86,9 @@ class SDML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
     with the square of the units of the points, so a useful :math:`\eta` depends on both.
 
     The result is always positive definite. The problem is solved by the alternating direction
-    method of multipliers; you get a ConvergenceWarning if its iterations run out.
+    method of multipliers; you get a ConvergenceWarning if its iterations run out. Each iteration
+    takes time in proportion to the cube of the number of features that depend on each other.
+    :math:`\lambda = 0` needs no iterations.
 
     References
     ----------
@@ -185,6 +190,9 @@ class SDML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
         partial_fit_pairs(self, pairs, y, sample_weight)
         return self
 
+    def _spans(self) -> bool:
+        return _spans(self)
+
     def _solve(self, statistics: Statistics) -> None:
         self._minimize(statistics, self)
 
@@ -198,8 +206,9 @@ class SDML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
             self.prior, self.random_state, statistics.of_call, len(loss), strictly_positive=True
         )
         with np.errstate(over="ignore", invalid="ignore"):
-            fitted.balance_param_ = self._bounded_balance(loss, prior)
-            matrix = _check_finite(inv(prior) + fitted.balance_param_ * loss)
+            fitted.balance_param_ = self._bounded_balance(loss, prior, statistics.of_call)
+            inverse = prior if is_identity(self.prior) else inv(prior)
+            matrix = _check_finite(inverse + fitted.balance_param_ * loss)
         M = prior
 
         def set_fitted() -> None:
@@ -221,10 +230,15 @@ class SDML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
             ) from error
         set_fitted()
 
-    def _bounded_balance(self, loss: Floats, prior: Floats) -> float:
+    def _bounded_balance(self, loss: Floats, prior: Floats, pairs: TupleSet | None) -> float:
         """Return the largest balance, up to the one asked for, that leaves a minimum."""
-        root = cholesky(prior)
-        least = float(np.linalg.eigvalsh(_check_finite(root @ loss @ root.T))[0])
+        if is_identity(self.prior):
+            span = GIVEN if pairs is None else span_of(pairs.used_points())
+            relative = span.within(_check_finite(loss))
+        else:
+            root = cholesky(prior)
+            relative = _check_finite(root @ loss @ root.T)
+        least = float(np.linalg.eigvalsh(relative)[0])
         balance = float(self.balance_param)
         if 1 + balance * least >= _MARGIN:
             return balance
@@ -247,8 +261,7 @@ class SDML_Supervised(CallbackMixin, ClosedFormLearner):  # noqa: N801
     balance_param, sparsity_param, prior, verbose, preprocessor, n_components
         As for :class:`SDML`, and so are their defaults.
     n_constraints : int, optional
-        Number of similar pairs, and of dissimilar pairs, to draw. By default 20 times the square of
-        the number of classes.
+        As for :class:`ITML_Supervised`, and so is the default.
     random_state : int, RandomState or None, default=None
         For the pairs, and for the "random" prior.
     num_constraints : int
@@ -295,6 +308,7 @@ class SDML_Supervised(CallbackMixin, ClosedFormLearner):  # noqa: N801
 
     _partial_labels = True
     _renamed: ClassVar[dict[str, str]] = {"num_constraints": "n_constraints"}
+    _beyond_span = True
 
     @reports_to_sklearn
     def fit(
@@ -322,6 +336,9 @@ class SDML_Supervised(CallbackMixin, ClosedFormLearner):  # noqa: N801
         fit_points(self, X, y, sample_weight, validate=validate)
         return self
 
+    def _spans(self) -> bool:
+        return _spans(self)
+
     def _statistics(
         self, X: Any, y: Any, weight: Floats | None, *, partial: bool = False, execute: Any = None
     ) -> Statistics:
@@ -335,6 +352,11 @@ class SDML_Supervised(CallbackMixin, ClosedFormLearner):  # noqa: N801
             random_state=self.random_state, n_components=self.n_components,
         )  # fmt: skip
         sdml._minimize(statistics, self)
+
+
+def _spans(learner: SDML | SDML_Supervised) -> bool:
+    """Return whether the axes do not matter: the penalty is of entries in the axes as given."""
+    return is_identity(learner.prior) and not learner.sparsity_param
 
 
 def _check_finite(matrix: Floats) -> Floats:
