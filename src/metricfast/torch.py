@@ -86,8 +86,8 @@ class Loss(nn.Module):
     Notes
     -----
     The gradient is computed with the value, so it can be used once; there are no second
-    derivatives. What a loss refuses, it refuses here with the same ``ValueError``. A loss of
-    inner products is one of cosines after ``torch.nn.functional.normalize``.
+    derivatives. Bad arguments raise the same ``ValueError`` as the loss. Cosines are inner products
+    after ``torch.nn.functional.normalize``.
 
     Examples
     --------
@@ -137,7 +137,7 @@ class Loss(nn.Module):
         return result
 
     def extra_repr(self) -> str:
-        """What is shown between the brackets."""
+        """Return the representation of the loss."""
         return repr(self.loss)
 
 

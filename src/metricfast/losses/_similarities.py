@@ -65,8 +65,7 @@ class Circle(Loss):
     takes_tags = True
 
     def _run(self, call: Call) -> Totals:
-        margin, gamma = self.margin, self.gamma
-        return get_kernels().circle(call, margin=margin, gamma=gamma)
+        return get_kernels().circle(call, margin=self.margin, gamma=self.gamma)
 
 
 @dataclass(eq=False, repr=False)
