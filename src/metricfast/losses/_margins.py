@@ -199,7 +199,6 @@ class Triplet(Loss):
     (True, 3)
     """
 
-    takes_tags = True
     _reductions = ("mean_nonzero", "mean", "sum")
 
     def __init__(
@@ -217,6 +216,11 @@ class Triplet(Loss):
         self.squared = squared
         self.reduction = reduction
         self.label_distance = label_distance
+
+    @property
+    def takes_tags(self) -> bool:  # type: ignore[override]
+        """Whether y may hold tags: labels are classes."""
+        return self.labels == "class"
 
     def _bound_labels(
         self, y: ArrayLike, y_database: ArrayLike | None, n: int, m: int | None
