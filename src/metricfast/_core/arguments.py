@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import os
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import wraps
 from numbers import Integral, Real
 from typing import Any, ParamSpec, TypeVar
@@ -28,6 +28,7 @@ __all__ = [
     "check_path",
     "check_random_state",
     "check_range",
+    "check_unused",
     "check_verbose",
 ]
 
@@ -182,3 +183,17 @@ def called_like(model: Callable[P, Any]) -> Callable[[Callable[..., T]], Callabl
         return called
 
     return decorate
+
+
+def check_unused(estimator: Any, names: Iterable[str], reason: str) -> None:
+    """Raise ValueError if a parameter that has no effect differs from its default.
+
+    `reason`: what the error says of the parameter, after its name and value.
+    """
+    parameters = inspect.signature(type(estimator)).parameters
+    for name in names:
+        if name not in parameters:
+            continue
+        value, default = getattr(estimator, name), parameters[name].default
+        if not np.array_equal(value, default):
+            raise ValueError(f"{name} must be {default!r}, its default, {reason}; got {value!r}.")
