@@ -6,7 +6,9 @@ import inspect
 import pickle
 import subprocess
 import sys
+import warnings
 from copy import deepcopy
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +19,7 @@ from sklearn import neighbors as theirs
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.metrics import pairwise_distances
-from sklearn.model_selection import cross_val_score
+from sklearn.model_selection import KFold, cross_val_score
 
 import metricfast as mf
 from metricfast import neighbors as ours
@@ -212,3 +214,35 @@ def test_graphs_of_other_estimators_are_refused():
         model.set_params(n_neighbors=None).kneighbors(X)
     with pytest.raises(ValueError, match="n_neighbors must be an integer of at least 1, got None"):
         ours.KNeighborsTransformer(n_neighbors=None).fit(X)
+
+
+@pytest.mark.parametrize("kind", ["integers", "dates", "bytes", "datetime64", "text", "booleans"])
+def test_scores_of_labels_of_every_type(kind):
+    X, codes = IRIS[:100:2], SPECIES[:100:2]
+    days = [date(2020, 1, 1), date(2021, 1, 1)]
+    known = {
+        "integers": np.array([3, 2**70], object),
+        "dates": np.array(days, object),
+        "bytes": np.array([b"a", b"b"]),
+        "datetime64": np.array(days, "datetime64[D]"),
+        "text": np.array(["a", "b"]),
+        "booleans": np.array([False, True]),
+    }[kind]
+    y, weight = known[codes], np.arange(50.0)
+    wrong = np.where(np.arange(50) < 10, known[1 - codes], y)
+    for model in (
+        mf.KNeighborsClassifier(3),
+        mf.RadiusNeighborsClassifier(2.0),
+        mf.neighbors.MultiMetricLMNN(3, max_iter=1, random_state=0),
+        mf.NCAClassifier(2, periodic=False, max_epochs=20, random_state=0),
+    ):
+        model.fit(X, y)
+        assert model.score(X, y) == 1
+        assert model.score(X, wrong, weight) == 1 - weight[:10].sum() / weight.sum()
+        assert model.score(X, y[:, None].tolist()) == 1
+        with pytest.raises(ValueError, match=r"y must have shape \(50,\)"):
+            model.score(X, y[:9])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        scores = cross_val_score(mf.KNeighborsClassifier(3), X, y, cv=KFold(3, shuffle=True))
+    np.testing.assert_array_equal(scores, 1)

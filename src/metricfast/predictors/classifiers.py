@@ -8,7 +8,7 @@ import numpy as np
 from sklearn import neighbors as theirs
 from sklearn.utils import Tags
 
-from metricfast._core.targets import check_sample_weight, join_labels
+from metricfast._core.targets import accuracy, check_sample_weight, join_labels
 from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.warn import warn_user
 from metricfast.predictors.base import Checks, KNeighborsMixin, NeighborsBase, RadiusNeighborsMixin
@@ -168,6 +168,26 @@ class Votes(NeighborsBase):
         """
         shares = self._shares(self._found(X))
         return shares if self.outputs_2d_ else shares[0]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the share of queries whose class is predicted, for labels of every type.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_queries, n_features), or None
+            As for :meth:`predict`.
+        y : array-like of shape (n_queries,)
+            Classes. Several outputs count as right together, and must be labels that are there (1)
+            or not (0).
+        sample_weight : array-like of shape (n_queries,), optional
+
+        Returns
+        -------
+        float
+        """
+        if self.outputs_2d_:
+            return float(super().score(X, y, sample_weight))  # type: ignore[misc]
+        return accuracy(y, self.predict(X), sample_weight)
 
     @property
     def loo_score_(self) -> float:
