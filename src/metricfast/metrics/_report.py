@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricfast._core.arguments import check_verbose
+from metricfast._core.arguments import check_verbose, takes_side
 from metricfast._core.arrays import as_common_codes, as_exclude, as_points_or_source
 from metricfast._core.sources import Source
 from metricfast._core.types import Array, Integers
@@ -243,7 +243,8 @@ def both_sides(estimator: Any, X: Any) -> tuple[Any, Any]:
     what a search has chosen.
     """
     before, final = unwrapped(estimator)
-    if not getattr(getattr(final, "embedding_", None), "asymmetric", False):
+    asymmetric = getattr(getattr(final, "embedding_", None), "asymmetric", False)
+    if not (asymmetric and takes_side(final)):
         return estimator.transform(X), None
     for step in before:
         X = step.transform(X)
