@@ -96,7 +96,7 @@ def retrieval_report(
     where : array-like or tuple, optional
         The references that queries may find, as for :func:`metricfast.kneighbors`. A tuple (labels
         of queries, labels of the database), for instance of cameras, leaves out the references
-        with the label of the query.
+        with the label of the query; after "equal", all others.
     label_distance : str, tuple or callable, optional
         Distance of continuous labels, as in :class:`metricfast.losses.LogRatio`; by default
         "euclidean". With "precomputed", `labels` holds the distances themselves, of shape (n, m),
@@ -323,11 +323,16 @@ def _relevance(
     if are_tags(labels) or are_tags(database_labels):
         tags, others = both_tags(labels, database_labels, names, sizes)
         mask, pair = search.where
-        relevant = n_shared(tags, others if mask is None else others[mask])
+        if mask is None or search.where.alike:
+            relevant = n_shared(tags, others if mask is None else others[mask])
+        else:
+            each = (n_shared(tags[[i]], others[row]) for i, row in enumerate(mask))
+            relevant = np.concatenate(list(each))
         if pair is not None:
-            for label in np.unique(pair[0]):
-                same = np.flatnonzero(pair[0] == label)
-                relevant[same] -= n_shared(tags[same], others[pair[1] == label])
+            for label in np.unique(pair.queries):
+                same = np.flatnonzero(pair.queries == label)
+                of_label = n_shared(tags[same], others[pair.points == label])
+                relevant[same] = of_label if pair.equal else relevant[same] - of_label
 
         def is_hit(rows: Integers, indices: Integers) -> Any:
             return share_tag(tags[rows], others, indices)
