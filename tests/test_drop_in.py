@@ -9,6 +9,7 @@ import sys
 import warnings
 from copy import deepcopy
 from datetime import date
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -246,3 +247,102 @@ def test_scores_of_labels_of_every_type(kind):
         warnings.simplefilter("error")
         scores = cross_val_score(mf.KNeighborsClassifier(3), X, y, cv=KFold(3, shuffle=True))
     np.testing.assert_array_equal(scores, 1)
+
+
+def whole_vectors():
+    """Small whole vectors, and which pairs are within radii of cosines, by whole numbers."""
+    points = np.array([*product((-1, 0, 1, 2), repeat=3)], float)
+    points = np.random.default_rng(1).permutation(points[(points != 0).any(axis=1)])
+    products, squares = points @ points.T, (points**2).sum(axis=1)
+    # cos >= c where sign(products) products² >= sign(c) c² squares
+    inside = {
+        radius: 4 * np.sign(products) * products**2 >= times * np.outer(squares, squares)
+        for radius, times in ((0.0, 4), (0.5, 1), (1.0, 0), (1.5, -1), (2.0, -4))
+    }
+    return points, inside
+
+
+def test_points_at_the_radius_of_cosines_are_inside():
+    eye = np.eye(5)
+    search = ours.NearestNeighbors(metric="cosine").fit(eye)
+    assert search.radius_neighbors_graph(eye, 1.0).nnz == 25
+    points, inside = whole_vectors()
+    rows = np.arange(len(points))
+    for scale in (2.0**-560, 2.0**560):
+        search = ours.NearestNeighbors(metric="cosine").fit(points * scale)
+        for radius, expected in inside.items():
+            found = search.radius_neighbors_graph(points, radius)
+            np.testing.assert_array_equal(found.toarray(), expected)
+            own = search.radius_neighbors(radius=radius, sort_results=True)
+            for i, (distances, near) in enumerate(zip(*own, strict=True)):
+                assert set(near) == set(rows[expected[i]]) - {i}
+                np.testing.assert_array_equal(np.lexsort((near, distances)), np.arange(len(near)))
+    for radius, expected in inside.items():
+        same = {"metric": "cosine", "mode": "connectivity"}
+        graph = ours.radius_neighbors_graph(points, radius, include_self=True, **same)
+        np.testing.assert_array_equal(graph.toarray(), expected)
+        graph = ours.RadiusNeighborsTransformer(radius=radius, **same).fit_transform(points)
+        np.testing.assert_array_equal(graph.toarray(), expected)
+        model = ours.RadiusNeighborsRegressor(radius, metric="cosine").fit(points, rows)
+        np.testing.assert_allclose(model.predict(points), expected @ rows / expected.sum(axis=1))
+        model = ours.RadiusNeighborsClassifier(radius, metric="cosine").fit(points, rows % 3)
+        shares = expected @ np.eye(3)[rows % 3] / expected.sum(axis=1)[:, None]
+        np.testing.assert_allclose(model.predict_proba(points), shares)
+
+
+def ranked(keys, k, mask):
+    """The k smallest keys of each row where the mask is true, then the index -1."""
+    keys = np.where(mask, keys, np.inf)
+    order = np.argsort(keys, axis=1, kind="stable")[:, :k]
+    keys = np.take_along_axis(keys, order, 1)
+    return keys, np.where(np.isinf(keys), -1, order)
+
+
+@pytest.mark.parametrize("share", [1, 0.4, 0.1])
+def test_equal_cosines_and_products_are_in_the_order_of_the_index(share):
+    points, _ = whole_vectors()
+    points = np.concatenate([points[::2] * 4, points])
+    products, squares = points @ points.T, (points**2).sum(axis=1)
+    lengths = np.sqrt(np.outer(squares, squares))
+    mask = np.random.default_rng(0).uniform(size=products.shape) < share
+    where = None if share == 1 else mask
+    cosine = ours.NearestNeighbors(metric="cosine").fit(points)
+    product = ours.NearestNeighbors(metric="inner_product").fit(points[:40])
+    product.partial_fit(points[40:])
+    for k in (1, 7, 20):
+        found = cosine.kneighbors(points, k, where=where)
+        expected = ranked((lengths - products) / lengths, k, mask)
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(one, other)
+        queries = np.concatenate([points[:-1], 0 * points[:1]])
+        found = product.kneighbors(queries, k, where=where)
+        for one, other in zip(found, ranked(-queries @ points.T, k, mask), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("scales", [(1e160, 1), (1e-170, 1), (1e-170, 1e-170), (1e300, 1e300)])
+def test_products_of_extreme_numbers(scales):
+    rng = np.random.default_rng(0)
+    points, queries = rng.normal(size=(400, 5)), rng.normal(size=(60, 5))
+    products = queries @ points.T
+    order = np.argsort(-products, axis=1)[:, :9]
+    search = ours.NearestNeighbors(metric="inner_product").fit(points * scales[1])
+    distances, indices = search.kneighbors(queries * scales[0], 9)
+    np.testing.assert_array_equal(indices, order)
+    with np.errstate(over="ignore"):
+        expected = np.take_along_axis(products, order, 1) * scales[0] * scales[1]
+    np.testing.assert_allclose(distances, -expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("metric", ["cosine", "inner_product"])
+def test_copies_are_at_the_same_distance(metric):
+    for d in (1, 2, 33, 500):
+        points = RNG.normal(size=(30, d)) * RNG.lognormal(size=(30, 1))
+        search = ours.NearestNeighbors(n_neighbors=90, metric=metric).fit(np.tile(points, (3, 1)))
+        distances, indices = search.kneighbors(points)
+        for row, near in zip(distances, indices, strict=True):
+            np.testing.assert_array_equal(np.lexsort((near, row)), np.arange(90))
+            order = np.argsort(near % 30, kind="stable")
+            assert (np.ptp(row[order].reshape(30, 3), axis=1) == 0).all()
+        if metric == "cosine":
+            assert (distances[:, :3] == 0).all() and (distances <= 2).all()

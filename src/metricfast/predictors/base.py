@@ -17,7 +17,6 @@ from sklearn.utils.validation import check_is_fitted
 from metricfast._core.arguments import check_bool, check_choice, check_count
 from metricfast._core.checks import check_points
 from metricfast._core.types import Array, Integers
-from metricfast.distances.database import Database
 from metricfast.distances.radius import check_radius
 from metricfast.learners.base.html import learned_table, with_table
 from metricfast.predictors.metric import is_learner, is_searched, resolve
@@ -122,7 +121,7 @@ class NeighborsBase:
         "metric_params": unless_none(_check_metric_params),
     }
     _space: Metric
-    _database: Database
+    _database: Any  # a `Database`, or of the same form
     _as_queries: Array | None  # the database, where that is embedded differently as queries
     _score: tuple[dict[str, Any], float] | None  # of leaving one out, and with which parameters
 
@@ -144,8 +143,7 @@ class NeighborsBase:
             points = space.points(self, X, "database", reset=True)
             self._as_queries = space.points(self, X, "query") if space.two_sided else None
             searched = points if space.own_database is None else space.own_database[0]
-            maps: dict[str, Any] = space.maps
-            self._database = Database(searched, n_jobs=self.n_jobs, **maps)
+            self._database = space.prepare(searched, self.n_jobs)
             self._count()
         self.metric_ = space.public
 
@@ -222,8 +220,9 @@ class NeighborsBase:
     def _within(self, X: Any, radius: float, sort_results: bool = False) -> Neighborhoods:
         """Search for the points within a radius: the one place that does."""
         queries, exclude = self._queries(X)
-        points = self._database.points_
-        found = self._space.within(points, queries, radius, exclude, sort_results, self.n_jobs)
+        found = self._space.within(
+            self._database, queries, radius, exclude, sort_results, self.n_jobs
+        )
         return Neighborhoods(*found)
 
     def _scored_once(self, score: Callable[[], float]) -> float:
@@ -296,8 +295,8 @@ class KNeighborsMixin:
         return_distance : bool, default=True
         where : array-like or tuple, optional
             The points that queries may find, as for :meth:`metricfast.Database.kneighbors`: a
-            boolean mask, indices, or a tuple (labels of queries, labels of the points). Refused
-            where scikit-learn searches.
+            boolean mask, also one for each query; indices; or a tuple (labels of queries, labels
+            of the points), after "equal" to find equal labels. Refused where scikit-learn searches.
 
         Returns
         -------
