@@ -18,9 +18,15 @@ import pytest
 from scipy.sparse import csr_array, csr_matrix, random_array
 from sklearn import neighbors as theirs
 from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_iris
+from sklearn.ensemble import AdaBoostClassifier, BaggingClassifier, BaggingRegressor
 from sklearn.metrics import pairwise_distances
 from sklearn.model_selection import KFold, cross_val_score
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multioutput import MultiOutputClassifier
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import metricfast as mf
 from metricfast import neighbors as ours
@@ -89,7 +95,7 @@ def test_points_are_added_where_scikit_learn_searches():
     for form, queries in forms:
         parts = ours.KNeighborsClassifier(metric="manhattan").fit(form(slice(9)), list("abc") * 3)
         parts.partial_fit(
-            form(slice(9, 75)), np.resize(["d", "a"], 66), sample_weight=np.arange(66)
+            form(slice(9, 75)), np.resize(["d", "a"], 66), sample_weight=np.arange(1, 67)
         )
         assert parts.classes_.tolist() == list("abcd") and parts.n_samples_fit_ == 75
         whole = theirs.KNeighborsClassifier(metric="manhattan").fit(X, Y)
@@ -346,3 +352,127 @@ def test_copies_are_at_the_same_distance(metric):
             assert (np.ptp(row[order].reshape(30, 3), axis=1) == 0).all()
         if metric == "cosine":
             assert (distances[:, :3] == 0).all() and (distances <= 2).all()
+
+
+WEIGHTED = {
+    "euclidean": {},
+    "cosine": {"metric": "cosine"},
+    "inner_product": {"metric": "inner_product"},
+    "manhattan": {"metric": "manhattan"},
+    "kd_tree": {"p": 3, "algorithm": "kd_tree"},
+    "precomputed": {"metric": "precomputed"},
+    "matrix": {"metric": ("L", np.diag([1.0, 2, 3, 4]))},
+    "learner": {"metric": mf.LFDA(n_components=2)},
+    "pipeline": {"metric": make_pipeline(StandardScaler(), mf.LFDA(n_components=2))},
+}
+
+
+@pytest.mark.parametrize("params", WEIGHTED.values(), ids=WEIGHTED)
+@pytest.mark.parametrize("name", ["KNeighborsClassifier", "KNeighborsRegressor"])
+def test_a_point_of_weight_0_is_not_there(name, params, tmp_path):
+    weight = np.random.default_rng(0).poisson(1.0, 75).astype(float)
+    rows = np.flatnonzero(weight)
+    kind, precomputed = getattr(ours, name), params == WEIGHTED["precomputed"]
+    metric = pairwise_distances if precomputed else lambda A, B: A
+    if name == "KNeighborsClassifier":
+        params = {**params, "class_weight": "balanced"}
+    model = kind(4, **deepcopy(params)).fit(metric(X, X), Y, sample_weight=weight)
+    right = kind(4, **deepcopy(params)).fit(metric(X[rows], X[rows]), Y[rows], weight[rows])
+    assert model.n_samples_fit_ == 75
+    assert model.n_features_in_ == metric(X, X).shape[1]
+
+    def compare(model, right, rows, points):
+        """Compare a model with the fit of the rows alone."""
+        queries, of_rows = metric(QUERIES, points), metric(QUERIES, points[rows])
+        for given, expected in ((queries, of_rows), (None, None)):
+            distances, indices = model.kneighbors(given)
+            found = right.kneighbors(expected)
+            np.testing.assert_array_equal(indices, rows[found[1]])
+            np.testing.assert_allclose(distances, found[0], rtol=1e-12, atol=1e-12)
+            np.testing.assert_array_equal(model.kneighbors(given, 2, False), indices[:, :2])
+            for call in ("predict", "predict_proba"):
+                if hasattr(model, call):
+                    one, other = (
+                        getattr(m, call)(x) for m, x in ((model, given), (right, expected))
+                    )
+                    np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
+            graph = model.kneighbors_graph(given, mode="distance")
+            assert graph.shape == (len(indices), len(points))
+            np.testing.assert_array_equal(graph.indices.reshape(indices.shape), indices)
+        assert model.loo_score_ == pytest.approx(right.loo_score_)
+
+    compare(model, right, rows, X)
+    compare(pickle.loads(pickle.dumps(model)), right, rows, X)
+    with pytest.raises(ValueError, match=f"n_neighbors must be at most {len(rows)}"):
+        model.kneighbors(metric(QUERIES, X), len(rows) + 1)
+    if not isinstance(params.get("metric"), Pipeline):
+        mf.save(model, tmp_path / "model")
+        compare(mf.load(tmp_path / "model"), right, rows, X)
+    if precomputed:
+        return
+    added = np.r_[0.0, 2, 0, 1, 1]
+    new = 0.98 * X[:7]
+    parts = deepcopy(model).partial_fit(new[:5], Y[:5], sample_weight=added)
+    parts.partial_fit(new[5:], Y[5:7])
+    more = right.partial_fit(new[[1, 3, 4]], Y[[1, 3, 4]], sample_weight=added[added > 0])
+    more.partial_fit(new[5:], Y[5:7])
+    rows = np.r_[rows, 76, 78, 79, 80, 81]
+    compare(parts, more, rows, np.concatenate([X, new]))
+    if params.get("metric") == "manhattan" or "p" in params:
+        return
+    mask = np.arange(82) % 3 == 0
+    labels = np.arange(75) % 2, np.arange(82) % 2
+    for where, left in ((mask, mask), (labels, labels[0][:, None] != labels[1])):
+        near = parts.kneighbors(QUERIES, 5, where=where)[1]
+        every = parts.kneighbors(QUERIES, len(rows))[1]
+        allowed = np.broadcast_to(left, (75, 82))
+        for i in range(75):
+            np.testing.assert_array_equal(near[i], every[i][allowed[i, every[i]]][:5])
+
+
+def test_points_of_weight_0_of_other_forms():
+    weight = np.arange(75) % 3 * 1.0
+    right = ours.KNeighborsClassifier(3).fit(X[weight > 0], Y[weight > 0], weight[weight > 0])
+    expected = right.predict(QUERIES)
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    for points in (X.tolist(), csr_array(X), frame):
+        model = ours.KNeighborsClassifier(3).fit(points, Y, sample_weight=weight)
+        queries = QUERIES if points is not frame else pd.DataFrame(QUERIES, columns=list("abcd"))
+        np.testing.assert_array_equal(model.predict(queries), expected)
+    both = np.c_[Y, Y == 1]
+    model = ours.KNeighborsClassifier(3).fit(X, both, sample_weight=weight)
+    np.testing.assert_array_equal(model.predict(QUERIES)[:, 0], expected)
+    # A class of weight 0 stays known, and nothing is predicted to be of it.
+    model = ours.KNeighborsClassifier(3, class_weight={0: 0}).fit(X, Y)
+    others = ours.KNeighborsClassifier(3).fit(X[Y > 0], Y[Y > 0])
+    np.testing.assert_array_equal(model.predict(QUERIES), others.predict(QUERIES))
+    assert model.classes_.tolist() == [0, 1, 2] and (model.predict_proba(QUERIES)[:, 0] == 0).all()
+    with pytest.raises(ValueError, match="sample_weight must be above 0 where X is a tree"):
+        ours.KNeighborsClassifier().fit(theirs.KDTree(X), Y, sample_weight=weight)
+
+
+@pytest.mark.parametrize("params", [{}, {"metric": "manhattan"}, {"metric": "cosine"}])
+def test_meta_estimators_hand_in_weights_and_classes(params):
+    scores = {
+        "bagging": BaggingClassifier(ours.KNeighborsClassifier(3, **params), random_state=0),
+        "boosting": AdaBoostClassifier(ours.KNeighborsClassifier(3, **params), n_estimators=3),
+        "radius": BaggingClassifier(
+            ours.RadiusNeighborsClassifier(9.0, **params), 3, random_state=0
+        ),
+        "calibrated": CalibratedClassifierCV(ours.KNeighborsClassifier(3, **params)),
+        "one against the rest": OneVsRestClassifier(ours.KNeighborsClassifier(3, **params)),
+        "several outputs": MultiOutputClassifier(ours.KNeighborsClassifier(3, **params)),
+    }
+    for model in scores.values():
+        y = Y if not isinstance(model, MultiOutputClassifier) else Y[:, None]
+        assert np.isfinite(model.fit(IRIS[::2], y).predict_proba(QUERIES)).all()
+    assert cross_val_score(scores["bagging"], IRIS, SPECIES).mean() > 0.9
+    means = BaggingRegressor(ours.KNeighborsRegressor(3, **params), random_state=0)
+    assert cross_val_score(means, IRIS[:, :3], IRIS[:, 3], cv=KFold(3, shuffle=True)).min() > 0.8
+    chain = MultiOutputClassifier(ours.KNeighborsClassifier(3, **params))
+    both = np.c_[Y, Y == 1]
+    chain.partial_fit(
+        X[:40], both[:40], classes=[[0, 1, 2], [0, 1]], sample_weight=np.arange(40) % 2
+    )
+    chain.partial_fit(X[40:], both[40:])
+    assert chain.predict(QUERIES).shape == (75, 2)

@@ -93,7 +93,7 @@ class Votes(NeighborsBase):
         own = check_sample_weight(sample_weight, n_added)
         both = joined_weights(self._sample_weight, n, own, n_added)
         weight = self._with_classes(both, labels)
-        self._append_points(X)
+        self._append_points(X, weight)
         self._sample_weight, self._weight = both, weight
         self._keep(labels)
         return self
@@ -105,7 +105,7 @@ class Votes(NeighborsBase):
         labels = Classes.of(y, classes)
         own = check_sample_weight(sample_weight, len(labels.codes))
         weight = self._with_classes(own, labels)
-        self._fit_points(X, y)
+        self._fit_points(X, y, weight)
         self._check_weighted(sample_weight)
         if self._space.own_database is not None:
             labels = Classes.of(self._space.own_database[1])
@@ -146,7 +146,8 @@ class Votes(NeighborsBase):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_queries, n_features), or None
-            None stands for the points of `fit`, each left out of its own neighbours.
+            None stands for the points of `fit` of weight above 0, in order, each left out of its
+            own neighbours.
 
         Returns
         -------
@@ -198,7 +199,8 @@ class Votes(NeighborsBase):
         """
 
         def score() -> float:
-            right = self.predict(None) == self._labels.labels(self._labels.codes)
+            codes = self._of_searched(self._labels.codes)
+            right = self.predict(None) == self._labels.labels(codes)
             return float(np.mean(right.reshape(len(right), -1).all(axis=1)))
 
         return self._scored_once(score)
@@ -288,10 +290,11 @@ class KNeighborsClassifier(KNeighborsMixin, Votes, theirs.KNeighborsClassifier):
             Classes.
         sample_weight : array-like of shape (n_samples,), optional
             Weights of points, 1 by default. The vote of a neighbour is the weight that
-            `weights` gives its distance, times its sample weight. The search ignores sample
-            weights: a point of weight 2 is one neighbour, and a point of weight 0 is a neighbour
-            that does not count. The fit of `metric` ignores them too, and `loo_score_` averages
-            all points alike.
+            `weights` gives its distance, times its sample weight. A point of weight 2 is one
+            neighbour. A point of weight 0 is no neighbour, nor a point for the fit of `metric`;
+            its class stays in `classes_`, and indices of neighbours are still rows of X. Other
+            weights do not change the search, nor the fit of `metric`, and `loo_score_` averages
+            all points of weight above 0 alike.
 
         Returns
         -------
@@ -416,7 +419,8 @@ class RadiusNeighborsClassifier(RadiusNeighborsMixin, Votes, theirs.RadiusNeighb
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_queries, n_features), or None
-            None stands for the points of `fit`, each left out of its own neighbours.
+            None stands for the points of `fit` of weight above 0, in order, each left out of its
+            own neighbours.
 
         Returns
         -------
