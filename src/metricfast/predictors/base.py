@@ -306,7 +306,8 @@ class NeighborsBase:
         return with_table(super()._repr_mimebundle_(**kwargs), self)  # type: ignore[misc]
 
     def _learned(self) -> Iterator[tuple[str, str]]:
-        yield "points that are searched", str(self.n_samples_fit_)
+        n_searched = self.n_samples_fit_ if self._rows is None else len(self._rows)
+        yield "points that are searched", str(n_searched)
         yield "metric", self._space.kind
         if hasattr(self.metric_, "_learned"):
             yield from self.metric_._learned()

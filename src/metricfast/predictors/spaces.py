@@ -301,7 +301,7 @@ class InnerProduct(Ranked):
         """Return minus inner products, of queries in units in which none overflows or vanishes."""
         size = np.frexp(np.abs(queries).max(axis=1))[1] + self._exponent
         shift = np.clip(size, -_ORDINARY, _ORDINARY) - size
-        keys = -products(np.ldexp(queries, shift[:, None]), points)
+        keys = 0.0 - products(np.ldexp(queries, shift[:, None]), points)
         with np.errstate(over="ignore"):
             return keys, np.ldexp(keys, -shift)
 
