@@ -54,14 +54,20 @@ def fitted_of(step: Any) -> dict[str, Any]:
     if isinstance(step, StandardScaler):
         return {name: value for name, value in vars(step).items() if name.endswith("_")}
     name = type(step).__name__
-    found = {"points": step._fit_X}
+    points, rows = step._fit_X, getattr(step, "_rows", None)
+    if issparse(points):
+        raise TypeError(f"{name} holds sparse points, which a model file does not: make an array.")
+    if rows is not None:  # the others have weight 0 and are not stored: zeros stand for them
+        columns = rows if step._precomputed else np.arange(points.shape[1])
+        whole = np.zeros((step.n_samples_fit_, step.n_features_in_), points.dtype)
+        whole[np.ix_(rows, columns)] = points
+        points = whole
+    found = {"points": points}
     if hasattr(step, "feature_names_in_"):
         found["feature_names_in_"] = step.feature_names_in_
     weight = getattr(step, "_sample_weight", getattr(step, "_weight", None))
     if weight is not None:
         found["sample_weight"] = weight
-    if issparse(step._fit_X):
-        raise TypeError(f"{name} holds sparse points, which a model file does not: make an array.")
     if isinstance(step, NearestNeighbors):
         return found
     if not is_classifier(step):

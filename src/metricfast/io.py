@@ -300,6 +300,11 @@ def _step_state(step: Any, prefix: str, tensors: dict[str, np.ndarray]) -> dict[
     state: dict[str, Any] = {"class": next(k for k, kind in STEPS.items() if kind is type(step))}
     params, learner = step.get_params(deep=False), learner_of(step)
     if learner is not None:
+        if type(learner) not in _stored_whole().values():
+            raise TypeError(
+                f"metric of {what} must be a learner of metricfast, to be saved; got {learner!r}. "
+                "Pickle and joblib store any estimator."
+            )
         del params["metric"]
         state["metric"] = _step_state(learner, f"{prefix}metric.", tensors)
     for part, values in {"params": params, "fitted": fitted_of(step)}.items():

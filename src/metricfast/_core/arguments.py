@@ -30,6 +30,7 @@ __all__ = [
     "check_range",
     "check_unused",
     "check_verbose",
+    "takes_side",
 ]
 
 P = ParamSpec("P")
@@ -159,6 +160,11 @@ def check_range(name: str, value: object, high: float = math.inf, positive: bool
             f"{'above' if positive else 'from'} 0"
             f"{f' to {high:g}' if high < math.inf else ''}, got {value!r}."
         )
+
+
+def takes_side(learner: Any) -> bool:
+    """Return whether `transform` of a learner takes the side that points are on."""
+    return "side" in inspect.signature(learner.transform).parameters
 
 
 def called_like(model: Callable[P, Any]) -> Callable[[Callable[..., T]], Callable[P, T]]:

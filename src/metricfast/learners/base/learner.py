@@ -31,7 +31,9 @@ from metricfast.learners.base.validation import validate_fit
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["BaseMetricLearner", "MahalanobisMixin", "MetricTransformer", "embed_points"]
+__all__ = [
+    "BaseMetricLearner", "MahalanobisMixin", "MetricTransformer", "embed_points", "is_linear",
+]  # fmt: skip
 
 
 class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
@@ -516,6 +518,15 @@ class MahalanobisMixin(MetricTransformer, BaseMetricLearner):
     @property
     def _n_features_out(self) -> int:
         return int(self._map.shape[0])
+
+
+def is_linear(learner: object) -> bool:
+    """Return whether `transform` of a learner is the product with `components_`.
+
+    A subclass may have a `transform` of its own, which then stands for the learner.
+    """
+    own = getattr(type(learner), "transform", None)
+    return isinstance(learner, MahalanobisMixin) and own is MahalanobisMixin.transform
 
 
 def embed_points(X: Any, embed: Callable[[Any], Array]) -> Array:
