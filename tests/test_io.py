@@ -206,19 +206,19 @@ def test_what_a_file_cannot_hold_is_saved_by_skops(path):
 
 few_epochs = {"max_epochs": 2, "random_state": 0, "periodic": False}
 WHOLE = {
-    "pipeline": make_pipeline(PCA(3), metricfast.NCA(max_iter=3), KNeighborsClassifier(3)),
+    "pipeline": make_pipeline(PCA(3), metricfast.NCA(max_iter=3), KNeighborsClassifier(3, algorithm="brute")),
     "neighbours": metricfast.KNeighborsClassifier(3, metric=metricfast.LFDA()),
     "within a radius": metricfast.RadiusNeighborsClassifier(40.0, metric=metricfast.LFDA(2)),
     "cosine": metricfast.KNeighborsRegressor(3, metric="cosine"),
     "inner product": metricfast.KNeighborsClassifier(3, metric="inner_product"),
-    "manhattan": metricfast.KNeighborsRegressor(3, metric="manhattan"),
+    "manhattan": metricfast.KNeighborsRegressor(3, metric="manhattan", algorithm="brute"),
     "graph": metricfast.KNeighborsTransformer(),
     "many metrics": metricfast.neighbors.MultiMetricLMNN(max_iter=2),
     "soft classes": metricfast.NCAClassifier(**few_epochs),
     "soft values": metricfast.NCARegressor(**few_epochs, hidden=4),
     "kernel": metricfast.KernelizedMetricLearner(metricfast.DMLMJ(), n_components=10),
     "kernel PCA": metricfast.KernelizedMetricLearner(
-        metricfast.RCA_Supervised(random_state=0), n_components=10, method="kpca"
+        metricfast.RCA_Supervised(n_chunks=20, random_state=0), n_components=10, method="kpca"
     ),
     "vote": metricfast.NeighborhoodGerrymandering(solver=metricfast.solvers.Adam(max_epochs=2)),
     "embedding": metricfast.EmbeddingLearner(
