@@ -41,7 +41,7 @@ class ANMM(ClosedFormLearner):
     Parameters
     ----------
     n_components : int, optional
-        Number of rows of the projection. By default as many as increase the margin, at least
+        Number of rows of the projection, at most n_samples. By default as many as increase the margin, at least
         one. The margin is then the maximum over all projections.
     n_friends : int, default=3
         Nearest neighbours of the same class. A class that has fewer members gives all there are.

@@ -58,7 +58,7 @@ class RCA(ClosedFormLearner):
     ----------
     n_components : int, optional
         Keep this many directions, of the largest ratio of the variance of all points in chunks to
-        that within chunks. By default n_features.
+        that within chunks; at most n_samples. By default n_features.
     preprocessor : array-like or callable, optional
         Gives the points when `X` holds indicators of points.
     shrinkage : float from 0 to 1, "auto" or None, default=None

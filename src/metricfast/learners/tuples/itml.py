@@ -87,7 +87,8 @@ class ITML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
         .. deprecated:: 0.1
     n_components : int, optional
         Number of rows of `components_`: the leading eigenvectors of M, scaled. By default
-        n_features.
+        n_features. With more features than points, eigenvectors in the span of the points come
+        first, and are at most as many as the points.
 
     Attributes
     ----------
