@@ -75,6 +75,7 @@ class Covariance(ClosedFormLearner):
 
     _exact_in_parts = True
     _requires_y = False
+    _spans = True
 
     def __init__(self, preprocessor: Any = None, *, n_components: int | None = None) -> None:
         self.preprocessor = preprocessor

@@ -86,6 +86,8 @@ class DMLMJ(ClosedFormLearner):
     (150, 2)
     """
 
+    _spans = True
+
     n_neighbors: int
     reg: float
 

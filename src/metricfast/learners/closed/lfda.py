@@ -139,6 +139,8 @@ class LFDA(ClosedFormLearner):
     (150, 2)
     """
 
+    _spans = True
+
     k: int | None
     embedding_type: str
     shrinkage: float | str

@@ -108,6 +108,7 @@ class RCA(ClosedFormLearner):
     _on_chunks = True
     _exact_in_parts = True
     _beyond_span = True
+    _spans = True
 
     shrinkage: float | str | None
 
@@ -266,6 +267,7 @@ class RCA_Supervised(ClosedFormLearner):  # noqa: N801
 
     _partial_labels = True
     _beyond_span = True
+    _spans = True
 
     n_chunks: int
     chunk_size: int

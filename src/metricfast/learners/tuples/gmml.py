@@ -192,6 +192,7 @@ class GMML(PairsClassifierMixin, MahalanobisMixin):
         partial_fit_pairs(self, pairs, y, sample_weight)
         return self
 
+    @property
     def _spans(self) -> bool:
         return is_identity(self.prior)
 
@@ -263,7 +264,8 @@ class GMML_Supervised(ClosedFormLearner):  # noqa: N801
         self.random_state = random_state
         self.n_components = n_components
 
-    def _spans(self) -> bool:
+    @property
+    def _spans(self) -> bool:  # type: ignore[override]
         return is_identity(self.prior)
 
     def _statistics(
