@@ -94,6 +94,16 @@ def test_distances_are_those_of_the_features_as_given(kind, params, data, monkey
             assert ours == theirs if isinstance(theirs, str) else np.allclose(ours, theirs)
 
 
+@pytest.mark.parametrize("init", ["identity", "zeros"])
+@pytest.mark.parametrize("projection", [None, "psd"])
+def test_similarities_are_those_of_the_features_as_given(init, projection, monkeypatch):
+    oasis = mf.OASIS_Supervised(init=init, projection=projection, random_state=0)
+    found = oasis.fit(X / 9, Y).bilinear_
+    monkeypatch.setattr(span, "_MOST_ROWS", 0)
+    direct = oasis.fit(X / 9, Y).bilinear_
+    np.testing.assert_allclose(found, direct, atol=1e-10)
+
+
 @quiet
 @pytest.mark.parametrize("kind", [mf.ITML_Supervised, mf.RCA_Supervised, mf.MMC_Supervised])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
