@@ -57,9 +57,6 @@ def test_the_readme_begins_as_the_index_does():
 @pytest.mark.parametrize("page", PAGES[1:], ids=page_id)
 def test_code_on_pages_runs_and_prints_what_is_shown(page):
     """All blocks of a page run in order and share their names, as a reader would type them."""
-    if "```console" in page.read_text(encoding="utf-8"):
-        pytest.importorskip("click")
-        pytest.importorskip("rich")
     blocks.check(page)
 
 

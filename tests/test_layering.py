@@ -50,7 +50,7 @@ PYTHON_LAYERS = [
     ["__init__", "callbacks", "neighbors", "inference", "solvers", "sources", "stopping"],
     ["_checked_model", "_rules", "_saved_predictors", "_saved_steps", "onnx", "torch", "_paths"],
     ["dask/", "io", "plotting/"],
-    ["cli/"],
+    ["_demo"],
     ["__main__"],
 ]
 # Eigen and the C++ standard library, and what some platform offers in their place.

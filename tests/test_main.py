@@ -14,9 +14,9 @@ import pytest
 from sklearn import config_context
 
 import metricfast
+from metricfast import _demo as demo
 from metricfast import plotting
 from metricfast.__main__ import main
-from metricfast.cli import demo, plain
 from metricfast.comparison.candidates import suited
 from metricfast.comparison.result import CONSTANT, EUCLIDEAN, SCALED
 
@@ -123,7 +123,7 @@ def test_without_matplotlib_the_demo_prints_its_answers_alone(monkeypatch, capsy
 
 
 def test_on_a_terminal_the_comparison_shows_what_is_done(monkeypatch, capsys):
-    monkeypatch.setattr(plain.metricfast, "compare", partial(metricfast.compare, learners="NCA"))
+    monkeypatch.setattr(metricfast, "compare", partial(metricfast.compare, learners="NCA"))
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     main(["demo", "--all", "iris"])
     told = capsys.readouterr()

@@ -47,7 +47,7 @@ def test_the_recipe_of_conda_asks_for_what_pyproject_does():
     host = of_conda(requirements["host"])
     assert {k: v for k, v in host.items() if k not in ("python", "pip")} == of_pip(BUILT_BY)
     extras = PROJECT["optional-dependencies"]
-    users = [extras[name] for name in ("cli", "dask", "disk", "io", "onnx", "plot", "torch")]
+    users = [extras[name] for name in ("dask", "disk", "io", "onnx", "plot", "torch")]
     wanted = [one for extra in users for one in extra if not one.startswith("metricfast[")]
     assert of_conda(requirements["run_constraints"]) == of_pip(wanted)
 

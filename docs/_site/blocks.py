@@ -13,7 +13,6 @@ import doctest
 import io
 import os
 import re
-import shlex
 import sys
 import tempfile
 import warnings
@@ -23,7 +22,7 @@ from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(
-    r"^```(?P<language>python|console)\n(?P<source>.*?)^```$"
+    r"^```python\n(?P<source>.*?)^```$"
     r"(?:\n\n```text\n(?P<text>.*?)^```$)?"
     r"(?:\n\n!\[[^\]]*\]\((?P<picture>img/drawn/[^)]+)\))?",
     re.MULTILINE | re.DOTALL,
@@ -44,9 +43,6 @@ def run(page: Path) -> Iterator[Result]:
     names: dict[str, object] = {"__name__": "__main__"}
     with tempfile.TemporaryDirectory() as folder, _working_in(folder):
         for block in BLOCK.finditer(text):
-            if block["language"] == "console":
-                _run_commands(block["source"])
-                continue
             first_line = text[: block.start("source")].count("\n")
             source = "\n" * first_line + block["source"]  # tracebacks show the line of the page
             printed = io.StringIO()
@@ -116,20 +112,6 @@ def _save(result: Result, folder: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a canvas that the program has closed
         result.figure.savefig(file, dpi=110, bbox_inches="tight")
-
-
-def _run_commands(block: str) -> None:
-    """Run the commands of metricfast in a block, and compare what is shown of their output."""
-    from click.testing import CliRunner
-
-    from metricfast.cli.app import app
-
-    for command, shown in re.findall(
-        r"^\$ metricfast (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE
-    ):
-        done = CliRunner().invoke(app, shlex.split(command, comments=True))
-        assert done.exit_code == 0, done.output
-        assert [line.rstrip() for line in shown.splitlines() if line not in done.output] == []
 
 
 @contextlib.contextmanager

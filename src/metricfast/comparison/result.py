@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 __all__ = ["CONSTANT", "EUCLIDEAN", "HEADINGS", "SCALED", "Comparison", "Row", "p_text"]
@@ -119,12 +119,6 @@ class Comparison:
         except ImportError:
             return columns
         return DataFrame(columns)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return all but the estimator, of what JSON can hold; None stands for NaN."""
-        rows = [{k: None if v != v else v for k, v in asdict(row).items()} for row in self.rows]
-        kept = {k: v for k, v in vars(self).items() if k not in ("rows", "best_estimator_")}
-        return {**kept, "rows": rows}
 
     def verdict(self) -> str:
         """Return what it comes to, in sentences."""

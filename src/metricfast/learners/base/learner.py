@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,6 +13,7 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from metricfast._core.checks import check_labels, check_points, check_tuples
+from metricfast._core.deprecation import take_renamed
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.mahalanobis import MahalanobisMetric
 from metricfast._core.sources import Source, in_one_array
@@ -80,7 +81,10 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
     # Returns `pair_score` of checked points and of pairs of their rows.
     _indexed_score: Callable[[Array, Integers], Array]
 
-    # Parameters that many learners have; `__init__` lists the ones of a learner.
+    # Former names of parameters, with the names that they have now.
+    _renamed: ClassVar[Mapping[str, str]] = {}
+
+    # Parameters that many learners have.
     preprocessor: Any = None
     n_components: int | None
     max_iter: int
@@ -90,6 +94,9 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
 
     def __init__(self, preprocessor: ArrayLike | Callable[..., Any] | None = None) -> None:
         self.preprocessor = preprocessor
+
+    def __post_init__(self) -> None:
+        take_renamed(self)
 
     def pair_score(self, pairs: ArrayLike) -> Array:
         """Return the similarity of pairs of points: the negative distance, if one is learned.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from metricfast.learners.base.span import Target
 from metricfast.metrics._neighbor_error import count_votes
 
 __all__ = [
+    "Shrinkage",
     "check_shrinkage",
     "judged_rows",
     "least_error",
@@ -106,3 +107,6 @@ def check_shrinkage(value: Any) -> float | None:
     if not isinstance(value, Real) or isinstance(value, bool) or not 0 <= float(value) <= 1:
         raise ValueError(f"shrinkage must be a number from 0 to 1, got {value!r}.")
     return float(value)
+
+
+Shrinkage = Annotated[float | str, lambda _, value: check_shrinkage(value)]

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from dataclasses import KW_ONLY, dataclass
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import eigh
 
-from metricfast._core.arguments import check_count
 from metricfast._core.arrays import as_threads
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.initialize import check_n_components
 from metricfast._core.memory import working_memory
+from metricfast._core.parameters import NumberOfJobs, PositiveInt
 from metricfast._core.scaling import center_and_rescale
 from metricfast._core.scatter import (
     group_means,
@@ -33,6 +34,7 @@ from metricfast.learners.base.closed_form import (
     padded_components,
 )
 from metricfast.learners.base.shrinkage import (
+    Shrinkage,
     check_shrinkage,
     least_error,
     neighbor_error,
@@ -43,13 +45,22 @@ __all__ = ["LFDA", "local_sums"]
 
 
 _NEIGHBORS = 7
-_EMBEDDINGS = ("weighted", "orthonormalized", "plain")
+
+
+def _check_embedding_type(name: str, value: object) -> None:
+    """Raise ValueError for unknown types, in the words of metric-learn."""
+    if not isinstance(value, str) or value not in ("weighted", "orthonormalized", "plain"):
+        raise ValueError(f"Invalid {name}: {value!r}")
+
+
+EmbeddingType = Annotated[str, _check_embedding_type]
 # Variance within classes, relative to all, that is none but for rounding; and the deviation that
 # features are then given, relative to their own.
 _COLLAPSED = 1e-11
 _NOISE = 1e-3
 
 
+@dataclass(eq=False, repr=False)
 class LFDA(ClosedFormLearner):
     r"""Local Fisher discriminant analysis.
 
@@ -141,35 +152,19 @@ class LFDA(ClosedFormLearner):
 
     _spans = True
 
-    k: int | None
-    embedding_type: str
-    shrinkage: float | str
-
-    def __init__(
-        self,
-        n_components: int | None = None,
-        k: int | None = None,
-        embedding_type: str = "weighted",
-        preprocessor: Any = None,
-        *,
-        shrinkage: float | str = "auto",
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.k = k
-        self.embedding_type = embedding_type
-        self.preprocessor = preprocessor
-        self.shrinkage = shrinkage
-        self.n_jobs = n_jobs
+    n_components: int | None = None
+    k: PositiveInt | None = None
+    embedding_type: EmbeddingType = "weighted"
+    preprocessor: Any = None
+    _: KW_ONLY
+    shrinkage: Shrinkage = "auto"
+    n_jobs: NumberOfJobs = None
 
     def _statistics(
         self, X: Any, y: Any, weight: Floats | None, *, partial: bool = False, execute: Any = None
     ) -> Statistics:
-        if not isinstance(self.embedding_type, str) or self.embedding_type not in _EMBEDDINGS:
-            raise ValueError(f"Invalid embedding_type: {self.embedding_type!r}")
-        k = _NEIGHBORS if self.k is None else check_count("k", self.k)
+        k = _NEIGHBORS if self.k is None else int(self.k)
         judged = check_shrinkage(self.shrinkage) is None
-        as_threads(self.n_jobs)
         check_n_components(X.shape[1], self.n_components)
         classes, codes = class_codes(y, partial=partial)
         weights = repetitions(weight, X.shape[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from metricfast._core.arguments import check_range
 from metricfast._core.initialize import check_n_components, components_from_metric
+from metricfast._core.parameters import Seed
 from metricfast._core.prior import is_identity
 from metricfast._core.scaling import center_and_rescale
 from metricfast._core.scatter import repetitions, scatters_of_all_pairs
@@ -23,7 +25,7 @@ from metricfast._core.targets import (
     check_partial_target,
 )
 from metricfast._core.tuples import TupleSet
-from metricfast._core.types import Array, Floats, RandomState
+from metricfast._core.types import Array, Floats
 from metricfast.learners.base.classifiers import PairsClassifierMixin
 from metricfast.learners.base.closed_form import ONE_CLASS, ClosedFormLearner, Statistics
 from metricfast.learners.base.learner import MahalanobisMixin
@@ -35,6 +37,7 @@ __all__ = ["GMML", "GMML_Supervised"]
 _MOST_REG = 1e12
 
 
+@dataclass(eq=False, repr=False)
 class GMML(PairsClassifierMixin, MahalanobisMixin):
     r"""Geometric mean metric learning from similar and dissimilar pairs.
 
@@ -95,30 +98,17 @@ class GMML(PairsClassifierMixin, MahalanobisMixin):
     array([ 1,  1, -1, -1, -1, -1])
     """
 
+    t: float = 0.5
+    reg: float = 1e-3
+    prior: str | Array = "identity"
+    preprocessor: Any = None
+    random_state: Seed = None
+    _: KW_ONLY
+    n_components: int | None = None
+
     _requires_y = True
     _exact_in_parts = True
-    _sums: tuple[ScatterStatistics, ...] = ()  # of all calls of `partial_fit`
-
-    t: float
-    reg: float
-    prior: str | Array
-
-    def __init__(
-        self,
-        t: float = 0.5,
-        reg: float = 1e-3,
-        prior: str | Array = "identity",
-        preprocessor: Any = None,
-        random_state: int | RandomState | None = None,
-        *,
-        n_components: int | None = None,
-    ) -> None:
-        self.t = t
-        self.reg = reg
-        self.prior = prior
-        self.preprocessor = preprocessor
-        self.random_state = random_state
-        self.n_components = n_components
+    _sums = ()  # of all calls of `partial_fit`
 
     def fit(
         self,
@@ -204,6 +194,7 @@ class GMML(PairsClassifierMixin, MahalanobisMixin):
         self.components_ = L.astype(pairs.dtype, copy=False)
 
 
+@dataclass(eq=False, repr=False)
 class GMML_Supervised(ClosedFormLearner):  # noqa: N801
     r"""Geometric mean metric learning from class labels.
 
@@ -239,30 +230,17 @@ class GMML_Supervised(ClosedFormLearner):  # noqa: N801
     (150, 2)
     """
 
+    t: float = 0.5
+    reg: float = 1e-3
+    prior: str | Array = "identity"
+    preprocessor: Any = None
+    random_state: Seed = None
+    _: KW_ONLY
+    n_components: int | None = None
+
     _partial_labels = True
     _exact_in_parts = True
     _beyond_span = True
-
-    t: float
-    reg: float
-    prior: str | Array
-
-    def __init__(
-        self,
-        t: float = 0.5,
-        reg: float = 1e-3,
-        prior: str | Array = "identity",
-        preprocessor: Any = None,
-        random_state: int | RandomState | None = None,
-        *,
-        n_components: int | None = None,
-    ) -> None:
-        self.t = t
-        self.reg = reg
-        self.prior = prior
-        self.preprocessor = preprocessor
-        self.random_state = random_state
-        self.n_components = n_components
 
     @property
     def _spans(self) -> bool:  # type: ignore[override]

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricfast._core.arguments import check_count, check_random_state, check_range
+from metricfast._core.arguments import check_random_state
 from metricfast._core.arrays import as_threads, as_vector
-from metricfast._core.deprecation import DEPRECATED, renamed, take_renamed
+from metricfast._core.deprecation import DEPRECATED
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.initialize import check_n_components, components_from_metric
+from metricfast._core.parameters import NonNegativeFloat, PositiveInt, Seed, Verbosity
 from metricfast._core.prior import is_identity
 from metricfast._core.threadpool import one_blas_thread
 from metricfast._core.tuples import TupleSet
-from metricfast._core.types import Array, Floats, RandomState
+from metricfast._core.types import Array, Floats
 from metricfast.distances.neighbors import paired_distances
 from metricfast.learners.base.classifiers import QuadrupletsClassifierMixin
 from metricfast.learners.base.learner import MahalanobisMixin
@@ -31,6 +33,7 @@ __all__ = ["LSML", "LSML_Supervised"]
 _LEAST = 1e-100
 
 
+@dataclass(eq=False, repr=False)
 class LSML(CallbackMixin, QuadrupletsClassifierMixin, MahalanobisMixin):
     r"""Metric learning from comparisons of pairs, with a squared residual.
 
@@ -95,27 +98,14 @@ class LSML(CallbackMixin, QuadrupletsClassifierMixin, MahalanobisMixin):
     True
     """
 
-    tol: float
-    prior: str | Array
-
-    def __init__(
-        self,
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        prior: str | Array = "identity",
-        verbose: bool | int = False,
-        preprocessor: ArrayLike | Callable[..., Any] | None = None,
-        random_state: int | RandomState | None = None,
-        *,
-        n_components: int | None = None,
-    ) -> None:
-        self.tol = tol
-        self.max_iter = max_iter
-        self.prior = prior
-        self.verbose = verbose
-        self.preprocessor = preprocessor
-        self.random_state = random_state
-        self.n_components = n_components
+    tol: NonNegativeFloat = 1e-3
+    max_iter: PositiveInt = 1000
+    prior: str | Array = "identity"
+    verbose: Verbosity = False
+    preprocessor: ArrayLike | Callable[..., Any] | None = None
+    random_state: Seed = None
+    _: KW_ONLY
+    n_components: int | None = None
 
     @reports_to_sklearn
     def fit(
@@ -162,8 +152,6 @@ class LSML(CallbackMixin, QuadrupletsClassifierMixin, MahalanobisMixin):
         `fitted`: the learner that gets the fitted attributes.
         `strength`: weight of the loss. The weight of the prior is 1.
         """
-        check_count("max_iter", self.max_iter)
-        check_range("tol", self.tol)
         rng = check_random_state(self.random_state)
         points, index = tuples.points, tuples.index
         n_features = points.shape[1]
@@ -208,6 +196,7 @@ class LSML(CallbackMixin, QuadrupletsClassifierMixin, MahalanobisMixin):
         minimize_factor(fitted, objective, np.eye(n_features), self.tol, finish)
 
 
+@dataclass(eq=False, repr=False)
 class LSML_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
     """Metric learning from comparisons of pairs that are drawn from class labels.
 
@@ -257,39 +246,21 @@ class LSML_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
     (150, 4)
     """
 
+    tol: NonNegativeFloat = 1e-3
+    max_iter: PositiveInt = 1000
+    prior: str | Array = "identity"
+    n_constraints: PositiveInt | None = None
+    weights: ArrayLike | None = None
+    verbose: Verbosity = False
+    preprocessor: ArrayLike | Callable[..., Any] | None = None
+    random_state: Seed = None
+    num_constraints: int | str = DEPRECATED
+    _: KW_ONLY
+    n_components: int | None = None
+
     _requires_y = True
     _partial_labels = True
-
-    tol: float
-    prior: str | Array
-    n_constraints: int | None
-    weights: ArrayLike | None
-
-    def __init__(
-        self,
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        prior: str | Array = "identity",
-        n_constraints: int | None = None,
-        weights: ArrayLike | None = None,
-        verbose: bool | int = False,
-        preprocessor: ArrayLike | Callable[..., Any] | None = None,
-        random_state: int | RandomState | None = None,
-        num_constraints: int | str = DEPRECATED,
-        *,
-        n_components: int | None = None,
-    ) -> None:
-        self.tol = tol
-        self.max_iter = max_iter
-        self.prior = prior
-        self.n_constraints = n_constraints
-        self.weights = weights
-        self.verbose = verbose
-        self.preprocessor = preprocessor
-        self.random_state = random_state
-        self.num_constraints = num_constraints
-        self.n_components = n_components
-        take_renamed(self, "num_constraints", "n_constraints")
+    _renamed: ClassVar[dict[str, str]] = {"num_constraints": "n_constraints"}
 
     @reports_to_sklearn
     def fit(
@@ -314,16 +285,13 @@ class LSML_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
         -------
         self
         """
-        n_constraints = renamed(
-            "num_constraints", self.num_constraints, "n_constraints", self.n_constraints
-        )
         points, labels = self._prepare_inputs(
             X, y, ensure_min_samples=2, accept_sources=not validate
         )
         rng = check_random_state(self.random_state)
         rows = draw_index_pairs(
             labels,
-            n_constraints,
+            self.n_constraints,
             sample_weight,
             rng,
             points.shape[1],

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricfast._core.arguments import check_count, check_random_state, check_range
-from metricfast._core.deprecation import DEPRECATED, renamed, take_renamed
+from metricfast._core.arguments import check_random_state
+from metricfast._core.deprecation import DEPRECATED
 from metricfast._core.initialize import (
     check_n_components,
     components_from_metric,
     leading_rows,
+)
+from metricfast._core.parameters import (
+    NonNegativeFloat,
+    PositiveFloat,
+    PositiveInt,
+    Seed,
+    Verbosity,
 )
 from metricfast._core.prior import is_identity
 from metricfast._core.threadpool import one_blas_thread
@@ -21,7 +29,7 @@ from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, RandomState
 from metricfast.learners.base.classifiers import PairsClassifierMixin
 from metricfast.learners.base.learner import MahalanobisMixin
-from metricfast.learners.base.shrinkage import check_shrinkage
+from metricfast.learners.base.shrinkage import Shrinkage
 from metricfast.learners.base.span import (
     GIVEN,
     Span,
@@ -35,8 +43,8 @@ from metricfast.learners.base.thresholds import check_calibration_params
 from metricfast.learners.tuples.drawing import draw_pairs
 from metricfast.learners.tuples.factored import minimize_factor, start_metric
 from metricfast.learners.tuples.pair_distances import (
+    Diagonal,
     PairDistances,
-    check_diagonal,
     scale_of_features,
 )
 from metricfast.learners.tuples.shrinking import representative_sample, shrink_metric
@@ -65,6 +73,7 @@ class _LearnedMatrix(MahalanobisMixin):
         del self.__dict__["A_"]
 
 
+@dataclass(eq=False, repr=False)
 class MMC(CallbackMixin, PairsClassifierMixin, _LearnedMatrix):
     r"""Mahalanobis metric learning for clustering, from similar and dissimilar pairs.
 
@@ -165,41 +174,21 @@ class MMC(CallbackMixin, PairsClassifierMixin, _LearnedMatrix):
     array([ 1,  1, -1, -1])
     """
 
+    max_iter: PositiveInt = 100
+    max_proj: PositiveInt = 10000
+    tol: NonNegativeFloat = 1e-3
+    init: str | Array = "identity"
+    diagonal: Diagonal = False
+    diagonal_c: PositiveFloat = 1.0
+    verbose: Verbosity = False
+    preprocessor: ArrayLike | Callable[..., Any] | None = None
+    random_state: Seed = None
+    convergence_threshold: float | str = DEPRECATED
+    _: KW_ONLY
+    n_components: int | None = None
+
     _requires_y = True
-
-    max_proj: int
-    tol: float
-    init: str | Array
-    diagonal: bool
-    diagonal_c: float
-
-    def __init__(
-        self,
-        max_iter: int = 100,
-        max_proj: int = 10000,
-        tol: float = 1e-3,
-        init: str | Array = "identity",
-        diagonal: bool = False,
-        diagonal_c: float = 1.0,
-        verbose: bool | int = False,
-        preprocessor: ArrayLike | Callable[..., Any] | None = None,
-        random_state: int | RandomState | None = None,
-        convergence_threshold: float | str = DEPRECATED,
-        *,
-        n_components: int | None = None,
-    ) -> None:
-        self.max_iter = max_iter
-        self.max_proj = max_proj
-        self.tol = tol
-        self.init = init
-        self.diagonal = diagonal
-        self.diagonal_c = diagonal_c
-        self.verbose = verbose
-        self.preprocessor = preprocessor
-        self.random_state = random_state
-        self.convergence_threshold = convergence_threshold
-        self.n_components = n_components
-        take_renamed(self, "convergence_threshold", "tol")
+    _renamed: ClassVar[dict[str, str]] = {"convergence_threshold": "tol"}
 
     @reports_to_sklearn
     def fit(
@@ -234,12 +223,6 @@ class MMC(CallbackMixin, PairsClassifierMixin, _LearnedMatrix):
     @one_blas_thread()
     def _minimize(self, tuples: TupleSet, fitted: Any) -> None:
         """Learn from pairs. `fitted`: the learner that gets the fitted attributes."""
-        tol = renamed("convergence_threshold", self.convergence_threshold, "tol", self.tol)
-        check_count("max_iter", self.max_iter)
-        check_count("max_proj", self.max_proj)
-        check_range("tol", tol)
-        check_diagonal(self.diagonal)
-        check_range("diagonal_c", self.diagonal_c, positive=True)
         rng = check_random_state(self.random_state)
         check_n_components(tuples.points.shape[1], self.n_components)
         for label, kind in ((1, "similar"), (-1, "dissimilar")):
@@ -270,7 +253,7 @@ class MMC(CallbackMixin, PairsClassifierMixin, _LearnedMatrix):
             fitted.components_ = L.astype(tuples.points.dtype, copy=False)
 
         fitted.converged_ = minimize_factor(
-            fitted, problem.objective, problem.start, float(tol), finish
+            fitted, problem.objective, problem.start, float(self.tol), finish
         )
 
     def _problem_in_span(
@@ -289,6 +272,7 @@ class MMC(CallbackMixin, PairsClassifierMixin, _LearnedMatrix):
         return PairDistances(span.tuples(tuples), A, diagonal=False, beyond=beyond)
 
 
+@dataclass(eq=False, repr=False)
 class MMC_Supervised(CallbackMixin, _LearnedMatrix):  # noqa: N801
     """Mahalanobis metric learning for clustering, from class labels.
 
@@ -346,52 +330,28 @@ class MMC_Supervised(CallbackMixin, _LearnedMatrix):  # noqa: N801
     (150, 4)
     """
 
+    max_iter: PositiveInt = 100
+    max_proj: PositiveInt = 10000
+    tol: NonNegativeFloat = 1e-6
+    n_constraints: PositiveInt | None = None
+    init: str | Array = "identity"
+    diagonal: Diagonal = False
+    diagonal_c: PositiveFloat = 1.0
+    verbose: Verbosity = False
+    preprocessor: ArrayLike | Callable[..., Any] | None = None
+    random_state: Seed = None
+    num_constraints: int | str = DEPRECATED
+    convergence_threshold: float | str = DEPRECATED
+    _: KW_ONLY
+    n_components: int | None = None
+    shrinkage: Shrinkage = "auto"
+
     _requires_y = True
     _partial_labels = True
-
-    max_proj: int
-    tol: float
-    init: str | Array
-    diagonal: bool
-    diagonal_c: float
-
-    n_constraints: int | None
-    shrinkage: float | str
-
-    def __init__(
-        self,
-        max_iter: int = 100,
-        max_proj: int = 10000,
-        tol: float = 1e-6,
-        n_constraints: int | None = None,
-        init: str | Array = "identity",
-        diagonal: bool = False,
-        diagonal_c: float = 1.0,
-        verbose: bool | int = False,
-        preprocessor: ArrayLike | Callable[..., Any] | None = None,
-        random_state: int | RandomState | None = None,
-        num_constraints: int | str = DEPRECATED,
-        convergence_threshold: float | str = DEPRECATED,
-        *,
-        n_components: int | None = None,
-        shrinkage: float | str = "auto",
-    ) -> None:
-        self.max_iter = max_iter
-        self.max_proj = max_proj
-        self.tol = tol
-        self.n_constraints = n_constraints
-        self.init = init
-        self.diagonal = diagonal
-        self.diagonal_c = diagonal_c
-        self.verbose = verbose
-        self.preprocessor = preprocessor
-        self.random_state = random_state
-        self.num_constraints = num_constraints
-        self.convergence_threshold = convergence_threshold
-        self.n_components = n_components
-        self.shrinkage = shrinkage
-        take_renamed(self, "num_constraints", "n_constraints")
-        take_renamed(self, "convergence_threshold", "tol")
+    _renamed: ClassVar[dict[str, str]] = {
+        "num_constraints": "n_constraints",
+        "convergence_threshold": "tol",
+    }
 
     @reports_to_sklearn
     def fit(
@@ -416,19 +376,16 @@ class MMC_Supervised(CallbackMixin, _LearnedMatrix):  # noqa: N801
         -------
         self
         """
-        check_shrinkage(self.shrinkage)
-        n_constraints = renamed(
-            "num_constraints", self.num_constraints, "n_constraints", self.n_constraints
-        )
-        tol = renamed("convergence_threshold", self.convergence_threshold, "tol", self.tol)
         points, labels = self._prepare_inputs(
             X, y, ensure_min_samples=2, accept_sources=not validate
         )
         rng = check_random_state(self.random_state)
-        pairs = draw_pairs(points, labels, n_constraints, sample_weight, rng, needs_similar=True)
+        pairs = draw_pairs(
+            points, labels, self.n_constraints, sample_weight, rng, needs_similar=True
+        )
         sample = representative_sample(points, labels, sample_weight)
         mmc = MMC(
-            self.max_iter, self.max_proj, tol, self.init, self.diagonal, self.diagonal_c,
+            self.max_iter, self.max_proj, self.tol, self.init, self.diagonal, self.diagonal_c,
             self.verbose, random_state=rng, n_components=self.n_components,
         )  # fmt: skip
         mmc._minimize(pairs, self)

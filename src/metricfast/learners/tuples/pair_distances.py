@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from numbers import Integral
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from metricfast._core.scaling import moderate
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, Integers
 
-__all__ = ["PairDistances", "check_diagonal", "scale_of_features"]
+__all__ = ["Diagonal", "PairDistances", "scale_of_features"]
 
 # Least mean square of similar pairs along a direction, relative to features of all pairs. Where
 # similar points do not differ at all, the objective has no upper bound.
@@ -24,10 +24,13 @@ _FLOOR = 1e-6
 _SPREAD = 1e-3
 
 
-def check_diagonal(value: object) -> None:
-    """Raise ValueError unless `diagonal` is a boolean, or 0 or 1."""
+def _check_diagonal(name: str, value: object) -> None:
+    """Raise ValueError unless `value` is a boolean, or 0 or 1."""
     if not isinstance(value, (Integral, np.bool_)) or value not in (0, 1):
-        raise ValueError(f"diagonal must be True or False, got {value!r}.")
+        raise ValueError(f"{name} must be True or False, got {value!r}.")
+
+
+Diagonal = Annotated[bool, _check_diagonal]
 
 
 class PairDistances:

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import math
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
-from metricfast._core.arguments import check_count, check_random_state, check_range
+from metricfast._core.arguments import check_count, check_random_state
 from metricfast._core.arrays import as_threads
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.initialize import (
     check_n_components,
     components_from_metric,
     leading_rows,
+)
+from metricfast._core.parameters import (
+    NonNegativeFloat,
+    NumberOfJobs,
+    PositiveFloat,
+    Seed,
+    Verbosity,
+    check_parameters,
 )
 from metricfast._core.scaling import center_and_rescale, times_power_of_two, undo_scale
 from metricfast._core.targets import check_partial_target
@@ -38,6 +47,17 @@ from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 __all__ = ["SCML", "SCML_Supervised"]
 
 
+def _check_integer(name: str, value: object) -> None:
+    """Raise where a value is no integer, in the words of metric-learn."""
+    if not isinstance(value, Integral):
+        raise ValueError(f"{name} should be an integer, instead it is of type {type(value)}")
+    check_count(name, value)
+
+
+Integer = Annotated[int, _check_integer]
+
+
+@dataclass(eq=False, repr=False)
 class SCML(CallbackMixin, TripletsClassifierMixin, MahalanobisMixin):
     r"""Sparse compositional metric learning from triplets.
 
@@ -116,41 +136,19 @@ class SCML(CallbackMixin, TripletsClassifierMixin, MahalanobisMixin):
     array([1])
     """
 
-    beta: float
-    basis: str | Array
-    n_basis: int | None
-    gamma: float
-    output_iter: int
-    batch_size: int
-
-    def __init__(
-        self,
-        beta: float = 1e-5,
-        basis: str | Array = "triplet_diffs",
-        n_basis: int | None = None,
-        gamma: float = 5e-3,
-        max_iter: int = 10000,
-        output_iter: int = 500,
-        batch_size: int = 10,
-        verbose: bool | int = False,
-        preprocessor: Any = None,
-        random_state: int | RandomState | None = None,
-        *,
-        n_components: int | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.beta = beta
-        self.basis = basis
-        self.n_basis = n_basis
-        self.gamma = gamma
-        self.max_iter = max_iter
-        self.output_iter = output_iter
-        self.batch_size = batch_size
-        self.verbose = verbose
-        self.preprocessor = preprocessor
-        self.random_state = random_state
-        self.n_components = n_components
-        self.n_jobs = n_jobs
+    beta: NonNegativeFloat = 1e-5
+    basis: str | Array = "triplet_diffs"
+    n_basis: Integer | None = None
+    gamma: PositiveFloat = 5e-3
+    max_iter: Integer = 10000
+    output_iter: Integer = 500
+    batch_size: Integer = 10
+    verbose: Verbosity = False
+    preprocessor: Any = None
+    random_state: Seed = None
+    _: KW_ONLY
+    n_components: int | None = None
+    n_jobs: NumberOfJobs = None
 
     @reports_to_sklearn
     def fit(self, triplets: ArrayLike, y: Any = None, *, validate: bool = False) -> SCML:
@@ -287,6 +285,7 @@ class SCML(CallbackMixin, TripletsClassifierMixin, MahalanobisMixin):
         return value, scale
 
 
+@dataclass(eq=False, repr=False)
 class SCML_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
     """Sparse compositional metric learning from class labels.
 
@@ -334,50 +333,24 @@ class SCML_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
     (150, 2)
     """
 
+    k_genuine: Integer = 3
+    k_impostor: Integer = 10
+    beta: NonNegativeFloat = 1e-5
+    basis: str | Array = "lda"
+    n_basis: Integer | None = None
+    gamma: PositiveFloat = 5e-3
+    max_iter: Integer = 10000
+    output_iter: Integer = 500
+    batch_size: Integer = 10
+    verbose: Verbosity = False
+    preprocessor: Any = None
+    random_state: Seed = None
+    _: KW_ONLY
+    n_components: int | None = None
+    n_jobs: NumberOfJobs = None
+
     _requires_y = True
     _partial_labels = True
-
-    k_genuine: int
-    k_impostor: int
-    beta: float
-    basis: str | Array
-    n_basis: int | None
-    gamma: float
-    output_iter: int
-    batch_size: int
-
-    def __init__(
-        self,
-        k_genuine: int = 3,
-        k_impostor: int = 10,
-        beta: float = 1e-5,
-        basis: str | Array = "lda",
-        n_basis: int | None = None,
-        gamma: float = 5e-3,
-        max_iter: int = 10000,
-        output_iter: int = 500,
-        batch_size: int = 10,
-        verbose: bool | int = False,
-        preprocessor: Any = None,
-        random_state: int | RandomState | None = None,
-        *,
-        n_components: int | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.k_genuine = k_genuine
-        self.k_impostor = k_impostor
-        self.beta = beta
-        self.basis = basis
-        self.n_basis = n_basis
-        self.gamma = gamma
-        self.max_iter = max_iter
-        self.output_iter = output_iter
-        self.batch_size = batch_size
-        self.verbose = verbose
-        self.preprocessor = preprocessor
-        self.random_state = random_state
-        self.n_components = n_components
-        self.n_jobs = n_jobs
 
     @reports_to_sklearn
     def fit(
@@ -403,8 +376,6 @@ class SCML_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
         self
         """
         _check_parameters(self, ("triplet_diffs", "lda"))
-        _check_integer("k_genuine", self.k_genuine)
-        _check_integer("k_impostor", self.k_impostor)
         points, labels = self._prepare_inputs(
             X, y, ensure_min_samples=2, accept_sources=not validate
         )
@@ -428,16 +399,10 @@ class SCML_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
 
 
 def _check_parameters(learner: SCML | SCML_Supervised, bases: tuple[str, ...]) -> None:
-    """Check the parameters that both learners have; `bases` are the names of bases."""
-    for name in ("max_iter", "output_iter", "batch_size"):
-        _check_integer(name, getattr(learner, name))
-    if learner.n_basis is not None:
-        _check_integer("n_basis", learner.n_basis)
+    """Raise ValueError unless parameters fit each other; `bases` are the names of bases."""
+    check_parameters(learner)
     if learner.output_iter > learner.max_iter:
         raise ValueError("The value of output_iter must be equal or smaller than max_iter.")
-    check_range("beta", learner.beta)
-    check_range("gamma", learner.gamma, positive=True)
-    as_threads(learner.n_jobs)
     basis = learner.basis
     if not isinstance(basis, np.ndarray) and (not isinstance(basis, str) or basis not in bases):
         raise ValueError(
@@ -480,10 +445,3 @@ def _draws(rng: RandomState, n: int, shape: tuple[int, int], weight: Floats | No
     chances = np.cumsum(weight)
     drawn = np.searchsorted(chances, rng.random_sample(shape) * chances[-1], side="right")
     return np.asarray(np.minimum(drawn, n - 1), np.int64)
-
-
-def _check_integer(name: str, value: object) -> None:
-    """Raise where a value is no integer, in the words of metric-learn."""
-    if not isinstance(value, Integral):
-        raise ValueError(f"{name} should be an integer, instead it is of type {type(value)}")
-    check_count(name, value)

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import cholesky, inv
 from sklearn.exceptions import ConvergenceWarning
 
-from metricfast._core.arguments import check_random_state, check_range
-from metricfast._core.deprecation import DEPRECATED, renamed, take_renamed
+from metricfast._core.arguments import check_random_state
+from metricfast._core.deprecation import DEPRECATED
 from metricfast._core.initialize import components_from_metric
+from metricfast._core.parameters import NonNegativeFloat, PositiveInt, Seed, Verbosity
 from metricfast._core.prior import is_identity
 from metricfast._core.scaling import times_power_of_two
-from metricfast._core.scatter_statistics import ScatterStatistics
 from metricfast._core.tuples import TupleSet
-from metricfast._core.types import Array, Floats, RandomState
+from metricfast._core.types import Array, Floats
 from metricfast._core.warn import warn_user
 from metricfast.learners.base.classifiers import PairsClassifierMixin
 from metricfast.learners.base.closed_form import ClosedFormLearner, Statistics, fit_points
@@ -41,6 +42,7 @@ __all__ = ["SDML", "SDML_Supervised"]
 _MARGIN = 0.3
 
 
+@dataclass(eq=False, repr=False)
 class SDML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
     r"""Sparse distance metric learning from pairs.
 
@@ -102,32 +104,18 @@ class SDML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
     array([ 1,  1, -1])
     """
 
+    balance_param: NonNegativeFloat = 0.5
+    sparsity_param: NonNegativeFloat = 0.01
+    prior: str | Array = "identity"
+    verbose: Verbosity = False
+    preprocessor: Any = None
+    random_state: Seed = None
+    _: KW_ONLY
+    n_components: int | None = None
+
     _requires_y = True
     _exact_in_parts = True
-    _sums: tuple[ScatterStatistics, ...] = ()  # of all calls of `partial_fit`
-
-    balance_param: float
-    sparsity_param: float
-    prior: str | Array
-
-    def __init__(
-        self,
-        balance_param: float = 0.5,
-        sparsity_param: float = 0.01,
-        prior: str | Array = "identity",
-        verbose: bool | int = False,
-        preprocessor: Any = None,
-        random_state: int | RandomState | None = None,
-        *,
-        n_components: int | None = None,
-    ) -> None:
-        self.balance_param = balance_param
-        self.sparsity_param = sparsity_param
-        self.prior = prior
-        self.verbose = verbose
-        self.preprocessor = preprocessor
-        self.random_state = random_state
-        self.n_components = n_components
+    _sums = ()  # of all calls of `partial_fit`
 
     @reports_to_sklearn
     def fit(
@@ -211,8 +199,6 @@ class SDML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
 
     def _minimize(self, statistics: Statistics, fitted: Any) -> None:
         """Learn from sums over pairs. `fitted`: the learner that gets the fitted attributes."""
-        check_range("balance_param", self.balance_param)
-        check_range("sparsity_param", self.sparsity_param)
         (pairs,) = statistics.sums
         with np.errstate(over="ignore", invalid="ignore"):
             loss = pairs.of_group(1)[1] - pairs.of_group(-1)[1]
@@ -267,6 +253,7 @@ class SDML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
         return bounded
 
 
+@dataclass(eq=False, repr=False)
 class SDML_Supervised(CallbackMixin, ClosedFormLearner):  # noqa: N801
     """Sparse distance metric learning from pairs drawn from classes.
 
@@ -309,37 +296,20 @@ class SDML_Supervised(CallbackMixin, ClosedFormLearner):  # noqa: N801
     (150, 4)
     """
 
+    balance_param: NonNegativeFloat = 0.5
+    sparsity_param: NonNegativeFloat = 0.01
+    prior: str | Array = "identity"
+    n_constraints: PositiveInt | None = None
+    verbose: Verbosity = False
+    preprocessor: Any = None
+    random_state: Seed = None
+    num_constraints: Any = DEPRECATED
+    _: KW_ONLY
+    n_components: int | None = None
+
     _partial_labels = True
+    _renamed: ClassVar[dict[str, str]] = {"num_constraints": "n_constraints"}
     _beyond_span = True
-
-    balance_param: float
-    sparsity_param: float
-    prior: str | Array
-    n_constraints: int | None
-
-    def __init__(
-        self,
-        balance_param: float = 0.5,
-        sparsity_param: float = 0.01,
-        prior: str | Array = "identity",
-        n_constraints: int | None = None,
-        verbose: bool | int = False,
-        preprocessor: Any = None,
-        random_state: int | RandomState | None = None,
-        num_constraints: Any = DEPRECATED,
-        *,
-        n_components: int | None = None,
-    ) -> None:
-        self.balance_param = balance_param
-        self.sparsity_param = sparsity_param
-        self.prior = prior
-        self.n_constraints = n_constraints
-        self.verbose = verbose
-        self.preprocessor = preprocessor
-        self.random_state = random_state
-        self.num_constraints = num_constraints
-        self.n_components = n_components
-        take_renamed(self, "num_constraints", "n_constraints")
 
     @reports_to_sklearn
     def fit(
@@ -374,11 +344,8 @@ class SDML_Supervised(CallbackMixin, ClosedFormLearner):  # noqa: N801
     def _statistics(
         self, X: Any, y: Any, weight: Floats | None, *, partial: bool = False, execute: Any = None
     ) -> Statistics:
-        n_constraints = renamed(
-            "num_constraints", self.num_constraints, "n_constraints", self.n_constraints
-        )
         rng = check_random_state(self.random_state)
-        pairs = draw_pairs(X, y, n_constraints, weight, rng)
+        pairs = draw_pairs(X, y, self.n_constraints, weight, rng)
         return Statistics((pair_sums(pairs),), of_call=None if partial else pairs)
 
     def _solve(self, statistics: Statistics) -> None:

@@ -1,1 +1,0 @@
-"""The command line `metricfast`: learners for tables in files."""
