@@ -347,7 +347,8 @@ class MahalanobisMixin(MetricTransformer, BaseMetricLearner):
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        The learned linear map L.
+        The learned linear map L. A square map of more features than points is computed when it is
+        accessed; methods do not need it. If it does not fit into memory, you get a MemoryError.
 
     Examples
     --------
