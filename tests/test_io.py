@@ -206,7 +206,9 @@ def test_what_a_file_cannot_hold_is_saved_by_skops(path):
 
 few_epochs = {"max_epochs": 2, "random_state": 0, "periodic": False}
 WHOLE = {
-    "pipeline": make_pipeline(PCA(3), metricfast.NCA(max_iter=3), KNeighborsClassifier(3, algorithm="brute")),
+    "pipeline": make_pipeline(
+        PCA(3), metricfast.NCA(max_iter=3), KNeighborsClassifier(3, algorithm="brute")
+    ),
     "neighbours": metricfast.KNeighborsClassifier(3, metric=metricfast.LFDA()),
     "within a radius": metricfast.RadiusNeighborsClassifier(40.0, metric=metricfast.LFDA(2)),
     "cosine": metricfast.KNeighborsRegressor(3, metric="cosine"),
