@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from metricfast._core.arguments import check_count
@@ -48,18 +49,28 @@ def draw_index_pairs(
 
     `n_constraints`: number of pairs of either kind; by default 20 times the square of the number of
         classes.
-    `sample_weight`: the chances of points are in proportion to it.
+    `sample_weight`: the chances of points are in proportion to it; points of weight 0 do not count.
     """
-    classes, codes = check_partial_target(labels)
+    _, codes = check_partial_target(labels)
+    weight = check_sample_weight(sample_weight, len(codes))
+    if weight is not None:
+        codes = np.where(weight > 0, codes, -1)
+    n_classes = len(np.unique(codes[codes >= 0]))
+    if n_classes < 2:
+        raise ValueError(
+            f"y must hold at least 2 classes of a weight above 0, got {n_classes}: see "
+            "sample_weight."
+        )
     if n_constraints is None:
-        n_constraints = 20 * len(classes) ** 2
+        n_constraints = 20 * n_classes**2
     n_constraints = check_count("n_constraints", n_constraints)
     drawn = Constraints(codes).positive_negative_pairs(
         n_constraints, same_length, rng, sample_weight=sample_weight
     )
     if needs_similar and not len(drawn[0]):
         raise ValueError(
-            "y must hold a class of at least 2 points: there is no pair of similar points to draw."
+            "y must hold a class of at least 2 points of a weight above 0: there is no pair of "
+            "similar points to draw."
         )
     return drawn
 
