@@ -110,8 +110,7 @@ def test_normal_scores_come_back(path):
     X = np.exp(3 * NUMBERS)
     y = np.where(NUMBERS.sum(axis=1) > 0, 1, 0)
     model = mf.NCAClassifier(**QUICK, random_state=0, scale=0.1).fit(X, y)
-    E = model._table.encoded(model, X)
-    model._scores = NormalScores(E, 3)  # whatever fit has chosen
+    model._scores = NormalScores(X)  # whatever fit has chosen
     mf.save(model, path)
     assert same(mf.load(path).predict_proba(X), model.predict_proba(X))
 

@@ -61,7 +61,7 @@ def _are_scores(value: Any) -> bool:
         type(pair) is tuple
         and len(pair) == 2
         and all(_is_vector(each, "float64") and np.isfinite(each).all() for each in pair)
-        and len(pair[0]) == len(pair[1]) > 0
+        and len(pair[0]) == len(pair[1])
         and (np.diff(pair[0]) > 0).all()
         for pair in value
     )
@@ -276,8 +276,8 @@ def _check_maps(estimator: SoftNeighbors) -> None:
     _require(len(table.origin) == width, f"_table.origin must have {width} integers")
     point = np.zeros((1, width), np.float32)
     if scores is not None:
-        _require(len(scores._scores) <= width, f"_scores must be of at most {width} columns")
-        point = scores.of(point)
+        n = len(table._order)
+        _require(len(scores._scores) == n, f"_scores must be of {n} columns")
     try:
         embedded = estimator._embedded(point)
     except (LookupError, ValueError) as error:

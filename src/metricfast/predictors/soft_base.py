@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -176,8 +177,9 @@ class SoftNeighbors(
                 # Half of the time is for what follows the race, if anything does.
                 more = n_maps > 1 or len(split[0]) > LARGE or "perceptron" in choices
                 racing = course.until(end, 1 / 2 if more else 1)
-                scores = NormalScores(E, n_numbers, weight)
-                winner = race(task, scores, racing, choices, split, seed, label)
+                scores = table.scores(self, X, weight)
+                of_scores = replace(task, points=table.encoded(self, X, scores))
+                winner = race(task, of_scores, racing, choices, split, seed, label)
                 embedding, self.choices_ = winner.training.embedding, winner.costs
                 if winner.training.task is not task:
                     task, self._scores = winner.training.task, scores
@@ -291,8 +293,7 @@ class SoftNeighbors(
         check_is_fitted(self, "parameters_")
         if X is None:
             return [each.points for each in self._voters], np.arange(len(self._rows))
-        E = self._table.encoded(self, X)
-        return self._embedded(E if self._scores is None else self._scores.of(E)), None
+        return self._embedded(self._table.encoded(self, X, self._scores)), None
 
     def _means(self, X: Any) -> Floats:
         """Return the mean of what the maps say."""
