@@ -170,6 +170,14 @@ def test_held_out_points_choose_normal_scores(kind, weighted):
     np.testing.assert_allclose(chosen.transform(X)[rows], chosen._queries(None)[0][0], atol=1e-4)
 
 
+def test_no_periodic_features_of_thousands_of_columns_are_tried():
+    model = mf.NCAClassifier()
+    assert len(model._choices(100, 1000, 0)) == 5
+    assert list(model._choices(100, 1001, 0)) == ["linear"]
+    assert len(mf.NCAClassifier(periodic=True)._choices(100, 1001, 0)) == 4
+    assert list(mf.NCARegressor()._choices(4000, 1001, 0)) == ["linear", "perceptron"]
+
+
 def softmax_shares(queries, Z, weight, exclude):
     """Give the share of each point in the votes of a query, in float64 and one after the other."""
     for query, left_out in zip(queries.astype(float), exclude, strict=True):

@@ -50,6 +50,8 @@ __all__ = ["SoftNeighbors"]
 _FOLDS = 5
 # Hidden layers of the perceptron that hidden="auto" tries, and the points that it takes to try it.
 _HIDDEN, _ENOUGH = (256, 256), 3000
+# Numbers of a point of which periodic="auto" tries periodic features, at most.
+_MOST_PERIODIC = 1000
 # Spreads of frequencies to choose among, in turns for each standard deviation of a column.
 _SCALES = (0.03, 0.1, 0.3, 1.0)
 _Self = TypeVar("_Self", bound="SoftNeighbors")
@@ -222,6 +224,8 @@ class SoftNeighbors(
             return {"perceptron": MLP(widths, self.n_components, "tanh")}
         found: dict[str, Embedding] = {}
         periodic = (False, True) if _is_auto(self.periodic) else (bool(self.periodic),)
+        if _is_auto(self.periodic) and n_numbers > _MOST_PERIODIC:
+            periodic = (False,)
         if False in periodic or not n_numbers:
             found["linear"] = Linear(self.n_components, init="random")
         if True in periodic and n_numbers:
@@ -329,10 +333,10 @@ class SoftNeighbors(
 
         Notes
         -----
-        Up to 1,024 pairs of points are drawn; with more than 48 columns, fewer, down to 128. Equal
-        columns divide one share, so a small share does not mean that a column is uninformative. A
-        column without information has a share above 0, because training adapts the map to chance
-        too.
+        Up to 1,024 pairs of points are drawn; of a perceptron with more than 48 columns, or more
+        than 16,384 encoded columns, fewer, down to 128. Equal columns divide one share, so a small
+        share does not mean that a column is uninformative. A column without information has a share
+        above 0, because training adapts the map to chance too.
 
         References
         ----------
