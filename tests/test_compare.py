@@ -8,6 +8,8 @@ import os
 import signal
 import struct
 import time
+import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
@@ -379,7 +381,7 @@ def test_every_learner_of_labelled_points_is_a_candidate_or_left_out_knowingly()
         ({"learners": {"Euclidean": LFDA()}}, ValueError, "must not be called"),
         ({"learners": "EmbeddingLearner"}, ValueError, "EmbeddingLearner has no defaults"),
         ({"y": np.zeros(178)}, ValueError, "two classes"),
-        ({"y": np.zeros(178), "continuous": True}, ValueError, "y must vary"),
+        ({"y": np.zeros(178), "task": "numbers"}, ValueError, "y must vary"),
         ({"y": y[:-1]}, ValueError, "inconsistent numbers of samples"),
         ({"X": X * np.nan}, ValueError, "X"),
         ({"cv": 1}, ValueError, "cv must be an integer of at least 2"),
@@ -429,7 +431,49 @@ def test_values_of_numpy_are_plain_in_notes():
     assert rows_of(found)["picky"].note == "ValueError: no class ['no', 3]"
 
 
-def test_numbers_that_occur_less_than_five_times_on_average_are_continuous():
-    labels = np.repeat([1, 2, 3], 5)
+def test_integers_that_repeat_are_classes():
+    labels = np.repeat([1, 2, 3], 2)
     assert not looks_continuous(labels)
     assert looks_continuous(labels[1:])
+    assert looks_continuous(labels + 0.5)
+
+
+@pytest.mark.parametrize(
+    ("learners", "options", "task"),
+    [
+        (["LFDA", "Covariance"], {}, "15 classes"),
+        (make_pipeline(StandardScaler(), LFDA()), {}, "15 classes"),
+        ("MLKR", {}, "continuous labels"),
+        (LinearRegression(), {}, "continuous labels"),
+        ("Covariance", {}, "15 classes"),
+        (["LFDA", "MLKR"], {}, "15 classes"),
+        ("Covariance", {"task": "numbers"}, "continuous labels"),
+    ],
+)
+def test_the_learners_decide_what_labels_are(learners, options, task):
+    labels = np.tile(np.arange(15), 4)
+    points = np.random.default_rng(0).normal(size=(60, 2)) + labels[:, None]
+    found = compare(
+        points,
+        labels,
+        learners=learners,
+        cv=2,
+        n_neighbors=1,
+        refit=False,
+        random_state=0,
+        **options,
+    )
+    assert task in found.task
+
+
+def test_comparisons_in_threads_leave_the_filters_of_warnings():
+    before = list(warnings.filters)
+    labels = np.tile([0, 1], 20)
+    points = np.random.default_rng(0).normal(size=(40, 2))
+
+    def run(seed):
+        return compare(points, labels, learners=["LFDA"], cv=3, refit=False, random_state=seed)
+
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(run, range(4)))
+    assert list(warnings.filters) == before

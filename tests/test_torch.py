@@ -66,6 +66,23 @@ def test_value_and_gradient_are_the_loss_s(dtype):
     np.testing.assert_allclose(Z.grad.numpy(), 3 * grad, rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "expected"),
+    [(torch.int64, torch.float64), (torch.bool, torch.float64), (torch.float16, torch.float32)],
+)
+def test_values_are_in_float32_at_least(dtype, expected):
+    Z = torch.tensor([[0, 1], [1, 1], [1, 0], [300, 0]]).to(dtype)
+    y = torch.tensor([0, 0, 1, 1])
+    value = bridge.Loss(losses.Contrastive())(Z, y)
+    assert value.dtype == expected
+    assert value.item() == pytest.approx(losses.Contrastive()(Z.double().numpy(), y.numpy())[0])
+
+
+def test_complex_points_are_refused():
+    with pytest.raises(TypeError, match=r"must be real; found a tensor of torch\.complex64"):
+        bridge.Loss(losses.Contrastive())(torch.zeros(4, 2, dtype=torch.complex64), [0, 0, 1, 1])
+
+
 def test_points_are_not_copied(monkeypatch):
     loss = losses.Triplet()
     Z, y = problem(loss)

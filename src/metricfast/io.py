@@ -337,8 +337,13 @@ def _state(estimator: BaseEstimator, prefix: str, tensors: dict[str, np.ndarray]
             for key, value in params.items()
         },
         "fitted": {
-            key: _encode(value, f"{prefix}{key}", f"{name}: fitted attribute {key!r}", tensors)
-            for key, value in vars(estimator).items()
+            key: _encode(
+                getattr(estimator, key),
+                f"{prefix}{key}",
+                f"{name}: fitted attribute {key!r}",
+                tensors,
+            )
+            for key in vars(estimator)
             if _is_fitted_name(estimator, key)
         },
     }

@@ -42,7 +42,7 @@ class _Function(torch.autograd.Function):
         value, grads = loss(_points(Z), y, database, y_database, **keywords)
         pairs = zip((Z, Z_database), grads if isinstance(grads, tuple) else (grads,), strict=False)
         ctx.save_for_backward(*(torch.from_numpy(grad).to(points) for points, grad in pairs))
-        return Z.new_tensor(value)
+        return Z.new_tensor(value, dtype=_computed_in(Z))
 
     @staticmethod
     @once_differentiable
@@ -52,10 +52,16 @@ class _Function(torch.autograd.Function):
 
 
 def _points(tensor: torch.Tensor) -> Any:
-    if not tensor.is_floating_point():
-        tensor = tensor.double()
-    exact = tensor.dtype in (torch.float32, torch.float64)
-    return (tensor if exact else tensor.float()).detach().cpu().numpy()
+    return tensor.to(_computed_in(tensor)).detach().cpu().numpy()
+
+
+def _computed_in(points: torch.Tensor) -> torch.dtype:
+    """Return the dtype of the computation and of the value: at least float32."""
+    if points.is_complex():
+        raise TypeError(f"Points must be real; found a tensor of {points.dtype}.")
+    if not points.is_floating_point():
+        return torch.float64
+    return torch.float64 if points.dtype == torch.float64 else torch.float32
 
 
 def _array(values: Any) -> Any:
@@ -80,8 +86,8 @@ class Loss(nn.Module):
     Notes
     -----
     The gradient is computed with the value, so it can be used once; there are no second
-    derivatives. What a loss refuses, it refuses here with the same ``ValueError``. A loss of
-    inner products is one of cosines after ``torch.nn.functional.normalize``.
+    derivatives. Bad arguments raise the same ``ValueError`` as the loss. Cosines are inner products
+    after ``torch.nn.functional.normalize``.
 
     Examples
     --------
@@ -111,7 +117,9 @@ class Loss(nn.Module):
         y_database: Any = None,
         **keywords: Any,
     ) -> torch.Tensor:
-        """The loss as a tensor without dimensions.
+        """Return the loss as a tensor without dimensions.
+
+        It is in float32 for points of less precision, in float64 for integers and booleans.
 
         Parameters
         ----------
@@ -129,7 +137,7 @@ class Loss(nn.Module):
         return result
 
     def extra_repr(self) -> str:
-        """What is shown between the brackets."""
+        """Return the representation of the loss."""
         return repr(self.loss)
 
 

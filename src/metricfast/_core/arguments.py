@@ -24,6 +24,7 @@ __all__ = [
     "check_bool",
     "check_choice",
     "check_count",
+    "check_finite",
     "check_path",
     "check_random_state",
     "check_range",
@@ -132,6 +133,12 @@ def check_random_state(random_state: Any) -> np.random.RandomState:
             f"{random_state!r}."
         ) from error
     return rng
+
+
+def check_finite(name: str, value: object) -> None:
+    """Raise ValueError unless `value` is a finite real number."""
+    if not isinstance(value, Real) or not math.isfinite(value):
+        raise ValueError(f"{name} must be a finite number, got {value!r}.")
 
 
 def check_path(name: str, value: object) -> None:

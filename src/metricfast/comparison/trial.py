@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 import time
-import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from sklearn.utils import _safe_indexing
 
 from metricfast._core.threadpool import one_blas_thread
 from metricfast._core.types import Array, Floats, Integers
+from metricfast._core.warn import ignored, without_advice
 from metricfast.comparison.labels import shares
 from metricfast.comparison.units import ChosenUnits
 from metricfast.learners.base.learner import BaseMetricLearner
@@ -138,8 +138,7 @@ def try_learner(
             }
         )
     try:
-        with one_blas_thread(), warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # advice: the table shows the result
+        with one_blas_thread(), without_advice():  # the table shows the result
             fitted = predictor.fit(_safe_indexing(X, train), y[train])
             elapsed = time.perf_counter() - start
             values = _values(judge, fitted, _safe_indexing(X, test), y[test])
@@ -173,8 +172,7 @@ def grouped_scores(scorer: Callable[..., Any], fitted: Any, X: Any, y: Array) ->
     group = np.empty(len(y), np.intp)
     group[np.lexsort(labels.T)] = np.arange(len(y)) % n_groups
     without = np.full(n_groups, np.nan)
-    with suppress(ValueError), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of classes that are left out with a group
+    with suppress(ValueError), ignored():  # of classes that are left out with a group
         for i in range(n_groups if n_groups > 1 else 0):
             rest = np.flatnonzero(group != i)
             without[i] = scorer(fitted, _safe_indexing(X, rest), y[rest])

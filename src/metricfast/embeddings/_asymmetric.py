@@ -31,6 +31,7 @@ class _SideCache:
     cache: Cache
 
 
+@dataclass(eq=False, repr=False)
 class Asymmetric(Embedding):
     """Two embeddings into one space, one of queries and one of database points.
 
@@ -57,13 +58,10 @@ class Asymmetric(Embedding):
     (5, (20, 2))
     """
 
-    asymmetric = True
     query: Embedding
     database: Embedding
 
-    def __init__(self, query: Embedding, database: Embedding) -> None:
-        self.query = query
-        self.database = database
+    asymmetric = True
 
     def initialize(
         self, X: Any, y: Array | None = None, random_state: int | RandomState | None = None,

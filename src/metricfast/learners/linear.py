@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
-from metricfast._core.arguments import check_bool, check_choice, check_random_state
-from metricfast._core.arrays import as_threads
+from metricfast._core.arguments import check_random_state
+from metricfast._core.deprecation import take_renamed
+from metricfast._core.parameters import check_parameters
 from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.warn import ignored, warn_user
 from metricfast.learners.base.inputs import forget
@@ -41,7 +42,7 @@ from metricfast.training.initialization import Initialization
 from metricfast.training.linear_problem import LinearProblem
 from metricfast.training.model_selection import select_training
 from metricfast.training.objective import Evaluator
-from metricfast.training.solvers import LBFGS, MiniBatchSolver, Solver, as_solver
+from metricfast.training.solvers import LBFGS, MiniBatchSolver, Solver, as_solver, refuse_unused
 from metricfast.training.span import span_of
 from metricfast.training.stopping import CrossValidated, HeldOut, as_stopping_rule, hold_out
 from metricfast.training.train import Observers, train
@@ -107,6 +108,7 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
 
     _solver_names: tuple[str, ...] = ("lbfgs", "adam")
     _tolerance = "tol"  # the parameter that is the tolerance of "lbfgs"
+    _of_lbfgs: tuple[str, ...] = ("max_iter", "min_iter", "tol")  # parameters of "lbfgs" alone
     _target: Target = staticmethod(as_classes)  # returns classes, labels and unit of y
     _accept_sparse: str | bool = "csr"
     _keeps_points = False  # whether `Dataset.given` is needed
@@ -279,12 +281,12 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
 
     def _check_parameters(self) -> tuple[Solver, Any, list[Any]]:
         """Check the parameters; return solver, stopping rule and callbacks."""
-        if self.init_scale is not None:
-            check_choice("init_scale", self.init_scale, ("auto",))
-        check_bool("warm_start", self.warm_start)
-        as_threads(self.n_jobs)
+        take_renamed(self)
+        check_parameters(self)
         self._lbfgs.check()
         rule, solver = as_stopping_rule(self.early_stopping), self._solver()
+        if not isinstance(self.solver, str) or self.solver != "lbfgs":
+            refuse_unused(self, self._of_lbfgs)
         solver.check()
         by_default = isinstance(self.early_stopping, str)
         if by_default and solver.by_batches and not self._selects_batches:

@@ -128,7 +128,7 @@ class FeatureRelevanceDisplay(Display):
         if X is not None:
             for step in steps:
                 X = step.transform(X)
-        check_is_fitted(final, "components_")
+        check_is_fitted(final, final._fitted)
         L = in_spreads(final.components_, None if X is None else points_of(final, X))
         if feature_names is None:
             feature_names = _names(steps, final)

@@ -14,6 +14,7 @@ from scipy.sparse import csr_matrix, issparse, vstack
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
+import metricfast._core.parameters as parameters
 from metricfast._core.arguments import check_bool, check_choice, check_count
 from metricfast._core.checks import check_points
 from metricfast._core.types import Array, Integers
@@ -40,7 +41,8 @@ Checks = dict[str, Callable[[Any], object]]
 
 
 def check_parameters(estimator: Any) -> None:
-    """Refuse parameters that cannot be used, before anything is learned."""
+    """Raise ValueError or TypeError unless each parameter has a valid value."""
+    parameters.check_parameters(estimator)
     for name, check in estimator._checks.items():
         if hasattr(estimator, name):
             check(getattr(estimator, name))

@@ -76,7 +76,8 @@ class Learned(Metric):
             X = self.preparation.transform(X)
         if reset and isinstance(self.learner, MahalanobisMixin) and not issparse(X):
             # The search embeds in float64, whatever the points are in.
-            self.maps = {"L": self.learner.components_.copy()}
+            L = self.learner._map
+            self.maps = {"L": L.copy()} if isinstance(L, np.ndarray) else {}
         if self.maps:
             found: Any = check_points(
                 self.learner, X, preprocessor=self.learner.preprocessor_, reset=False, order="C",

@@ -108,5 +108,5 @@ def _components(metric: Any) -> Any:
             f"{metric!r}. Of other learners, give faiss.IndexFlatL2 the points that transform "
             "returns."
         )
-    check_is_fitted(metric, "components_")
+    check_is_fitted(metric, metric._fitted)
     return metric.components_

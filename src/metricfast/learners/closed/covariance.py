@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from metricfast.learners.base.closed_form import (
 __all__ = ["Covariance"]
 
 
+@dataclass(eq=False, repr=False)
 class Covariance(ClosedFormLearner):
     r"""The distance of the inverse covariance.
 
@@ -72,12 +74,12 @@ class Covariance(ClosedFormLearner):
            [0.    , 0.1875]])
     """
 
+    preprocessor: Any = None
+    _: KW_ONLY
+    n_components: int | None = None
+
     _exact_in_parts = True
     _requires_y = False
-
-    def __init__(self, preprocessor: Any = None, *, n_components: int | None = None) -> None:
-        self.preprocessor = preprocessor
-        self.n_components = n_components
 
     def fit(
         self,

@@ -82,6 +82,7 @@ class EmbeddedMetricMixin(MetricTransformer, BaseMetricLearner):
 
     _fitted = "parameters_"
     _sparse_formats = ("csr",)
+    _training: Any = None  # where `partial_fit` continues
     _said_label_distance: Any = None  # of labels that are no classes, where one has been chosen
 
     _bind_labels: Callable[..., tuple[LabelDistance, Array, Array]]  # where labels are no classes

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from metricfast._core.arguments import (
     as_matrix,
-    check_bool,
-    check_choice,
-    check_count,
     check_random_state,
-    check_range,
 )
-from metricfast._core.arrays import as_threads
 from metricfast._core.dispatch import get_kernels
+from metricfast._core.parameters import NumberOfJobs, PositiveFloat, PositiveInt, Seed, Verbosity
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, RandomState
 from metricfast.learners.base.bilinear import BilinearMixin
@@ -29,6 +26,7 @@ from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 __all__ = ["OASIS", "OASIS_Supervised"]
 
 
+@dataclass(eq=False, repr=False)
 class OASIS(CallbackMixin, TripletsClassifierMixin, BilinearMixin):
     r"""Online algorithm for scalable similarity learning from triplets.
 
@@ -94,32 +92,15 @@ class OASIS(CallbackMixin, TripletsClassifierMixin, BilinearMixin):
     array([1, 1])
     """
 
-    C: float
-    init: str | Array
-    projection: str | None
-    shuffle: bool
-
-    def __init__(
-        self,
-        max_iter: int = 10,
-        C: float = 0.1,
-        init: str | Array = "identity",
-        projection: str | None = None,
-        shuffle: bool = True,
-        preprocessor: Any = None,
-        verbose: bool | int = False,
-        random_state: int | RandomState | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.max_iter = max_iter
-        self.C = C
-        self.init = init
-        self.projection = projection
-        self.shuffle = shuffle
-        self.preprocessor = preprocessor
-        self.verbose = verbose
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    max_iter: PositiveInt = 10
+    C: PositiveFloat = 0.1
+    init: str | Array = "identity"
+    projection: Literal[None, "symmetric", "psd"] = None
+    shuffle: bool = True
+    preprocessor: Any = None
+    verbose: Verbosity = False
+    random_state: Seed = None
+    n_jobs: NumberOfJobs = None
 
     @reports_to_sklearn
     def fit(
@@ -154,7 +135,6 @@ class OASIS(CallbackMixin, TripletsClassifierMixin, BilinearMixin):
         ValueError
             If an argument or parameter has a value that cannot be used.
         """
-        self._check_parameters()
         self._fit(self._prepare_tuples(triplets).weighted(sample_weight), self)
         if validate:
             self._validate_fit(triplets, sample_weight=sample_weight)
@@ -178,7 +158,6 @@ class OASIS(CallbackMixin, TripletsClassifierMixin, BilinearMixin):
         -------
         self
         """
-        self._check_parameters()
         begun = hasattr(self, "bilinear_")
         given = tuples_of(self, triplets, 3) if begun else self._prepare_tuples(triplets)
         given = given.weighted(sample_weight)
@@ -191,13 +170,6 @@ class OASIS(CallbackMixin, TripletsClassifierMixin, BilinearMixin):
         """Learn from triplets. `fitted`: the learner that gets the fitted attributes."""
         self._start(triplets, fitted)
         self._train(triplets, check_random_state(self.random_state), self.max_iter, fitted)
-
-    def _check_parameters(self) -> None:
-        check_count("max_iter", self.max_iter)
-        check_range("C", self.C, positive=True)
-        check_bool("shuffle", self.shuffle)
-        check_choice("projection", self.projection, (None, "symmetric", "psd"))
-        as_threads(self.n_jobs)
 
     def _start(self, triplets: TupleSet, fitted: Any) -> None:
         """Set the matrix to start from."""
@@ -248,6 +220,7 @@ class OASIS(CallbackMixin, TripletsClassifierMixin, BilinearMixin):
         fitted.bilinear_ = W
 
 
+@dataclass(eq=False, repr=False)
 class OASIS_Supervised(CallbackMixin, BilinearMixin):  # noqa: N801
     """Online algorithm for scalable similarity learning from class labels.
 
@@ -286,41 +259,20 @@ class OASIS_Supervised(CallbackMixin, BilinearMixin):  # noqa: N801
     (4, 4)
     """
 
+    k_genuine: PositiveInt = 3
+    k_impostor: PositiveInt = 10
+    max_iter: PositiveInt = 10
+    C: PositiveFloat = 0.1
+    init: str | Array = "identity"
+    projection: Literal[None, "symmetric", "psd"] = None
+    shuffle: bool = True
+    preprocessor: Any = None
+    verbose: Verbosity = False
+    random_state: Seed = None
+    n_jobs: NumberOfJobs = None
+
     _requires_y = True
     _partial_labels = True
-
-    k_genuine: int
-    k_impostor: int
-    C: float
-    init: str | Array
-    projection: str | None
-    shuffle: bool
-
-    def __init__(
-        self,
-        k_genuine: int = 3,
-        k_impostor: int = 10,
-        max_iter: int = 10,
-        C: float = 0.1,
-        init: str | Array = "identity",
-        projection: str | None = None,
-        shuffle: bool = True,
-        preprocessor: Any = None,
-        verbose: bool | int = False,
-        random_state: int | RandomState | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.k_genuine = k_genuine
-        self.k_impostor = k_impostor
-        self.max_iter = max_iter
-        self.C = C
-        self.init = init
-        self.projection = projection
-        self.shuffle = shuffle
-        self.preprocessor = preprocessor
-        self.verbose = verbose
-        self.random_state = random_state
-        self.n_jobs = n_jobs
 
     @reports_to_sklearn
     def fit(
@@ -349,7 +301,6 @@ class OASIS_Supervised(CallbackMixin, BilinearMixin):  # noqa: N801
             self.max_iter, self.C, self.init, self.projection, self.shuffle, verbose=self.verbose,
             random_state=self.random_state, n_jobs=self.n_jobs,
         )  # fmt: skip
-        oasis._check_parameters()
         points, labels = self._prepare_inputs(
             X, y, ensure_min_samples=2, accept_sources=not validate
         )
