@@ -21,7 +21,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.datasets import load_iris, load_wine
 from sklearn.decomposition import TruncatedSVD
 from sklearn.linear_model import LinearRegression
-from sklearn.metrics import get_scorer
+from sklearn.metrics import accuracy_score, get_scorer, make_scorer
 from sklearn.model_selection import (
     KFold,
     RepeatedStratifiedKFold,
@@ -47,7 +47,7 @@ from metricfast._core.files import write_tensors
 from metricfast.comparison import candidates
 from metricfast.comparison.labels import looks_continuous
 from metricfast.comparison.statistics import adjusted, expected_of_the_best, paired_p_value
-from metricfast.comparison.trial import grouped_scores
+from metricfast.comparison.trial import Judge, grouped_scores
 
 X, y = load_wine(return_X_y=True)
 
@@ -160,6 +160,40 @@ def test_a_scorer_finds_a_gain_that_folds_are_too_few_for():
     assert row.difference > 0.03 and row.p_value < 0.01 and row.change == "better"
     assert "expect" not in found.verdict()  # the same number twice says nothing
     assert rows_of(found)["one answer"].score == 0.5
+
+
+@pytest.mark.parametrize(
+    ("scoring", "least", "most"),
+    [
+        (None, 0, 1),
+        ("f1_macro", 0, 1),
+        ("balanced_accuracy", 0, 1),
+        (get_scorer("roc_auc_ovr"), 0, 1),
+        ("neg_log_loss", -np.inf, 0),
+    ],
+)
+def test_intervals_end_where_scores_do(scoring, least, most):
+    X, y = load_wine(return_X_y=True)
+    cv = RepeatedStratifiedKFold(n_splits=5, n_repeats=2, random_state=0)
+    options = {} if scoring is None else {"scoring": scoring}
+    result = compare(X, y, learners=["LFDA", "cityblock"], cv=cv, refit=False, **options)
+    for row in result.rows:
+        assert least <= row.low <= row.score <= row.high <= most, row
+
+
+def test_bounds_of_scores():
+    def bounds(scorer, variances=None):
+        return Judge(5, variances, scorer, None, False, None).bounds
+
+    everything = (-math.inf, math.inf)
+    assert bounds(None) == bounds(get_scorer("precision_macro")) == (0, 1)
+    assert bounds(None, np.ones(1)) == bounds(get_scorer("r2")) == (-math.inf, 1)
+    assert bounds(get_scorer("matthews_corrcoef")) == (-1, 1)
+    assert bounds(get_scorer("neg_mean_squared_error")) == (-math.inf, 0)
+    assert bounds(get_scorer("positive_likelihood_ratio")) == everything
+    assert bounds(make_scorer(accuracy_score, normalize=False)) == everything
+    assert bounds(make_scorer(lambda y, found: 7.0)) == everything
+    assert bounds(lambda model, X, y: 7.0) == everything
 
 
 def test_the_row_of_one_answer():

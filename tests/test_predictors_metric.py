@@ -262,7 +262,7 @@ def test_functions_of_other_learners_are_refused_with_the_remedy():
         ours.KNeighborsClassifier(metric=kernelized.get_metric()).fit(IRIS, SPECIES)
 
 
-def test_a_transform_of_a_subclass_stands_for_the_learner(tmp_path):
+def test_a_transform_of_a_subclass_stands_for_the_learner():
     class Plain(mf.LFDA):
         pass
 

@@ -169,9 +169,10 @@ class Uniform(Sampler):
 class ClassBalanced(Sampler):
     """Batches in which classes have several members.
 
-    Each class is cut at random into groups of `m_per_class` points (its last one may be smaller),
-    and batches are made of whole groups in random order: with many classes, a uniform draw would
-    leave most points without another point of their class.
+    Each class is cut at random into groups of `m_per_class` points, and batches are made of whole
+    groups in random order: with many classes, a uniform draw would leave most points without
+    another point of their class. The last groups of a class may be smaller. No group has a single
+    point, unless the class has.
 
     Parameters
     ----------
@@ -463,6 +464,11 @@ def class_batches(
     by_class = shuffled[np.argsort(codes[shuffled], kind="stable")]
     counts = np.bincount(codes)
     within = np.arange(labels.size) - np.repeat(np.cumsum(counts) - counts, counts)
-    groups = np.cumsum(within % group == 0) - 1
+    begins = within % group == 0
+    lone = np.cumsum(counts)[(counts > 1) & (counts % group == 1)] - 1  # a group of one each
+    begins[lone] = False
+    if group > 2:  # else three are together
+        begins[lone - 1] = True
+    groups = np.cumsum(begins) - 1
     order = by_class[np.argsort(rng.permutation(groups[-1] + 1)[groups], kind="stable")]
     return [np.sort(b) for b in np.array_split(order, batch_count(labels.size, batch_size))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Callable
@@ -26,6 +27,15 @@ from metricfast.training.history import SolverState
 
 __all__ = ["Judge", "Trial", "group_count", "grouped_scores", "try_learner"]
 
+# The lowest values of metrics of scikit-learn, of which 1 is the highest.
+_LEAST = {
+    **dict.fromkeys(("accuracy", "balanced_accuracy", "top_k_accuracy", "roc_auc"), 0.0),
+    **dict.fromkeys(("average_precision", "f1", "fbeta", "jaccard", "precision", "recall"), 0.0),
+    **dict.fromkeys(("matthews_corrcoef", "cohen_kappa"), -1.0),
+    **dict.fromkeys(("r2", "explained_variance", "d2_absolute_error"), -math.inf),
+    **dict.fromkeys(("d2_brier", "d2_log_loss", "d2_pinball", "d2_tweedie"), -math.inf),
+}
+
 
 @dataclass(frozen=True)
 class Judge:
@@ -43,6 +53,20 @@ class Judge:
     preprocessing: BaseEstimator | None
     scale: bool | str
     n_jobs: int | None
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The lowest and the highest value of the score, as far as they are known."""
+        if self.scorer is None:
+            return (0.0, 1.0) if self.variances is None else (-math.inf, 1.0)
+        metric = getattr(self.scorer, "_score_func", None)
+        changed = {"adjusted", "normalize"} & getattr(self.scorer, "_kwargs", {}).keys()
+        if changed or not getattr(metric, "__module__", "").startswith("sklearn."):
+            return -math.inf, math.inf
+        if getattr(self.scorer, "_sign", 1) < 0:  # an error
+            return -math.inf, 0.0
+        name = getattr(metric, "__name__", "").removesuffix("_score")
+        return _LEAST.get(name, -math.inf), 1.0 if name in _LEAST else math.inf
 
     def predictor(self, learner: Any, scale: bool | str | None = None) -> Pipeline:
         """Return what is fitted: neighbours under what is learned, of points in chosen units.

@@ -271,8 +271,8 @@ def _check_candidates(wanted: Wanted, search: Search) -> None:
         )
     if search.k > available and any(name.endswith("_at_k") for name, _ in wanted.values()):
         raise ValueError(
-            f"k must be at most {available}, the references that a query may have; "
-            f"found {search.k}."
+            f"k must be at most {available}, the references that `where` and `exclude` leave to a "
+            f"query; found {search.k}."
         )
 
 
@@ -283,8 +283,8 @@ def _score(name: str, results: Array, confidence: float) -> Score:
         needs = (
             "all label distances of each query are equal"
             if name == "spearman"
-            else "no query has a reference of its class; numbers that are not classes need the "
-            "metrics of continuous labels"
+            else "no query has a reference of its class that `where` and `exclude` leave to it; "
+            "numbers that are not classes need the metrics of continuous labels"
         )
         raise ValueError(f"{name} is not defined: {needs}.")
     means = float(chance[defined].mean()), float(oracle[defined].mean())

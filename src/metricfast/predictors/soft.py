@@ -39,7 +39,8 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
     n_components : int, default=64
         Dimension of the map.
     periodic : bool or "auto", default="auto"
-        Whether to make periodic features of numbers; "auto" lets held-out points choose.
+        Whether to make periodic features of numbers; "auto" lets held-out points choose, and makes
+        none of more than 1,000 columns of numbers.
     n_frequencies : int, default=16
         Frequencies of each number, of its periodic features.
     n_embedding : int, default=8

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -58,6 +58,8 @@ __all__ = ["SoftNeighbors"]
 _FOLDS = 5
 # Hidden layers of the perceptron that hidden="auto" tries, and the points that it takes to try it.
 _HIDDEN, _ENOUGH = (256, 256), 3000
+# Numbers of a point of which periodic="auto" tries periodic features, at most.
+_MOST_PERIODIC = 1000
 # Spreads of frequencies to choose among, in turns for each standard deviation of a column.
 _SCALES = (0.03, 0.1, 0.3, 1.0)
 _Self = TypeVar("_Self", bound="SoftNeighbors")
@@ -177,8 +179,9 @@ class SoftNeighbors(
                 # Half of the time is for what follows the race, if anything does.
                 more = n_maps > 1 or len(split[0]) > LARGE or "perceptron" in choices
                 racing = course.until(end, 1 / 2 if more else 1)
-                scores = NormalScores(E, n_numbers, weight)
-                winner = race(task, scores, racing, choices, split, seed, label)
+                scores = table.scores(self, X, weight)
+                of_scores = replace(task, points=table.encoded(self, X, scores))
+                winner = race(task, of_scores, racing, choices, split, seed, label)
                 embedding, self.choices_ = winner.training.embedding, winner.costs
                 if winner.training.task is not task:
                     task, self._scores = winner.training.task, scores
@@ -221,6 +224,8 @@ class SoftNeighbors(
             return {"perceptron": MLP(widths, self.n_components, "tanh")}
         found: dict[str, Embedding] = {}
         periodic = (False, True) if _is_auto(self.periodic) else (bool(self.periodic),)
+        if _is_auto(self.periodic) and n_numbers > _MOST_PERIODIC:
+            periodic = (False,)
         if False in periodic or not n_numbers:
             found["linear"] = Linear(self.n_components, init="random")
         if True in periodic and n_numbers:
@@ -292,8 +297,7 @@ class SoftNeighbors(
         check_is_fitted(self, "parameters_")
         if X is None:
             return [each.points for each in self._voters], np.arange(len(self._rows))
-        E = self._table.encoded(self, X)
-        return self._embedded(E if self._scores is None else self._scores.of(E)), None
+        return self._embedded(self._table.encoded(self, X, self._scores)), None
 
     def _means(self, X: Any) -> Floats:
         """Return the mean of what the maps say."""
@@ -329,10 +333,10 @@ class SoftNeighbors(
 
         Notes
         -----
-        Up to 1,024 pairs of points are drawn; with more than 48 columns, fewer, down to 128. Equal
-        columns divide one share, so a small share does not mean that a column is uninformative. A
-        column without information has a share above 0, because training adapts the map to chance
-        too.
+        Up to 1,024 pairs of points are drawn; of a perceptron with more than 48 columns, or more
+        than 16,384 encoded columns, fewer, down to 128. Equal columns divide one share, so a small
+        share does not mean that a column is uninformative. A column without information has a share
+        above 0, because training adapts the map to chance too.
 
         References
         ----------

@@ -55,18 +55,28 @@ def draw_index_pairs(
     """Draw rows a, b, c, d: a[i] and b[i] are of one class, c[i] and d[i] of different classes.
 
     `n_constraints`: number of pairs of either kind; for None see :func:`_default_number`.
-    `sample_weight`: the chances of points are in proportion to it.
+    `sample_weight`: the chances of points are in proportion to it; points of weight 0 do not count.
     """
-    classes, codes = check_partial_target(labels)
+    _, codes = check_partial_target(labels)
+    weight = check_sample_weight(sample_weight, len(codes))
+    if weight is not None:
+        codes = np.where(weight > 0, codes, -1)
+    n_classes = len(np.unique(codes[codes >= 0]))
+    if n_classes < 2:
+        raise ValueError(
+            f"y must hold at least 2 classes of a weight above 0, got {n_classes}: see "
+            "sample_weight."
+        )
     if n_constraints is None:
-        n_constraints = _default_number(codes, len(classes), n_features)
+        n_constraints = _default_number(codes, n_classes, n_features)
     n_constraints = check_count("n_constraints", n_constraints)
     drawn = Constraints(codes).positive_negative_pairs(
         n_constraints, same_length, rng, sample_weight=sample_weight
     )
     if needs_similar and not len(drawn[0]):
         raise ValueError(
-            "y must hold a class of at least 2 points: there is no pair of similar points to draw."
+            "y must hold a class of at least 2 points of a weight above 0: there is no pair of "
+            "similar points to draw."
         )
     return drawn
 
