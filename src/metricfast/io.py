@@ -23,10 +23,8 @@ import metricfast
 from metricfast._checked_model import PARTS, check_model
 from metricfast._core.files import read_tensors, write_tensors
 from metricfast._core.preprocessors import check_preprocessor
-from metricfast._saved_predictors import PREDICTORS, RECORDS, build_record, check_predictor
 from metricfast._saved_steps import STEPS, build_pipeline, build_step, fitted_of, learner_of
 from metricfast.onnx import to_onnx
-from metricfast.predictors.indicators import Indicators
 from metricfast.training.callbacks import Checkpoint
 
 __all__ = ["load", "load_metadata", "save", "to_onnx"]
@@ -59,8 +57,8 @@ def save(
     Parameters
     ----------
     estimator : fitted estimator
-        A fitted learner, a nearest-neighbour estimator of metricfast, an `NCAClassifier` or
-        `NCARegressor`, or a pipeline with one of these. The `metric` of a nearest-neighbour
+        A fitted learner, a nearest-neighbour estimator of metricfast, or a pipeline with one of
+        these. The `metric` of a nearest-neighbour
         estimator may be a learner of a linear map, a matrix or a name. Other steps of a pipeline
         may be `StandardScaler` and, after a learner, a nearest-neighbour estimator of scikit-learn
         or metricfast, such as `KNeighborsClassifier`. The file holds its points and labels, and
@@ -108,7 +106,7 @@ def save(
         state = {"steps": _steps_state(estimator.steps, tensors)}
     elif STEPS.get(name) is type(estimator):
         state = {"steps": _steps_state([(name, estimator)], tensors)}
-    elif _stored_whole().get(name) is type(estimator):
+    elif _learners().get(name) is type(estimator):
         check_is_fitted(estimator)
         state = _state(estimator, "", tensors)
     else:
@@ -119,8 +117,8 @@ def save(
             else "Pickle and joblib store any estimator."
         )
         raise TypeError(
-            "estimator must be a learner or k-NN estimator of metricfast, an NCAClassifier or "
-            f"NCARegressor, or a pipeline with one, got {type(estimator)!r}. {remedy}"
+            "estimator must be a learner or k-NN estimator of metricfast, or a pipeline with one, "
+            f"got {type(estimator)!r}. {remedy}"
         )
     described = json.dumps(state, allow_nan=False)
     own = {"format": FORMAT, "learner": name, "state": described}
@@ -166,7 +164,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     """
     metadata, tensors = read_tensors(_as_path(path), FORMAT, "a model")
     name = metadata.get("learner", "")
-    learner = _stored_whole().get(name)
+    learner = _learners().get(name)
     if learner is None and name != "Pipeline" and name not in STEPS:
         raise ValueError(f"{path} holds a {name!r}, which this metricfast does not have")
     try:
@@ -234,11 +232,6 @@ def _learners() -> dict[str, type[BaseEstimator]]:
     return {name: getattr(metricfast, name) for name in metricfast.learners.__all__}
 
 
-def _stored_whole() -> dict[str, type[BaseEstimator]]:
-    """Return the classes of estimators of which a file holds what `fit` has set."""
-    return {**_learners(), **{kind.__name__: kind for kind in PREDICTORS}}
-
-
 def _choices() -> dict[str, type[BaseEstimator]]:
     """Return the classes of objects that parameters may be, such as losses and solvers."""
     found = {}
@@ -253,8 +246,7 @@ def _choices() -> dict[str, type[BaseEstimator]]:
 
 def _checked(estimator: BaseEstimator) -> BaseEstimator:
     """Return an estimator, whose fitted attributes are what `fit` could have set."""
-    check = check_predictor if type(estimator) in PREDICTORS else check_model
-    check(estimator)
+    check_model(estimator)
     return estimator
 
 
@@ -276,7 +268,7 @@ def _steps_state(steps: list[tuple[str, Any]], tensors: dict[str, np.ndarray]) -
     """Return steps of a pipeline as JSON, each with its name and its class."""
     states: list[Any] = []
     for i, (name, step) in enumerate(steps):
-        if type(step) not in [*STEPS.values(), *_stored_whole().values()]:
+        if type(step) not in [*STEPS.values(), *_learners().values()]:
             raise TypeError(
                 f"the step {name!r} of the pipeline is {step!r}. A model file holds a learner of "
                 f"metricfast, StandardScaler, and {', '.join(sorted(STEPS)[:5])}. "
@@ -295,7 +287,7 @@ def _steps_state(steps: list[tuple[str, Any]], tensors: dict[str, np.ndarray]) -
 
 def _step_state(step: Any, prefix: str, tensors: dict[str, np.ndarray]) -> dict[str, Any]:
     what = type(step).__name__
-    if _stored_whole().get(what) is type(step):
+    if _learners().get(what) is type(step):
         return {"class": what, **_state(step, prefix, tensors)}
     state: dict[str, Any] = {"class": next(k for k, kind in STEPS.items() if kind is type(step))}
     params, learner = step.get_params(deep=False), learner_of(step)
@@ -312,7 +304,7 @@ def _step_state(step: Any, prefix: str, tensors: dict[str, np.ndarray]) -> dict[
 
 def _build_step(state: dict[str, Any], tensors: dict[str, np.ndarray]) -> Any:
     if state["class"] not in STEPS:
-        return _checked(_build(_stored_whole()[state["class"]], state, tensors))
+        return _checked(_build(_learners()[state["class"]], state, tensors))
     params, fitted = (
         {key: _decode(value, tensors) for key, value in state[part].items()}
         for part in ("params", "fitted")
@@ -357,9 +349,8 @@ def _only_checkpoints(callbacks: Any) -> bool:
 
 
 def _is_fitted_name(estimator: BaseEstimator, name: str) -> bool:
-    for listed in (PARTS, PREDICTORS):
-        if type(estimator) in listed:
-            return name in listed[type(estimator)]
+    if type(estimator) in PARTS:
+        return name in PARTS[type(estimator)]
     # preprocessor_ is made again from the parameter it comes from
     return name.endswith("_") and not name.startswith("_") and name != "preprocessor_"
 
@@ -401,14 +392,6 @@ def _encode(value: Any, key: str, what: str, tensors: dict[str, np.ndarray]) -> 
     if type(value) in PARTS or type(value) in _learners().values():
         state = _state(value, f"{key}.", tensors)
         return {"estimator": {"class": type(value).__name__, **state}}
-    if type(value) in RECORDS:
-        if type(value) is Indicators:
-            what = f"{what.partition(':')[0]}: categories of X"
-        fields = {
-            field: _encode(getattr(value, field), f"{key}.{field}", what, tensors)
-            for field in RECORDS[type(value)]
-        }
-        return {"record": [type(value).__name__, fields]}
     for name, choice in _choices().items():
         if type(value) is choice:
             params = value.get_params(deep=False)
@@ -444,9 +427,6 @@ def _decode(value: Any, tensors: dict[str, np.ndarray]) -> Any:
         return _build(known[content["class"]], content, tensors)
     if kind == "dict":
         return {key: _decode(item, tensors) for key, item in content.items()}
-    if kind == "record":
-        name, fields = content
-        return build_record(name, {key: _decode(item, tensors) for key, item in fields.items()})
     if kind == "choice":
         name, params = content
         return _choices()[name](**{key: _decode(item, tensors) for key, item in params.items()})
