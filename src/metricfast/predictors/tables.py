@@ -73,9 +73,9 @@ class Table:
         self.categorical = _categorical(estimator, X)
         numbers, categories = self._columns(estimator, X)
         least, most = np.fmin.reduce(numbers, axis=0), np.fmax.reduce(numbers, axis=0)
-        many = ((numbers > least) & (numbers < most)).any(axis=0)
+        self._many = ((numbers > least) & (numbers < most)).any(axis=0)
         missing = np.isnan(numbers)
-        self._order = np.argsort(~many, kind="stable")
+        self._order = np.argsort(~self._many, kind="stable")
         self._incomplete = np.flatnonzero(missing.any(axis=0) & ~missing.all(axis=0))
         # What does not vary, or is never there, tells nothing: it is 0 in these units, later too.
         self._unit = np.where(most > least, np.fmax(most, -least), np.inf)
@@ -96,19 +96,22 @@ class Table:
         self.origin = np.concatenate(
             [places[self._order], places[self._incomplete], np.repeat(of_categories, sizes)]
         )
-        self.n_indicators = len(self.origin) - int(many.sum())
+        self.n_indicators = len(self.origin) - int(self._many.sum())
 
     def scores(self, estimator: Any, X: Any, weight: Floats | None) -> NormalScores:
-        """Return the normal scores of the numbers in a table."""
-        return NormalScores(self._columns(estimator, _known(estimator, X))[0], weight)
+        """Return the normal scores of columns with more than two different numbers."""
+        numbers, _ = self._columns(estimator, _known(estimator, X))
+        return NormalScores(numbers[:, self._many], weight)
 
     def encoded(self, estimator: Any, X: Any, scores: NormalScores | None = None) -> Array:
         """Return points, in float32, of a table with the columns of that of `fit`.
 
-        `scores`: in place of standardised numbers.
+        `scores`: in place of standardised numbers, where there are more than two different ones.
         """
         numbers, categories = self._columns(estimator, _known(estimator, X), fitted=True)
-        standard = self._standard(numbers) if scores is None else scores.of(numbers)
+        standard = self._standard(numbers)
+        if scores is not None:
+            standard[:, self._many] = scores.of(numbers[:, self._many])
         parts = [standard[:, self._order], np.isnan(numbers)[:, self._incomplete]]
         if categories.size:
             with _naming_categories():
