@@ -315,6 +315,7 @@ class DenseTriplet(Sampler):
         return k, anchors
 
     def _prepare(self, y: ArrayLike, size: int, seed: Seed, n_jobs: int | None) -> Epoch:
+        _refuse_tags(y, "y")
         if self.label_distance is None:
             distance, labels = None, _numbers(y)
         else:
@@ -344,6 +345,8 @@ class DenseTriplet(Sampler):
     def _prepare_both(
         self, y: ArrayLike, y_database: ArrayLike, size: int, seed: Seed, n_jobs: int | None
     ) -> Epoch:
+        _refuse_tags(y, "y")
+        _refuse_tags(y_database, "y_database")
         sizes = len(y), len(y_database)  # type: ignore[arg-type]
         said = "euclidean" if self.label_distance is None else self.label_distance
         distance, labels, of_database = bind_labels(said, y, y_database, sizes=sizes)
@@ -381,6 +384,14 @@ def _check_sized(y: Any, name: str) -> None:
     sized = isinstance(y, Sized) and getattr(y, "ndim", 1) > 0
     if not (sized or issparse(y)) or isinstance(y, (str, bytes)) or n_rows(y) == 0:
         raise ValueError(f"{name} must hold one label a point, got shape {np.shape(y)}.")
+
+
+def _refuse_tags(y: Any, name: str) -> None:
+    if issparse(y):
+        raise ValueError(
+            f"{name} must hold numbers for DenseTriplet; found a sparse matrix of tags. Choose "
+            "ClassBalanced or Uniform."
+        )
 
 
 def _classes_by_epoch(y: Any, name: str) -> Callable[[RandomState], Integers]:

@@ -41,6 +41,11 @@ _LARGEST = float(np.finfo(np.float64).max)
 
 def as_array(values: Any, name: str) -> NDArray[Any]:
     """Return an array of what is array-like and has no masked values nor complex numbers."""
+    if hasattr(values, "toarray") and hasattr(values, "tocsr"):
+        raise TypeError(
+            f"{name} is a sparse matrix; dense data are required here: "
+            f"pass {name}.toarray(), or reduce its width first."
+        )
     values = as_table(values, name)
     if hasattr(values, "column_names"):  # of Arrow
         values = np.column_stack([column_of(values, j) for j in range(values.shape[1])])
@@ -59,11 +64,6 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
 
 def as_real(X: ArrayLike, name: str) -> NDArray[Any]:
     """Array in native float32 or float64, C order. Integers and other floats become float64."""
-    if hasattr(X, "toarray") and hasattr(X, "tocsr"):
-        raise TypeError(
-            f"{name} is a sparse matrix; dense data are required here: "
-            f"pass {name}.toarray(), or reduce its width first."
-        )
     X = plain_frame(as_table(X, name), name)
     array = as_array(X, name)
     if array.dtype.kind in "mM":

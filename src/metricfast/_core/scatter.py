@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from scipy.linalg import eigh, qr, svd
+from scipy.linalg import eigh, qr
 
 from metricfast._core.arrays import as_threads
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.memory import block_rows
 from metricfast._core.sources import Source, parts, row_bytes, take
 from metricfast._core.sparse import dense, is_wide, principal_axes
+from metricfast._core.svd import svd
 from metricfast._core.types import Array, Floats, Integers
 
 __all__ = [
@@ -108,7 +109,7 @@ def discriminant_directions(
     kept, n_samples = variances > RANK_TOL**2, counts.sum()
     whitening = axes[kept] / deviation / np.sqrt(variances[kept])[:, None]
     spread = (means - counts @ means / n_samples) * np.sqrt(counts / n_samples)[:, None]
-    _, sizes, directions = svd(spread @ whitening.T, full_matrices=False)
+    _, sizes, directions = svd(spread @ whitening.T)
     found = directions[sizes > RANK_TOL * sizes.max(initial=0)][:n_components] @ whitening
     if not len(found):
         return None
@@ -318,7 +319,7 @@ def _axes(
         deviations = (dense(X[:]) - means[group]) * np.sqrt(weights)[:, None]
         if scale is not None:
             deviations /= scale
-        _, sizes, axes = svd(deviations, full_matrices=False)
+        _, sizes, axes = svd(deviations)
         return sizes**2, axes
     scatter = scatter_matrix(X, weights, group, means, scale=scale)
     values, vectors = eigh(scatter, overwrite_a=True)

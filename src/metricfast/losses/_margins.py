@@ -193,7 +193,10 @@ class Triplet(Loss):
     reduction: Literal["mean_nonzero", "mean", "sum"] = "mean_nonzero"
     label_distance: SaidDistance | None = None
 
-    takes_tags = True
+    @property
+    def takes_tags(self) -> bool:  # type: ignore[override]
+        """Whether y may hold tags: labels are classes."""
+        return self.labels == "class"
 
     def _bound_labels(
         self, y: ArrayLike, y_database: ArrayLike | None, n: int, m: int | None

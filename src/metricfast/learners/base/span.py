@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg import block_diag, qr, svd
+from scipy.linalg import block_diag, qr
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from metricfast._core.initialize import check_n_components, components_from_metric
@@ -25,6 +25,7 @@ from metricfast._core.scaling import (
     undo_scale,
 )
 from metricfast._core.sparse import dense
+from metricfast._core.svd import svd
 from metricfast._core.threadpool import one_blas_thread
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, Integers
@@ -365,7 +366,7 @@ class Span(GivenAxes):
             basis, inverse = self._scaled(variances)
             inside, units = inside @ inverse, inverse_root(variances)
         if square and outside > 0:
-            _, sizes, axes = svd(inside, full_matrices=False, lapack_driver="gesvd")
+            _, sizes, axes = svd(inside)
             return SpanMap(basis @ axes.T, sizes, float(outside), units, L.dtype)
         rows = (inside[:n] if square else inside) @ basis.T
         return np.asarray((rows if units is None else rows * units).astype(L.dtype))
@@ -381,7 +382,7 @@ class Span(GivenAxes):
         Features without variance are left out.
         """
         scaled = self.basis * inverse_root(variances)[:, None]
-        left, sizes, right = svd(scaled, full_matrices=False, lapack_driver="gesvd")
+        left, sizes, right = svd(scaled)
         kept = sizes > _ROUNDING * sizes[0]
         return left[:, kept], right[kept].T / sizes[kept]
 

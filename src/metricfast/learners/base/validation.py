@@ -91,6 +91,7 @@ def validate_fit(learner: Any, X: Any, y: Any = None, **params: Any) -> Validati
             encode(y, "y")
             if not y.ndim:
                 raise ValueError(f"y must hold {X.shape[0]} labels, one per {what[:-1]}, got {y}.")
+            y = y.ravel() if y.shape[1:] == (1,) else y
     if y is not None and len(y) != X.shape[0]:
         raise ValueError(f"y must hold {X.shape[0]} labels, one per {what[:-1]}, got {len(y)}.")
     if kind._on_chunks:

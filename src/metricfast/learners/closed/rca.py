@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import eigh, svd
+from scipy.linalg import eigh, qr
 
 from metricfast._core.arguments import check_random_state
 from metricfast._core.deprecation import DEPRECATED
@@ -394,8 +394,10 @@ def _components(within: Floats, chunks: ScatterStatistics, n_components: int) ->
     """Return the map of a (shrunken) covariance within chunks."""
     W = whitening(within, chunks.dtype)
     if n_components == len(within):
-        _, sizes, axes = svd(W, full_matrices=False)
-        rows = (axes.T * sizes) @ axes
+        # The symmetric root is W followed by the rotation that returns eigenvectors to themselves.
+        vectors = eigh(within)[1][:, -len(W) :]
+        images, lengths = qr(W @ vectors)
+        rows = (vectors * np.copysign(1, np.diag(lengths))) @ images.T @ W
     else:
         _, vectors = eigh(W @ (chunks.within + chunks.between) @ W.T)
         rows = with_signs(vectors.T[::-1][:n_components] @ W)
