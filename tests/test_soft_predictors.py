@@ -119,14 +119,48 @@ def test_columns_of_categories_are_said_as_in_gradient_boosting():
         encode(np.array([[np.inf], [1.0]]))
 
 
+def test_rare_categories_share_an_indicator():
+    names = np.array([f"{i:03d}" for i in np.r_[np.arange(300), np.arange(200, 253)]], object)
+    names[:3] = None
+    table, estimator = encode(names[:, None], categorical_features=[0])
+    found = table.encoded(estimator, np.array([["new"], ["003"], ["200"], [None]], object))
+    assert found.shape == (4, 255) and table.origin.tolist() == [0] * 255
+    shared, place = np.eye(255)[[-1, 253]]  # the last in order of the frequent ones is None
+    np.testing.assert_array_equal(found[[0, 1, 3]], [shared, shared, place])
+    assert found[2, :254].sum() == 1
+    few, estimator = encode(names[:9, None], categorical_features=[0])
+    assert not few.encoded(estimator, np.array([["new"]], object)).any()
+
+
+@pytest.mark.parametrize(
+    ("column", "found"), [(["a", 1], r"\['int', 'str'\]"), ([["a"], 1], r"\['int', 'list'\]")]
+)
+def test_categories_of_a_column_are_of_one_type(column, found):
+    given = np.empty((2, 1), object)
+    given[:, 0] = column
+    with pytest.raises(TypeError, match=f"of one type in a column; found {found}"):
+        encode(given, categorical_features=[0])
+    table, estimator = encode(np.array([["a"], ["b"]], object), categorical_features=[0])
+    assert table.encoded(estimator, np.array([["a"], [1]], object)).sum() == 1
+    given[:, 0] = ["a", ["b"]]
+    with pytest.raises(TypeError, match="found unhashable type: 'list'"):
+        table.encoded(estimator, given)
+
+
+def test_settings_of_scikit_learn_leave_the_encoding_alone():
+    pytest.importorskip("pandas")
+    with sklearn.config_context(transform_output="pandas"):
+        table, estimator = encode(np.array([[1.0, 2], [2, 3], [4, 2]]), categorical_features=[1])
+        assert isinstance(table.encoded(estimator, np.ones((1, 2))), np.ndarray)
+
+
 def test_normal_scores_are_quantiles_of_ranks():
-    numbers = np.array([[-5.0, np.nan], [0.0, np.nan], [0.0, np.nan], [1e6, np.nan]])
+    numbers = np.array([[-5.0], [0.0], [0.0], [1e6]])
     scores = NormalScores(numbers)
     quantiles = norm.ppf([1 / 8, 1 / 2, 1 / 2, 7 / 8])
     found = scores.of(numbers)
     np.testing.assert_allclose(found[:, 0], quantiles / quantiles.std(), atol=1e-15)
-    assert not found[:, 1].any()
-    new = scores.of(np.array([[-9, 0], [-2.5, 0], [1e7, 0], [np.nan, 0]]))[:, 0]
+    new = scores.of(np.array([[-9], [-2.5], [1e7], [np.nan]]))[:, 0]
     np.testing.assert_allclose(new, [found[0, 0], found[0, 0] / 2, found[3, 0], 0], rtol=1e-15)
     repeated = NormalScores(np.repeat(numbers, [2, 1, 3, 1], axis=0))
     weighted = NormalScores(numbers, np.array([2.0, 1.0, 3.0, 1.0]))

@@ -39,8 +39,7 @@ class NormalScores:
         """Return the scores of numbers."""
         found = np.zeros(numbers.shape)
         for j, (values, scores) in enumerate(self._scores):
-            if len(values):
-                found[:, j] = np.interp(numbers[:, j], values, scores)
+            found[:, j] = np.interp(numbers[:, j], values, scores)
         return np.nan_to_num(found, copy=False)
 
 

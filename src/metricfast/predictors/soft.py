@@ -127,7 +127,8 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
 
     Held-out points that choose the embedding also choose its inputs: these numbers, or their normal
     scores, which are the quantiles of the normal distribution at their ranks. Scores must be better
-    by more than half a standard error. The scores of new numbers are interpolated.
+    by more than half a standard error. The scores of new numbers are interpolated; a missing number
+    has the mean score.
 
     With more than 4,096 training points, the embedding is chosen with so many of them, and the time
     of `fit` grows in proportion to the points. Validation points choose how sharp the softmax is;

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils import _safe_indexing, check_array
 from sklearn.utils.validation import validate_data
 
@@ -25,26 +27,27 @@ from metricfast._core.frames import (
 )
 from metricfast._core.sparse import made_dense
 from metricfast._core.types import Array, Floats
-from metricfast.predictors.indicators import Indicators
 from metricfast.predictors.normal_scores import NormalScores
 
 __all__ = ["Table"]
 
 # Standard deviations. Farther out, periodic features have no digits left, and squares may overflow.
 _FARTHEST = 1e4
+# As many categories of a column as gradient boosting by histograms takes; rarer ones are one.
+_MOST = 255
 # Remedies for text in a column of numbers: in `fit`, and in `predict`.
 _NAME = "name it in categorical_features"
 _GIVE = "Give numbers, and NaN for missing ones"
 
 
 class Table:
-    """The encoding of the columns of a table.
+    """The encoding of the columns of a table, by the scaler and encoder of scikit-learn.
 
     Numbers are brought to mean 0 and variance 1, and missing ones, and columns of one value, to 0.
     Columns of at most two different numbers come last among these. After them come, for each column
     of numbers in which some were missing, but not all, whether it is, and an indicator for each
-    category. Missing categories are one of their own; one that was
-    not seen has no indicator.
+    category. Missing categories are one of their own. Of more than 255 categories, all but the 254
+    most frequent share an indicator with unseen ones; else, an unseen category has none.
 
     Parameters
     ----------
@@ -66,82 +69,81 @@ class Table:
 
     def __init__(self, estimator: Any, X: Any, weight: Floats | None = None) -> None:
         X = _known(estimator, X)
-        given = estimator.categorical_features
-        by_type = isinstance(given, str) and given == "from_dtype"
-        columns = columns_of(X)
         validate_data(estimator, X, skip_check_array=True)
-        chosen = np.flatnonzero([by_type and of_kind(t, "categories") for _, t in columns])
-        if given is not None and not by_type:
-            chosen = _chosen(estimator, X)
-        self.categorical = np.isin(np.arange(X.shape[1]), chosen)
+        self.categorical = _categorical(estimator, X)
         numbers, categories = self._columns(estimator, X)
-        # What does not vary, or is never there, tells nothing: it counts as 0 later, too.
-        self._silent = ~(np.fmax.reduce(numbers, axis=0) > np.fmin.reduce(numbers, axis=0))
-        self._unit = np.fmax.reduce(np.abs(numbers), axis=0, initial=np.finfo(np.float64).tiny)
-        self._mean, self._scale = np.zeros(numbers.shape[1]), np.ones(numbers.shape[1])
-        if numbers.size:
-            scaler = StandardScaler().fit(self._in_unit(numbers), sample_weight=weight)
-            self._mean, self._scale = scaler.mean_, scaler.scale_
-        missing = np.isnan(numbers)
         least, most = np.fmin.reduce(numbers, axis=0), np.fmax.reduce(numbers, axis=0)
-        many = ((numbers > least) & (numbers < most)).any(axis=0)
-        self._order = np.argsort(~many, kind="stable")
+        self._many = ((numbers > least) & (numbers < most)).any(axis=0)
+        missing = np.isnan(numbers)
+        self._order = np.argsort(~self._many, kind="stable")
         self._incomplete = np.flatnonzero(missing.any(axis=0) & ~missing.all(axis=0))
-        self._indicators = None
-        self.n_indicators = int((~many).sum()) + len(self._incomplete)
-        places = np.flatnonzero(~self.categorical)
-        self.origin = np.concatenate([places[self._order], places[self._incomplete]])
-        if categories is not None:
-            self._indicators = Indicators(categories)
-            sizes = self._indicators.sizes
-            self.n_indicators += int(sizes.sum())
-            of_categories = np.repeat(np.flatnonzero(self.categorical), sizes)
-            self.origin = np.concatenate([self.origin, of_categories])
+        # What does not vary, or is never there, tells nothing: it is 0 in these units, later too.
+        self._unit = np.where(most > least, np.fmax(most, -least), np.inf)
+        self._scaler = StandardScaler().set_output(transform="default")
+        if numbers.size:
+            with np.errstate(invalid="ignore"):  # means of columns of which nothing is there
+                self._scaler.fit(numbers / self._unit, sample_weight=weight)
+        self._encoder = OneHotEncoder(
+            max_categories=_MOST, handle_unknown="infrequent_if_exist", sparse_output=False,
+            dtype=np.float32,
+        ).set_output(transform="default")  # fmt: skip
+        sizes = np.zeros(0, np.int64)
+        if categories.size:
+            with _naming_categories():
+                known = self._encoder.fit(categories).categories_
+            sizes = np.minimum(list(map(len, known)), _MOST)
+        places, of_categories = map(np.flatnonzero, (~self.categorical, self.categorical))
+        self.origin = np.concatenate(
+            [places[self._order], places[self._incomplete], np.repeat(of_categories, sizes)]
+        )
+        self.n_indicators = len(self.origin) - int(self._many.sum())
 
     def scores(self, estimator: Any, X: Any, weight: Floats | None) -> NormalScores:
-        """Return the normal scores of the numbers in a table."""
-        return NormalScores(self._columns(estimator, _known(estimator, X))[0], weight)
+        """Return the normal scores of columns with more than two different numbers."""
+        numbers, _ = self._columns(estimator, _known(estimator, X))
+        return NormalScores(numbers[:, self._many], weight)
 
     def encoded(self, estimator: Any, X: Any, scores: NormalScores | None = None) -> Array:
         """Return points, in float32, of a table with the columns of that of `fit`.
 
-        `scores`: in place of standardised numbers.
+        `scores`: in place of standardised numbers, where there are more than two different ones.
         """
         numbers, categories = self._columns(estimator, _known(estimator, X), fitted=True)
-        missing = np.isnan(numbers)
-        standard = self._standard(numbers) if scores is None else scores.of(numbers)
-        parts = [standard[:, self._order], missing[:, self._incomplete]]
-        if self._indicators is not None and categories is not None:
-            parts.append(self._indicators.of(categories))
-        found: Array = np.concatenate([part.astype(np.float32) for part in parts], axis=1)
+        standard = self._standard(numbers)
+        if scores is not None:
+            standard[:, self._many] = scores.of(numbers[:, self._many])
+        parts = [standard[:, self._order], np.isnan(numbers)[:, self._incomplete]]
+        if categories.size:
+            with _naming_categories():
+                parts.append(self._encoder.transform(categories))
+        found: Array = np.concatenate(parts, axis=1, dtype=np.float32, casting="unsafe")
         return found
 
     def _standard(self, numbers: Floats) -> Floats:
+        if not numbers.size:
+            return numbers
         with np.errstate(over="ignore"):
-            standard = (self._in_unit(numbers) - self._mean) / self._scale
-        return np.where(np.isnan(numbers), 0, np.clip(standard, -_FARTHEST, _FARTHEST))
+            standard = self._scaler.transform(numbers / self._unit)
+        found: Floats = np.nan_to_num(np.clip(standard, -_FARTHEST, _FARTHEST))
+        return found
 
-    def _in_unit(self, numbers: Floats) -> Floats:
-        return np.asarray(np.where(self._silent, 0, numbers) / self._unit)
-
-    def _columns(
-        self, estimator: Any, X: Any, *, fitted: bool = False
-    ) -> tuple[Floats, Array | None]:
-        """Return the columns of numbers, and those of categories if there are any, checked."""
+    def _columns(self, estimator: Any, X: Any, *, fitted: bool = False) -> tuple[Floats, Array]:
+        """Return the columns of numbers, and those of categories as objects, checked."""
         how: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
         validate_data(estimator, X, reset=False, skip_check_array=True)
         self._refuse(estimator, X, fitted)
-        places = np.flatnonzero(~self.categorical)
+        places, of_categories = map(np.flatnonzero, (~self.categorical, self.categorical))
         numbers = np.empty((X.shape[0], 0))
         if len(places):
-            columns = _safe_indexing(X, places, axis=1) if self.categorical.any() else X
+            columns = _safe_indexing(X, places, axis=1) if len(of_categories) else X
             remedy = f"it held numbers in fit. {_GIVE}" if fitted else _NAME
             with naming_column(X, "X", places, remedy):
                 numbers = check_array(columns, input_name="X", estimator=estimator, **how)
-        if not self.categorical.any():
-            return numbers, None
-        chosen = [_objects(X, int(j)) for j in np.flatnonzero(self.categorical)]
-        return numbers, np.stack(chosen, axis=1)
+        categories = np.empty((X.shape[0], len(of_categories)), object)
+        for column, j in zip(categories.T, of_categories.tolist(), strict=True):
+            column[:] = column_of(X, j)
+            column[missing_among(column)] = None
+        return numbers, categories
 
     def _refuse(self, estimator: Any, X: Any, fitted: bool) -> None:
         """Refuse a column of a frame that counts as one of numbers, and is none."""
@@ -188,15 +190,19 @@ def _known(estimator: Any, X: Any) -> Any:
     return X
 
 
-def _chosen(estimator: Any, X: Any) -> NDArray[np.int64]:
-    """Return the columns of categories that a mask, indices or names stand for."""
-    given = np.asarray(estimator.categorical_features)
-    width = X.shape[1]
+def _categorical(estimator: Any, X: Any) -> NDArray[np.bool_]:
+    """Return which columns hold categories: those of such a type, or a mask, indices or names."""
+    said, found = estimator.categorical_features, np.zeros(X.shape[1], bool)
+    if said is None:
+        return found
+    if isinstance(said, str) and said == "from_dtype":
+        return np.array([of_kind(t, "categories") for _, t in columns_of(X)] or found)
+    given, width = np.asarray(said), len(found)
     kind = given.dtype.kind if given.size else "i"
     if given.ndim != 1 or kind not in "biuUO":
         raise ValueError(
             "categorical_features must be 'from_dtype', None, or a mask, indices or names of "
-            f"columns; got {estimator.categorical_features!r}."
+            f"columns; got {said!r}."
         )
     if kind in "UO":
         names = list(getattr(estimator, "feature_names_in_", ()))
@@ -206,19 +212,22 @@ def _chosen(estimator: Any, X: Any) -> NDArray[np.int64]:
                 f"categorical_features names {str(unknown[0])!r}, which is no column of X: "
                 f"{names or 'its columns have no names'}."
             )
-        return np.array([names.index(name) for name in given])
-    if kind == "b" and len(given) == width:
-        return np.flatnonzero(given)
-    if kind == "b" or (given.size and not 0 <= given.min() <= given.max() < width):
+        given = np.array([names.index(name) for name in given])
+    elif len(given) != width if kind == "b" else not ((given >= 0) & (given < width)).all():
         raise ValueError(
             f"categorical_features must be a mask of {width} columns, or indices from 0 to "
-            f"{width - 1}; got {estimator.categorical_features!r}."
+            f"{width - 1}; got {said!r}."
         )
-    return given.astype(np.int64)
+    found[given if given.size else []] = True
+    return found
 
 
-def _objects(X: Any, j: int) -> Array:
-    """Return a column of categories, of which all that are missing are None."""
-    column = np.array(column_of(X, j) if columns_of(X) else X[:, j], dtype=object)
-    column[missing_among(column)] = None
-    return column
+@contextmanager
+def _naming_categories() -> Iterator[None]:
+    try:
+        yield
+    except TypeError as error:  # they cannot be hashed, or sorted
+        found = str(error).rpartition("Got ")[2]
+        raise TypeError(
+            f"X must hold numbers or text as categories, of one type in a column; found {found}."
+        ) from error
