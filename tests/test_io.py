@@ -20,7 +20,7 @@ from sklearn.base import BaseEstimator
 from sklearn.datasets import load_iris
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.neighbors import KNeighborsClassifier, RadiusNeighborsRegressor
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from trained import configured
@@ -52,11 +52,10 @@ def assert_same_model(saved: BaseEstimator, loaded: BaseEstimator) -> None:
     assert type(saved) is type(loaded)
     for key, value in saved.get_params().items():
         assert_same(value, loaded.get_params()[key])
-    fitted = {key for key in vars(saved) if key.endswith("_")}
-    assert {key for key in vars(loaded) if key.endswith("_")} == fitted
-    for key in fitted - {"preprocessor_", "n_iter_"}:
+    fitted = {key for key in vars(loaded) if key.endswith("_")}
+    assert fitted >= {"components_", "n_features_in_", "preprocessor_"}
+    for key in fitted - {"preprocessor_"}:
         assert_same(getattr(saved, key), getattr(loaded, key))
-    assert loaded.n_iter_ == saved.n_iter_
 
 
 @pytest.fixture(scope="module")
@@ -78,15 +77,16 @@ def test_round_trip(name, dtype, path):
     np.testing.assert_array_equal(loaded.transform(points), model.transform(points))
 
 
-@pytest.mark.parametrize("kind", [str, object])
 @pytest.mark.parametrize("name", LEARNERS)
-def test_string_labels_and_feature_names(name, kind, path):
+def test_feature_names(name, path):
     frame = pd.DataFrame(X, columns=["a", "b", "c", "größe"])
-    model = fit(name, frame, np.array(["x", "y", "žz"])[Y].astype(kind))
+    model = fit(name, frame, np.array(["x", "y", "žz"])[Y])
     metricfast.save(model, path)
     loaded = metricfast.load(path)
     assert_same_model(model, loaded)
     assert list(loaded.feature_names_in_) == list(frame.columns)
+    with pytest.raises(ValueError, match="feature names should match"):
+        loaded.transform(frame[frame.columns[::-1]])
 
 
 @pytest.mark.parametrize("name", LEARNERS)
@@ -110,10 +110,9 @@ def test_a_loaded_model_can_be_fitted_again(path):
     "value",
     [
         None, True, 3, 2.5, float("inf"), float("-inf"), float("nan"), "text", "", [1, [2.0, None]],
-        (1, ("a",)), {"a": {"tensor": 1}, "b": []}, {"strings": (1,)}, {1: 2, "a": 0.5},
-        np.arange(6).reshape(2, 3),
-        np.asfortranarray(np.ones((3, 2))), np.zeros((0, 4), np.float32), np.array(["a", "bc"]),
-        np.array([["a", ""]], dtype=object), np.array(True), [np.ones(2), {"x": np.ones(1, "i1")}],
+        (1, ("a",)), {"a": {"tensor": 1}, "b": []}, {"strings": (1,)}, np.arange(6).reshape(2, 3),
+        np.asfortranarray(np.ones((3, 2))), np.zeros((0, 4), np.float32), np.array(True),
+        [np.ones(2), {"x": np.ones(1, "i1")}],
     ],
     ids=repr,
 )  # fmt: skip
@@ -147,12 +146,12 @@ def test_numpy_scalars_and_other_byte_orders_become_native(path):
     ("parameter", "value"),
     [
         ("preprocessor", lambda indices: X[indices]),
-        ("callbacks", [print]),
         ("random_state", np.random.RandomState(0)),
-        ("init", np.array([{}], dtype=object)),
+        ("init", np.array(["a"])),
+        ("init", np.array(["a"], dtype=object)),
         ("init", np.ones(2, np.longdouble)),
         ("init", np.ones(2, complex)),
-        ("tol", {1: 2j}),
+        ("tol", {1: 2}),
         ("tol", 1j),
         ("tol", b"bytes"),
     ],
@@ -164,96 +163,61 @@ def test_what_is_not_data_is_refused_by_name(parameter, value, path):
     assert not path.exists()
 
 
-def test_only_fitted_learners_of_metricfast_are_saved(path):
+def test_only_fitted_maps_of_metricfast_are_saved(path):
     with pytest.raises(NotFittedError):
         metricfast.save(metricfast.NCA(), path)
     own = fit("NCA")
     own.__class__ = type("NCA", (metricfast.NCA,), {})
-    for other in (own, object(), "NCA"):
-        with pytest.raises(TypeError, match="estimator must be a learner or k-NN estimator"):
+    kernelized = metricfast.KernelizedMetricLearner(metricfast.LFDA(), n_components=9).fit(X, Y)
+    knn = metricfast.KNeighborsClassifier().fit(X, Y)
+    for other in (own, kernelized, knn, StandardScaler().fit(X), object(), "NCA"):
+        with pytest.raises(TypeError, match=r"estimator must be a learner .* by skops"):
             metricfast.save(other, path)
     with pytest.raises(TypeError, match=r"database.save\(path\)"):
         metricfast.save(metricfast.Database(np.eye(2)), path)
+    assert not path.exists()
 
 
-NAMED = np.array(["a", "b", "c"])[Y]
-STEPS = {
-    "classes": ([metricfast.LFDA(2), KNeighborsClassifier(3, weights="distance")], NAMED),
-    "numbers": ([metricfast.MLKR(tol=1e9), RadiusNeighborsRegressor(radius=5.0)], X[:, 0] + 0.1),
-    "map": ([metricfast.LFDA(2)], Y),
-    "metric": ([metricfast.KNeighborsClassifier(3, metric=metricfast.LFDA(2))], NAMED),
-    "no learner": ([metricfast.KNeighborsClassifier(3, metric="cosine")], NAMED),
-}
+def test_callbacks_are_not_saved(path, tmp_path):
+    callback = metricfast.callbacks.Checkpoint(tmp_path / "trap")
+    metricfast.save(fit("NCA", callbacks=[callback, bool]), path)
+    assert b"trap" not in path.read_bytes()
+    assert metricfast.load(path).callbacks is None
 
 
-@pytest.mark.parametrize("kind", STEPS)
-def test_a_pipeline_comes_back_as_it_was(kind, path):
-    steps, labels = STEPS[kind]
-    pipeline = make_pipeline(StandardScaler(with_mean=kind != "map"), *steps)
+def test_a_pipeline_comes_back_as_it_was(path):
+    steps = StandardScaler(with_mean=False), StandardScaler(with_std=False), metricfast.LFDA(2)
+    pipeline = make_pipeline(*steps)
     points = pd.DataFrame(X, columns=list("abcd"))
-    metricfast.save(pipeline.fit(points, labels), path)
+    metricfast.save(pipeline.fit(points, Y), path)
     loaded = metricfast.load(path)
     assert repr(loaded) == repr(pipeline)
-    for name in ("transform",) if kind == "map" else ("predict", "score"):
-        given = (points, labels) if name == "score" else (points,)
-        assert_same(getattr(loaded, name)(*given), getattr(pipeline, name)(*given))
+    assert_same(loaded.transform(points), pipeline.transform(points))
     with pytest.raises(ValueError, match="feature names should match"):
         loaded[0].transform(points[list("badc")])
 
 
-@pytest.mark.parametrize(
-    "knn",
-    [
-        metricfast.KNeighborsClassifier(3, class_weight="balanced", metric=metricfast.LFDA(2)),
-        metricfast.KNeighborsRegressor(3, metric=metricfast.LFDA(2)),
-        metricfast.RadiusNeighborsClassifier(40.0, metric=metricfast.LFDA(2)),
-        metricfast.NearestNeighbors(metric=metricfast.LFDA(2)),
-        metricfast.KNeighborsClassifier(3, weights="distance"),
-        metricfast.KNeighborsRegressor(3, metric="manhattan"),
-        metricfast.NearestNeighbors(metric=("L", np.eye(2, 4))),
-        metricfast.RadiusNeighborsClassifier(3.0, p=1, outlier_label=2),
-    ],
-    ids=str,
-)
-def test_neighbours_come_back_with_their_learner_and_points(knn, path):
-    weight = {"sample_weight": np.linspace(1, 2, 150)} if "KNeighbors" in type(knn).__name__ else {}
-    metricfast.save(knn.fit(pd.DataFrame(X, columns=list("abcd")), Y, **weight), path)
-    loaded = metricfast.load(path)
-    assert type(loaded) is type(knn) and loaded.feature_names_in_.tolist() == list("abcd")
-    points = pd.DataFrame(X[::7] + 0.1, columns=list("abcd"))
-    search = "radius_neighbors" if hasattr(knn, "radius_neighbors") else "kneighbors"
-    for a, b in zip(getattr(loaded, search)(points), getattr(knn, search)(points), strict=True):
-        assert all(np.array_equal(u, v) for u, v in zip(a, b, strict=True))
-    if hasattr(knn, "predict"):
-        assert_same(loaded.predict(points), knn.predict(points))
-
-
 def test_steps_that_a_file_cannot_hold_are_named(path):
-    reduced = make_pipeline(PCA(2), metricfast.LFDA()).fit(X, Y)
-    with pytest.raises(TypeError, match=r"step 'pca' .* is PCA\(.*StandardScaler.*joblib"):
-        metricfast.save(reduced, path)
-    for none in (StandardScaler(), KNeighborsClassifier()):
-        with pytest.raises(TypeError, match="must have one learner or k-NN estimator"):
-            metricfast.save(make_pipeline(none).fit(X, Y), path)
-    measured = metricfast.NearestNeighbors(metric=lambda a, b: abs(a - b).max()).fit(X)
-    with pytest.raises(TypeError, match="NearestNeighbors: 'metric' cannot be stored"):
-        metricfast.save(measured, path)
-    scaled = make_pipeline(StandardScaler(), metricfast.LFDA())
-    with pytest.raises(TypeError, match="put scalers into a pipeline before the estimator"):
-        metricfast.save(metricfast.KNeighborsClassifier(metric=scaled).fit(X, Y), path)
+    for steps, named in (
+        ([PCA(2), metricfast.LFDA()], r"'pca' .* is PCA\(.* needs a StandardScaler"),
+        ([metricfast.LFDA(), KNeighborsClassifier()], "'lfda' .* needs a StandardScaler"),
+        ([StandardScaler(), KNeighborsClassifier()], "'kneighborsclassifier' .* needs a learner"),
+        ([StandardScaler()], "'standardscaler' .* needs a learner"),
+    ):
+        with pytest.raises(TypeError, match=f"the step {named} .* by skops"):
+            metricfast.save(make_pipeline(*steps).fit(X, Y), path)
     with pytest.raises(NotFittedError):
         metricfast.save(make_pipeline(StandardScaler(), metricfast.LFDA()), path)
-    two = make_pipeline(metricfast.LFDA().fit(X, Y), KNeighborsClassifier().fit(X, np.c_[Y, Y]))
-    with pytest.raises(TypeError, match="several outputs"):
-        metricfast.save(two, path)
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"class": "sklearn.PCA"}, "KeyError"),
-        ({"fitted": {"transform_": 1}}, "KeyError: 'mean_'"),
-        ({"mean_": None, "scale_": np.ones(3)}, "scale_ must be 4 finite numbers"),
+        ({"class": "NCA"}, "TypeError"),
+        ({"fitted": {}}, "KeyError: 'n_features_in_'"),
+        ({"fitted": {"transform_": 1}}, "'transform_' is no fitted attribute"),
+        ({"mean_": None, "scale_": np.ones(3)}, r"scale_ .*n_features_in_=4\), got .*\(3,\)"),
         ({"scale_": np.array([1, 1, 0.0, 1])}, "scale_ must be positive"),
         ({"n_features_in_": 3, "mean_": None, "var_": None, "scale_": None}, "has 4 features"),
         ({"transform": 1}, "'transform' is no fitted attribute"),
@@ -272,17 +236,6 @@ def test_a_forged_pipeline_raises(changes, message, path):
     write_tensors(path, own, tensors)
     with pytest.raises(ValueError, match=f"does not describe a Pipeline: .*{message}"):
         metricfast.load(path)
-
-
-def test_of_a_fixed_database_the_learner_is_saved(path):
-    learner = metricfast.AsymmetricSimilarity(
-        n_neighbors=3, random_state=0, solver=metricfast.solvers.Adam(max_epochs=2)
-    )
-    model = metricfast.FixedDatabase(learner, X[::2], Y[::2]).fit(X[1::2], Y[1::2])
-    with pytest.raises(TypeError, match="save its learner_"):
-        metricfast.save(model, path)
-    metricfast.save(model.learner_, path)
-    np.testing.assert_array_equal(metricfast.load(path).predict(X), model.predict(X))
 
 
 def test_a_failed_save_leaves_the_old_file(path, monkeypatch):
@@ -375,13 +328,14 @@ def forged(content: bytes, path, arrays=None, **changes) -> None:
         ({"format_version": "2"}, "has format version 2, this metricfast reads 1"),
         ({"learner": "os.system"}, "holds a 'os.system', which this metricfast does not have"),
         ({"learner": "save"}, "holds a 'save'"),
+        ({"learner": "KNeighborsClassifier"}, "holds a 'KNeighborsClassifier'"),
         ({"state": "[]"}, "does not describe a NCA"),
         ({"state": "[" * 100_000}, "does not describe a NCA"),
         ({"state": '{"params": {"new": 1}, "fitted": {}}'}, "does not describe a NCA"),
         ({"state": '{"params": {}, "fitted": {"fit": 1}}'}, "'fit' is no fitted attribute"),
         ({"state": '{"params": {}, "fitted": {"__class__": 1}}'}, "no fitted attribute"),
         ({"state": '{"params": {}, "fitted": {"components_": {"tensor": "x"}}}'}, "not describe"),
-        ({"state": '{"params": {}, "fitted": {"n_iter_": {"eval": "1"}}}'}, "does not describe"),
+        ({"state": '{"params": {}, "fitted": {"threshold_": {"eval": "1"}}}'}, "does not describe"),
         (
             {"state": f'{{"params": {{"tol": {{"float": {10**400}}}}}, "fitted": {{}}}}'},
             "does not describe a NCA: OverflowError: int too large",
@@ -428,8 +382,6 @@ EMPTY = (10**6, 0)
     [
         {"tensor": "empty"},
         {"list": [{"tensor": "empty"}]},
-        {"view": ["empty", "<U1", EMPTY]},
-        {"objects": [], "shape": EMPTY},
     ],
     ids=lambda value: next(iter(value)),
 )
@@ -439,7 +391,7 @@ def test_an_empty_array_of_a_large_shape_takes_no_memory(name, value, path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         metricfast.save(learner.fit(X, Y), path)
-    content, empty = path.read_bytes(), np.empty(EMPTY, np.uint32 if "view" in value else float)
+    content, empty = path.read_bytes(), np.empty(EMPTY)
     (size,) = struct.unpack("<Q", content[:8])
     text = json.loads(content[8 : 8 + size])["__metadata__"]["state"]
     for part, key in [(part, key) for part, keys in json.loads(text).items() for key in keys]:
@@ -460,7 +412,6 @@ def test_an_empty_array_of_a_large_shape_takes_no_memory(name, value, path):
     [
         {"tensor": "large", "order": "F"},
         {"tensor": "large"},
-        {"view": ["large", "<M8[s]", (256, 256)]},
     ],
 )
 def test_a_file_refers_to_an_array_once(value, content, path):
@@ -477,15 +428,6 @@ def test_a_file_refers_to_an_array_once(value, content, path):
         assert tracemalloc.get_traced_memory()[1] < 6 * large.nbytes
     finally:
         tracemalloc.stop()
-
-
-def test_text_beyond_unicode_is_refused(path):
-    labels = np.array(["a", "b", "c"])[Y]
-    metricfast.save(metricfast.TripletLearner(max_epochs=1).fit(X, labels), path)
-    beyond = np.array([[sys.maxunicode + 1], [98], [99]], np.uint32)
-    forged(path.read_bytes(), path, {"classes_": beyond})
-    with pytest.raises(ValueError, match=f"{path.name} .*text must hold characters of Unicode"):
-        metricfast.load(path)
 
 
 @pytest.mark.parametrize("metadata", [{"unit": "\ud800"}, {"\udfff": "cm"}])
