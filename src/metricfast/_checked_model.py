@@ -20,7 +20,7 @@ __all__ = ["MAP", "NAMES", "SCALER", "check_map", "check_scaler"]
 
 def _is_number(value: Any) -> bool:
     small = type(value) is int and abs(value) < 2**63
-    return small or type(value) is float and not math.isnan(value)
+    return small or (type(value) is float and not math.isnan(value))
 
 
 def _is_length(value: Any) -> bool:
