@@ -144,19 +144,20 @@ PERIODIC = metricfast.EmbeddingLearner(
 
 
 @pytest.mark.parametrize(
-    "learner",
+    "steps",
     [
-        metricfast.LFDA(n_components=2),
-        PERIODIC,
+        [metricfast.LFDA(n_components=2)],
+        [PERIODIC],
+        [StandardScaler(), metricfast.LFDA(n_components=2)],
     ],
-    ids=["linear", "periodic"],
+    ids=["linear", "periodic", "two scalers"],
 )
-def test_a_pipeline_is_its_map_of_unscaled_points(learner, path) -> None:
-    pipeline = make_pipeline(StandardScaler(), learner).fit(X, Y)
+def test_a_pipeline_is_its_map_of_unscaled_points(steps, path) -> None:
+    pipeline = make_pipeline(StandardScaler(), *steps).fit(X, Y)
     metricfast.save(pipeline, path)
-    model, learner = Model(path), pipeline[1]
+    model, learner = Model(path), pipeline[-1]
     assert model.learner == type(learner).__name__
-    Z = learner.transform(pipeline[0].transform(X))
+    Z = pipeline.transform(X)
     np.testing.assert_allclose(model.transform(X), Z, rtol=1e-9, atol=1e-9)
     distances, _ = Database(model, X).kneighbors(X, 3)
     np.testing.assert_allclose(distances, metricfast.kneighbors(Z, Z, 3)[0], atol=1e-6)

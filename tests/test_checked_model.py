@@ -1,4 +1,4 @@
-"""Fitted attributes in model files: each learner's have a rule, and what breaks it is refused."""
+"""Maps in model files: what breaks the rule of an attribute is refused."""
 
 from __future__ import annotations
 
@@ -9,45 +9,43 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from registry import REGISTRY, data_for, make
+from registry import data_for, make
 from safetensors.numpy import load as load_arrays
 from sklearn.datasets import load_iris
 from test_io import forged
 
 import metricfast
 from metricfast import AsymmetricSimilarity, EmbeddingLearner, io
-from metricfast._checked_model import _RULES
+from metricfast._checked_model import MAP
 
 X, Y = load_iris(return_X_y=True)
 VOTES = metricfast.NeighborhoodGerrymandering(random_state=0)
 
 
 def with_changes(model: Any, path: Path, **changes: Any) -> Path:
-    """Save a model whose file has other values, or none (...)."""
+    """Save a model whose file has other values of fitted attributes, or none (...)."""
     metricfast.save(model, path)
     content = path.read_bytes()
     size = int.from_bytes(content[:8], "little")
     state = json.loads(json.loads(content[8 : 8 + size])["__metadata__"]["state"])
     arrays = load_arrays(content)
-    for place, value in changes.items():
+    for name, value in changes.items():
         if value is ...:
-            del state["fitted"][place]
+            del state["fitted"][name]
         else:
-            state["fitted"][place] = io._encode(value, f"new.{place}", place, arrays)
+            state["fitted"][name] = io._encode(value, f"new.{name}", name, arrays)
     forged(content, path, arrays, state=json.dumps(state))
     return path
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", sorted(set(REGISTRY) & io._learners().keys()))
+@pytest.mark.parametrize("name", io._maps())
 def test_wrong_attributes_are_refused_by_name(name, path):
     learner = getattr(metricfast, name)
     model = make(learner).fit(*data_for(learner, X, Y))
-    fitted = [key for key in vars(model) if io._is_fitted_name(model, key)]
-    assert set(fitted) <= set(_RULES)
-    for key in fitted:
+    for key in [key for key in vars(model) if key in MAP]:
         value = getattr(model, key)
-        wrong = [None, 10**400, [None], np.ones((2, 2, 2), "M8[s]")]
+        wrong = [None, 10**400, [None], np.ones((2, 2, 2), int)]
         if isinstance(value, np.ndarray) and value.dtype.kind == "f":
             wrong += [
                 value.astype(int),
@@ -65,20 +63,13 @@ def test_wrong_attributes_are_refused_by_name(name, path):
 @pytest.mark.parametrize(
     ("model", "changes", "message"),
     [
-        (VOTES, {"classes_": ...}, "classes_ is missing"),
-        (VOTES, {"database_labels_": ...}, "database_labels_ is missing"),
-        (VOTES, {"classes_": np.array([0, 1, 1])}, "classes_ must hold each class once"),
-        (VOTES, {"classes_": np.array([0, 1])}, "indices of the 2 classes_, got .* from 0 to 2"),
-        (VOTES, {"classes_": np.zeros((3, 1))}, r"classes_ .* shape \(n_classes\)"),
-        (VOTES, {"database_labels_": np.zeros(3, int)}, r"shape \(n_database=150\), .* \(3,\)"),
-        (VOTES, {"database_labels_": np.full(150, -1)}, "database_labels_ .* from -1 to -1"),
-        (VOTES, {"database_embedding_": np.ones((150, 3))}, r"n_components=4\), .* \(150, 3\)"),
-        (VOTES, {"history_": {"objective": ["1"]}}, "history_ must be a dictionary of lists of"),
-        (VOTES, {"n_iter_": -1}, "n_iter_ must be an integer from 0, got -1"),
-        (VOTES, {"feature_names_in_": np.array(["a", "b"], object)}, r"feature_names_in_ .*=4\)"),
-        (VOTES, {"feature_names_in_": np.arange(4).astype(object)}, "must hold text, got 0"),
+        (VOTES, {"components_": ...}, "components_ is missing"),
+        (VOTES, {"components_": np.ones((4, 3))}, r"n_features_in_=4\), got .*\(4, 3\)"),
+        (VOTES, {"feature_names_in_": ["a", "b"]}, r"feature_names_in_ must be 4 texts"),
+        (VOTES, {"feature_names_in_": [0, 1, 2, 3]}, r"must be 4 texts, got \[0, 1, 2, 3\]"),
+        (VOTES, {"feature_names_database_in_": ["a"]}, "feature_names_database_in_ must be 0"),
+        (VOTES, {"database_labels_": [1]}, "'database_labels_' is no fitted attribute"),
         (VOTES, {"threshold_": float("nan")}, "threshold_ must be a number, not NaN, got nan"),
-        (VOTES, {"validation_": {"measure": "error"}}, "validation_ must be a dictionary of"),
         (
             AsymmetricSimilarity(random_state=0), {"components_database_": ...},
             "components_database_ is missing",
@@ -119,12 +110,12 @@ def test_attributes_of_other_settings_are_loaded(path):
     ):
         metricfast.save(model, path)
         loaded = metricfast.load(path)
-        assert vars(loaded).keys() >= {key for key in vars(model) if key.endswith("_")}
+        assert vars(loaded).keys() >= {key for key in vars(model) if key in MAP}
 
 
 @pytest.mark.parametrize(
     "value",
-    ["\ud800", ["\udfff"], np.array(["\ud800", "b"]), np.array(["\ud800"], object)],
+    ["\ud800", ["\udfff"]],
     ids=ascii,
 )
 def test_surrogates_in_parameters_come_back_and_are_shown(value, path):

@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 from safetensors.numpy import load as load_arrays
 from safetensors.numpy import save_file
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 from sklearn.datasets import load_iris
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -52,11 +52,10 @@ def assert_same_model(saved: BaseEstimator, loaded: BaseEstimator) -> None:
     assert type(saved) is type(loaded)
     for key, value in saved.get_params().items():
         assert_same(value, loaded.get_params()[key])
-    fitted = {key for key in vars(saved) if key.endswith("_")}
-    assert {key for key in vars(loaded) if key.endswith("_")} == fitted
-    for key in fitted - {"preprocessor_", "n_iter_"}:
+    fitted = {key for key in vars(loaded) if key.endswith("_")}
+    assert fitted >= {"components_", "n_features_in_", "preprocessor_"}
+    for key in fitted - {"preprocessor_"}:
         assert_same(getattr(saved, key), getattr(loaded, key))
-    assert loaded.n_iter_ == saved.n_iter_
 
 
 @pytest.fixture(scope="module")
@@ -78,15 +77,16 @@ def test_round_trip(name, dtype, path):
     np.testing.assert_array_equal(loaded.transform(points), model.transform(points))
 
 
-@pytest.mark.parametrize("kind", [str, object])
 @pytest.mark.parametrize("name", LEARNERS)
-def test_string_labels_and_feature_names(name, kind, path):
+def test_feature_names(name, path):
     frame = pd.DataFrame(X, columns=["a", "b", "c", "größe"])
-    model = fit(name, frame, np.array(["x", "y", "žz"])[Y].astype(kind))
+    model = fit(name, frame, np.array(["x", "y", "žz"])[Y])
     metricfast.save(model, path)
     loaded = metricfast.load(path)
     assert_same_model(model, loaded)
     assert list(loaded.feature_names_in_) == list(frame.columns)
+    with pytest.raises(ValueError, match="feature names should match"):
+        loaded.transform(frame[frame.columns[::-1]])
 
 
 @pytest.mark.parametrize("name", LEARNERS)
@@ -110,10 +110,9 @@ def test_a_loaded_model_can_be_fitted_again(path):
     "value",
     [
         None, True, 3, 2.5, float("inf"), float("-inf"), float("nan"), "text", "", [1, [2.0, None]],
-        (1, ("a",)), {"a": {"tensor": 1}, "b": []}, {"strings": (1,)},
-        np.arange(6).reshape(2, 3),
-        np.asfortranarray(np.ones((3, 2))), np.zeros((0, 4), np.float32), np.array(["a", "bc"]),
-        np.array([["a", ""]], dtype=object), np.array(True), [np.ones(2), {"x": np.ones(1, "i1")}],
+        (1, ("a",)), {"a": {"tensor": 1}, "b": []}, {"strings": (1,)}, np.arange(6).reshape(2, 3),
+        np.asfortranarray(np.ones((3, 2))), np.zeros((0, 4), np.float32), np.array(True),
+        [np.ones(2), {"x": np.ones(1, "i1")}],
     ],
     ids=repr,
 )  # fmt: skip
@@ -147,12 +146,12 @@ def test_numpy_scalars_and_other_byte_orders_become_native(path):
     ("parameter", "value"),
     [
         ("preprocessor", lambda indices: X[indices]),
-        ("callbacks", [print]),
         ("random_state", np.random.RandomState(0)),
-        ("init", np.array([{}], dtype=object)),
+        ("init", np.array(["a"])),
+        ("init", np.array(["a"], dtype=object)),
         ("init", np.ones(2, np.longdouble)),
         ("init", np.ones(2, complex)),
-        ("tol", {1: 2j}),
+        ("tol", {1: 2}),
         ("tol", 1j),
         ("tol", b"bytes"),
     ],
@@ -164,20 +163,31 @@ def test_what_is_not_data_is_refused_by_name(parameter, value, path):
     assert not path.exists()
 
 
-def test_only_fitted_learners_of_metricfast_are_saved(path):
+def test_only_fitted_maps_of_metricfast_are_saved(path):
     with pytest.raises(NotFittedError):
         metricfast.save(metricfast.NCA(), path)
     own = fit("NCA")
     own.__class__ = type("NCA", (metricfast.NCA,), {})
-    for other in (own, object(), "NCA"):
-        with pytest.raises(TypeError, match="must be a learner of metricfast with a map"):
+    kernelized = metricfast.KernelizedMetricLearner(metricfast.LFDA(), n_components=9).fit(X, Y)
+    knn = metricfast.KNeighborsClassifier().fit(X, Y)
+    for other in (own, kernelized, knn, StandardScaler().fit(X), object(), "NCA"):
+        with pytest.raises(TypeError, match=r"estimator must be a learner .* by skops"):
             metricfast.save(other, path)
     with pytest.raises(TypeError, match=r"database.save\(path\)"):
         metricfast.save(metricfast.Database(np.eye(2)), path)
+    assert not path.exists()
+
+
+def test_callbacks_are_not_saved(path, tmp_path):
+    callback = metricfast.callbacks.Checkpoint(tmp_path / "trap")
+    metricfast.save(fit("NCA", callbacks=[callback, bool]), path)
+    assert b"trap" not in path.read_bytes()
+    assert metricfast.load(path).callbacks is None
 
 
 def test_a_pipeline_comes_back_as_it_was(path):
-    pipeline = make_pipeline(StandardScaler(with_mean=False), metricfast.LFDA(2))
+    steps = StandardScaler(with_mean=False), StandardScaler(with_std=False), metricfast.LFDA(2)
+    pipeline = make_pipeline(*steps)
     points = pd.DataFrame(X, columns=list("abcd"))
     metricfast.save(pipeline.fit(points, Y), path)
     loaded = metricfast.load(path)
@@ -187,75 +197,27 @@ def test_a_pipeline_comes_back_as_it_was(path):
         loaded[0].transform(points[list("badc")])
 
 
-def test_what_a_file_cannot_hold_is_saved_by_skops(path):
-    reduced = make_pipeline(PCA(2), metricfast.LFDA()).fit(X, Y)
-    with pytest.raises(TypeError, match=r"step 'pca' .* is PCA\(.*StandardScaler.*skops"):
-        metricfast.save(reduced, path)
-    for last in (StandardScaler(), KNeighborsClassifier(), metricfast.KNeighborsClassifier()):
-        with pytest.raises(TypeError, match="at the end, a learner with a map"):
-            metricfast.save(make_pipeline(StandardScaler(), last).fit(X, Y), path)
-    for other in (
-        metricfast.NearestNeighbors(),
-        metricfast.KernelizedMetricLearner(metricfast.RCA()),
+def test_steps_that_a_file_cannot_hold_are_named(path):
+    for steps, named in (
+        ([PCA(2), metricfast.LFDA()], r"'pca' .* is PCA\(.* needs a StandardScaler"),
+        ([metricfast.LFDA(), KNeighborsClassifier()], "'lfda' .* needs a StandardScaler"),
+        ([StandardScaler(), KNeighborsClassifier()], "'kneighborsclassifier' .* needs a learner"),
+        ([StandardScaler()], "'standardscaler' .* needs a learner"),
     ):
-        with pytest.raises(TypeError, match=r"skops\.io\.dump"):
-            metricfast.save(other, path)
+        with pytest.raises(TypeError, match=f"the step {named} .* by skops"):
+            metricfast.save(make_pipeline(*steps).fit(X, Y), path)
     with pytest.raises(NotFittedError):
         metricfast.save(make_pipeline(StandardScaler(), metricfast.LFDA()), path)
-
-
-few_epochs = {"max_epochs": 2, "random_state": 0, "periodic": False}
-WHOLE = {
-    "pipeline": make_pipeline(
-        PCA(3), metricfast.NCA(max_iter=3), KNeighborsClassifier(3, algorithm="brute")
-    ),
-    "neighbours": metricfast.KNeighborsClassifier(3, metric=metricfast.LFDA()),
-    "within a radius": metricfast.RadiusNeighborsClassifier(40.0, metric=metricfast.LFDA(2)),
-    "cosine": metricfast.KNeighborsRegressor(3, metric="cosine"),
-    "inner product": metricfast.KNeighborsClassifier(3, metric="inner_product"),
-    "manhattan": metricfast.KNeighborsRegressor(3, metric="manhattan", algorithm="brute"),
-    "graph": metricfast.KNeighborsTransformer(),
-    "many metrics": metricfast.neighbors.MultiMetricLMNN(max_iter=2),
-    "soft classes": metricfast.NCAClassifier(**few_epochs),
-    "soft values": metricfast.NCARegressor(**few_epochs, hidden=4),
-    "kernel": metricfast.KernelizedMetricLearner(metricfast.DMLMJ(), n_components=10),
-    "kernel PCA": metricfast.KernelizedMetricLearner(
-        metricfast.RCA_Supervised(n_chunks=20, random_state=0), n_components=10, method="kpca"
-    ),
-    "vote": metricfast.NeighborhoodGerrymandering(solver=metricfast.solvers.Adam(max_epochs=2)),
-    "embedding": metricfast.EmbeddingLearner(
-        metricfast.losses.Triplet(), metricfast.embeddings.MLP((8,), 2), max_epochs=2,
-        early_stopping=metricfast.stopping.HeldOut(), sampler=metricfast.samplers.Uniform(),
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("kind", WHOLE)
-def test_whole_estimators_come_back_from_skops(kind):
-    skops = pytest.importorskip("skops.io")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model = clone(WHOLE[kind]).fit(X[::2], Y[::2])
-    loaded = skops.loads(skops.dumps(model), trusted=metricfast.io.trusted_types())
-    method = "predict" if hasattr(model, "predict") else "transform"
-    found, expected = (getattr(each, method)(X) for each in (loaded, model))
-    assert (
-        np.array_equal(found, expected) if method == "predict" else (found != expected).sum() == 0
-    )
-
-
-def test_losses_of_addresses_are_not_trusted():
-    names = metricfast.io.trusted_types()
-    assert "metricfast.losses._margins.Triplet" in names
-    assert not {"Compiled", "Checkpoint"} & {name.rpartition(".")[2] for name in names}
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"class": "sklearn.PCA"}, "KeyError"),
-        ({"fitted": {"transform_": 1}}, "KeyError: 'mean_'"),
-        ({"mean_": None, "scale_": np.ones(3)}, "scale_ must be 4 finite numbers"),
+        ({"class": "NCA"}, "TypeError"),
+        ({"fitted": {}}, "KeyError: 'n_features_in_'"),
+        ({"fitted": {"transform_": 1}}, "'transform_' is no fitted attribute"),
+        ({"mean_": None, "scale_": np.ones(3)}, r"scale_ .*n_features_in_=4\), got .*\(3,\)"),
         ({"scale_": np.array([1, 1, 0.0, 1])}, "scale_ must be positive"),
         ({"n_features_in_": 3, "mean_": None, "var_": None, "scale_": None}, "has 4 features"),
         ({"transform": 1}, "'transform' is no fitted attribute"),
@@ -366,13 +328,14 @@ def forged(content: bytes, path, arrays=None, **changes) -> None:
         ({"format_version": "2"}, "has format version 2, this metricfast reads 1"),
         ({"learner": "os.system"}, "holds a 'os.system', which this metricfast does not have"),
         ({"learner": "save"}, "holds a 'save'"),
+        ({"learner": "KNeighborsClassifier"}, "holds a 'KNeighborsClassifier'"),
         ({"state": "[]"}, "does not describe a NCA"),
         ({"state": "[" * 100_000}, "does not describe a NCA"),
         ({"state": '{"params": {"new": 1}, "fitted": {}}'}, "does not describe a NCA"),
         ({"state": '{"params": {}, "fitted": {"fit": 1}}'}, "'fit' is no fitted attribute"),
         ({"state": '{"params": {}, "fitted": {"__class__": 1}}'}, "no fitted attribute"),
         ({"state": '{"params": {}, "fitted": {"components_": {"tensor": "x"}}}'}, "not describe"),
-        ({"state": '{"params": {}, "fitted": {"n_iter_": {"eval": "1"}}}'}, "does not describe"),
+        ({"state": '{"params": {}, "fitted": {"threshold_": {"eval": "1"}}}'}, "does not describe"),
         (
             {"state": f'{{"params": {{"tol": {{"float": {10**400}}}}}, "fitted": {{}}}}'},
             "does not describe a NCA: OverflowError: int too large",
@@ -419,8 +382,6 @@ EMPTY = (10**6, 0)
     [
         {"tensor": "empty"},
         {"list": [{"tensor": "empty"}]},
-        {"view": ["empty", "<U1", EMPTY]},
-        {"objects": [], "shape": EMPTY},
     ],
     ids=lambda value: next(iter(value)),
 )
@@ -430,7 +391,7 @@ def test_an_empty_array_of_a_large_shape_takes_no_memory(name, value, path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         metricfast.save(learner.fit(X, Y), path)
-    content, empty = path.read_bytes(), np.empty(EMPTY, np.uint32 if "view" in value else float)
+    content, empty = path.read_bytes(), np.empty(EMPTY)
     (size,) = struct.unpack("<Q", content[:8])
     text = json.loads(content[8 : 8 + size])["__metadata__"]["state"]
     for part, key in [(part, key) for part, keys in json.loads(text).items() for key in keys]:
@@ -451,7 +412,6 @@ def test_an_empty_array_of_a_large_shape_takes_no_memory(name, value, path):
     [
         {"tensor": "large", "order": "F"},
         {"tensor": "large"},
-        {"view": ["large", "<M8[s]", (256, 256)]},
     ],
 )
 def test_a_file_refers_to_an_array_once(value, content, path):
@@ -468,15 +428,6 @@ def test_a_file_refers_to_an_array_once(value, content, path):
         assert tracemalloc.get_traced_memory()[1] < 6 * large.nbytes
     finally:
         tracemalloc.stop()
-
-
-def test_text_beyond_unicode_is_refused(path):
-    labels = np.array(["a", "b", "c"])[Y]
-    metricfast.save(metricfast.TripletLearner(max_epochs=1).fit(X, labels), path)
-    beyond = np.array([[sys.maxunicode + 1], [98], [99]], np.uint32)
-    forged(path.read_bytes(), path, {"classes_": beyond})
-    with pytest.raises(ValueError, match=f"{path.name} .*text must hold characters of Unicode"):
-        metricfast.load(path)
 
 
 @pytest.mark.parametrize("metadata", [{"unit": "\ud800"}, {"\udfff": "cm"}])

@@ -1,168 +1,158 @@
-"""Checks of what a model file says that fitting has set, before anything is computed with it."""
+"""Checks of the maps and scalers in a model file, before anything is computed with them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+import reprlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator
+from sklearn.preprocessing import StandardScaler
 
-from metricfast._rules import (
-    COUNT,
-    FLOATS,
-    INTEGERS,
-    LENGTH,
-    NUMBER,
-    TEXT,
-    ArrayRule,
-    ValueRule,
-    are_numbers,
-    check_parameters,
-    check_value,
-    described,
-    is_number,
-)
 from metricfast.embeddings import Embedding
 from metricfast.learners.base.bilinear import BilinearMixin
 from metricfast.learners.embedding.metric import EmbeddedMetricMixin
 
-__all__ = ["check_model"]
-
-# Attributes that are lengths of arrays, and the names of these lengths.
-_LENGTHS = {"n_features_in_": "n_features_in_", "n_components_": "n_components"}
+__all__ = ["MAP", "NAMES", "SCALER", "check_map", "check_scaler"]
 
 
-_VALIDATION = {"measure": TEXT, "learned": NUMBER, "euclidean": NUMBER, "n_held_out": COUNT}
+def _is_number(value: Any) -> bool:
+    small = type(value) is int and abs(value) < 2**63
+    return small or (type(value) is float and not math.isnan(value))
 
-# Lengths that other attributes give come first, then arrays that give lengths to those below them.
-_RULES: dict[str, ArrayRule | ValueRule] = {
-    "n_features_in_": LENGTH,
-    "n_components_": LENGTH,
-    # Maps.
-    "components_": ArrayRule(FLOATS, ("n_components", "n_features_in_")),
-    "bilinear_": ArrayRule(FLOATS, ("n_features_in_", "n_features_in_")),
-    "A_": ArrayRule(FLOATS, ("n_features_in_", "n_features_in_")),
-    "components_query_": ArrayRule(FLOATS, ("n_components", "n_features_in_")),
-    "components_database_": ArrayRule(FLOATS, ("n_components", "n_features_database")),
-    "mean_": ArrayRule(FLOATS, ("n_features_database",)),
-    "mean_query_": ArrayRule(FLOATS, ("n_features_in_",)),
-    "embedding_": ValueRule("an embedding", lambda value: isinstance(value, Embedding)),
-    "parameters_": ValueRule("a list of arrays", lambda value: type(value) is list),
-    # Points and labels.
-    "classes_": ArrayRule((), ("n_classes",)),
-    "feature_names_in_": ArrayRule(("object",), ("n_features_in_",)),
-    "feature_names_database_in_": ArrayRule(("object",), ("n_features_database",)),
-    "database_embedding_": ArrayRule(FLOATS, ("n_database", "n_components")),
-    "query_embedding_": ArrayRule(FLOATS, ("n_database", "n_components")),
-    "database_labels_": ArrayRule(INTEGERS, ("n_database",)),
-    "database_targets_": ArrayRule(FLOATS, ("n_database",)),
-    "labels_": ArrayRule(INTEGERS, ("n_labels",)),
-    # Results of one kind of learner.
-    "bins_": ArrayRule(FLOATS, ("n_bins",)),
-    "bounds_": ArrayRule(FLOATS, (2,)),
-    "eigenvalues_": ArrayRule(FLOATS, ("n_components",)),
-    "margins_": ArrayRule(FLOATS, ("n_components",)),
-    "proxies_": ArrayRule(FLOATS, ("n_proxies", "n_components")),
-    "w_": ArrayRule(FLOATS, ("n_quadruplets",)),
-    "weights_": ArrayRule(FLOATS, ("n_basis",)),
-    "balance_param_": NUMBER,
-    "bias_": NUMBER,
-    "infeasible_share_": NUMBER,
-    "shrinkage_": NUMBER,
-    "shrinkage_target_": TEXT,
-    "threshold_": ValueRule(
-        "a number, not NaN", lambda value: is_number(value) and not math.isnan(value)
-    ),
-    # The course of a training.
-    "converged_": ValueRule("True or False", lambda value: type(value) is bool),
-    "history_": ValueRule(
-        "a dictionary of lists of numbers",
-        lambda value: type(value) is dict and all(map(are_numbers, value.values())),
-    ),
-    "loss_curve_": ValueRule("a list of numbers", are_numbers),
-    "n_iter_": COUNT,
-    "objective_": NUMBER,
-    "validation_": ValueRule(
-        f"a dictionary of {', '.join(_VALIDATION)}",
-        lambda value: (
-            type(value) is dict
-            and value.keys() == _VALIDATION.keys()
-            and all(rule.accepts(value[name]) for name, rule in _VALIDATION.items())
-        ),
-    ),
+
+def _is_length(value: Any) -> bool:
+    return type(value) is int and 0 < value < 2**63
+
+
+# The attributes of a map. Values have a description and a test; arrays have named lengths, and a
+# name means the same length in all arrays.
+_VALUES: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "n_features_in_": ("an integer from 1", _is_length),
+    "n_components_": ("an integer from 1", _is_length),
+    "embedding_": ("an embedding", lambda value: isinstance(value, Embedding)),
+    "parameters_": ("a list of arrays", lambda value: type(value) is list),
+    "bias_": ("a number, not NaN", _is_number),
+    "threshold_": ("a number, not NaN", _is_number),
 }
+_SHAPES = {
+    "components_": ("n_components", "n_features_in_"),
+    "bilinear_": ("n_features_in_", "n_features_in_"),
+    "components_query_": ("n_components", "n_features_in_"),
+    "components_database_": ("n_components", "n_features_database"),
+    "mean_": ("n_features_database",),
+    "mean_query_": ("n_features_in_",),
+}
+NAMES = {
+    "feature_names_in_": "n_features_in_",
+    "feature_names_database_in_": "n_features_database",
+}
+MAP = (*_VALUES, *_SHAPES, *NAMES)
+SCALER = ("n_features_in_", "feature_names_in_", "mean_", "scale_", "var_")
 
 
-def check_model(estimator: BaseEstimator) -> None:
-    """Raise ValueError for fitted attributes that a learner does not have after `fit`.
-
-    The message names the attribute, and states what it must be and what was found.
-    """
-    fitted = {key: value for key, value in vars(estimator).items() if key in _RULES}
-    for key in _required(estimator, fitted):
+def check_map(learner: BaseEstimator) -> None:
+    """Raise ValueError, which names the attribute, unless `learner` has the map of a fit."""
+    fitted = {key: value for key, value in vars(learner).items() if key in MAP}
+    if isinstance(learner, EmbeddedMetricMixin):
+        required = ["embedding_", "parameters_", "mean_", "n_components_"]
+        if "components_query_" in fitted:
+            required.append("components_database_")
+    else:
+        required = ["bilinear_" if isinstance(learner, BilinearMixin) else "components_"]
+    for key in ("n_features_in_", *required):
         if key not in fitted:
             raise ValueError(f"{key} is missing")
-    lengths: dict[str, int] = {}
-    for key, rule in _RULES.items():
-        if key not in fitted:
-            continue
-        check_value(f"{key}", fitted[key], rule, lengths)
-        if rule is LENGTH:
-            lengths[_LENGTHS[key]] = fitted[key]
-    _check_labels(fitted)
-    if isinstance(estimator, EmbeddedMetricMixin):
-        _check_embedding(estimator)
+    for key, value in fitted.items():
+        if key in _VALUES and not _VALUES[key][1](value):
+            raise ValueError(f"{key} must be {_VALUES[key][0]}, got {_described(value)}")
+    lengths = {"n_features_in_": fitted["n_features_in_"]}
+    if "n_components_" in fitted:
+        lengths["n_components"] = fitted["n_components_"]
+    for key, shape in _SHAPES.items():
+        if key in fitted:
+            _check_array(key, fitted[key], shape, lengths)
+    _check_names(fitted, lengths)
+    if isinstance(learner, EmbeddedMetricMixin):
+        _check_embedding(learner)
 
 
-def _required(estimator: BaseEstimator, fitted: Mapping[str, Any]) -> Iterator[str]:
-    yield "n_features_in_"
-    if isinstance(estimator, EmbeddedMetricMixin):
-        yield from ("embedding_", "parameters_", "mean_", "n_components_")
-    else:
-        yield "bilinear_" if isinstance(estimator, BilinearMixin) else "components_"
-    if "components_query_" in fitted:
-        yield "components_database_"
-    if "database_embedding_" in fitted:
-        of_classes = isinstance(estimator, ClassifierMixin)
-        yield from ("classes_", "database_labels_") if of_classes else ("database_targets_",)
+def check_scaler(scaler: StandardScaler) -> None:
+    """Raise ValueError, which names the attribute, unless `scaler` has numbers of each feature."""
+    fitted = vars(scaler)
+    lengths = {"n_features_in_": fitted["n_features_in_"]}
+    for key in ("mean_", "scale_", "var_"):
+        if fitted[key] is not None:
+            _check_array(key, fitted[key], ("n_features_in_",), lengths)
+    if fitted["scale_"] is not None and not (fitted["scale_"] > 0).all():
+        raise ValueError("scale_ must be positive")
+    _check_names(fitted, lengths)
 
 
-def _check_labels(fitted: Mapping[str, Any]) -> None:
-    """Refuse labels that are no indices of classes, and classes and names that are none."""
-    for key in ("feature_names_in_", "feature_names_database_in_"):
-        for other in fitted.get(key, ()):
-            if type(other) is not str:
-                raise ValueError(f"{key} must hold text, got {described(other)}")
-    if "classes_" not in fitted:
-        return
-    classes = fitted["classes_"].tolist()
-    if len(set(classes)) < len(classes):
-        raise ValueError(f"classes_ must hold each class once, got {described(classes)}")
-    labels = fitted.get("database_labels_")
-    if labels is not None and not 0 <= labels.min() <= labels.max() < len(classes):
+def _check_array(name: str, value: Any, shape: tuple[str, ...], lengths: dict[str, int]) -> None:
+    """Check an array of finite numbers, and add its lengths to those known."""
+    known = ", ".join(f"{key}={lengths[key]}" if key in lengths else key for key in shape)
+    fits = _are_floats(value) and value.ndim == len(shape) and value.size > 0
+    if not fits or any(
+        lengths.setdefault(key, found) != found
+        for key, found in zip(shape, value.shape, strict=True)
+    ):
         raise ValueError(
-            f"database_labels_ must hold indices of the {len(classes)} classes_, got numbers "
-            f"from {labels.min()} to {labels.max()}"
+            f"{name} must be an array of float32 or float64 of shape ({known}), "
+            f"got {_described(value)}"
         )
+    _check_finite(name, value)
 
 
-def _check_embedding(estimator: EmbeddedMetricMixin) -> None:
-    check_parameters("parameters_", estimator.parameters_)
-    parameters = [np.ascontiguousarray(array) for array in estimator.parameters_]
-    width, asymmetric = estimator.n_features_in_, estimator.embedding_.asymmetric
-    if len(estimator.mean_) != width and not (asymmetric and hasattr(estimator, "mean_query_")):
-        raise ValueError(f"mean_ must have shape ({width},), got {estimator.mean_.shape}")
+def _are_floats(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype in (np.float32, np.float64)
+
+
+def _check_finite(name: str, value: np.ndarray) -> None:
+    if not np.isfinite(value).all():
+        raise ValueError(f"{name} must be finite, got {value[~np.isfinite(value)][0]}")
+
+
+def _check_names(fitted: dict[str, Any], lengths: dict[str, int]) -> None:
+    for key, length in NAMES.items():
+        names = fitted.get(key)
+        if names is None:
+            continue
+        if names.shape != (lengths.get(length, 0),) or any(type(name) is not str for name in names):
+            raise ValueError(
+                f"{key} must be {lengths.get(length, 0)} texts, got {reprlib.repr(names.tolist())}"
+            )
+
+
+def _check_embedding(learner: Any) -> None:
+    for i, array in enumerate(learner.parameters_):
+        if not _are_floats(array) or not array.size:
+            raise ValueError(
+                "parameters_ must hold arrays of float32 or float64 that are not empty, "
+                f"got {_described(array)}"
+            )
+        _check_finite(f"parameters_[{i}]", array)
+    parameters = [np.ascontiguousarray(array) for array in learner.parameters_]
+    width, asymmetric = learner.n_features_in_, learner.embedding_.asymmetric
+    if len(learner.mean_) != width and not (asymmetric and hasattr(learner, "mean_query_")):
+        raise ValueError(f"mean_ must have shape ({width},), got {learner.mean_.shape}")
     dtype = np.result_type(np.float32, *parameters)
-    for side, n_features in (("query", width), ("database", len(estimator.mean_))):
+    for side, n_features in (("query", width), ("database", len(learner.mean_))):
         point = np.zeros((1, n_features), dtype)
         try:
-            embedded = estimator.embedding_.forward(parameters, point, side=side)[0]
+            embedded = learner.embedding_.forward(parameters, point, side=side)[0]
         except ValueError as error:
             raise ValueError(f"parameters_ do not belong to embedding_: {error}") from error
-        if embedded.shape != (1, estimator.n_components_):
+        if embedded.shape != (1, learner.n_components_):
             raise ValueError(
-                f"parameters_ must embed a point in n_components_={estimator.n_components_} "
+                f"parameters_ must embed a point in n_components_={learner.n_components_} "
                 f"numbers, got {embedded.shape[1]}"
             )
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"an array of {value.dtype} of shape {value.shape}"
+    return reprlib.repr(value)

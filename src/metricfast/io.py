@@ -1,7 +1,6 @@
-"""Save and load learned maps as safetensors files, which C++ and C programs read too.
+"""Model files: learned maps as safetensors, which C++ and C read, and whole estimators by skops.
 
-A model file holds arrays and JSON only: loading one never runs code. `skops` saves all other
-estimators, and :func:`trusted_types` names the types that it may load.
+A model file holds arrays and JSON only: loading one never runs code.
 """
 
 from __future__ import annotations
@@ -10,9 +9,7 @@ import importlib
 import json
 import math
 import os
-import pkgutil
 import re
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -24,34 +21,33 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 import metricfast
-from metricfast._checked_model import check_model
+from metricfast._checked_model import MAP, NAMES, SCALER, check_map, check_scaler
 from metricfast._core.files import read_tensors, write_tensors
 from metricfast._core.preprocessors import check_preprocessor
-from metricfast._saved_steps import SCALER, build_pipeline, build_scaler
+from metricfast.learners.base.bilinear import BilinearMixin
+from metricfast.learners.base.learner import MahalanobisMixin
+from metricfast.learners.embedding.metric import EmbeddedMetricMixin
 from metricfast.onnx import to_onnx
-from metricfast.training.callbacks import Checkpoint
 
 __all__ = ["load", "load_metadata", "save", "to_onnx", "trusted_types"]
 
 FORMAT = "metricfast"
+SCALER_NAME = "sklearn.StandardScaler"
 _OWN_METADATA = {"checksum", "format", "format_version", "learner", "state"}
 STORED_DTYPES = {"bool", "float16", "float32", "float64"} | {
     f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)
 }
-# Storage types of text and dates.
-_UNITS = {"U": "<u4", "S": "u1", "m": "<i8", "M": "<i8"}
-
-_SKOPS = "skops.io.dump(estimator, path) saves any estimator, see metricfast.io.trusted_types."
-# Modules with the types of fitted estimators and of their attributes.
-_WITH_TYPES = (
-    "_labels", "distances.database", "embeddings", "learners", "losses", "predictors", "samplers",
-    "training.history", "training.solvers", "training.stopping",
-)  # fmt: skip
-
+# Modules of the classes that fitted estimators hold in addition to estimators.
+_PARTS = (
+    *("distances.database", "predictors.metric"),
+    *("predictors.multi_metric", "predictors.normal_scores", "predictors.soft_votes"),
+    *("predictors.spaces", "predictors.tables", "predictors.targets", "training.history"),
+)
 # Errors from building a learner of wrong JSON.
 _BAD_STATE = (
     ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError
 )  # fmt: skip
+_BY_SKOPS = "Save whole estimators by skops.io.dump."
 
 
 def save(
@@ -60,7 +56,11 @@ def save(
     *,
     metadata: Mapping[str, str] | None = None,
 ) -> None:
-    """Save a fitted learner of metricfast, or a pipeline with one, to a safetensors file.
+    """Save the learned map of a learner, or of a pipeline of scalers and a learner, to a file.
+
+    The file has the format safetensors, and holds the parameters of the learner and its map, which
+    C++ and C read too. It does not hold the points of the training, or its course. To save
+    predictors, and learners that predict by their points, use skops: see :func:`trusted_types`.
 
     The file appears under its name only when it is complete. If saving fails, an older model stays.
     A new file takes over the mode of the older one.
@@ -68,12 +68,11 @@ def save(
     Parameters
     ----------
     estimator : fitted estimator
-        A fitted learner, or a pipeline of `StandardScaler` steps and a learner. A
-        `KernelizedMetricLearner` has no map that a file can hold. Parameters and fitted attributes
-        must be None, booleans, numbers, strings, arrays of these, of bytes or of
-        `numpy.datetime64`, losses, embeddings, samplers, solvers and stopping rules of metricfast,
-        or lists, tuples and dictionaries of these. Checkpoints, and settings of `set_output` and
-        `set_fit_request`, are not saved.
+        A learner of metricfast other than a `KernelizedMetricLearner`, or a pipeline that ends in
+        one. The other steps of the pipeline must be `StandardScaler`. Parameters of the learner
+        must be None, booleans, numbers, strings, arrays of numbers, losses, embeddings, samplers,
+        solvers and stopping rules of metricfast, or lists, tuples and dictionaries of these.
+        `callbacks`, and settings of `set_output` and `set_fit_request`, are not saved.
     path : str or path-like
         The file to write, by custom with the suffix ``.safetensors``.
     metadata : dict of str to str, optional
@@ -83,9 +82,8 @@ def save(
     Raises
     ------
     TypeError
-        If `estimator` is none of these, has another step, or holds something that is not data: a
-        function as `preprocessor`, `callbacks`, or a `RandomState`. The message names it. Save
-        other estimators by skops, see :func:`trusted_types`.
+        If `estimator` is none of these, has another step, or has a parameter that is not data: a
+        function as `preprocessor`, or a `RandomState`. The message names it.
     sklearn.exceptions.NotFittedError
         If `estimator` is not fitted.
     ImportError
@@ -103,17 +101,17 @@ def save(
     kept = _checked_metadata({} if metadata is None else metadata)
     name = type(estimator).__name__
     tensors: dict[str, np.ndarray] = {}
+    state: dict[str, Any]
     if isinstance(estimator, Pipeline):
         state = {"steps": _steps_state(estimator.steps, tensors)}
-    elif _learners().get(name) is type(estimator):
-        check_is_fitted(estimator)
+    elif _maps().get(name) is type(estimator):
         state = _state(estimator, "", tensors)
+    elif isinstance(estimator, metricfast.Database):
+        raise TypeError("estimator is a Database: save it by its own method, database.save(path).")
     else:
-        a_database = isinstance(estimator, metricfast.Database)
-        remedy = "Save a Database by its own method, database.save(path)." if a_database else _SKOPS
         raise TypeError(
-            "estimator must be a learner of metricfast with a map, or a pipeline of StandardScaler "
-            f"and a learner, got {type(estimator)!r}. {remedy}"
+            "estimator must be a learner of metricfast with a map of layers, or a pipeline of "
+            f"StandardScaler and such a learner, got {type(estimator)!r}. {_BY_SKOPS}"
         )
     described = json.dumps(state, allow_nan=False)
     own = {"format": FORMAT, "learner": name, "state": described}
@@ -134,9 +132,9 @@ def load(path: str | os.PathLike[str]) -> Any:
     Returns
     -------
     estimator : fitted estimator
-        The fitted estimator, with the parameters, fitted attributes and dtypes that were saved.
-        Arrays come back contiguous, in the order that they had, and in native byte order, NumPy
-        scalars as Python ones.
+        The estimator, with the parameters, map, threshold, feature names and dtypes that were
+        saved. Arrays come back contiguous, in the order that they had, and in native byte order,
+        NumPy scalars as Python ones.
 
     Raises
     ------
@@ -159,19 +157,50 @@ def load(path: str | os.PathLike[str]) -> Any:
     """
     metadata, tensors = read_tensors(_as_path(path), FORMAT, "a model")
     name = metadata.get("learner", "")
-    learner = _learners().get(name)
-    if learner is None and name != "Pipeline":
+    if name != "Pipeline" and name not in _maps():
         raise ValueError(f"{path} holds a {name!r}, which this metricfast does not have")
     try:
         state = json.loads(metadata["state"])
-        if learner is None:
-            return build_pipeline(
-                [(name, _build_step(step, tensors)) for name, step in state["steps"]]
-            )
-        return _checked(_build(learner, state, tensors))
+        if name != "Pipeline":
+            return _build(name, state, tensors)
+        return _build_pipeline(state["steps"], tensors)
     except _BAD_STATE as error:
         what = f"{type(error).__name__}: {error}"
         raise ValueError(f"{path} does not describe a {name}: {what}") from error
+
+
+def trusted_types() -> list[str]:
+    """Return the names of the types that `skops.io.load` needs to load estimators of metricfast.
+
+    They are the classes of learners, predictors and their parts: none of them reads or writes
+    files. Callbacks, sources of points on disk, functions, and `losses.Compiled`, which holds
+    addresses of code, are not among them.
+
+    Returns
+    -------
+    list of str
+
+    Examples
+    --------
+    >>> import metricfast
+    >>> import skops.io
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> knn = metricfast.KNeighborsClassifier(metric=metricfast.LFDA()).fit(X, y)
+    >>> skops.io.dump(knn, "knn.skops")
+    >>> again = skops.io.load("knn.skops", trusted=metricfast.io.trusted_types())
+    >>> bool((again.predict(X) == knn.predict(X)).all())
+    True
+    """
+    public = [getattr(metricfast, name) for name in dir(metricfast) if name[0].isupper()]
+    parts = [
+        kind
+        for module in (importlib.import_module(f"metricfast.{name}") for name in _PARTS)
+        for kind in vars(module).values()
+        if isinstance(kind, type) and kind.__module__ == module.__name__
+    ]
+    trusted = {*public, *_choices().values(), *parts} - {metricfast.losses.Compiled}
+    return sorted(f"{kind.__module__}.{kind.__name__}" for kind in trusted)
 
 
 def load_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
@@ -204,42 +233,6 @@ def load_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
     return {key: text for key, text in metadata.items() if key not in _OWN_METADATA}
 
 
-def trusted_types() -> list[str]:
-    """Return the names of this package's types, for loading estimators that skops saved.
-
-    `skops <https://skops.readthedocs.io>`_ saves whole estimators and pipelines without pickle:
-    nearest-neighbour estimators with their points, `NCAClassifier`, kernelized learners, and steps
-    of scikit-learn. It loads types of other packages only if you trust them by name.
-
-    Returns
-    -------
-    list of str
-        Full names of classes. A `losses.Compiled` holds addresses of code, and is not one of them.
-
-    Examples
-    --------
-    >>> import metricfast
-    >>> import skops.io
-    >>> from sklearn.datasets import load_iris
-    >>> X, y = load_iris(return_X_y=True)
-    >>> model = metricfast.KNeighborsClassifier(3, metric=metricfast.LFDA()).fit(X, y)
-    >>> skops.io.dump(model, "iris.skops")
-    >>> again = skops.io.load("iris.skops", trusted=metricfast.io.trusted_types())
-    >>> again.predict(X[:2])
-    array([0, 0])
-    """
-    modules = [each.name for each in pkgutil.walk_packages(metricfast.__path__, "metricfast.")]
-    prefixes = tuple(f"metricfast.{name}" for name in _WITH_TYPES)
-    found = {
-        f"{name}.{kind.__qualname__}"
-        for name in modules
-        if name.startswith(prefixes)
-        for kind in vars(importlib.import_module(name)).values()
-        if isinstance(kind, type) and kind.__module__ == name
-    }
-    return sorted(found - {"metricfast.losses._compiled.Compiled"})
-
-
 def _checked_metadata(given: Mapping[str, str]) -> dict[str, str]:
     texts = isinstance(given, Mapping) and all(
         isinstance(part, str) for item in given.items() for part in item
@@ -260,10 +253,11 @@ def _as_path(path: object) -> Path:
     return Path(path)
 
 
-def _learners() -> dict[str, type[BaseEstimator]]:
-    """Return the learners that have a map."""
-    names = set(metricfast.learners.__all__) - {"FixedDatabase", "KernelizedMetricLearner"}
-    return {name: getattr(metricfast, name) for name in names}
+def _maps() -> dict[str, type[BaseEstimator]]:
+    """Return the learners whose map a file holds."""
+    kinds = (MahalanobisMixin, BilinearMixin, EmbeddedMetricMixin)
+    learners = [getattr(metricfast, name) for name in metricfast.learners.__all__]
+    return {learner.__name__: learner for learner in learners if issubclass(learner, kinds)}
 
 
 def _choices() -> dict[str, type[BaseEstimator]]:
@@ -278,90 +272,68 @@ def _choices() -> dict[str, type[BaseEstimator]]:
     return found
 
 
-def _checked(estimator: BaseEstimator) -> BaseEstimator:
-    """Return an estimator, whose fitted attributes are what `fit` could have set."""
-    check_model(estimator)
-    return estimator
-
-
-def _build(
-    learner: type[BaseEstimator], state: dict[str, Any], tensors: dict[str, np.ndarray]
-) -> BaseEstimator:
-    given = state["params"].items()
-    estimator = learner(**{key: _decode(value, tensors) for key, value in given})
-    for key, value in state["fitted"].items():
-        if not _is_fitted_name(estimator, key):
-            raise ValueError(f"{key!r} is no fitted attribute")
-        setattr(estimator, key, _decode(value, tensors))
-    if hasattr(estimator, "preprocessor") and state["fitted"]:
-        estimator.preprocessor_ = check_preprocessor(estimator.preprocessor)
-    return estimator
-
-
 def _steps_state(steps: list[tuple[str, Any]], tensors: dict[str, np.ndarray]) -> list[Any]:
     """Return steps of a pipeline as JSON, each with its name and its class."""
-    states: list[Any] = []
+    states = []
     for i, (name, step) in enumerate(steps):
-        last = i == len(steps) - 1
-        what = type(step).__name__
-        if not (_learners().get(what) is type(step) if last else type(step) is StandardScaler):
+        last, kind = i == len(steps) - 1, type(step)
+        if _maps().get(kind.__name__) is not kind if last else kind is not StandardScaler:
+            wanted = "a learner of metricfast with a map" if last else "a StandardScaler"
             raise TypeError(
-                f"the step {name!r} of the pipeline is {step!r}. A model file holds StandardScaler "
-                f"and, at the end, a learner with a map. {_SKOPS}"
+                f"the step {name!r} of the pipeline is {step!r}; a model file needs {wanted} "
+                f"there. {_BY_SKOPS}"
             )
-        check_is_fitted(step)
-        state = _state(step, f"steps.{i}.", tensors)
-        states.append([name, {"class": what if last else SCALER, **state}])
+        named = kind.__name__ if last else SCALER_NAME
+        states.append([name, {"class": named, **_state(step, f"steps.{i}.", tensors)}])
     return states
 
 
-def _build_step(state: dict[str, Any], tensors: dict[str, np.ndarray]) -> Any:
-    if state["class"] != SCALER:
-        return _checked(_build(_learners()[state["class"]], state, tensors))
-    params, fitted = (
-        {key: _decode(value, tensors) for key, value in state[part].items()}
-        for part in ("params", "fitted")
-    )
-    return build_scaler(params, fitted)
-
-
 def _state(estimator: BaseEstimator, prefix: str, tensors: dict[str, np.ndarray]) -> dict[str, Any]:
-    """Return the parameters and fitted attributes as JSON; arrays go to `tensors`."""
-    name = type(estimator).__name__
-    params = estimator.get_params(deep=False)
+    """Return the parameters and the map as JSON; arrays go to `tensors`."""
+    check_is_fitted(estimator)
+    name, kept = type(estimator).__name__, SCALER if type(estimator) is StandardScaler else MAP
+    params = {**estimator.get_params(deep=False)}
+    if "callbacks" in params:
+        params["callbacks"] = None
+    fitted = {key: getattr(estimator, key) for key in vars(estimator) if key in kept}
+    for key in NAMES.keys() & fitted.keys():
+        fitted[key] = fitted[key].tolist()
     return {
         "params": {
-            key: _encode(
-                None if key == "callbacks" and _only_checkpoints(value) else value,
-                f"{prefix}params.{key}",
-                f"{name}: parameter {key!r}",
-                tensors,
-            )
+            key: _encode(value, f"{prefix}params.{key}", f"{name}: parameter {key!r}", tensors)
             for key, value in params.items()
         },
         "fitted": {
-            key: _encode(
-                getattr(estimator, key),
-                f"{prefix}{key}",
-                f"{name}: fitted attribute {key!r}",
-                tensors,
-            )
-            for key in vars(estimator)
-            if _is_fitted_name(estimator, key)
+            key: _encode(value, f"{prefix}{key}", f"{name}: fitted attribute {key!r}", tensors)
+            for key, value in fitted.items()
         },
     }
 
 
-def _only_checkpoints(callbacks: Any) -> bool:
-    """Return whether all callbacks are checkpoints, which are no part of a model."""
-    return isinstance(callbacks, (list, tuple)) and all(
-        isinstance(each, Checkpoint) for each in callbacks
-    )
+def _build_pipeline(steps: list[Any], tensors: dict[str, np.ndarray]) -> Pipeline:
+    built = [(name, _build(state["class"], state, tensors)) for name, state in steps]
+    width = built[0][1].n_features_in_
+    for name, step in built:
+        if step.n_features_in_ != width:
+            raise ValueError(f"step {name!r} has {step.n_features_in_} features, and gets {width}")
+    return Pipeline(built)
 
 
-def _is_fitted_name(estimator: BaseEstimator, name: str) -> bool:
-    # preprocessor_ is made again from the parameter it comes from
-    return name.endswith("_") and not name.startswith("_") and name != "preprocessor_"
+def _build(name: str, state: dict[str, Any], tensors: dict[str, np.ndarray]) -> BaseEstimator:
+    kind = StandardScaler if name == SCALER_NAME else _maps()[name]
+    given = state["params"].items()
+    estimator = kind(**{key: _decode(value, tensors) for key, value in given})
+    for key, value in state["fitted"].items():
+        if key not in (SCALER if kind is StandardScaler else MAP):
+            raise ValueError(f"{key!r} is no fitted attribute")
+        found = _decode(value, tensors)
+        setattr(estimator, key, np.array(found, dtype=object) if key in NAMES else found)
+    if kind is StandardScaler:
+        check_scaler(estimator)
+    else:
+        check_map(estimator)
+        estimator.preprocessor_ = check_preprocessor(estimator.preprocessor)
+    return estimator
 
 
 def _encode(value: Any, key: str, what: str, tensors: dict[str, np.ndarray]) -> Any:
@@ -373,23 +345,10 @@ def _encode(value: Any, key: str, what: str, tensors: dict[str, np.ndarray]) -> 
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, np.ndarray) and value.dtype.name in STORED_DTYPES:
-        return _store(value, key, tensors)
-    if isinstance(value, np.ndarray) and value.dtype.kind in "USmM" and value.itemsize:
-        # As integers, so that a file holds as many bytes as it takes to build the array.
-        native = value.astype(value.dtype.newbyteorder("<"), order="C")
-        whole = native.reshape(-1, 1).view(_UNITS[value.dtype.kind])
-        stored = _store(whole, key, tensors)
-        return {"view": [stored["tensor"], native.dtype.str, value.shape]}
-    if isinstance(value, np.ndarray) and value.dtype == object:
-        plain = (str, int, float, np.generic, type(None))
-        if not all(isinstance(item, plain) for item in value.flat):
-            kinds = sorted({type(item).__name__ for item in value.flat})
-            raise TypeError(
-                f"{what} cannot be stored in a model file: it is an array of Python objects of "
-                f"type {', '.join(kinds)}. Make it one of numbers, text or numpy.datetime64."
-            )
-        items = [_encode(item, key, what, tensors) for item in value.flat]
-        return {"objects": items, "shape": value.shape}
+        tensors[key] = np.asarray(value, dtype=value.dtype.newbyteorder("<"), order="C")
+        # Sums in another order round otherwise.
+        columns_first = value.flags.f_contiguous and not value.flags.c_contiguous
+        return {"tensor": key, "order": "F"} if columns_first else {"tensor": key}
     if type(value) in (list, tuple):
         items = [_encode(item, f"{key}.{i}", what, tensors) for i, item in enumerate(value)]
         return {type(value).__name__: items}
@@ -400,29 +359,22 @@ def _encode(value: Any, key: str, what: str, tensors: dict[str, np.ndarray]) -> 
             params = value.get_params(deep=False)
             chosen = {k: _encode(v, f"{key}.{k}", what, tensors) for k, v in params.items()}
             return {"choice": [name, chosen]}
-    raise TypeError(f"{what} cannot be stored in a model file: {type(value)!r} is not plain data")
-
-
-def _store(value: np.ndarray, key: str, tensors: dict[str, np.ndarray]) -> dict[str, Any]:
-    tensors[key] = np.asarray(value, dtype=value.dtype.newbyteorder("<"), order="C")
-    # Sums in another order round otherwise.
-    columns_first = value.flags.f_contiguous and not value.flags.c_contiguous
-    return {"tensor": key, "order": "F"} if columns_first else {"tensor": key}
+    raise TypeError(
+        f"{what} cannot be stored in a model file: {type(value)!r} is not plain data. {_BY_SKOPS}"
+    )
 
 
 def _decode(value: Any, tensors: dict[str, np.ndarray]) -> Any:
     if not isinstance(value, dict):
         return value
     if "tensor" in value:
-        return np.asarray(_take(value["tensor"], tensors), order=value.get("order", "C"))
-    if "objects" in value:
-        objects = np.empty(len(value["objects"]), object)
-        objects[:] = [_decode(item, tensors) for item in value["objects"]]
-        return objects.reshape(value["shape"])
+        # Once: a small file that refers to one array again and again would fill memory.
+        if value["tensor"] not in tensors:
+            raise ValueError(
+                f"the array {value['tensor']!r} is missing, or the file refers to it twice"
+            )
+        return np.asarray(tensors.pop(value["tensor"]), order=value.get("order", "C"))
     ((kind, content),) = value.items()
-    if kind == "view":
-        key, dtype, shape = content
-        return _viewed(_take(key, tensors), dtype).reshape(shape)
     if kind == "float":
         return float(content)
     if kind == "dict":
@@ -432,22 +384,3 @@ def _decode(value: Any, tensors: dict[str, np.ndarray]) -> Any:
         return _choices()[name](**{key: _decode(item, tensors) for key, item in params.items()})
     items = [_decode(item, tensors) for item in content]
     return {"list": list, "tuple": tuple}[kind](items)
-
-
-def _take(key: str, tensors: dict[str, np.ndarray]) -> np.ndarray:
-    """Remove and return an array.
-
-    A small file that refers to one array again and again would fill memory with copies.
-    """
-    if key not in tensors:
-        raise ValueError(f"the array {key!r} is missing, or the file refers to it twice")
-    return tensors.pop(key)
-
-
-def _viewed(stored: np.ndarray, name: str) -> np.ndarray:
-    if not re.fullmatch(r"[<|][USmM]\d+(\[\w+\])?", name):
-        raise ValueError(f"{name!r} is no type of text or dates")
-    found = stored.view(name)
-    if found.dtype.kind == "U" and stored.view(_UNITS["U"]).max(initial=0) > sys.maxunicode:
-        raise ValueError("text must hold characters of Unicode only")
-    return found

@@ -372,7 +372,6 @@ TEST(what_is_no_model_is_refused) {
     CHECK_THROWS(ModelError, "does not say 'n_features_in_'", parse(map));
     CHECK_THROWS(ModelError, "does not say 'components_'", parse("\"n_features_in_\":3"));
     CHECK_THROWS(ModelError, "no array 'x'", parse(width + R"("components_":{"tensor":"x"})"));
-    CHECK_THROWS(ModelError, "kernels", parse(width + map + ",\"map_\":1"));
     CHECK_THROWS(ModelError, "do not fit", parse("\"n_features_in_\":4," + map));
     CHECK_THROWS(ModelError, "axes",
                  parse(width + map, {{"components_", {6}, {1, 2, 3, 4, 5, 6}}}));
