@@ -103,6 +103,12 @@ def test_bad_arguments_exit_with_2(arguments, message, capsys):
     assert message in capsys.readouterr().err
 
 
+def test_benchmarks_need_a_checkout(monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["bench", "--quick"]) == 1
+    assert "python -m benchmarks" in capsys.readouterr().err
+
+
 def test_the_module_runs_as_a_program():
     command = [sys.executable, "-m", "metricfast"]
     info = subprocess.run([*command, "info"], capture_output=True, text=True, check=True)
