@@ -274,7 +274,21 @@ def test_a_training_that_was_killed_loses_no_more_than_its_last_step(tmp_path: A
 
 HELD = """
 import resource, sys, numpy as np, metricfast as mf, sklearn
-X, y = np.load(sys.argv[1] + "/X.npy", mmap_mode="r"), np.load(sys.argv[1] + "/y.npy")
+y = np.load(sys.argv[1] + "/y.npy")
+
+class Table:
+    dtype = np.dtype(np.float32)
+
+    def __init__(self, n):
+        self.shape = n, 64
+
+    def __getitem__(self, rows):
+        start, stop, _ = rows.indices(self.shape[0])
+        offset = 128 + start * 256
+        found = np.fromfile(sys.argv[1] + "/X.npy", self.dtype, (stop - start) * 64, offset=offset)
+        return found.reshape(-1, 64)
+
+X = mf.sources.Rows(Table(len(y)))
 learner = getattr(mf, sys.argv[2])(
     solver=mf.solvers.Adam(max_epochs=1), n_components=8, random_state=0
 )
@@ -282,7 +296,7 @@ def peak():
     unit = 1 if sys.platform == "darwin" else 1024
     return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 with sklearn.config_context(working_memory=4):
-    learner.fit(X[:20000], y[:20000])  # what is loaded once, and the threads
+    learner.fit(mf.sources.Rows(Table(20000)), y[:20000])  # what is loaded once, and the threads
 before = peak()
 with sklearn.config_context(working_memory=int(sys.argv[3]) / 2**20):
     learner.fit(X, y)

@@ -11,8 +11,6 @@ import numpy as np
 
 from metricfast._core.arguments import as_real
 from metricfast._core.frames import arrow_table, check_names, columns_of, refuse_column
-from metricfast._core.memory import working_memory
-from metricfast._core.pages import release_pages
 from metricfast._core.sources import Named, Source
 from metricfast._core.targets import join_labels
 from metricfast._core.types import Array, Integers
@@ -21,9 +19,8 @@ __all__ = ["Batches", "Columns", "Rows", "as_source", "in_memory"]
 
 # Readers of Arrow, and iterators, are for one thread at a time, whoever holds them.
 _READING = RLock()
-# Rows of a memory map that are looked up before their pages, of up to so many bytes for each, are
-# let go: no more than a share of the memory.
-_SCATTERED, _AROUND, _SHARE = 256, 64 << 10, 16
+# Rows of a memory map that are copied at a time.
+_SCATTERED = 256
 # Rows of a piece, and what reads them.
 _Piece = tuple[int, Callable[[], Any]]
 
@@ -61,22 +58,17 @@ class Rows(Source):
         self.by_row = isinstance(table, np.ndarray)
 
     def read(self, start: int, stop: int) -> Array:
-        """Return rows. The pages of a memory map do not stay in memory."""
-        rows = self._table[start:stop]
-        found = np.array(rows, self.dtype, order="C", subok=False)
-        release_pages(rows)
-        return found
+        """Return rows."""
+        return np.array(self._table[start:stop], self.dtype, order="C", subok=False)
 
     def _gather(self, rows: Integers) -> Array:
         if not self.by_row:
             return super()._gather(rows)
         found = np.empty((len(rows), self.shape[1]), self.dtype)
         order, ascending = self._ascending(rows)
-        most = max(1, min(_SCATTERED, working_memory() // (_SHARE * _AROUND)))
-        for first in range(0, len(rows), most):
-            some = ascending[first : first + most]
-            found[order[first : first + most]] = self._table[some]
-            release_pages(self._table[int(some[0]) : int(some[-1]) + 1])
+        for first in range(0, len(rows), _SCATTERED):
+            some = slice(first, first + _SCATTERED)
+            found[order[some]] = self._table[ascending[some]]
         if len(rows):
             self._check_finite(found, int(ascending[0]), int(ascending[-1]) + 1)
         return found

@@ -34,18 +34,6 @@ CONTINUOUS = (
 PREDICTORS: dict[str, Any] = {
     each.__name__: each for each in (MultiMetricLMNN, NCAClassifier, NCARegressor)
 }
-# These learn from tuples or chunks, need parameters, or have no map or two; OASIS has no distance.
-LEFT_OUT = {
-    *(
-        "AsymmetricSimilarity",
-        "EmbeddingLearner",
-        "GMML",
-        "ITML",
-        "KernelizedMetricLearner",
-        "LSML",
-    ),
-    *("MMC", "OASIS", "OASIS_Supervised", "RCA", "SCML", "SDML"),
-}
 # Mini-batches need many points. Learners that draw whole classes together need classes of few
 # shapes, and a map for each class takes ten times as long as any other learner.
 OF_MANY = {"ProxyNCALearner", "TripletLearner"}

@@ -8,7 +8,6 @@ import numpy as np
 
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.memory import block_rows, working_memory
-from metricfast._core.pages import release_pages
 from metricfast._core.sources import Source, parts, row_bytes
 from metricfast._core.types import Array, Integers
 from metricfast.distances.blocks import Maps, Points, embedded
@@ -42,7 +41,6 @@ def pairwise_by_blocks(
             kernels.pairwise_distances_of_part(
                 points, block, *frame, len(database), squared, tile, cancelled, threads
             )
-            release_pages(out[first : first + len(points)])
 
     for start in range(0, len(queries), n_rows):
         points = queries[start : start + n_rows]
