@@ -244,6 +244,16 @@ def test_whole_estimators_come_back_from_skops(kind):
     )
 
 
+def test_losses_of_addresses_are_not_in_files(content, path):
+    compiled = metricfast.losses.Compiled(1)
+    with pytest.raises(TypeError, match="parameter 'init' cannot be stored"):
+        metricfast.save(fit("NCA").set_params(init=compiled), path)
+    params = {"init": {"choice": ["losses.Compiled", {"function": 1}]}}
+    forged(content, path, state=json.dumps({"params": params, "fitted": {}}))
+    with pytest.raises(ValueError, match="does not describe a NCA: KeyError"):
+        metricfast.load(path)
+
+
 def test_losses_of_addresses_are_not_trusted():
     names = metricfast.io.trusted_types()
     assert "metricfast.losses._margins.Triplet" in names

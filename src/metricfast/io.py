@@ -275,6 +275,7 @@ def _choices() -> dict[str, type[BaseEstimator]]:
             choice = getattr(module, name)
             if isinstance(choice, type) and issubclass(choice, BaseEstimator):
                 found[f"{area}.{name}"] = choice
+    del found["losses.Compiled"]  # an address of code
     return found
 
 
