@@ -210,6 +210,22 @@ def test_steps_that_a_file_cannot_hold_are_named(path):
         metricfast.save(make_pipeline(StandardScaler(), metricfast.LFDA()), path)
 
 
+def test_losses_of_addresses_are_not_in_files(content, path):
+    compiled = metricfast.losses.Compiled(1)
+    with pytest.raises(TypeError, match="parameter 'init' cannot be stored"):
+        metricfast.save(fit("NCA").set_params(init=compiled), path)
+    params = {"init": {"choice": ["losses.Compiled", {"function": 1}]}}
+    forged(content, path, state=json.dumps({"params": params, "fitted": {}}))
+    with pytest.raises(ValueError, match="does not describe a NCA: KeyError"):
+        metricfast.load(path)
+
+
+def test_losses_of_addresses_are_not_trusted():
+    names = metricfast.io.trusted_types()
+    assert "metricfast.losses._margins.Triplet" in names
+    assert not {"Compiled", "Checkpoint"} & {name.rpartition(".")[2] for name in names}
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -199,7 +199,7 @@ def trusted_types() -> list[str]:
         for kind in vars(module).values()
         if isinstance(kind, type) and kind.__module__ == module.__name__
     ]
-    trusted = {*public, *_choices().values(), *parts} - {metricfast.losses.Compiled}
+    trusted = {*public, *_choices().values(), *parts}
     return sorted(f"{kind.__module__}.{kind.__name__}" for kind in trusted)
 
 
@@ -269,6 +269,7 @@ def _choices() -> dict[str, type[BaseEstimator]]:
             choice = getattr(module, name)
             if isinstance(choice, type) and issubclass(choice, BaseEstimator):
                 found[f"{area}.{name}"] = choice
+    del found["losses.Compiled"]  # an address of code
     return found
 
 
