@@ -8,12 +8,12 @@ import pytest
 from scipy.optimize import linprog
 from sklearn.exceptions import ConvergenceWarning
 
-from metricfast import LMNN, MLKR, NCA, EmbeddingLearner, TripletLearner, losses
+from metricfast import NCA
 from metricfast._core.progress import Progress
 from metricfast.samplers import class_batches
 from metricfast.training.history import History
 from metricfast.training.lbfgs import minimize_hinge, minimize_smooth
-from metricfast.training.solvers import LBFGS, SGD, Adam, AdamW
+from metricfast.training.solvers import SGD, Adam, AdamW
 from metricfast.training.steps import minimize_minibatch, run_epoch
 
 RNG = np.random.default_rng(0)
@@ -355,22 +355,3 @@ def test_rates_see_the_part_of_the_epoch_that_has_passed():
     steps = SimpleNamespace(n_moments=0, average=True, moved=moved)
     run_epoch(lambda x, batch: (1.0, np.ones_like(x)), [0, 1, 2, 3], History(START), steps)
     assert passed == [0, 0.25, 0.5, 0.75]
-
-
-@pytest.mark.parametrize(
-    ("learner", "name"),
-    [
-        (NCA(max_iter=3, solver="adam"), "max_iter"),
-        (NCA(max_iter=3, solver=LBFGS()), "max_iter"),
-        (MLKR(tol=1e-3, solver=Adam()), "tol"),
-        (LMNN(min_iter=3, solver="adam"), "min_iter"),
-        (LMNN(convergence_tol=0.1, solver="adam"), "convergence_tol"),
-        (EmbeddingLearner(losses.Triplet(), max_epochs=3, solver=Adam()), "max_epochs"),
-        (EmbeddingLearner(losses.Triplet(), batch_size=9, solver="lbfgs"), "batch_size"),
-        (EmbeddingLearner(losses.Triplet(), learning_rate=1, solver="lbfgs"), "learning_rate"),
-        (TripletLearner(m_per_class=3, solver="lbfgs"), "m_per_class"),
-    ],
-)
-def test_parameters_that_the_solver_does_not_use_are_refused(learner, name):
-    with pytest.raises(ValueError, match=f"^{name} must be .*, its default, with solver="):
-        learner.fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])

@@ -82,7 +82,7 @@ def to_onnx(
     if np.dtype(dtype) not in (np.float32, np.float64):
         raise ValueError(f"dtype must be float32 or float64, got {dtype!r}.")
     steps = [step for _, step in getattr(estimator, "steps", [("", estimator)])]
-    learners = [step for step in steps if isinstance(step, _exported())]
+    learners = [step for step in steps if type(step) in _exported()]
     if not learners:
         raise TypeError(
             "estimator must be a learner of metricfast that embeds points by a map of layers, or a "

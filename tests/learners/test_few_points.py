@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
 import metricfast as mf
+from metricfast._core.scatter_statistics import ScatterStatistics
 from metricfast.constraints import Constraints
 from metricfast.learners.base import span
+from metricfast.learners.base.closed_form import ClosedFormLearner, Statistics
 from metricfast.learners.base.span import SpanMap
 from metricfast.sources import Source
 
@@ -90,6 +94,16 @@ def test_distances_are_those_of_the_features_as_given(kind, params, data, monkey
             assert ours == theirs if isinstance(theirs, str) else np.allclose(ours, theirs)
 
 
+@pytest.mark.parametrize("init", ["identity", "zeros"])
+@pytest.mark.parametrize("projection", [None, "psd"])
+def test_similarities_are_those_of_the_features_as_given(init, projection, monkeypatch):
+    oasis = mf.OASIS_Supervised(init=init, projection=projection, random_state=0)
+    found = oasis.fit(X / 9, Y).bilinear_
+    monkeypatch.setattr(span, "_MOST_ROWS", 0)
+    direct = oasis.fit(X / 9, Y).bilinear_
+    np.testing.assert_allclose(found, direct, atol=1e-10)
+
+
 @quiet
 @pytest.mark.parametrize("kind", [mf.ITML_Supervised, mf.RCA_Supervised, mf.MMC_Supervised])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -162,6 +176,22 @@ def test_no_more_rows_than_points(kind):
         kind(n_components=46).fit(X, Y)
 
 
+class Standardized(ClosedFormLearner):
+    """Depends on the axes of the features."""
+
+    _requires_y = False
+
+    def _statistics(self, X, y, weight, **_):
+        return Statistics((ScatterStatistics(X.shape[1]).add(X, weight),))
+
+    def _solve(self, statistics):
+        self.components_ = np.diag(statistics.sums[0].within.diagonal() + 1)
+
+
+def test_learners_of_others_get_the_features_as_given():
+    assert Standardized().fit(X).components_.shape == (D, D)
+
+
 def test_points_of_a_source_and_copies_of_points():
     class Held(Source):
         shape, dtype = X.shape, X.dtype
@@ -197,3 +227,15 @@ def test_a_model_with_a_square_map_is_saved(tmp_path):
 def test_validation_of_few_points():
     learner = mf.RCA_Supervised(random_state=0).fit(X, Y, validate=True)
     assert 0 <= learner.validation_["euclidean"] <= 1
+
+
+@quiet
+def test_a_square_map_is_pickled_and_another_fit_replaces_it():
+    learner = mf.RCA(shrinkage=0.5).fit(*CHUNKS)
+    copied = pickle.loads(pickle.dumps(learner))
+    assert isinstance(copied._map, SpanMap)
+    np.testing.assert_array_equal(copied.transform(NEW), learner.transform(NEW))
+    learner.fit(NEW[:, :3], np.arange(20) // 2)
+    assert learner.components_.shape == (3, 3) and learner.transform(NEW[:, :3]).shape == (20, 3)
+    with pytest.raises(AttributeError, match="'RCA' object has no attribute 'components_'"):
+        mf.RCA().components_  # noqa: B018

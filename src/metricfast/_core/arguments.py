@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import os
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import wraps
 from numbers import Integral, Real
 from typing import Any, ParamSpec, TypeVar
@@ -28,7 +28,9 @@ __all__ = [
     "check_path",
     "check_random_state",
     "check_range",
+    "check_unused",
     "check_verbose",
+    "takes_side",
 ]
 
 P = ParamSpec("P")
@@ -160,6 +162,11 @@ def check_range(name: str, value: object, high: float = math.inf, positive: bool
         )
 
 
+def takes_side(learner: Any) -> bool:
+    """Return whether `transform` of a learner takes the side that points are on."""
+    return "side" in inspect.signature(learner.transform).parameters
+
+
 def called_like(model: Callable[P, Any]) -> Callable[[Callable[..., T]], Callable[P, T]]:
     """Give a function the signature of another, and errors of its calls the function's name."""
 
@@ -182,3 +189,17 @@ def called_like(model: Callable[P, Any]) -> Callable[[Callable[..., T]], Callabl
         return called
 
     return decorate
+
+
+def check_unused(estimator: Any, names: Iterable[str], reason: str) -> None:
+    """Raise ValueError if a parameter that has no effect differs from its default.
+
+    `reason`: what the error says of the parameter, after its name and value.
+    """
+    parameters = inspect.signature(type(estimator)).parameters
+    for name in names:
+        if name not in parameters:
+            continue
+        value, default = getattr(estimator, name), parameters[name].default
+        if not np.array_equal(value, default):
+            raise ValueError(f"{name} must be {default!r}, its default, {reason}; got {value!r}.")

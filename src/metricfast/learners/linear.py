@@ -42,7 +42,13 @@ from metricfast.training.initialization import Initialization
 from metricfast.training.linear_problem import LinearProblem
 from metricfast.training.model_selection import select_training
 from metricfast.training.objective import Evaluator
-from metricfast.training.solvers import LBFGS, MiniBatchSolver, Solver, as_solver, refuse_unused
+from metricfast.training.solvers import (
+    LBFGS,
+    MiniBatchSolver,
+    Solver,
+    as_solver,
+    check_solver_params,
+)
 from metricfast.training.span import span_of
 from metricfast.training.stopping import CrossValidated, HeldOut, as_stopping_rule, hold_out
 from metricfast.training.train import Observers, train
@@ -108,7 +114,6 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
 
     _solver_names: tuple[str, ...] = ("lbfgs", "adam")
     _tolerance = "tol"  # the parameter that is the tolerance of "lbfgs"
-    _of_lbfgs: tuple[str, ...] = ("max_iter", "min_iter", "tol")  # parameters of "lbfgs" alone
     _target: Target = staticmethod(as_classes)  # returns classes, labels and unit of y
     _accept_sparse: str | bool = "csr"
     _keeps_points = False  # whether `Dataset.given` is needed
@@ -285,9 +290,8 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
         check_parameters(self)
         self._lbfgs.check()
         rule, solver = as_stopping_rule(self.early_stopping), self._solver()
-        if not isinstance(self.solver, str) or self.solver != "lbfgs":
-            refuse_unused(self, self._of_lbfgs)
         solver.check()
+        check_solver_params(self, solver, lbfgs=self._lbfgs_params)
         by_default = isinstance(self.early_stopping, str)
         if by_default and solver.by_batches and not self._selects_batches:
             rule = None
@@ -296,6 +300,10 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
     def _solver(self) -> Solver:
         """Return the solver."""
         return as_solver(self.solver, self._lbfgs, self._solver_names)
+
+    @property
+    def _lbfgs_params(self) -> tuple[str, ...]:
+        return "max_iter", "min_iter", self._tolerance
 
     @property
     def _lbfgs(self) -> LBFGS:

@@ -152,7 +152,6 @@ class LMNN(LinearLearner):
     n_jobs: NumberOfJobs = None
 
     _tolerance = "convergence_tol"
-    _of_lbfgs = ("max_iter", "min_iter", "convergence_tol")
     _renamed: ClassVar[dict[str, str]] = {"k": "n_neighbors"}
 
     @property

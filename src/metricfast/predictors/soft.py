@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils import Tags
 
-from metricfast._core.targets import check_sample_weight
+from metricfast._core.targets import accuracy, check_sample_weight
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.learners.base.inputs import forget
 from metricfast.losses import MLKR, NCA
@@ -286,6 +286,26 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
         shares: Any = self.predict_proba(X)
         columns = [each.argmax(axis=1) for each in (shares if self.outputs_2d_ else (shares,))]
         return self._labels.labels(np.stack(columns, axis=1))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the share of queries whose class is predicted, for labels of every type.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_queries, n_features), or None
+            As for :meth:`predict`.
+        y : array-like of shape (n_queries,)
+            Classes. Several outputs count as right together, and must be labels that are there (1)
+            or not (0).
+        sample_weight : array-like of shape (n_queries,), optional
+
+        Returns
+        -------
+        float
+        """
+        if self.outputs_2d_:
+            return float(super().score(X, y, sample_weight))
+        return accuracy(y, self.predict(X), sample_weight)
 
     def _predicted(self, means: Floats) -> Floats | list[Floats]:
         """Return the probabilities of the classes, in a list if there are several outputs."""

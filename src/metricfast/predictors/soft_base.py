@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
-from scipy.sparse import csr_matrix, issparse, vstack
+from scipy.sparse import csr_matrix, vstack
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
@@ -18,7 +18,7 @@ from sklearn.base import (
     is_classifier,
 )
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import Tags, _safe_indexing
+from sklearn.utils import Tags
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from metricfast._core.arguments import (
@@ -49,6 +49,7 @@ from metricfast.predictors.soft_race import race
 from metricfast.predictors.soft_training import Task, Training, folds, hold_out, sharpness
 from metricfast.predictors.soft_votes import SoftVotes
 from metricfast.predictors.tables import Table
+from metricfast.predictors.targets import rows_of
 from metricfast.training.callbacks import CallbackMixin
 
 __all__ = ["SoftNeighbors"]
@@ -154,8 +155,7 @@ class SoftNeighbors(
             rows = np.arange(self.n_samples_fit_)
         else:
             rows = np.flatnonzero(weight)
-            indexed = hasattr(X, "columns") or issparse(X)
-            X = _safe_indexing(X if indexed else np.asarray(X), rows)
+            X = rows_of(X, rows)
             # In the losses, a weight above 1 means repeated points, which would find each other.
             weight = np.maximum(weight[rows] / weight.max(), np.finfo(np.float64).tiny)
         table = Table(self, X, weight)

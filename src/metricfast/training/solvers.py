@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from metricfast._core.arguments import check_range
+from metricfast._core.arguments import check_range, check_unused
 from metricfast._core.parameters import (
     NonNegativeFloat,
     NonNegativeInt,
@@ -34,7 +34,7 @@ __all__ = [
     "Solver",
     "Subgradient",
     "as_solver",
-    "refuse_unused",
+    "check_solver_params",
 ]
 
 # Below this, decreases of an objective of float32 points are rounding.
@@ -357,6 +357,7 @@ class Subgradient(MiniBatchSolver):
 
 
 Solver = LBFGS | MiniBatchSolver
+_FIRST = {False: "max_iter", True: "max_epochs"}  # an example of their parameters
 _NAMES: dict[str, type[MiniBatchSolver]] = {
     "adam": Adam, "adamw": AdamW, "sgd": SGD, "subgradient": Subgradient
 }  # fmt: skip
@@ -380,16 +381,24 @@ def as_solver(
     return value
 
 
-def refuse_unused(learner: Any, names: Iterable[str]) -> None:
-    """Raise ValueError if a parameter that the solver of a learner does not use was given."""
-    for name in set(names) & set(learner.get_params(deep=False)):
-        value, default = getattr(learner, name), getattr(type(learner), name)
-        if value is not default and value != default:
-            raise ValueError(
-                f"{name} must be {default!r}, its default, with solver={learner.solver!r}, which "
-                f"does not use it; found {value!r}: set the parameters of the solver, such as "
-                "solver=metricfast.solvers.Adam(max_epochs=20)."
-            )
+def check_solver_params(
+    learner: Any, solver: Solver, *, lbfgs: Iterable[str] = (), by_batches: Iterable[str] = ()
+) -> None:
+    """Raise ValueError if a parameter of the learner is given, and does not reach its solver.
+
+    `lbfgs`: parameters that reach the solver "lbfgs". `by_batches`: parameters that reach the other
+    solvers that are given by name. A solver that is given as an object has its own.
+    """
+    reached: tuple[str, ...] = ()
+    if isinstance(learner.solver, str):
+        reached = tuple(by_batches if solver.by_batches else lbfgs)
+    unused = [name for name in dict.fromkeys([*lbfgs, *by_batches]) if name not in reached]
+    kind = type(solver).__name__
+    check_unused(
+        learner, unused,
+        f"with solver={learner.solver!r}, which it does not reach: set the parameters of this "
+        f"solver in the object, such as solver={kind}({_FIRST[solver.by_batches]}=...)",
+    )  # fmt: skip
 
 
 def _refresh(problem: Any, history: History, x: Vector) -> None:

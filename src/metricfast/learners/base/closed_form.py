@@ -85,7 +85,9 @@ class ClosedFormLearner(MahalanobisMixin):
     _sums: tuple[ScatterStatistics, ...] = ()  # of all calls of `partial_fit`
     # Whether sums over parts add up to the sums over all points, without draws or neighbours.
     _exact_in_parts: bool = False
-    # Whether the metric counts in directions in which no points differ.
+    # Whether the result does not depend on the axes, so that `fit` may turn them; and whether the
+    # metric then counts in directions in which no points differ.
+    _spans: bool = False
     _beyond_span: bool = False
 
     @abstractmethod
@@ -107,10 +109,6 @@ class ClosedFormLearner(MahalanobisMixin):
     @abstractmethod
     def _solve(self, statistics: Statistics) -> None:
         """Set the fitted attributes."""
-
-    def _spans(self) -> bool:
-        """Return whether the result does not depend on the axes, so that `fit` may turn them."""
-        return True
 
     def fit(
         self,
@@ -207,7 +205,7 @@ def fit_points(
     if isinstance(points, Source) and points.shape[0] < points.shape[1]:
         points = in_memory(points, "X", "give fewer points")  # smaller than a square matrix
     tol = RANK_TOL if points.dtype == np.float32 else RANK_TOL_DOUBLE
-    how: dict[str, Any] = {"beyond": learner._beyond_span, "tol": tol, "when": learner._spans()}
+    how: dict[str, Any] = {"beyond": learner._beyond_span, "tol": tol, "when": learner._spans}
     with in_span(learner, points, **how) as span:
         statistics = learner._statistics(span.points(points), labels, weight, execute=execute)
         learner._solve(statistics.normalized())

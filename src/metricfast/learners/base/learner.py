@@ -31,7 +31,9 @@ from metricfast.learners.base.validation import validate_fit
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["BaseMetricLearner", "MahalanobisMixin", "MetricTransformer", "embed_points"]
+__all__ = [
+    "BaseMetricLearner", "MahalanobisMixin", "MetricTransformer", "embed_points", "is_linear",
+]  # fmt: skip
 
 
 class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
@@ -345,7 +347,8 @@ class MahalanobisMixin(MetricTransformer, BaseMetricLearner):
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        The learned linear map L.
+        The learned linear map L. A square map of more features than points is computed when it is
+        accessed; methods do not need it. If it does not fit into memory, you get a MemoryError.
 
     Examples
     --------
@@ -516,6 +519,15 @@ class MahalanobisMixin(MetricTransformer, BaseMetricLearner):
     @property
     def _n_features_out(self) -> int:
         return int(self._map.shape[0])
+
+
+def is_linear(learner: object) -> bool:
+    """Return whether `transform` of a learner is the product with `components_`.
+
+    A subclass may have a `transform` of its own, which then stands for the learner.
+    """
+    own = getattr(type(learner), "transform", None)
+    return isinstance(learner, MahalanobisMixin) and own is MahalanobisMixin.transform
 
 
 def embed_points(X: Any, embed: Callable[[Any], Array]) -> Array:

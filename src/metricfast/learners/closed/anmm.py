@@ -42,8 +42,8 @@ class ANMM(ClosedFormLearner):
     Parameters
     ----------
     n_components : int, optional
-        Number of rows of the projection. By default as many as increase the margin, at least
-        one. The margin is then the maximum over all projections.
+        Number of rows of the projection, at most n_samples. By default as many as increase the
+        margin, at least one. The margin is then the maximum over all projections.
     n_friends : int, default=3
         Nearest neighbours of the same class. A class that has fewer members gives all there are.
     n_enemies : int, default=3
@@ -82,6 +82,8 @@ class ANMM(ClosedFormLearner):
     >>> ANMM(n_components=2).fit(X, y).transform(X).shape
     (150, 2)
     """
+
+    _spans = True
 
     n_components: int | None = None
     n_friends: PositiveInt = 3

@@ -45,7 +45,8 @@ class Covariance(ClosedFormLearner):
     components_ : ndarray of shape (n_components, n_features)
         The map, in float32 for float32 points, else in float64. Without `n_components` it is
         square and upper triangular with a non-negative diagonal: the transposed Cholesky factor of
-        M. Rows beyond the rank of the covariance are zero.
+        M. Rows beyond the rank of the covariance are zero. With more features than points the
+        rows are as many as the rank, and not triangular.
     n_features_in_, feature_names_in_, preprocessor_, validation_
         As for :class:`BaseMetricLearner`.
 
@@ -80,6 +81,7 @@ class Covariance(ClosedFormLearner):
 
     _exact_in_parts = True
     _requires_y = False
+    _spans = True
 
     def fit(
         self,

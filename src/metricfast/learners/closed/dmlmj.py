@@ -43,7 +43,8 @@ class DMLMJ(ClosedFormLearner):
     Parameters
     ----------
     n_components : int, optional
-        Number of rows of the map; by default n_features.
+        Number of rows of the map, by default n_features; at most n_samples. Directions in which
+        no points differ have the least divergence, and come last.
     n_neighbors : int, default=3
         Nearest neighbours of the same class, and as many of other classes. A class that has fewer
         members gives all there are.
@@ -85,6 +86,8 @@ class DMLMJ(ClosedFormLearner):
     >>> DMLMJ(n_components=2).fit(X, y).transform(X).shape
     (150, 2)
     """
+
+    _spans = True
 
     n_components: int | None = None
     n_neighbors: PositiveInt = 3

@@ -86,7 +86,7 @@ class LFDA(ClosedFormLearner):
     Parameters
     ----------
     n_components : int, optional
-        Number of directions; by default n_features.
+        Number of directions, at most n_samples; by default n_features.
     k : int, optional
         The neighbour that sets the local scale; by default 7. A class with no more than k points
         has its farthest instead.
@@ -149,6 +149,8 @@ class LFDA(ClosedFormLearner):
     >>> LFDA(n_components=2).fit(X, y).transform(X).shape
     (150, 2)
     """
+
+    _spans = True
 
     n_components: int | None = None
     k: PositiveInt | None = None

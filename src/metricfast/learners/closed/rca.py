@@ -62,7 +62,7 @@ class RCA(ClosedFormLearner):
     ----------
     n_components : int, optional
         Keep this many directions, of the largest ratio of the variance of all points in chunks to
-        that within chunks. By default n_features.
+        that within chunks; at most n_samples. By default n_features.
     preprocessor : array-like or callable, optional
         Gives the points when `X` holds indicators of points.
     shrinkage : float from 0 to 1, "auto" or None, default=None
@@ -117,6 +117,7 @@ class RCA(ClosedFormLearner):
     _on_chunks = True
     _exact_in_parts = True
     _beyond_span = True
+    _spans = True
 
     def fit(
         self,
@@ -273,6 +274,7 @@ class RCA_Supervised(ClosedFormLearner):  # noqa: N801
     _partial_labels = True
     _renamed: ClassVar[dict[str, str]] = {"num_chunks": "n_chunks"}
     _beyond_span = True
+    _spans = True
 
     def _statistics(
         self, X: Any, y: Any, weight: Floats | None, *, partial: bool = False, execute: Any = None

@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from metricfast._core.arguments import (
     check_random_state,
+    check_unused,
 )
 from metricfast._core.parameters import NumberOfJobs, PositiveInt, Seed, Verbosity, check_parameters
 from metricfast._core.types import Array, RandomState
@@ -48,7 +49,13 @@ from metricfast.training.fingerprint import fingerprint, params_of
 from metricfast.training.history import History, Vector
 from metricfast.training.objective import Evaluator, is_continuous, is_learnable
 from metricfast.training.preconditioner import flat
-from metricfast.training.solvers import LBFGS, MiniBatchSolver, Solver, as_solver, refuse_unused
+from metricfast.training.solvers import (
+    LBFGS,
+    MiniBatchSolver,
+    Solver,
+    as_solver,
+    check_solver_params,
+)
 from metricfast.training.steps import RISE
 from metricfast.training.stopping import HeldOut, as_stopping_rule, hold_out
 from metricfast.training.train import Observers, train
@@ -57,12 +64,6 @@ __all__ = ["BaseEmbeddingLearner"]
 
 # Rows of this length or less are zero where rows are normalized, and have no gradient.
 _LEAST = 1e-12
-
-
-# Parameters that mini-batches alone use.
-_OF_BATCHES = (
-    "learning_rate", "batch_size", "sampler", "n_neighbors", "n_anchors", "m_per_class"
-)  # fmt: skip
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -90,6 +91,7 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddingParameters):
 
     _requires_y = True
     _solver_names = ("adam", "adamw", "sgd", "lbfgs")
+    _sampler_params: tuple[str, ...] = ("sampler",)
 
     batch_size: int | None = None
     database: str = "batch"
@@ -328,15 +330,21 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddingParameters):
         """Check the parameters; return solver, stopping rule, callbacks and copies of the parts."""
         check_parameters(self)
         solver = self._solver()
-        if not isinstance(self.solver, str):
-            refuse_unused(self, ("max_epochs",))
+        check_solver_params(
+            self, solver, lbfgs=["max_epochs"],
+            by_batches=["max_epochs", "learning_rate", "batch_size"],
+        )  # fmt: skip
         if not solver.by_batches:
-            refuse_unused(self, _OF_BATCHES)
+            check_unused(
+                self, self._sampler_params, f"with solver={self.solver!r}, which draws no batches"
+            )
         loss, embedding, sampler = self._parts()
         check_parts(
             loss, embedding, sampler, database=self.database, by_batches=solver.by_batches,
             candidate_fraction=self.candidate_fraction,
         )  # fmt: skip
+        if not is_learnable(loss):
+            check_unused(self, ["proxy_lr_factor"], "unless the loss learns proxies")
         rule, callbacks = (
             as_stopping_rule(self.early_stopping, folds=False),
             as_callbacks(self.callbacks, warm_start=self.warm_start),
@@ -347,11 +355,6 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddingParameters):
 
     def _solver(self) -> Solver:
         """Return the solver."""
-        if self.learning_rate is not None and isinstance(self.solver, MiniBatchSolver):
-            raise ValueError(
-                "learning_rate must be None if solver is an object: give "
-                f"{type(self.solver).__name__}(learning_rate={self.learning_rate!r})."
-            )
         return as_solver(
             self.solver, LBFGS(self.max_epochs), self._solver_names, max_epochs=self.max_epochs,
             learning_rate=self.learning_rate, batch_size=self.batch_size,

@@ -74,6 +74,8 @@ class LogRatioLearner(BaseEmbeddingLearner):
     database: str = "batch"
     label_distance: SaidDistance | None = None
 
+    _sampler_params = "n_neighbors", "n_anchors"
+
     def _parts(self) -> tuple[Any, Embedding, Sampler]:
         sampler = DenseTriplet(self.n_neighbors, n_anchors=self.n_anchors, ties="drop")
         # The default of the loss squares both distances; one that is said is not squared.
@@ -134,6 +136,8 @@ class TripletLearner(BaseEmbeddingLearner):
     m_per_class: int = 8
     batch_size: int = 128
     database: str = "batch"
+
+    _sampler_params = ("m_per_class",)
 
     def _parts(self) -> tuple[Any, Embedding, Sampler]:
         sampler = ClassBalanced(self.m_per_class)

@@ -74,8 +74,8 @@ class GerrymanderingLearner(LinearLearner):
 
     min_iter = 1
     tol = 1e-4
-    _of_lbfgs = ()  # any solver may choose among parameters by `tol`
     _solver_names = ("lbfgs", "adam", "subgradient")
+    _lbfgs_params = ()  # `tol` ends a training by any solver
     _selects_batches = True
     _keeps_points = True
 

@@ -182,6 +182,7 @@ class GMML(PairsClassifierMixin, MahalanobisMixin):
         partial_fit_pairs(self, pairs, y, sample_weight)
         return self
 
+    @property
     def _spans(self) -> bool:
         return is_identity(self.prior)
 
@@ -241,7 +242,8 @@ class GMML_Supervised(ClosedFormLearner):  # noqa: N801
     _exact_in_parts = True
     _beyond_span = True
 
-    def _spans(self) -> bool:
+    @property
+    def _spans(self) -> bool:  # type: ignore[override]
         return is_identity(self.prior)
 
     def _statistics(

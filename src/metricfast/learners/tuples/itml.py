@@ -21,13 +21,13 @@ from metricfast._core.parameters import NonNegativeFloat, PositiveInt, Seed, Ver
 from metricfast._core.prior import is_identity
 from metricfast._core.scaling import times_power_of_two
 from metricfast._core.tuples import TupleSet
-from metricfast._core.types import Array, Floats
+from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.warn import warn_user
 from metricfast.distances.neighbors import paired_distances
 from metricfast.learners.base.classifiers import PairsClassifierMixin
 from metricfast.learners.base.learner import MahalanobisMixin
 from metricfast.learners.base.shrinkage import Shrinkage
-from metricfast.learners.base.span import in_span
+from metricfast.learners.base.span import GivenAxes, in_span
 from metricfast.learners.base.thresholds import check_calibration_params
 from metricfast.learners.tuples.drawing import draw_pairs
 from metricfast.learners.tuples.factored import start_metric
@@ -98,7 +98,8 @@ class ITML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
         .. deprecated:: 0.1
     n_components : int, optional
         Number of rows of `components_`: the leading eigenvectors of M, scaled. By default
-        n_features.
+        n_features. With more features than points, eigenvectors in the span of the points come
+        first, and are at most as many as the points.
 
     Attributes
     ----------
@@ -187,17 +188,21 @@ class ITML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
         calibration = check_calibration_params(calibration_params)
         tuples = self._prepare_tuples(pairs, y)
         with in_span(self, tuples.used_points(), when=is_identity(self.prior)) as span:
-            self._project(span.tuples(tuples), bounds, self)
+            self._project(tuples, bounds, self, span)
         self.calibrate_threshold(pairs, y, **calibration)
         if validate:
             self._validate_fit(pairs, y, bounds=bounds, calibration_params=calibration_params)
         return self
 
-    def _project(self, tuples: TupleSet, bounds: ArrayLike | None, fitted: Any) -> None:
+    def _project(
+        self, given: TupleSet, bounds: ArrayLike | None, fitted: Any, span: GivenAxes
+    ) -> None:
         """Project the metric onto one pair after the other.
 
         `fitted`: the learner that gets the fitted attributes.
+        `span`: the coordinates in which to work.
         """
+        tuples = span.tuples(given)
         check_n_components(tuples.points.shape[1], self.n_components)
         M = start_metric(tuples, self.prior, self.random_state, strictly_positive=True)
         # The step depends on the ratio of a distance to its bound alone, so that both can be
@@ -212,7 +217,7 @@ class ITML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
         else:
             exponent = 0
         if bounds is None:
-            scaled = _distance_percentiles(tuples, M)
+            scaled = _distance_percentiles(tuples.points, given.unique_rows(), M)
             fitted.bounds_ = times_power_of_two(scaled, exponent)
         else:
             fitted.bounds_ = _check_bounds(bounds)
@@ -390,7 +395,7 @@ class ITML_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
                 self.gamma, self.max_iter, self.tol, self.prior, self.verbose,
                 random_state=self.random_state, n_components=self.n_components,
             )  # fmt: skip
-            itml._project(span.tuples(pairs), bounds, self)
+            itml._project(pairs, bounds, self, span)
             self.shrinkage_target_, self.shrinkage_, self.components_ = shrink_metric(
                 self._map, self.shrinkage, sample, self.n_components, span
             )
@@ -427,12 +432,11 @@ def _check_bounds(bounds: ArrayLike) -> Floats:
     return result
 
 
-def _distance_percentiles(tuples: TupleSet, M: Floats) -> Floats:
-    """Return the 5th and 95th percentile of the distances of different points under M.
+def _distance_percentiles(points: Array, rows: Integers, M: Floats) -> Floats:
+    """Return the 5th and 95th percentile of the distances of different points, rows, under M.
 
     Many pairs of points are represented by a fixed sample. Raises ValueError for a single point.
     """
-    points, rows = tuples.points, tuples.unique_rows()
     n = len(rows)
     if n < 2:
         raise ValueError(

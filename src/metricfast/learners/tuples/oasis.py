@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -19,6 +20,7 @@ from metricfast._core.types import Array, RandomState
 from metricfast.learners.base.bilinear import BilinearMixin
 from metricfast.learners.base.classifiers import TripletsClassifierMixin
 from metricfast.learners.base.inputs import tuples_of
+from metricfast.learners.base.span import Span, memory_for_square, span_of
 from metricfast.learners.tuples.drawing import draw_triplets
 from metricfast.learners.tuples.iterated import IterationProgress
 from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
@@ -168,8 +170,11 @@ class OASIS(CallbackMixin, TripletsClassifierMixin, BilinearMixin):
 
     def _fit(self, triplets: TupleSet, fitted: Any) -> None:
         """Learn from triplets. `fitted`: the learner that gets the fitted attributes."""
+        rng, outer = check_random_state(self.random_state), None
+        if isinstance(self.init, str):
+            triplets, outer = _in_span(triplets, float(self.init == "identity"))
         self._start(triplets, fitted)
-        self._train(triplets, check_random_state(self.random_state), self.max_iter, fitted)
+        self._train(triplets, rng, self.max_iter, fitted, outer)
 
     def _start(self, triplets: TupleSet, fitted: Any) -> None:
         """Set the matrix to start from."""
@@ -190,8 +195,19 @@ class OASIS(CallbackMixin, TripletsClassifierMixin, BilinearMixin):
         fitted.bilinear_, fitted.n_iter_ = W, 0
         fitted.loss_curve_ = []
 
-    def _train(self, triplets: TupleSet, rng: RandomState, n_passes: int, fitted: Any) -> None:
-        """Go over the triplets until none has a loss, at most so many times."""
+    def _train(
+        self,
+        triplets: TupleSet,
+        rng: RandomState,
+        n_passes: int,
+        fitted: Any,
+        outer: Callable[[Array], Array] | None = None,
+    ) -> None:
+        """Go over the triplets until none has a loss, at most so many times.
+
+        `outer`: returns the matrix of points of a matrix of coordinates.
+        """
+        outer = np.array if outer is None else outer
         dtype = np.result_type(triplets.points, fitted.bilinear_)
         points = triplets.points.astype(dtype, copy=False)
         W = fitted.bilinear_ = fitted.bilinear_.astype(dtype)
@@ -200,24 +216,26 @@ class OASIS(CallbackMixin, TripletsClassifierMixin, BilinearMixin):
         order = np.arange(len(index))
 
         def set_fitted() -> None:
-            fitted.bilinear_ = W.copy()  # which further passes do not change
+            fitted.bilinear_ = outer(W)  # which further passes do not change
 
-        with IterationProgress(fitted, n_passes, set_fitted) as progress:
-            for _ in range(n_passes):
-                if self.shuffle:
-                    order = rng.permutation(len(index))
-                loss, n_updates = get_kernels().oasis(
-                    points, index, weight, order, float(self.C), W
-                )
-                if not np.isfinite(loss) or not np.isfinite(W).all():
-                    raise ValueError("The similarities overflow: rescale the features.")
-                if self.projection is not None:
-                    W[...] = _project(W, self.projection)
-                fitted.n_iter_ += 1
-                fitted.loss_curve_ = [*fitted.loss_curve_, loss / total]
-                if progress(fitted.n_iter_, fitted.loss_curve_[-1]) or n_updates == 0:
-                    break
-        fitted.bilinear_ = W
+        try:
+            with IterationProgress(fitted, n_passes, set_fitted) as progress:
+                for _ in range(n_passes):
+                    if self.shuffle:
+                        order = rng.permutation(len(index))
+                    loss, n_updates = get_kernels().oasis(
+                        points, index, weight, order, float(self.C), W
+                    )
+                    if not np.isfinite(loss) or not np.isfinite(W).all():
+                        raise ValueError("The similarities overflow: rescale the features.")
+                    if self.projection is not None:
+                        W[...] = _project(W, self.projection)
+                    fitted.n_iter_ += 1
+                    fitted.loss_curve_ = [*fitted.loss_curve_, loss / total]
+                    if progress(fitted.n_iter_, fitted.loss_curve_[-1]) or n_updates == 0:
+                        break
+        finally:
+            set_fitted()
 
 
 @dataclass(eq=False, repr=False)
@@ -309,6 +327,28 @@ class OASIS_Supervised(CallbackMixin, BilinearMixin):  # noqa: N801
         if validate:
             self._validate_fit(X, y, sample_weight=sample_weight)
         return self
+
+
+def _in_span(triplets: TupleSet, rest: float) -> tuple[TupleSet, Callable[[Array], Array] | None]:
+    """Return triplets in coordinates of the span of the points, if these are few.
+
+    `rest`: W is this multiple of the identity outside of the span.
+    Returns also the function of the matrix of coordinates that gives the matrix of points.
+    """
+    zero = np.zeros_like(triplets.points[:1])
+    span = span_of(triplets.used_points(), zero)  # of the points, not of their differences
+    if not isinstance(span, Span):
+        return triplets, None
+    Z = span.points(np.concatenate([triplets.points, zero]))
+    basis = span.basis.astype(Z.dtype)
+
+    def outer(W: Array) -> Array:
+        with memory_for_square("bilinear_", len(basis), W.dtype):
+            found: Array = (basis @ (W - rest * np.eye(len(W), dtype=W.dtype))) @ basis.T
+            found[np.diag_indices_from(found)] += rest
+            return found
+
+    return replace(triplets, points=np.ascontiguousarray(Z[:-1] - Z[-1])), outer
 
 
 def _project(W: Array, projection: str) -> Array:

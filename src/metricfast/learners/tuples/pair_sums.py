@@ -35,7 +35,7 @@ def fit_pairs(
     calibration = check_calibration_params(calibration_params)
     learner._sums = ()
     tuples = learner._prepare_tuples(pairs, y).weighted(sample_weight)
-    with in_span(learner, tuples.used_points(), when=learner._spans()) as span:
+    with in_span(learner, tuples.used_points(), when=learner._spans) as span:
         tuples = span.tuples(tuples)
         learner._solve(Statistics((pair_sums(tuples),), of_call=tuples).normalized())
     learner.calibrate_threshold(pairs, y, **calibration, sample_weight=sample_weight)

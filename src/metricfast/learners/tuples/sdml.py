@@ -190,6 +190,7 @@ class SDML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
         partial_fit_pairs(self, pairs, y, sample_weight)
         return self
 
+    @property
     def _spans(self) -> bool:
         return _spans(self)
 
@@ -336,7 +337,8 @@ class SDML_Supervised(CallbackMixin, ClosedFormLearner):  # noqa: N801
         fit_points(self, X, y, sample_weight, validate=validate)
         return self
 
-    def _spans(self) -> bool:
+    @property
+    def _spans(self) -> bool:  # type: ignore[override]
         return _spans(self)
 
     def _statistics(
