@@ -317,15 +317,27 @@ def test_the_program_of_the_page_on_models(tmp_path: Path, monkeypatch) -> None:
     headers = blocks(CPP_PAGE, "## With CMake")
     # The program of the other page is compiled with -O3, which takes longer.
     (tmp_path / "CMakeLists.txt").write_text(headers["cmake"].replace("-O3", "-O1"))
-    (tmp_path / "main.cpp").write_text(blocks(MODELS_PAGE)["cpp"])
+    (tmp_path / "main.cpp").write_text(blocks(MODELS_PAGE, "### With the headers")["cpp"])
     run_as_printed(headers["sh"], tmp_path)
-    output = run(tmp_path / "build" / "consumer", directory=tmp_path)
+    library = """
+        find_package(metricfast REQUIRED)
+        add_executable(consumer main.cpp)
+        target_link_libraries(consumer PRIVATE metricfast::metricfast)
+    """
+    compiled = tmp_path / "compiled"
+    compiled.mkdir()
+    start = "cmake_minimum_required(VERSION 3.21)\nproject(models LANGUAGES CXX)\n"
+    (compiled / "CMakeLists.txt").write_text(start + library)
+    (compiled / "main.cpp").write_text(blocks(MODELS_PAGE, "## In C++ programs")["cpp"])
+    run_as_printed(headers["sh"], compiled)
     flowers = np.array([[5.1, 3.5, 1.4, 0.2], [6.2, 2.9, 4.3, 1.3], [6.3, 3.3, 6.0, 2.5]])
-    embedded = np.array(re.findall(r"-?\d+\.\d+", output)[:6], float).reshape(3, 2)
-    np.testing.assert_allclose(embedded, names["learner"].transform(flowers), rtol=1e-4)
     nearest = metricfast.NearestNeighbors(n_neighbors=2, metric=names["learner"]).fit(flowers)
     rows = nearest.kneighbors([[6.0, 3.0, 5.0, 1.8]], return_distance=False)[0]
-    assert re.search(r"nearest: +(\d) +(\d) at", output).groups() == tuple(map(str, rows))
+    for built in (tmp_path, compiled):
+        output = run(built / "build" / "consumer", directory=tmp_path)
+        embedded = np.array(re.findall(r"-?\d+\.\d+", output)[:6], float).reshape(3, 2)
+        np.testing.assert_allclose(embedded, names["learner"].transform(flowers), rtol=1e-4)
+        assert re.search(r"nearest: +(\d) +(\d) at", output).groups() == tuple(map(str, rows))
 
 
 def test_missing_eigen_is_named(tmp_path: Path) -> None:

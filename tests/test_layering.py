@@ -19,8 +19,8 @@ ROOMS = ["embeddings", "distance", "engine", "inference", "losses", "constrained
 CPP_LAYERS = [
     ["version"],
     ["core/"],
-    [f"{room}/types" for room in ROOMS],
-    [f"library/{name}" for name in ("constrained", "embeddings", "losses", "search")],
+    [f"{room}/types" for room in [*ROOMS, "model"]],
+    [f"library/{name}" for name in ("constrained", "embeddings", "losses", "models", "search")],
     ["library"],
     ["library/calls"],
     ["simd/"],

@@ -69,8 +69,7 @@ TEST(pairs_by_index_and_under_maps) {
     const RowMatrix<double> U = random_points<double>(3, 4), V = U.array() + 1;
     const std::vector<std::int64_t> pairs{0, 9, 19, 0, 5, 5};
     std::vector<double> out(3);
-    paired_distances<double>(Points(seen(x)), Points(seen(y)), {pairs.data(), 3}, U, V, false,
-                             out.data());
+    paired_distances<double>(Points(seen(x)), Points(seen(y)), {pairs, 3}, U, V, false, out);
     for (Index i = 0; i < 3; ++i)
         CHECK_NEAR(
             out[i],
@@ -88,9 +87,10 @@ TEST(equal_copies_of_a_map_are_one_map) {
         pairs.push_back(7 * i % 20);
     }
     for (const Index count : {5, 100}) { // by differences, and embedded
-        std::vector<double> one(100), two(100);
-        paired_distances<double>(points, points, {pairs.data(), count}, L, L, false, one.data());
-        paired_distances<double>(points, points, {pairs.data(), count}, L, copy, false, two.data());
+        std::vector<double> one(static_cast<std::size_t>(count)), two(one);
+        const PairList some{{pairs.data(), 2 * count}, count};
+        paired_distances<double>(points, points, some, L, L, false, one);
+        paired_distances<double>(points, points, some, L, copy, false, two);
         CHECK(one == two);
     }
     const EmbeddedPair one(points, points, L, L, {}), two(points, points, L, copy, {});
@@ -107,7 +107,7 @@ TEST(bad_arguments_are_named) {
                  pairwise_distances<double>(a, a, true, view(small)));
     const std::vector<std::int64_t> outside{0, 6};
     CHECK_THROWS(std::invalid_argument, "outside",
-                 paired_distances<double>(a, a, {outside.data(), 1}, true, out.data()));
+                 paired_distances<double>(a, a, {outside, 1}, true, {out.data(), 1}));
 }
 
 TEST(coordinates_that_are_not_finite_are_refused) {

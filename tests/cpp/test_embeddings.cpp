@@ -24,14 +24,12 @@ template <class T> struct Perceptron {
         : x(random_points<T>(n, 5)), first(random_points<T>(4, 5)), second(random_points<T>(3, 4)),
           f(f_), outputs{RowMatrix<T>(n, 4), RowMatrix<T>(n, 3)}, lengths(n) {}
 
-    std::vector<Layer<T>> layers() const {
-        return {{seen(first), bias.data()}, {seen(second), nullptr}};
-    }
+    std::vector<Layer<T>> layers() const { return {{seen(first), bias}, {seen(second), nullptr}}; }
 
     /// The sum of the embedded points' values times weights.
     double value(const RowMatrix<T> &weights, const Control &control = {}) {
         layers_forward<T>(seen(x), layers(), f, {view(outputs[0]), view(outputs[1])}, control);
-        normalize_forward<T>(view(outputs[1]), lengths.data(), control);
+        normalize_forward<T>(view(outputs[1]), lengths, control);
         return (outputs[1].template cast<double>().array() *
                 weights.template cast<double>().array())
             .sum();
@@ -42,10 +40,12 @@ template <class T> struct Perceptron {
         value(weights, control);
         RowMatrix<T> inner(x.rows(), 4), upstream = weights;
         std::vector<RowMatrix<T>> found{RowMatrix<T>(4, 5), RowMatrix<T>(1, 4), RowMatrix<T>(3, 4)};
-        normalize_backward<T>(seen(outputs[1]), lengths.data(), view(upstream), control);
-        layers_backward<T>(seen(x), layers(), f, {seen(outputs[0]), seen(outputs[1])},
-                           {view(inner), view(upstream)},
-                           {{view(found[0]), found[1].data()}, {view(found[2]), nullptr}}, control);
+        normalize_backward<T>(seen(outputs[1]), lengths, view(upstream), control);
+        layers_backward<T>(
+            seen(x), layers(), f, {seen(outputs[0]), seen(outputs[1])},
+            {view(inner), view(upstream)},
+            {{view(found[0]), {found[1].data(), found[1].size()}}, {view(found[2]), nullptr}},
+            control);
         return found;
     }
 };
@@ -88,9 +88,7 @@ TEST(periodic_features_have_the_slopes_of_their_map) {
     RowMatrix<double> c = random_points<double>(d, m), mix = random_points<double>(e, 2 * m),
                       map = random_points<double>(p, d * e + 1), z(n, p);
     std::vector<double> shift{0.3, -0.2};
-    const auto of = [&] {
-        return PeriodicMap<double>{seen(c), seen(mix), shift.data(), seen(map)};
-    };
+    const auto of = [&] { return PeriodicMap<double>{seen(c), seen(mix), shift, seen(map)}; };
     const auto value = [&] {
         periodic_forward<double>(seen(x), of(), view(z));
         return (z.array() * weights.array()).sum();
@@ -99,9 +97,10 @@ TEST(periodic_features_have_the_slopes_of_their_map) {
         std::vector<RowMatrix<double>> found{RowMatrix<double>(d, m), RowMatrix<double>(e, 2 * m),
                                              RowMatrix<double>(1, e),
                                              RowMatrix<double>(p, d * e + 1)};
-        periodic_backward<double>(seen(x), of(), seen(weights),
-                                  {view(found[0]), view(found[1]), found[2].data(), view(found[3])},
-                                  {threads, {}, {}});
+        periodic_backward<double>(
+            seen(x), of(), seen(weights),
+            {view(found[0]), view(found[1]), {found[2].data(), found[2].size()}, view(found[3])},
+            {threads, {}, {}});
         return found;
     };
     const auto found = gradient(1), again = gradient(3);
@@ -129,9 +128,9 @@ TEST(rows_without_length_become_zero) {
     RowMatrix<double> z(2, 2), gradient = RowMatrix<double>::Ones(2, 2);
     z << 0, 1e-13, 0, 2;
     std::vector<double> lengths(2);
-    normalize_forward<double>(view(z), lengths.data());
+    normalize_forward<double>(view(z), lengths);
     CHECK(z(0, 1) == 0 && z(1, 1) == 1);
-    normalize_backward<double>(seen(z), lengths.data(), view(gradient));
+    normalize_backward<double>(seen(z), lengths, view(gradient));
     CHECK(gradient(0, 0) == 0 && gradient(1, 0) == 0.5 && gradient(1, 1) == 0);
 }
 
@@ -147,7 +146,7 @@ TEST(shapes_are_checked) {
 TEST(the_first_step_of_adam_is_as_long_as_the_rate) {
     const std::vector<double> x{1, 2, 3}, gradient{1e-3, -5, 0};
     std::vector<double> m(3), v(3), out(3);
-    adam_step<double>(3, x.data(), gradient.data(), m.data(), v.data(), out.data(), 0.1, 0, 1);
+    adam_step<double>(x, gradient, m, v, out, 0.1, 0, 1);
     CHECK_NEAR(out[0], 0.9, 1e-5);
     CHECK_NEAR(out[1], 2.1, 1e-6);
     CHECK(out[2] == 3);

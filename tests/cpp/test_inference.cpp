@@ -34,13 +34,15 @@ struct Answers {
         }
     }
     InferenceOutput output(int side) {
-        return {indices[side].data(), values[side].data(), deltas[side].data(),
-                feasible[side].data()};
+        return {{indices[side].data(), indices[side].size()},
+                values[side],
+                deltas[side],
+                feasible[side]};
     }
     void attach(InferenceProblem &problem) {
         problem.targeted = output(0);
         problem.augmented = output(1);
-        problem.plain = plain.data();
+        problem.plain = plain;
     }
 };
 
@@ -125,7 +127,7 @@ struct Problem {
         problem.database_labels = labels;
         problem.exclude = exclude;
         problem.options.k = 1 + dice(std::min<Index>(9, m - 1));
-        problem.options.loss = {general ? matrix.data() : nullptr, classes};
+        problem.options.loss = {general ? Span<const double>(matrix) : nullptr, classes};
         problem.options.ties = ties;
     }
 

@@ -118,12 +118,10 @@ TEST(differences) {
     const Ids tuples = ids(4 * 2200, 60);
     const std::vector<double> weights(2200, 1.0);
     every_allocation_may_fail([&] {
-        lsml_loss(Points(seen(x)), {tuples.data(), 2200, 4}, weights, seen(x).middle_rows(0, 5),
-                  alone);
+        lsml_loss(Points(seen(x)), {tuples, 4}, weights, seen(x).middle_rows(0, 5), alone);
     });
     every_allocation_may_fail([&] {
-        sum_of_distances(Points(seen(x)), {tuples.data(), 4400, 2}, seen(x).middle_rows(0, 1), true,
-                         alone);
+        sum_of_distances(Points(seen(x)), {tuples, 2}, seen(x).middle_rows(0, 1), true, alone);
     });
 }
 
@@ -155,10 +153,9 @@ TEST(bases) {
     std::vector<double> weights(40);
     every_allocation_may_fail([&] {
         const auto next = [&](Index done) {
-            return ScmlDraws{draws.data(), done == 0 ? 100 : done == 100 ? 150 : 0};
+            return ScmlDraws{{draws.data(), done == 0 ? 1000 : done == 100 ? 1500 : 0}};
         };
-        Scml<double>(seen(x), triplets.data(), 500, seen(basis), {1e-5, 1.0, 10})
-            .run(weights.data(), alone, next);
+        Scml<double>(seen(x), triplets, seen(basis), {1e-5, 1.0, 10}).run(weights, alone, next);
     });
 }
 

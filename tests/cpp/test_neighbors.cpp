@@ -204,8 +204,7 @@ TEST(per_class_pads) {
     std::vector<double> distances(30 * 3 * 3);
     std::vector<std::int64_t> indices(30 * 3 * 3);
     const Points points(seen(y));
-    kneighbors_per_class<double>(points, points, labels, 3, 3, nullptr, false, distances.data(),
-                                 indices.data());
+    kneighbors_per_class<double>(points, points, labels, 3, 3, nullptr, false, distances, indices);
     for (Index i = 0; i < 30; ++i) {
         const std::int64_t *row = &indices[i * 9];
         CHECK(row[0] == (labels[i] == 0 ? i : row[0]) && row[2] >= 0);
@@ -226,9 +225,18 @@ TEST(bad_arguments_are_named) {
         std::invalid_argument, "at least 1",
         kneighbors<double>(points, points, 0, nullptr, false, view(distances), view(indices)));
     const std::vector<std::int64_t> labels{0, 1, 2, 0, 1};
-    CHECK_THROWS(std::invalid_argument, "label out of range",
-                 kneighbors_per_class<double>(points, points, labels, 2, 1, nullptr, false,
-                                              distances.data(), indices.data()));
+    std::vector<double> one_each(5 * 2);
+    std::vector<std::int64_t> rows(5 * 2);
+    CHECK_THROWS(
+        std::invalid_argument, "label out of range",
+        kneighbors_per_class<double>(points, points, labels, 2, 1, nullptr, false, one_each, rows));
+    for (const Index classes : {Index(-1), Index(3), Index(1) << 62})
+        CHECK_THROWS(std::invalid_argument, "(n_queries, classes, k)",
+                     kneighbors_per_class<double>(points, points, labels, classes, 1, nullptr,
+                                                  false, one_each, rows));
+    CHECK_THROWS(std::invalid_argument, "(n_queries, classes, k)",
+                 kneighbors_per_class<double>(points, points, labels, 2, Index(1) << 62, nullptr,
+                                              false, one_each, rows));
 }
 
 } // namespace test_neighbors

@@ -103,8 +103,7 @@ TEST(short_arrays_are_refused) {
     CHECK_THROWS(std::invalid_argument, "one entry a query",
                  kneighbors<double>(points, points, 2, few, true, view(distances), view(indices)));
     CHECK_THROWS(std::invalid_argument, a_label,
-                 kneighbors_per_class<double>(points, points, few, 2, 2, nullptr, true, d.data(),
-                                              rows.data()));
+                 kneighbors_per_class<double>(points, points, few, 2, 2, nullptr, true, d, rows));
     CHECK_THROWS(std::invalid_argument, a_label, find_impostors(points, few, 2, weights, 36));
     CHECK_THROWS(std::invalid_argument, "one radius", find_impostors(points, y, 2, light, 36));
     CHECK_THROWS(std::invalid_argument, "one weight", local_scatter(view(x), light, 1));
@@ -174,7 +173,7 @@ TEST(nan_is_reported) {
     const char *const finite = "must be finite";
     const auto refuses = [&](auto &&call) { CHECK_THROWS(std::invalid_argument, finite, call()); };
     refuses([&] { pairwise_distances<double>(points, points, true, view(all)); });
-    refuses([&] { paired_distances<double>(points, points, {pair.data(), 1}, true, out.data()); });
+    refuses([&] { paired_distances<double>(points, points, {pair, 1}, true, out); });
     refuses([&] {
         kneighbors<double>(points, points, 1, nullptr, true, view(distances), view(indices));
     });
@@ -182,12 +181,12 @@ TEST(nan_is_reported) {
     refuses([&] { local_scatter(view(x), ones, 1); });
     refuses([&] { group_scatter(points, ones, y, view(M), nullptr); });
     refuses([&] { group_sums(points, ones, y, view(W)); });
-    refuses([&] { triplet_objective(points, L, triplet.data(), 1, nullptr, 0.0); });
-    refuses([&] { sum_of_distances(points, {pair.data(), 1, 2}, view(L), false); });
-    refuses([&] { Scml<double>(view(x), triplet.data(), 1, view(L), {1, 1, 1}); });
-    refuses([&] { Itml({points, pair.data(), 1, 1}, {1, 2, 1}, view(M)); });
+    refuses([&] { triplet_objective(points, L, triplet, nullptr, 0.0); });
+    refuses([&] { sum_of_distances(points, {pair, 2}, view(L), false); });
+    refuses([&] { Scml<double>(view(x), triplet, view(L), {1, 1, 1}); });
+    refuses([&] { Itml({points, pair, 1}, {1, 2, 1}, view(M)); });
     const auto learn = [&](double C) {
-        oasis<double>(view(x), triplet.data(), 1, nullptr, order.data(), 1, C, view(W));
+        oasis<double>(view(x), triplet, nullptr, order, C, view(W));
     };
     refuses([&] { learn(1); });
     RowProblem<double> problem;
@@ -207,7 +206,7 @@ TEST(nan_is_reported) {
     CHECK_THROWS(std::invalid_argument, "C must be positive", learn(not_a_number));
     W(1, 2) = not_a_number;
     refuses([&] { learn(1); });
-    refuses([&] { Itml({points, pair.data(), 1, 1}, {1, 2, 1}, view(W)); });
+    refuses([&] { Itml({points, pair, 1}, {1, 2, 1}, view(W)); });
 }
 
 TEST(nan_stays_in_its_row) {
@@ -226,7 +225,7 @@ TEST(nan_stays_in_its_row) {
     in_its_row(z);
     in_its_row(embed(view(x), L, {0, 0, 0}, {}));
     std::vector<double> lengths(300);
-    normalize_forward<double>(view(x), lengths.data());
+    normalize_forward<double>(view(x), lengths);
     in_its_row(x);
 }
 

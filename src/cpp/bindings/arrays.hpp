@@ -50,6 +50,11 @@ template <class T> Span<T> writable_elements(py::array &a, Index size, const cha
     return {const_cast<T *>(elements<T>(a, size, name).data()), size};
 }
 
+/// The same for bool, of which a kernel writes 0 or 1.
+inline Span<std::uint8_t> writable_flags(py::array &a, Index size, const char *name) {
+    return {reinterpret_cast<std::uint8_t *>(writable_elements<bool>(a, size, name).data()), size};
+}
+
 /// Integers by which a kernel finds its memory, copied: another thread of Python may write into the
 /// array after the kernel has checked it.
 class Indices {
@@ -63,7 +68,6 @@ class Indices {
     operator Codes() const {
         return given_ ? Codes(values_.data(), static_cast<Index>(values_.size())) : Codes();
     }
-    const std::int64_t *data() const { return Codes(*this).data(); }
 
   private:
     bool given_;

@@ -96,10 +96,10 @@ void paired(const py::array &x, const py::array &y, const py::object &pairs, con
     const Maps given = maps(U, V);
     const Points left = points(x), right = points(y);
     const Index count = out.size();
-    const PairList list{elements<std::int64_t>(pairs, 2 * count, "pairs").data(), count};
+    const PairList list{elements<std::int64_t>(pairs, 2 * count, "pairs"), count};
     by_precision(out, [&](auto zero) {
         using T = decltype(zero);
-        T *result = writable_elements<T>(out, count, "out").data();
+        const Span<T> result = writable_elements<T>(out, count, "out");
         const Control run = control(threads);
         const Released release;
         kernels().of<T>().search.paired_distances(left, right, list, given, squared, result, run);

@@ -45,7 +45,7 @@ std::vector<Layer<T>> layers_of(const py::list &weights, const py::list &biases)
     std::vector<Layer<T>> layers;
     for (std::size_t l = 0; l < weights.size(); ++l) {
         const View<const T> weight = matrix<T>(py::cast<py::array>(weights[l]));
-        layers.push_back({weight, elements<T>(biases[l], weight.rows, "bias").data()});
+        layers.push_back({weight, elements<T>(biases[l], weight.rows, "bias")});
     }
     return layers;
 }
@@ -91,10 +91,10 @@ void backward_layers(const py::object &x, const py::list &weights, const py::lis
         require(bias_gradients.size() == weight_gradients.size(), "one bias, or None, a layer");
         for (const View<T> weight : writable_list<T>(weight_gradients)) {
             const py::object bias = bias_gradients[gradients.size()];
-            T *into = nullptr;
+            Span<T> into;
             if (!bias.is_none()) {
                 auto a = py::cast<py::array>(bias);
-                into = writable_elements<T>(a, weight.rows, "bias gradient").data();
+                into = writable_elements<T>(a, weight.rows, "bias gradient");
             }
             gradients.push_back({weight, into});
         }
@@ -112,7 +112,7 @@ void forward_normalize(py::array z, py::array lengths, int threads) {
         const auto out = writable_elements<double>(lengths, rows.rows, "lengths");
         const Control run = control(threads);
         const Released release;
-        kernels().of<T>().embeddings.normalize_forward(rows, out.data(), run);
+        kernels().of<T>().embeddings.normalize_forward(rows, out, run);
     });
 }
 
@@ -125,7 +125,7 @@ void backward_normalize(const py::array &u, const py::array &lengths, py::array 
         const View<T> g = writable<T>(gradient);
         const Control run = control(threads);
         const Released release;
-        kernels().of<T>().embeddings.normalize_backward(rows, sizes.data(), g, run);
+        kernels().of<T>().embeddings.normalize_backward(rows, sizes, g, run);
     });
 }
 
@@ -134,7 +134,7 @@ template <class T> PeriodicMap<T> periodic_map(const py::list &parameters) {
     require(parameters.size() == 4, "periodic: there must be four parameters");
     const auto array = [&](int i) { return py::cast<py::array>(parameters[i]); };
     const View<const T> mix = matrix<T>(array(1));
-    return {matrix<T>(array(0)), mix, elements<T>(array(2), mix.rows, "shift").data(),
+    return {matrix<T>(array(0)), mix, elements<T>(array(2), mix.rows, "shift"),
             matrix<T>(array(3))};
 }
 
@@ -159,9 +159,9 @@ void backward_periodic(const py::array &x, const py::list &parameters, const py:
         require(gradients.size() == 4, "periodic: there must be four gradients");
         const auto array = [&](int i) { return py::cast<py::array>(gradients[i]); };
         py::array c = array(0), mix = array(1), shift = array(2), map = array(3);
-        const PeriodicGradient<T> into{
-            writable<T>(c), writable<T>(mix),
-            writable_elements<T>(shift, of.width(), "shift gradient").data(), writable<T>(map)};
+        const PeriodicGradient<T> into{writable<T>(c), writable<T>(mix),
+                                       writable_elements<T>(shift, of.width(), "shift gradient"),
+                                       writable<T>(map)};
         const Control run = control(threads);
         const Released release;
         kernels().of<T>().embeddings.periodic_backward(points, of, dz, into, run);
@@ -174,9 +174,9 @@ void step_adam(const py::array &x, const py::array &gradient, py::array m, py::a
         using T = decltype(zero);
         const Index n = x.size();
         kernels().of<T>().embeddings.adam_step(
-            n, elements<T>(x, n, "x").data(), elements<T>(gradient, n, "gradient").data(),
-            writable_elements<T>(m, n, "m").data(), writable_elements<T>(v, n, "v").data(),
-            writable_elements<T>(out, n, "out").data(), rate, decay, step, least);
+            elements<T>(x, n, "x"), elements<T>(gradient, n, "gradient"),
+            writable_elements<T>(m, n, "m"), writable_elements<T>(v, n, "v"),
+            writable_elements<T>(out, n, "out"), rate, decay, step, least);
     });
 }
 
@@ -186,9 +186,9 @@ void step_momentum(const py::array &x, const py::array &gradient, py::array v, p
         using T = decltype(zero);
         const Index n = x.size();
         kernels().of<T>().embeddings.momentum_step(
-            n, elements<T>(x, n, "x").data(), elements<T>(gradient, n, "gradient").data(),
-            writable_elements<T>(v, n, "v").data(), writable_elements<T>(out, n, "out").data(),
-            rate, decay, momentum);
+            elements<T>(x, n, "x"), elements<T>(gradient, n, "gradient"),
+            writable_elements<T>(v, n, "v"), writable_elements<T>(out, n, "out"), rate, decay,
+            momentum);
     });
 }
 

@@ -12,11 +12,9 @@ InferenceOutput inference_output(const py::object &arrays, Index n, Index k) {
     const auto parts = py::cast<py::tuple>(arrays);
     auto part = [&](std::size_t i) { return py::cast<py::array>(parts[i]); };
     py::array indices = part(0), values = part(1), deltas = part(2), feasible = part(3);
-    return {
-        writable_elements<std::int64_t>(indices, n * k, "indices").data(),
-        writable_elements<double>(values, n, "values").data(),
-        writable_elements<double>(deltas, n, "delta").data(),
-        reinterpret_cast<std::uint8_t *>(writable_elements<bool>(feasible, n, "feasible").data())};
+    return {writable_elements<std::int64_t>(indices, n * k, "indices"),
+            writable_elements<double>(values, n, "values"),
+            writable_elements<double>(deltas, n, "delta"), writable_flags(feasible, n, "feasible")};
 }
 
 Ties ties_named(const std::string &name) {
@@ -42,7 +40,7 @@ void infer(const py::array &queries, const py::object &database, const py::objec
     problem.database_labels = of_database;
     problem.exclude = excluded;
     problem.options.k = k;
-    problem.options.loss = {elements<double>(loss_matrix, classes * classes, "loss_matrix").data(),
+    problem.options.loss = {elements<double>(loss_matrix, classes * classes, "loss_matrix"),
                             classes};
     problem.options.ties = ties_named(ties);
     problem.options.greedy = greedy;
@@ -50,12 +48,11 @@ void infer(const py::array &queries, const py::object &database, const py::objec
     problem.augmented = inference_output(augmented, n, k);
     if (!plain.is_none()) {
         auto losses = py::cast<py::array>(plain);
-        problem.plain = writable_elements<double>(losses, n, "plain").data();
+        problem.plain = writable_elements<double>(losses, n, "plain");
     }
     if (!wrong.is_none()) {
         auto flags = py::cast<py::array>(wrong);
-        problem.wrong =
-            reinterpret_cast<std::uint8_t *>(writable_elements<bool>(flags, n, "wrong").data());
+        problem.wrong = writable_flags(flags, n, "wrong");
     }
     const Control run = control(threads);
     if (database.is_none()) {

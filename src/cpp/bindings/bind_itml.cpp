@@ -15,13 +15,13 @@ void itml(const py::array &x, const py::object &pairs, Index similar, py::array 
     const auto dual = writable_elements<double>(duals, count, "duals");
     const View<double> metric = writable<double>(M);
     const Control run = control(1);
-    const auto solver = kernels().constraints.itml({points(x), index.data(), count, similar},
-                                                   {upper, lower, gamma}, metric);
+    const auto solver =
+        kernels().constraints.itml({points(x), index, similar}, {upper, lower, gamma}, metric);
     for (bool more = true; more;) {
         ItmlSweep result;
         try {
             const Released release;
-            result = solver->sweep(dual.data(), run);
+            result = solver->sweep(dual, run);
         } catch (const Cancelled &) {
             solver->read(metric);
             throw;

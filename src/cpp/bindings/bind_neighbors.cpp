@@ -40,8 +40,7 @@ void nearest_per_class(const py::array &x, const py::array &y, const py::object 
         const Control run = control(threads);
         const Released release;
         kernels().of<T>().search.kneighbors_per_class(queries, database, codes, classes, k, given,
-                                                      excluded, squared, result.data(), rows.data(),
-                                                      run);
+                                                      excluded, squared, result, rows, run);
     });
 }
 

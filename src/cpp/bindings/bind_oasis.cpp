@@ -18,10 +18,8 @@ py::tuple oasis_pass(const py::array &x, const py::array &triplets, const py::ob
         const auto points = matrix<T>(x);
         const View<T> map = writable<T>(W);
         const Control run = control(1);
-        const Index length = order.size();
         const Released release;
-        totals = kernels().of<T>().triplets.oasis(points, rows.data(), count, weight, chosen.data(),
-                                                  length, C, map, run);
+        totals = kernels().of<T>().triplets.oasis(points, rows, weight, chosen, C, map, run);
     });
     return py::make_tuple(totals.loss, totals.updates);
 }

@@ -27,8 +27,8 @@ py::tuple comparison_loss(const py::array &x, const py::array &quadruplets,
                           const py::array &weights, const py::array &L, int threads) {
     const Points all = points(x);
     const Indices index = tuple_indices(quadruplets, 4);
-    const TupleList tuples{index.data(), quadruplets.shape(0), 4};
-    const auto w = elements<double>(weights, tuples.count, "weights");
+    const TupleList tuples{index, 4};
+    const auto w = elements<double>(weights, tuples.count(), "weights");
     const auto map = matrix<double>(L);
     const Index d = all.cols();
     return value_and_scatter(d, d, threads, [&](View<double> scatter, const Control &run) {
@@ -40,7 +40,7 @@ py::tuple distances_summed(const py::array &x, const py::array &pairs, const py:
                            bool diagonal, bool squared, int threads) {
     const Points all = points(x);
     const Indices index = tuple_indices(pairs, 2);
-    const TupleList tuples{index.data(), pairs.shape(0), 2};
+    const TupleList tuples{index, 2};
     const auto map = matrix<double>(L);
     const Index d = all.cols(), rows = diagonal ? 1 : d;
     return value_and_scatter(rows, d, threads, [&](View<double> scatter, const Control &run) {

@@ -12,8 +12,7 @@ namespace {
 void scml(const py::array &x, const py::array &triplets, const py::array &basis, double beta,
           double gamma, Index batch, py::array weights, const py::function &next_draws) {
     require(triplets.ndim() == 2 && triplets.shape(1) == 3, "triplets must be (m, 3)");
-    const Index count = triplets.shape(0);
-    const Indices rows(triplets, 3 * count, "triplets");
+    const Indices rows(triplets, triplets.size(), "triplets");
     by_precision(x, [&](auto zero) {
         using T = decltype(zero);
         const auto points = matrix<T>(x), bases = matrix<T>(basis);
@@ -26,13 +25,11 @@ void scml(const py::array &x, const py::array &triplets, const py::array &basis,
             const py::object draws = call_python(next_draws, done);
             if (draws.is_none())
                 return {};
-            const Index iterations = py::cast<py::array>(draws).shape(0);
-            held.emplace(draws, iterations * batch, "draws");
-            return {held->data(), iterations};
+            held.emplace(draws, py::cast<py::array>(draws).size(), "draws");
+            return {*held};
         };
         const Released release;
-        kernels().of<T>().triplets.scml(points, rows.data(), count, bases, {beta, gamma, batch},
-                                        w.data(), run, next);
+        kernels().of<T>().triplets.scml(points, rows, bases, {beta, gamma, batch}, w, run, next);
     });
 }
 
@@ -47,8 +44,7 @@ std::pair<double, double> objective(const py::array &x, const py::array &L,
     const View<const double> map = matrix<double>(L);
     const Control run = control(threads);
     const Released release;
-    const auto found =
-        kernels().constraints.triplet_objective(all, map, rows.data(), count, v, penalty, run);
+    const auto found = kernels().constraints.triplet_objective(all, map, rows, v, penalty, run);
     return {found.value, found.scale};
 }
 

@@ -2,22 +2,18 @@
 #include "c/functions.hpp"
 
 #include <cstdio>
-#include <variant>
 
 #include "lib/areas.hpp"
-#include "lib/models.hpp"
-#include "metricfast/model/model.hpp"
 
 using namespace metricfast;
 
 struct metricfast_model {
-    std::shared_ptr<const Model> model;
+    std::unique_ptr<SavedModel> model;
 };
 
 struct metricfast_database {
-    std::shared_ptr<const Model> model;
-    std::variant<RowMatrix<float>, RowMatrix<double>> embedded; ///< unless the model is linear
     std::unique_ptr<SearchDatabase> points;
+    Index n_features; ///< of queries
 };
 
 namespace {
@@ -58,7 +54,7 @@ template <class T> View<T> matrix(const char *name, T *data, std::int64_t rows, 
     return {data, static_cast<Index>(rows), cols};
 }
 
-template <class Handle> const Model &model_of(const Handle *handle) {
+const SavedModel &model_of(const metricfast_model *handle) {
     require(handle != nullptr, "the model is null");
     return *handle->model;
 }
@@ -67,7 +63,7 @@ template <class Make> int new_model(metricfast_model **model, Make &&make) {
     return guarded([&] {
         require(model != nullptr, "there is no place for the model");
         *model = nullptr;
-        *model = new metricfast_model{std::make_shared<const Model>(make())};
+        *model = new metricfast_model{make()};
     });
 }
 
@@ -76,14 +72,14 @@ const char *last_error() { return error_text; }
 int model_load(const char *path, metricfast_model **model) {
     return new_model(model, [&] {
         require(path != nullptr, "path is null");
-        return Model::load(path);
+        return model_kernels().load(path);
     });
 }
 
 int model_parse(const void *bytes, std::size_t size, metricfast_model **model) {
     return new_model(model, [&] {
         require(bytes != nullptr || size == 0, "bytes is null");
-        return Model::parse(std::string(static_cast<const char *>(bytes), size));
+        return model_kernels().parse(std::string(static_cast<const char *>(bytes), size));
     });
 }
 
@@ -106,7 +102,7 @@ template <class T>
 int transform(const metricfast_model *model, metricfast_side side, const T *points,
               std::int64_t n_points, T *embedded, int n_threads) {
     return guarded([&] {
-        const Model &m = model_of(model);
+        const SavedModel &m = model_of(model);
         require(side == METRICFAST_QUERY || side == METRICFAST_DATABASE,
                 "side must be METRICFAST_QUERY or METRICFAST_DATABASE");
         const ModelSide of = side == METRICFAST_QUERY ? ModelSide::query : ModelSide::database;
@@ -120,7 +116,7 @@ template <class T>
 int pair_score(const metricfast_model *model, const T *x, const T *y, std::int64_t n_pairs,
                T *scores, int n_threads) {
     return guarded([&] {
-        const Model &m = model_of(model);
+        const SavedModel &m = model_of(model);
         const View<T> written = matrix("scores", scores, n_pairs, 1);
         m.pair_score(matrix("x", x, n_pairs, m.n_features()),
                      matrix("y", y, n_pairs, m.n_features(ModelSide::database)),
@@ -134,25 +130,11 @@ int database_create(const metricfast_model *model, const T *points, std::int64_t
     return guarded([&] {
         require(database != nullptr, "there is no place for the database");
         *database = nullptr;
-        const Model &m = model_of(model);
-        require(n_points != 0, "there must be at least one point");
-        m.require_distance();
+        const SavedModel &m = model_of(model);
         const View<const T> x =
             matrix("points", points, n_points, m.n_features(ModelSide::database));
-        const Control control{n_threads, {}, {}};
-        const auto prepare = [&](const Points &given, const Maps &maps) {
-            return point_kernels().prepare_database(given, maps, {}, control);
-        };
-        auto made = std::make_unique<metricfast_database>();
-        made->model = model->model;
-        if (m.kind() == ModelKind::linear) {
-            made->points = prepare(x, Maps(view(m.components())));
-        } else {
-            auto &z = made->embedded.template emplace<RowMatrix<T>>(
-                m.transform(x, ModelSide::database, control));
-            made->points = prepare(view(z), {});
-        }
-        *database = made.release();
+        *database =
+            new metricfast_database{m.prepare_database(x, {n_threads, {}, {}}), m.n_features()};
     });
 }
 
@@ -181,21 +163,12 @@ int database_search(const metricfast_database *database, const T *queries, std::
         require(database != nullptr, "the database is null");
         require(n_neighbors >= 1, "n_neighbors must be at least 1");
         const auto k = static_cast<Index>(n_neighbors);
-        const View<const T> points =
-            matrix("queries", queries, n_queries, database->model->n_features());
+        const View<const T> points = matrix("queries", queries, n_queries, database->n_features);
         const View<T> found = matrix("distances", distances, n_queries, k);
         const View<std::int64_t> found_rows = matrix("rows", rows, n_queries, k);
-        const Control control{n_threads, {}, {}};
-        const Filter filter = filter_of(given, points.rows, database->points->points().rows());
-        const auto search = [&](const Points &embedded) {
-            database->points->search(embedded, k, filter, false, found, found_rows, control);
-        };
-        if (database->model->kind() == ModelKind::linear) {
-            search(points);
-        } else {
-            const RowMatrix<T> z = database->model->transform(points, ModelSide::query, control);
-            search(view(z));
-        }
+        database->points->search(points, k,
+                                 filter_of(given, points.rows, database->points->points().rows()),
+                                 false, found, found_rows, {n_threads, {}, {}});
     });
 }
 

@@ -13,6 +13,7 @@ const PointKernels &point_kernels();
 const LossTools &loss_tools();
 std::unique_ptr<Workspace> make_workspace();
 const ConstraintKernels &constraint_kernels();
+const ModelKernels &model_kernels();
 const LevelFunctions &c_functions();
 template <class T> const SearchKernels<T> &search_kernels();
 template <class T> const LossKernels<T> &loss_kernels();

@@ -24,7 +24,7 @@ class LevelItml final : public ItmlSolver {
   public:
     LevelItml(const ItmlPairs &pairs, const ItmlBounds &bounds, View<const double> M)
         : itml_(pairs, bounds, M) {}
-    ItmlSweep sweep(double *duals, const Control &control) override {
+    ItmlSweep sweep(Span<double> duals, const Control &control) override {
         return itml_.sweep(duals, control);
     }
     void read(View<double> M) const override { itml_.read(M); }
@@ -55,13 +55,11 @@ class LevelConstraints final : public ConstraintKernels {
         write(found.scatter, scatter);
         return found.value;
     }
-    TripletObjective triplet_objective(const Points &x, View<const double> L,
-                                       const std::int64_t *triplets, Index n_triplets,
+    TripletObjective triplet_objective(const Points &x, View<const double> L, Codes triplets,
                                        Weights weights, double penalty,
                                        const Control &control) const override {
         const RowMatrix<double> map = eigen(L);
-        return metricfast::triplet_objective(x, map, triplets, n_triplets, weights, penalty,
-                                             control);
+        return metricfast::triplet_objective(x, map, triplets, weights, penalty, control);
     }
     double group_sums(const Points &points, Weights weights, Codes group, View<double> out,
                       Span<const double> origin, const Control &control) const override {
@@ -81,16 +79,14 @@ class LevelConstraints final : public ConstraintKernels {
 
 template <class T> class LevelTriplets final : public TripletKernels<T> {
   public:
-    OasisTotals oasis(View<const T> points, const std::int64_t *triplets, Index n_triplets,
-                      Weights weights, const std::int64_t *order, Index count, double C, View<T> W,
-                      const Control &control) const override {
-        return metricfast::oasis<T>(points, triplets, n_triplets, weights, order, count, C, W,
-                                    control);
+    OasisTotals oasis(View<const T> points, Codes triplets, Weights weights, Codes order, double C,
+                      View<T> W, const Control &control) const override {
+        return metricfast::oasis<T>(points, triplets, weights, order, C, W, control);
     }
-    void scml(View<const T> points, const std::int64_t *triplets, Index n_triplets,
-              View<const T> basis, const ScmlSettings &settings, T *weights, const Control &control,
+    void scml(View<const T> points, Codes triplets, View<const T> basis,
+              const ScmlSettings &settings, Span<T> weights, const Control &control,
               const std::function<ScmlDraws(Index)> &next) const override {
-        Scml<T>(points, triplets, n_triplets, basis, settings).run(weights, control, next);
+        Scml<T>(points, triplets, basis, settings).run(weights, control, next);
     }
 };
 

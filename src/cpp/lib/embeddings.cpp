@@ -32,10 +32,10 @@ template <class T> class LevelEmbeddings final : public EmbeddingKernels<T> {
                          const Control &control) const override {
         metricfast::layers_backward<T>(x, layers, activation, outputs, deltas, gradients, control);
     }
-    void normalize_forward(View<T> z, double *lengths, const Control &control) const override {
+    void normalize_forward(View<T> z, Span<double> lengths, const Control &control) const override {
         metricfast::normalize_forward<T>(z, lengths, control);
     }
-    void normalize_backward(View<const T> u, const double *lengths, View<T> gradient,
+    void normalize_backward(View<const T> u, Span<const double> lengths, View<T> gradient,
                             const Control &control) const override {
         metricfast::normalize_backward<T>(u, lengths, gradient, control);
     }
@@ -48,13 +48,13 @@ template <class T> class LevelEmbeddings final : public EmbeddingKernels<T> {
                            const Control &control) const override {
         metricfast::periodic_backward<T>(x, map, upstream, gradient, control);
     }
-    void adam_step(Index size, const T *x, const T *gradient, T *m, T *v, T *out, double rate,
-                   double decay, double step, double least) const override {
-        metricfast::adam_step<T>(size, x, gradient, m, v, out, rate, decay, step, least);
+    void adam_step(Span<const T> x, Span<const T> gradient, Span<T> m, Span<T> v, Span<T> out,
+                   double rate, double decay, double step, double least) const override {
+        metricfast::adam_step<T>(x, gradient, m, v, out, rate, decay, step, least);
     }
-    void momentum_step(Index size, const T *x, const T *gradient, T *v, T *out, double rate,
+    void momentum_step(Span<const T> x, Span<const T> gradient, Span<T> v, Span<T> out, double rate,
                        double decay, double momentum) const override {
-        metricfast::momentum_step<T>(size, x, gradient, v, out, rate, decay, momentum);
+        metricfast::momentum_step<T>(x, gradient, v, out, rate, decay, momentum);
     }
 };
 

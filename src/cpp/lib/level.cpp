@@ -40,10 +40,9 @@ METRICFAST_NAMESPACE_END
 extern "C" METRICFAST_LEVEL_EXPORT const metricfast::Level *metricfast_level() {
     using namespace metricfast;
     static const LevelThreads threads;
-    static const Kernels kernels{METRICFAST_VERSION,   threads,
-                                 point_kernels(),      loss_tools(),
-                                 constraint_kernels(), kernels_of<float>(),
-                                 kernels_of<double>()};
+    static const Kernels kernels{
+        METRICFAST_VERSION,   threads,         point_kernels(),     loss_tools(),
+        constraint_kernels(), model_kernels(), kernels_of<float>(), kernels_of<double>()};
     static const Level level{kernels, c_functions()};
     return &level;
 }

@@ -12,16 +12,16 @@ METRICFAST_NAMESPACE_BEGIN
     WHERE template void layers_forward<T>(View<const T>, const std::vector<Layer<T>> &,            \
                                           Activation, const std::vector<View<T>> &,                \
                                           const Control &);                                        \
-    WHERE template void normalize_forward<T>(View<T>, double *, const Control &);                  \
+    WHERE template void normalize_forward<T>(View<T>, Span<double>, const Control &);              \
     WHERE template void periodic_forward<T>(View<const T>, const PeriodicMap<T> &, View<T>,        \
                                             const Control &);
 
 #define METRICFAST_MODEL_DISTANCES(WHERE, T)                                                       \
     WHERE template void paired_distances<T>(const Points &, const Points &, const PairList &,      \
-                                            bool, T *, const Control &);                           \
+                                            bool, Span<T>, const Control &);                       \
     WHERE template void paired_distances<T>(const Points &, const Points &, const PairList &,      \
                                             const RowMatrix<double> &, const RowMatrix<double> &,  \
-                                            bool, T *, const Control &);
+                                            bool, Span<T>, const Control &);
 
 METRICFAST_MODEL_EMBEDDINGS(extern, float)
 METRICFAST_MODEL_EMBEDDINGS(extern, double)

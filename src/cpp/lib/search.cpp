@@ -102,6 +102,7 @@ class LevelPoints final : public PointKernels {
     }
     std::pair<double, double> extent(const Points &points, Span<const double> from,
                                      double unit) const override {
+        require(from.size() == points.cols(), "extent: from must have one entry a feature");
         std::vector<double> scaled(from.begin(), from.end());
         for (double &value : scaled)
             value *= unit;
@@ -165,7 +166,7 @@ template <class T> class LevelSearch final : public SearchKernels<T> {
         return AllPairs<T>::most_cancelled(rows, columns);
     }
     void paired_distances(const Points &x, const Points &y, const PairList &pairs, const Maps &maps,
-                          bool squared, T *out, const Control &control) const override {
+                          bool squared, Span<T> out, const Control &control) const override {
         if (!maps.any()) {
             metricfast::paired_distances<T>(x, y, pairs, squared, out, control);
             return;
@@ -185,7 +186,7 @@ template <class T> class LevelSearch final : public SearchKernels<T> {
     }
     void kneighbors_per_class(const Points &queries, const Points &database, Codes labels,
                               Index classes, Index k, const Maps &maps, Codes exclude, bool squared,
-                              T *distances, std::int64_t *indices,
+                              Span<T> distances, Span<std::int64_t> indices,
                               const Control &control) const override {
         with_mapped(queries, database, maps, control, [&](const Points &q, const Points &d) {
             metricfast::kneighbors_per_class<T>(q, d, labels, classes, k, exclude, squared,

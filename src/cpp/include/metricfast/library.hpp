@@ -8,6 +8,7 @@
 #include "metricfast/library/constrained.hpp"
 #include "metricfast/library/embeddings.hpp"
 #include "metricfast/library/losses.hpp"
+#include "metricfast/library/models.hpp"
 #include "metricfast/library/search.hpp"
 #include "metricfast/version.hpp"
 
@@ -41,8 +42,14 @@ struct Kernels {
     const PointKernels &points;
     const LossTools &losses;
     const ConstraintKernels &constraints;
+    const ModelKernels &models;
     KernelsOf<float> f32;
     KernelsOf<double> f64;
+
+    /// A learner that Python saved; see ModelKernels::load().
+    std::unique_ptr<SavedModel> load_model(const std::filesystem::path &path) const {
+        return models.load(path);
+    }
 
     template <class T> const KernelsOf<T> &of() const {
         if constexpr (std::is_same_v<T, float>)

@@ -26,6 +26,9 @@ class ModelDatabase {
             single_.size() != 0 ? Points(view(single_)) : Points(view(double_)), options, control);
     }
 
+    ModelDatabase(const Model &&model, const Points &points, DatabaseOptions options = {},
+                  const Control &control = {}) = delete; // it would dangle
+
     const Database &database() const { return *database_; }
 
     /// See Database::search().

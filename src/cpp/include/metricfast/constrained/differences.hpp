@@ -83,12 +83,11 @@ template <class Metric, class Weigh>
 ValueAndScatter sum_differences(const Points &points, const TupleList &tuples, const Metric &metric,
                                 Weigh &&weigh, const Control &control) {
     require(points.cols() == metric.width(), "points and map differ in width");
-    require(tuples.size >= 2 && tuples.size % 2 == 0, "tuples must hold pairs");
     tuples.check(points);
     require_finite(points, "points must be finite");
     const Index d = points.cols(), pairs = tuples.pairs();
     const Index step = std::max<Index>(1, difference_block / pairs);
-    const Index blocks = (tuples.count + step - 1) / step;
+    const Index n = tuples.count(), blocks = (n + step - 1) / step;
     const Index lanes = std::min(blocks, difference_lanes(d));
     std::vector<ValueAndScatter> parts(static_cast<std::size_t>(std::max<Index>(lanes, 1)));
     const auto run = [&](Index lane, Worker &worker) {
@@ -98,11 +97,11 @@ ValueAndScatter sum_differences(const Points &points, const TupleList &tuples, c
         Eigen::VectorXd lengths, weights(step * pairs);
         std::vector<double> other(static_cast<std::size_t>(d));
         for (Index b = lane; b < blocks; b += lanes) {
-            const Index first = b * step, count = std::min(step, tuples.count - first);
+            const Index first = b * step, count = std::min(step, n - first);
             renew(v, count * pairs, d);
             points.visit([&](auto x) {
                 for (Index r = 0; r < count * pairs; ++r) {
-                    const std::int64_t *pair = tuples.index + first * tuples.size + 2 * r;
+                    const std::int64_t *pair = tuples.index.data() + first * tuples.size + 2 * r;
                     const auto *left = x.row(static_cast<Index>(pair[0]));
                     const auto *right = x.row(static_cast<Index>(pair[1]));
                     for (Index c = 0; c < d; ++c)

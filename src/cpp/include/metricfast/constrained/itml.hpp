@@ -35,15 +35,11 @@ class Itml {
           products_(buffer(block, block)) {
         require(M.rows == M.cols && d_ > 0, "itml: M must be square");
         require(pairs.points.cols() == d_, "itml: the points are of another width than M");
-        require(pairs.similar >= 0 && pairs.similar <= pairs.count,
-                "itml: there are more similar pairs than pairs");
+        pairs.check();
         require(bounds.similar > 0 && bounds.dissimilar > 0 && bounds.gamma > 0,
                 "itml: bounds and gamma must be positive");
         require_finite(pairs.points, "itml: points must be finite");
         require_finite(M, "itml: M must be finite");
-        for (Index i = 0; i < 2 * pairs.count; ++i)
-            require(pairs.index[i] >= 0 && pairs.index[i] < pairs.points.rows(),
-                    "itml: pairs hold an index outside the points");
         for (Index i = 0; i < d_; ++i)
             std::copy(M.row(i), M.row(i) + d_, &M_[i * width_]);
         kept_ = blocks() * block * width_ <= most_kept;
@@ -55,13 +51,15 @@ class Itml {
 
     /// M as it is now.
     void read(View<double> M) const {
+        require(M.rows == d_ && M.cols == d_, "itml: M must have the shape that it had");
         for (Index i = 0; i < d_; ++i)
             std::copy(&M_[i * width_], &M_[i * width_] + d_, M.row(i));
     }
 
     /// One pass over all pairs, which may be cancelled between blocks.
     /// \param duals one of each pair, not negative, zero before the first pass; updated.
-    ItmlSweep sweep(double *duals, const Control &control) {
+    ItmlSweep sweep(Span<double> duals, const Control &control) {
+        require(duals.size() == pairs_.count(), "itml: there must be one dual a pair");
         ItmlSweep result;
         parallel_blocks(
             1, control,
@@ -78,7 +76,7 @@ class Itml {
             },
             (blocks() + blocks_per_step - 1) / blocks_per_step);
         update_trace();
-        result.norm = Eigen::Map<const Eigen::VectorXd>(duals, pairs_.count).norm();
+        result.norm = Eigen::Map<const Eigen::VectorXd>(duals.data(), duals.size()).norm();
         return result;
     }
 
@@ -89,7 +87,7 @@ class Itml {
     static constexpr double noise = 128 * std::numeric_limits<double>::epsilon();
     using Buffer = std::vector<double>;
 
-    Index blocks() const { return (pairs_.count + block - 1) / block; }
+    Index blocks() const { return (pairs_.count() + block - 1) / block; }
 
     static Buffer buffer(Index rows, Index cols) {
         return Buffer(static_cast<std::size_t>(rows * cols));
@@ -104,12 +102,12 @@ class Itml {
 
     /// The differences of a block, as columns, and their squared norms.
     void read_differences(Index b) {
-        const Index first = b * block, count = std::min(block, pairs_.count - first);
+        const Index first = b * block, count = std::min(block, pairs_.count() - first);
         double *v = &differences_[kept_ ? first * width_ : 0];
         std::fill(v, v + block * width_, 0.0);
         pairs_.points.visit([&](auto x) {
-            const std::int64_t *index = pairs_.index + 2 * first;
-            for (Index i = 2 * block; i < 2 * std::min(2 * block, pairs_.count - first); ++i)
+            const std::int64_t *index = pairs_.index.data() + 2 * first;
+            for (Index i = 2 * block; i < 2 * std::min(2 * block, pairs_.count() - first); ++i)
                 prefetch(x.row(index[i]), d_);
             for (Index i = 0; i < count; ++i) {
                 const auto *near = x.row(index[2 * i]), *far = x.row(index[2 * i + 1]);
@@ -125,7 +123,7 @@ class Itml {
     }
 
     /// The projections of one block of pairs.
-    void project(Index b, double *duals, ItmlSweep &result) {
+    void project(Index b, Span<double> duals, ItmlSweep &result) {
         using V = Vec<double>;
         const Index first = b * block;
         const double *v = &differences_[kept_ ? first * width_ : 0];

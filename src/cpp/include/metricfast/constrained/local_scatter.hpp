@@ -86,6 +86,8 @@ inline RowMatrix<double> local_scatter(View<const double> points, Weights weight
     require(k >= 1, "local_scatter: k must be at least 1");
     require(weights.size() == points.rows, "local_scatter: there must be one weight a point");
     const Index n = points.rows, d = points.cols, rows = detail::local_block(n);
+    if (n == 0)
+        return RowMatrix<double>::Zero(d, d);
     const Index blocks = (n + rows - 1) / rows, lanes = std::min<Index>(8, blocks);
     const Points all(points);
     const AllPairs<double> pairs(all, all, control);
@@ -122,20 +124,16 @@ inline RowMatrix<double> local_scatter(View<const double> points, Weights weight
         }
     });
 
-    struct Lane {
-        RowMatrix<double> cross, product;
-        Eigen::ArrayXd degrees;
-    };
-    std::vector<Lane> sums(static_cast<std::size_t>(lanes));
-    for (Lane &lane : sums) {
-        lane.cross.setZero(d, d);
-        lane.degrees.setZero(n);
-    }
+    // With B the affinities times the masses of both, and b the sums of its rows, the scatter is
+    // X^T P of P = (diag(b) - B) X, or X^T P + P^T X where B is the half above the diagonal, and b
+    // / 2 in place of b: the half takes less, unless all of it is at hand.
+    const bool both = blocks == 1;
+    std::vector<Eigen::ArrayXd> degrees(static_cast<std::size_t>(lanes), Eigen::ArrayXd::Zero(n));
     const Eigen::ArrayXd mass =
         (near > 0).select(Eigen::Map<const Eigen::ArrayXd>(weights.data(), n), 0.0);
     const RowMatrix<double> weighted = mass.matrix().asDiagonal() * eigen(points);
-    for_blocks(false, [&](Index l, Index first, RowMatrix<double> &block) {
-        Lane &lane = sums[l];
+    RowMatrix<double> P(n, d);
+    for_blocks(false, [&](Index lane, Index first, RowMatrix<double> &block) {
         const Index count = block.rows(), rest = n - first;
         auto affinity = block.rightCols(rest);
         for (Index r = 0; r < count; ++r) {
@@ -144,25 +142,35 @@ inline RowMatrix<double> local_scatter(View<const double> points, Weights weight
             auto row = affinity.row(r).array().transpose();
             row = (row * near.tail(rest) * -near[i]).max(-600.0).exp();
             row.head(r + 1).setZero();
-            lane.degrees[i] += (row * mass.tail(rest)).sum();
-            lane.degrees.tail(rest) += mass[i] * row;
+            degrees[lane][i] += (row * mass.tail(rest)).sum();
+            degrees[lane].tail(rest) += mass[i] * row;
         }
-        renew(lane.product, count, d);
-        const View<const double> masses = view(weighted);
+        for (Index r = 0; both && r < n; ++r)
+            block.col(r).tail(n - r) = block.row(r).tail(n - r).transpose();
         detail::multiply<double>(view(block).block(0, first, count, rest),
-                                 masses.middle_rows(first, rest), view(lane.product));
-        detail::add_product_tn<double>(masses.middle_rows(first, count), view(lane.product),
-                                       view(lane.cross));
+                                 view(weighted).middle_rows(first, rest),
+                                 view(P).middle_rows(first, count));
     });
-    for (Index l = 1; l < lanes; ++l) {
-        sums[0].cross += sums[l].cross;
-        sums[0].degrees += sums[l].degrees;
-    }
+    for (Index lane = 1; lane < lanes; ++lane)
+        degrees[0] += degrees[lane];
+    for (Index i = 0; i < n; ++i)
+        P.row(i) = (both ? 1 : 0.5) * degrees[0][i] * weighted.row(i) - mass[i] * P.row(i);
     RowMatrix<double> scatter(d, d);
-    const RowMatrix<double> by_degree = sums[0].degrees.matrix().asDiagonal() * weighted;
-    detail::multiply_tn<double>(view(by_degree), points, view(scatter));
-    scatter -= sums[0].cross + sums[0].cross.transpose();
-    return (scatter + scatter.transpose()) / 2;
+    constexpr Index stripe = 64;
+    parallel_blocks((d + stripe - 1) / stripe, control.silent(), [&](Index s, Worker &) {
+        const Index from = s * stripe, height = std::min(stripe, d - from), end = from + height;
+        const View<double> lower = view(scatter).block(from, 0, height, end);
+        const View<const double> left = view(P);
+        detail::multiply_tn<double>(left.block(0, from, n, height), points.block(0, 0, n, end),
+                                    lower);
+        if (!both)
+            detail::add_product_tn<double>(points.block(0, from, n, height),
+                                           left.block(0, 0, n, end), lower);
+        scatter.block(0, from, from, height) = scatter.block(from, 0, height, from).transpose();
+        auto corner = scatter.block(from, from, height, height);
+        corner.triangularView<Eigen::StrictlyUpper>() = corner.transpose();
+    });
+    return scatter;
 }
 
 METRICFAST_NAMESPACE_END

@@ -13,7 +13,8 @@ inline ValueAndScatter lsml_loss(const Points &points, const TupleList &quadrupl
                                  Weights weights, View<const double> L,
                                  const Control &control = {}) {
     require(quadruplets.size == 4, "lsml_loss: expected quadruplets");
-    require(weights.size() == quadruplets.count,
+    quadruplets.check(points);
+    require(weights.size() == quadruplets.count(),
             "lsml_loss: there must be one weight a quadruplet");
     const auto weigh = [&](Index i, const double *lengths, double *out) {
         const double near = lengths[0], far = lengths[1], excess = near - far;

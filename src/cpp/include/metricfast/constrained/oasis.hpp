@@ -11,25 +11,20 @@ METRICFAST_NAMESPACE_BEGIN
 ///
 /// The update of one triplet and the product of the next share a pass over W, which leaves out the
 /// rows where both first points are zero.
-/// \param triplets n_triplets x 3; \param weights v of each, or null (1); \param order `count` of
+/// \param triplets (n_triplets x 3); \param weights v of each, or null (1); \param order some of
 ///   them; \param W d x d, row-major. A cancelled call has made the updates of the triplets that it
 ///   got to.
 template <class T>
-OasisTotals oasis(View<const T> points, const std::int64_t *triplets, Index n_triplets,
-                  Weights weights, const std::int64_t *order, Index count, double C, View<T> W,
-                  const Control &control = {}) {
-    const Index d = points.cols;
+OasisTotals oasis(View<const T> points, Codes triplets, Weights weights, Codes order, double C,
+                  View<T> W, const Control &control = {}) {
+    const Index d = points.cols, count = order.size();
+    const Index n_triplets = count_triplets(triplets, points.rows, "oasis");
     require(W.rows == d && W.cols == d, "oasis: W must be (d, d)");
     require(C > 0, "oasis: C must be positive");
     require_each(weights, n_triplets, "oasis: there must be one weight a triplet");
     require_finite(points, "oasis: points must be finite");
     require_finite(W, "oasis: W must be finite");
-    for (Index i = 0; i < 3 * n_triplets; ++i)
-        require(triplets[i] >= 0 && triplets[i] < points.rows,
-                "oasis: triplets holds an index outside the points");
-    for (Index i = 0; i < count; ++i)
-        require(order[i] >= 0 && order[i] < n_triplets,
-                "oasis: order holds an index outside the triplets");
+    require_rows(order, n_triplets, "oasis: order holds an index outside the triplets");
     using Row = Eigen::Matrix<T, 1, Eigen::Dynamic>;
     const auto row = [d](const T *data) { return Eigen::Map<const Row>(data, d); };
     const auto row_of_w = [&](Index r) { return Eigen::Map<Row>(W.row(r), d); };
@@ -38,7 +33,7 @@ OasisTotals oasis(View<const T> points, const std::int64_t *triplets, Index n_tr
     OasisTotals totals;
     const auto all = [&](Index, Worker &worker) {
         for (Index i = 0; i < count; ++i) {
-            const std::int64_t *t = triplets + 3 * order[i];
+            const std::int64_t *t = triplets.data() + 3 * order[i];
             const T *a = points.row(static_cast<Index>(t[0]));
             step = row(points.row(static_cast<Index>(t[1]))) -
                    row(points.row(static_cast<Index>(t[2])));

@@ -27,27 +27,27 @@ METRICFAST_NAMESPACE_BEGIN
 /// of violated triplets if the weight of the basis should ever become positive.
 template <class T> class Scml {
   public:
-    /// \param triplets n_triplets x 3 rows of `points`; \param basis one basis a row.
-    Scml(View<const T> points, const std::int64_t *triplets, Index n_triplets, View<const T> basis,
-         const ScmlSettings &settings)
-        : points_(points), triplets_(triplets), n_triplets_(n_triplets), basis_(basis),
+    /// \param triplets (n_triplets x 3) rows of `points`; \param basis one basis a row.
+    Scml(View<const T> points, Codes triplets, View<const T> basis, const ScmlSettings &settings)
+        : points_(points), triplets_(triplets),
+          n_triplets_(count_triplets(triplets, points.rows, "scml")), basis_(basis),
           settings_(settings) {
         require(points.cols == basis.cols, "scml: points and basis differ in width");
         require_finite(points, "scml: points must be finite");
         require_finite(basis, "scml: the basis must be finite");
         require(settings.batch > 0 && settings.beta >= 0 && settings.gamma > 0,
                 "scml: batch and gamma must be positive, and beta not negative");
-        for (Index i = 0; i < 3 * n_triplets; ++i)
-            require(triplets[i] >= 0 && triplets[i] < points.rows,
-                    "scml: triplets holds an index outside the points");
     }
 
     /// Iterations from zero weights.
-    /// \param weights one value a basis, those of the last block of iterations done, also after an
+    /// \param out weights, one value a basis, those of the last block of iterations done, also
+    /// after an
     ///   exception.
     /// \param next called with the number of iterations done; gives the triplets of further ones,
     ///   and none to end.
-    void run(T *weights, const Control &control, const std::function<ScmlDraws(Index)> &next) {
+    void run(Span<T> out, const Control &control, const std::function<ScmlDraws(Index)> &next) {
+        require(out.size() == basis_.rows, "scml: there must be one weight a basis");
+        T *const weights = out.data();
         sum_ = squares_ = Array::Zero(basis_.rows);
         known_.assign(static_cast<std::size_t>(basis_.rows), 0);
         std::fill(weights, weights + basis_.rows, T(0));
@@ -59,13 +59,14 @@ template <class T> class Scml {
         const auto all = [&](Index, Worker &worker) {
             const Index longest = 1 + std::max<Index>(320, 4 * points_.cols) / settings_.batch;
             Index done = 0;
-            for (ScmlDraws draws; (draws = next(done)).iterations > 0;) {
+            for (ScmlDraws draws; (draws = next(done)).triplets.size() > 0;) {
                 check(draws);
-                const Index blocks = (draws.iterations + longest - 1) / longest, start = done;
+                const Index iterations = draws.triplets.size() / settings_.batch;
+                const Index blocks = (iterations + longest - 1) / longest, start = done;
                 for (Index b = 0; b < blocks; ++b) {
-                    const Index first = b * draws.iterations / blocks;
-                    const Index count = (b + 1) * draws.iterations / blocks - first;
-                    run_block(draws.triplets + first * settings_.batch, count, done, weights,
+                    const Index first = b * iterations / blocks;
+                    const Index count = (b + 1) * iterations / blocks - first;
+                    run_block(draws.triplets.data() + first * settings_.batch, count, done, weights,
                               worker);
                     done = start + first + count;
                 }
@@ -84,7 +85,7 @@ template <class T> class Scml {
     enum Side { near, far };
 
     auto difference(Index triplet, Side side) const {
-        const std::int64_t *t = triplets_ + 3 * triplet;
+        const std::int64_t *t = triplets_.data() + 3 * triplet;
         return row(points_.data + t[0] * points_.stride) -
                row(points_.data + t[1 + side] * points_.stride);
     }
@@ -97,9 +98,9 @@ template <class T> class Scml {
     }
 
     void check(const ScmlDraws &draws) const {
-        for (Index i = 0; i < draws.iterations * settings_.batch; ++i)
-            require(draws.triplets[i] >= 0 && draws.triplets[i] < n_triplets_,
-                    "scml: draws hold an index outside the triplets");
+        require(draws.triplets.size() % settings_.batch == 0,
+                "scml: draws must be (iterations, batch)");
+        require_rows(draws.triplets, n_triplets_, "scml: draws hold an index outside the triplets");
     }
 
     /// Puts bases into panels for tiles, missing ones zero.
@@ -225,7 +226,7 @@ template <class T> class Scml {
         for (Index i = 0; i < points_.rows; ++i)
             projections_[i] = b.dot(row(points_.row(i)));
         return add_squares([&](Index t, Side side) {
-            const std::int64_t *ids = triplets_ + 3 * t;
+            const std::int64_t *ids = triplets_.data() + 3 * t;
             return projections_[ids[0]] - projections_[ids[1 + side]];
         });
     }
@@ -352,7 +353,7 @@ template <class T> class Scml {
     }
 
     View<const T> points_;
-    const std::int64_t *triplets_;
+    Codes triplets_;
     Index n_triplets_;
     View<const T> basis_;
     ScmlSettings settings_;

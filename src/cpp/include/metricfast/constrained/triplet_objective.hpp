@@ -122,24 +122,22 @@ inline void excesses_of_triplets(const Points &x, const RowMatrix<double> &L,
 }
 } // namespace detail
 
-/// \param triplets n_triplets x 3 rows of `x`; those of the same (a, b) share work where they
+/// \param triplets (n_triplets x 3) rows of `x`; those of the same (a, b) share work where they
 ///   follow each other. \param weights of the triplets, or null for ones. The result does not
 ///   depend on the number of threads.
 inline TripletObjective triplet_objective(const Points &x, const RowMatrix<double> &L,
-                                          const std::int64_t *triplets, Index n_triplets,
-                                          Weights weights, double penalty,
+                                          Codes triplets, Weights weights, double penalty,
                                           const Control &control = {}) {
-    require(x.rows() > 0 && n_triplets > 0, "triplet_objective: there are no triplets");
+    const Index n_triplets = count_triplets(triplets, x.rows(), "triplet_objective");
+    require(n_triplets > 0, "triplet_objective: there are no triplets");
+    require(L.cols() == x.cols(), "triplet_objective: points and map differ in width");
     require_finite(x, "triplet_objective: points must be finite");
-    for (Index i = 0; i < 3 * n_triplets; ++i)
-        require(triplets[i] >= 0 && triplets[i] < x.rows(),
-                "triplet_objective: triplets holds an index outside the points");
     require_each(weights, n_triplets, "triplet_objective: there must be one weight a triplet");
     detail::HingesOfScale hinges;
     std::vector<double> &e = hinges.e;
     e.resize(static_cast<std::size_t>(n_triplets));
     (x.rows() < n_triplets ? detail::excesses_of_points
-                           : detail::excesses_of_triplets)(x, L, triplets, e, control);
+                           : detail::excesses_of_triplets)(x, L, triplets.data(), e, control);
     hinges.total = static_cast<double>(n_triplets);
     double sum = 0;
     if (weights == nullptr)

@@ -5,12 +5,34 @@
 
 namespace metricfast {
 
+/// Throws unless all are rows of so many points.
+inline void require_rows(Codes rows, Index points, const char *message) {
+    for (const std::int64_t row : rows)
+        require(row >= 0 && row < points, message);
+}
+
+/// Throws unless these are triplets of rows of so many points; returns how many. \param name of the
+/// function.
+inline Index count_triplets(Codes triplets, Index points, const std::string &name) {
+    require(triplets.size() % 3 == 0, name + ": triplets must be (count, 3)");
+    require_rows(triplets, points, (name + ": triplets holds an index outside the points").c_str());
+    return triplets.size() / 3;
+}
+
 /// Pairs of points; the first `similar` of them should be near, the others far.
 struct ItmlPairs {
     Points points;
-    const std::int64_t *index; ///< (count x 2) rows of `points`
-    Index count;
+    Codes index; ///< (count x 2) rows of `points`
     Index similar;
+
+    Index count() const { return index.size() / 2; }
+
+    void check() const {
+        require(index.size() % 2 == 0, "itml: pairs must be (count, 2)");
+        require(similar >= 0 && similar <= count(),
+                "itml: there are more similar pairs than pairs");
+        require_rows(index, points.rows(), "itml: pairs hold an index outside the points");
+    }
 };
 
 /// Bounds on squared distances and the weight of keeping them against staying near the prior.
@@ -35,16 +57,15 @@ struct OasisTotals {
 
 /// Tuples of rows of points; each holds `size / 2` pairs, one after the other.
 struct TupleList {
-    const std::int64_t *index = nullptr; ///< (count x size)
-    Index count = 0;
+    Codes index; ///< (count x size)
     Index size = 2;
 
+    Index count() const { return index.size() / size; }
     Index pairs() const { return size / 2; }
 
     void check(const Points &points) const {
-        for (Index i = 0; i < count * size; ++i)
-            require(index[i] >= 0 && index[i] < points.rows(),
-                    "tuples hold an index outside the points");
+        require(size >= 2 && size % 2 == 0 && index.size() % size == 0, "tuples must hold pairs");
+        require_rows(index, points.rows(), "tuples hold an index outside the points");
     }
 };
 
@@ -56,8 +77,7 @@ struct ScmlSettings {
 
 /// Which triplets further iterations use.
 struct ScmlDraws {
-    const std::int64_t *triplets = nullptr; ///< iterations x batch
-    Index iterations = 0;
+    Codes triplets; ///< (iterations x batch); none to end
 };
 
 /// The lowest value over s > 0 of

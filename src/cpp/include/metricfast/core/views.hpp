@@ -58,10 +58,17 @@ template <class Matrix> auto view(Matrix &m) {
     }
 }
 
+/// Whether so many values are a matrix of so many rows and columns, whose product may overflow.
+inline bool is_matrix(Index size, Index rows, Index cols) {
+    if (rows <= 0 || cols <= 0)
+        return size == 0 && rows >= 0 && cols >= 0;
+    return size % rows == 0 && size / rows == cols;
+}
+
 /// A view of a std::vector, a std::array or a std::span of rows * cols values, which must outlive
 /// it. Throws std::invalid_argument if there is another number of values.
 template <class Values> auto view(Values &values, Index rows, Index cols) {
-    if (rows < 0 || cols < 0 || static_cast<Index>(values.size()) != rows * cols)
+    if (!is_matrix(static_cast<Index>(values.size()), rows, cols))
         throw std::invalid_argument("view: there are " + std::to_string(values.size()) +
                                     " values, not " + std::to_string(rows) + " x " +
                                     std::to_string(cols));
@@ -78,6 +85,9 @@ template <class T> class Span {
     Span() = default;
     Span(std::nullptr_t) {}
     Span(T *data, Index size) : data_(data), size_(size) {}
+    /// A span of const elements can be made from a span of mutable ones.
+    template <class U, class = std::enable_if_t<std::is_same_v<const U, T>>>
+    Span(const Span<U> &other) : Span(other.data(), other.size()) {}
     template <std::size_t N> Span(T (&values)[N]) : Span(values, static_cast<Index>(N)) {}
     Span(std::vector<std::remove_const_t<T>> &values)
         : Span(values.data(), static_cast<Index>(values.size())) {}
@@ -168,6 +178,17 @@ inline void require(bool condition, const std::string &message) {
 /// Throws unless there is one value for each of so many, or where there need be none, none at all.
 template <class T> void require_each(Span<T> values, Index count, const char *message) {
     require(values == nullptr || values.size() == count, message);
+}
+
+/// Throws unless a row of so many points is left out for each query, or -1 for none; or none at
+/// all is. \param what begins the message.
+inline void require_excluded(Codes exclude, Index queries, Index points, const std::string &what) {
+    require(exclude == nullptr || exclude.size() == queries,
+            what + ": exclude must have one entry a query");
+    for (const std::int64_t row : exclude)
+        if (row < -1 || row >= points)
+            throw std::invalid_argument(what + ": exclude holds an index outside the database, " +
+                                        std::to_string(row) + "; -1 leaves out none");
 }
 
 } // namespace metricfast

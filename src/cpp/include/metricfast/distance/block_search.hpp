@@ -131,9 +131,9 @@ class BlockSearch {
 
     const PreparedDatabase &database_;
     const ScreenedDatabase<float> &screen_;
-    const Points &queries_;
+    Points queries_;
     Index k_;
-    const Filter &filter_;
+    Filter filter_;
 };
 
 METRICFAST_NAMESPACE_END

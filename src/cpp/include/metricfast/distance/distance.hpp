@@ -28,7 +28,7 @@ inline double exact_squared_distance(const double *query, const Points &database
 ///
 /// In float, distances and their squares have a relative error below 1e-6; in double, at least half
 /// of the digits are right.
-/// Thread-safe once constructed; refers to the points, which must outlive it.
+/// Thread-safe once constructed; refers to what the views of the points do.
 template <class T> class AllPairs {
   public:
     AllPairs(const Points &queries, const Points &database, const Control &control)
@@ -341,8 +341,8 @@ template <class T> class AllPairs {
         });
     }
 
-    const Points &queries_;
-    const Points &database_;
+    Points queries_;
+    Points database_;
     Frame frame_;
     Frame raw_; ///< not centred: differences of raw coordinates do not cancel
     PackedDatabase<T> packed_;

@@ -23,6 +23,7 @@ inline CandidateLists find_impostors(const Points &points, Codes labels, Index c
             "find_impostors: more than 2^30 points");
     require(labels.size() == n && radius.size() == n,
             "find_impostors: there must be one label and one radius for each point");
+    require(classes >= 0, "find_impostors: there cannot be a negative number of classes");
     std::vector<Index> starts(static_cast<std::size_t>(classes) + 1, 0);
     for (Index i = 0; i < n; ++i) {
         require(labels[i] >= 0 && labels[i] < classes, "find_impostors: label out of range");

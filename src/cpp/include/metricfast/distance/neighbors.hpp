@@ -30,13 +30,21 @@ void kneighbors(const Points &queries, const Points &database, Index k, const Fi
 /// \param labels database labels in [0, classes).
 template <class T>
 void kneighbors_per_class(const Points &queries, const Points &database, Codes labels,
-                          Index classes, Index k, Codes exclude, bool squared, T *distances,
-                          std::int64_t *indices, const Control &control = {}) {
+                          Index classes, Index k, Codes exclude, bool squared, Span<T> distances,
+                          Span<std::int64_t> indices, const Control &control = {}) {
     detail::check_search(queries, database, k);
+    const Index lists = classes >= 0 && queries.rows() > 0 ? indices.size() / queries.rows() : 0;
+    require(classes >= 0 && distances.size() == indices.size() &&
+                is_matrix(indices.size(), queries.rows(), lists) &&
+                (queries.rows() == 0 || is_matrix(lists, classes, k)),
+            "kneighbors_per_class: distances and indices must be (n_queries, classes, k), and "
+            "classes not negative");
     require(labels.size() == database.rows(),
             "kneighbors_per_class: there must be one label for each database point");
     for (const std::int64_t label : labels)
         require(label >= 0 && label < classes, "kneighbors_per_class: label out of range");
+    if (queries.rows() == 0 || classes == 0)
+        return;
     Segments rows;
     rows.order = order_by_label(labels, classes, &rows.starts);
     const PreparedDatabase prepared(database, frame_of(database, queries), std::move(rows), true,
@@ -46,7 +54,8 @@ void kneighbors_per_class(const Points &queries, const Points &database, Codes l
     SegmentSearch(prepared, queries, k, exclude)
         .run(control, memory, [&](Index i, Index s, const std::vector<Neighbor> &found) {
             const Index at = (i * classes + s) * k;
-            detail::write_neighbors(found, scale, squared, k, distances + at, indices + at);
+            detail::write_neighbors(found, scale, squared, k, distances.data() + at,
+                                    indices.data() + at);
         });
 }
 

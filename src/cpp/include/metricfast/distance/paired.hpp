@@ -20,23 +20,10 @@ template <class T> T finite_distance(double d, double scale, bool squared) {
     return distance;
 }
 
-/// The length, or its square, of z[0 .. count) / unit; in a unit of its own where squares overflow
-/// or vanish.
+/// The length, or its square, of z[0 .. count) / unit.
 template <class T, class Z> T length(Index count, Z &&z, double unit, bool squared) {
-    double sum = 0;
-    for (Index k = 0; k < count; ++k)
-        sum += z(k) * z(k);
-    if (!(sum > 1e-280 && sum < 1e280)) {
-        double largest = 0;
-        for (Index k = 0; k < count; ++k)
-            largest = std::max(largest, std::abs(z(k)));
-        const double scale = 1.0 / power_of_two_above(largest);
-        sum = 0;
-        for (Index k = 0; k < count; ++k)
-            sum += (z(k) * scale) * (z(k) * scale);
-        unit *= scale;
-    }
-    return finite_distance<T>(sum, unit, squared);
+    const ScaledSquare found = squared_length(count, z);
+    return finite_distance<T>(found.square, unit * found.scale, squared);
 }
 
 /// f(first, count) over blocks of pairs.
@@ -49,10 +36,11 @@ template <class F> void for_pair_blocks(Index count, const Control &control, F &
 
 /// out[i] = distance of the i-th pair, for points as they are.
 template <class T>
-void paired_distances(const Points &x, const Points &y, const PairList &list, bool squared, T *out,
-                      const Control &control = {}) {
+void paired_distances(const Points &x, const Points &y, const PairList &list, bool squared,
+                      Span<T> out, const Control &control = {}) {
     require(x.cols() == y.cols(), "paired_distances: X and Y differ in width");
     list.check(x, y);
+    require(out.size() == list.count, "paired_distances: out must have one value a pair");
     require_finite(x, "coordinates must be finite");
     require_finite(y, "coordinates must be finite");
     // Between these no square of a difference has vanished or overflown in T.
@@ -88,12 +76,13 @@ void paired_distances(const Points &x, const Points &y, const PairList &list, bo
 /// first; where points are shared by many pairs they are embedded once instead.
 template <class T>
 void paired_distances(const Points &x, const Points &y, const PairList &list,
-                      const RowMatrix<double> &U, const RowMatrix<double> &V, bool squared, T *out,
-                      const Control &control = {}) {
+                      const RowMatrix<double> &U, const RowMatrix<double> &V, bool squared,
+                      Span<T> out, const Control &control = {}) {
     require(U.rows() == V.rows(), "paired_distances: U and V must have the same number of rows");
     require(x.cols() == U.cols() && y.cols() == V.cols(),
             "paired_distances: points and components differ in width");
     list.check(x, y);
+    require(out.size() == list.count, "paired_distances: out must have one value a pair");
     if (list.pairs != nullptr && list.count > x.rows() + y.rows()) {
         const EmbeddedPair z(x, y, U, V, control);
         paired_distances<T>(Points(view(z.queries)), Points(view(z.database)), list, squared, out,

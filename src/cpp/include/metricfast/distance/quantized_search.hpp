@@ -256,9 +256,9 @@ class QuantizedSearch {
 
     const PreparedDatabase &database_;
     const QuantizedDatabase &quantized_;
-    const Points &queries_;
+    Points queries_;
     Index k_;
-    const Filter &filter_;
+    Filter filter_;
     Span<const double> within_;
     Index capacity_;
     RoughDistances rough_;

@@ -115,8 +115,8 @@ class RadiusSearch {
         return unscaled<double>(distance, frame_.exact_scale, false) <= radius_;
     }
 
-    const Points &queries_;
-    const Points &database_;
+    Points queries_;
+    Points database_;
     double radius_;
     Codes exclude_;
     bool sorted_;
@@ -144,7 +144,7 @@ NeighborLists<T> radius_neighbors(const Points &queries, const Points &database,
             "radius_neighbors: queries and database differ in width");
     require(radius >= 0 && std::isfinite(radius),
             "radius_neighbors: radius must be finite and not negative");
-    require_each(exclude, queries.rows(), "radius_neighbors: exclude must have one entry a query");
+    require_excluded(exclude, queries.rows(), database.rows(), "radius_neighbors");
     const detail::RadiusSearch search(queries, database, radius, exclude, sorted, most);
     auto found = search.run(control);
     NeighborLists<T> lists;

@@ -96,8 +96,8 @@ class RoughDistances {
         return sum;
     }
 
-    const Points &queries_;
-    const Points &database_;
+    Points queries_;
+    Points database_;
     double scale_;
     double relative_, absolute_;
 };

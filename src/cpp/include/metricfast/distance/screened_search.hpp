@@ -89,9 +89,9 @@ template <class S> class ScreenedSearch {
     const PreparedDatabase &database_;
     const ScreenedDatabase<S> &screen_;
     const Copies &copies_;
-    const Points &queries_;
+    Points queries_;
     Index k_;
-    const Filter &filter_;
+    Filter filter_;
 };
 
 METRICFAST_NAMESPACE_END

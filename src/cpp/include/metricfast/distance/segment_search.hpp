@@ -227,9 +227,9 @@ class SegmentSearch {
     }
 
     const PreparedDatabase &database_;
-    const Points &queries_;
+    Points queries_;
     Index k_;
-    const Filter filter_;
+    Filter filter_;
     Span<const double> within_;
 };
 

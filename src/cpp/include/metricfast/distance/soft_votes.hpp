@@ -105,8 +105,9 @@ template <class T> class VoteStream {
                         ordinary_ ? less(squares, max(norms * lost, least)) : (1U << W) - 1;
                     for (; again != 0; again &= again - 1) {
                         const Index lane = lowest_bit(again);
-                        if (j + lane < database_.rows())
-                            to[lane] = exact_logit(first + m * rows + r, j + lane);
+                        to[lane] = j + lane < database_.rows()
+                                       ? exact_logit(first + m * rows + r, j + lane)
+                                       : -std::numeric_limits<T>::infinity();
                     }
                 });
             });
@@ -121,20 +122,18 @@ template <class T> class VoteStream {
     }
 
     T exact_logit(Index i, Index j) const {
-        const double square = queries_.visit([&](auto x) {
+        const double distance = queries_.visit([&](auto x) {
             return database_.visit([&](auto y) {
                 const auto *a = x.row(i);
                 const auto *b = y.row(j);
-                double sum = 0;
-                for (Index k = 0; k < x.cols; ++k) {
-                    const double d = (static_cast<double>(a[k]) - static_cast<double>(b[k]));
-                    sum += d * frame_.scale * (d * frame_.scale);
-                }
-                return sum;
+                // Half of a difference does not overflow.
+                const auto half = [&](Index k) {
+                    return static_cast<double>(a[k]) / 2 - static_cast<double>(b[k]) / 2;
+                };
+                return 2 * detail::squared_length(x.cols, half).root();
             });
         });
-        return static_cast<T>(static_cast<double>(log_weight_[j]) -
-                              std::sqrt(square) / frame_.scale);
+        return static_cast<T>(static_cast<double>(log_weight_[j]) - distance);
     }
 
     /// Turns logits into exponentials below the highest one that the query has met.
@@ -167,8 +166,8 @@ template <class T> class VoteStream {
         state.sum += sum_of(logits, std::min(count, database_.rows() - from));
     }
 
-    const Points &queries_;
-    const Points &database_;
+    Points queries_;
+    Points database_;
     View<const T> values_;
     Codes exclude_;
     Frame frame_;
@@ -192,7 +191,7 @@ void soft_votes(const Points &queries, const Points &database, View<const T> val
     require(values.rows == database.rows() && out.rows == queries.rows() && out.cols == values.cols,
             "soft_votes: values must be (n_database, n_outputs), out (n_queries, n_outputs)");
     require_each(log_weight, database.rows(), "soft_votes: there must be one weight a point");
-    require_each(exclude, queries.rows(), "soft_votes: exclude must have one entry a query");
+    require_excluded(exclude, queries.rows(), database.rows(), "soft_votes");
     require_finite(queries, "coordinates must be finite");
     require_finite(database, "coordinates must be finite");
     using Stream = VoteStream<T>;

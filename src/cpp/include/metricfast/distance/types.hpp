@@ -7,7 +7,7 @@ namespace metricfast {
 
 /// Which rows are paired: row i of x with row i of y, or x[pairs[2i]] with y[pairs[2i+1]].
 struct PairList {
-    const std::int64_t *pairs = nullptr; ///< (count x 2) or null
+    Codes pairs; ///< (count x 2) or null
     Index count = 0;
 
     /// Row of the i-th pair's point among so many. Checked where it is read, and read once: others
@@ -18,6 +18,8 @@ struct PairList {
     void check(const Points &x, const Points &y) const {
         require(pairs != nullptr || (x.rows() == count && y.rows() == count),
                 "paired_distances: X and Y must have the same number of rows");
+        require(pairs == nullptr || is_matrix(pairs.size(), count, 2),
+                "paired_distances: pairs must be (count, 2)");
         for (Index i = 0; i < count; ++i) {
             left(i, x.rows());
             right(i, y.rows());
@@ -26,7 +28,7 @@ struct PairList {
 
   private:
     Index row(Index place, Index rows) const {
-        const std::int64_t found = static_cast<const volatile std::int64_t *>(pairs)[place];
+        const std::int64_t found = static_cast<const volatile std::int64_t *>(pairs.data())[place];
         require(found >= 0 && found < rows,
                 "paired_distances: pairs holds an index outside X or Y");
         return static_cast<Index>(found);
@@ -75,16 +77,14 @@ struct Filter {
     bool several() const { return rows != nullptr || pairs.data != nullptr || labels != nullptr; }
 
     void check(Index queries, Index points) const {
-        require(exclude == nullptr || exclude.size() == queries,
-                "kneighbors: exclude must have one entry a query");
+        require_excluded(exclude, queries, points, "kneighbors");
         require(rows == nullptr || rows.size() == points,
                 "kneighbors: a filter must have one entry a database point");
         require(pairs.data == nullptr || (pairs.rows == queries && pairs.cols == points),
                 "kneighbors: pairs must have one row a query and one column a database point");
-        require(
-            (labels == nullptr) == (query_labels == nullptr) &&
-                (labels == nullptr || (labels.size() == points && query_labels.size() == queries)),
-            "kneighbors: labels must have one entry a query and a database point");
+        require((labels == nullptr && query_labels == nullptr) ||
+                    (labels.size() == points && query_labels.size() == queries),
+                "kneighbors: labels must have one entry a query and a database point");
     }
 };
 

@@ -75,6 +75,8 @@ void layers_forward(View<const T> x, const std::vector<Layer<T>> &layers, Activa
         const bool fits = in.data == nullptr || (in.rows == n && in.cols == layers[l].weight.cols);
         require(fits && outputs[l].rows == n && outputs[l].cols == layers[l].weight.rows,
                 "layers_forward: shapes must be X (n,d), W (width,d), A (n,width)");
+        require_each(layers[l].bias, layers[l].weight.rows,
+                     "layers_forward: a bias must have one value a unit of its layer");
     }
     const Control how = worth_it(control, detail::products_of(layers, n));
     constexpr Index block = detail::layer_rows;
@@ -86,8 +88,8 @@ void layers_forward(View<const T> x, const std::vector<Layer<T>> &layers, Activa
             if (in.data != nullptr)
                 detail::multiply_nt<T>(in.middle_rows(first, count), layers[l].weight, out);
             if (layers[l].bias != nullptr)
-                eigen(out).rowwise() +=
-                    Eigen::Map<const Eigen::Matrix<T, 1, Eigen::Dynamic>>(layers[l].bias, out.cols);
+                eigen(out).rowwise() += Eigen::Map<const Eigen::Matrix<T, 1, Eigen::Dynamic>>(
+                    layers[l].bias.data(), out.cols);
             if (l + 1 < layers.size())
                 detail::activate(f, out);
         }
@@ -110,7 +112,9 @@ void layers_backward(View<const T> x, const std::vector<Layer<T>> &layers, Activ
                 gradients.size() == depth,
             "layers_backward: one output, delta and gradient a layer");
     const Index n = deltas[0].rows;
-    for (std::size_t l = 0; l < depth; ++l)
+    for (std::size_t l = 0; l < depth; ++l) {
+        require_each(gradients[l].bias, layers[l].weight.rows,
+                     "layers_backward: a bias must have one value a unit of its layer");
         require(outputs[l].rows == n && deltas[l].rows == n &&
                     outputs[l].cols == layers[l].weight.rows &&
                     deltas[l].cols == layers[l].weight.rows &&
@@ -119,6 +123,7 @@ void layers_backward(View<const T> x, const std::vector<Layer<T>> &layers, Activ
                     (l > 0 ? outputs[l - 1].cols == layers[l].weight.cols
                            : x.data == nullptr || (x.rows == n && x.cols == layers[l].weight.cols)),
                 "layers_backward: shapes of outputs, deltas and gradients must be the layers'");
+    }
     const Control how = worth_it(control, detail::products_of(layers, n));
     if (depth > 1) {
         constexpr Index block = detail::layer_rows;
@@ -156,7 +161,7 @@ void layers_backward(View<const T> x, const std::vector<Layer<T>> &layers, Activ
             for (Index i = 0; i < n; ++i)
                 for (Index j = 0; j < delta.cols; ++j)
                     sum[static_cast<std::size_t>(j)] += static_cast<double>(delta.row(i)[j]);
-            std::copy(sum.begin(), sum.end(), gradients[l].bias);
+            std::copy(sum.begin(), sum.end(), gradients[l].bias.begin());
             return;
         }
         const View<const T> in = l == 0 ? x : outputs[l - 1];

@@ -31,7 +31,9 @@ template <class F> void each_row(Index rows, const Control &control, F &&f) {
 } // namespace detail
 
 /// Divides each row of z by its length, in place; `lengths` (n) keeps them.
-template <class T> void normalize_forward(View<T> z, double *lengths, const Control &control = {}) {
+template <class T>
+void normalize_forward(View<T> z, Span<double> lengths, const Control &control = {}) {
+    require(lengths.size() == z.rows, "normalize_forward: there must be one length a row");
     detail::each_row(z.rows, control, [&](Index i) {
         T *row = z.row(i);
         lengths[i] = std::sqrt(detail::inner_product<T>(row, row, z.cols));
@@ -43,10 +45,11 @@ template <class T> void normalize_forward(View<T> z, double *lengths, const Cont
 
 /// The gradient in z from that in u, in place: (g - (u.g) u) / |z|.
 template <class T>
-void normalize_backward(View<const T> u, const double *lengths, View<T> gradient,
+void normalize_backward(View<const T> u, Span<const double> lengths, View<T> gradient,
                         const Control &control = {}) {
     require(u.rows == gradient.rows && u.cols == gradient.cols,
             "normalize_backward: points and gradient differ in shape");
+    require(lengths.size() == u.rows, "normalize_backward: there must be one length a row");
     detail::each_row(u.rows, control, [&](Index i) {
         const T *unit = u.row(i);
         T *g = gradient.row(i);

@@ -11,8 +11,11 @@ METRICFAST_NAMESPACE_BEGIN
 /// out = x - rate m^ / (sqrt(v^) + least), where ^ divides by 1 - .9^step and 1 - .999^step.
 /// \param step from 1.
 template <class T>
-void adam_step(Index size, const T *x, const T *gradient, T *m, T *v, T *out, double rate,
-               double decay, double step, double least = 1e-8) {
+void adam_step(Span<const T> x, Span<const T> gradient, Span<T> m, Span<T> v, Span<T> out,
+               double rate, double decay, double step, double least = 1e-8) {
+    const Index size = x.size();
+    require(gradient.size() == size && m.size() == size && v.size() == size && out.size() == size,
+            "adam_step: the parameters, their gradient and the moments differ in size");
     const T scale = static_cast<T>(rate / (1 - std::pow(0.9, step)));
     const T correct = static_cast<T>(1 / (1 - std::pow(0.999, step)));
     const T shrink = static_cast<T>(decay), floor = static_cast<T>(least);
@@ -26,8 +29,11 @@ void adam_step(Index size, const T *x, const T *gradient, T *m, T *v, T *out, do
 
 /// Gradient descent with momentum: v = momentum v + gradient + decay x, out = x - rate v.
 template <class T>
-void momentum_step(Index size, const T *x, const T *gradient, T *v, T *out, double rate,
+void momentum_step(Span<const T> x, Span<const T> gradient, Span<T> v, Span<T> out, double rate,
                    double decay, double momentum) {
+    const Index size = x.size();
+    require(gradient.size() == size && v.size() == size && out.size() == size,
+            "momentum_step: the parameters, their gradient and the momentum differ in size");
     const T r = static_cast<T>(rate), d = static_cast<T>(decay), keep = static_cast<T>(momentum);
     for (Index i = 0; i < size; ++i) {
         v[i] = keep * v[i] + gradient[i] + d * x[i];

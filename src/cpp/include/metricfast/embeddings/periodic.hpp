@@ -224,6 +224,7 @@ void periodic_backward(View<const T> x, const PeriodicMap<T> &of, View<const T> 
     of.check(x);
     require(upstream.rows == x.rows && upstream.cols == of.map.rows,
             "periodic_backward: the gradient must be (n,p)");
+    gradient.check(of);
     struct Lane {
         explicit Lane(const PeriodicMap<T> &of)
             : room(of), frequencies(RowMatrix<double>::Zero(of.features(), of.waves())),
@@ -288,7 +289,7 @@ void periodic_backward(View<const T> x, const PeriodicMap<T> &of, View<const T> 
     constexpr double turn = 6.283185307179586477;
     eigen(gradient.frequencies) = (turn * total.frequencies).template cast<T>();
     eigen(gradient.mix) = total.mix.template cast<T>();
-    std::copy(total.shift.begin(), total.shift.end(), gradient.shift);
+    std::copy(total.shift.begin(), total.shift.end(), gradient.shift.begin());
     const RowMatrix<T> ordered = total.map.template cast<T>();
     eigen(gradient.map) = detail::in_order_of_rooms(
         of, View<const T>(ordered.data(), ordered.rows(), ordered.cols()), most, true);

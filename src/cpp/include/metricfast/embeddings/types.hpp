@@ -10,13 +10,13 @@ enum class Activation { identity, relu, tanh };
 /// a = f(W x + b), with W (width, inputs). f is the identity in the last layer.
 template <class T> struct Layer {
     View<const T> weight;
-    const T *bias = nullptr; ///< `width` values, or null: none
+    Span<const T> bias; ///< `width` values, or null: none
 };
 
 /// Output of a layer's gradient; the bias is null for a layer without one.
 template <class T> struct LayerGradient {
     View<T> weight;
-    T *bias = nullptr;
+    Span<T> bias;
 };
 
 /// z = L [h_1, ..., h_d, rest] with h_f = relu(A [cos 2 pi c_f x_f, sin 2 pi c_f x_f] + a) for the
@@ -24,7 +24,7 @@ template <class T> struct LayerGradient {
 template <class T> struct PeriodicMap {
     View<const T> frequencies; ///< c (d, m)
     View<const T> mix;         ///< A (e, 2 m)
-    const T *shift = nullptr;  ///< a (e)
+    Span<const T> shift;       ///< a (e)
     View<const T> map;         ///< L (p, d e + rest)
 
     Index features() const { return frequencies.rows; }
@@ -34,8 +34,8 @@ template <class T> struct PeriodicMap {
 
     void check(View<const T> x) const {
         require(features() > 0 && waves() > 0 && width() > 0 && mix.cols == 2 * waves() &&
-                    rest() >= 0 && x.cols == features() + rest(),
-                "periodic: shapes must be X (n,d+rest), c (d,m), A (e,2m), L (p,d*e+rest)");
+                    shift.size() == width() && rest() >= 0 && x.cols == features() + rest(),
+                "periodic: shapes must be X (n,d+rest), c (d,m), A (e,2m), a (e), L (p,d*e+rest)");
     }
 
     double products(Index n) const {
@@ -49,8 +49,17 @@ template <class T> struct PeriodicMap {
 template <class T> struct PeriodicGradient {
     View<T> frequencies;
     View<T> mix;
-    T *shift = nullptr;
+    Span<T> shift;
     View<T> map;
+
+    void check(const PeriodicMap<T> &of) const {
+        const auto same = [](View<T> gradient, View<const T> parameter) {
+            return gradient.rows == parameter.rows && gradient.cols == parameter.cols;
+        };
+        require(same(frequencies, of.frequencies) && same(mix, of.mix) && same(map, of.map) &&
+                    shift.size() == of.width(),
+                "periodic: gradients must have the shapes of the parameters");
+    }
 };
 
 } // namespace metricfast

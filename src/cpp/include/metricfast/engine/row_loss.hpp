@@ -39,6 +39,8 @@ template <class T> class RowLoss : public Loss<T> {
   public:
     /// Throws std::invalid_argument unless the loss is one of so many queries and database points.
     virtual void check(Index /*queries*/, Index /*database*/) const {}
+    /// ... and of the candidates, where rows are lists of them, or of none.
+    virtual void check_candidates(const Candidates & /*candidates*/) const {}
     virtual RowKind kind() const { return RowKind::squared_distance; }
     /// True: most weights may be zero, and rows may be lists of the columns whose weights are not.
     virtual bool sparse() const { return false; }

@@ -5,27 +5,31 @@
 
 METRICFAST_NAMESPACE_BEGIN
 
-/// Throws std::invalid_argument unless the problem is one, and the loss is of it.
-template <class T> void check(const RowProblem<T> &problem, const RowLoss<T> &loss) {
+/// Throws std::invalid_argument unless the problem is one, whatever its loss.
+template <class T> void check(const RowProblem<T> &problem) {
     const View<const T> queries = problem.queries, database = problem.database;
     const Index n = queries.rows, m = database.rows;
     require(queries.cols == database.cols, "row engine: queries and database differ in width");
     const bool same = queries.data == database.data && n == m && queries.stride == database.stride;
     require(!problem.symmetric || same, "row engine: symmetric problems have one set of points: "
                                         "queries and database must be the same view");
+    require(std::max(n, m) < std::numeric_limits<std::int32_t>::max() / 2,
+            "row engine: more than 2^30 points");
+    require_each(problem.weights, n, "row engine: weights must have one entry a query");
+    require_excluded(problem.exclude, n, m, "row engine");
+    if (problem.listed())
+        problem.candidates.check(n, m);
+}
+
+/// Throws std::invalid_argument unless the problem is one, and the loss is of it.
+template <class T> void check(const RowProblem<T> &problem, const RowLoss<T> &loss) {
+    check(problem);
     require(!problem.listed() || loss.sparse(),
             "row engine: candidate lists need a loss with sparse weights");
     require(!problem.listed() || loss.kind() != RowKind::inner_product,
             "row engine: candidate lists need a loss of distances");
-    require(std::max(n, m) < std::numeric_limits<std::int32_t>::max() / 2,
-            "row engine: more than 2^30 points");
-    require_each(problem.weights, n, "row engine: weights must have one entry a query");
-    require_each(problem.exclude, n, "row engine: exclude must have one entry a query");
-    for (const std::int64_t row : problem.exclude)
-        require(row < m, "row engine: exclude holds an index outside the database");
-    if (problem.listed())
-        problem.candidates.check(n, m);
-    loss.check(n, m);
+    loss.check(problem.queries.rows, problem.database.rows);
+    loss.check_candidates(problem.candidates);
 }
 
 METRICFAST_NAMESPACE_END

@@ -19,7 +19,7 @@ struct WindowLists {
     std::vector<std::vector<Entry>> entries;
 };
 
-/// Thread-safe once constructed; refers to the points, which must outlive it.
+/// Thread-safe once constructed; refers to what the views of the points do.
 class WindowSearch {
   public:
     /// \param window every j with D_ij <= min_l D_il + window is listed (squared distances).
@@ -78,7 +78,7 @@ class WindowSearch {
     }
 
   private:
-    const Points &queries_;
+    Points queries_;
     Codes exclude_;
     Frame frame_;
     ScreenedDatabase<float> screen_;

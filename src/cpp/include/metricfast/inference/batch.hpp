@@ -375,9 +375,9 @@ class InferenceSearch {
         return true;
     }
 
-    const Points &queries_;
-    const Points &database_;
-    const InferenceProblem &problem_;
+    Points queries_;
+    Points database_;
+    InferenceProblem problem_;
     Frame frame_;
     std::vector<std::int64_t> order_;
     std::vector<Index> starts_;

@@ -10,12 +10,15 @@ METRICFAST_NAMESPACE_BEGIN
 namespace detail {
 inline void write_set(const InferenceOutput &out, Index query, Index k, const NeighborSet &set,
                       const std::vector<Candidate> &candidates, bool augmented) {
-    for (Index i = 0; i < k; ++i)
+    for (Index i = 0; out.indices != nullptr && i < k; ++i)
         out.indices[query * k + i] = set.feasible ? candidates[set.members[i]].index : -1;
-    out.values[query] = set.feasible ? (augmented ? set.delta : 0.0) - set.cost
-                                     : -std::numeric_limits<double>::infinity();
-    out.deltas[query] = set.feasible ? set.delta : 0.0;
-    out.feasible[query] = set.feasible;
+    if (out.values != nullptr)
+        out.values[query] = set.feasible ? (augmented ? set.delta : 0.0) - set.cost
+                                         : -std::numeric_limits<double>::infinity();
+    if (out.deltas != nullptr)
+        out.deltas[query] = set.feasible ? set.delta : 0.0;
+    if (out.feasible != nullptr)
+        out.feasible[query] = set.feasible;
 }
 } // namespace detail
 

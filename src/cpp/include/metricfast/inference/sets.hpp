@@ -80,8 +80,11 @@ class SetSolver {
         return plain_;
     }
 
-    /// Whom the k nearest points vote for, ties going to the class of the nearest; there must be k.
+    /// Whom the k nearest points vote for, ties going to the class of the nearest; -1: there are
+    /// fewer than k.
     Index answer() {
+        if (size() < k())
+            return -1;
         votes_.assign(used_, 0);
         Index most = 0;
         for (Index i = 0; i < k(); ++i)

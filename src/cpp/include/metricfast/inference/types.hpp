@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 
 #include "metricfast/core/views.hpp"
 
@@ -14,7 +15,7 @@ enum class Ties { pessimistic, optimistic, label, nearest };
 
 /// Cost of the answer r if y is right: a matrix (classes x classes), or 1 unless r = y.
 struct VoteLoss {
-    const double *matrix = nullptr;
+    Span<const double> matrix; ///< (classes x classes), row-major, or null
     Index classes = 0;
 
     double operator()(Index y, Index r) const {
@@ -23,7 +24,16 @@ struct VoteLoss {
     double largest(Index y) const {
         if (matrix == nullptr)
             return classes > 1 ? 1.0 : 0.0;
-        return *std::max_element(matrix + y * classes, matrix + (y + 1) * classes);
+        const double *row = matrix.data() + y * classes;
+        return *std::max_element(row, row + classes);
+    }
+
+    void check() const {
+        // Classes are numbered by 32 bits, and each takes a few bytes.
+        require(classes >= 0 && classes <= std::numeric_limits<std::int32_t>::max(),
+                "inference: classes must be from 0 to 2^31 - 1");
+        require(matrix == nullptr || is_matrix(matrix.size(), classes, classes),
+                "inference: the loss matrix must be (classes, classes)");
     }
 };
 
@@ -37,12 +47,23 @@ struct InferenceOptions {
 /// Outputs, (queries x k) and one a query; null for those that are not wanted. A query without a
 /// feasible set gets indices of -1 and a value of -inf.
 struct InferenceOutput {
-    std::int64_t *indices = nullptr; ///< in order of (D, index)
-    double *values = nullptr; ///< -(sum of squared distances), + the vote's loss if augmented
-    double *deltas = nullptr;
-    std::uint8_t *feasible = nullptr;
+    Span<std::int64_t> indices; ///< in order of (D, index)
+    Span<double> values;        ///< -(sum of squared distances), + the vote's loss if augmented
+    Span<double> deltas;
+    Span<std::uint8_t> feasible;
 
-    bool wanted() const { return indices != nullptr; }
+    bool wanted() const {
+        return indices != nullptr || values != nullptr || deltas != nullptr || feasible != nullptr;
+    }
+
+    void check(Index queries, Index k) const {
+        require(indices == nullptr || is_matrix(indices.size(), queries, k),
+                "inference: indices must be (n_queries, n_neighbors)");
+        const char *const one = "inference: outputs must have one value a query";
+        require_each(values, queries, one);
+        require_each(deltas, queries, one);
+        require_each(feasible, queries, one);
+    }
 };
 
 /// Arguments of targeted and of loss-augmented inference.
@@ -53,14 +74,19 @@ struct InferenceProblem {
     InferenceOptions options;
     InferenceOutput targeted;
     InferenceOutput augmented;
-    double *plain = nullptr; ///< what the vote of the k nearest points costs; null: not wanted
-    std::uint8_t *wrong = nullptr; ///< whether it is wrong, ties going to the nearest; likewise
+    Span<double> plain;       ///< what the vote of the k nearest points costs; null: not wanted
+    Span<std::uint8_t> wrong; ///< whether it is wrong, ties going to the nearest; likewise
 
     void check(Index queries, Index database) const {
         require(options.k >= 1, "inference: n_neighbors must be at least 1");
+        options.loss.check();
+        targeted.check(queries, options.k);
+        augmented.check(queries, options.k);
+        require_each(plain, queries, "inference: plain must have one value a query");
+        require_each(wrong, queries, "inference: wrong must have one value a query");
         require(query_labels.size() == queries && database_labels.size() == database,
                 "inference: there must be one label for each query and each database point");
-        require_each(exclude, queries, "inference: exclude must have one entry a query");
+        require_excluded(exclude, queries, database, "inference");
         for (const std::int64_t label : query_labels)
             require(label >= 0 && label < options.loss.classes,
                     "inference: query label out of range");

@@ -66,6 +66,17 @@ inline std::unique_ptr<SearchDatabase> prepare_database(const Points &points,
     return library().points.prepare_database(points, map_of(L), {}, control);
 }
 
+/// Points as a model embeds them, (n x n_components).
+template <class X>
+auto transform(const SavedModel &model, View<X> points, ModelSide side = ModelSide::query,
+               const Control &control = {}) {
+    using T = std::remove_const_t<X>;
+    std::vector<T> embedded(static_cast<std::size_t>(points.rows * model.n_components()));
+    model.transform(points, View<T>(embedded.data(), points.rows, model.n_components()), side,
+                    control);
+    return embedded;
+}
+
 /// Distances |L (x_i - y_j)|, (n x m).
 template <class Q, class X>
 auto pairwise_distances(View<Q> x, View<X> y, const Points &L = View<const double>(),

@@ -15,7 +15,7 @@ class ItmlSolver {
   public:
     virtual ~ItmlSolver() = default;
     /// Projects onto each pair in turn.
-    virtual ItmlSweep sweep(double *duals, const Control &control = {}) = 0;
+    virtual ItmlSweep sweep(Span<double> duals, const Control &control = {}) = 0;
     virtual void read(View<double> M) const = 0;
 };
 
@@ -36,8 +36,7 @@ class ConstraintKernels {
                                     View<const double> L, bool diagonal, bool squared,
                                     View<double> scatter, const Control &control = {}) const = 0;
     virtual TripletObjective triplet_objective(const Points &x, View<const double> L,
-                                               const std::int64_t *triplets, Index n_triplets,
-                                               Weights weights, double penalty,
+                                               Codes triplets, Weights weights, double penalty,
                                                const Control &control = {}) const = 0;
     /// Weighted sums of the points of each group, less an origin; returns the number of rounding
     /// errors that may be in them.
@@ -57,13 +56,11 @@ template <class T> class TripletKernels {
   public:
     virtual ~TripletKernels() = default;
 
-    virtual OasisTotals oasis(View<const T> points, const std::int64_t *triplets, Index n_triplets,
-                              Weights weights, const std::int64_t *order, Index count, double C,
-                              View<T> W, const Control &control = {}) const = 0;
+    virtual OasisTotals oasis(View<const T> points, Codes triplets, Weights weights, Codes order,
+                              double C, View<T> W, const Control &control = {}) const = 0;
     /// \param next called with the number of iterations done; gives the triplets of further ones.
-    virtual void scml(View<const T> points, const std::int64_t *triplets, Index n_triplets,
-                      View<const T> basis, const ScmlSettings &settings, T *weights,
-                      const Control &control,
+    virtual void scml(View<const T> points, Codes triplets, View<const T> basis,
+                      const ScmlSettings &settings, Span<T> weights, const Control &control,
                       const std::function<ScmlDraws(Index)> &next) const = 0;
 };
 

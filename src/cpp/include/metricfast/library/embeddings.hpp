@@ -26,19 +26,20 @@ template <class T> class EmbeddingKernels {
                                  const std::vector<View<T>> &deltas,
                                  const std::vector<LayerGradient<T>> &gradients,
                                  const Control &control = {}) const = 0;
-    virtual void normalize_forward(View<T> z, double *lengths,
+    virtual void normalize_forward(View<T> z, Span<double> lengths,
                                    const Control &control = {}) const = 0;
-    virtual void normalize_backward(View<const T> u, const double *lengths, View<T> gradient,
+    virtual void normalize_backward(View<const T> u, Span<const double> lengths, View<T> gradient,
                                     const Control &control = {}) const = 0;
     virtual void periodic_forward(View<const T> x, const PeriodicMap<T> &map, View<T> z,
                                   const Control &control = {}) const = 0;
     virtual void periodic_backward(View<const T> x, const PeriodicMap<T> &map,
                                    View<const T> upstream, const PeriodicGradient<T> &gradient,
                                    const Control &control = {}) const = 0;
-    virtual void adam_step(Index size, const T *x, const T *gradient, T *m, T *v, T *out,
-                           double rate, double decay, double step, double least) const = 0;
-    virtual void momentum_step(Index size, const T *x, const T *gradient, T *v, T *out, double rate,
-                               double decay, double momentum) const = 0;
+    virtual void adam_step(Span<const T> x, Span<const T> gradient, Span<T> m, Span<T> v,
+                           Span<T> out, double rate, double decay, double step,
+                           double least) const = 0;
+    virtual void momentum_step(Span<const T> x, Span<const T> gradient, Span<T> v, Span<T> out,
+                               double rate, double decay, double momentum) const = 0;
 };
 
 } // namespace metricfast

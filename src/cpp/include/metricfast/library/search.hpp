@@ -104,7 +104,7 @@ template <class T> class SearchKernels {
     virtual Index most_cancelled(Index rows, Index columns) const = 0;
 
     virtual void paired_distances(const Points &x, const Points &y, const PairList &pairs,
-                                  const Maps &maps, bool squared, T *out,
+                                  const Maps &maps, bool squared, Span<T> out,
                                   const Control &control = {}) const = 0;
     /// The k nearest database rows of each query, nearest first, ties by the lower row.
     /// \param within null, or squared distances beyond which a query needs no neighbours.
@@ -115,7 +115,7 @@ template <class T> class SearchKernels {
     /// (queries, classes, k), padded with inf and -1 where a class has fewer than k points.
     virtual void kneighbors_per_class(const Points &queries, const Points &database, Codes labels,
                                       Index classes, Index k, const Maps &maps, Codes exclude,
-                                      bool squared, T *distances, std::int64_t *indices,
+                                      bool squared, Span<T> distances, Span<std::int64_t> indices,
                                       const Control &control = {}) const = 0;
     /// \param most pairs to keep: where there are more, none is.
     virtual NeighborLists<T>

@@ -17,8 +17,8 @@ template <class T> class ContrastiveLoss : public RowLoss<T> {
     using Pairs = std::array<double, 2>;
 
     ContrastiveLoss(ContrastiveSettings settings, ClassLabels labels)
-        : settings_(settings), labels_(labels), members_(labels),
-          database_labels_(padded<T>(labels.database)) {}
+        : settings_(settings), labels_(labels), members_(labels_),
+          database_labels_(padded<T>(labels_.database)) {}
 
     RowKind kind() const override { return RowKind::distance; }
     void check(Index queries, Index database) const override { labels_.check(queries, database); }
@@ -31,6 +31,7 @@ template <class T> class ContrastiveLoss : public RowLoss<T> {
 
     /// All pairs of anchors and others.
     Pairs all_pairs(const RowProblem<T> &problem) const {
+        metricfast::check(problem, *this);
         Pairs sum{0, 0};
         for (Index i = 0; i < problem.queries.rows; ++i) {
             const Row<T> row{i, problem.excluded(i), problem.database.rows};
@@ -44,6 +45,7 @@ template <class T> class ContrastiveLoss : public RowLoss<T> {
 
     /// Pairs with a loss above 0.
     Pairs active_pairs(const RowProblem<T> &problem, const Control &control) const {
+        metricfast::check(problem, *this);
         return active_pairs(problem, control, pairs_count_twice(problem),
                             [this](Index i, std::vector<T> &) { return seen_by(i); });
     }
@@ -54,6 +56,7 @@ template <class T> class ContrastiveLoss : public RowLoss<T> {
         T label;
     };
 
+    /// \param problem one that is checked.
     /// \param half whether each pair of two points counts for both, and alike.
     /// \param see see(i, scratch) returns what anchor i sees.
     template <class See>
@@ -161,7 +164,7 @@ template <class T> class ContrastiveLoss : public RowLoss<T> {
     }
 
     ContrastiveSettings settings_;
-    ClassLabels labels_;
+    ClassCodes labels_;
     ClassMembers members_;
     std::vector<T> database_labels_;
     Pairs factors_{1, 1};

@@ -1,6 +1,8 @@
 /// Weights that are given rather than derived: sum_ij w_ij D_ij.
 #pragma once
 
+#include <algorithm>
+
 #include "metricfast/engine/row_loss.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
@@ -42,6 +44,12 @@ template <class T> class SparseWeightsLoss : public RowLoss<T> {
     void check(Index queries, Index) const override {
         require(row_starts_.size() == queries + 1 && row_starts_[queries] == weights_.size(),
                 "there must be one weight for each candidate");
+    }
+    void check_candidates(const Candidates &candidates) const override {
+        require(
+            candidates.row_starts.size() == row_starts_.size() &&
+                std::equal(row_starts_.begin(), row_starts_.end(), candidates.row_starts.begin()),
+            "sparse weights need candidate lists with the same starts");
     }
 
     RowValue evaluate(Row<T> &row) const override {

@@ -1,11 +1,61 @@
 /// Labels of queries and of database points.
 #pragma once
 
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
 #include "metricfast/engine/row_loss.hpp"
 #include "metricfast/losses/types.hpp"
 #include "metricfast/simd/simd.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
+
+/// Classes of queries and of database points, by codes that are numbers of float too: labels that
+/// are larger, as ids are, get codes of their own.
+class ClassCodes {
+  public:
+    ClassCodes(ClassLabels labels) : queries(labels.queries), database(labels.database) {
+        const auto all = [&](auto &&f) {
+            std::for_each(queries.begin(), queries.end(), f);
+            std::for_each(database.begin(), database.end(), f);
+        };
+        std::int64_t least = 0, most = 0;
+        all([&](std::int64_t label) {
+            least = std::min(least, label);
+            most = std::max(most, label);
+        });
+        require(least >= 0, "labels of classes must not be negative");
+        const Index count = queries.size() + database.size();
+        if (most >= std::max<Index>(count, small)) {
+            std::vector<std::int64_t> names, codes;
+            names.reserve(static_cast<std::size_t>(count));
+            all([&](std::int64_t label) { names.push_back(label); });
+            std::sort(names.begin(), names.end());
+            names.erase(std::unique(names.begin(), names.end()), names.end());
+            codes.reserve(static_cast<std::size_t>(count));
+            all([&](std::int64_t label) {
+                codes.push_back(std::lower_bound(names.begin(), names.end(), label) -
+                                names.begin());
+            });
+            most = static_cast<std::int64_t>(names.size());
+            own_ = std::make_shared<const std::vector<std::int64_t>>(std::move(codes));
+            queries = {own_->data(), queries.size()};
+            database = {own_->data() + queries.size(), database.size()};
+        }
+        require(most < exact, "there are more than 2^24 classes");
+    }
+
+    Codes queries, database;
+
+    void check(Index n, Index m) const { ClassLabels{queries, database}.check(n, m); }
+
+  private:
+    static constexpr std::int64_t small = 1 << 16, exact = 1 << 24;
+
+    std::shared_ptr<const std::vector<std::int64_t>> own_; ///< null: the labels are codes
+};
 
 /// Values of database points (labels, targets, weights) as T, with room for a last partial
 /// register.
@@ -30,10 +80,9 @@ const T *of_columns(const Row<T> &row, const std::vector<T> &values, std::vector
 /// Lists of the database rows of each class.
 class ClassMembers {
   public:
-    explicit ClassMembers(ClassLabels labels) : labels_(labels) {
-        for (Index j = 0; j < labels.database.size(); ++j) {
-            require(labels.database[j] >= 0, "class codes must not be negative");
-            const auto label = static_cast<std::size_t>(labels.database[j]);
+    explicit ClassMembers(ClassCodes labels) : labels_(std::move(labels)) {
+        for (Index j = 0; j < labels_.database.size(); ++j) {
+            const auto label = static_cast<std::size_t>(labels_.database[j]);
             if (label >= members_.size())
                 members_.resize(label + 1);
             members_[label].push_back(j);
@@ -45,7 +94,7 @@ class ClassMembers {
     /// Database rows of the anchor's class.
     const std::vector<Index> &of(Index anchor) const {
         const std::int64_t label = labels_.queries[anchor];
-        const bool known = label >= 0 && label < static_cast<std::int64_t>(members_.size());
+        const bool known = label < static_cast<std::int64_t>(members_.size());
         return known ? members_[static_cast<std::size_t>(label)] : none_;
     }
 
@@ -56,7 +105,7 @@ class ClassMembers {
     }
 
   private:
-    ClassLabels labels_;
+    ClassCodes labels_;
     std::vector<std::vector<Index>> members_;
     std::vector<Index> none_;
 };

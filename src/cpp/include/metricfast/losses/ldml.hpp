@@ -16,7 +16,7 @@ template <class T> class LdmlLoss : public RowLoss<T> {
     LdmlLoss(double bias, Span<double> bias_gradient, ClassLabels labels,
              Weights column_weights = nullptr)
         : bias_(bias), bias_gradient_(bias_gradient), labels_(labels),
-          database_labels_(padded<T>(labels.database)), columns_(column_weights) {}
+          database_labels_(padded<T>(labels_.database)), columns_(column_weights) {}
 
     void check(Index queries, Index database) const override {
         labels_.check(queries, database);
@@ -72,7 +72,7 @@ template <class T> class LdmlLoss : public RowLoss<T> {
   private:
     double bias_;
     Span<double> bias_gradient_;
-    ClassLabels labels_;
+    ClassCodes labels_;
     std::vector<T> database_labels_;
     ColumnWeights<T> columns_;
 };

@@ -25,11 +25,11 @@ template <class T> class LmnnLoss : public RowLoss<T> {
         require(regularization_ >= 0 && regularization_ <= 1,
                 "LMNN: regularization must be from 0 to 1");
         require(margin_ >= 0 && std::isfinite(margin_), "LMNN: margin must be finite, from 0 on");
-        require(targets_.size() == queries * k_, "LMNN: there must be k targets for each query");
+        require(is_matrix(targets_.size(), queries, k_),
+                "LMNN: there must be k targets for each query");
         labels_.check(queries, database);
-        for (Index t = 0; t < queries * k_; ++t)
-            require(targets_[t] >= -1 && targets_[t] < database,
-                    "LMNN: a target is outside the database");
+        for (const std::int64_t target : targets_)
+            require(target >= -1 && target < database, "LMNN: a target is outside the database");
     }
 
     RowValue evaluate(Row<T> &row) const override {

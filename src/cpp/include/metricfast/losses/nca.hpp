@@ -16,17 +16,14 @@ template <class T> class NcaLoss : public RowLoss<T> {
     /// \param column_weights c_j or null (1), see ColumnWeights.
     NcaLoss(Form form, ClassLabels labels, Weights column_weights = nullptr, bool squared = true)
         : form_(form), squared_(squared), labels_(labels),
-          database_labels_(padded<T>(labels.database)), columns_(column_weights) {
-        columns_.check(labels.database.size());
-        const auto exact = static_cast<std::int64_t>(2 / std::numeric_limits<T>::epsilon());
-        for (const Codes codes : {labels.queries, labels.database})
-            for (const std::int64_t code : codes) {
-                require(code >= 0 && code < exact, "NCA: class codes must be small, from 0 on");
+          database_labels_(padded<T>(labels_.database)), columns_(column_weights) {
+        columns_.check(labels_.database.size());
+        for (const Codes codes : {labels_.queries, labels_.database})
+            for (const std::int64_t code : codes)
                 if (code >= static_cast<std::int64_t>(sizes_.size()))
                     sizes_.resize(static_cast<std::size_t>(code) + 1, 0);
-            }
-        for (Index j = 0; j < labels.database.size(); ++j)
-            sizes_[labels.database[j]] += column_weights == nullptr || column_weights[j] > 0;
+        for (Index j = 0; j < labels_.database.size(); ++j)
+            sizes_[labels_.database[j]] += column_weights == nullptr || column_weights[j] > 0;
     }
 
     RowKind kind() const override {
@@ -184,7 +181,7 @@ template <class T> class NcaLoss : public RowLoss<T> {
 
     Form form_;
     bool squared_;
-    ClassLabels labels_;
+    ClassCodes labels_;
     std::vector<T> database_labels_;
     std::vector<Index> sizes_; ///< of each class, points with weight
     ColumnWeights<T> columns_;

@@ -12,8 +12,9 @@ METRICFAST_NAMESPACE_BEGIN
 /// 0 of the others. Its own code is 1.
 class TagRows {
   public:
-    explicit TagRows(Tags tags) : tags_(tags), own_(static_cast<std::size_t>(tags.queries()), 1) {
+    explicit TagRows(Tags tags) : tags_(tags) {
         tags.check();
+        own_.assign(static_cast<std::size_t>(tags.queries()), 1);
     }
 
     void check(Index n, Index m) const {
@@ -80,6 +81,7 @@ typename ContrastiveLoss<T>::Pairs contrastive_pairs(Tags tags, ContrastiveSetti
                                                      const Control &control) {
     using Pairs = typename ContrastiveLoss<T>::Pairs;
     const TagRows rows(tags);
+    check(problem);
     rows.check(problem.queries.rows, problem.database.rows);
     if (active)
         return ContrastiveLoss<T>(settings, {})

@@ -55,8 +55,8 @@ template <class T> class TwoSidedLoss : public RowLoss<T> {
     /// \param column_weights c_j; null: 1.
     TwoSidedLoss(TwoSidedForm form, RowKind kind, ClassLabels labels,
                  Weights column_weights = nullptr)
-        : form_(std::move(form)), kind_(kind), labels_(labels), members_(labels),
-          database_labels_(padded<T>(labels.database)), columns_(column_weights) {}
+        : form_(std::move(form)), kind_(kind), labels_(labels), members_(labels_),
+          database_labels_(padded<T>(labels_.database)), columns_(column_weights) {}
 
     RowKind kind() const override { return kind_; }
     void check(Index queries, Index database) const override {
@@ -228,7 +228,7 @@ template <class T> class TwoSidedLoss : public RowLoss<T> {
 
     TwoSidedForm form_;
     RowKind kind_;
-    ClassLabels labels_;
+    ClassCodes labels_;
     ClassMembers members_;
     std::vector<T> database_labels_;
     ColumnWeights<T> columns_;

@@ -27,7 +27,7 @@ template <class L> struct Labels {
     }
 };
 
-using ClassLabels = Labels<std::int64_t>; ///< codes of classes, from 0 on
+using ClassLabels = Labels<std::int64_t>; ///< of classes, from 0 on; ids, for example
 
 using Targets = Labels<double>; ///< numbers
 
@@ -39,12 +39,19 @@ struct Tags {
     Codes query_tags;
     Codes member_starts;
     Codes members;
-    Index database = 0; ///< how many database points there are
+    Index database; ///< how many database points there are
+
+    /// Of all five, so that two lists in braces are ClassLabels.
+    Tags(Codes query_starts_, Codes query_tags_, Codes member_starts_, Codes members_,
+         Index database_)
+        : query_starts(query_starts_), query_tags(query_tags_), member_starts(member_starts_),
+          members(members_), database(database_) {}
 
     Index queries() const { return query_starts.size() - 1; }
     void check() const {
         check_lists(query_starts, query_tags, member_starts.size() - 1);
         check_lists(member_starts, members, database);
+        require(database >= 0, "there cannot be a negative number of database points");
     }
 
   private:

@@ -5,19 +5,14 @@
 #include <charconv>
 #include <cstdint>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "metricfast/core/config.hpp"
+#include "metricfast/model/types.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
-
-/// Thrown where a file is damaged, or is not what it should be.
-struct ModelError : std::runtime_error {
-    using std::runtime_error::runtime_error;
-};
 
 namespace detail {
 

@@ -3,11 +3,9 @@
 
 #include "metricfast/distance/paired.hpp"
 #include "metricfast/model/reading.hpp"
+#include "metricfast/model/types.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
-
-/// What points are: some models embed queries, and points that are searched, differently.
-enum class ModelSide { query, database };
 
 /// A learner of a file that `metricfast.save` wrote. Safe to use by several threads.
 class Model {
@@ -91,13 +89,13 @@ class Model {
         const PairList pairs{nullptr, x.rows};
         if (kind() == ModelKind::linear) {
             paired_distances<T>(Points(x), Points(y), pairs, components(), components(), false,
-                                scores.data(), control);
+                                scores, control);
         } else {
             const RowMatrix<T> left = transform(x, ModelSide::query, control);
             const RowMatrix<T> right = transform(y, ModelSide::database, control);
             if (kind() == ModelKind::embedding)
-                paired_distances<T>(Points(view(left)), Points(view(right)), pairs, false,
-                                    scores.data(), control);
+                paired_distances<T>(Points(view(left)), Points(view(right)), pairs, false, scores,
+                                    control);
             else
                 for (Index i = 0; i < x.rows; ++i)
                     scores[i] = -left.row(i).dot(right.row(i));

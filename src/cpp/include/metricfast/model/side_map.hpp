@@ -69,16 +69,16 @@ template <class T> struct SideMap {
             return;
         }
         if (waves)
-            periodic_forward<T>(x,
-                                {view(waves->frequencies), view(waves->mix), waves->shift.data(),
-                                 view(layers[0].weight)},
-                                z, control);
+            periodic_forward<T>(
+                x,
+                {view(waves->frequencies), view(waves->mix), waves->shift, view(layers[0].weight)},
+                z, control);
         else
             through_layers(x, z, control);
         if (normalize) {
             shrink(z);
             std::vector<double> lengths(static_cast<std::size_t>(z.rows));
-            normalize_forward<T>(z, lengths.data(), control);
+            normalize_forward<T>(z, lengths, control);
         }
     }
 
@@ -88,7 +88,8 @@ template <class T> struct SideMap {
         std::vector<View<T>> outputs;
         for (std::size_t l = 0; l < layers.size(); ++l) {
             const Weights &layer = layers[l];
-            chain.push_back({view(layer.weight), layer.bias.empty() ? nullptr : layer.bias.data()});
+            chain.push_back({view(layer.weight),
+                             layer.bias.empty() ? Span<const T>() : Span<const T>(layer.bias)});
             if (l < hidden.size())
                 hidden[l].resize(x.rows, layer.weight.rows());
             outputs.push_back(l < hidden.size() ? view(hidden[l]) : z);

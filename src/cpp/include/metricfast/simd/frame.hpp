@@ -22,6 +22,31 @@ inline double power_of_two_above(double x) {
     std::frexp(x, &exponent);
     return std::ldexp(1.0, std::max(-1020, std::min(exponent, 1020)));
 }
+
+/// |z|^2, of z times a scale.
+struct ScaledSquare {
+    double square, scale;
+    double root() const { return std::sqrt(square) / scale; }
+};
+
+/// The squared length of z(0), ..., z(count - 1), in a unit of its own where squares overflow or
+/// vanish.
+template <class Z> ScaledSquare squared_length(Index count, const Z &z) {
+    const auto sum = [&](double scale) {
+        double result = 0;
+        for (Index k = 0; k < count; ++k)
+            result += (z(k) * scale) * (z(k) * scale);
+        return result;
+    };
+    const double plain = sum(1);
+    if (plain > 1e-280 && plain < 1e280)
+        return {plain, 1};
+    double largest = 0;
+    for (Index k = 0; k < count; ++k)
+        largest = std::max(largest, std::abs(z(k)));
+    const double scale = 1.0 / power_of_two_above(largest);
+    return {sum(scale), scale};
+}
 } // namespace detail
 
 /// A power of two that brings the largest coordinate to about 1.
