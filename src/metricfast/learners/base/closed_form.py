@@ -206,7 +206,8 @@ def fit_points(
         points = in_memory(points, "X", "give fewer points")  # smaller than a square matrix
     tol = RANK_TOL if points.dtype == np.float32 else RANK_TOL_DOUBLE
     how: dict[str, Any] = {"beyond": learner._beyond_span, "tol": tol, "when": learner._spans}
-    with in_span(learner, points, **how) as span:
+    counted = points if weight is None or isinstance(points, Source) else points[weight > 0]
+    with in_span(learner, counted, **how) as span:
         statistics = learner._statistics(span.points(points), labels, weight, execute=execute)
         learner._solve(statistics.normalized())
     if validate:

@@ -24,6 +24,7 @@ from metricfast._core.scaling import (
     times_power_of_two,
     undo_scale,
 )
+from metricfast._core.scatter import with_signs
 from metricfast._core.sparse import dense
 from metricfast._core.svd import svd
 from metricfast._core.threadpool import one_blas_thread
@@ -368,7 +369,7 @@ class Span(GivenAxes):
         if square and outside > 0:
             _, sizes, axes = svd(inside)
             return SpanMap(basis @ axes.T, sizes, float(outside), units, L.dtype)
-        rows = (inside[:n] if square else inside) @ basis.T
+        rows = with_signs((inside[:n] if square else inside) @ basis.T)
         return np.asarray((rows if units is None else rows * units).astype(L.dtype))
 
     def plus_diagonal(self, L: Any, share: float, weights: Floats, n_components: int | None) -> Any:
