@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.compose import make_column_selector, make_column_transformer
+from sklearn.compose import make_column_transformer
 from sklearn.ensemble import (
     HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
@@ -97,7 +97,9 @@ def tuned(of_classes: bool) -> Any:
 
 
 def forest(of_classes: bool) -> Any:
-    categories = make_column_selector(dtype_include="category")
+    def categories(X: Any) -> list[str]:
+        return list(X.select_dtypes("category").columns) if hasattr(X, "select_dtypes") else []
+
     encoder = make_column_transformer(
         (OneHotEncoder(handle_unknown="ignore"), categories), remainder="passthrough"
     )

@@ -95,7 +95,9 @@ LEARNER_CASES = {
     "learner-distance-twice": lambda learner: fit(
         learner, label_distance="cosine", sampler=DenseTriplet(label_distance="euclidean")
     ),
-    "learner-rate-twice": lambda learner: fit(learner, solver=Adam(), learning_rate=0.1),
+    "learner-rate-twice": lambda learner: fit(
+        learner, solver=Adam(), max_epochs=50, learning_rate=0.1
+    ),
     "class-distance": lambda learner: fit(learner, label_distance="cosine"),
     "class-y-continuous": lambda learner: fit(learner, y=NUMBERS),
     "class-y-nan": lambda learner: fit(learner, y=np.where(Y == 0, np.nan, Y)),

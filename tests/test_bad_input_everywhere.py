@@ -7,8 +7,6 @@ from itertools import product
 
 import numpy as np
 import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
 from bad_input import check, read_table
 from registry import make, of_points
@@ -24,6 +22,14 @@ try:
     import torch
 except ImportError:
     torch = None
+try:
+    import polars as pl
+except ImportError:
+    pl = None
+try:
+    import pyarrow as pa
+except ImportError:
+    pa = None
 TABLE = read_table("Everywhere")
 RNG = np.random.default_rng(0)
 X, Y, Z = RNG.normal(size=(30, 4)), np.arange(30) % 3, RNG.normal(size=(30, 2))
@@ -167,8 +173,10 @@ def masked(array, mask):
 def frames(column):
     """Return points in frames whose column c is another."""
     frame = pd.DataFrame(X, columns=list("abcd")).assign(c=column)
+    if pa is None:
+        return [frame]
     table = pa.Table.from_pandas(frame, preserve_index=False)
-    return [frame, table, pl.from_arrow(table)]
+    return [frame, table] if pl is None else [frame, table, pl.from_arrow(table)]
 
 
 def tensors(change):
@@ -210,7 +218,7 @@ CASES = {
         [each for kind in ("Int64", "float64", "boolean", "object")
          for each in frames(pd.Series([1, None, 0] * 10, dtype=kind))],
     ),
-    "frame-lazy": (OF_FRAMES, [pl.DataFrame(X).lazy()]),
+    "frame-lazy": (OF_FRAMES, [] if pl is None else [pl.DataFrame(X).lazy()]),
     "tensor-gradients": (OF_TENSORS, tensors(lambda tensor: tensor.requires_grad_())),
     "tensor-device": (OF_TENSORS, tensors(lambda tensor: tensor.to("meta"))),
     "boolean": (OF_BOOLEANS, ["x", 1, None]),
@@ -282,6 +290,8 @@ def test_frames_of_any_kind(learner):
     expected, of_single = (clone(model).fit(points, y).transform(points) for points in (X, single))
     foreign = pd.DataFrame(X.astype(">f8"), columns=names)
     np.testing.assert_allclose(clone(model).fit(foreign, y).transform(foreign), expected)
+    if pl is None:
+        return
     frame = pl.DataFrame(single, schema=names)
     found = clone(model).fit(frame, y)
     assert found.feature_names_in_.tolist() == names

@@ -82,16 +82,9 @@ def test_the_nearest_of_a_similarity_are_those_of_largest_products():
     assert objectives.similarity_error(-np.eye(2), x, y, queries, np.array([0, 0])) == 0
 
 
-def test_study_of_poses(monkeypatch, capsys):
-    joints = np.random.default_rng(0).uniform(-1, 1, (400, 16, 2))
-    monkeypatch.setattr(study_poses, "poses", lambda: joints)
-    monkeypatch.setattr(study_poses, "METHODS", study_poses.METHODS[:1])
-    given = study_poses.split(joints, 0)
+def test_splits_of_poses():
+    given = study_poses.split(np.random.default_rng(0).uniform(-1, 1, (400, 16, 2)), 0)
     assert {len(part) for part in given.values()} == {260, 40, 100}
-    study_poses.main(["--seeds", "1", "--steps", "20"])
-    told = capsys.readouterr().out
-    assert "| oracle | 1.000 ± 0.000 |" in told
-    assert "| 128: log-ratio, dense, raw |" in told
 
 
 def test_study_of_defaults():

@@ -80,9 +80,11 @@ def changes(rng, draw, d, plain, database, steps, check_each):
             k = min(int(rng.choice([1, 5, 40])), len(plain.points))
             m, where = len(plain.points), None
             if rng.uniform() < 0.3:
-                where = rng.uniform(size=m) < rng.choice([0.02, 0.5])
+                shape = (m,) if rng.uniform() < 0.5 else (len(queries), m)
+                where = rng.uniform(size=shape) < rng.choice([0.02, 0.5])
             elif rng.uniform() < 0.3:
                 where = rng.integers(0, 4, len(queries)), rng.integers(0, 4, m)
+                where = ("equal", *where) if rng.uniform() < 0.5 else where
             squared = bool(rng.integers(2))
             found = database.kneighbors(queries, k, where=where, squared=squared)
             expected = plain.kneighbors(queries, k, where=where, squared=squared)

@@ -15,38 +15,31 @@ from sklearn.datasets import load_iris
 from test_io import forged
 
 import metricfast
-from metricfast import ANMM, AsymmetricSimilarity, EmbeddingLearner, KernelizedMetricLearner, io
+from metricfast import AsymmetricSimilarity, EmbeddingLearner, io
 from metricfast._checked_model import _RULES
 
 X, Y = load_iris(return_X_y=True)
-KERNELIZED = KernelizedMetricLearner(
-    ANMM(2), "poly", degree=2, method="kpca", n_components=6, random_state=0
-)
 VOTES = metricfast.NeighborhoodGerrymandering(random_state=0)
 
 
 def with_changes(model: Any, path: Path, **changes: Any) -> Path:
-    """Save a model whose file has other values, or none (...), at places such as "map_.gamma_"."""
+    """Save a model whose file has other values, or none (...)."""
     metricfast.save(model, path)
     content = path.read_bytes()
     size = int.from_bytes(content[:8], "little")
     state = json.loads(json.loads(content[8 : 8 + size])["__metadata__"]["state"])
     arrays = load_arrays(content)
     for place, value in changes.items():
-        *parts, name = place.split(".")
-        owner = state["fitted"]
-        for part in parts:
-            owner = owner[part]["estimator"]["fitted"]
         if value is ...:
-            del owner[name]
+            del state["fitted"][place]
         else:
-            owner[name] = io._encode(value, f"new.{place}", place, arrays)
+            state["fitted"][place] = io._encode(value, f"new.{place}", place, arrays)
     forged(content, path, arrays, state=json.dumps(state))
     return path
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", REGISTRY)
+@pytest.mark.parametrize("name", sorted(set(REGISTRY) & io._learners().keys()))
 def test_wrong_attributes_are_refused_by_name(name, path):
     learner = getattr(metricfast, name)
     model = make(learner).fit(*data_for(learner, X, Y))
@@ -99,25 +92,6 @@ def test_wrong_attributes_are_refused_by_name(name, path):
             EmbeddingLearner(metricfast.losses.NCA(), max_epochs=2, random_state=0),
             {"n_components_": 5},
             "parameters_ must embed a point in n_components_=5 numbers, got 4",
-        ),
-        (KERNELIZED, {"learner_": ...}, "learner_ is missing"),
-        (KERNELIZED, {"learner_.margins_": np.ones(3)}, r"learner_.margins_ .*components=2\)"),
-        (KERNELIZED, {"map_.gamma_": float("inf")}, "map_.gamma_ must be a finite number, got inf"),
-        (KERNELIZED, {"map_.eigenvalues_": np.ones(5)}, r"map_.eigenvectors_ .*_components=5\)"),
-        (KERNELIZED, {"map_.X_fit_": np.ones((150, 3))}, r"map_.X_fit_ .*features_in_=4\)"),
-        (
-            KERNELIZED, {"map_._centerer.K_fit_rows_": np.ones(9)},
-            r"map_._centerer.K_fit_rows_ .*_in_=150\)",
-        ),
-        (
-            KERNELIZED,
-            {"map_._centerer.K_fit_rows_": np.ones(9), "map_._centerer.n_features_in_": 9},
-            r"map_._centerer.n_features_in_ must be 150, got 9",
-        ),
-        (
-            KERNELIZED,
-            {"learner_.components_": np.ones((2, 5)), "learner_.n_features_in_": 5},
-            r"learner_.n_features_in_ must be 6, got 5",
         ),
     ],
     ids=str,

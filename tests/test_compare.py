@@ -8,6 +8,8 @@ import os
 import signal
 import struct
 import time
+import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
@@ -19,7 +21,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.datasets import load_iris, load_wine
 from sklearn.decomposition import TruncatedSVD
 from sklearn.linear_model import LinearRegression
-from sklearn.metrics import get_scorer
+from sklearn.metrics import accuracy_score, get_scorer, make_scorer
 from sklearn.model_selection import (
     KFold,
     RepeatedStratifiedKFold,
@@ -45,7 +47,7 @@ from metricfast._core.files import write_tensors
 from metricfast.comparison import candidates
 from metricfast.comparison.labels import looks_continuous
 from metricfast.comparison.statistics import adjusted, expected_of_the_best, paired_p_value
-from metricfast.comparison.trial import grouped_scores
+from metricfast.comparison.trial import Judge, grouped_scores
 
 X, y = load_wine(return_X_y=True)
 
@@ -158,6 +160,40 @@ def test_a_scorer_finds_a_gain_that_folds_are_too_few_for():
     assert row.difference > 0.03 and row.p_value < 0.01 and row.change == "better"
     assert "expect" not in found.verdict()  # the same number twice says nothing
     assert rows_of(found)["one answer"].score == 0.5
+
+
+@pytest.mark.parametrize(
+    ("scoring", "least", "most"),
+    [
+        (None, 0, 1),
+        ("f1_macro", 0, 1),
+        ("balanced_accuracy", 0, 1),
+        (get_scorer("roc_auc_ovr"), 0, 1),
+        ("neg_log_loss", -np.inf, 0),
+    ],
+)
+def test_intervals_end_where_scores_do(scoring, least, most):
+    X, y = load_wine(return_X_y=True)
+    cv = RepeatedStratifiedKFold(n_splits=5, n_repeats=2, random_state=0)
+    options = {} if scoring is None else {"scoring": scoring}
+    result = compare(X, y, learners=["LFDA", "cityblock"], cv=cv, refit=False, **options)
+    for row in result.rows:
+        assert least <= row.low <= row.score <= row.high <= most, row
+
+
+def test_bounds_of_scores():
+    def bounds(scorer, variances=None):
+        return Judge(5, variances, scorer, None, False, None).bounds
+
+    everything = (-math.inf, math.inf)
+    assert bounds(None) == bounds(get_scorer("precision_macro")) == (0, 1)
+    assert bounds(None, np.ones(1)) == bounds(get_scorer("r2")) == (-math.inf, 1)
+    assert bounds(get_scorer("matthews_corrcoef")) == (-1, 1)
+    assert bounds(get_scorer("neg_mean_squared_error")) == (-math.inf, 0)
+    assert bounds(get_scorer("positive_likelihood_ratio")) == everything
+    assert bounds(make_scorer(accuracy_score, normalize=False)) == everything
+    assert bounds(make_scorer(lambda y, found: 7.0)) == everything
+    assert bounds(lambda model, X, y: 7.0) == everything
 
 
 def test_the_row_of_one_answer():
@@ -345,7 +381,7 @@ def test_every_learner_of_labelled_points_is_a_candidate_or_left_out_knowingly()
         ({"learners": {"Euclidean": LFDA()}}, ValueError, "must not be called"),
         ({"learners": "EmbeddingLearner"}, ValueError, "EmbeddingLearner has no defaults"),
         ({"y": np.zeros(178)}, ValueError, "two classes"),
-        ({"y": np.zeros(178), "continuous": True}, ValueError, "y must vary"),
+        ({"y": np.zeros(178), "task": "numbers"}, ValueError, "y must vary"),
         ({"y": y[:-1]}, ValueError, "inconsistent numbers of samples"),
         ({"X": X * np.nan}, ValueError, "X"),
         ({"cv": 1}, ValueError, "cv must be an integer of at least 2"),
@@ -395,7 +431,49 @@ def test_values_of_numpy_are_plain_in_notes():
     assert rows_of(found)["picky"].note == "ValueError: no class ['no', 3]"
 
 
-def test_numbers_that_occur_less_than_five_times_on_average_are_continuous():
-    labels = np.repeat([1, 2, 3], 5)
+def test_integers_that_repeat_are_classes():
+    labels = np.repeat([1, 2, 3], 2)
     assert not looks_continuous(labels)
     assert looks_continuous(labels[1:])
+    assert looks_continuous(labels + 0.5)
+
+
+@pytest.mark.parametrize(
+    ("learners", "options", "task"),
+    [
+        (["LFDA", "Covariance"], {}, "15 classes"),
+        (make_pipeline(StandardScaler(), LFDA()), {}, "15 classes"),
+        ("MLKR", {}, "continuous labels"),
+        (LinearRegression(), {}, "continuous labels"),
+        ("Covariance", {}, "15 classes"),
+        (["LFDA", "MLKR"], {}, "15 classes"),
+        ("Covariance", {"task": "numbers"}, "continuous labels"),
+    ],
+)
+def test_the_learners_decide_what_labels_are(learners, options, task):
+    labels = np.tile(np.arange(15), 4)
+    points = np.random.default_rng(0).normal(size=(60, 2)) + labels[:, None]
+    found = compare(
+        points,
+        labels,
+        learners=learners,
+        cv=2,
+        n_neighbors=1,
+        refit=False,
+        random_state=0,
+        **options,
+    )
+    assert task in found.task
+
+
+def test_comparisons_in_threads_leave_the_filters_of_warnings():
+    before = list(warnings.filters)
+    labels = np.tile([0, 1], 20)
+    points = np.random.default_rng(0).normal(size=(40, 2))
+
+    def run(seed):
+        return compare(points, labels, learners=["LFDA"], cv=3, refit=False, random_state=seed)
+
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(run, range(4)))
+    assert list(warnings.filters) == before

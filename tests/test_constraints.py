@@ -9,7 +9,13 @@ import pytest
 from sklearn.datasets import load_iris
 
 import metricfast
-from metricfast import Constraints
+from metricfast import (
+    Constraints,
+    ITML_Supervised,
+    LSML_Supervised,
+    MMC_Supervised,
+    SDML_Supervised,
+)
 from metricfast.constraints import wrap_indices, wrap_pairs
 
 X, Y = load_iris(return_X_y=True)
@@ -127,6 +133,23 @@ def test_few_weighted_pairs_are_drawn_without_replacement():
     ]
     found = np.mean([{a[0], b[0]} == {2, 3} for a, b in draws])
     assert found == pytest.approx(12 / 35, abs=0.07)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(
+    "learner", [ITML_Supervised, LSML_Supervised, MMC_Supervised, SDML_Supervised]
+)
+def test_points_of_weight_zero_are_in_no_class(learner):
+    model, weight = learner(n_constraints=3, random_state=0), (Y == 1).astype(float)
+    with pytest.raises(ValueError, match="2 classes of a weight above 0, got 1: see sample_weight"):
+        model.fit(X, Y, sample_weight=weight)
+    weight[:9] = 1
+    assert np.isfinite(model.fit(X, Y, sample_weight=weight).components_).all()
+    weight[1:] = Y[1:] * np.r_[1, np.diff(Y[1:])]  # a point of each class
+    if learner in (LSML_Supervised, MMC_Supervised):
+        expected = pytest.raises(ValueError, match="a class of at least 2 points of a weight above")
+        with pytest.warns(UserWarning, match="Only generated 0 positive"), expected:
+            model.fit(X, Y, sample_weight=weight)
 
 
 def test_weights_must_be_weights():

@@ -72,7 +72,7 @@ def test_losses_of_parts_add_up_or_are_refused(name: str, weighted: bool, client
     shapes = FlatParameters([array.shape for array in arrays])
     objective = Objective(X, LinearMap(), labelled, shapes, database=database)
     spread = ByParts(_workers.Workers(client), 4)
-    by = loss._weighed_by.get(loss._reduction())
+    by = loss._weighed_by.get(loss.reduction)
     if by is None or (by and weighted):
         with pytest.raises(ValueError, match="not known to be a sum over anchors"):
             spread(objective, arrays, None)

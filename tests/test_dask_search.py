@@ -108,11 +108,13 @@ def test_filters_are_those_of_arrays(client: Any, database: Any) -> None:
     names = np.array(["a", "b", "c"])
     of_queries, cameras = names[np.arange(150) % 3], names[np.arange(m) % 3]
     both = None if database is None else cut(database, 25)
-    for where in (np.arange(m) % 2 == 0, [2, 7, 11], (of_queries, cameras)):
+    masks = np.random.default_rng(0).uniform(size=(150, m)) < 0.5
+    labels = of_queries, cameras
+    for where in (np.arange(m) % 2 == 0, [2, 7, 11], labels, ("equal", *labels), masks):
         expected = mf.kneighbors(X, database, 4, where=where)
         given = where
         if isinstance(where, tuple):
-            given = cut(where[0], 40), where[1].tolist()
+            given = (*where[:-2], cut(where[-2], 40), where[-1].tolist())
         for compute in (True, False):
             found = kneighbors(cut(X), both, 4, where=given, compute=compute)
             for one, other in zip(found, expected, strict=True):
@@ -131,6 +133,8 @@ def test_filters_are_those_of_arrays(client: Any, database: Any) -> None:
     for where, message in (
         ((of_queries[1:], cameras), r"where\[0\] must hold one label a query: expected 150"),
         ((of_queries, cameras[1:]), r"where\[1\]"),
+        (("equal", of_queries[1:], cameras), r"where\[1\] must hold one label a query"),
+        (masks[1:], "where must hold one mask a query: expected 150, found 149"),
         (np.ones(m + 1, bool), "where must hold one boolean a database point"),
         ((of_queries,), "where must be a tuple"),
     ):

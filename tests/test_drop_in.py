@@ -6,7 +6,10 @@ import inspect
 import pickle
 import subprocess
 import sys
+import warnings
 from copy import deepcopy
+from datetime import date
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +18,15 @@ import pytest
 from scipy.sparse import csr_array, csr_matrix, random_array
 from sklearn import neighbors as theirs
 from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_iris
+from sklearn.ensemble import AdaBoostClassifier, BaggingClassifier, BaggingRegressor
 from sklearn.metrics import pairwise_distances
-from sklearn.model_selection import cross_val_score
+from sklearn.model_selection import KFold, cross_val_score
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multioutput import MultiOutputClassifier
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import metricfast as mf
 from metricfast import neighbors as ours
@@ -86,7 +95,7 @@ def test_points_are_added_where_scikit_learn_searches():
     for form, queries in forms:
         parts = ours.KNeighborsClassifier(metric="manhattan").fit(form(slice(9)), list("abc") * 3)
         parts.partial_fit(
-            form(slice(9, 75)), np.resize(["d", "a"], 66), sample_weight=np.arange(66)
+            form(slice(9, 75)), np.resize(["d", "a"], 66), sample_weight=np.arange(1, 67)
         )
         assert parts.classes_.tolist() == list("abcd") and parts.n_samples_fit_ == 75
         whole = theirs.KNeighborsClassifier(metric="manhattan").fit(X, Y)
@@ -212,3 +221,258 @@ def test_graphs_of_other_estimators_are_refused():
         model.set_params(n_neighbors=None).kneighbors(X)
     with pytest.raises(ValueError, match="n_neighbors must be an integer of at least 1, got None"):
         ours.KNeighborsTransformer(n_neighbors=None).fit(X)
+
+
+@pytest.mark.parametrize("kind", ["integers", "dates", "bytes", "datetime64", "text", "booleans"])
+def test_scores_of_labels_of_every_type(kind):
+    X, codes = IRIS[:100:2], SPECIES[:100:2]
+    days = [date(2020, 1, 1), date(2021, 1, 1)]
+    known = {
+        "integers": np.array([3, 2**70], object),
+        "dates": np.array(days, object),
+        "bytes": np.array([b"a", b"b"]),
+        "datetime64": np.array(days, "datetime64[D]"),
+        "text": np.array(["a", "b"]),
+        "booleans": np.array([False, True]),
+    }[kind]
+    y, weight = known[codes], np.arange(50.0)
+    wrong = np.where(np.arange(50) < 10, known[1 - codes], y)
+    for model in (
+        mf.KNeighborsClassifier(3),
+        mf.RadiusNeighborsClassifier(2.0),
+        mf.neighbors.MultiMetricLMNN(3, max_iter=1, random_state=0),
+        mf.NCAClassifier(2, periodic=False, max_epochs=20, random_state=0),
+    ):
+        model.fit(X, y)
+        assert model.score(X, y) == 1
+        assert model.score(X, wrong, weight) == 1 - weight[:10].sum() / weight.sum()
+        assert model.score(X, y[:, None].tolist()) == 1
+        with pytest.raises(ValueError, match=r"y must have shape \(50,\)"):
+            model.score(X, y[:9])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        scores = cross_val_score(mf.KNeighborsClassifier(3), X, y, cv=KFold(3, shuffle=True))
+    np.testing.assert_array_equal(scores, 1)
+
+
+def whole_vectors():
+    """Small whole vectors, and which pairs are within radii of cosines, by whole numbers."""
+    points = np.array([*product((-1, 0, 1, 2), repeat=3)], float)
+    points = np.random.default_rng(1).permutation(points[(points != 0).any(axis=1)])
+    products, squares = points @ points.T, (points**2).sum(axis=1)
+    # cos >= c where sign(products) products² >= sign(c) c² squares
+    inside = {
+        radius: 4 * np.sign(products) * products**2 >= times * np.outer(squares, squares)
+        for radius, times in ((0.0, 4), (0.5, 1), (1.0, 0), (1.5, -1), (2.0, -4))
+    }
+    return points, inside
+
+
+def test_points_at_the_radius_of_cosines_are_inside():
+    eye = np.eye(5)
+    search = ours.NearestNeighbors(metric="cosine").fit(eye)
+    assert search.radius_neighbors_graph(eye, 1.0).nnz == 25
+    points, inside = whole_vectors()
+    rows = np.arange(len(points))
+    for scale in (2.0**-560, 2.0**560):
+        search = ours.NearestNeighbors(metric="cosine").fit(points * scale)
+        for radius, expected in inside.items():
+            found = search.radius_neighbors_graph(points, radius)
+            np.testing.assert_array_equal(found.toarray(), expected)
+            own = search.radius_neighbors(radius=radius, sort_results=True)
+            for i, (distances, near) in enumerate(zip(*own, strict=True)):
+                assert set(near) == set(rows[expected[i]]) - {i}
+                np.testing.assert_array_equal(np.lexsort((near, distances)), np.arange(len(near)))
+    for radius, expected in inside.items():
+        same = {"metric": "cosine", "mode": "connectivity"}
+        graph = ours.radius_neighbors_graph(points, radius, include_self=True, **same)
+        np.testing.assert_array_equal(graph.toarray(), expected)
+        graph = ours.RadiusNeighborsTransformer(radius=radius, **same).fit_transform(points)
+        np.testing.assert_array_equal(graph.toarray(), expected)
+        model = ours.RadiusNeighborsRegressor(radius, metric="cosine").fit(points, rows)
+        np.testing.assert_allclose(model.predict(points), expected @ rows / expected.sum(axis=1))
+        model = ours.RadiusNeighborsClassifier(radius, metric="cosine").fit(points, rows % 3)
+        shares = expected @ np.eye(3)[rows % 3] / expected.sum(axis=1)[:, None]
+        np.testing.assert_allclose(model.predict_proba(points), shares)
+
+
+def ranked(keys, k, mask):
+    """The k smallest keys of each row where the mask is true, then the index -1."""
+    keys = np.where(mask, keys, np.inf)
+    order = np.argsort(keys, axis=1, kind="stable")[:, :k]
+    keys = np.take_along_axis(keys, order, 1)
+    return keys, np.where(np.isinf(keys), -1, order)
+
+
+@pytest.mark.parametrize("share", [1, 0.4, 0.1])
+def test_equal_cosines_and_products_are_in_the_order_of_the_index(share):
+    points, _ = whole_vectors()
+    points = np.concatenate([points[::2] * 4, points])
+    products, squares = points @ points.T, (points**2).sum(axis=1)
+    lengths = np.sqrt(np.outer(squares, squares))
+    mask = np.random.default_rng(0).uniform(size=products.shape) < share
+    where = None if share == 1 else mask
+    cosine = ours.NearestNeighbors(metric="cosine").fit(points)
+    product = ours.NearestNeighbors(metric="inner_product").fit(points[:40])
+    product.partial_fit(points[40:])
+    for k in (1, 7, 20):
+        found = cosine.kneighbors(points, k, where=where)
+        expected = ranked((lengths - products) / lengths, k, mask)
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(one, other)
+        queries = np.concatenate([points[:-1], 0 * points[:1]])
+        found = product.kneighbors(queries, k, where=where)
+        for one, other in zip(found, ranked(-queries @ points.T, k, mask), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("scales", [(1e160, 1), (1e-170, 1), (1e-170, 1e-170), (1e300, 1e300)])
+def test_products_of_extreme_numbers(scales):
+    rng = np.random.default_rng(0)
+    points, queries = rng.normal(size=(400, 5)), rng.normal(size=(60, 5))
+    products = queries @ points.T
+    order = np.argsort(-products, axis=1)[:, :9]
+    search = ours.NearestNeighbors(metric="inner_product").fit(points * scales[1])
+    distances, indices = search.kneighbors(queries * scales[0], 9)
+    np.testing.assert_array_equal(indices, order)
+    with np.errstate(over="ignore"):
+        expected = np.take_along_axis(products, order, 1) * scales[0] * scales[1]
+    np.testing.assert_allclose(distances, -expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("metric", ["cosine", "inner_product"])
+def test_copies_are_at_the_same_distance(metric):
+    for d in (1, 2, 33, 500):
+        points = RNG.normal(size=(30, d)) * RNG.lognormal(size=(30, 1))
+        search = ours.NearestNeighbors(n_neighbors=90, metric=metric).fit(np.tile(points, (3, 1)))
+        distances, indices = search.kneighbors(points)
+        for row, near in zip(distances, indices, strict=True):
+            np.testing.assert_array_equal(np.lexsort((near, row)), np.arange(90))
+            order = np.argsort(near % 30, kind="stable")
+            assert (np.ptp(row[order].reshape(30, 3), axis=1) == 0).all()
+        if metric == "cosine":
+            assert (distances[:, :3] == 0).all() and (distances <= 2).all()
+
+
+WEIGHTED = {
+    "euclidean": {},
+    "cosine": {"metric": "cosine"},
+    "inner_product": {"metric": "inner_product"},
+    "manhattan": {"metric": "manhattan"},
+    "kd_tree": {"p": 3, "algorithm": "kd_tree"},
+    "precomputed": {"metric": "precomputed"},
+    "matrix": {"metric": ("L", np.diag([1.0, 2, 3, 4]))},
+    "learner": {"metric": mf.LFDA(n_components=2)},
+    "pipeline": {"metric": make_pipeline(StandardScaler(), mf.LFDA(n_components=2))},
+}
+
+
+@pytest.mark.parametrize("params", WEIGHTED.values(), ids=WEIGHTED)
+@pytest.mark.parametrize("name", ["KNeighborsClassifier", "KNeighborsRegressor"])
+def test_a_point_of_weight_0_is_not_there(name, params, tmp_path):
+    weight = np.random.default_rng(0).poisson(1.0, 75).astype(float)
+    rows = np.flatnonzero(weight)
+    kind, precomputed = getattr(ours, name), params == WEIGHTED["precomputed"]
+    metric = pairwise_distances if precomputed else lambda A, B: A
+    if name == "KNeighborsClassifier":
+        params = {**params, "class_weight": "balanced"}
+    model = kind(4, **deepcopy(params)).fit(metric(X, X), Y, sample_weight=weight)
+    right = kind(4, **deepcopy(params)).fit(metric(X[rows], X[rows]), Y[rows], weight[rows])
+    assert model.n_samples_fit_ == 75
+    assert model.n_features_in_ == metric(X, X).shape[1]
+
+    def compare(model, right, rows, points):
+        """Compare a model with the fit of the rows alone."""
+        queries, of_rows = metric(QUERIES, points), metric(QUERIES, points[rows])
+        for given, expected in ((queries, of_rows), (None, None)):
+            distances, indices = model.kneighbors(given)
+            found = right.kneighbors(expected)
+            np.testing.assert_array_equal(indices, rows[found[1]])
+            np.testing.assert_allclose(distances, found[0], rtol=1e-12, atol=1e-12)
+            np.testing.assert_array_equal(model.kneighbors(given, 2, False), indices[:, :2])
+            for call in ("predict", "predict_proba"):
+                if hasattr(model, call):
+                    one, other = (
+                        getattr(m, call)(x) for m, x in ((model, given), (right, expected))
+                    )
+                    np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
+            graph = model.kneighbors_graph(given, mode="distance")
+            assert graph.shape == (len(indices), len(points))
+            np.testing.assert_array_equal(graph.indices.reshape(indices.shape), indices)
+        assert model.loo_score_ == pytest.approx(right.loo_score_)
+
+    compare(model, right, rows, X)
+    compare(pickle.loads(pickle.dumps(model)), right, rows, X)
+    with pytest.raises(ValueError, match=f"n_neighbors must be at most {len(rows)}"):
+        model.kneighbors(metric(QUERIES, X), len(rows) + 1)
+    if not isinstance(params.get("metric"), Pipeline):
+        mf.save(model, tmp_path / "model")
+        compare(mf.load(tmp_path / "model"), right, rows, X)
+    if precomputed:
+        return
+    added = np.r_[0.0, 2, 0, 1, 1]
+    new = 0.98 * X[:7]
+    parts = deepcopy(model).partial_fit(new[:5], Y[:5], sample_weight=added)
+    parts.partial_fit(new[5:], Y[5:7])
+    more = right.partial_fit(new[[1, 3, 4]], Y[[1, 3, 4]], sample_weight=added[added > 0])
+    more.partial_fit(new[5:], Y[5:7])
+    rows = np.r_[rows, 76, 78, 79, 80, 81]
+    compare(parts, more, rows, np.concatenate([X, new]))
+    if params.get("metric") == "manhattan" or "p" in params:
+        return
+    mask = np.arange(82) % 3 == 0
+    labels = np.arange(75) % 2, np.arange(82) % 2
+    for where, left in ((mask, mask), (labels, labels[0][:, None] != labels[1])):
+        near = parts.kneighbors(QUERIES, 5, where=where)[1]
+        every = parts.kneighbors(QUERIES, len(rows))[1]
+        allowed = np.broadcast_to(left, (75, 82))
+        for i in range(75):
+            np.testing.assert_array_equal(near[i], every[i][allowed[i, every[i]]][:5])
+
+
+def test_points_of_weight_0_of_other_forms():
+    weight = np.arange(75) % 3 * 1.0
+    right = ours.KNeighborsClassifier(3).fit(X[weight > 0], Y[weight > 0], weight[weight > 0])
+    expected = right.predict(QUERIES)
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    for points in (X.tolist(), csr_array(X), frame):
+        model = ours.KNeighborsClassifier(3).fit(points, Y, sample_weight=weight)
+        queries = QUERIES if points is not frame else pd.DataFrame(QUERIES, columns=list("abcd"))
+        np.testing.assert_array_equal(model.predict(queries), expected)
+    both = np.c_[Y, Y == 1]
+    model = ours.KNeighborsClassifier(3).fit(X, both, sample_weight=weight)
+    np.testing.assert_array_equal(model.predict(QUERIES)[:, 0], expected)
+    # A class of weight 0 stays known, and nothing is predicted to be of it.
+    model = ours.KNeighborsClassifier(3, class_weight={0: 0}).fit(X, Y)
+    others = ours.KNeighborsClassifier(3).fit(X[Y > 0], Y[Y > 0])
+    np.testing.assert_array_equal(model.predict(QUERIES), others.predict(QUERIES))
+    assert model.classes_.tolist() == [0, 1, 2] and (model.predict_proba(QUERIES)[:, 0] == 0).all()
+    with pytest.raises(ValueError, match="sample_weight must be above 0 where X is a tree"):
+        ours.KNeighborsClassifier().fit(theirs.KDTree(X), Y, sample_weight=weight)
+
+
+@pytest.mark.parametrize("params", [{}, {"metric": "manhattan"}, {"metric": "cosine"}])
+def test_meta_estimators_hand_in_weights_and_classes(params):
+    scores = {
+        "bagging": BaggingClassifier(ours.KNeighborsClassifier(3, **params), random_state=0),
+        "boosting": AdaBoostClassifier(ours.KNeighborsClassifier(3, **params), n_estimators=3),
+        "radius": BaggingClassifier(
+            ours.RadiusNeighborsClassifier(9.0, **params), 3, random_state=0
+        ),
+        "calibrated": CalibratedClassifierCV(ours.KNeighborsClassifier(3, **params)),
+        "one against the rest": OneVsRestClassifier(ours.KNeighborsClassifier(3, **params)),
+        "several outputs": MultiOutputClassifier(ours.KNeighborsClassifier(3, **params)),
+    }
+    for model in scores.values():
+        y = Y if not isinstance(model, MultiOutputClassifier) else Y[:, None]
+        assert np.isfinite(model.fit(IRIS[::2], y).predict_proba(QUERIES)).all()
+    assert cross_val_score(scores["bagging"], IRIS, SPECIES).mean() > 0.9
+    means = BaggingRegressor(ours.KNeighborsRegressor(3, **params), random_state=0)
+    assert cross_val_score(means, IRIS[:, :3], IRIS[:, 3], cv=KFold(3, shuffle=True)).min() > 0.8
+    chain = MultiOutputClassifier(ours.KNeighborsClassifier(3, **params))
+    both = np.c_[Y, Y == 1]
+    chain.partial_fit(
+        X[:40], both[:40], classes=[[0, 1, 2], [0, 1]], sample_weight=np.arange(40) % 2
+    )
+    chain.partial_fit(X[40:], both[40:])
+    assert chain.predict(QUERIES).shape == (75, 2)

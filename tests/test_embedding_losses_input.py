@@ -124,7 +124,9 @@ def bad(loss, y=None, message="", **arguments):
         bad(losses.LogRatio(), np.zeros(17), "one label a point"),
         bad(losses.LogRatio(ties="keep"), message="ties must be"),
         bad(losses.LogRatio(ties="epsilon", eps_log=0), message="needs eps_log above 0"),
-        bad(losses.LogRatio(eps_distance=-1), message="eps_distance must be finite"),
+        bad(
+            losses.LogRatio(eps_distance=-1), message="eps_distance must be a finite number from 0"
+        ),
         bad(losses.LogRatio(label_distance="cosines"), message="label_distance must be one of"),
         bad(
             losses.LogRatio(label_distance="precomputed"), np.zeros((18, 3)), r"of shape \(18, 18\)"
@@ -137,12 +139,12 @@ def bad(loss, y=None, message="", **arguments):
             y_database=np.zeros((2, 2)),
             message="y_database must have 1 label dimension",
         ),
-        bad(losses.LogRatio(reduction="max"), message="reduction must be 'sum' or 'mean'"),
-        bad(losses.Triplet(margin=-1), message="margin must be finite"),
+        bad(losses.LogRatio(reduction="max"), message="reduction must be 'mean' or 'sum'"),
+        bad(losses.Triplet(margin=-1), message="margin must be a finite number from 0"),
         bad(losses.Triplet(mining="easy"), message="mining must be"),
         bad(losses.Triplet(labels="binary"), message="labels must be"),
         bad(losses.Contrastive(power=3), message="power must be"),
-        bad(losses.SupCon(temperature=0), message="temperature must be finite and above 0"),
+        bad(losses.SupCon(temperature=0), message="temperature must be a finite number above 0"),
         bad(losses.ProxyNCA(), message="ProxyNCA compares points with proxies"),
         bad(losses.ProxyAnchor(), message="ProxyAnchor compares points with proxies"),
         bad(losses.CoSENT(), sample_weight=np.ones(18), message="sample_weight must be None"),

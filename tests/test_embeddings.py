@@ -231,7 +231,7 @@ def test_weight_decay_is_not_that_of_biases():
     assert Periodic().decays(0.1) == [0, 0.1, 0, 0.1]
     assert Asymmetric(Linear(), MLP(weight_decay=0.5)).decays(0.1) == [0.1, 0.5, 0, 0.5, 0]
     with pytest.raises(ValueError, match="weight_decay must be"):
-        MLP(weight_decay=-1).decays(0)
+        MLP(weight_decay=-1).initialize(X)
 
 
 @every_embedding

@@ -130,10 +130,6 @@ def test_an_interrupted_fit_leaves_the_best_so_far(model):
 
 def like_the_library_of_c(model, path, dtype):
     """The library of C says of a file what the learner says."""
-    if isinstance(model, mf.KernelizedMetricLearner):
-        with pytest.raises(c_library.CError, match="kernels are read by Python alone"):
-            c_library.Model(path)
-        return
     found, points = c_library.Model(path), np.ascontiguousarray(X, dtype)
     close = {"rtol": 1e-4, "atol": 1e-5} if dtype == np.float32 else {"rtol": 1e-9, "atol": 1e-12}
     np.testing.assert_allclose(found.pair_score(PAIRS.astype(dtype)), scores(model, dtype), **close)
@@ -157,8 +153,10 @@ def like_the_library_of_c(model, path, dtype):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_files_and_pickles_keep_what_was_learned(model, dtype, path):
     model = fitted(model, dtype)
-    mf.save(model, path)
-    for copy in (mf.load(path), pickle.loads(pickle.dumps(model))):
+    has_map = not isinstance(model, mf.KernelizedMetricLearner)
+    if has_map:
+        mf.save(model, path)
+    for copy in (pickle.loads(pickle.dumps(model)), *([mf.load(path)] if has_map else [])):
         assert str(copy.get_params()) == str(model.get_params())
         assert {name for name in vars(copy) if name.endswith("_")} == {
             name for name in vars(model) if name.endswith("_")
@@ -170,7 +168,8 @@ def test_files_and_pickles_keep_what_was_learned(model, dtype, path):
                 given = data_for(model, X.astype(dtype), Y)[0]
                 found, expected = (getattr(each, name)(given) for each in (copy, model))
                 np.testing.assert_array_equal(found, expected)
-    like_the_library_of_c(model, path, dtype)
+    if has_map:
+        like_the_library_of_c(model, path, dtype)
     fresh = clone(model)
     assert str(fresh.get_params()) == str(model.get_params())
     assert not any(name.endswith("_") for name in vars(fresh))

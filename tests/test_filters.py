@@ -47,7 +47,9 @@ def test_masks_ids_and_labels(kind, d, precision):
         own = np.r_[labels[:60], labels[60:90]]
     database = mf.Database(X, precision=precision)
     exclude = np.r_[np.arange(60), np.full(30, -1)]
-    cases = [((own, labels), own[:, None] != labels)]
+    equal = own[:, None] == labels
+    pairs = rng.uniform(size=(90, 5000)) < np.r_[0, np.geomspace(0.0002, 1, 89)][:, None]
+    cases = [((own, labels), ~equal), (("equal", own, labels), equal), (pairs, pairs)]
     for share in (0.0, 0.0004, 0.02, 0.5):
         mask = rng.uniform(size=5000) < share
         cases.append((mask, np.broadcast_to(mask, (90, 5000))))
@@ -55,7 +57,11 @@ def test_masks_ids_and_labels(kind, d, precision):
     for where, left in cases:
         allowed = np.array(np.broadcast_to(left, (90, 5000)))
         for count, k in [(1, 3), (90, 120)]:
-            some = where if not isinstance(where, tuple) else (own[:count], labels)
+            some = where
+            if isinstance(where, tuple):
+                some = (*where[:-2], own[:count], labels)
+            elif np.ndim(where) == 2:
+                some = where[:count]
             right = expected(X, queries[:count], k, allowed[:count])
             for _ in range(3):  # at last points of a mask are prepared
                 compare(database.kneighbors(queries[:count], k, where=some), right)
@@ -81,7 +87,8 @@ def test_points_without_a_place_in_memory_and_text_labels():
             return X[start:stop]
 
     L = np.random.default_rng(2).normal(size=(5, 8))
-    for where in ((own, labels), mask, np.flatnonzero(mask)):
+    pairs = np.random.default_rng(3).uniform(size=(90, 3000)) < 0.3
+    for where in ((own, labels), ("equal", own, labels), mask, np.flatnonzero(mask), pairs):
         for maps in ({}, {"L": L}):
             right = mf.Database(X, **maps).kneighbors(queries, 6, where=where)
             import sklearn
@@ -92,6 +99,10 @@ def test_points_without_a_place_in_memory_and_text_labels():
     compare(
         mf.kneighbors(queries, X, 6, where=(own, labels)),
         expected(X, queries, 6, own[:, None] != labels),
+    )
+    compare(
+        mf.kneighbors(queries, X, 6, where=("equal", own, labels)),
+        expected(X, queries, 6, own[:, None] == labels),
     )
 
 
@@ -106,7 +117,14 @@ def test_points_without_a_place_in_memory_and_text_labels():
         ([["a"], ["a", "b", "a", "b"]], r"or a tuple .*; found a list of 2 sequences"),
         ([0, 4], "where must hold ids of the database; found 4"),
         ([-1], "where must hold ids of the database; found -1"),
+        (
+            np.ones((2, 4), bool),
+            r"found \(2, 4\)\. With a mask for each query, the shape is \(1, 4\)",
+        ),
         (([0], [0, 0, 0, 0], [1]), "a tuple of 3"),
+        (("unequal", [0], [0, 0, 0, 0]), "a tuple of 3"),
+        (("equal", [0]), r"where\[0\] must hold one label a point"),
+        (("equal", [0], [0, 0, 0]), r"where\[2\] must hold one label a point"),
         (([0], [0, 0, 0]), r"where\[1\] must hold one label a point: expected shape \(4,\)"),
         (([0, 0], [0, 0, 0, 0]), r"where\[0\] must hold one label a point"),
         (([np.nan], [0.0, 0, 0, 0]), r"where\[0\] contains NaN"),
@@ -133,8 +151,11 @@ def test_retrieval_judges_each_query_by_what_it_may_find(kind):
         y, own = y + rng.uniform(size=60), own + rng.uniform(size=25)
     cameras, camera = rng.integers(0, 4, 60), rng.integers(0, 5, 25)
     mask, exclude = rng.uniform(size=60) < 0.5, rng.integers(-1, 60, 25)
+    pairs = rng.uniform(size=(25, 60)) < 0.5
     for where, allowed in (
         ((camera, cameras), camera[:, None] != cameras),
+        (("equal", camera % 4, cameras), camera[:, None] % 4 == cameras),
+        (pairs, pairs),
         (mask, np.broadcast_to(mask, (25, 60))),
         (np.flatnonzero(mask), np.broadcast_to(mask, (25, 60))),
     ):
@@ -166,7 +187,11 @@ def test_estimators_take_filters(metric):
     knn = mf.NearestNeighbors(metric=metric).fit(X)
     of_all = knn.kneighbors(n_neighbors=49, return_distance=False)
     mask = np.arange(50) % 7 == 0
+    masks = np.tile(mask, (50, 1))
+    labels = "equal", np.ones(50, int), mask.astype(int)
     distances, indices = knn.kneighbors(n_neighbors=8, where=mask)
+    for where in (masks, labels):
+        compare(knn.kneighbors(n_neighbors=8, where=where), (distances, indices))
     for row, all_indices in zip(indices, of_all, strict=True):
         left = all_indices[mask[all_indices]]
         np.testing.assert_array_equal(row, np.r_[left, [-1] * (8 - len(left))])

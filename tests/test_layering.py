@@ -48,7 +48,7 @@ PYTHON_LAYERS = [
     ["learners/__init__"],
     ["comparison/"],
     ["__init__", "callbacks", "neighbors", "inference", "solvers", "sources", "stopping"],
-    ["_checked_model", "_rules", "_saved_predictors", "_saved_steps", "onnx", "torch", "_paths"],
+    ["_checked_model", "_rules", "_saved_steps", "onnx", "torch", "_paths"],
     ["dask/", "io", "plotting/"],
     ["_demo"],
     ["__main__"],

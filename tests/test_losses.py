@@ -144,7 +144,7 @@ def test_off_centre_float32_gradients_keep_their_digits():
         (lambda Z, y: LMNN()(Z, y, exclude=np.full(24, 99)), "exclude must hold indices"),
         (lambda Z, y: LMNN.find_targets(Z, np.arange(24), 1), "has 1 member"),
         (lambda Z, y: LMNN.find_targets(Z, np.arange(24).astype(str), 1), "Class 0 of y has 1"),
-        (LMNN(margin=np.nan), "margin must be finite"),
+        (LMNN(margin=np.nan), "margin must be a finite number"),
         (LMNN(regularization=-3), "regularization must be from 0 to 1"),
         (
             lambda Z, y: LMNN()(

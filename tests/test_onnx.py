@@ -60,6 +60,12 @@ def test_a_pipeline_that_goes_on():
     pipeline = make_pipeline(StandardScaler(), metricfast.LFDA(n_components=2), classifier)
     labels, _ = run(to_onnx(pipeline.fit(X, Y)), X)
     assert (labels == pipeline.predict(X)).mean() > 0.99
+    labels, shares = run(to_onnx(pipeline, dtype=np.float64), X, np.float64)
+    np.testing.assert_array_equal(labels, pipeline.predict(X))
+    np.testing.assert_allclose(shares, pipeline.predict_proba(X), atol=1e-12)
+    for key in (KNeighborsClassifier, id(classifier)):
+        model = to_onnx(pipeline, options={key: {"zipmap": "columns"}})
+        assert len(run(model, X)) == 1 + len(np.unique(Y))
 
 
 def test_points_of_no_length_and_of_great_length():

@@ -70,7 +70,7 @@ def test_names_have_types(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     api = pytest.importorskip("mypy.api")
     monkeypatch.setenv("MYPYPATH", str(ROOT / "src"))
     right = [f"metricfast.{name}" for name in metricfast.__all__]
-    wrong = ["NCA(n_componentz=3)", "NCAA", "metrics.recall_at_k([[0]], [0], kk=3)"]
+    wrong = ["NCA(n_components='3')", "NCAA", "metrics.recall_at_k([[0]], [0], kk=3)"]
     program = tmp_path / "program.py"
     wrong = [f"metricfast.{expression}" for expression in wrong]
     lines = ["import metricfast", "metricfast.NCA(n_components=3)", *wrong, *right]
@@ -78,7 +78,7 @@ def test_names_have_types(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     found = api.run(["--config-file", str(ROOT / "pyproject.toml"), str(program)])[0]
     errors = re.findall(r"py:(\d+): error: (.*?)  \[", found)
     assert [int(line) for line, _ in errors] == [3, 4, 5]
-    assert "n_componentz" in errors[0][1]
+    assert "n_components" in errors[0][1]
 
 
 def test_learners_are_public() -> None:

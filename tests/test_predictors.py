@@ -376,10 +376,12 @@ def test_weights_of_several_outputs_are_multiplied():
 
 def test_a_point_of_weight_0_does_not_count_at_distance_0():
     X, y, weight = [[0.0], [1.0], [2.0]], [0.0, 1.0, 4.0], [0.0, 1.0, 1.0]
-    model = ours.KNeighborsRegressor(3, weights="distance").fit(X, y, sample_weight=weight)
+    model = ours.KNeighborsRegressor(2, weights="distance").fit(X, y, sample_weight=weight)
     np.testing.assert_allclose(model.predict([[0.0]]), [2.0])
     model = ours.KNeighborsRegressor(1).fit(X, y, sample_weight=weight)
-    with pytest.raises(ValueError, match=r"sample_weight .* leaves query 1 without a neighbour"):
+    np.testing.assert_allclose(model.predict([[0.0]]), [1.0])
+    model.set_params(weights=lambda d: 0 * d)
+    with pytest.raises(ValueError, match=r"sample_weight .* leaves query 0 without a neighbour"):
         model.predict([[1.0], [0.0]])
 
 

@@ -21,6 +21,7 @@ from sklearn.preprocessing import StandardScaler
 import metricfast as mf
 from metricfast import neighbors as ours
 from metricfast.embeddings import Asymmetric, Linear
+from metricfast.metrics._report import report_of
 
 RNG = np.random.default_rng(0)
 IRIS, SPECIES = load_iris(return_X_y=True)
@@ -259,3 +260,38 @@ def test_functions_of_other_learners_are_refused_with_the_remedy():
     kernelized = mf.KernelizedMetricLearner(LFDA, random_state=0).fit(IRIS, SPECIES)
     with pytest.raises(ValueError, match=r"metric must .* give the learner itself"):
         ours.KNeighborsClassifier(metric=kernelized.get_metric()).fit(IRIS, SPECIES)
+
+
+def test_a_transform_of_a_subclass_stands_for_the_learner():
+    class Plain(mf.LFDA):
+        pass
+
+    class Bent(mf.LFDA):
+        def transform(self, X):
+            return np.sqrt(np.abs(super().transform(X)))
+
+    class BentEmbedding(mf.EmbeddingLearner):
+        def transform(self, X):
+            return np.abs(super().transform(X, "query"))
+
+    plain, bent = (kind(n_components=2).fit(IRIS, SPECIES) for kind in (Plain, Bent))
+    sides = Asymmetric(Linear(2), Linear(2))
+    embedded = BentEmbedding(mf.losses.NCA(), sides, max_epochs=2, random_state=0)
+    embedded.fit(IRIS, SPECIES)
+    scaled = make_pipeline(StandardScaler(), Bent(n_components=2)).fit(IRIS, SPECIES)
+    kernelized = mf.KernelizedMetricLearner(Bent(n_components=2), random_state=0)
+    for learner in (bent, embedded, scaled, kernelized.fit(IRIS, SPECIES)):
+        found = mf.KNeighborsClassifier(3, metric=learner).fit(IRIS, SPECIES)
+        Z = learner.transform(IRIS)
+        expected = mf.KNeighborsClassifier(3).fit(Z, SPECIES)
+        np.testing.assert_array_equal(found.kneighbors(IRIS)[0], expected.kneighbors(Z)[0])
+    report = mf.metrics.retrieval_report(embedded.transform(IRIS), SPECIES, metrics="r_precision")
+    found = report_of(embedded, IRIS, SPECIES, metrics="r_precision")
+    assert found["r_precision"].mean == report["r_precision"].mean
+    with pytest.raises(TypeError, match="a fitted learner of one linear map"):
+        ours.to_faiss(bent)
+    model = mf.KNeighborsClassifier(metric=plain).fit(IRIS, SPECIES)
+    np.testing.assert_array_equal(model._database.points_, IRIS)  # by the map itself
+    for learner in (plain, bent):
+        with pytest.raises(TypeError, match="a learner of metricfast that embeds points by a map"):
+            mf.io.to_onnx(learner)

@@ -133,6 +133,14 @@ def test_classes_have_company():
         assert (np.unique(y[batch.rows], return_counts=True)[1] % 5 == 0).all()
 
 
+@pytest.mark.parametrize(("m", "size"), [(4, 5), (2, 3), (3, 7), (8, 9)])
+def test_no_group_has_a_single_point(m, size):
+    y = np.repeat(np.arange(200), size)
+    batches = list(ClassBalanced(m, 90).prepare(y)(np.random.RandomState(0)))
+    alone = [(np.bincount(y[batch.rows]) == 1).sum() for batch in batches]
+    assert sum(alone) <= 2 * len(batches)  # where a batch ends in a group
+
+
 def test_database_points_of_a_class_are_drawn_in_turn():
     y = np.repeat([0, 1], 12)
     epoch = ClassBalanced(3, 6).prepare(y, y_database=np.repeat([0, 1], 30))

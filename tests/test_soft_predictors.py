@@ -120,22 +120,32 @@ def test_columns_of_categories_are_said_as_in_gradient_boosting():
 
 
 def test_normal_scores_are_quantiles_of_ranks():
-    E = np.array([[-5.0, 1.0], [0.0, 0.0], [0.0, 1.0], [1e6, 0.0]], np.float32)
-    scores = NormalScores(E, 1)
+    numbers = np.array([[-5.0, np.nan], [0.0, np.nan], [0.0, np.nan], [1e6, np.nan]])
+    scores = NormalScores(numbers)
     quantiles = norm.ppf([1 / 8, 1 / 2, 1 / 2, 7 / 8])
-    found = scores.of(E)
-    np.testing.assert_allclose(found[:, 0], quantiles / quantiles.std(), atol=1e-6)
-    np.testing.assert_array_equal(found[:, 1], E[:, 1])
-    assert found.dtype == np.float32
-    new = scores.of(np.array([[-9, 0], [-2.5, 0], [1e7, 0]], np.float32))[:, 0]
-    np.testing.assert_allclose(new, [found[0, 0], found[0, 0] / 2, found[3, 0]], rtol=1e-6)
-    repeated = NormalScores(np.repeat(E, [2, 1, 3, 1], axis=0), 1)
-    weighted = NormalScores(E, 1, np.array([2.0, 1.0, 3.0, 1.0]))
-    np.testing.assert_allclose(repeated.of(E), weighted.of(E), rtol=1e-6)
+    found = scores.of(numbers)
+    np.testing.assert_allclose(found[:, 0], quantiles / quantiles.std(), atol=1e-15)
+    assert not found[:, 1].any()
+    new = scores.of(np.array([[-9, 0], [-2.5, 0], [1e7, 0], [np.nan, 0]]))[:, 0]
+    np.testing.assert_allclose(new, [found[0, 0], found[0, 0] / 2, found[3, 0], 0], rtol=1e-15)
+    repeated = NormalScores(np.repeat(numbers, [2, 1, 3, 1], axis=0))
+    weighted = NormalScores(numbers, np.array([2.0, 1.0, 3.0, 1.0]))
+    np.testing.assert_allclose(repeated.of(numbers), weighted.of(numbers), rtol=1e-15)
     exact = norm.ppf((np.arange(20_000) + 0.5) / 20_000)
-    many = np.exp(exact)[:, None].astype(np.float32)
-    found = NormalScores(many, 1).of(many)[:, 0]
+    many = np.exp(exact)[:, None]
+    found = NormalScores(many).of(many)[:, 0]
     np.testing.assert_allclose(found[20:-20], exact[20:-20], atol=0.01)  # between 1,024 of them
+
+
+def test_numbers_beside_an_outlier_have_their_own_scores():
+    numbers = np.arange(20.0)[:, None]
+    table, estimator = encode(numbers)
+    expected = table.encoded(estimator, numbers, table.scores(estimator, numbers, None))
+    numbers[-1], missing = 1e20, np.array([[np.nan]])
+    table, estimator = encode(numbers)
+    scores = table.scores(estimator, numbers, None)
+    np.testing.assert_array_equal(table.encoded(estimator, numbers, scores), expected)
+    assert table.encoded(estimator, missing, scores)[0, 0] == 0
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -158,6 +168,14 @@ def test_held_out_points_choose_normal_scores(kind, weighted):
     np.testing.assert_array_equal(copy.predict(new), chosen.predict(new))
     rows = slice(None) if weight is None else weight > 0
     np.testing.assert_allclose(chosen.transform(X)[rows], chosen._queries(None)[0][0], atol=1e-4)
+
+
+def test_no_periodic_features_of_thousands_of_columns_are_tried():
+    model = mf.NCAClassifier()
+    assert len(model._choices(100, 1000, 0)) == 5
+    assert list(model._choices(100, 1001, 0)) == ["linear"]
+    assert len(mf.NCAClassifier(periodic=True)._choices(100, 1001, 0)) == 4
+    assert list(mf.NCARegressor()._choices(4000, 1001, 0)) == ["linear", "perceptron"]
 
 
 def softmax_shares(queries, Z, weight, exclude):

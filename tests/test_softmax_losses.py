@@ -219,5 +219,5 @@ def test_parameters_are_checked():
     for loss in (MLKR("sum of squares"), MCML("median")):
         with pytest.raises(ValueError, match="reduction must be 'sum' or 'mean'"):
             loss(Z, y)
-    with pytest.raises(ValueError, match="bias must be finite"):
+    with pytest.raises(ValueError, match="bias must be a finite number"):
         LDML(np.nan)(Z, y)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -63,24 +62,6 @@ def parquet_file(X: Array, folder: Path) -> Any:
     return pq.ParquetFile(folder / "X.parquet")
 
 
-class DataIter:
-    """As xgboost.DataIter."""
-
-    def __init__(self, X: Array) -> None:
-        self.X, self.at = X, 0
-
-    def reset(self) -> None:
-        self.at = 0
-
-    def next(self, input_data: Callable[..., None]) -> bool:
-        if self.at >= len(self.X):
-            return False
-        block = self.X[self.at : self.at + 13]
-        input_data(data=block, label=block[:, 0] > 0)
-        self.at += 13
-        return True
-
-
 class Own(sources.Source):
     def __init__(self, X: Array) -> None:
         self.X, self.shape, self.dtype = X, X.shape, X.dtype
@@ -97,7 +78,6 @@ STORES: dict[str, Callable[[Array, Path], Any]] = {
     "Parquet": parquet,
     "Parquet file": parquet_file,
     "batches": lambda X, _: sources.Batches(lambda: iter(np.array_split(X, 7))),
-    "DataIter": lambda X, _: sources.Batches(DataIter(X)),
     "rows": lambda X, _: sources.Rows(X),
     "own": lambda X, _: Own(X),
 }
@@ -186,7 +166,7 @@ def test_views_of_a_source() -> None:
 
 def test_labels_come_with_batches() -> None:
     X = np.arange(40.0)[:, None]
-    source = sources.Batches(DataIter(X))
+    source = sources.Batches(lambda: ((block, block[:, 0] > 0) for block in np.split(X, 4)))
     np.testing.assert_array_equal(source.labels, X[:, 0] > 0)
 
 
@@ -204,18 +184,26 @@ def test_iterators_that_fill_the_same_arrays_again() -> None:
     np.testing.assert_array_equal(source[:], X)
 
 
-def test_two_sources_of_one_iterator_start_it_in_turn() -> None:
-    X = np.arange(120.0).reshape(40, 3)
-    iterator = DataIter(X)
-    first, second = sources.Batches(iterator), sources.Batches(iterator)
-    for rows in (slice(0, 15), slice(15, 30), slice(30, 40)):
-        np.testing.assert_array_equal(first[rows], X[rows])
-        np.testing.assert_array_equal(second[rows], X[rows])
-    again = pickle.loads(pickle.dumps(second))
-    np.testing.assert_array_equal(again[20:], X[20:])
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_batches_of_frames_have_the_same_columns(library: str) -> None:
+    frame: Any = {"pandas": "DataFrame", "polars": "DataFrame", "pyarrow": "table"}[library]
+    frame = getattr(pytest.importorskip(library), frame)
+    columns = {"a": np.arange(4.0), "b": np.ones(4)}
+    swapped, others = dict(reversed(columns.items())), {"a": columns["a"], "c": columns["b"]}
+    source = sources.Batches(lambda: iter([frame(columns), frame(columns)]))
+    assert source.feature_names == ["a", "b"]
+    np.testing.assert_array_equal(source[2:6], [[2, 1], [3, 1], [0, 1], [1, 1]])
+    for wrong in (frame(swapped), frame(others), np.ones((4, 2))):
+        with pytest.raises(ValueError, match=r"the first has \['a', 'b'\], another has"):
+            sources.Batches(lambda wrong=wrong: iter([frame(columns), wrong]))
+    batches = [frame(columns), frame(columns)]
+    source = sources.Batches(lambda: iter(batches))
+    batches[1] = frame(swapped)
+    with pytest.raises(ValueError, match=r"another has \['b', 'a'\]"):
+        source[:]
 
 
-@pytest.mark.parametrize("name", ["Parquet file", "Parquet", "batches", "DataIter"])
+@pytest.mark.parametrize("name", ["Parquet file", "Parquet", "batches"])
 def test_threads_share_a_source(name: str, tmp_path: Path) -> None:
     X = np.random.RandomState(0).randn(400, 3)
     store = STORES[name](X, tmp_path)
@@ -228,20 +216,6 @@ def test_threads_share_a_source(name: str, tmp_path: Path) -> None:
 
     with ThreadPoolExecutor(4) as threads:
         assert all(threads.map(look, range(8)))
-
-
-def test_threads_make_sources_of_one_iterator() -> None:
-    X = np.random.RandomState(0).randn(400, 3)
-
-    class Slow(DataIter):
-        def next(self, input_data: Callable[..., None]) -> bool:
-            time.sleep(1e-4)  # another thread's turn
-            return super().next(input_data)
-
-    iterator = Slow(X)
-    with ThreadPoolExecutor(4) as threads:
-        made = list(threads.map(lambda _: sources.Batches(iterator), range(8)))
-    assert {source.shape for source in made} == {X.shape}
 
 
 def test_one_block_is_read_ahead_with_the_working_memory_of_the_caller() -> None:

@@ -37,6 +37,15 @@ def test_the_environment_sets_the_default():
     assert threads_with(OMP_NUM_THREADS="3") == 3
     assert threads_with(OMP_NUM_THREADS="3", METRICFAST_NUM_THREADS="5") == 5
     assert threads_with(OMP_NUM_THREADS="nonsense") == CPUS
+    assert threads_with(METRICFAST_NUM_THREADS="") == CPUS
+
+
+@pytest.mark.parametrize("value", ["abc", "1e3", "0", "-2"])
+def test_a_bad_number_in_the_environment_is_refused(value):
+    with pytest.raises(subprocess.CalledProcessError) as found:
+        threads_with(METRICFAST_NUM_THREADS=value)
+    expected = f"METRICFAST_NUM_THREADS must be a positive integer, got '{value}'"
+    assert expected in found.value.stderr
 
 
 def test_threadpoolctl_limits():

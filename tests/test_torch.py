@@ -153,7 +153,7 @@ def test_neighbours_for_other_tools(dtype):
         expected = kneighbors(known[:30], known, 3, exclude=np.arange(30), **maps)
         np.testing.assert_array_equal(indices, expected[1])
         np.testing.assert_allclose(distances.float(), expected[0], rtol=1e-2)
-        assert distances.dtype == dtype
+        assert distances.dtype == (torch.float32 if dtype == torch.bfloat16 else dtype)
         assert not distances.requires_grad
     _, alone = bridge.knn_func(points, 2)
     np.testing.assert_array_equal(alone, kneighbors(known, n_neighbors=2)[1])
@@ -192,3 +192,40 @@ def test_pytorch_metric_learning_takes_the_search():
         assert found["precision_at_1"] == pytest.approx(precision_at_1(*arrays, exclude=exclude))
         expected = map_at_r(*arrays, exclude=exclude)
         assert found["mean_average_precision_at_r"] == pytest.approx(expected, abs=1e-6)
+
+
+def test_values_are_exact_for_points_of_any_dtype():
+    loss, y = losses.Triplet(margin=0.3), torch.arange(6) % 2
+    points = torch.tensor([[0, 1], [1, 0], [0, 0], [1, 1], [1, 0], [0, 1]])
+    expected = bridge.Loss(loss)(points.double(), y)
+    assert expected != expected.round()
+    for kind in (torch.int64, torch.uint8, torch.bool):
+        value = bridge.Loss(loss)(points.to(kind), y)
+        assert value.dtype == torch.float64
+        assert value == expected
+    for kind in (torch.float16, torch.bfloat16):
+        Z = (256 * points).to(kind).requires_grad_()
+        value = bridge.Loss(losses.Triplet(reduction="sum"))(Z, y)
+        assert value.dtype == torch.float32
+        assert 65_504 < value < np.inf
+        value.backward()
+        assert Z.grad.dtype == kind
+    proxies = bridge.ProxyLoss(losses.ProxyAnchor(), 2, 2)
+    assert proxies(points, y).item() == proxies(points.double(), y).item()
+    distances, _ = bridge.knn_func(torch.tensor([[0.0], [60_000.0], [-60_000.0]]).half(), 2)
+    assert distances.dtype == torch.float32
+    assert distances.max() > 65_504
+    for call in (lambda z: bridge.Loss(loss)(z, y), lambda z: bridge.knn_func(z, 1)):
+        with pytest.raises(TypeError, match=r"must hold real numbers; found torch.complex64"):
+            call(points.to(torch.complex64))
+    value = bridge.Loss(loss)(torch.view_as_real(points.to(torch.complex64)).flatten(1), y)
+    assert value.item() == pytest.approx(expected.item())
+
+
+def test_gradients_of_half_precision_are_scaled_before_they_are_rounded():
+    loss, y = losses.NCA(), torch.arange(6) % 2
+    Z = (1e-4 * torch.eye(6)).half().requires_grad_()
+    (2.0**10 * bridge.Loss(loss)(Z, y)).backward()
+    _, grad = loss(Z.detach().float().numpy(), y.numpy())
+    assert 0 < np.abs(grad).max() < 1e-4
+    np.testing.assert_array_equal(Z.grad, torch.from_numpy(2.0**10 * grad).half())

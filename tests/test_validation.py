@@ -7,9 +7,20 @@ from inspect import signature
 import numpy as np
 import pytest
 from registry import make, of_points
+from sklearn.base import clone
 from sklearn.datasets import load_iris
+from sklearn.exceptions import DataConversionWarning
 
-from metricfast import LMNN, NCA, Covariance, MahalanobisMixin, PairsClassifierMixin
+from metricfast import (
+    LMNN,
+    NCA,
+    Covariance,
+    EmbeddingLearner,
+    MahalanobisMixin,
+    PairsClassifierMixin,
+    RCA_Supervised,
+    losses,
+)
 
 X, Y = load_iris(return_X_y=True)
 
@@ -125,3 +136,21 @@ def test_weights_reach_the_learner_that_is_judged(learner, monkeypatch):
     weight = np.linspace(1, 2, 150)
     learner.fit(X, Y, sample_weight=weight, validate=True)
     np.testing.assert_array_equal(seen["sample_weight"], weight)
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [
+        RCA_Supervised(n_chunks=20, random_state=0),
+        EmbeddingLearner(losses.SupCon(), max_epochs=1, random_state=0),
+    ],
+    ids=["RCA_Supervised", "EmbeddingLearner"],
+)
+def test_labels_in_a_column_are_judged_as_labels(learner):
+    expected = clone(learner).fit(X, Y, validate=True)
+    with pytest.warns(DataConversionWarning):
+        found = clone(learner).fit(X, Y[:, None], validate=True)
+    assert found.validation_ == expected.validation_
+    if hasattr(learner, "score"):
+        with pytest.warns(DataConversionWarning):
+            assert found.score(X, Y[:, None]) == expected.score(X, Y)

@@ -36,6 +36,11 @@ def configured(learner: Any, **params: Any) -> Any:
             solver == "lbfgs" and "max_iter" in params and not {"max_iter", "max_epochs"} & {*known}
         ):
             params["solver"] = LBFGS(params["max_iter"], model.tol, 1)
+        if not own and solver != "lbfgs" and "max_iter" in known:
+            for name in ("max_iter", "tol"):  # of "lbfgs" alone
+                params.pop(name, None)
+        elif own and solver == "lbfgs":
+            params.pop("learning_rate", None)
         rule = {name: params.pop(name) for name in ("fraction", "patience") if name in params}
         if rule and params.get("early_stopping", model.early_stopping) is True:
             params["early_stopping"] = HeldOut(**rule)

@@ -1,13 +1,16 @@
-"""Save and load fitted learners, predictors and pipelines as safetensors files.
+"""Save and load learned maps as safetensors files, which C++ and C programs read too.
 
-A model file holds arrays and JSON only: loading one never runs code. A C++ program can read maps.
+A model file holds arrays and JSON only: loading one never runs code. `skops` saves all other
+estimators, and :func:`trusted_types` names the types that it may load.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import math
 import os
+import pkgutil
 import re
 import sys
 from collections.abc import Mapping
@@ -17,19 +20,18 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 import metricfast
-from metricfast._checked_model import PARTS, check_model
+from metricfast._checked_model import check_model
 from metricfast._core.files import read_tensors, write_tensors
 from metricfast._core.preprocessors import check_preprocessor
-from metricfast._saved_predictors import PREDICTORS, RECORDS, build_record, check_predictor
-from metricfast._saved_steps import STEPS, build_pipeline, build_step, fitted_of, learner_of
+from metricfast._saved_steps import SCALER, build_pipeline, build_scaler
 from metricfast.onnx import to_onnx
-from metricfast.predictors.indicators import Indicators
 from metricfast.training.callbacks import Checkpoint
 
-__all__ = ["load", "load_metadata", "save", "to_onnx"]
+__all__ = ["load", "load_metadata", "save", "to_onnx", "trusted_types"]
 
 FORMAT = "metricfast"
 _OWN_METADATA = {"checksum", "format", "format_version", "learner", "state"}
@@ -38,6 +40,13 @@ STORED_DTYPES = {"bool", "float16", "float32", "float64"} | {
 }
 # Storage types of text and dates.
 _UNITS = {"U": "<u4", "S": "u1", "m": "<i8", "M": "<i8"}
+
+_SKOPS = "skops.io.dump(estimator, path) saves any estimator, see metricfast.io.trusted_types."
+# Modules with the types of fitted estimators and of their attributes.
+_WITH_TYPES = (
+    "_labels", "distances.database", "embeddings", "learners", "losses", "predictors", "samplers",
+    "training.history", "training.solvers", "training.stopping",
+)  # fmt: skip
 
 # Errors from building a learner of wrong JSON.
 _BAD_STATE = (
@@ -59,17 +68,12 @@ def save(
     Parameters
     ----------
     estimator : fitted estimator
-        A fitted learner, a nearest-neighbour estimator of metricfast, an `NCAClassifier` or
-        `NCARegressor`, or a pipeline with one of these. The `metric` of a nearest-neighbour
-        estimator may be a learner of a linear map, a matrix or a name. Other steps of a pipeline
-        may be `StandardScaler` and, after a learner, a nearest-neighbour estimator of scikit-learn
-        or metricfast, such as `KNeighborsClassifier`. The file holds its points and labels, and
-        `load` fits it to them again; the learner is not trained again. Parameters and fitted
-        attributes must be None, booleans, numbers, strings, arrays of these, of bytes or of
+        A fitted learner, or a pipeline of `StandardScaler` steps and a learner. A
+        `KernelizedMetricLearner` has no map that a file can hold. Parameters and fitted attributes
+        must be None, booleans, numbers, strings, arrays of these, of bytes or of
         `numpy.datetime64`, losses, embeddings, samplers, solvers and stopping rules of metricfast,
-        or lists, tuples and dictionaries of these. The learner of a `KernelizedMetricLearner` is
-        saved with it. Checkpoints, and settings of `set_output` and `set_fit_request`, are not
-        saved.
+        or lists, tuples and dictionaries of these. Checkpoints, and settings of `set_output` and
+        `set_fit_request`, are not saved.
     path : str or path-like
         The file to write, by custom with the suffix ``.safetensors``.
     metadata : dict of str to str, optional
@@ -80,8 +84,8 @@ def save(
     ------
     TypeError
         If `estimator` is none of these, has another step, or holds something that is not data: a
-        function as `preprocessor` or `metric`, `callbacks`, or a `RandomState`. The message names
-        it. Save the `learner_` of a `FixedDatabase`.
+        function as `preprocessor`, `callbacks`, or a `RandomState`. The message names it. Save
+        other estimators by skops, see :func:`trusted_types`.
     sklearn.exceptions.NotFittedError
         If `estimator` is not fitted.
     ImportError
@@ -96,31 +100,20 @@ def save(
     >>> metricfast.load("iris.safetensors").transform(X).shape
     (150, 2)
     """
-    if isinstance(estimator, metricfast.FixedDatabase):
-        raise TypeError(
-            "estimator is a FixedDatabase, which may hold steps of other libraries: save its "
-            "learner_, which holds the database as preparation_ transformed it."
-        )
     kept = _checked_metadata({} if metadata is None else metadata)
     name = type(estimator).__name__
     tensors: dict[str, np.ndarray] = {}
     if isinstance(estimator, Pipeline):
         state = {"steps": _steps_state(estimator.steps, tensors)}
-    elif STEPS.get(name) is type(estimator):
-        state = {"steps": _steps_state([(name, estimator)], tensors)}
-    elif _stored_whole().get(name) is type(estimator):
+    elif _learners().get(name) is type(estimator):
         check_is_fitted(estimator)
         state = _state(estimator, "", tensors)
     else:
         a_database = isinstance(estimator, metricfast.Database)
-        remedy = (
-            "Save a Database by its own method, database.save(path)."
-            if a_database
-            else "Pickle and joblib store any estimator."
-        )
+        remedy = "Save a Database by its own method, database.save(path)." if a_database else _SKOPS
         raise TypeError(
-            "estimator must be a learner or k-NN estimator of metricfast, an NCAClassifier or "
-            f"NCARegressor, or a pipeline with one, got {type(estimator)!r}. {remedy}"
+            "estimator must be a learner of metricfast with a map, or a pipeline of StandardScaler "
+            f"and a learner, got {type(estimator)!r}. {remedy}"
         )
     described = json.dumps(state, allow_nan=False)
     own = {"format": FORMAT, "learner": name, "state": described}
@@ -130,8 +123,8 @@ def save(
 def load(path: str | os.PathLike[str]) -> Any:
     """Load a learner or a pipeline that `save` wrote.
 
-    Only learners of metricfast and a few steps of scikit-learn are built, from arrays and JSON: no
-    code in the file runs.
+    Only learners of metricfast and `StandardScaler` are built, from arrays and JSON: no code in the
+    file runs.
 
     Parameters
     ----------
@@ -166,14 +159,15 @@ def load(path: str | os.PathLike[str]) -> Any:
     """
     metadata, tensors = read_tensors(_as_path(path), FORMAT, "a model")
     name = metadata.get("learner", "")
-    learner = _stored_whole().get(name)
-    if learner is None and name != "Pipeline" and name not in STEPS:
+    learner = _learners().get(name)
+    if learner is None and name != "Pipeline":
         raise ValueError(f"{path} holds a {name!r}, which this metricfast does not have")
     try:
         state = json.loads(metadata["state"])
         if learner is None:
-            steps = [(name, _build_step(step, tensors)) for name, step in state["steps"]]
-            return build_pipeline(steps) if name == "Pipeline" else steps[0][1]
+            return build_pipeline(
+                [(name, _build_step(step, tensors)) for name, step in state["steps"]]
+            )
         return _checked(_build(learner, state, tensors))
     except _BAD_STATE as error:
         what = f"{type(error).__name__}: {error}"
@@ -210,6 +204,42 @@ def load_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
     return {key: text for key, text in metadata.items() if key not in _OWN_METADATA}
 
 
+def trusted_types() -> list[str]:
+    """Return the names of this package's types, for loading estimators that skops saved.
+
+    `skops <https://skops.readthedocs.io>`_ saves whole estimators and pipelines without pickle:
+    nearest-neighbour estimators with their points, `NCAClassifier`, kernelized learners, and steps
+    of scikit-learn. It loads types of other packages only if you trust them by name.
+
+    Returns
+    -------
+    list of str
+        Full names of classes. A `losses.Compiled` holds addresses of code, and is not one of them.
+
+    Examples
+    --------
+    >>> import metricfast
+    >>> import skops.io
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = metricfast.KNeighborsClassifier(3, metric=metricfast.LFDA()).fit(X, y)
+    >>> skops.io.dump(model, "iris.skops")
+    >>> again = skops.io.load("iris.skops", trusted=metricfast.io.trusted_types())
+    >>> again.predict(X[:2])
+    array([0, 0])
+    """
+    modules = [each.name for each in pkgutil.walk_packages(metricfast.__path__, "metricfast.")]
+    prefixes = tuple(f"metricfast.{name}" for name in _WITH_TYPES)
+    found = {
+        f"{name}.{kind.__qualname__}"
+        for name in modules
+        if name.startswith(prefixes)
+        for kind in vars(importlib.import_module(name)).values()
+        if isinstance(kind, type) and kind.__module__ == name
+    }
+    return sorted(found - {"metricfast.losses._compiled.Compiled"})
+
+
 def _checked_metadata(given: Mapping[str, str]) -> dict[str, str]:
     texts = isinstance(given, Mapping) and all(
         isinstance(part, str) for item in given.items() for part in item
@@ -231,12 +261,9 @@ def _as_path(path: object) -> Path:
 
 
 def _learners() -> dict[str, type[BaseEstimator]]:
-    return {name: getattr(metricfast, name) for name in metricfast.learners.__all__}
-
-
-def _stored_whole() -> dict[str, type[BaseEstimator]]:
-    """Return the classes of estimators of which a file holds what `fit` has set."""
-    return {**_learners(), **{kind.__name__: kind for kind in PREDICTORS}}
+    """Return the learners that have a map."""
+    names = set(metricfast.learners.__all__) - {"FixedDatabase", "KernelizedMetricLearner"}
+    return {name: getattr(metricfast, name) for name in names}
 
 
 def _choices() -> dict[str, type[BaseEstimator]]:
@@ -253,8 +280,7 @@ def _choices() -> dict[str, type[BaseEstimator]]:
 
 def _checked(estimator: BaseEstimator) -> BaseEstimator:
     """Return an estimator, whose fitted attributes are what `fit` could have set."""
-    check = check_predictor if type(estimator) in PREDICTORS else check_model
-    check(estimator)
+    check_model(estimator)
     return estimator
 
 
@@ -276,50 +302,27 @@ def _steps_state(steps: list[tuple[str, Any]], tensors: dict[str, np.ndarray]) -
     """Return steps of a pipeline as JSON, each with its name and its class."""
     states: list[Any] = []
     for i, (name, step) in enumerate(steps):
-        if type(step) not in [*STEPS.values(), *_stored_whole().values()]:
+        last = i == len(steps) - 1
+        what = type(step).__name__
+        if not (_learners().get(what) is type(step) if last else type(step) is StandardScaler):
             raise TypeError(
-                f"the step {name!r} of the pipeline is {step!r}. A model file holds a learner of "
-                f"metricfast, StandardScaler, and {', '.join(sorted(STEPS)[:5])}. "
-                "Save the learner without this step, or the pipeline by joblib."
+                f"the step {name!r} of the pipeline is {step!r}. A model file holds StandardScaler "
+                f"and, at the end, a learner with a map. {_SKOPS}"
             )
         check_is_fitted(step)
-        states.append([name, _step_state(step, f"steps.{i}.", tensors)])
-    ours = [state for _, state in states if not state["class"].startswith("sklearn.")]
-    learners = [state for state in ours if state["class"] not in STEPS or "metric" in state]
-    if not ours or len(learners) > 1:
-        raise TypeError(
-            "estimator must have one learner or k-NN estimator of metricfast, to be saved."
-        )
+        state = _state(step, f"steps.{i}.", tensors)
+        states.append([name, {"class": what if last else SCALER, **state}])
     return states
 
 
-def _step_state(step: Any, prefix: str, tensors: dict[str, np.ndarray]) -> dict[str, Any]:
-    what = type(step).__name__
-    if _stored_whole().get(what) is type(step):
-        return {"class": what, **_state(step, prefix, tensors)}
-    state: dict[str, Any] = {"class": next(k for k, kind in STEPS.items() if kind is type(step))}
-    params, learner = step.get_params(deep=False), learner_of(step)
-    if learner is not None:
-        del params["metric"]
-        state["metric"] = _step_state(learner, f"{prefix}metric.", tensors)
-    for part, values in {"params": params, "fitted": fitted_of(step)}.items():
-        state[part] = {
-            key: _encode(value, f"{prefix}{part}.{key}", f"{what}: {key!r}", tensors)
-            for key, value in values.items()
-        }
-    return state
-
-
 def _build_step(state: dict[str, Any], tensors: dict[str, np.ndarray]) -> Any:
-    if state["class"] not in STEPS:
-        return _checked(_build(_stored_whole()[state["class"]], state, tensors))
+    if state["class"] != SCALER:
+        return _checked(_build(_learners()[state["class"]], state, tensors))
     params, fitted = (
         {key: _decode(value, tensors) for key, value in state[part].items()}
         for part in ("params", "fitted")
     )
-    if "metric" in state:
-        params["metric"] = _build_step(state["metric"], tensors)
-    return build_step(state["class"], params, fitted)
+    return build_scaler(params, fitted)
 
 
 def _state(estimator: BaseEstimator, prefix: str, tensors: dict[str, np.ndarray]) -> dict[str, Any]:
@@ -337,8 +340,13 @@ def _state(estimator: BaseEstimator, prefix: str, tensors: dict[str, np.ndarray]
             for key, value in params.items()
         },
         "fitted": {
-            key: _encode(value, f"{prefix}{key}", f"{name}: fitted attribute {key!r}", tensors)
-            for key, value in vars(estimator).items()
+            key: _encode(
+                getattr(estimator, key),
+                f"{prefix}{key}",
+                f"{name}: fitted attribute {key!r}",
+                tensors,
+            )
+            for key in vars(estimator)
             if _is_fitted_name(estimator, key)
         },
     }
@@ -352,9 +360,6 @@ def _only_checkpoints(callbacks: Any) -> bool:
 
 
 def _is_fitted_name(estimator: BaseEstimator, name: str) -> bool:
-    for listed in (PARTS, PREDICTORS):
-        if type(estimator) in listed:
-            return name in listed[type(estimator)]
     # preprocessor_ is made again from the parameter it comes from
     return name.endswith("_") and not name.startswith("_") and name != "preprocessor_"
 
@@ -390,20 +395,6 @@ def _encode(value: Any, key: str, what: str, tensors: dict[str, np.ndarray]) -> 
         return {type(value).__name__: items}
     if type(value) is dict and all(isinstance(name, str) for name in value):
         return {"dict": {k: _encode(v, f"{key}.{k}", what, tensors) for k, v in value.items()}}
-    if type(value) is dict:
-        pairs = [_encode(pair, f"{key}.{i}", what, tensors) for i, pair in enumerate(value.items())]
-        return {"pairs": pairs}
-    if type(value) in PARTS or type(value) in _learners().values():
-        state = _state(value, f"{key}.", tensors)
-        return {"estimator": {"class": type(value).__name__, **state}}
-    if type(value) in RECORDS:
-        if type(value) is Indicators:
-            what = f"{what.partition(':')[0]}: categories of X"
-        fields = {
-            field: _encode(getattr(value, field), f"{key}.{field}", what, tensors)
-            for field in RECORDS[type(value)]
-        }
-        return {"record": [type(value).__name__, fields]}
     for name, choice in _choices().items():
         if type(value) is choice:
             params = value.get_params(deep=False)
@@ -434,19 +425,13 @@ def _decode(value: Any, tensors: dict[str, np.ndarray]) -> Any:
         return _viewed(_take(key, tensors), dtype).reshape(shape)
     if kind == "float":
         return float(content)
-    if kind == "estimator":
-        known = {**_learners(), **{part.__name__: part for part in PARTS}}
-        return _build(known[content["class"]], content, tensors)
     if kind == "dict":
         return {key: _decode(item, tensors) for key, item in content.items()}
-    if kind == "record":
-        name, fields = content
-        return build_record(name, {key: _decode(item, tensors) for key, item in fields.items()})
     if kind == "choice":
         name, params = content
         return _choices()[name](**{key: _decode(item, tensors) for key, item in params.items()})
     items = [_decode(item, tensors) for item in content]
-    return {"list": list, "tuple": tuple, "pairs": dict}[kind](items)
+    return {"list": list, "tuple": tuple}[kind](items)
 
 
 def _take(key: str, tensors: dict[str, np.ndarray]) -> np.ndarray:

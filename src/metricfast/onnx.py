@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
+from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 import metricfast
@@ -28,6 +29,7 @@ def to_onnx(
     side: str = "query",
     dtype: DTypeLike = np.float32,
     initial_types: list[tuple[str, Any]] | None = None,
+    options: dict[Any, dict[str, Any]] | None = None,
 ) -> Any:
     """Return the map of a fitted learner, or a pipeline that holds one, as a model of ONNX.
 
@@ -46,6 +48,10 @@ def to_onnx(
         Dtype of inputs and arithmetic of the model.
     initial_types : list of (str, skl2onnx type), optional
         The inputs of a pipeline that takes more than one array of numbers, as skl2onnx takes them.
+    options : dict of dict, optional
+        Options of skl2onnx for other steps, by their class, or the `id` of a step. The option
+        ``zipmap`` of a classifier at the end is False by default with float64, in which runtimes
+        have no dictionaries: probabilities are then an array.
 
     Returns
     -------
@@ -76,7 +82,7 @@ def to_onnx(
     if np.dtype(dtype) not in (np.float32, np.float64):
         raise ValueError(f"dtype must be float32 or float64, got {dtype!r}.")
     steps = [step for _, step in getattr(estimator, "steps", [("", estimator)])]
-    learners = [step for step in steps if isinstance(step, _exported())]
+    learners = [step for step in steps if type(step) in _exported()]
     if not learners:
         raise TypeError(
             "estimator must be a learner of metricfast that embeds points by a map of layers, or a "
@@ -91,10 +97,13 @@ def to_onnx(
         if side == "database" and isinstance(estimator, EmbeddedMetricMixin):
             width = len(estimator.mean_)
         initial_types = [("X", kind([None, width]))]
-    options = {id(learner): {"side": side} for learner in learners}
+    of_steps: dict[Any, dict[str, Any]] = {id(learner): {"side": side} for learner in learners}
+    if np.dtype(dtype) == np.float64 and steps[-1] not in learners and is_classifier(steps[-1]):
+        of_steps[type(steps[-1])] = {"zipmap": False}
     model = skl2onnx.to_onnx(
-        estimator, initial_types=initial_types, target_opset=_OPSET, options=options
-    )
+        estimator, initial_types=initial_types, target_opset=_OPSET,
+        options=of_steps | (options or {}),
+    )  # fmt: skip
     model.metadata_props.add(key="metricfast", value=metricfast.__version__)
     return model
 

@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sized
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,12 +26,11 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 
 from metricfast._core.arguments import (
-    check_bool,
-    check_choice,
     check_count,
     check_random_state,
 )
 from metricfast._core.arrays import as_labels
+from metricfast._core.parameters import NonNegativeInt, PositiveInt, check_parameters
 from metricfast._core.targets import as_label_array, by_appearance, encode, encode_together
 from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast._labels.binding import SaidDistance, bind_labels
@@ -102,6 +102,7 @@ class Sampler(BaseEstimator):  # type: ignore[misc]
         ValueError
             If a parameter has a value that cannot be used, or does not fit the labels.
         """
+        check_parameters(self)
         _check_sized(y, "y")
         size = check_count("batch_size", self.batch_size if batch_size is None else batch_size, 1)
         if y_database is None:
@@ -120,6 +121,7 @@ class Sampler(BaseEstimator):  # type: ignore[misc]
         raise NotImplementedError(f"{type(self).__name__} draws no batches of a database.")
 
 
+@dataclass(eq=False, repr=False)
 class Uniform(Sampler):
     """All points in random order, cut into batches that differ in size by at most one.
 
@@ -140,8 +142,7 @@ class Uniform(Sampler):
     [[5, 2, 1], [3, 0, 4]]
     """
 
-    def __init__(self, batch_size: int = 128) -> None:
-        self.batch_size = batch_size
+    batch_size: PositiveInt = 128
 
     def _prepare(self, y: ArrayLike, size: int, seed: Seed, n_jobs: int | None) -> Epoch:
         n = n_rows(y)
@@ -164,12 +165,14 @@ class Uniform(Sampler):
         return epoch
 
 
+@dataclass(eq=False, repr=False)
 class ClassBalanced(Sampler):
     """Batches in which classes have several members.
 
-    Each class is cut at random into groups of `m_per_class` points (its last one may be smaller),
-    and batches are made of whole groups in random order: with many classes, a uniform draw would
-    leave most points without another point of their class.
+    Each class is cut at random into groups of `m_per_class` points, and batches are made of whole
+    groups in random order: with many classes, a uniform draw would leave most points without
+    another point of their class. The last groups of a class may be smaller. No group has a single
+    point, unless the class has.
 
     Parameters
     ----------
@@ -191,12 +194,11 @@ class ClassBalanced(Sampler):
     {4}
     """
 
-    def __init__(self, m_per_class: int = 8, batch_size: int = 128) -> None:
-        self.m_per_class = m_per_class
-        self.batch_size = batch_size
+    m_per_class: PositiveInt = 8
+    batch_size: PositiveInt = 128
 
     def _prepare(self, y: ArrayLike, size: int, seed: Seed, n_jobs: int | None) -> Epoch:
-        group = check_count("m_per_class", self.m_per_class, 1)
+        group = int(self.m_per_class)
         classes_in = _classes_by_epoch(y, "y")
 
         def epoch(rng: RandomState) -> Iterator[Batch]:
@@ -208,7 +210,7 @@ class ClassBalanced(Sampler):
     def _prepare_both(
         self, y: ArrayLike, y_database: ArrayLike, size: int, seed: Seed, n_jobs: int | None
     ) -> Epoch:
-        group = check_count("m_per_class", self.m_per_class, 1)
+        group = int(self.m_per_class)
         if are_tags(y) or are_tags(y_database):
             sizes = n_rows(y), n_rows(y_database)
             tags, others = both_tags(y, y_database, ("y", "y_database"), sizes)
@@ -245,6 +247,7 @@ class ClassBalanced(Sampler):
         return epoch
 
 
+@dataclass(eq=False, repr=False)
 class DenseTriplet(Sampler):
     """Anchors with their nearest neighbours in label space, and others drawn at random.
 
@@ -291,31 +294,19 @@ class DenseTriplet(Sampler):
     (1, [2, 1, 3])
     """
 
-    def __init__(
-        self,
-        n_neighbors: int = 5,
-        batch_size: int = 150,
-        n_anchors: int = 1,
-        all_anchors: bool = False,
-        ties: str = "keep",
-        label_distance: SaidDistance | None = None,
-    ) -> None:
-        self.n_neighbors = n_neighbors
-        self.batch_size = batch_size
-        self.n_anchors = n_anchors
-        self.all_anchors = all_anchors
-        self.ties = ties
-        self.label_distance = label_distance
+    n_neighbors: NonNegativeInt = 5
+    batch_size: PositiveInt = 150
+    n_anchors: PositiveInt = 1
+    all_anchors: bool = False
+    ties: Literal["keep", "drop"] = "keep"
+    label_distance: SaidDistance | None = None
 
     def _counts(self, size: int, least: bool) -> tuple[int, int]:
-        """Check the parameters; return the numbers of neighbours and of anchors.
+        """Return the numbers of neighbours and of anchors.
 
         With `least`, a batch of this size must hold its anchors and their neighbours.
         """
-        k = check_count("n_neighbors", self.n_neighbors, 0)
-        anchors = check_count("n_anchors", self.n_anchors, 1)
-        check_choice("ties", self.ties, ("keep", "drop"))
-        check_bool("all_anchors", self.all_anchors)
+        k, anchors = int(self.n_neighbors), int(self.n_anchors)
         if least and anchors * (k + 1) > size:
             raise ValueError(
                 f"batch_size must be at least n_anchors * (n_neighbors + 1) = {anchors * (k + 1)}, "
@@ -324,6 +315,7 @@ class DenseTriplet(Sampler):
         return k, anchors
 
     def _prepare(self, y: ArrayLike, size: int, seed: Seed, n_jobs: int | None) -> Epoch:
+        _refuse_tags(y, "y")
         if self.label_distance is None:
             distance, labels = None, _numbers(y)
         else:
@@ -353,6 +345,8 @@ class DenseTriplet(Sampler):
     def _prepare_both(
         self, y: ArrayLike, y_database: ArrayLike, size: int, seed: Seed, n_jobs: int | None
     ) -> Epoch:
+        _refuse_tags(y, "y")
+        _refuse_tags(y_database, "y_database")
         sizes = len(y), len(y_database)  # type: ignore[arg-type]
         said = "euclidean" if self.label_distance is None else self.label_distance
         distance, labels, of_database = bind_labels(said, y, y_database, sizes=sizes)
@@ -390,6 +384,14 @@ def _check_sized(y: Any, name: str) -> None:
     sized = isinstance(y, Sized) and getattr(y, "ndim", 1) > 0
     if not (sized or issparse(y)) or isinstance(y, (str, bytes)) or n_rows(y) == 0:
         raise ValueError(f"{name} must hold one label a point, got shape {np.shape(y)}.")
+
+
+def _refuse_tags(y: Any, name: str) -> None:
+    if issparse(y):
+        raise ValueError(
+            f"{name} must hold numbers for DenseTriplet; found a sparse matrix of tags. Choose "
+            "ClassBalanced or Uniform."
+        )
 
 
 def _classes_by_epoch(y: Any, name: str) -> Callable[[RandomState], Integers]:
@@ -462,6 +464,11 @@ def class_batches(
     by_class = shuffled[np.argsort(codes[shuffled], kind="stable")]
     counts = np.bincount(codes)
     within = np.arange(labels.size) - np.repeat(np.cumsum(counts) - counts, counts)
-    groups = np.cumsum(within % group == 0) - 1
+    begins = within % group == 0
+    lone = np.cumsum(counts)[(counts > 1) & (counts % group == 1)] - 1  # a group of one each
+    begins[lone] = False
+    if group > 2:  # else three are together
+        begins[lone - 1] = True
+    groups = np.cumsum(begins) - 1
     order = by_class[np.argsort(rng.permutation(groups[-1] + 1)[groups], kind="stable")]
     return [np.sort(b) for b in np.array_split(order, batch_count(labels.size, batch_size))]

@@ -1,7 +1,8 @@
 """Losses and neighbours in PyTorch, computed on the CPU by this library's kernels.
 
 Needs ``pip install torch``. CPU tensors of float32 and float64 are read where they are. Others are
-copied, and their gradients return to their device and precision.
+copied, and their gradients return to their device and precision. Values of float16 and bfloat16
+points are float32, values of integers and booleans float64.
 """
 
 from __future__ import annotations
@@ -38,24 +39,37 @@ class _Function(torch.autograd.Function):
         y_database: ArrayLike | None,
         keywords: dict[str, Any],
     ) -> torch.Tensor:
-        database = None if Z_database is None else _points(Z_database)
-        value, grads = loss(_points(Z), y, database, y_database, **keywords)
+        database = None if Z_database is None else _points(Z_database, "Z_database")
+        value, grads = loss(_points(Z, "Z"), y, database, y_database, **keywords)
         pairs = zip((Z, Z_database), grads if isinstance(grads, tuple) else (grads,), strict=False)
-        ctx.save_for_backward(*(torch.from_numpy(grad).to(points) for points, grad in pairs))
-        return Z.new_tensor(value)
+        saved = [(torch.from_numpy(grad).to(Z.device), points) for points, grad in pairs]
+        ctx.save_for_backward(*(grad for grad, _ in saved))
+        ctx.points = [(points.device, points.dtype) for _, points in saved]
+        return Z.new_tensor(value, dtype=_exact(Z.dtype))
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, by_value: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        grad, *of_database = (by_value * saved for saved in ctx.saved_tensors)
+        pairs = zip(ctx.saved_tensors, ctx.points, strict=True)
+        # Small gradients are scaled before they are rounded to the precision of the points.
+        grad, *of_database = ((by_value * saved).to(*points) for saved, points in pairs)
         return grad, *(of_database or [None]), None, None, None, None
 
 
-def _points(tensor: torch.Tensor) -> Any:
-    if not tensor.is_floating_point():
-        tensor = tensor.double()
-    exact = tensor.dtype in (torch.float32, torch.float64)
-    return (tensor if exact else tensor.float()).detach().cpu().numpy()
+def _exact(dtype: torch.dtype) -> torch.dtype:
+    """Return the dtype of computations: float32 for floats of less precision, else float64."""
+    if dtype.is_floating_point and dtype != torch.float64:
+        return torch.float32
+    return torch.float64
+
+
+def _points(tensor: torch.Tensor, name: str) -> Any:
+    if tensor.is_complex():
+        raise TypeError(
+            f"{name} must hold real numbers; found {tensor.dtype}: give "
+            f"torch.view_as_real({name}).flatten(1), whose distances are the same."
+        )
+    return tensor.detach().to("cpu", _exact(tensor.dtype)).numpy()
 
 
 def _array(values: Any) -> Any:
@@ -75,13 +89,13 @@ class Loss(nn.Module):
     Raises
     ------
     TypeError
-        If `loss` is a class, or cannot be called.
+        If `loss` is a class, or cannot be called. In a call, if points are complex.
 
     Notes
     -----
     The gradient is computed with the value, so it can be used once; there are no second
-    derivatives. What a loss refuses, it refuses here with the same ``ValueError``. A loss of
-    inner products is one of cosines after ``torch.nn.functional.normalize``.
+    derivatives. Calls raise the ``ValueError`` of the loss. A loss of inner products
+    is one of cosines after ``torch.nn.functional.normalize``.
 
     Examples
     --------
@@ -111,7 +125,7 @@ class Loss(nn.Module):
         y_database: Any = None,
         **keywords: Any,
     ) -> torch.Tensor:
-        """The loss as a tensor without dimensions.
+        """The loss as a tensor without dimensions, in float32, or in float64 for other points.
 
         Parameters
         ----------
@@ -129,7 +143,7 @@ class Loss(nn.Module):
         return result
 
     def extra_repr(self) -> str:
-        """What is shown between the brackets."""
+        """Return the loss as text, for the representation of the module."""
         return repr(self.loss)
 
 
@@ -176,7 +190,7 @@ class ProxyLoss(Loss):
                 f"y must hold classes from 0 to {len(classes) - 1}, as n_classes={len(classes)} "
                 f"says; found {labels[~known].flat[0]}."
             )
-        proxies = self.proxies.to(Z)
+        proxies = self.proxies.to(Z.device, _exact(Z.dtype))
         if self.normalize:
             proxies = nn.functional.normalize(proxies)
         return super().forward(Z, labels, proxies, classes, **keywords)
@@ -208,14 +222,15 @@ def knn_func(
     Returns
     -------
     distances : tensor of shape (n, k)
-        Distances, not squared, with the dtype and device of `query`; float64 for integers.
+        Distances, not squared, on the device of `query`: float64 for float64 and integers, float32
+        for floats of less precision.
     indices : tensor of int64 of shape (n, k)
         Nearest first, equal distances in the order of the index.
 
     Raises
     ------
     TypeError
-        If query or reference is no tensor.
+        If query or reference is no tensor, or holds complex numbers.
     ValueError
         As :func:`metricfast.kneighbors`.
 
@@ -233,8 +248,8 @@ def knn_func(
         if not isinstance(given, torch.Tensor) and not (given is None and name == "reference"):
             raise TypeError(f"{name} must be a tensor; found {type(given).__name__}.")
     check_bool("ref_includes_query", ref_includes_query)
-    queries = _points(query)
-    database = None if reference is None else _points(reference)
+    queries = _points(query, "query")
+    database = None if reference is None else _points(reference, "reference")
     if ref_includes_query and database is not None and len(database) < len(queries):
         raise ValueError(
             f"reference must begin with the {len(queries)} queries where ref_includes_query is "
@@ -244,6 +259,5 @@ def knn_func(
     distances, indices = kneighbors(
         queries, database, k, L=_array(L), exclude=exclude, n_jobs=n_jobs
     )
-    dtype = query.dtype if query.is_floating_point() else torch.float64
-    found = torch.from_numpy(distances).to(query.device, dtype)
+    found = torch.from_numpy(distances).to(query.device, _exact(query.dtype))
     return found, torch.from_numpy(indices).to(query.device)

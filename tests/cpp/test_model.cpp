@@ -334,6 +334,23 @@ TEST(a_database_under_a_model) {
     kneighbors<float>(seen(q), seen(d).middle_rows(0, 150), 3, nullptr, false, view(expected),
                       view(rows));
     CHECK(indices == rows && distances == expected);
+    Filter of_each, of_label;
+    std::vector<std::uint8_t> masks;
+    for (int i = 0; i < 7; ++i)
+        masks.insert(masks.end(), mask.begin(), mask.end());
+    of_each.pairs = {masks.data(), 7, 300};
+    const std::vector<std::int64_t> labels(mask.begin(), mask.end()), ones(7, 1);
+    of_label.labels = labels;
+    of_label.query_labels = ones;
+    of_label.equal = true;
+    for (const Filter &filter : {of_each, of_label}) {
+        database.search<float>(seen(x), 3, filter, view(distances), view(indices), memory);
+        CHECK(indices == rows && distances == expected);
+    }
+    of_each.pairs.rows = 6;
+    CHECK_THROWS(
+        std::invalid_argument, "pairs must have one row a query",
+        database.search<float>(seen(x), 3, of_each, view(distances), view(indices), memory));
     const auto wrong = random_points<float>(7, 3);
     CHECK_THROWS(
         std::invalid_argument, "must have 2 features, found 3",

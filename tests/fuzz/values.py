@@ -8,10 +8,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-import polars as pl
 from scipy import sparse
 
 from metricfast import sources
+
+try:
+    import polars as pl
+except ImportError:
+    pl = None
 
 # What numbers are like. Every one of these is a fair question that deserves an answer.
 FAIR = (
@@ -25,7 +29,8 @@ DTYPES = (
 )
 CLASS_DTYPES = ("int64", "int64", "int8", "uint64", "float64", "bool", "U3", "object", "str object")
 FORMS = (
-    *("C", "C", "C", "F", "strided", "reversed", "read-only", "list", "tuple", "frame", "polars"),
+    *("C", "C", "C", "F", "strided", "reversed", "read-only", "list", "tuple", "frame"),
+    *(() if pl is None else ("polars",)),
     *("masked nowhere", "source"),
 )
 SPARSE = ("csr", "csc", "coo", "lil", "csr matrix", "bsr")

@@ -9,8 +9,6 @@ from numbers import Number
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
-import polars as pl
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
@@ -117,7 +115,7 @@ def digest(value: Any) -> Any:
     if sparse.issparse(value):
         parts = ("data", "indices", "indptr", "coords", "rows", "row", "col")
         return value.format, *(digest(getattr(value, part, None)) for part in parts)
-    if isinstance(value, (pd.DataFrame, pd.Series, pl.DataFrame, pl.Series)):
+    if hasattr(value, "to_numpy"):
         return repr(getattr(value, "columns", None)), digest(value.to_numpy())
     if isinstance(value, (list, tuple)):
         return type(value), [digest(item) for item in value]
@@ -130,7 +128,7 @@ def _not_finite(values: Any) -> Any:
 
 def _nonfinite(result: Any, bad: Any, name: str = "") -> Iterator[str]:
     """Where a result holds a bad number: a NaN, or an infinity too."""
-    if isinstance(result, (pd.DataFrame, pl.DataFrame)):
+    if hasattr(result, "to_numpy"):
         result = result.to_numpy()
     if sparse.issparse(result):
         result = result.data

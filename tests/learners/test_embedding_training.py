@@ -176,7 +176,7 @@ def test_a_checkpoint_that_cannot_be_written_is_refused_before_training(tmp_path
         learner.fit(X, Y)
     monkeypatch.setitem(sys.modules, "safetensors.numpy", None)
     learner.set_params(callbacks=[Checkpoint(tmp_path / "training")])
-    with pytest.raises(ImportError, match=r"checkpoint needs .* pip install safetensors"):
+    with pytest.raises(ImportError, match="pip install safetensors, or leave the checkpoint out"):
         learner.fit(X, Y)
     assert not epochs
 

@@ -11,7 +11,7 @@ from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.datasets import load_digits, load_iris, make_circles
 from sklearn.decomposition import KernelPCA
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
+from sklearn.metrics.pairwise import pairwise_distances, polynomial_kernel, rbf_kernel
 from sklearn.model_selection import cross_val_score
 
 from metricfast import (
@@ -87,6 +87,20 @@ def test_many_points_are_mapped_like_few(monkeypatch):
     assert wrapper.map_.eigen_solver == "arpack"
     exact = KernelPCA(11, kernel="rbf", gamma=0.1, eigen_solver="dense").fit_transform(points)
     np.testing.assert_allclose(np.abs(wrapper._mapped(points)), np.abs(exact), atol=1e-9)
+
+
+@pytest.mark.parametrize("gamma", ["scale", None, 0.3])
+@pytest.mark.parametrize("kernel", ["laplacian", "chi2", "polynomial"])
+def test_principal_components_of_every_kernel(kernel, gamma):
+    common = {"kernel": kernel, "gamma": gamma, "n_components": 1000, "random_state": 0}
+    points = FEW + np.random.RandomState(0).uniform(0, 0.01, FEW.shape)
+    maps = [
+        KernelizedMetricLearner(ANMM(), method=method, **common).fit(points, LABELS)
+        for method in ("nystroem", "kpca")
+    ]
+    one, other = (pairwise_distances(each.map_.transform(points - each.mean_)) for each in maps)
+    np.testing.assert_allclose(one, other, atol=1e-4 * one.max())
+    assert "_parameter_constraints" not in vars(maps[1].map_)
 
 
 def test_parameters_reach_the_kernel():

@@ -150,3 +150,27 @@ def test_products_that_overflow():
     for given in ({"prior": np.eye(4) * 1e10}, {"balance_param": 1e20}):
         with pytest.raises(ValueError, match="exceed the largest float: rescale the points"):
             SDML(**given).fit(X[INDEX] * 1e150, np.ones(len(INDEX)))
+
+
+def test_features_that_are_not_connected_are_solved_for_apart():
+    S = np.cov(np.random.RandomState(0).randn(9, 20)) + np.eye(9)
+    S[:4, 4:] = S[4:, :4] = 0.05
+    S[8, :8] = S[:8, 8] = -0.05
+    together = graphical_lasso(S, 0.0499)
+    seen = []
+    apart = graphical_lasso(S, 0.0501, lambda *found: seen.append(found[2].shape))
+    np.testing.assert_allclose(apart, together, atol=2e-3)
+    assert not apart[:4, 4:].any() and not apart[8, :8].any()
+    gradient = S - np.linalg.inv(apart)
+    off = apart != 0
+    np.fill_diagonal(off, False)
+    np.testing.assert_allclose(gradient[off], -0.0501 * np.sign(apart[off]), atol=1e-5)
+    assert np.abs(gradient[~off & ~np.eye(9, dtype=bool)]).max() < 0.0501 + 1e-5
+    assert set(seen) == {(9, 9)}
+
+
+def test_many_features_that_depend_on_each_other_are_warned_of(monkeypatch):
+    monkeypatch.setattr("metricfast.learners.tuples.graphical_lasso._MANY", 3)
+    S = np.full((5, 5), 0.5) + np.eye(5)
+    with pytest.warns(UserWarning, match="5 features depend on each other at sparsity_param=0.1"):
+        graphical_lasso(S, 0.1)

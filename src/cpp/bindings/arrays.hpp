@@ -77,17 +77,21 @@ class Indices {
 /// Which rows each query may find. Refers to the arrays of the last two.
 class RowFilter {
   public:
-    /// \param rows 0 for each row that is left out, or None.
-    /// \param labels of the queries and of the database, or None.
-    RowFilter(const py::object &exclude, const py::object &rows, const py::object &labels,
+    /// \param allowed 0 for each row that is left out, of all queries or of each; or None.
+    /// \param labels of the queries and of the database, and whether equal ones are found; or None.
+    RowFilter(const py::object &exclude, const py::object &allowed, const py::object &labels,
               Index queries, Index points)
         : excluded_(exclude, queries, "exclude") {
         filter_.exclude = excluded_;
-        filter_.rows = elements<std::uint8_t>(rows, points, "rows");
+        if (!allowed.is_none() && py::cast<py::array>(allowed).ndim() == 2)
+            filter_.pairs = matrix<std::uint8_t>(py::cast<py::array>(allowed));
+        else
+            filter_.rows = elements<std::uint8_t>(allowed, points, "rows");
         if (!labels.is_none()) {
-            const auto both = py::cast<std::pair<py::object, py::object>>(labels);
-            filter_.query_labels = elements<std::int64_t>(both.first, queries, "labels");
-            filter_.labels = elements<std::int64_t>(both.second, points, "labels");
+            const auto given = py::cast<std::tuple<py::object, py::object, bool>>(labels);
+            filter_.query_labels = elements<std::int64_t>(std::get<0>(given), queries, "labels");
+            filter_.labels = elements<std::int64_t>(std::get<1>(given), points, "labels");
+            filter_.equal = std::get<2>(given);
         }
     }
     RowFilter(const RowFilter &) = delete;

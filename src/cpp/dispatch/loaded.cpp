@@ -92,8 +92,22 @@ const Level *open(const std::string &name, std::string &error) {
     return level;
 }
 
+/// What is wrong with METRICFAST_NUM_THREADS; empty if nothing is.
+std::string fault_of_threads() {
+    const char *const variable = std::getenv("METRICFAST_NUM_THREADS");
+    const std::string text = variable != nullptr ? variable : "";
+    const bool digits = text.find_first_not_of("0123456789") == std::string::npos;
+    if (text.empty() || (digits && text.find_first_not_of('0') != std::string::npos))
+        return "";
+    return "METRICFAST_NUM_THREADS must be a positive integer, got '" + text +
+           "': set it to the number of threads, or unset it";
+}
+
 Loaded load() {
     Loaded result;
+    result.error = fault_of_threads();
+    if (!result.error.empty())
+        return result;
     const std::vector<std::string> available = available_levels();
     const char *const variable = std::getenv("METRICFAST_ISA");
     const std::string wanted = variable != nullptr ? variable : "";

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import os
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import wraps
 from numbers import Integral, Real
 from typing import Any, ParamSpec, TypeVar
@@ -24,10 +24,13 @@ __all__ = [
     "check_bool",
     "check_choice",
     "check_count",
+    "check_finite",
     "check_path",
     "check_random_state",
     "check_range",
+    "check_unused",
     "check_verbose",
+    "takes_side",
 ]
 
 P = ParamSpec("P")
@@ -40,6 +43,11 @@ _LARGEST = float(np.finfo(np.float64).max)
 
 def as_array(values: Any, name: str) -> NDArray[Any]:
     """Return an array of what is array-like and has no masked values nor complex numbers."""
+    if hasattr(values, "toarray") and hasattr(values, "tocsr"):
+        raise TypeError(
+            f"{name} is a sparse matrix; dense data are required here: "
+            f"pass {name}.toarray(), or reduce its width first."
+        )
     values = as_table(values, name)
     if hasattr(values, "column_names"):  # of Arrow
         values = np.column_stack([column_of(values, j) for j in range(values.shape[1])])
@@ -58,11 +66,6 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
 
 def as_real(X: ArrayLike, name: str) -> NDArray[Any]:
     """Array in native float32 or float64, C order. Integers and other floats become float64."""
-    if hasattr(X, "toarray") and hasattr(X, "tocsr"):
-        raise TypeError(
-            f"{name} is a sparse matrix; dense data are required here: "
-            f"pass {name}.toarray(), or reduce its width first."
-        )
     X = plain_frame(as_table(X, name), name)
     array = as_array(X, name)
     if array.dtype.kind in "mM":
@@ -134,6 +137,12 @@ def check_random_state(random_state: Any) -> np.random.RandomState:
     return rng
 
 
+def check_finite(name: str, value: object) -> None:
+    """Raise ValueError unless `value` is a finite real number."""
+    if not isinstance(value, Real) or not math.isfinite(value):
+        raise ValueError(f"{name} must be a finite number, got {value!r}.")
+
+
 def check_path(name: str, value: object) -> None:
     """Refuse what is neither a path nor None."""
     if not isinstance(value, (str, os.PathLike, type(None))):
@@ -151,6 +160,11 @@ def check_range(name: str, value: object, high: float = math.inf, positive: bool
             f"{'above' if positive else 'from'} 0"
             f"{f' to {high:g}' if high < math.inf else ''}, got {value!r}."
         )
+
+
+def takes_side(learner: Any) -> bool:
+    """Return whether `transform` of a learner takes the side that points are on."""
+    return "side" in inspect.signature(learner.transform).parameters
 
 
 def called_like(model: Callable[P, Any]) -> Callable[[Callable[..., T]], Callable[P, T]]:
@@ -175,3 +189,17 @@ def called_like(model: Callable[P, Any]) -> Callable[[Callable[..., T]], Callabl
         return called
 
     return decorate
+
+
+def check_unused(estimator: Any, names: Iterable[str], reason: str) -> None:
+    """Raise ValueError if a parameter that has no effect differs from its default.
+
+    `reason`: what the error says of the parameter, after its name and value.
+    """
+    parameters = inspect.signature(type(estimator)).parameters
+    for name in names:
+        if name not in parameters:
+            continue
+        value, default = getattr(estimator, name), parameters[name].default
+        if not np.array_equal(value, default):
+            raise ValueError(f"{name} must be {default!r}, its default, {reason}; got {value!r}.")

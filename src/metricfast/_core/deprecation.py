@@ -6,16 +6,9 @@ from typing import Any
 
 from metricfast._core.warn import warn_user
 
-__all__ = ["DEPRECATED", "FORMER_NAMES", "renamed", "take_renamed"]
+__all__ = ["DEPRECATED", "renamed", "take_renamed"]
 
 DEPRECATED = "deprecated"
-# Of parameters of learners that take both.
-FORMER_NAMES = {
-    "n_chunks": "num_chunks",
-    "n_constraints": "num_constraints",
-    "n_neighbors": "k",
-    "tol": "convergence_threshold",
-}
 
 
 def renamed(old: str, old_value: Any, new: str, new_value: Any) -> Any:
@@ -30,16 +23,17 @@ def renamed(old: str, old_value: Any, new: str, new_value: Any) -> Any:
     return old_value
 
 
-def take_renamed(estimator: Any, old: str, new: str) -> None:
-    """Move the value of a renamed parameter to its new name, at the end of a constructor.
+def take_renamed(estimator: Any) -> None:
+    """Move the values of renamed parameters to their new names.
 
-    So `clone` sees the new one only. What `set_params` gives the old one is left to `fit`. A
-    default stays the object that was given, which `clone` asks for: a pickled one is a copy.
+    `clone` then sees the new names only. A default stays the object that was given, which `clone`
+    asks for: a pickled one is a copy.
     """
-    value = getattr(estimator, old)
-    if not _is_default(value):
-        setattr(estimator, new, renamed(old, value, new, None))
-        setattr(estimator, old, DEPRECATED)
+    for old, new in estimator._renamed.items():
+        value = getattr(estimator, old)
+        if not _is_default(value):
+            setattr(estimator, new, renamed(old, value, new, None))
+            setattr(estimator, old, DEPRECATED)
 
 
 def _is_default(value: Any) -> bool:

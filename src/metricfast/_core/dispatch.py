@@ -19,7 +19,7 @@ def get_kernels() -> Kernels:
     They are of the best instruction set level that was built and that the processor and the
     operating system support, or of the one that the environment variable ``METRICFAST_ISA`` names.
     ImportError if that is unknown, was not built, or is not supported; if no level that was built
-    can run here.
+    can run here; if ``METRICFAST_NUM_THREADS`` is set, and is no positive integer.
     """
     import metricfast._kernels as kernels
 

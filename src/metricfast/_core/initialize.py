@@ -19,7 +19,13 @@ from metricfast._core.sparse import is_wide
 from metricfast._core.types import Array, Floats, RandomState
 from metricfast.exceptions import NonPSDError
 
-__all__ = ["as_given_map", "check_n_components", "components_from_metric", "initialize_components"]
+__all__ = [
+    "as_given_map",
+    "check_n_components",
+    "components_from_metric",
+    "initialize_components",
+    "leading_rows",
+]
 
 
 def check_n_components(n_features: int, n_components: int | None) -> int:
@@ -160,6 +166,18 @@ def components_from_metric(metric: ArrayLike, *, n_components: int | None = None
         # Cholesky refuses singular matrices as well as indefinite ones.
         eigenvalues, eigenvectors = np.linalg.eigh(M)
         return np.asarray(eigenvectors.T * np.sqrt(_non_negative(eigenvalues))[:, None])
+
+
+def leading_rows(rows: Array, n_components: int | None) -> Array:
+    """Return the map of the leading eigenvectors of ``rows.T @ rows``, or the rows themselves.
+
+    `rows`: fewer than features.
+    """
+    if n_components is None:
+        return rows
+    values, vectors = np.linalg.eigh(rows @ rows.T)
+    kept = (vectors * (values > 0)).T[::-1][:n_components] @ rows
+    return np.vstack([kept, np.zeros((n_components - len(kept), rows.shape[1]), rows.dtype)])
 
 
 def _non_negative(eigenvalues: Array) -> Array:

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 A = NDArray[Any]
 Rows = NDArray[int64] | None
-Labels = tuple[NDArray[int64], NDArray[int64]] | None  # of queries and of a database
+# Of queries and of a database, and whether equal ones are found.
+Labels = tuple[NDArray[int64], NDArray[int64], bool] | None
 Totals = tuple[float, int, int, int, int]
 
 @type_check_only

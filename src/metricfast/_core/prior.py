@@ -11,7 +11,17 @@ from metricfast._core.types import Array, Floats, RandomState
 from metricfast._core.warn import warn_user
 from metricfast.exceptions import NonPSDError
 
-__all__ = ["initialize_metric"]
+__all__ = ["initialize_metric", "is_identity"]
+
+_SINGULAR = (
+    "Unable to get a true inverse of the covariance matrix since it is not definite. Try another "
+    "`{name}`, or an algorithm that does not require the `{name}` to be strictly positive definite."
+)
+
+
+def is_identity(prior: str | Array) -> bool:
+    """Return whether a prior is the name of the identity."""
+    return isinstance(prior, str) and prior == "identity"
 
 
 def initialize_metric(
@@ -76,6 +86,8 @@ def _check_given(prior: Array, n_features: int, name: str, strictly_positive: bo
 def _inverse_covariance(points: Array, name: str, strictly_positive: bool) -> Floats:
     if len(points) < 2:
         raise ValueError(f"`{name}`='covariance' needs at least 2 different points.")
+    if strictly_positive and len(points) <= points.shape[1]:
+        raise LinAlgError(_SINGULAR.format(name=name))  # without the work of finding out
     with np.errstate(over="ignore", invalid="ignore"):
         covariance = np.atleast_2d(np.cov(points, rowvar=False, dtype=np.float64))
     if not np.isfinite(covariance).all():
@@ -86,11 +98,7 @@ def _inverse_covariance(points: Array, name: str, strictly_positive: bool) -> Fl
     kept = eigenvalues > _rounding(eigenvalues)
     if not kept.all():
         if strictly_positive:
-            raise LinAlgError(
-                "Unable to get a true inverse of the covariance matrix since it is not definite. "
-                f"Try another `{name}`, or an algorithm that does not require the `{name}` to be "
-                "strictly positive definite."
-            )
+            raise LinAlgError(_SINGULAR.format(name=name))
         warn_user(
             "The covariance matrix is not invertible: using the pseudo-inverse instead. "
             "To make it invertible, remove linearly dependent and constant features, or reduce "

@@ -6,16 +6,19 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from scipy.linalg import eigh, qr, svd
+from scipy.linalg import eigh, qr
 
 from metricfast._core.arrays import as_threads
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.memory import block_rows
 from metricfast._core.sources import Source, parts, row_bytes, take
 from metricfast._core.sparse import dense, is_wide, principal_axes
+from metricfast._core.svd import svd
 from metricfast._core.types import Array, Floats, Integers
 
 __all__ = [
+    "RANK_TOL",
+    "RANK_TOL_DOUBLE",
     "blocks",
     "check_discriminant",
     "check_principal",
@@ -41,8 +44,8 @@ _BLOCK_SIZE = 1 << 18
 # Bytes read at a time, for they stay in a larger cache.
 _READ = 8 << 20
 # Directions whose standard deviation, relative to the largest, is below this carry no information.
-_RANK_TOL = 1e-4
-_RANK_TOL_DOUBLE = 1e-6
+RANK_TOL = 1e-4
+RANK_TOL_DOUBLE = 1e-6
 
 
 def repetitions(sample_weight: Floats | None, n_samples: int) -> Floats:
@@ -103,11 +106,11 @@ def discriminant_directions(
 
     None where classes have no deviation, or equal means.
     """
-    kept, n_samples = variances > _RANK_TOL**2, counts.sum()
+    kept, n_samples = variances > RANK_TOL**2, counts.sum()
     whitening = axes[kept] / deviation / np.sqrt(variances[kept])[:, None]
     spread = (means - counts @ means / n_samples) * np.sqrt(counts / n_samples)[:, None]
-    _, sizes, directions = svd(spread @ whitening.T, full_matrices=False)
-    found = directions[sizes > _RANK_TOL * sizes.max(initial=0)][:n_components] @ whitening
+    _, sizes, directions = svd(spread @ whitening.T)
+    found = directions[sizes > RANK_TOL * sizes.max(initial=0)][:n_components] @ whitening
     if not len(found):
         return None
     components = np.zeros((n_components, means.shape[1]))
@@ -286,7 +289,7 @@ def whitening(scatter: Floats, precision: np.dtype[Any]) -> Floats:
     constant = deviation == 0
     deviation[constant] = 1
     values, vectors = eigh(scatter / deviation / deviation[:, None])
-    tol = _RANK_TOL if precision == np.float32 else _RANK_TOL_DOUBLE
+    tol = RANK_TOL if precision == np.float32 else RANK_TOL_DOUBLE
     kept = values > tol**2 * values[-1]
     W = vectors.T[kept] / np.sqrt(values[kept])[:, None] / deviation
     if not kept.all():
@@ -316,7 +319,7 @@ def _axes(
         deviations = (dense(X[:]) - means[group]) * np.sqrt(weights)[:, None]
         if scale is not None:
             deviations /= scale
-        _, sizes, axes = svd(deviations, full_matrices=False)
+        _, sizes, axes = svd(deviations)
         return sizes**2, axes
     scatter = scatter_matrix(X, weights, group, means, scale=scale)
     values, vectors = eigh(scatter, overwrite_a=True)

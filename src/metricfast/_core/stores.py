@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from threading import RLock
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -22,8 +21,6 @@ __all__ = ["Batches", "Columns", "Rows", "as_source", "in_memory"]
 
 # Readers of Arrow, and iterators, are for one thread at a time, whoever holds them.
 _READING = RLock()
-# The source that restarted an iterator last.
-_STARTED: WeakKeyDictionary[Any, object] = WeakKeyDictionary()
 # Rows of a memory map that are looked up before their pages, of up to so many bytes for each, are
 # let go: no more than a share of the memory.
 _SCATTERED, _AROUND, _SHARE = 256, 64 << 10, 16
@@ -164,13 +161,14 @@ class Batches(Source):
 
     Parameters
     ----------
-    make : callable or object
-        ``make()`` returns an iterator of arrays, or of pairs of points and labels, the same in
-        each call. Or an iterator as ``xgboost.DataIter`` is one: ``reset()`` starts it, and
-        ``next(input_data)`` calls ``input_data(data=..., label=...)`` and returns whether it did.
+    make : callable
+        ``make()`` returns an iterator of arrays or frames, or of pairs of points and labels, the
+        same in each call. All frames have the same columns in the same order.
 
     Attributes
     ----------
+    feature_names : list of str or None
+        The columns of the batches, if they are frames.
     labels : ndarray of shape (n_points,) or None
         The labels of all points, where batches have any.
 
@@ -190,16 +188,18 @@ class Batches(Source):
     in_order = True
 
     def __init__(self, make: Any) -> None:
-        if not callable(make) and not (hasattr(make, "reset") and hasattr(make, "next")):
+        if not callable(make):
             raise TypeError(
-                "make must be a function that returns an iterator of batches, or have reset() and "
-                f"next(input_data); found {type(make).__name__}."
+                "make must be a function that returns an iterator of batches; found "
+                f"{type(make).__name__}."
             )
-        self._make = make
+        self._make, self._columns = make, list[Any]()
         n_rows, width, single, labels = 0, None, True, []
         with _READING:
-            for X, y in map(_pair, self._start()):
-                block = _as_block(X, width)
+            for X, y in map(_pair, make()):
+                if width is None:
+                    self._columns = [column for column, _ in columns_of(X)]
+                block = self._as_block(X, width)
                 width, n_rows = block.shape[1], n_rows + len(block)
                 single = single and block.dtype == np.float32
                 if y is not None:
@@ -215,6 +215,8 @@ class Batches(Source):
         if self.labels is not None and len(self.labels) != n_rows:
             raise ValueError("Either all batches must have labels, or none.")
         self.shape, self.dtype = (n_rows, width), np.dtype(np.float32 if single else np.float64)
+        if self._columns and all(isinstance(column, str) for column in self._columns):
+            self.feature_names = self._columns
         self._coming: Iterator[Any] = iter(())
         self._block, self._from = np.empty((0, width), self.dtype), n_rows
 
@@ -223,21 +225,29 @@ class Batches(Source):
         with _READING:
             return self._read(start, stop)
 
-    def _start(self) -> Iterator[Any]:
-        """Start the batches anew, which ends what others read of the same iterator."""
-        if callable(self._make):
-            return iter(self._make())
-        _STARTED[self._make] = self
-        return _data_iter(self._make)
+    def _as_block(self, X: Any, width: int | None) -> Array:
+        """Return the points of a batch, whose columns are those of the first batch."""
+        columns = [column for column, _ in columns_of(X)]
+        if columns != self._columns:
+            raise ValueError(
+                "All batches must have the same columns in the same order: the first has "
+                f"{self._columns or 'no names'}, another has {columns or 'no names'}."
+            )
+        block = as_real(X, "X of a batch")
+        if block.ndim != 2 or (width is not None and block.shape[1] != width):
+            wanted = "columns" if width is None else f"{width} columns"
+            raise ValueError(
+                f"X of a batch must have two dimensions and {wanted}; found shape {block.shape}."
+            )
+        return block
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out where it is: a copy starts anew."""
         return {**self.__dict__, "_coming": iter(()), "_block": None, "_from": len(self)}
 
     def _read(self, start: int, stop: int) -> Array:
-        others = not callable(self._make) and _STARTED.get(self._make) is not self
-        if start < self._from or others:
-            self._coming, self._from = self._start(), 0
+        if start < self._from:
+            self._coming, self._from = iter(self._make()), 0
             self._block = np.empty((0, self.shape[1]), self.dtype)
         found = np.empty((stop - start, self.shape[1]), self.dtype)
         filled = start
@@ -251,7 +261,7 @@ class Batches(Source):
                         f"make() gave {self.shape[0]} points at first, and now {end}: it must give "
                         "the same in every call."
                     ) from None
-                self._from, self._block = end, _as_block(X, self.shape[1])
+                self._from, self._block = end, self._as_block(X, self.shape[1])
                 continue
             upto = min(stop, end)
             found[filled - start : upto - start] = self._block[
@@ -335,28 +345,6 @@ def _arrow_pieces(data: Any, names: list[str]) -> list[_Piece]:
 
 def _same(batch: Any) -> Any:
     return batch
-
-
-def _data_iter(batches: Any) -> Iterator[Any]:
-    """Go through an iterator as xgboost.DataIter is one."""
-    given: list[Any] = []
-
-    def input_data(*, data: Any, label: Any = None, **_: Any) -> None:
-        given.append((data, label))
-
-    batches.reset()
-    while batches.next(input_data):
-        yield given.pop()
-
-
-def _as_block(X: Any, width: int | None) -> Array:
-    block = as_real(X, "X of a batch")
-    if block.ndim != 2 or (width is not None and block.shape[1] != width):
-        columns = "columns" if width is None else f"{width} columns"
-        raise ValueError(
-            f"X of a batch must have two dimensions and {columns}; found shape {block.shape}."
-        )
-    return block
 
 
 def _pair(batch: Any) -> tuple[Any, Any]:

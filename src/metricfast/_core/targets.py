@@ -17,6 +17,7 @@ from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.warn import warn_user
 
 __all__ = [
+    "accuracy",
     "as_column",
     "as_label_array",
     "by_appearance",
@@ -259,6 +260,21 @@ def _kind_of(label: type) -> str:
         if issubclass(label, base):
             return kind
     return "no text"
+
+
+def accuracy(y: ArrayLike, predicted: Array, sample_weight: ArrayLike | None = None) -> float:
+    """Return the weighted share of labels that are predicted, for labels of every type.
+
+    Raises ValueError if `y` are not class labels of the type and shape of the predictions.
+    """
+    labels = column_or_1d(as_label_array(y, "y"))
+    if labels.shape != predicted.shape:
+        raise ValueError(f"y must have shape {predicted.shape}; found {labels.shape}.")
+    check_class_labels(labels)
+    check_comparable(labels, predicted, "y")
+    weight = check_sample_weight(sample_weight, len(labels))
+    found, right = encode_together([predicted, labels], "y")[1]
+    return float(np.average(found == right, weights=weight))
 
 
 def check_partial_target(y: ArrayLike) -> tuple[Array, Integers]:

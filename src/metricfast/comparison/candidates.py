@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
+from sklearn.pipeline import Pipeline
 
 import metricfast.learners as learners
+from metricfast.learners.base.learner import BaseMetricLearner
 from metricfast.predictors.multi_metric import MultiMetricLMNN
 from metricfast.predictors.soft import NCAClassifier, NCARegressor
 
-__all__ = ["DISTANCES", "as_learners", "class_of", "suited"]
+__all__ = ["DISTANCES", "as_learners", "class_of", "of_numbers", "suited"]
 
 # Distances that are tried without learning, on scaled points.
 DISTANCES = ("cityblock", "cosine")
@@ -91,6 +93,30 @@ def as_learners(given: Any, n_points: int, continuous: bool) -> dict[str, Any]:
     if not found:
         raise ValueError("learners must have one at least, got none.")
     return found
+
+
+def of_numbers(given: Any) -> bool | None:
+    """Return whether all learners take numbers (True) or classes (False) as labels, else None.
+
+    `given`: the argument `learners`.
+    """
+    if isinstance(given, str) and given == "auto":
+        return None
+    several = np.iterable(given) and not isinstance(given, str) and not hasattr(given, "fit")
+    values = given.values() if isinstance(given, Mapping) else given if several else [given]
+    found = {_takes_numbers(_estimator(each)) for each in values} - {None}
+    return found.pop() if len(found) == 1 else None
+
+
+def _takes_numbers(learner: Any) -> bool | None:
+    """Return whether an estimator takes numbers as labels; None if it takes any, or none."""
+    while isinstance(learner, Pipeline):
+        learner = learner[-1]
+    if isinstance(learner, BaseMetricLearner):
+        return not learner._has_classes if learner._requires_y else None
+    if isinstance(learner, BaseEstimator) and is_regressor(learner) != is_classifier(learner):
+        return bool(is_regressor(learner))
+    return None
 
 
 def _estimator(given: Any) -> Any:

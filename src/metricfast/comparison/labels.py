@@ -7,15 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from metricfast._core.arguments import check_bool
 from metricfast._core.targets import as_label_array, check_class_labels
 from metricfast._core.types import Array, Floats
 from metricfast.metrics._selection import are_continuous
 
 __all__ = ["Labels", "looks_continuous", "shares"]
-
-# Numbers that occur less often, on average, are no classes.
-_FEW = 5
 
 
 def shares(predicted: Any, labels: Array, variances: Floats | None) -> Floats:
@@ -31,9 +27,8 @@ def shares(predicted: Any, labels: Array, variances: Floats | None) -> Floats:
 
 
 def looks_continuous(labels: Array) -> bool:
-    """Report whether labels are numbers that are not whole, or that seldom repeat."""
-    real = labels.dtype.kind in "iuf"
-    rare = real and len(labels) < _FEW * len(np.unique(labels))
+    """Return whether labels are fractions, or integers of which most occur only once."""
+    rare = labels.dtype.kind in "iuf" and len(labels) < 2 * len(np.unique(labels))
     return bool(are_continuous(labels, "y") or rare)
 
 
@@ -49,13 +44,12 @@ class Labels:
 
     @classmethod
     def of(cls, y: Any, continuous: bool | None = None) -> Labels:
-        """Check labels; without `continuous`, look what they are."""
+        """Check labels, which are classes or continuous; the values decide if it is not given."""
         labels = as_label_array(y, "y")
         if not labels.ndim:
             raise ValueError(f"y must hold a label for each point, got {y!r}.")
         if continuous is None:
             continuous = looks_continuous(labels)
-        check_bool("continuous", continuous)
         if not continuous:
             check_class_labels(labels)
             if len(np.unique(labels)) < 2:
@@ -64,7 +58,7 @@ class Labels:
         try:
             labels = labels.astype(np.float64)
         except (TypeError, ValueError) as error:
-            raise ValueError(f"y must hold numbers where continuous=True: {error}") from error
+            raise ValueError(f"y must hold numbers with task='numbers': {error}") from error
         variances: Floats = labels.reshape(len(labels), -1).var(axis=0)
         if not (variances > 0).all():
             raise ValueError("y must vary, got the same continuous label for all points.")

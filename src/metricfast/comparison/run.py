@@ -25,7 +25,7 @@ from metricfast._core.arguments import (
 from metricfast._core.arrays import as_points, as_threads
 from metricfast._core.frames import as_table, check_names, column_of, columns_of
 from metricfast._core.sparse import made_dense
-from metricfast.comparison.candidates import as_learners
+from metricfast.comparison.candidates import as_learners, of_numbers
 from metricfast.comparison.labels import Labels
 from metricfast.comparison.record import Record
 from metricfast.comparison.result import CONSTANT, EUCLIDEAN, SCALED, Comparison, Row
@@ -44,7 +44,7 @@ def compare(
     cv: Any = 5,
     scoring: str | Callable[..., Any] | None = None,
     n_neighbors: int = 5,
-    continuous: bool | None = None,
+    task: str = "auto",
     preprocessing: BaseEstimator | None = None,
     scale: bool | str = "auto",
     time_limit: float | None = None,
@@ -87,9 +87,10 @@ def compare(
         Where a score is not defined without some group, they are over folds, and the tests know
         that folds share training points (Nadeau and Bengio, 2003).
     n_neighbors : int, default=5
-    continuous : bool, optional
-        Whether labels are continuous; by default vectors, numbers that are not all whole, and
-        numbers that occur fewer than five times on average.
+    task : {"auto", "classes", "numbers"}, default="auto"
+        What to predict. "auto" takes what the given learners take. If they take both, or with
+        ``learners="auto"``, labels are numbers if they are vectors or fractions, or integers of
+        which most occur only once. The first line of the result says which.
     preprocessing : transformer, optional
         Makes numbers of the points, `SimpleImputer` of missing ones for example. Fitted to the
         training points of each fold.
@@ -164,7 +165,9 @@ def compare(
     functions: Any = tuple(as_callbacks(callbacks))
     if verbose:
         functions = (*functions, _show)
-    X, labels = as_table(X, "X"), Labels.of(y, continuous)
+    check_choice("task", task, ("auto", "classes", "numbers"))
+    numbers = of_numbers(learners) if task == "auto" else task == "numbers"
+    X, labels = as_table(X, "X"), Labels.of(y, numbers)
     check_names(X, "X")
     if preprocessing is None:
         X = made_dense(X)

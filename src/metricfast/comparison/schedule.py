@@ -150,7 +150,8 @@ class Schedule:
             self.values[name] = values = self._held_out(trials)
             self.of_folds[name] = [trial.values for trial in trials if trial.values is not None]
             binary = self.judge.variances is None and bool(np.isin(values, (0, 1)).all())
-            score = Score(values, math.nan, 1.0, binary=binary and self.judge.scorer is None)
+            binary = binary and self.judge.scorer is None
+            score = Score(values, math.nan, 1.0, bounds=self.judge.bounds, binary=binary)
             low, high = score.interval
             row = replace(row, score=score.mean, low=low, high=high)
         self.rows[name] = row

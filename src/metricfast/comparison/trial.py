@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
-import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,6 +17,7 @@ from sklearn.utils import _safe_indexing
 
 from metricfast._core.threadpool import one_blas_thread
 from metricfast._core.types import Array, Floats, Integers
+from metricfast._core.warn import ignored, without_advice
 from metricfast.comparison.labels import shares
 from metricfast.comparison.units import ChosenUnits
 from metricfast.learners.base.learner import BaseMetricLearner
@@ -25,6 +26,15 @@ from metricfast.predictors.regressors import KNeighborsRegressor
 from metricfast.training.history import SolverState
 
 __all__ = ["Judge", "Trial", "group_count", "grouped_scores", "try_learner"]
+
+# The lowest values of metrics of scikit-learn, of which 1 is the highest.
+_LEAST = {
+    **dict.fromkeys(("accuracy", "balanced_accuracy", "top_k_accuracy", "roc_auc"), 0.0),
+    **dict.fromkeys(("average_precision", "f1", "fbeta", "jaccard", "precision", "recall"), 0.0),
+    **dict.fromkeys(("matthews_corrcoef", "cohen_kappa"), -1.0),
+    **dict.fromkeys(("r2", "explained_variance", "d2_absolute_error"), -math.inf),
+    **dict.fromkeys(("d2_brier", "d2_log_loss", "d2_pinball", "d2_tweedie"), -math.inf),
+}
 
 
 @dataclass(frozen=True)
@@ -43,6 +53,20 @@ class Judge:
     preprocessing: BaseEstimator | None
     scale: bool | str
     n_jobs: int | None
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The lowest and the highest value of the score, as far as they are known."""
+        if self.scorer is None:
+            return (0.0, 1.0) if self.variances is None else (-math.inf, 1.0)
+        metric = getattr(self.scorer, "_score_func", None)
+        changed = {"adjusted", "normalize"} & getattr(self.scorer, "_kwargs", {}).keys()
+        if changed or not getattr(metric, "__module__", "").startswith("sklearn."):
+            return -math.inf, math.inf
+        if getattr(self.scorer, "_sign", 1) < 0:  # an error
+            return -math.inf, 0.0
+        name = getattr(metric, "__name__", "").removesuffix("_score")
+        return _LEAST.get(name, -math.inf), 1.0 if name in _LEAST else math.inf
 
     def predictor(self, learner: Any, scale: bool | str | None = None) -> Pipeline:
         """Return what is fitted: neighbours under what is learned, of points in chosen units.
@@ -114,8 +138,7 @@ def try_learner(
             }
         )
     try:
-        with one_blas_thread(), warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # advice: the table shows the result
+        with one_blas_thread(), without_advice():  # the table shows the result
             fitted = predictor.fit(_safe_indexing(X, train), y[train])
             elapsed = time.perf_counter() - start
             values = _values(judge, fitted, _safe_indexing(X, test), y[test])
@@ -149,8 +172,7 @@ def grouped_scores(scorer: Callable[..., Any], fitted: Any, X: Any, y: Array) ->
     group = np.empty(len(y), np.intp)
     group[np.lexsort(labels.T)] = np.arange(len(y)) % n_groups
     without = np.full(n_groups, np.nan)
-    with suppress(ValueError), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of classes that are left out with a group
+    with suppress(ValueError), ignored():  # of classes that are left out with a group
         for i in range(n_groups if n_groups > 1 else 0):
             rest = np.flatnonzero(group != i)
             without[i] = scorer(fitted, _safe_indexing(X, rest), y[rest])

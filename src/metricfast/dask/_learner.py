@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ _NEIGHBORS = 10
 _TRAINED = (LinearLearner, BaseEmbeddingLearner, AsymmetricSimilarity)
 
 
+@dataclass(eq=False, repr=False)
 class DistributedLearner(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """A learner whose training runs on the workers of a Dask cluster.
 
@@ -103,18 +105,11 @@ class DistributedLearner(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mis
     NCA(n_components=2, tol=0.01)
     """
 
-    def __init__(
-        self,
-        learner: Any,
-        client: Any = None,
-        *,
-        sync: str = "gradients",
-        n_parts: int | None = None,
-    ) -> None:
-        self.learner = learner
-        self.client = client
-        self.sync = sync
-        self.n_parts = n_parts
+    learner: Any
+    client: Any = None
+    _: KW_ONLY
+    sync: str = "gradients"
+    n_parts: int | None = None
 
     @property
     def client_(self) -> Any:

@@ -90,7 +90,7 @@ def _weighed_by(objective: Objective) -> str:
     """Return the count that means of parts are weighed by, "" for sums; ValueError for others."""
     loss = objective.loss.loss
     known = loss._weighed_by if isinstance(loss, Loss) else {}
-    by = known.get(loss._reduction()) if known else None
+    by = known.get(loss.reduction) if known else None
     if by is None or (by and getattr(objective.loss.bound, "_weight", None) is not None):
         raise ValueError(
             f"{loss!r} is not known to be a sum over anchors, so gradients of parts do not add up: "

@@ -99,7 +99,7 @@ def kneighbors(
     ready = delayed(_Ready)("queries" if own else "database", maps)
     where = _in_memory(where)
     starts, which = None, tuple[Any, ...]()
-    if own or isinstance(where, tuple):
+    if own or _of_each(where):
         starts = starts_of(blocks_of("queries", of_queries))
         which = da.arange(of_queries.numblocks[0], chunks=1), "i"
     if workers:  # once the search is dealt out its graph is taken as it is
@@ -174,8 +174,8 @@ def retrieval_report(
         blocks if own else row_blocks(database, database_labels=database_labels)
     )
     where = _in_memory(options.pop("where", None))
-    labelled = own or isinstance(where, tuple)
-    starts = starts_of([block[0] for block in blocks]) if labelled else None
+    divided = own or _of_each(where)
+    starts = starts_of([block[0] for block in blocks]) if divided else None
     filtered = _sent(where)
     choose = delayed(_chosen)(options.pop("metrics", None), blocks, k, options)
     judge = delayed(in_caller_memory(_judged))
@@ -269,16 +269,25 @@ def _itself(where: Any) -> Any:
     return where
 
 
+def _of_each(where: Any) -> bool:
+    """Return whether a filter has a label or a mask for each query."""
+    return isinstance(where, tuple) or getattr(where, "ndim", 1) == 2
+
+
 def _of_block(where: Any, starts: list[int], i: int) -> Any:
-    """Return the filter of a block of queries, which has their labels if there are some."""
-    if not isinstance(where, tuple) or len(where) != 2:
+    """Return the filter of a block of queries: their labels or masks, if there are some."""
+    labelled = isinstance(where, tuple)
+    if not _of_each(where) or (labelled and len(where) not in (2, 3)):
         return where
-    labels = as_label_array(where[0], "where[0]")
-    if len(labels) != starts[-1]:
+    at = len(where) - 2 if labelled else 0
+    name, what = (f"where[{at}]", "label") if labelled else ("where", "mask")
+    rows = as_label_array(where[at] if labelled else where, name)
+    if len(rows) != starts[-1]:
         raise ValueError(
-            f"where[0] must hold one label a query: expected {starts[-1]}, found {len(labels)}."
+            f"{name} must hold one {what} a query: expected {starts[-1]}, found {len(rows)}."
         )
-    return labels[starts[i] : starts[i + 1]], where[1]
+    rows = rows[starts[i] : starts[i + 1]]
+    return (*where[:at], rows, *where[at + 1 :]) if labelled else rows
 
 
 def _joined_rows(blocks: list[tuple[Any, ...]]) -> tuple[Any, ...]:

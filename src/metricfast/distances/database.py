@@ -180,7 +180,7 @@ class Database:
         n_neighbors: int = 5,
         *,
         exclude: ArrayLike | None = None,
-        where: ArrayLike | tuple[ArrayLike, ArrayLike] | None = None,
+        where: ArrayLike | tuple[ArrayLike, ...] | None = None,
         squared: bool = False,
         n_jobs: int | None = None,
     ) -> tuple[NDArray[Any], NDArray[np.int64]]:
@@ -193,9 +193,11 @@ class Database:
         exclude : array-like of int of shape (n,), optional
             For each query an id to leave out, -1 for none.
         where : array-like or tuple, optional
-            The points that queries may find: a boolean mask of the points in the order of `ids_`,
-            an array of ids, or a tuple (labels of queries, labels of the points in that order). A
-            query leaves out the points with its label.
+            The points that queries may find: a boolean mask of the m points in the order of `ids_`,
+            or of shape (n, m) with a row for each query; an array of ids; or labels. With a tuple
+            (labels of queries, labels of the points in that order), a query leaves out the points
+            with its label. With a tuple ("equal", labels of queries, labels of the points), it
+            finds only these.
         squared : bool, default=False
             Squared distances.
         n_jobs : int, optional
@@ -229,7 +231,11 @@ class Database:
         )
         ids = np.empty(distances.shape, np.int64)
         threads = as_threads(n_jobs)
-        if allowed.mask is not None and (some := held.among(allowed.mask, len(query), threads)):
+        if (
+            allowed.mask is not None
+            and allowed.alike
+            and (some := held.among(allowed.mask, len(query), threads))
+        ):
             held, allowed = some, Filter()
         row = held.query_bytes(n_neighbors)
         at_once = row == 0 and not isinstance(query, Source)

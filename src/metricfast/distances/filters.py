@@ -25,30 +25,57 @@ _EXPECTED = (
 )
 
 
+class Labels(NamedTuple):
+    """Labels of queries and points: a query finds points of other labels, or of equal ones."""
+
+    queries: Integers
+    points: Integers
+    equal: bool = False
+
+
 class Filter(NamedTuple):
     """Points that queries may find, all of them by default."""
 
-    mask: Mask | None = None  # for each point, whether any query may find it
-    labels: tuple[Integers, Integers] | None = None  # of queries and points; equal ones are apart
+    mask: Mask | None = None  # of the points, (m,), or of the points of each query, (n, m)
+    labels: Labels | None = None
+
+    @property
+    def alike(self) -> bool:
+        """Whether the mask is of all queries."""
+        return self.mask is None or self.mask.ndim == 1
 
     def of_queries(self, part: slice | Integers) -> Filter:
         """Return the filter of some queries."""
-        if self.labels is None:
-            return self
-        return self._replace(labels=(self.labels[0][part], self.labels[1]))
+        mask, labels = self
+        if mask is not None and mask.ndim == 2:
+            mask = mask[part]
+        return Filter(mask, labels and labels._replace(queries=labels.queries[part]))
 
-    def of_points(self, part: slice | Integers) -> Filter:
+    def of_points(self, part: slice | Integers | Mask) -> Filter:
         """Return the filter of some points."""
-        mask = None if self.mask is None else self.mask[part]
-        labels = None if self.labels is None else (self.labels[0], self.labels[1][part])
-        return Filter(mask, labels)
+        mask, labels = self
+        if mask is not None:
+            mask = np.ascontiguousarray(mask[..., part])
+        return Filter(mask, labels and labels._replace(points=labels.points[part]))
+
+    def allows(self, queries: Integers, points: Integers) -> Mask:
+        """Return whether queries may find points, of two arrays that are broadcast."""
+        found = np.ones(np.broadcast_shapes(queries.shape, points.shape), bool)
+        if self.mask is not None:
+            found &= self.mask[points] if self.mask.ndim == 1 else self.mask[queries, points]
+        if self.labels is not None:
+            own, others, equal = self.labels
+            found &= (own[queries] == others[points]) == equal
+        return found
 
     @property
     def argument(self) -> Any:
         """The argument `where` that this is the filter of."""
-        return self.labels if self.mask is None else self.mask
+        if self.labels is None:
+            return self.mask
+        return ("equal", *self.labels[:2]) if self.labels.equal else self.labels[:2]
 
-    def arguments(self) -> tuple[Array | None, tuple[Integers, Integers] | None]:
+    def arguments(self) -> tuple[Array | None, Labels | None]:
         """Return the arguments of a kernel."""
         return None if self.mask is None else self.mask.view(np.uint8), self.labels
 
@@ -69,10 +96,10 @@ def as_filter(
         raise ValueError(f"{_EXPECTED}; found a list of {len(where)} sequences.")
     array = as_array(where, "where")
     if array.dtype == bool:
-        if array.shape != (sizes[1],):
+        if array.shape not in (sizes[1:], sizes):
             raise ValueError(
                 f"where must hold one boolean a database point: expected shape ({sizes[1]},), "
-                f"found {array.shape}."
+                f"found {array.shape}. With a mask for each query, the shape is {sizes}."
             )
         return Filter(np.ascontiguousarray(array))
     if array.ndim != 1 or (array.dtype.kind not in "iu" and array.size):
@@ -87,22 +114,24 @@ def as_filter(
     return Filter(mask)
 
 
-def _as_labels(where: tuple[Any, ...], sizes: tuple[int, int]) -> tuple[Integers, Integers]:
+def _as_labels(where: tuple[Any, ...], sizes: tuple[int, int]) -> Labels:
     """Return labels of queries and of the database as integers that can be compared."""
+    equal = len(where) == 3 and isinstance(where[0], str) and where[0] == "equal"
+    names = ("where[1]", "where[2]") if equal else ("where[0]", "where[1]")
+    where = where[equal:]
     if len(where) != 2:
         raise ValueError(
-            "where must be a tuple (labels of queries, labels of the database), or a list of ids; "
-            f"found a tuple of {len(where)}."
+            'where must be a tuple (labels of queries, labels of the database), or ("equal", '
+            f"labels of queries, labels of the database), or ids; found a tuple of {len(where)}."
         )
-    names = ("where[0]", "where[1]")
     labels: list[Array] = [as_label_array(*each) for each in zip(where, names, strict=True)]
     if all(
         array.dtype.kind in "iu" and array.dtype != np.uint64 and array.shape == (size,)
         for array, size in zip(labels, sizes, strict=True)
     ):
         of_queries, of_points = (np.ascontiguousarray(array, np.int64) for array in labels)
-        return of_queries, of_points
-    return as_common_codes(labels[0], labels[1], names, sizes)[1:]
+        return Labels(of_queries, of_points, equal)
+    return Labels(*as_common_codes(labels[0], labels[1], names, sizes)[1:], equal)
 
 
 def known_rows(size: int) -> Callable[[Integers], Integers]:

@@ -13,7 +13,7 @@ Both are exact; no n x m matrix is held.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,9 +25,9 @@ from metricfast._core.targets import as_label_array
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.distances.neighbors import check_neighbors
 
-__all__ = ["Inference", "both", "check_loss_matrix", "loss_augmented", "targeted"]
+__all__ = ["Inference", "Ties", "both", "check_loss_matrix", "loss_augmented", "targeted"]
 
-TIES = ("pessimistic", "optimistic", "label", "nearest")
+Ties = Literal["pessimistic", "optimistic", "label", "nearest"]
 
 
 class Inference(NamedTuple):
@@ -78,7 +78,7 @@ def check_loss_matrix(matrix: ArrayLike, n_classes: int | None = None) -> Floats
 
 def check_method(ties: str, method: str, name: str = "method") -> None:
     """Check how sets are found, and how their votes are counted."""
-    check_choice("ties", ties, TIES)
+    check_choice("ties", ties, get_args(Ties))
     check_choice(name, method, ("exact", "greedy"))
 
 

@@ -243,7 +243,7 @@ def kneighbors(
     V: ArrayLike | None = None,
     M: ArrayLike | None = None,
     exclude: ArrayLike | None = None,
-    where: ArrayLike | tuple[ArrayLike, ArrayLike] | None = None,
+    where: ArrayLike | tuple[ArrayLike, ...] | None = None,
     squared: bool = False,
     n_jobs: int | None = None,
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
@@ -262,9 +262,10 @@ def kneighbors(
     exclude : array-like of int of shape (n,), optional
         For each query a database index to leave out, -1 for none.
     where : array-like or tuple, optional
-        The database points that queries may find: a boolean mask of shape (m,), an array of
-        indices, or a tuple (labels of queries, labels of the database). A query leaves out the
-        points with its label.
+        The database points that queries may find: a boolean mask of shape (m,), or of shape (n, m)
+        with a row for each query; an array of indices; or labels. With a tuple (labels of queries,
+        labels of the database), a query leaves out the points with its label. With a tuple
+        ("equal", labels of queries, labels of the database), it finds only these.
 
     Returns
     -------
@@ -299,7 +300,7 @@ def kneighbors(
     distances = np.empty((len(query), n_neighbors), common_precision(query, base))
     indices = np.empty(distances.shape, np.int64)
     if not on_disk(query, base):
-        if filtered.mask is None:
+        if filtered.mask is None or not filtered.alike:
             get_kernels().kneighbors(
                 query, base, n_neighbors, *maps, left_out, *filtered.arguments(), None, squared,
                 distances, indices, threads,

@@ -64,12 +64,12 @@ class Segment(NamedTuple):
             return where
         mask, labels = self.shown, where.labels
         if where.mask is not None:
-            mask = np.zeros(len(self.ids), bool)
-            mask[self.shown] = where.mask
+            mask = np.zeros((*where.mask.shape[:-1], len(self.ids)), bool)
+            mask[..., self.shown] = where.mask
         if labels is not None:
             of_points = np.zeros(len(self.ids), np.int64)
-            of_points[self.shown] = labels[1]
-            labels = labels[0], of_points
+            of_points[self.shown] = labels.points
+            labels = labels._replace(points=of_points)
         return Filter(mask, labels)
 
     def search(

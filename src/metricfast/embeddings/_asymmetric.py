@@ -9,6 +9,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from metricfast._core.arguments import check_random_state
+from metricfast._core.svd import svd
 from metricfast._core.types import Array, Integers, RandomState
 from metricfast.embeddings._base import (
     Cache,
@@ -31,6 +32,7 @@ class _SideCache:
     cache: Cache
 
 
+@dataclass(eq=False, repr=False)
 class Asymmetric(Embedding):
     """Two embeddings into one space, one of queries and one of database points.
 
@@ -57,13 +59,10 @@ class Asymmetric(Embedding):
     (5, (20, 2))
     """
 
-    asymmetric = True
     query: Embedding
     database: Embedding
 
-    def __init__(self, query: Embedding, database: Embedding) -> None:
-        self.query = query
-        self.database = database
+    asymmetric = True
 
     def initialize(
         self, X: Any, y: Array | None = None, random_state: int | RandomState | None = None,
@@ -199,10 +198,10 @@ def _maps_by_classes(points: list[Any], rows: int, rng: RandomState) -> list[Arr
     bases, cores = [], []
     for mean in means:
         shared = mean[both] - mean[both].mean(axis=0) if both.any() else mean[:0]
-        left, lengths, right = np.linalg.svd(shared, full_matrices=False)
+        left, lengths, right = svd(shared)
         bases.append(right)
         cores.append(left * lengths)
-    P, _, Q = np.linalg.svd(cores[0].T @ cores[1])
+    P, _, Q = svd(cores[0].T @ cores[1])
     maps = []
     for basis, turn, (points_of_side, _) in zip(bases, (P.T, Q), points, strict=True):
         L = rng.standard_normal((rows, points_of_side.shape[1]))

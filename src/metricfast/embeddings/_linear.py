@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
 
-from metricfast._core.arguments import check_bool, check_count, check_random_state
+from metricfast._core.arguments import check_random_state
 from metricfast._core.initialize import as_given_map, initialize_components
+from metricfast._core.parameters import PositiveInt, check_parameters
 from metricfast._core.sources import Source
 from metricfast._core.types import Array, RandomState
 from metricfast.embeddings._base import LayeredEmbedding, Parameters, check_start
@@ -19,6 +21,7 @@ __all__ = ["Linear"]
 _FURTHER = 0.01
 
 
+@dataclass(eq=False, repr=False)
 class Linear(LayeredEmbedding):
     """A linear map, ``z = L x``: the distance of embedded points is a Mahalanobis distance.
 
@@ -52,23 +55,20 @@ class Linear(LayeredEmbedding):
     ((20, 2), (2, 3))
     """
 
-    def __init__(
-        self, n_components: int | None = None, init: str | Array = "auto", normalize: bool = False
-    ) -> None:
-        self.n_components = n_components
-        self.init = init
-        self.normalize = normalize
+    n_components: PositiveInt | None = None
+    init: str | Array = "auto"
+    normalize: bool = False
 
     def initialize(
         self, X: Any, y: Array | None = None, random_state: int | RandomState | None = None
     ) -> Parameters:
+        check_parameters(self)
         X, y = check_start(X, y)
-        check_bool("normalize", self.normalize)
         width, init = X.shape[1], as_given_map(self.init)
         rows = self.n_components
         if rows is None:
             rows = len(init) if isinstance(init, np.ndarray) and init.ndim == 2 else width
-        rows = check_count("n_components", rows)
+        rows = int(rows)
         if isinstance(init, np.ndarray):
             if init.shape == (rows, width) and rows > width:
                 if not np.isfinite(init).all():

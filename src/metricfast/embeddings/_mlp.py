@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from metricfast._core.arguments import (
-    check_bool,
-    check_choice,
-    check_count,
     check_random_state,
-    check_range,
 )
+from metricfast._core.parameters import LayerSizes, NonNegativeFloat, PositiveInt, check_parameters
 from metricfast._core.types import Array, RandomState
 from metricfast.embeddings._base import LayeredEmbedding, Parameters, check_start
 
 __all__ = ["MLP"]
 
 
+@dataclass(eq=False, repr=False)
 class MLP(LayeredEmbedding):
     """A multilayer perceptron: ``z = W_k f(... f(W_1 x + b_1) ...) + b_k``.
 
@@ -67,37 +65,19 @@ class MLP(LayeredEmbedding):
     True
     """
 
-    def __init__(
-        self,
-        hidden_layer_sizes: Sequence[int] = (256,),
-        n_components: int = 64,
-        activation: str = "relu",
-        normalize: bool = False,
-        weight_decay: float | None = None,
-    ) -> None:
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.n_components = n_components
-        self.activation = activation
-        self.normalize = normalize
-        self.weight_decay = weight_decay
+    hidden_layer_sizes: LayerSizes = (256,)
+    n_components: PositiveInt = 64
+    activation: Literal["relu", "tanh", "identity"] = "relu"
+    normalize: bool = False
+    weight_decay: NonNegativeFloat | None = None
 
     def initialize(
         self, X: Any, y: Array | None = None, random_state: int | RandomState | None = None
     ) -> Parameters:
-        check_choice("activation", self.activation, ("relu", "tanh", "identity"))
-        if isinstance(self.hidden_layer_sizes, str) or not np.iterable(self.hidden_layer_sizes):
-            raise ValueError(
-                "hidden_layer_sizes must be several integers, such as (256,), got "
-                f"{self.hidden_layer_sizes!r}."
-            )
+        check_parameters(self)
         X, _ = check_start(X, y)
-        check_bool("normalize", self.normalize)
         rng = check_random_state(random_state)
-        widths = [
-            X.shape[1],
-            *(check_count("hidden_layer_sizes", size) for size in self.hidden_layer_sizes),
-            check_count("n_components", self.n_components),
-        ]
+        widths = [X.shape[1], *map(int, self.hidden_layer_sizes), int(self.n_components)]
         parameters = []
         for layer, (inputs, width) in enumerate(pairwise(widths)):
             rectified = self.activation == "relu" and layer < len(widths) - 2
@@ -112,5 +92,4 @@ class MLP(LayeredEmbedding):
 
     def decays(self, default: float) -> list[float]:
         own = default if self.weight_decay is None else self.weight_decay
-        check_range("weight_decay", own)
         return [own, 0.0] * (1 + len(self.hidden_layer_sizes))

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
 
 from metricfast._core.arguments import (
-    check_bool,
-    check_count,
     check_random_state,
-    check_range,
 )
 from metricfast._core.dispatch import get_kernels
+from metricfast._core.parameters import (
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    check_parameters,
+)
 from metricfast._core.types import Array, RandomState
 from metricfast.embeddings._base import Cache, CompiledEmbedding, Parameters, check_start
 
@@ -23,6 +28,7 @@ __all__ = ["Periodic"]
 _MOST_TURNS = 2.0**18
 
 
+@dataclass(eq=False, repr=False)
 class Periodic(CompiledEmbedding):
     """Periodic features of each number, and a linear map of all: for tables.
 
@@ -88,35 +94,21 @@ class Periodic(CompiledEmbedding):
     (20, 5)
     """
 
-    def __init__(
-        self,
-        n_components: int = 64,
-        n_frequencies: int = 16,
-        n_embedding: int = 8,
-        scale: float = 0.3,
-        n_passthrough: int = 0,
-        normalize: bool = False,
-        weight_decay: float | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.n_frequencies = n_frequencies
-        self.n_embedding = n_embedding
-        self.scale = scale
-        self.n_passthrough = n_passthrough
-        self.normalize = normalize
-        self.weight_decay = weight_decay
+    n_components: PositiveInt = 64
+    n_frequencies: PositiveInt = 16
+    n_embedding: PositiveInt = 8
+    scale: PositiveFloat = 0.3
+    n_passthrough: NonNegativeInt = 0
+    normalize: bool = False
+    weight_decay: NonNegativeFloat | None = None
 
     def initialize(
         self, X: Any, y: Array | None = None, random_state: int | RandomState | None = None
     ) -> Parameters:
+        check_parameters(self)
         X, _ = check_start(X, y)
-        check_bool("normalize", self.normalize)
-        p, m, e = (
-            check_count(name, getattr(self, name))
-            for name in ("n_components", "n_frequencies", "n_embedding")
-        )
-        check_range("scale", self.scale, positive=True)
-        rest = check_count("n_passthrough", self.n_passthrough, least=0)
+        p, m, e = int(self.n_components), int(self.n_frequencies), int(self.n_embedding)
+        rest = int(self.n_passthrough)
         numbers = X.shape[1] - rest
         if numbers < 1:
             raise ValueError(
@@ -173,7 +165,6 @@ class Periodic(CompiledEmbedding):
 
     def decays(self, default: float) -> list[float]:
         own = default if self.weight_decay is None else self.weight_decay
-        check_range("weight_decay", own)
         return [0.0, own, 0.0, own]
 
 

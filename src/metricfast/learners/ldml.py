@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Literal
 
 import numpy as np
 from scipy.optimize import brentq
 
 import metricfast.losses as losses
+from metricfast._core.parameters import NonNegativeFloat, NumberOfJobs, PositiveInt, Seed, Verbosity
 from metricfast._core.scatter import within_scatter
-from metricfast._core.types import Array, Floats, RandomState
+from metricfast._core.types import Array, Floats
 from metricfast.learners.linear import LinearLearner
 from metricfast.samplers import Batch
 from metricfast.training.dataset import Dataset
@@ -28,6 +30,7 @@ _START = 4.0
 _STEP, _FARTHEST, _PRECISION = 0.5, 1e6, 1e-6
 
 
+@dataclass(eq=False, repr=False)
 class LDML(LinearLearner):
     r"""Logistic discriminant metric learning.
 
@@ -99,39 +102,23 @@ class LDML(LinearLearner):
     array([ True, False])
     """
 
+    init: str | Array = "auto"
+    n_components: int | None = None
+    max_iter: PositiveInt = 100
+    tol: NonNegativeFloat | None = None
+    verbose: Verbosity = False
+    preprocessor: Any = None
+    random_state: Seed = None
+    _: KW_ONLY
+    solver: Any = "lbfgs"
+    early_stopping: Any = "auto"
+    init_scale: Literal["auto"] | None = "auto"
+    warm_start: bool = False
+    callbacks: Any = None
+    n_jobs: NumberOfJobs = None
+
     _selects_shortest = False  # a longer training gives better answers for pairs
     _weights_neighbors = True
-
-    def __init__(
-        self,
-        init: str | Array = "auto",
-        n_components: int | None = None,
-        max_iter: int = 100,
-        tol: float | None = None,
-        verbose: bool | int = False,
-        preprocessor: Any = None,
-        random_state: int | RandomState | None = None,
-        *,
-        solver: Any = "lbfgs",
-        early_stopping: Any = "auto",
-        init_scale: str | None = "auto",
-        warm_start: bool = False,
-        callbacks: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.init = init
-        self.n_components = n_components
-        self.max_iter = max_iter
-        self.tol = tol
-        self.verbose = verbose
-        self.preprocessor = preprocessor
-        self.random_state = random_state
-        self.solver = solver
-        self.early_stopping = early_stopping
-        self.init_scale = init_scale
-        self.warm_start = warm_start
-        self.callbacks = callbacks
-        self.n_jobs = n_jobs
 
     def _problem(self, data: Dataset) -> LinearProblem:
         # Not `data.in_span`: the unit of the bias depends on the entries of the whole map.

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
-from metricfast._core.arguments import check_bool, check_choice, check_random_state
-from metricfast._core.arrays import as_threads
+from metricfast._core.arguments import check_random_state
+from metricfast._core.deprecation import take_renamed
+from metricfast._core.parameters import check_parameters
 from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.warn import ignored, warn_user
 from metricfast.learners.base.inputs import forget
@@ -41,7 +42,13 @@ from metricfast.training.initialization import Initialization
 from metricfast.training.linear_problem import LinearProblem
 from metricfast.training.model_selection import select_training
 from metricfast.training.objective import Evaluator
-from metricfast.training.solvers import LBFGS, MiniBatchSolver, Solver, as_solver
+from metricfast.training.solvers import (
+    LBFGS,
+    MiniBatchSolver,
+    Solver,
+    as_solver,
+    check_solver_params,
+)
 from metricfast.training.span import span_of
 from metricfast.training.stopping import CrossValidated, HeldOut, as_stopping_rule, hold_out
 from metricfast.training.train import Observers, train
@@ -279,13 +286,12 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
 
     def _check_parameters(self) -> tuple[Solver, Any, list[Any]]:
         """Check the parameters; return solver, stopping rule and callbacks."""
-        if self.init_scale is not None:
-            check_choice("init_scale", self.init_scale, ("auto",))
-        check_bool("warm_start", self.warm_start)
-        as_threads(self.n_jobs)
+        take_renamed(self)
+        check_parameters(self)
         self._lbfgs.check()
         rule, solver = as_stopping_rule(self.early_stopping), self._solver()
         solver.check()
+        check_solver_params(self, solver, lbfgs=self._lbfgs_params)
         by_default = isinstance(self.early_stopping, str)
         if by_default and solver.by_batches and not self._selects_batches:
             rule = None
@@ -294,6 +300,10 @@ class LinearLearner(CallbackMixin, MahalanobisMixin):
     def _solver(self) -> Solver:
         """Return the solver."""
         return as_solver(self.solver, self._lbfgs, self._solver_names)
+
+    @property
+    def _lbfgs_params(self) -> tuple[str, ...]:
+        return "max_iter", "min_iter", self._tolerance
 
     @property
     def _lbfgs(self) -> LBFGS:

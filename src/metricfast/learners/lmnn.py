@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from itertools import product
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.sparse import issparse
 
 import metricfast.losses as losses
-from metricfast._core.arguments import check_count, check_range
-from metricfast._core.deprecation import DEPRECATED, renamed, take_renamed
+from metricfast._core.deprecation import DEPRECATED
+from metricfast._core.parameters import (
+    NonNegativeFloat,
+    NonNegativeInt,
+    NumberOfJobs,
+    PositiveInt,
+    Seed,
+    Share,
+    Verbosity,
+)
 from metricfast._core.scatter import blocks
 from metricfast._core.sparse import dense, nearest_of_class
-from metricfast._core.types import Array, Floats, Integers, RandomState
+from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.warn import warn_user
 from metricfast.learners.impostors import MARGIN, TargetsAndImpostors
 from metricfast.learners.linear import LinearLearner
@@ -32,6 +41,7 @@ __all__ = ["LMNN"]
 _COLLAPSED = 0.05
 
 
+@dataclass(eq=False, repr=False)
 class LMNN(LinearLearner):
     r"""Large margin nearest neighbours.
 
@@ -121,71 +131,38 @@ class LMNN(LinearLearner):
     (150, 4)
     """
 
+    init: str | Array = "auto"
+    n_neighbors: PositiveInt = 3
+    min_iter: NonNegativeInt = 50
+    max_iter: PositiveInt = 1000
+    learn_rate: float = 1e-7
+    regularization: Share = 0.5
+    convergence_tol: NonNegativeFloat = 0.001
+    verbose: Verbosity = False
+    preprocessor: Any = None
+    n_components: int | None = None
+    random_state: Seed = None
+    k: int | str = DEPRECATED
+    _: KW_ONLY
+    solver: Any = "lbfgs"
+    target_refresh: NonNegativeInt = 10
+    early_stopping: Any = "auto"
+    warm_start: bool = False
+    callbacks: Any = None
+    n_jobs: NumberOfJobs = None
+
     _tolerance = "convergence_tol"
-
-    def __init__(
-        self,
-        init: str | Array = "auto",
-        n_neighbors: int = 3,
-        min_iter: int = 50,
-        max_iter: int = 1000,
-        learn_rate: float = 1e-7,
-        regularization: float = 0.5,
-        convergence_tol: float = 0.001,
-        verbose: bool | int = False,
-        preprocessor: Any = None,
-        n_components: int | None = None,
-        random_state: int | RandomState | None = None,
-        k: int | str = DEPRECATED,
-        *,
-        solver: Any = "lbfgs",
-        target_refresh: int = 10,
-        early_stopping: Any = "auto",
-        warm_start: bool = False,
-        callbacks: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.init = init
-        self.n_neighbors = n_neighbors
-        self.min_iter = min_iter
-        self.max_iter = max_iter
-        self.learn_rate = learn_rate
-        self.regularization = regularization
-        self.convergence_tol = convergence_tol
-        self.verbose = verbose
-        self.preprocessor = preprocessor
-        self.n_components = n_components
-        self.random_state = random_state
-        self.k = k
-        self.solver = solver
-        self.target_refresh = target_refresh
-        self.early_stopping = early_stopping
-        self.warm_start = warm_start
-        self.callbacks = callbacks
-        self.n_jobs = n_jobs
-        take_renamed(self, "k", "n_neighbors")
-
-    def _check_parameters(self) -> Any:
-        check_count("n_neighbors", self._k)
-        check_count("target_refresh", self.target_refresh, least=0)
-        check_range("regularization", self.regularization, high=1.0)
-        check_range("convergence_tol", self.convergence_tol)
-        check_count("min_iter", self.min_iter, least=0)
-        return super()._check_parameters()
-
-    @property
-    def _k(self) -> int:
-        return renamed("k", self.k, "n_neighbors", self.n_neighbors)  # type: ignore[no-any-return]
+    _renamed: ClassVar[dict[str, str]] = {"k": "n_neighbors"}
 
     @property
     def _min_class_size(self) -> int:  # type: ignore[override]
-        return int(self._k) + 1
+        return int(self.n_neighbors) + 1
 
     def _problem(self, data: Dataset) -> LinearProblem:
         data = data.in_span
-        _check_class_sizes(data, int(self._k))
+        _check_class_sizes(data, int(self.n_neighbors))
         return _LMNNProblem(
-            data, int(self._k), self.regularization, int(self.target_refresh), self.n_jobs
+            data, int(self.n_neighbors), self.regularization, int(self.target_refresh), self.n_jobs
         )
 
     def _set_fitted(self, problem: LinearProblem, history: History, x: Vector, final: bool) -> None:
@@ -197,7 +174,7 @@ class LMNN(LinearLearner):
         weight = problem.data.weight
         total = n_samples if weight is None else float(weight.sum())
         if n_samples > 2 * n_features or (
-            self.objective_ > _COLLAPSED * MARGIN * self.regularization * self._k * total
+            self.objective_ > _COLLAPSED * MARGIN * self.regularization * self.n_neighbors * total
         ):
             return
         warn_user(
@@ -218,7 +195,7 @@ class _LMNNProblem(LinearProblem):
     ) -> None:
         loss = TargetsAndImpostors(data.labels, data.weight, k, regularization, n_jobs)
         super().__init__(data, loss, n_jobs=n_jobs)
-        self._k, self.refresh_every = k, refresh_every
+        self.n_neighbors, self.refresh_every = k, refresh_every
         if isinstance(data.X, Chunked):
             loss.targets = targets_in_chunks(data.X, loss.y, k, n_jobs=n_jobs)
             sample, rows = data.representative.X, data.representative_rows
@@ -232,7 +209,7 @@ class _LMNNProblem(LinearProblem):
         if selected:  # L is not the map of `init`, so the targets are searched for under L
             data, loss = self.data, self._targets_and_impostors
             Z = map_points(data.X, L)
-            loss.set_targets(_targets(Z, data.labels, self._k, self.n_jobs))
+            loss.set_targets(_targets(Z, data.labels, self.n_neighbors, self.n_jobs))
             scatter = _target_scatter(data.X, loss.targets, data.X)
             self.preconditioner = Preconditioner(data.n_features, scatter)
         return self.vector(L)
@@ -240,10 +217,10 @@ class _LMNNProblem(LinearProblem):
     def refresh(self, x: Vector) -> None:
         L, loss = self.map(x), self._targets_and_impostors
         if isinstance(self.X, Chunked):
-            loss.targets = targets_in_chunks(self.X, loss.y, self._k, L, self.n_jobs)
+            loss.targets = targets_in_chunks(self.X, loss.y, self.n_neighbors, L, self.n_jobs)
         else:
             Z = map_points(self.X, L, self.n_jobs)
-            loss.set_targets(_targets(Z, loss.y, self._k, self.n_jobs))
+            loss.set_targets(_targets(Z, loss.y, self.n_neighbors, self.n_jobs))
 
     def complete(self, batch: Batch) -> Batch:
         return self._targets_and_impostors.with_targets(batch)

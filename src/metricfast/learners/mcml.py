@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Literal
 
 import metricfast.losses as losses
-from metricfast._core.types import Array, RandomState
+from metricfast._core.parameters import NonNegativeFloat, NumberOfJobs, PositiveInt, Seed, Verbosity
+from metricfast._core.types import Array
 from metricfast.learners.linear import LinearLearner
 from metricfast.training.dataset import Dataset
 from metricfast.training.linear_problem import LinearProblem
@@ -14,6 +16,7 @@ from metricfast.training.preconditioner import class_preconditioner
 __all__ = ["MCML"]
 
 
+@dataclass(eq=False, repr=False)
 class MCML(LinearLearner):
     r"""Maximally collapsing metric learning.
 
@@ -72,38 +75,22 @@ class MCML(LinearLearner):
     (150, 2)
     """
 
-    _weights_neighbors = True
+    init: str | Array = "auto"
+    n_components: int | None = None
+    max_iter: PositiveInt = 100
+    tol: NonNegativeFloat | None = None
+    verbose: Verbosity = False
+    preprocessor: Any = None
+    random_state: Seed = None
+    _: KW_ONLY
+    solver: Any = "lbfgs"
+    early_stopping: Any = "auto"
+    init_scale: Literal["auto"] | None = "auto"
+    warm_start: bool = False
+    callbacks: Any = None
+    n_jobs: NumberOfJobs = None
 
-    def __init__(
-        self,
-        init: str | Array = "auto",
-        n_components: int | None = None,
-        max_iter: int = 100,
-        tol: float | None = None,
-        verbose: bool | int = False,
-        preprocessor: Any = None,
-        random_state: int | RandomState | None = None,
-        *,
-        solver: Any = "lbfgs",
-        early_stopping: Any = "auto",
-        init_scale: str | None = "auto",
-        warm_start: bool = False,
-        callbacks: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.init = init
-        self.n_components = n_components
-        self.max_iter = max_iter
-        self.tol = tol
-        self.verbose = verbose
-        self.preprocessor = preprocessor
-        self.random_state = random_state
-        self.solver = solver
-        self.early_stopping = early_stopping
-        self.init_scale = init_scale
-        self.warm_start = warm_start
-        self.callbacks = callbacks
-        self.n_jobs = n_jobs
+    _weights_neighbors = True
 
     def _problem(self, data: Dataset) -> LinearProblem:
         data = data.in_span

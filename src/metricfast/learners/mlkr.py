@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Literal
 
 import metricfast.losses as losses
-from metricfast._core.types import Array, RandomState
+from metricfast._core.parameters import NonNegativeFloat, NumberOfJobs, PositiveInt, Seed, Verbosity
+from metricfast._core.types import Array
 from metricfast.learners.linear import LinearLearner
 from metricfast.training.dataset import Dataset, as_targets
 from metricfast.training.linear_problem import LinearProblem
@@ -14,6 +16,7 @@ from metricfast.training.preconditioner import class_preconditioner
 __all__ = ["MLKR"]
 
 
+@dataclass(eq=False, repr=False)
 class MLKR(LinearLearner):
     r"""Metric learning for kernel regression.
 
@@ -80,40 +83,24 @@ class MLKR(LinearLearner):
     (442, 2)
     """
 
+    n_components: int | None = None
+    init: str | Array = "auto"
+    tol: NonNegativeFloat | None = None
+    max_iter: PositiveInt = 1000
+    verbose: Verbosity = False
+    preprocessor: Any = None
+    random_state: Seed = None
+    _: KW_ONLY
+    solver: Any = "lbfgs"
+    early_stopping: Any = "auto"
+    init_scale: Literal["auto"] | None = None
+    warm_start: bool = False
+    callbacks: Any = None
+    n_jobs: NumberOfJobs = None
+
     _has_classes = False
     _target = staticmethod(as_targets)
     _weights_neighbors = True
-
-    def __init__(
-        self,
-        n_components: int | None = None,
-        init: str | Array = "auto",
-        tol: float | None = None,
-        max_iter: int = 1000,
-        verbose: bool | int = False,
-        preprocessor: Any = None,
-        random_state: int | RandomState | None = None,
-        *,
-        solver: Any = "lbfgs",
-        early_stopping: Any = "auto",
-        init_scale: str | None = None,
-        warm_start: bool = False,
-        callbacks: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.init = init
-        self.tol = tol
-        self.max_iter = max_iter
-        self.verbose = verbose
-        self.preprocessor = preprocessor
-        self.random_state = random_state
-        self.solver = solver
-        self.early_stopping = early_stopping
-        self.init_scale = init_scale
-        self.warm_start = warm_start
-        self.callbacks = callbacks
-        self.n_jobs = n_jobs
 
     def _problem(self, data: Dataset) -> LinearProblem:
         data, preconditioner = data.in_span, None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from scipy.special import log_softmax
 import metricfast.losses as losses
 from metricfast._core.arrays import as_threads
 from metricfast._core.dispatch import get_kernels
+from metricfast._core.parameters import NonNegativeFloat, NumberOfJobs, PositiveInt, Seed, Verbosity
 from metricfast._core.scatter import group_means, repetitions
 from metricfast._core.sparse import sparse_gradient
 from metricfast._core.types import Array, Integers, RandomState
@@ -26,6 +28,7 @@ from metricfast.training.objective import map_points
 __all__ = ["NCMML"]
 
 
+@dataclass(eq=False, repr=False)
 class NCMML(LinearLearner):
     r"""Nearest class mean metric learning.
 
@@ -85,36 +88,21 @@ class NCMML(LinearLearner):
     (150, 2)
     """
 
-    _selects_shortest = False  # a longer training is better for class means
+    n_components: int | None = None
+    init: str | Array = "auto"
+    max_iter: PositiveInt = 100
+    tol: NonNegativeFloat | None = None
+    verbose: Verbosity = False
+    preprocessor: Any = None
+    random_state: Seed = None
+    _: KW_ONLY
+    solver: Any = "lbfgs"
+    early_stopping: Any = "auto"
+    warm_start: bool = False
+    callbacks: Any = None
+    n_jobs: NumberOfJobs = None
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        init: str | Array = "auto",
-        max_iter: int = 100,
-        tol: float | None = None,
-        verbose: bool | int = False,
-        preprocessor: Any = None,
-        random_state: int | RandomState | None = None,
-        *,
-        solver: Any = "lbfgs",
-        early_stopping: Any = "auto",
-        warm_start: bool = False,
-        callbacks: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.init = init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.verbose = verbose
-        self.preprocessor = preprocessor
-        self.random_state = random_state
-        self.solver = solver
-        self.early_stopping = early_stopping
-        self.warm_start = warm_start
-        self.callbacks = callbacks
-        self.n_jobs = n_jobs
+    _selects_shortest = False  # a longer training is better for class means
 
     def _problem(self, data: Dataset) -> LinearProblem:
         return _Likelihood(data.in_span, self.n_jobs)

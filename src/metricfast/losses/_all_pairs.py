@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Literal
+
 import numpy as np
 
-from metricfast._core.arguments import check_bool, check_choice
 from metricfast._core.dispatch import get_kernels
-from metricfast.losses._call import Call, Loss, Totals, as_finite
+from metricfast._core.parameters import FiniteFloat
+from metricfast.losses._call import Call, Loss, Totals
 
 __all__ = ["LDML", "MCML", "MLKR", "NCA"]
 
@@ -18,6 +21,7 @@ class AllPairsLoss(Loss):
     takes_tags = True
 
 
+@dataclass(eq=False, repr=False)
 class LDML(AllPairsLoss):
     """Logistic discriminant metric learning.
 
@@ -54,17 +58,17 @@ class LDML(AllPairsLoss):
     True
     """
 
-    def __init__(self, bias: float = 1.0) -> None:
-        self.bias = bias
+    bias: FiniteFloat = 1.0
 
     def _run(self, call: Call) -> Totals:
         gradient = np.empty(len(call.queries))
-        totals = get_kernels().ldml(call, bias=as_finite(self.bias, "bias"), bias_gradient=gradient)
+        totals = get_kernels().ldml(call, bias=self.bias, bias_gradient=gradient)
         total = gradient.sum() if call.weight is None else call.weight @ gradient
         self.bias_gradient_ = float(total)
         return totals
 
 
+@dataclass(eq=False, repr=False)
 class MCML(AllPairsLoss):
     """Maximally collapsing metric learning.
 
@@ -96,13 +100,13 @@ class MCML(AllPairsLoss):
     0.0
     """
 
-    def __init__(self, reduction: str = "sum") -> None:
-        self.reduction = reduction
+    reduction: Literal["sum", "mean"] = "sum"
 
     def _run(self, call: Call) -> Totals:
         return get_kernels().mcml(call)
 
 
+@dataclass(eq=False, repr=False)
 class MLKR(AllPairsLoss):
     """Metric learning for kernel regression: the squared error of a soft mean of neighbours.
 
@@ -139,19 +143,18 @@ class MLKR(AllPairsLoss):
     2.5
     """
 
+    reduction: Literal["sum", "mean"] = "sum"
+    squared: bool = True
+
     labels = "continuous"
     takes_tags = False
     _outputs = True
 
-    def __init__(self, reduction: str = "sum", squared: bool = True) -> None:
-        self.reduction = reduction
-        self.squared = squared
-
     def _run(self, call: Call) -> Totals:
-        check_bool("squared", self.squared)
-        return get_kernels().mlkr(call, squared=bool(self.squared))
+        return get_kernels().mlkr(call, squared=self.squared)
 
 
+@dataclass(eq=False, repr=False)
 class NCA(AllPairsLoss):
     """Neighbourhood components analysis.
 
@@ -194,12 +197,9 @@ class NCA(AllPairsLoss):
     -4.0
     """
 
-    def __init__(self, form: str = "sum", reduction: str = "sum", squared: bool = True) -> None:
-        self.form = form
-        self.reduction = reduction
-        self.squared = squared
+    form: Literal["sum", "log"] = "sum"
+    reduction: Literal["sum", "mean"] = "sum"
+    squared: bool = True
 
     def _run(self, call: Call) -> Totals:
-        check_choice("form", self.form, ("sum", "log"))
-        check_bool("squared", self.squared)
-        return get_kernels().nca(call, log_form=self.form == "log", squared=bool(self.squared))
+        return get_kernels().nca(call, log_form=self.form == "log", squared=self.squared)

@@ -190,5 +190,5 @@ class BoundLoss:
         return Call(
             Z, Z_database, self._labels.kind, y, y_database, weight,
             weight if alone and self.loss._weighs_columns else None, exclude,
-            self.loss._reduction(), self._threads, self._lanes, options or {}, self._workspace,
+            self.loss.reduction, self._threads, self._lanes, options or {}, self._workspace,
         )  # fmt: skip

@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from metricfast._core.arguments import called_like, check_choice
+from metricfast._core.arguments import called_like
 from metricfast._core.arrays import as_exclude, as_points, as_threads, as_vector
+from metricfast._core.parameters import check_parameters
 from metricfast._labels.tags import n_rows
 from metricfast.losses._bound import BoundLoss, Call, Gradient
 from metricfast.losses._labels import Labels, bound_labels
 
-__all__ = ["BoundLoss", "Call", "Gradient", "Loss", "Totals", "as_finite", "as_positive"]
+__all__ = ["BoundLoss", "Call", "Gradient", "Loss", "Totals"]
 
 Totals = tuple[float, int, int, int, int]
 
@@ -47,7 +48,7 @@ class Loss(BaseEstimator, ABC):  # type: ignore[misc]
     learnable_database: bool = False
     has_anchors: bool = True
     of_inner_products: bool = False
-    _reductions: tuple[str, ...] = ("sum", "mean")
+    reduction: str = "sum"
     _weighs_columns: bool = False
     _outputs: bool = False  # of continuous labels without distances: may be several numbers each
     # By reduction, of those that add up over anchors: the count that a part's mean is weighed by.
@@ -129,6 +130,7 @@ class Loss(BaseEstimator, ABC):  # type: ignore[misc]
         sample_weight: ArrayLike | None,
         n_jobs: int | None,
     ) -> BoundLoss:
+        check_parameters(self)
         self._check_anchors("sample_weight", sample_weight)
         labels = self._bound_labels(y, y_database, n, m)
         weight = None if sample_weight is None else as_vector(sample_weight, "sample_weight", n)
@@ -158,34 +160,9 @@ class Loss(BaseEstimator, ABC):  # type: ignore[misc]
                 f"{name} must be None: {type(self).__name__} compares pairs, all alike."
             )
 
-    def _reduction(self) -> str:
-        reduction = getattr(self, "reduction", "sum")
-        check_choice("reduction", reduction, self._reductions)
-        return str(reduction)
-
 
 def _count(labels: Any, name: str) -> int:
     try:
         return n_rows(labels)
     except TypeError:
         raise ValueError(f"{name} must hold one label a point; found {labels!r:.80}.") from None
-
-
-def as_finite(value: float, name: str, *, what: str = "finite") -> float:
-    """A finite parameter; ``what`` is what errors say that it must be."""
-    try:
-        number = np.nan if isinstance(value, str) else float(value)
-    except (TypeError, ValueError, OverflowError):
-        number = np.nan
-    if not np.isfinite(number):
-        raise ValueError(f"{name} must be {what}; found {value!r}.")
-    return number
-
-
-def as_positive(value: float, name: str, *, zero: bool = False) -> float:
-    """A finite parameter above 0, or from 0 on."""
-    what = f"finite and {'at least' if zero else 'above'} 0"
-    number = as_finite(value, name, what=what)
-    if number < 0 or (number == 0 and not zero):
-        raise ValueError(f"{name} must be {what}; found {value!r}.")
-    return number

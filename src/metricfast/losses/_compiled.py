@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any, NoReturn
+from dataclasses import dataclass
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 
-from metricfast._core.arguments import check_choice
 from metricfast._core.dispatch import get_kernels
 from metricfast.losses._call import Call, Loss, Totals
 
@@ -16,6 +16,7 @@ __all__ = ["Compiled"]
 _KEPT: dict[Any, Any] = {}
 
 
+@dataclass(eq=False, repr=False)
 class Compiled(Loss):
     """A user's loss, given as a C function that is called for each anchor.
 
@@ -82,28 +83,20 @@ class Compiled(Loss):
     2.667
     """
 
-    def __init__(
-        self,
-        function: Any = None,
-        metric: str = "sqeuclidean",
-        labels: str = "class",
-        data: Any = None,
-        reduction: str = "mean",
-    ) -> None:
-        function = _address(function)
-        self.function = function
-        self.metric = metric
-        self.labels = labels
-        self.data = data
-        self.reduction = reduction
+    function: Any = None
+    metric: Literal["sqeuclidean", "euclidean", "inner_product"] = "sqeuclidean"
+    labels: Literal["class", "continuous"] = "class"
+    data: Any = None
+    reduction: Literal["mean", "sum"] = "mean"
+
+    def __post_init__(self) -> None:
+        self.function = _address(self.function)
 
     @property
     def of_inner_products(self) -> bool:  # type: ignore[override]
         return bool(self.metric == "inner_product")
 
     def _run(self, call: Call) -> Totals:
-        check_choice("metric", self.metric, ("sqeuclidean", "euclidean", "inner_product"))
-        check_choice("labels", self.labels, ("class", "continuous"))
         if not isinstance(self.function, int) or self.function <= 0:
             raise ValueError(
                 "function must be a compiled function or its address, as of numba.cfunc or ctypes; "

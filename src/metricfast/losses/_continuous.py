@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any
+from typing import Literal
 
-from metricfast._core.arguments import check_bool, check_choice
 from metricfast._core.dispatch import get_kernels
-from metricfast.losses._call import Call, Loss, Totals, as_positive
+from metricfast._core.parameters import NonNegativeFloat, PositiveFloat
+from metricfast.losses._call import Call, Loss, Totals
 from metricfast.losses._labels import SaidDistance
 
 __all__ = ["BoundedRatio", "LogRatio", "RankNContrast", "Ratio"]
@@ -48,41 +49,26 @@ _ATTRIBUTES = """Attributes
         two neighbours left) and "dropped" (neighbours left out, above all for tied labels)."""
 
 
+@dataclass(eq=False, repr=False)
 class _OfRatios(Loss):
+    squared: bool = True
+    label_distance: SaidDistance | None = None
+    ties: Literal["drop", "epsilon"] = "drop"
+    eps_distance: NonNegativeFloat | None = None
+    eps_log: NonNegativeFloat = 1e-6
+    reduction: Literal["mean", "sum"] = "mean"
     labels = "continuous"
-    _kernel: attrgetter[Any]
-
-    def __init__(
-        self,
-        squared: bool = True,
-        label_distance: SaidDistance | None = None,
-        ties: str = "drop",
-        eps_distance: float | None = None,
-        eps_log: float = 1e-6,
-        reduction: str = "mean",
-    ) -> None:
-        self.squared = squared
-        self.label_distance = label_distance
-        self.ties = ties
-        self.eps_distance = eps_distance
-        self.eps_log = eps_log
-        self.reduction = reduction
 
     def _run(self, call: Call) -> Totals:
-        check_choice("ties", self.ties, ("drop", "epsilon"))
-        check_bool("squared", self.squared)
-        eps_log = as_positive(self.eps_log, "eps_log", zero=True)
-        if self.ties == "epsilon" and eps_log == 0:
+        if self.ties == "epsilon" and self.eps_log == 0:
             raise ValueError("ties='epsilon' needs eps_log above 0.")
-        eps_distance = 1e-4 / call.queries.shape[1]
-        if self.eps_distance is not None:
-            eps_distance = as_positive(self.eps_distance, "eps_distance", zero=True)
+        published = 1e-4 / call.queries.shape[1]
         totals: Totals = self._kernel(get_kernels())(
             call,
-            squared=bool(self.squared),
+            squared=self.squared,
             drop_ties=self.ties == "drop",
-            eps_distance=eps_distance,
-            eps_log=eps_log,
+            eps_distance=published if self.eps_distance is None else self.eps_distance,
+            eps_log=self.eps_log,
         )
         return totals
 
@@ -174,6 +160,7 @@ class BoundedRatio(_OfRatios):
     _kernel = attrgetter("bounded_ratio")
 
 
+@dataclass(eq=False, repr=False)
 class RankNContrast(Loss):
     """Rank-N-Contrast: nearer labels, nearer embeddings.
 
@@ -215,19 +202,12 @@ class RankNContrast(Loss):
     0.498
     """
 
+    temperature: PositiveFloat = 2.0
+    label_distance: SaidDistance | None = None
+    reduction: Literal["mean", "sum"] = "mean"
+
     labels = "continuous"
     _default_label_distance = "cityblock"
 
-    def __init__(
-        self,
-        temperature: float = 2.0,
-        label_distance: SaidDistance | None = None,
-        reduction: str = "mean",
-    ) -> None:
-        self.temperature = temperature
-        self.label_distance = label_distance
-        self.reduction = reduction
-
     def _run(self, call: Call) -> Totals:
-        temperature = as_positive(self.temperature, "temperature")
-        return get_kernels().rank_n_contrast(call, temperature=temperature)
+        return get_kernels().rank_n_contrast(call, temperature=self.temperature)

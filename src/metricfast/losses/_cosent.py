@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -9,8 +10,9 @@ from numpy.typing import ArrayLike
 
 from metricfast._core.arrays import as_numbers
 from metricfast._core.dispatch import get_kernels
+from metricfast._core.parameters import PositiveFloat
 from metricfast._core.types import Floats
-from metricfast.losses._call import Call, Loss, Totals, as_positive
+from metricfast.losses._call import Call, Loss, Totals
 from metricfast.losses._labels import Labels, SaidDistance
 
 __all__ = ["CoSENT"]
@@ -19,6 +21,7 @@ __all__ = ["CoSENT"]
 _ROUNDING = 8 * np.finfo(np.float64).eps
 
 
+@dataclass(eq=False, repr=False)
 class CoSENT(Loss):
     """CoSENT: pairs of points in the order of their scores.
 
@@ -59,14 +62,13 @@ class CoSENT(Loss):
     0.018
     """
 
+    scale: PositiveFloat = 20.0
+    label_distance: SaidDistance | None = None
+
     labels = "continuous"
     has_anchors = False
     _weighed_by: ClassVar[dict[str, str]] = {}
     of_inner_products = True
-
-    def __init__(self, scale: float = 20.0, label_distance: SaidDistance | None = None) -> None:
-        self.scale = scale
-        self.label_distance = label_distance
 
     def _bound_labels(
         self, y: ArrayLike, y_database: ArrayLike | None, n: int, m: int | None
@@ -119,7 +121,7 @@ class CoSENT(Loss):
     ) -> Totals:
         """Value and counts; the scores are replaced by the derivatives by similarities."""
         value, terms = get_kernels().cosent(
-            similarities, scores, rounding=rounding, scale=as_positive(self.scale, "scale"),
+            similarities, scores, rounding=rounding, scale=self.scale,
             weights=scores,
         )  # fmt: skip
         pairs = len(scores)

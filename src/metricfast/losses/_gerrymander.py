@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,11 +11,12 @@ from scipy.sparse import csr_array
 
 from metricfast._core.arguments import called_like
 from metricfast._core.dispatch import get_kernels
+from metricfast._core.parameters import PositiveInt
 from metricfast._core.types import Floats, Integers
 from metricfast.distances.inference import (
     Inference,
+    Ties,
     check_loss_matrix,
-    check_method,
     empty_sets,
     vote_labels,
 )
@@ -27,6 +29,7 @@ __all__ = ["Gerrymander"]
 _Rows = tuple[Floats, Integers, Integers]  # values, columns and starts of rows
 
 
+@dataclass(eq=False, repr=False)
 class Gerrymander(Loss):
     r"""A bound on the cost of the vote of the nearest neighbours.
 
@@ -79,19 +82,11 @@ class Gerrymander(Loss):
     (2.0, True, (4, 1))
     """
 
-    def __init__(
-        self,
-        n_neighbors: int = 3,
-        loss_matrix: ArrayLike | None = None,
-        ties: str = "pessimistic",
-        inference: str = "exact",
-        reduction: str = "sum",
-    ) -> None:
-        self.n_neighbors = n_neighbors
-        self.loss_matrix = loss_matrix
-        self.ties = ties
-        self.inference = inference
-        self.reduction = reduction
+    n_neighbors: PositiveInt = 3
+    loss_matrix: ArrayLike | None = None
+    ties: Ties = "pessimistic"
+    inference: Literal["exact", "greedy"] = "exact"
+    reduction: Literal["sum", "mean"] = "sum"
 
     def _run(self, call: Call) -> Totals:
         value, (weights, columns, starts) = self._value_and_weights(call)
@@ -126,7 +121,6 @@ class Gerrymander(Loss):
 
     def _value_and_weights(self, call: Call) -> tuple[float, _Rows]:
         """Return the value, and its derivative by every distance as the arrays of a CSR matrix."""
-        check_method(self.ties, self.inference, "inference")
         check_neighbors(self.n_neighbors, len(call.references), call.exclude)
         weight = np.ones(len(call.queries)) if call.weight is None else call.weight
         targeted, augmented = self._sets(call, weight)

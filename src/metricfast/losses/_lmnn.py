@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricfast._core.arguments import as_array, check_count
+from metricfast._core.arguments import as_array, check_count, check_range
 from metricfast._core.arrays import as_codes, as_points, as_threads
 from metricfast._core.dispatch import get_kernels
+from metricfast._core.parameters import FiniteFloat, NonNegativeFloat, PositiveInt
 from metricfast._core.types import Array, Integers
 from metricfast.distances.neighbors import kneighbors_per_class, paired_distances
-from metricfast.losses._call import Call, Gradient, Loss, Totals, as_finite, as_positive
+from metricfast.losses._call import Call, Gradient, Loss, Totals
 
 __all__ = ["LMNN"]
 
 
+@dataclass(eq=False, repr=False)
 class LMNN(Loss):
     """Large margin nearest neighbours, with fixed target neighbours.
 
@@ -47,19 +50,10 @@ class LMNN(Loss):
     (True, (4, 1))
     """
 
-    _reductions = ("sum", "mean", "mean_nonzero")
-
-    def __init__(
-        self,
-        n_neighbors: int = 3,
-        regularization: float = 0.5,
-        margin: float = 1.0,
-        reduction: str = "sum",
-    ) -> None:
-        self.n_neighbors = n_neighbors
-        self.regularization = regularization
-        self.margin = margin
-        self.reduction = reduction
+    n_neighbors: PositiveInt = 3
+    regularization: FiniteFloat = 0.5
+    margin: NonNegativeFloat = 1.0
+    reduction: Literal["sum", "mean", "mean_nonzero"] = "sum"
 
     def __call__(
         self,
@@ -102,7 +96,7 @@ class LMNN(Loss):
     def _run(self, call: Call) -> Totals:
         targets, impostors = (call.options.get(name) for name in ("targets", "impostors"))
         if targets is None:
-            k = check_count("n_neighbors", self.n_neighbors)
+            k = int(self.n_neighbors)
             targets = _nearest_of_class(
                 call.queries, call.y, call.references, call.y_database, k, call.exclude,
                 call.threads,
@@ -110,8 +104,8 @@ class LMNN(Loss):
         starts, columns = (None, None) if impostors is None else impostors
         return get_kernels().lmnn(
             call,
-            regularization=as_finite(self.regularization, "regularization"),
-            margin=as_positive(self.margin, "margin", zero=True),
+            regularization=self.regularization,
+            margin=self.margin,
             targets=targets,
             row_starts=starts,
             columns=columns,
@@ -177,8 +171,8 @@ class LMNN(Loss):
         points = as_points(Z, "Z")
         classes, codes = as_codes(y, "y", len(points))
         targets = _as_targets(targets, len(points), len(points))
-        slack = as_positive(slack, "slack", zero=True)
-        margin = as_positive(margin, "margin", zero=True)
+        check_range("slack", slack)
+        check_range("margin", margin)
         most = check_count("max_candidates", max_candidates, least=0)
         reach = np.zeros(len(points))
         anchors = np.arange(len(points))

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 from numpy.typing import ArrayLike
 
-from metricfast._core.arguments import check_bool, check_choice
 from metricfast._core.dispatch import get_kernels
-from metricfast.losses._call import Call, Loss, Totals, as_finite, as_positive
+from metricfast._core.parameters import FiniteFloat, NonNegativeFloat
+from metricfast.losses._call import Call, Loss, Totals
 from metricfast.losses._labels import Labels, SaidDistance
 
 __all__ = ["Contrastive", "GeneralizedLifted", "Triplet"]
 
 
+@dataclass(eq=False, repr=False)
 class Contrastive(Loss):
     """Contrastive loss: one class near, others beyond a margin.
 
@@ -55,33 +57,25 @@ class Contrastive(Loss):
     4.875
     """
 
+    pos_margin: NonNegativeFloat = 0.0
+    neg_margin: NonNegativeFloat = 1.0
+    power: Literal[1, 2] = 1
+    reduction: Literal["mean_nonzero", "mean", "sum"] = "mean_nonzero"
+
     takes_tags = True
-    _reductions = ("mean_nonzero", "mean", "sum")
     _weighed_by: ClassVar[dict[str, str]] = {"sum": ""}  # each kind of pairs has a mean of its own
 
-    def __init__(
-        self,
-        pos_margin: float = 0.0,
-        neg_margin: float = 1.0,
-        power: int = 1,
-        reduction: str = "mean_nonzero",
-    ) -> None:
-        self.pos_margin = pos_margin
-        self.neg_margin = neg_margin
-        self.power = power
-        self.reduction = reduction
-
     def _run(self, call: Call) -> Totals:
-        check_choice("power", self.power, (1, 2))
         return get_kernels().contrastive(
             call,
-            positive_margin=as_positive(self.pos_margin, "pos_margin", zero=True),
-            negative_margin=as_positive(self.neg_margin, "neg_margin", zero=True),
+            positive_margin=self.pos_margin,
+            negative_margin=self.neg_margin,
             squared_hinge=self.power == 2,
             mean={"sum": "", "mean": "all", "mean_nonzero": "active"}[call.reduction],
         )
 
 
+@dataclass(eq=False, repr=False)
 class GeneralizedLifted(Loss):
     """Generalised lifted-structure loss.
 
@@ -121,30 +115,23 @@ class GeneralizedLifted(Loss):
     3.175
     """
 
+    neg_margin: FiniteFloat = 1.0
+    pos_margin: FiniteFloat = 0.0
+    squared: bool = False
+    reduction: Literal["mean", "sum"] = "mean"
+
     takes_tags = True
 
-    def __init__(
-        self,
-        neg_margin: float = 1.0,
-        pos_margin: float = 0.0,
-        squared: bool = False,
-        reduction: str = "mean",
-    ) -> None:
-        self.neg_margin = neg_margin
-        self.pos_margin = pos_margin
-        self.squared = squared
-        self.reduction = reduction
-
     def _run(self, call: Call) -> Totals:
-        check_bool("squared", self.squared)
         return get_kernels().lifted(
             call,
-            positive_margin=as_finite(self.pos_margin, "pos_margin"),
-            negative_margin=as_finite(self.neg_margin, "neg_margin"),
-            squared=bool(self.squared),
+            positive_margin=self.pos_margin,
+            negative_margin=self.neg_margin,
+            squared=self.squared,
         )
 
 
+@dataclass(eq=False, repr=False)
 class Triplet(Loss):
     """Triplet loss over all triplets of a batch.
 
@@ -199,37 +186,26 @@ class Triplet(Loss):
     (True, 3)
     """
 
-    takes_tags = True
-    _reductions = ("mean_nonzero", "mean", "sum")
+    margin: NonNegativeFloat = 0.2
+    mining: Literal["all", "semihard", "hardest"] = "all"
+    labels: Literal["class", "dense"] = "class"
+    squared: bool = True
+    reduction: Literal["mean_nonzero", "mean", "sum"] = "mean_nonzero"
+    label_distance: SaidDistance | None = None
 
-    def __init__(
-        self,
-        margin: float = 0.2,
-        mining: str = "all",
-        labels: str = "class",
-        squared: bool = True,
-        reduction: str = "mean_nonzero",
-        label_distance: SaidDistance | None = None,
-    ) -> None:
-        self.margin = margin
-        self.mining = mining
-        self.labels = labels
-        self.squared = squared
-        self.reduction = reduction
-        self.label_distance = label_distance
+    @property
+    def takes_tags(self) -> bool:  # type: ignore[override]
+        """Whether y may hold tags: labels are classes."""
+        return self.labels == "class"
 
     def _bound_labels(
         self, y: ArrayLike, y_database: ArrayLike | None, n: int, m: int | None
     ) -> Labels:
-        check_choice("labels", self.labels, ("class", "dense"))
         if self.labels == "class" and self.label_distance is not None:
             raise ValueError("label_distance needs labels='dense'; found labels='class'.")
         return super()._bound_labels(y, y_database, n, m)
 
     def _run(self, call: Call) -> Totals:
-        check_choice("mining", self.mining, ("all", "semihard", "hardest"))
-        check_bool("squared", self.squared)
         kernels = get_kernels()
         kernel = kernels.triplet if call.kind in ("class", "tags") else kernels.dense_triplet
-        margin = as_positive(self.margin, "margin", zero=True)
-        return kernel(call, margin=margin, mining=self.mining, squared=bool(self.squared))
+        return kernel(call, margin=self.margin, mining=self.mining, squared=self.squared)

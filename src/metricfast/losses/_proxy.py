@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from metricfast._core.dispatch import get_kernels
+from metricfast._core.parameters import FiniteFloat, PositiveFloat
 from metricfast.losses._all_pairs import NCA
-from metricfast.losses._call import Call, Loss, Totals, as_finite, as_positive
+from metricfast.losses._call import Call, Loss, Totals
 
 __all__ = ["ProxyAnchor", "ProxyNCA"]
 
 
+@dataclass(eq=False, repr=False)
 class ProxyNCA(Loss):
     """Neighbourhood components analysis with proxies in place of neighbours.
 
@@ -54,14 +56,13 @@ class ProxyNCA(Loss):
     0.503
     """
 
+    scale: PositiveFloat = 1.0
+    reduction: Literal["mean", "sum"] = "mean"
+
     learnable_database = True
 
-    def __init__(self, scale: float = 1.0, reduction: str = "mean") -> None:
-        self.scale = scale
-        self.reduction = reduction
-
     def _run(self, call: Call) -> Totals:
-        root = math.sqrt(as_positive(self.scale, "scale"))
+        root = math.sqrt(self.scale)
         with np.errstate(over="ignore"):
             scaled = replace(call, queries=root * call.queries, database=root * call.references)
         scaled.check_finite(scaled.queries, scaled.database)
@@ -71,6 +72,7 @@ class ProxyNCA(Loss):
         return totals
 
 
+@dataclass(eq=False, repr=False)
 class ProxyAnchor(Loss):
     """Proxy-anchor loss.
 
@@ -108,20 +110,19 @@ class ProxyAnchor(Loss):
     12.82
     """
 
+    margin: FiniteFloat = 0.1
+    alpha: PositiveFloat = 32.0
+
     learnable_database = True
     of_inner_products = True
     _weighed_by: ClassVar[dict[str, str]] = {}  # a sum over proxies
-
-    def __init__(self, margin: float = 0.1, alpha: float = 32.0) -> None:
-        self.margin = margin
-        self.alpha = alpha
 
     def _run(self, call: Call) -> Totals:
         if call.exclude is not None and (call.exclude >= 0).any():
             raise ValueError(
                 "ProxyAnchor compares all points with all proxies: exclude is of no use."
             )
-        alpha, margin = as_positive(self.alpha, "alpha"), as_finite(self.margin, "margin")
+        alpha, margin = self.alpha, self.margin
         weighty = slice(None) if call.weight is None else call.weight > 0
         with_points = np.zeros(max(call.y.max(), call.y_database.max()) + 1, bool)
         with_points[call.y[weighty]] = True

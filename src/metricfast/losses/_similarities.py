@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from metricfast._core.arguments import check_count
 from metricfast._core.dispatch import get_kernels
-from metricfast.losses._call import Call, Loss, Totals, as_finite, as_positive
+from metricfast._core.parameters import FiniteFloat, PositiveFloat
+from metricfast.losses._call import Call, Loss, Totals
 
 __all__ = ["Circle", "MultiSimilarity", "NTXent", "RecallAtK", "SmoothAP", "SupCon"]
 
 
+@dataclass(eq=False, repr=False)
 class Circle(Loss):
     """Circle loss: similarities that are far from where they should be weigh more.
 
@@ -53,19 +57,18 @@ class Circle(Loss):
     1.357
     """
 
+    margin: FiniteFloat = 0.25
+    gamma: PositiveFloat = 256.0
+    reduction: Literal["mean", "sum"] = "mean"
+
     of_inner_products = True
     takes_tags = True
 
-    def __init__(self, margin: float = 0.25, gamma: float = 256.0, reduction: str = "mean") -> None:
-        self.margin = margin
-        self.gamma = gamma
-        self.reduction = reduction
-
     def _run(self, call: Call) -> Totals:
-        margin, gamma = as_finite(self.margin, "margin"), as_positive(self.gamma, "gamma")
-        return get_kernels().circle(call, margin=margin, gamma=gamma)
+        return get_kernels().circle(call, margin=self.margin, gamma=self.gamma)
 
 
+@dataclass(eq=False, repr=False)
 class MultiSimilarity(Loss):
     """Multi-similarity loss.
 
@@ -105,26 +108,23 @@ class MultiSimilarity(Loss):
     0.213
     """
 
+    alpha: PositiveFloat = 2.0
+    beta: PositiveFloat = 50.0
+    base: FiniteFloat = 0.5
+    reduction: Literal["mean", "sum"] = "mean"
+
     of_inner_products = True
     takes_tags = True
 
-    def __init__(
-        self, alpha: float = 2.0, beta: float = 50.0, base: float = 0.5, reduction: str = "mean"
-    ) -> None:
-        self.alpha = alpha
-        self.beta = beta
-        self.base = base
-        self.reduction = reduction
-
     def _run(self, call: Call) -> Totals:
-        alpha, beta = as_positive(self.alpha, "alpha"), as_positive(self.beta, "beta")
-        base = as_finite(self.base, "base")
+        alpha, beta, base = self.alpha, self.beta, self.base
         return get_kernels().softplus_pairs(
             call, alpha=alpha, base_positive=base, f_positive=1 / alpha, beta=beta,
             base_negative=base, f_negative=1 / beta,
         )  # fmt: skip
 
 
+@dataclass(eq=False, repr=False)
 class SupCon(Loss):
     """Supervised contrastive loss.
 
@@ -163,17 +163,17 @@ class SupCon(Loss):
     0.348
     """
 
+    temperature: PositiveFloat = 0.1
+    reduction: Literal["mean", "sum"] = "mean"
+
     of_inner_products = True
     takes_tags = True
 
-    def __init__(self, temperature: float = 0.1, reduction: str = "mean") -> None:
-        self.temperature = temperature
-        self.reduction = reduction
-
     def _run(self, call: Call) -> Totals:
-        return get_kernels().supcon(call, temperature=as_positive(self.temperature, "temperature"))
+        return get_kernels().supcon(call, temperature=self.temperature)
 
 
+@dataclass(eq=False, repr=False)
 class NTXent(Loss):
     """Normalised temperature-scaled cross entropy.
 
@@ -214,18 +214,17 @@ class NTXent(Loss):
     0.348
     """
 
+    temperature: PositiveFloat = 0.07
+    reduction: Literal["mean_nonzero", "mean", "sum"] = "mean_nonzero"
+
     of_inner_products = True
     takes_tags = True
-    _reductions = ("mean_nonzero", "mean", "sum")
-
-    def __init__(self, temperature: float = 0.07, reduction: str = "mean_nonzero") -> None:
-        self.temperature = temperature
-        self.reduction = reduction
 
     def _run(self, call: Call) -> Totals:
-        return get_kernels().ntxent(call, temperature=as_positive(self.temperature, "temperature"))
+        return get_kernels().ntxent(call, temperature=self.temperature)
 
 
+@dataclass(eq=False, repr=False)
 class SmoothAP(Loss):
     """Smooth-AP: average precision with sigmoids in place of ranks.
 
@@ -264,19 +263,17 @@ class SmoothAP(Loss):
     0.053
     """
 
+    temperature: PositiveFloat = 0.01
+    reduction: Literal["mean", "sum"] = "mean"
+
     of_inner_products = True
     takes_tags = True
 
-    def __init__(self, temperature: float = 0.01, reduction: str = "mean") -> None:
-        self.temperature = temperature
-        self.reduction = reduction
-
     def _run(self, call: Call) -> Totals:
-        return get_kernels().smooth_ap(
-            call, temperature=as_positive(self.temperature, "temperature")
-        )
+        return get_kernels().smooth_ap(call, temperature=self.temperature)
 
 
+@dataclass(eq=False, repr=False)
 class RecallAtK(Loss):
     """Recall@k surrogate: the share of the anchor's class among the k nearest, with sigmoids.
 
@@ -318,26 +315,19 @@ class RecallAtK(Loss):
     0.515
     """
 
+    k: int | Sequence[int] = (1, 2, 4, 8, 16)
+    temperature: PositiveFloat = 0.01
+    rank_temperature: PositiveFloat = 1.0
+    reduction: Literal["mean", "sum"] = "mean"
+
     of_inner_products = True
     takes_tags = True
-
-    def __init__(
-        self,
-        k: int | Sequence[int] = (1, 2, 4, 8, 16),
-        temperature: float = 0.01,
-        rank_temperature: float = 1.0,
-        reduction: str = "mean",
-    ) -> None:
-        self.k = k
-        self.temperature = temperature
-        self.rank_temperature = rank_temperature
-        self.reduction = reduction
 
     def _run(self, call: Call) -> Totals:
         several = self.k if isinstance(self.k, Sequence) and len(self.k) else [self.k]
         return get_kernels().recall_at_k(
             call,
             k=np.array([check_count("k", each) for each in several], np.float64),
-            temperature=as_positive(self.temperature, "temperature"),
-            rank_temperature=as_positive(self.rank_temperature, "rank_temperature"),
+            temperature=self.temperature,
+            rank_temperature=self.rank_temperature,
         )

@@ -19,6 +19,7 @@ from metricfast._core.frames import as_readable
 from metricfast._core.sources import Part, Source
 from metricfast._core.sparse import check_structure
 from metricfast._core.stores import as_source
+from metricfast._core.svd import svd
 from metricfast._core.targets import by_appearance, encode
 from metricfast._core.types import Floats, Integers, RandomState
 from metricfast._core.warn import warn_user
@@ -152,7 +153,7 @@ def _main_order(y: Any, label_distance: Any, rng: np.random.RandomState) -> Floa
     # Equal labels have equal rows, but for rounding.
     rows, own = np.unique(np.round(away / max(away.max(), 1e-300), 12), axis=0, return_inverse=True)
     centred = rows - rows.mean(axis=0)
-    order: Floats = centred @ np.linalg.svd(centred.T @ centred)[0][:, 0]
+    order: Floats = centred @ svd(centred.T @ centred)[0][:, 0]
     return order[own.ravel()]
 
 

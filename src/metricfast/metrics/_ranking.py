@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import gen_batches
 
 from metricfast._core.memory import working_memory
 from metricfast._core.progress import Progress
@@ -39,12 +40,8 @@ class Block:
     def left_out(self) -> NDArray[np.bool_]:
         """The references that each query may not have, (n_rows, n_references)."""
         search = self.search
-        found = np.zeros((len(self.rows), len(search.database)), bool)
-        if search.where.mask is not None:
-            found |= ~search.where.mask
-        if search.where.labels is not None:
-            own, labels = search.where.labels
-            found |= own[self.rows, None] == labels
+        references = np.arange(len(search.database))
+        found = ~search.where.allows(self.rows[:, None], references)
         if search.exclude is not None:
             out = search.exclude[self.rows]
             found[np.flatnonzero(out >= 0), out[out >= 0]] = True
@@ -72,30 +69,31 @@ class Search:
         """Return for each query how many references `where` leaves to it that have its number."""
         n = len(self.queries)
         numbers = np.zeros(n, np.int64) if of_queries is None else of_queries
-        mask, labels = self.where.mask, self.where.labels
+        mask, labels = self.where
+        if mask is not None and not self.where.alike:
+            found = np.empty(n, np.int64)
+            for rows in gen_batches(n, block_rows(len(of_references))):
+                found[rows] = (mask[rows] & (numbers[rows, None] == of_references)).sum(axis=1)
+            return found
         known = of_references if mask is None else of_references[mask]
         size = int(max(numbers.max(), of_references.max())) + 1
         found = np.bincount(known, minlength=size)[numbers]
         if labels is not None:
-            own, others = labels
+            own, others, equal = labels
             _, both = np.unique(np.concatenate([own, others]), return_inverse=True)
             pairs = both * size + np.concatenate([numbers, of_references])
             of_pairs, places = np.unique(pairs, return_inverse=True)
-            found = found - np.bincount(places[n:], minlength=len(of_pairs))[places[:n]]
+            same = np.bincount(places[n:], minlength=len(of_pairs))[places[:n]]
+            found = same if equal else found - same
         return found
 
     @property
     def excludes(self) -> NDArray[np.bool_]:
         """Whether `exclude` leaves out a reference of each query that `where` leaves to it."""
+        n = len(self.queries)
         if self.exclude is None:
-            return np.zeros(len(self.queries), bool)
-        mask, labels = self.where
-        found: NDArray[np.bool_] = self.exclude >= 0
-        if mask is not None:
-            found &= mask[self.exclude]
-        if labels is not None:
-            found &= labels[0] != labels[1][self.exclude]
-        return found
+            return np.zeros(n, bool)
+        return (self.exclude >= 0) & self.where.allows(np.arange(n), self.exclude)
 
     def blocks(self, depth: int, width: int) -> Iterator[Block]:
         """Search the `depth` nearest references of all queries, or all, in bounded memory.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricfast._core.arguments import check_verbose
+from metricfast._core.arguments import check_verbose, takes_side
 from metricfast._core.arrays import as_common_codes, as_exclude, as_points_or_source
 from metricfast._core.sources import Source
 from metricfast._core.types import Array, Integers
@@ -96,7 +96,7 @@ def retrieval_report(
     where : array-like or tuple, optional
         The references that queries may find, as for :func:`metricfast.kneighbors`. A tuple (labels
         of queries, labels of the database), for instance of cameras, leaves out the references
-        with the label of the query.
+        with the label of the query; after "equal", all others.
     label_distance : str, tuple or callable, optional
         Distance of continuous labels, as in :class:`metricfast.losses.LogRatio`; by default
         "euclidean". With "precomputed", `labels` holds the distances themselves, of shape (n, m),
@@ -243,7 +243,8 @@ def both_sides(estimator: Any, X: Any) -> tuple[Any, Any]:
     what a search has chosen.
     """
     before, final = unwrapped(estimator)
-    if not getattr(getattr(final, "embedding_", None), "asymmetric", False):
+    asymmetric = getattr(getattr(final, "embedding_", None), "asymmetric", False)
+    if not (asymmetric and takes_side(final)):
         return estimator.transform(X), None
     for step in before:
         X = step.transform(X)
@@ -270,8 +271,8 @@ def _check_candidates(wanted: Wanted, search: Search) -> None:
         )
     if search.k > available and any(name.endswith("_at_k") for name, _ in wanted.values()):
         raise ValueError(
-            f"k must be at most {available}, the references that a query may have; "
-            f"found {search.k}."
+            f"k must be at most {available}, the references that `where` and `exclude` leave to a "
+            f"query; found {search.k}."
         )
 
 
@@ -282,8 +283,8 @@ def _score(name: str, results: Array, confidence: float) -> Score:
         needs = (
             "all label distances of each query are equal"
             if name == "spearman"
-            else "no query has a reference of its class; numbers that are not classes need the "
-            "metrics of continuous labels"
+            else "no query has a reference of its class that `where` and `exclude` leave to it; "
+            "numbers that are not classes need the metrics of continuous labels"
         )
         raise ValueError(f"{name} is not defined: {needs}.")
     means = float(chance[defined].mean()), float(oracle[defined].mean())
@@ -322,11 +323,16 @@ def _relevance(
     if are_tags(labels) or are_tags(database_labels):
         tags, others = both_tags(labels, database_labels, names, sizes)
         mask, pair = search.where
-        relevant = n_shared(tags, others if mask is None else others[mask])
+        if mask is None or search.where.alike:
+            relevant = n_shared(tags, others if mask is None else others[mask])
+        else:
+            each = (n_shared(tags[[i]], others[row]) for i, row in enumerate(mask))
+            relevant = np.concatenate(list(each))
         if pair is not None:
-            for label in np.unique(pair[0]):
-                same = np.flatnonzero(pair[0] == label)
-                relevant[same] -= n_shared(tags[same], others[pair[1] == label])
+            for label in np.unique(pair.queries):
+                same = np.flatnonzero(pair.queries == label)
+                of_label = n_shared(tags[same], others[pair.points == label])
+                relevant[same] = of_label if pair.equal else relevant[same] - of_label
 
         def is_hit(rows: Integers, indices: Integers) -> Any:
             return share_tag(tags[rows], others, indices)

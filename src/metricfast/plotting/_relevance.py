@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from metricfast._core.arguments import check_count
 from metricfast._core.arrays import as_points
+from metricfast._core.svd import svd
 from metricfast._core.types import Array, Floats
 from metricfast.learners.base.inputs import points_of
 from metricfast.learners.base.relevance import (
@@ -128,7 +129,7 @@ class FeatureRelevanceDisplay(Display):
         if X is not None:
             for step in steps:
                 X = step.transform(X)
-        check_is_fitted(final, "components_")
+        check_is_fitted(final, final._fitted)
         L = in_spreads(final.components_, None if X is None else points_of(final, X))
         if feature_names is None:
             feature_names = _names(steps, final)
@@ -172,7 +173,7 @@ class FeatureRelevanceDisplay(Display):
         names = [f"x{j}" for j in range(width)] if names is None else [str(name) for name in names]
         if len(names) != width:
             raise ValueError(f"feature_names must be {width}, one a feature; got {len(names)}.")
-        _, roots, vectors = np.linalg.svd(L, full_matrices=False)
+        _, roots, vectors = svd(L)
         largest = np.take_along_axis(vectors, np.abs(vectors).argmax(axis=1)[:, None], axis=1)
         values = np.square(roots)
         return cls(

@@ -11,18 +11,22 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy.sparse import csr_matrix, issparse, vstack
-from sklearn.utils import Tags, get_tags
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils import Tags, _safe_indexing, get_tags
+from sklearn.utils.validation import _num_samples, check_is_fitted
 
+import metricfast._core.parameters as parameters
 from metricfast._core.arguments import check_bool, check_choice, check_count
 from metricfast._core.checks import check_points
-from metricfast._core.types import Array, Integers
-from metricfast.distances.database import Database
+from metricfast._core.frames import as_table
+from metricfast._core.types import Array, Floats, Integers
+from metricfast.distances.filters import as_filter, known_rows, name_rows
+from metricfast.distances.neighbors import check_neighbors
 from metricfast.distances.radius import check_radius
 from metricfast.learners.base.html import learned_table, with_table
 from metricfast.predictors.metric import is_learner, is_searched, resolve
 from metricfast.predictors.neighborhoods import Neighborhoods
 from metricfast.predictors.spaces import Metric, ScikitLearn
+from metricfast.predictors.targets import rows_of
 
 __all__ = [
     "Checks",
@@ -40,7 +44,8 @@ Checks = dict[str, Callable[[Any], object]]
 
 
 def check_parameters(estimator: Any) -> None:
-    """Refuse parameters that cannot be used, before anything is learned."""
+    """Raise ValueError or TypeError unless each parameter has a valid value."""
+    parameters.check_parameters(estimator)
     for name, check in estimator._checks.items():
         if hasattr(estimator, name):
             check(getattr(estimator, name))
@@ -75,6 +80,11 @@ def _naming_metric(estimator: Any) -> Iterator[None]:
         raise type(error)(f"scikit-learn's search with {how}: {error}{remedy}") from error
 
 
+def _rows_of_weight(weight: Floats | None) -> Integers | None:
+    """Return the rows of weights above 0; None if all are."""
+    return None if weight is None or (weight > 0).all() else np.flatnonzero(weight)
+
+
 def _check_handed(estimator: Any, X: Any, reset: bool = False) -> int:
     """Refuse points as our own search does; return how many there are."""
     finite = "allow-nan" if get_tags(estimator).input_tags.allow_nan else True
@@ -96,7 +106,7 @@ class NeighborsBase:
     metric_ : estimator, str, ndarray or tuple of ndarray
         The metric in use; of a learner, the fitted one.
     n_samples_fit_ : int
-        How many points are searched.
+        Number of points of `fit`, those of weight 0 included, which are not searched.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
     """
@@ -122,14 +132,16 @@ class NeighborsBase:
         "metric_params": unless_none(_check_metric_params),
     }
     _space: Metric
-    _database: Database
+    _database: Any  # a `Database`, or of the same form
+    _rows: Integers | None = None  # of `fit`, that are searched; None: all
     _as_queries: Array | None  # the database, where that is embedded differently as queries
     _score: tuple[dict[str, Any], float] | None  # of leaving one out, and with which parameters
 
-    def _fit_points(self, X: Any, y: Any = None) -> None:
+    def _fit_points(self, X: Any, y: Any = None, weight: Floats | None = None) -> None:
         """Choose the metric, fitting it if need be, and keep the points to search.
 
-        Parameters that are refused leave what was fitted before; after other errors nothing is.
+        Points of weight 0 are left out, of the fit of the metric too. Parameters that are refused
+        leave what was fitted before; after other errors nothing is.
         """
         check_parameters(self)
         self.__dict__.pop("metric_", None)
@@ -137,6 +149,14 @@ class NeighborsBase:
             X = X._fit_X
             if X is None:
                 raise ValueError("X is an estimator that has embedded points only: give points.")
+        self._rows, n_given = _rows_of_weight(weight), 0 if weight is None else len(weight)
+        if self._rows is not None:
+            if is_searched(X):
+                raise ValueError(
+                    "sample_weight must be above 0 where X is a tree or an estimator: give points."
+                )
+            X, y = (None if each is None else rows_of(each, self._rows) for each in (X, y))
+            X = self._searched_columns(X)
         self._space = space = resolve(self, X, y)
         if isinstance(space, ScikitLearn):
             self._hand_over(X)
@@ -144,10 +164,30 @@ class NeighborsBase:
             points = space.points(self, X, "database", reset=True)
             self._as_queries = space.points(self, X, "query") if space.two_sided else None
             searched = points if space.own_database is None else space.own_database[0]
-            maps: dict[str, Any] = space.maps
-            self._database = Database(searched, n_jobs=self.n_jobs, **maps)
+            self._database = space.prepare(searched, self.n_jobs)
             self._count()
+        if space.own_database is not None:
+            self._rows = None
+        if self._rows is not None:
+            self.n_samples_fit_ = n_given
+            if self._precomputed:
+                self.n_features_in_ = n_given
         self.metric_ = space.public
+
+    @property
+    def _precomputed(self) -> bool:
+        """Whether points are rows of distances."""
+        return isinstance(self.metric, str) and self.metric == "precomputed"
+
+    def _searched_columns(self, X: Any) -> Any:
+        """Return the distances to the points that are searched; other points as they are."""
+        if self._rows is None or not self._precomputed:
+            return X
+        return X[:, self._rows] if issparse(X) else _safe_indexing(X, self._rows, axis=1)
+
+    def _of_searched(self, values: Array) -> Array:
+        """Return values of the points of `fit` that are searched."""
+        return values if self._rows is None else values[self._rows]
 
     def _hand_over(self, X: Any) -> None:
         """Let scikit-learn keep the points: labels are none of its business."""
@@ -182,8 +222,24 @@ class NeighborsBase:
     def _fit_X(self, X: Any) -> None:  # noqa: N802
         self._handed = X
 
-    def _append_points(self, X: Any) -> None:
-        """Add points to those that are searched; the metric stays as it is."""
+    def _append_points(self, X: Any, weight: Floats | None = None) -> None:
+        """Add points to those that are searched; the metric stays as it is.
+
+        `weight`: of all points of `fit` and then of these, of which those of 0 are left out.
+        """
+        n, n_added = self.n_samples_fit_, _num_samples(X)
+        rows = None if weight is None else _rows_of_weight(weight[n:])
+        if rows is not None or self._rows is not None:
+            before = np.arange(n) if self._rows is None else self._rows
+            added = np.arange(n_added) if rows is None else rows
+            if rows is None or len(rows):
+                self._append(X if rows is None else rows_of(X, rows))
+            self._rows, self.n_samples_fit_ = np.append(before, n + added), n + n_added
+        else:
+            self._append(X)
+
+    def _append(self, X: Any) -> None:
+        """Add points to those that are searched."""
         if isinstance(self._space, ScikitLearn):
             added = check_points(self, X, preprocessor=None, reset=False, accept_sparse="csr")
             both, names = (self._fit_X, added), getattr(self, "feature_names_in_", None)
@@ -215,15 +271,23 @@ class NeighborsBase:
     def _nearest(self, X: Any, n_neighbors: int, where: Any = None) -> tuple[Array, Integers]:
         """Search for the nearest points: the one place that does."""
         queries, exclude = self._queries(X)
-        return self._space.kneighbors(
+        if self._rows is not None and where is not None:
+            sizes = len(queries), self.n_samples_fit_
+            filtered = as_filter(where, sizes, known_rows(sizes[1]))
+            where = filtered.of_points(self._rows).argument
+        distances, indices = self._space.kneighbors(
             self._database, queries, n_neighbors, exclude, self.n_jobs, where
         )
+        if self._rows is not None:
+            name_rows(indices, self._rows)
+        return distances, indices
 
     def _within(self, X: Any, radius: float, sort_results: bool = False) -> Neighborhoods:
         """Search for the points within a radius: the one place that does."""
         queries, exclude = self._queries(X)
-        points = self._database.points_
-        found = self._space.within(points, queries, radius, exclude, sort_results, self.n_jobs)
+        found = self._space.within(
+            self._database, queries, radius, exclude, sort_results, self.n_jobs
+        )
         return Neighborhoods(*found)
 
     def _scored_once(self, score: Callable[[], float]) -> float:
@@ -244,7 +308,8 @@ class NeighborsBase:
         return with_table(super()._repr_mimebundle_(**kwargs), self)  # type: ignore[misc]
 
     def _learned(self) -> Iterator[tuple[str, str]]:
-        yield "points that are searched", str(self.n_samples_fit_)
+        n_searched = self.n_samples_fit_ if self._rows is None else len(self._rows)
+        yield "points that are searched", str(n_searched)
         yield "metric", self._space.kind
         if hasattr(self.metric_, "_learned"):
             yield from self.metric_._learned()
@@ -290,14 +355,15 @@ class KNeighborsMixin:
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_queries, n_features), optional
-            By default the points of `fit`, each left out of its own neighbours by index.
+            By default the points of `fit` (of weight above 0), each left out of its own neighbours
+            by index.
         n_neighbors : int, optional
             By default that of the estimator.
         return_distance : bool, default=True
         where : array-like or tuple, optional
             The points that queries may find, as for :meth:`metricfast.Database.kneighbors`: a
-            boolean mask, indices, or a tuple (labels of queries, labels of the points). Refused
-            where scikit-learn searches.
+            boolean mask, also one for each query; indices; or a tuple (labels of queries, labels
+            of the points), after "equal" to find equal labels. Refused where scikit-learn searches.
 
         Returns
         -------
@@ -315,8 +381,15 @@ class KNeighborsMixin:
                 )
             if X is not None:
                 _check_handed(self, X)
+                X = self._searched_columns(as_table(X, "X"))
+            k = self.n_neighbors if n_neighbors is None else n_neighbors
+            if self._rows is not None:
+                check_neighbors(k, len(self._rows) - (X is None))
             with _naming_metric(self):
-                return super().kneighbors(X, n_neighbors, return_distance)  # type: ignore
+                near: Any = super().kneighbors(X, n_neighbors, return_distance)  # type: ignore
+            if self._rows is not None:
+                name_rows(near[1] if return_distance else near, self._rows)
+            return near  # type: ignore[no-any-return]
         check_bool("return_distance", return_distance)
         k = self.n_neighbors if n_neighbors is None else n_neighbors
         found: tuple[Array, Integers] = self._nearest(X, k, where)

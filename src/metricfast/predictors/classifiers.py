@@ -8,7 +8,7 @@ import numpy as np
 from sklearn import neighbors as theirs
 from sklearn.utils import Tags
 
-from metricfast._core.targets import check_sample_weight, join_labels
+from metricfast._core.targets import accuracy, check_sample_weight, join_labels
 from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.warn import warn_user
 from metricfast.predictors.base import Checks, KNeighborsMixin, NeighborsBase, RadiusNeighborsMixin
@@ -93,7 +93,7 @@ class Votes(NeighborsBase):
         own = check_sample_weight(sample_weight, n_added)
         both = joined_weights(self._sample_weight, n, own, n_added)
         weight = self._with_classes(both, labels)
-        self._append_points(X)
+        self._append_points(X, weight)
         self._sample_weight, self._weight = both, weight
         self._keep(labels)
         return self
@@ -105,7 +105,7 @@ class Votes(NeighborsBase):
         labels = Classes.of(y, classes)
         own = check_sample_weight(sample_weight, len(labels.codes))
         weight = self._with_classes(own, labels)
-        self._fit_points(X, y)
+        self._fit_points(X, y, weight)
         self._check_weighted(sample_weight)
         if self._space.own_database is not None:
             labels = Classes.of(self._space.own_database[1])
@@ -146,7 +146,8 @@ class Votes(NeighborsBase):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_queries, n_features), or None
-            None stands for the points of `fit`, each left out of its own neighbours.
+            None stands for the points of `fit` of weight above 0, in order, each left out of its
+            own neighbours.
 
         Returns
         -------
@@ -169,6 +170,26 @@ class Votes(NeighborsBase):
         shares = self._shares(self._found(X))
         return shares if self.outputs_2d_ else shares[0]
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the share of queries whose class is predicted, for labels of every type.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_queries, n_features), or None
+            As for :meth:`predict`.
+        y : array-like of shape (n_queries,)
+            Classes. Several outputs count as right together, and must be labels that are there (1)
+            or not (0).
+        sample_weight : array-like of shape (n_queries,), optional
+
+        Returns
+        -------
+        float
+        """
+        if self.outputs_2d_:
+            return float(super().score(X, y, sample_weight))  # type: ignore[misc]
+        return accuracy(y, self.predict(X), sample_weight)
+
     @property
     def loo_score_(self) -> float:
         """The share of points of `fit` that are classified rightly, each left out of its own votes.
@@ -178,7 +199,8 @@ class Votes(NeighborsBase):
         """
 
         def score() -> float:
-            right = self.predict(None) == self._labels.labels(self._labels.codes)
+            codes = self._of_searched(self._labels.codes)
+            right = self.predict(None) == self._labels.labels(codes)
             return float(np.mean(right.reshape(len(right), -1).all(axis=1)))
 
         return self._scored_once(score)
@@ -268,10 +290,11 @@ class KNeighborsClassifier(KNeighborsMixin, Votes, theirs.KNeighborsClassifier):
             Classes.
         sample_weight : array-like of shape (n_samples,), optional
             Weights of points, 1 by default. The vote of a neighbour is the weight that
-            `weights` gives its distance, times its sample weight. The search ignores sample
-            weights: a point of weight 2 is one neighbour, and a point of weight 0 is a neighbour
-            that does not count. The fit of `metric` ignores them too, and `loo_score_` averages
-            all points alike.
+            `weights` gives its distance, times its sample weight. A point of weight 2 is one
+            neighbour. A point of weight 0 is no neighbour, nor a point for the fit of `metric`;
+            its class stays in `classes_`, and indices of neighbours are still rows of X. Other
+            weights do not change the search, nor the fit of `metric`, and `loo_score_` averages
+            all points of weight above 0 alike.
 
         Returns
         -------
@@ -396,7 +419,8 @@ class RadiusNeighborsClassifier(RadiusNeighborsMixin, Votes, theirs.RadiusNeighb
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_queries, n_features), or None
-            None stands for the points of `fit`, each left out of its own neighbours.
+            None stands for the points of `fit` of weight above 0, in order, each left out of its
+            own neighbours.
 
         Returns
         -------

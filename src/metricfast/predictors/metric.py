@@ -14,7 +14,7 @@ from sklearn.neighbors import BallTree, KDTree
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from metricfast._core.arguments import as_array
+from metricfast._core.arguments import as_array, takes_side
 from metricfast._core.arrays import as_points
 from metricfast._core.checks import check_points
 from metricfast._core.frames import as_table, check_names
@@ -24,7 +24,7 @@ from metricfast._core.sparse import is_wide, made_dense
 from metricfast._core.types import Array
 from metricfast.exceptions import NonPSDError
 from metricfast.learners.base.bilinear import BilinearSimilarity
-from metricfast.learners.base.learner import MahalanobisMixin
+from metricfast.learners.base.learner import is_linear
 from metricfast.learners.embedding.metric import EmbeddedDistance, EmbeddedMetricMixin
 from metricfast.learners.gerrymandering.fixed_database import FixedDatabase
 from metricfast.learners.kernel.kernel_map import KernelizedMetric
@@ -51,9 +51,9 @@ class Learned(Metric):
             self.own_database = (
                 voters.database_embedding_, voters.classes_[voters.database_labels_]
             )  # fmt: skip
-        elif isinstance(self.learner, EmbeddedMetricMixin):
+        elif _has_sides(self.learner):
             self.two_sided = self.learner.embedding_.asymmetric
-        elif not isinstance(self.learner, MahalanobisMixin):
+        elif not is_linear(self.learner):
             self.preparation, self.learner = None, learner
 
     @property
@@ -74,9 +74,10 @@ class Learned(Metric):
             validate_data(estimator, X, skip_check_array=True)
         if self.preparation is not None:
             X = self.preparation.transform(X)
-        if reset and isinstance(self.learner, MahalanobisMixin) and not issparse(X):
+        if reset and is_linear(self.learner) and not issparse(X):
             # The search embeds in float64, whatever the points are in.
-            self.maps = {"L": self.learner.components_.copy()}
+            L = self.learner._map
+            self.maps = {"L": L.copy()} if isinstance(L, np.ndarray) else {}
         if self.maps:
             found: Any = check_points(
                 self.learner, X, preprocessor=self.learner.preprocessor_, reset=False, order="C",
@@ -84,10 +85,14 @@ class Learned(Metric):
             )  # fmt: skip
             points: Array = made_dense(found)
             return points
-        sides = (EmbeddedMetricMixin, FixedDatabase)
-        how = {"side": side} if isinstance(self.learner, sides) else {}
+        how = {"side": side} if _has_sides(self.learner) else {}
         name = "X, as metric transforms it,"
         return as_points(made_dense(self.learner.transform(X, **how), name), name)
+
+
+def _has_sides(learner: Any) -> bool:
+    """Tell whether queries and database points may be embedded differently."""
+    return isinstance(learner, (EmbeddedMetricMixin, FixedDatabase)) and takes_side(learner)
 
 
 def is_learner(metric: object) -> bool:

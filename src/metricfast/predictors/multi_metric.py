@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,10 +15,9 @@ import metricfast.losses as losses
 from metricfast._core.arguments import (
     check_count,
     check_random_state,
-    check_range,
-    check_verbose,
 )
 from metricfast._core.checks import check_points
+from metricfast._core.parameters import NumberOfJobs, PositiveInt, Seed, Share, Verbosity
 from metricfast._core.progress import Progress
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.distances.database import Database
@@ -34,6 +33,7 @@ from metricfast.predictors.targets import Classes, check_given
 __all__ = ["MultiMetricLMNN"]
 
 
+@dataclass(eq=False, repr=False)
 class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ignore[misc]
     r"""Nearest neighbours under a learned metric for each class.
 
@@ -95,40 +95,23 @@ class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ig
     True
     """
 
+    n_neighbors: PositiveInt = 3
+    n_components: int | None = None
+    _: KW_ONLY
+    weights: Weights = "uniform"
+    regularization: Share = 0.5
+    max_iter: PositiveInt = 100
+    validation_fraction: Share = 0.2
+    random_state: Seed = None
+    n_jobs: NumberOfJobs = None
+    verbose: Verbosity = False
+
     metric = "euclidean"  # of what is kept: the search is of each class
     algorithm, leaf_size, p, metric_params = "auto", 30, 2, None
-    n_neighbors: int
     _checks: ClassVar[Checks] = {
         **Votes._checks,
-        "regularization": partial(check_range, "regularization", high=1),
-        "max_iter": partial(check_count, "max_iter"),
-        "validation_fraction": partial(check_range, "validation_fraction", high=1),
-        "verbose": check_verbose,
     }
-    partial_fit: Any = property()  # there is none: maps are those of all points
-
-    def __init__(
-        self,
-        n_neighbors: int = 3,
-        n_components: int | None = None,
-        *,
-        weights: Weights = "uniform",
-        regularization: float = 0.5,
-        max_iter: int = 100,
-        validation_fraction: float = 0.2,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: bool | int = False,
-    ) -> None:
-        self.n_neighbors = n_neighbors
-        self.n_components = n_components
-        self.weights = weights
-        self.regularization = regularization
-        self.max_iter = max_iter
-        self.validation_fraction = validation_fraction
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    partial_fit = property()  # there is none: maps are those of all points
 
     def fit(self, X: Any, y: Any = None) -> MultiMetricLMNN:
         """Learn the maps, and store the points to search.

@@ -74,8 +74,9 @@ class NearestNeighbors(KNeighborsMixin, RadiusNeighborsMixin, NeighborsBase, _Th
 
     Notes
     -----
-    Inner products and cosines are computed in float64. Values that differ by less than its rounding
-    may be in either order.
+    Inner products and cosines are computed in float64 from the points as given: of whole numbers
+    they are exact, but for the root in a cosine. They decide which points are the nearest, and
+    which are within a radius. Equal ones are in the order of the index.
 
     `fit` prepares a database of the points for all calls of `kneighbors`. `radius_neighbors`
     prepares them at each call. Several threads may search, each with `n_jobs` threads, but not

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtri
 
-from metricfast._core.types import Array, Floats
+from metricfast._core.types import Floats
 
 __all__ = ["NormalScores"]
 
@@ -21,31 +21,33 @@ class NormalScores:
     A value with a share p of the points below it has the score ``Phi^-1(p)``, half of the points
     of the same value included. Scores are brought to mean 0 and variance 1. New values between two
     others have a score between theirs; values beyond all others have the score of the nearest.
+    Missing values have the mean score, 0.
 
     Parameters
     ----------
-    E : ndarray of shape (n_samples, n_encoded)
-        Encoded points.
-    n_numbers : int
-        How many of the columns, the first, have scores. Others stay as they are.
+    numbers : ndarray of float64 of shape (n_samples, n_columns)
+        As they were given: in other units, rounding may make numbers beside an outlier equal.
     weight : ndarray of shape (n_samples,), optional
     """
 
-    def __init__(self, E: Array, n_numbers: int, weight: Floats | None = None) -> None:
-        self._scores = [_scores(column, weight) for column in E[:, :n_numbers].T]
+    def __init__(self, numbers: Floats, weight: Floats | None = None) -> None:
+        weight = np.ones(len(numbers)) if weight is None else weight
+        known = ~np.isnan(numbers)
+        self._scores = [_scores(x[k], weight[k]) for x, k in zip(numbers.T, known.T, strict=True)]
 
-    def of(self, E: Array) -> Array:
-        """Return points with scores in place of numbers."""
-        found: Array = E.copy()
+    def of(self, numbers: Floats) -> Floats:
+        """Return the scores of numbers."""
+        found = np.zeros(numbers.shape)
         for j, (values, scores) in enumerate(self._scores):
-            found[:, j] = np.interp(E[:, j], values, scores)
-        return found
+            if len(values):
+                found[:, j] = np.interp(numbers[:, j], values, scores)
+        return np.nan_to_num(found, copy=False)
 
 
-def _scores(column: Array, weight: Floats | None) -> tuple[Floats, Floats]:
+def _scores(column: Floats, weight: Floats) -> tuple[Floats, Floats]:
     """Return values of a column in increasing order, and their scores."""
     values, place = np.unique(column, return_inverse=True)
-    mass = np.bincount(place, weight) / (len(column) if weight is None else weight.sum())
+    mass = np.bincount(place, weight) / weight.sum()
     rank = np.clip(np.cumsum(mass) - mass / 2, _LEAST, 1 - _LEAST)
     scores = ndtri(rank)
     scores -= mass @ scores
@@ -54,4 +56,4 @@ def _scores(column: Array, weight: Floats | None) -> tuple[Floats, Floats]:
         places = np.searchsorted(rank, np.linspace(0, 1, _MOST))
         kept = np.unique(np.minimum(places, len(values) - 1))
         values, scores = values[kept], scores[kept]
-    return values.astype(np.float64), scores
+    return values, scores

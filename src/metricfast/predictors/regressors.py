@@ -55,7 +55,7 @@ class Means(NeighborsBase):
         X, y = check_given(self, X, y)
         values = as_numbers(y)
         weight = check_sample_weight(sample_weight, len(values))
-        self._fit_points(X, y)
+        self._fit_points(X, y, weight)
         self._check_weighted(sample_weight)
         own = self._space.own_database
         self._y = values if own is None else as_numbers(own[1])
@@ -87,9 +87,10 @@ class Means(NeighborsBase):
                 f"{values.shape}."
             )
         added = check_sample_weight(sample_weight, len(values))
-        self._append_points(X)
-        self._weight = joined_weights(self._weight, len(self._y), added, len(values))
-        self._y = np.concatenate([self._y, values])
+        weight = joined_weights(self._weight, len(self._y), added, len(values))
+        both = np.concatenate([self._y, values])
+        self._append_points(X, weight)
+        self._weight, self._y = weight, both
         return self
 
     def predict(self, X: Any) -> Floats:
@@ -98,7 +99,8 @@ class Means(NeighborsBase):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_queries, n_features), or None
-            None stands for the points of `fit`, each left out of its own neighbours.
+            None stands for the points of `fit` of weight above 0, in order, each left out of its
+            own neighbours.
 
         Returns
         -------
@@ -127,7 +129,9 @@ class Means(NeighborsBase):
         def score() -> float:
             predicted = self.predict(None)
             missing = bool(np.isnan(predicted).any())
-            return float("nan") if missing else float(r2_score(self._y, predicted))
+            return (
+                float("nan") if missing else float(r2_score(self._of_searched(self._y), predicted))
+            )
 
         return self._scored_once(score)
 
@@ -185,10 +189,10 @@ class KNeighborsRegressor(KNeighborsMixin, Means, theirs.KNeighborsRegressor):  
             Numbers.
         sample_weight : array-like of shape (n_samples,), optional
             Weights of points, 1 by default. In the mean a neighbour has the weight that
-            `weights` gives its distance, times its sample weight. The search ignores sample
-            weights: a point of weight 2 is one neighbour, and a point of weight 0 is a neighbour
-            that does not count. The fit of `metric` ignores them too, and `loo_score_` averages
-            all points alike.
+            `weights` gives its distance, times its sample weight. A point of weight 2 is one
+            neighbour. A point of weight 0 is no neighbour, nor a point for the fit of `metric`;
+            indices of neighbours are still rows of X. Other weights do not change the search, nor
+            the fit of `metric`, and `loo_score_` averages all points of weight above 0 alike.
 
         Returns
         -------

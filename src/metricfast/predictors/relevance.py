@@ -11,8 +11,9 @@ from metricfast.embeddings import Embedding, Linear, Periodic
 __all__ = ["embedded", "shares_of_columns"]
 
 # Pairs of points for each column; of a map that is not a sum over columns there are fewer, so that
-# so many points are embedded for all columns together.
-_PAIRS, _LEAST_PAIRS, _MOST = 1024, 128, 50_000
+# so many points are embedded for all columns together, and of wide tables, so that pairs hold so
+# many numbers.
+_PAIRS, _LEAST_PAIRS, _MOST, _MOST_NUMBERS = 1024, 128, 50_000, 2**24
 
 
 def embedded(
@@ -46,13 +47,20 @@ def shares_of_columns(
     n_jobs : int, optional
     """
     n_columns, is_sum = int(origin.max()) + 1, isinstance(embedding, (Linear, Periodic))
-    n_pairs = _PAIRS if is_sum else min(_PAIRS, max(_MOST // n_columns, _LEAST_PAIRS))
+    most = _MOST_NUMBERS // E.shape[1] if is_sum else _MOST // n_columns
+    n_pairs = min(_PAIRS, max(most, _LEAST_PAIRS))
     share = None if weight is None else weight / weight.sum()
     rows, others = np.random.RandomState(0).choice(len(E), size=(2, n_pairs), p=share)
     moved = np.empty((len(parameters), n_columns))
-    for j in range(n_columns):
-        own = np.flatnonzero(origin == j)
+    ends = np.cumsum(np.bincount(origin))[:-1]
+    for j, own in enumerate(np.split(np.argsort(origin, kind="stable"), ends)):
         start, end = (E[np.ix_(chosen, own)] for chosen in (rows, others))
+        if isinstance(embedding, Linear):
+            apart = np.subtract(end, start, dtype=np.float64)
+            scatter = apart.T @ apart
+            maps = (arrays[0][:, own] for arrays in parameters)
+            moved[:, j] = [np.vdot(L @ scatter, L) for L in maps]
+            continue
         if not is_sum:
             start, own_end = E[rows], end
             end = start.copy()
@@ -70,12 +78,10 @@ def shares_of_columns(
 def _of_columns(
     embedding: Embedding, arrays: list[Array], own: Integers
 ) -> tuple[Embedding, list[Array]]:
-    """Return the part of a map that sees some columns alone.
+    """Return the part of a map of periodic features that sees some columns alone.
 
-    A linear map, of periodic features or not, is the sum of such parts.
+    The map is the sum of such parts.
     """
-    if not isinstance(embedding, Periodic):
-        return embedding, [np.take(arrays[0], own, axis=1)]
     frequencies, features, biases, L = arrays
     n_numbers, n_features = len(frequencies), len(features)
     numbers, rest = own[own < n_numbers], own[own >= n_numbers]

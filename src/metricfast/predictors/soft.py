@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils import Tags
 
-from metricfast._core.targets import check_sample_weight
+from metricfast._core.targets import accuracy, check_sample_weight
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.learners.base.inputs import forget
 from metricfast.losses import MLKR, NCA
-from metricfast.predictors.soft_base import SoftNeighbors
+from metricfast.predictors.soft_base import Hidden, SoftNeighbors
 from metricfast.predictors.soft_training import Task
 from metricfast.predictors.targets import Classes, as_numbers, check_given, with_class_weight
 from metricfast.training.callbacks import reports_to_sklearn
@@ -25,6 +25,7 @@ __all__ = ["NCAClassifier", "NCARegressor"]
 _CONFIRMING = 500
 
 
+@dataclass(eq=False, repr=False)
 class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
     """Classification by all training points, which vote the more the nearer a learned map has them.
 
@@ -38,7 +39,8 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
     n_components : int, default=64
         Dimension of the map.
     periodic : bool or "auto", default="auto"
-        Whether to make periodic features of numbers; "auto" lets held-out points choose.
+        Whether to make periodic features of numbers; "auto" lets held-out points choose, and makes
+        none of more than 1,000 columns of numbers.
     n_frequencies : int, default=16
         Frequencies of each number, of its periodic features.
     n_embedding : int, default=8
@@ -165,52 +167,8 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
     array([[0, 0, 0]])
     """
 
-    def __init__(
-        self,
-        n_components: int = 64,
-        *,
-        periodic: bool | str = "auto",
-        n_frequencies: int = 16,
-        n_embedding: int = 8,
-        scale: float | str = "auto",
-        candidate_fraction: float = 0.5,
-        n_estimators: int | str = "auto",
-        categorical_features: Any = "from_dtype",
-        solver: str = "adamw",
-        learning_rate: float = 0.01,
-        weight_decay: float = 0.0002,
-        batch_size: int | str = "auto",
-        max_epochs: int = 100,
-        early_stopping: bool = True,
-        validation_fraction: float = 0.15,
-        n_iter_no_change: int = 20,
-        time_limit: float | None = None,
-        class_weight: Any = None,
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-        verbose: bool | int = False,
-    ) -> None:
-        self.n_components = n_components
-        self.periodic = periodic
-        self.n_frequencies = n_frequencies
-        self.n_embedding = n_embedding
-        self.scale = scale
-        self.candidate_fraction = candidate_fraction
-        self.n_estimators = n_estimators
-        self.categorical_features = categorical_features
-        self.solver = solver
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.time_limit = time_limit
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    _: KW_ONLY
+    class_weight: Any = None
 
     @reports_to_sklearn
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NCAClassifier:
@@ -328,6 +286,26 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
         columns = [each.argmax(axis=1) for each in (shares if self.outputs_2d_ else (shares,))]
         return self._labels.labels(np.stack(columns, axis=1))
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the share of queries whose class is predicted, for labels of every type.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_queries, n_features), or None
+            As for :meth:`predict`.
+        y : array-like of shape (n_queries,)
+            Classes. Several outputs count as right together, and must be labels that are there (1)
+            or not (0).
+        sample_weight : array-like of shape (n_queries,), optional
+
+        Returns
+        -------
+        float
+        """
+        if self.outputs_2d_:
+            return float(super().score(X, y, sample_weight))
+        return accuracy(y, self.predict(X), sample_weight)
+
     def _predicted(self, means: Floats) -> Floats | list[Floats]:
         """Return the probabilities of the classes, in a list if there are several outputs."""
         shares = self._of_outputs(means)
@@ -339,6 +317,7 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
         return tags
 
 
+@dataclass(eq=False, repr=False)
 class NCARegressor(RegressorMixin, SoftNeighbors):  # type: ignore[misc]
     """Regression by the mean of all training points, weighted by distances under a learned map.
 
@@ -400,52 +379,8 @@ class NCARegressor(RegressorMixin, SoftNeighbors):  # type: ignore[misc]
     True
     """
 
-    def __init__(
-        self,
-        n_components: int = 64,
-        *,
-        periodic: bool | str = "auto",
-        n_frequencies: int = 16,
-        n_embedding: int = 8,
-        scale: float | str = "auto",
-        hidden: int | Sequence[int] | str | None = "auto",
-        candidate_fraction: float = 0.5,
-        n_estimators: int | str = "auto",
-        categorical_features: Any = "from_dtype",
-        solver: str = "adamw",
-        learning_rate: float = 0.01,
-        weight_decay: float = 0.0002,
-        batch_size: int | str = "auto",
-        max_epochs: int = 100,
-        early_stopping: bool = True,
-        validation_fraction: float = 0.15,
-        n_iter_no_change: int = 20,
-        time_limit: float | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-        verbose: bool | int = False,
-    ) -> None:
-        self.n_components = n_components
-        self.periodic = periodic
-        self.n_frequencies = n_frequencies
-        self.n_embedding = n_embedding
-        self.scale = scale
-        self.hidden = hidden
-        self.candidate_fraction = candidate_fraction
-        self.n_estimators = n_estimators
-        self.categorical_features = categorical_features
-        self.solver = solver
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.time_limit = time_limit
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    _: KW_ONLY
+    hidden: Hidden = "auto"
 
     @reports_to_sklearn
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NCARegressor:

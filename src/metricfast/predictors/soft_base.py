@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
-from scipy.sparse import csr_matrix, issparse, vstack
+from scipy.sparse import csr_matrix, vstack
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
@@ -17,18 +18,25 @@ from sklearn.base import (
     is_classifier,
 )
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import Tags, _safe_indexing
+from sklearn.utils import Tags
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from metricfast._core.arguments import (
     check_bool,
-    check_choice,
     check_count,
     check_random_state,
-    check_range,
-    check_verbose,
 )
-from metricfast._core.arrays import as_threads
+from metricfast._core.parameters import (
+    NonNegativeFloat,
+    NumberOfJobs,
+    PositiveFloat,
+    PositiveInt,
+    PositiveShare,
+    Seed,
+    Share,
+    Verbosity,
+    check_parameters,
+)
 from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.warn import warn_user
 from metricfast.distances.database import Database
@@ -41,6 +49,7 @@ from metricfast.predictors.soft_race import race
 from metricfast.predictors.soft_training import Task, Training, folds, hold_out, sharpness
 from metricfast.predictors.soft_votes import SoftVotes
 from metricfast.predictors.tables import Table
+from metricfast.predictors.targets import rows_of
 from metricfast.training.callbacks import CallbackMixin
 
 __all__ = ["SoftNeighbors"]
@@ -49,43 +58,68 @@ __all__ = ["SoftNeighbors"]
 _FOLDS = 5
 # Hidden layers of the perceptron that hidden="auto" tries, and the points that it takes to try it.
 _HIDDEN, _ENOUGH = (256, 256), 3000
+# Numbers of a point of which periodic="auto" tries periodic features, at most.
+_MOST_PERIODIC = 1000
 # Spreads of frequencies to choose among, in turns for each standard deviation of a column.
 _SCALES = (0.03, 0.1, 0.3, 1.0)
 _Self = TypeVar("_Self", bound="SoftNeighbors")
+
+
+def _check_hidden(name: str, value: Any) -> None:
+    """Raise ValueError unless `value` is "auto", None, a number of units, or several."""
+    if value is None or _is_auto(value):
+        return
+    widths = list(value) if np.iterable(value) else [value]
+    if isinstance(value, str) or not widths:
+        raise ValueError(
+            f'{name} must be "auto", None, an integer or a sequence of integers from 1 on, '
+            f"got {value!r}."
+        )
+    for width in widths:
+        check_count(name, width)
+
+
+Hidden = Annotated[int | Sequence[int] | str | None, _check_hidden]
+
+
+@dataclass(eq=False, repr=False)
+class SoftParameters(BaseEstimator):  # type: ignore[misc]
+    """The parameters of classifier and regressor."""
+
+    n_components: PositiveInt = 64
+    _: KW_ONLY
+    periodic: Literal["auto", True, False] = "auto"
+    n_frequencies: PositiveInt = 16
+    n_embedding: PositiveInt = 8
+    scale: Literal["auto"] | PositiveFloat = "auto"
+    candidate_fraction: Share = 0.5
+    n_estimators: Literal["auto"] | PositiveInt = "auto"
+    categorical_features: Any = "from_dtype"
+    solver: Literal["adamw", "adam"] = "adamw"
+    learning_rate: PositiveFloat = 0.01
+    weight_decay: NonNegativeFloat = 0.0002
+    batch_size: Literal["auto"] | PositiveInt = "auto"
+    max_epochs: PositiveInt = 100
+    early_stopping: bool = True
+    validation_fraction: PositiveShare = 0.15
+    n_iter_no_change: PositiveInt = 20
+    time_limit: PositiveFloat | None = None
+    random_state: Seed = None
+    n_jobs: NumberOfJobs = None
+    verbose: Verbosity = False
 
 
 class SoftNeighbors(
     CallbackMixin,
     ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
     TransformerMixin,  # type: ignore[misc]
-    BaseEstimator,  # type: ignore[misc]
+    SoftParameters,
 ):
     """A predictor by soft votes of all points of `fit`, under maps that are learned for these."""
 
     _fit_task: Any = None  # for scikit-learn's callbacks, while `fit` runs
 
     hidden: Any = None  # a classifier has no perceptron
-
-    n_components: int
-    periodic: bool | str
-    n_frequencies: int
-    n_embedding: int
-    scale: float | str
-    candidate_fraction: float
-    n_estimators: int | str
-    categorical_features: Any
-    solver: str
-    learning_rate: float
-    weight_decay: float
-    batch_size: int | str
-    max_epochs: int
-    early_stopping: bool
-    validation_fraction: float
-    n_iter_no_change: int
-    time_limit: float | None
-    random_state: Any
-    n_jobs: int | None
-    verbose: bool | int
 
     _scores: NormalScores | None  # in place of numbers, where these predict better
     _voters: list[SoftVotes]  # for each map
@@ -100,41 +134,10 @@ class SoftNeighbors(
         """Return what is to be predicted, and codes of classes that are held out alike."""
         raise NotImplementedError
 
-    def _check_parameters(self) -> Course:
-        for name in ("n_estimators", "batch_size", "scale"):
-            given = getattr(self, name)
-            if isinstance(given, str) and given != "auto":
-                raise ValueError(f'{name} must be "auto" or a number, got {given!r}.')
-        names = ["n_components", "n_frequencies", "n_embedding", "max_epochs", "n_iter_no_change"]
-        names += [
-            name for name in ("n_estimators", "batch_size") if not _is_auto(getattr(self, name))
-        ]
-        checked = {name: check_count(name, getattr(self, name)) for name in names}
-        if self.hidden is not None and not _is_auto(self.hidden):
-            widths = list(self.hidden) if np.iterable(self.hidden) else [self.hidden]
-            if isinstance(self.hidden, str) or not widths:
-                raise ValueError(
-                    'hidden must be "auto", None, an integer or a sequence of integers from 1 on, '
-                    f"got {self.hidden!r}."
-                )
-            for width in widths:
-                check_count("hidden", width)
-        check_choice("periodic", self.periodic, ("auto", True, False))
-        if not _is_auto(self.scale):
-            check_range("scale", self.scale, positive=True)
-        check_range("candidate_fraction", self.candidate_fraction, high=1)
-        check_choice("solver", self.solver, ("adamw", "adam"))
-        check_range("learning_rate", self.learning_rate, positive=True)
-        check_range("weight_decay", self.weight_decay)
-        check_range("validation_fraction", self.validation_fraction, high=1, positive=True)
-        check_bool("early_stopping", self.early_stopping)
-        if self.time_limit is not None:
-            check_range("time_limit", self.time_limit, positive=True)
-        check_verbose(self.verbose)
-        as_threads(self.n_jobs)
+    def _course(self) -> Course:
         return Course(
-            self.solver, self.learning_rate, self.weight_decay, checked.get("batch_size", "auto"),
-            self.candidate_fraction, checked["max_epochs"], checked["n_iter_no_change"],
+            self.solver, self.learning_rate, self.weight_decay, self.batch_size,
+            self.candidate_fraction, int(self.max_epochs), int(self.n_iter_no_change),
             self.n_jobs, self.verbose, self._fit_task,
         )  # fmt: skip
 
@@ -143,7 +146,8 @@ class SoftNeighbors(
 
         `X`: as it was given; its rows of weight 0 are left out.
         """
-        course = self._check_parameters()
+        check_parameters(self)
+        course = self._course()
         end = math.inf if self.time_limit is None else time.monotonic() + self.time_limit
         self.__dict__.pop("_database", None)
         self.n_samples_fit_ = _num_samples(X)
@@ -151,8 +155,7 @@ class SoftNeighbors(
             rows = np.arange(self.n_samples_fit_)
         else:
             rows = np.flatnonzero(weight)
-            indexed = hasattr(X, "columns") or issparse(X)
-            X = _safe_indexing(X if indexed else np.asarray(X), rows)
+            X = rows_of(X, rows)
             # In the losses, a weight above 1 means repeated points, which would find each other.
             weight = np.maximum(weight[rows] / weight.max(), np.finfo(np.float64).tiny)
         table = Table(self, X, weight)
@@ -176,8 +179,9 @@ class SoftNeighbors(
                 # Half of the time is for what follows the race, if anything does.
                 more = n_maps > 1 or len(split[0]) > LARGE or "perceptron" in choices
                 racing = course.until(end, 1 / 2 if more else 1)
-                scores = NormalScores(E, n_numbers, weight)
-                winner = race(task, scores, racing, choices, split, seed, label)
+                scores = table.scores(self, X, weight)
+                of_scores = replace(task, points=table.encoded(self, X, scores))
+                winner = race(task, of_scores, racing, choices, split, seed, label)
                 embedding, self.choices_ = winner.training.embedding, winner.costs
                 if winner.training.task is not task:
                     task, self._scores = winner.training.task, scores
@@ -220,6 +224,8 @@ class SoftNeighbors(
             return {"perceptron": MLP(widths, self.n_components, "tanh")}
         found: dict[str, Embedding] = {}
         periodic = (False, True) if _is_auto(self.periodic) else (bool(self.periodic),)
+        if _is_auto(self.periodic) and n_numbers > _MOST_PERIODIC:
+            periodic = (False,)
         if False in periodic or not n_numbers:
             found["linear"] = Linear(self.n_components, init="random")
         if True in periodic and n_numbers:
@@ -291,8 +297,7 @@ class SoftNeighbors(
         check_is_fitted(self, "parameters_")
         if X is None:
             return [each.points for each in self._voters], np.arange(len(self._rows))
-        E = self._table.encoded(self, X)
-        return self._embedded(E if self._scores is None else self._scores.of(E)), None
+        return self._embedded(self._table.encoded(self, X, self._scores)), None
 
     def _means(self, X: Any) -> Floats:
         """Return the mean of what the maps say."""
@@ -328,10 +333,10 @@ class SoftNeighbors(
 
         Notes
         -----
-        Up to 1,024 pairs of points are drawn; with more than 48 columns, fewer, down to 128. Equal
-        columns divide one share, so a small share does not mean that a column is uninformative. A
-        column without information has a share above 0, because training adapts the map to chance
-        too.
+        Up to 1,024 pairs of points are drawn; of a perceptron with more than 48 columns, or more
+        than 16,384 encoded columns, fewer, down to 128. Equal columns divide one share, so a small
+        share does not mean that a column is uninformative. A column without information has a share
+        above 0, because training adapts the map to chance too.
 
         References
         ----------

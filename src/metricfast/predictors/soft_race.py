@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from metricfast._core.types import Integers
 from metricfast.embeddings import MLP, Embedding
-from metricfast.predictors.normal_scores import NormalScores
 from metricfast.predictors.soft_course import LARGE, Course
 from metricfast.predictors.soft_training import Task, Training
 
@@ -37,11 +36,12 @@ class Winner:
 
 
 def race(
-    task: Task, scores: NormalScores, course: Course, choices: dict[str, Embedding],
+    task: Task, of_scores: Task, course: Course, choices: dict[str, Embedding],
     split: tuple[Integers, Integers], seed: int, label: str,
 ) -> Winner:  # fmt: skip
     """Race embeddings of numbers, then the best with their normal scores, then the perceptron.
 
+    `of_scores`: the task, with normal scores in place of the numbers of its points.
     At most `LARGE` points train. Fewer are all there are: then racers are trained to the end,
     except for the perceptron, which is trained for a few epochs.
     """
@@ -61,7 +61,6 @@ def race(
         if isinstance(embedding, MLP)
     ]
     winner = racers[best]
-    of_scores = replace(task, points=scores.of(task.points))
     for name, embedding, own, most in later:
         of = task if isinstance(embedding, MLP) else of_scores
         racer = racers[name] = Training(of, own, embedding, some, seed)

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from metricfast._core.checks import check_points
+from metricfast._core.memory import block_rows
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.distances.database import Database
-from metricfast.distances.radius import radius_neighbors
+from metricfast.distances.filters import as_filter, known_rows
+from metricfast.distances.radius import check_radius, radius_neighbors
 
 __all__ = ["Cosine", "InnerProduct", "Metric", "ScikitLearn"]
+
+# A search by images begins with so many neighbours more, and takes so many times as many where
+# these do not tell which are nearest.
+_MORE, _TIMES = 8, 4
+# Products below and above two to these are ordinary in float64.
+_ORDINARY = 900
 
 
 class Metric:
@@ -57,24 +67,30 @@ class Metric:
         """Return points of the database as `fit` was given them, where they tell."""
         return points
 
+    def prepare(self, points: Array, n_jobs: int | None) -> Any:
+        """Return the database of the points to search."""
+        maps: dict[str, Any] = self.maps
+        return Database(points, n_jobs=n_jobs, **maps)
+
     def kneighbors(
-        self, database: Database, queries: Array, n_neighbors: int, exclude: Integers | None,
+        self, database: Any, queries: Array, n_neighbors: int, exclude: Integers | None,
         n_jobs: int | None, where: Any = None,
     ) -> tuple[Array, Integers]:  # fmt: skip
         """Return distances and indices of the nearest points of each query."""
-        return database.kneighbors(
+        found: tuple[Array, Integers] = database.kneighbors(
             queries, n_neighbors, exclude=exclude, where=where, n_jobs=n_jobs
         )
+        return found
 
     def within(
-        self, points: Array, queries: Array, radius: float, exclude: Integers | None,
+        self, database: Any, queries: Array, radius: float, exclude: Integers | None,
         sort_results: bool, n_jobs: int | None,
     ) -> tuple[Array, Integers, Integers]:  # fmt: skip
         """Return what :func:`radius_neighbors` does."""
         maps: dict[str, Any] = self.maps
         return radius_neighbors(
-            queries, points, radius, exclude=exclude, sort_results=sort_results, n_jobs=n_jobs,
-            **maps,
+            queries, database.points_, radius, exclude=exclude, sort_results=sort_results,
+            n_jobs=n_jobs, **maps,
         )  # fmt: skip
 
 
@@ -82,7 +98,110 @@ class ScikitLearn(Metric):
     """A metric that scikit-learn searches: the estimator's other base class does."""
 
 
-class Cosine(Metric):
+class Ranked(Metric):
+    """A metric of another form: Euclidean images of points are searched, values of pairs decide.
+
+    Squared distances of images increase with the values, up to rounding. So the search finds points
+    until all others are certainly farther, and these are ranked by value, then by index.
+    """
+
+    def points(self, estimator: Any, X: Any, side: str, reset: bool = False) -> Array:
+        """Return points in memory, as they are."""
+        checked: Array = check_points(estimator, X, preprocessor=None, reset=reset, order="C")
+        return checked
+
+    def prepare(self, points: Array, n_jobs: int | None) -> Any:
+        """Return the database of the points to search."""
+        return RankedDatabase(self, points, n_jobs)
+
+    @abstractmethod
+    def images(self, points: Array, reset: bool = False) -> Floats:
+        """Return images of database points; `reset`: of the first ones."""
+
+    @abstractmethod
+    def query_images(self, queries: Array) -> Floats:
+        """Return images of queries."""
+
+    @abstractmethod
+    def values(self, queries: Array, points: Array) -> tuple[Floats, Floats]:
+        """Return keys that rank pairs of rows, and what is returned as their distances."""
+
+    @property
+    def rounding(self) -> float:
+        """Bound on the rounding of a squared distance of images, for each feature."""
+        return 16 * float(np.finfo(np.float64).eps)
+
+    def _values(
+        self, queries: Array, rows: Integers, points: Array, indices: Integers
+    ) -> tuple[Floats, Floats]:
+        """Return keys and distances of pairs, by blocks."""
+        keys, distances = np.empty(len(rows)), np.empty(len(rows))
+        for part in batches(len(rows), 64 * queries.shape[1]):
+            found = self.values(
+                queries[rows[part]].astype(np.float64), points[indices[part]].astype(np.float64)
+            )
+            keys[part], distances[part] = found
+        return keys, distances
+
+    def kneighbors(
+        self, database: Any, queries: Array, n_neighbors: int, exclude: Integers | None,
+        n_jobs: int | None, where: Any = None,
+    ) -> tuple[Array, Integers]:  # fmt: skip
+        """Return distances and indices of the nearest points of each query."""
+        n, m = len(queries), len(database)
+        most = m if exclude is None or where is not None else m - 1
+        allowed = as_filter(where, (n, m), known_rows(m))
+        images, margin = self.query_images(queries), self.rounding * (queries.shape[1] + 4)
+        rows, size, parts = np.arange(n), n_neighbors, list[Any]()
+        while len(rows):
+            size = max(n_neighbors, min(size + _MORE if not parts else _TIMES * size, most))
+            undecided = []
+            for batch in batches(len(rows), 64 * size):
+                part = rows[batch]
+                squared, found = database.images.kneighbors(
+                    images[part], size, where=allowed.of_queries(part).argument, squared=True,
+                    exclude=None if exclude is None else exclude[part], n_jobs=n_jobs,
+                )  # fmt: skip
+                k = n_neighbors
+                sure = (squared[:, -1] > squared[:, k - 1] + margin) | (found[:, -1] < 0)
+                sure |= size == most
+                undecided.append(part[~sure])
+                part, found = part[sure], found[sure]
+                keys, distances = (
+                    np.where(found < 0, np.inf, each.reshape(found.shape))
+                    for each in self._values(
+                        queries, np.repeat(part, size), database.points_, found.ravel()
+                    )
+                )
+                order = np.lexsort((found, keys, found < 0), axis=1)[:, :k]
+                near = (np.take_along_axis(each, order, 1) for each in (distances, found))
+                parts.append((part, *near))
+            rows = np.concatenate(undecided)
+        of_queries, distances, indices = (np.concatenate(each) for each in zip(*parts, strict=True))
+        order = np.argsort(of_queries)
+        return distances[order], indices[order]
+
+
+class RankedDatabase:
+    """Points, and the database of their images."""
+
+    def __init__(self, metric: Ranked, points: Array, n_jobs: int | None) -> None:
+        self._metric = metric
+        self.points_ = points.copy()
+        self.points_.flags.writeable = False
+        self.images = Database(metric.images(points, reset=True), n_jobs=n_jobs)
+
+    def __len__(self) -> int:
+        return len(self.points_)
+
+    def add(self, X: Array, n_jobs: int | None) -> None:
+        """Add points."""
+        self.images.add(self._metric.images(X), n_jobs=n_jobs)
+        self.points_ = np.concatenate([self.points_, X])
+        self.points_.flags.writeable = False
+
+
+class Cosine(Ranked):
     """One minus the cosine: half the squared distance of directions.
 
     A last coordinate is 1 for points at zero, which have no direction, and 0 for others. So the
@@ -92,83 +211,125 @@ class Cosine(Metric):
     def __init__(self) -> None:
         super().__init__("cosine", {})
 
-    def points(self, estimator: Any, X: Any, side: str, reset: bool = False) -> Array:
-        """Return directions, in float64."""
-        points = with_column(check_points(estimator, X, preprocessor=None, reset=reset))
-        rows, zero = points[:, :-1], points[:, -1]
-        largest = np.maximum(rows.max(axis=1), -rows.min(axis=1))
-        zero[:] = largest == 0
-        rows /= (largest + zero)[:, None]  # so that squares do not overflow
-        rows /= np.maximum(np.linalg.norm(rows, axis=1), 1.0)[:, None]
-        points.flags.writeable = False
-        return points
+    def images(self, points: Array, reset: bool = False) -> Floats:
+        """Return directions."""
+        images = with_column(moderate_rows(points))
+        lengths = np.linalg.norm(images, axis=1)
+        images[:, -1] = lengths == 0
+        images /= np.where(lengths == 0, 1, lengths)[:, None]
+        images.flags.writeable = False
+        return images
 
-    def given(self, points: Array) -> Array:
-        """Return directions of points."""
-        return points[:, :-1]
+    def query_images(self, queries: Array) -> Floats:
+        """Return directions."""
+        return self.images(queries)
 
-    def kneighbors(self, *arguments: Any) -> tuple[Array, Integers]:
-        """Return distances and indices of the nearest points of each query."""
-        distances, indices = super().kneighbors(*arguments)
-        return distances**2 / 2, indices
+    def values(self, queries: Array, points: Array) -> tuple[Floats, Floats]:
+        """Return distances, twice: of whole numbers without rounding, but for that of the root."""
+        X, Y = moderate_rows(queries), moderate_rows(points)
+        squares = products(X, X), products(Y, Y)
+        lengths = np.sqrt(squares[0] * squares[1])
+        zero = lengths == 0
+        lengths[zero] = 1
+        distances = np.clip((lengths - products(X, Y)) / lengths, 0, 2)
+        distances[zero & (squares[0] == squares[1])] = 0
+        return distances, distances
 
     def within(
-        self, points: Array, queries: Array, radius: float, *arguments: Any
-    ) -> tuple[Array, Integers, Integers]:
+        self, database: Any, queries: Array, radius: float, exclude: Integers | None,
+        sort_results: bool, n_jobs: int | None,
+    ) -> tuple[Array, Integers, Integers]:  # fmt: skip
         """Return what :func:`radius_neighbors` does."""
-        reach = np.sqrt(2 * radius) * (1 + 1e-15)
-        distances, indices, row_starts = super().within(points, queries, reach, *arguments)
-        distances = distances**2 / 2
-        near = distances <= radius
-        row_starts = np.concatenate([[0], np.cumsum(near)])[row_starts]
-        return distances[near], indices[near], row_starts
+        check_radius(radius)
+        reach = np.sqrt(2 * min(radius, 2) + self.rounding * (queries.shape[1] + 4))
+        _, indices, row_starts = radius_neighbors(
+            self.query_images(queries), database.images.points_, float(reach), exclude=exclude,
+            sort_results=sort_results, n_jobs=n_jobs,
+        )  # fmt: skip
+        rows = np.repeat(np.arange(len(queries)), np.diff(row_starts))
+        keys, distances = self._values(queries, rows, database.points_, indices)
+        near = np.flatnonzero(distances <= radius)
+        if sort_results:
+            near = near[np.lexsort((indices[near], keys[near], rows[near]))]
+        counts = np.bincount(rows[near], minlength=len(queries))
+        return distances[near], indices[near], np.append(0, np.cumsum(counts))
 
 
-class InnerProduct(Metric):
+class InnerProduct(Ranked):
     """Minus the inner product, so that the largest is the nearest.
 
-    A coordinate more gives all database points the same length R, and queries are scaled to R:
-    then the squared distance is 2 R² minus twice the inner product.
+    A coordinate more gives the images of all database points the same length R, and the images of
+    queries have this length: the squared distance is 2 R² minus twice the inner product. Images
+    are of points in a unit in which R is about 1.
     """
-
-    two_sided = True
 
     def __init__(self) -> None:
         super().__init__("inner_product", {})
 
-    def points(self, estimator: Any, X: Any, side: str, reset: bool = False) -> Array:
-        """Return points with one more coordinate, in float64; that of queries is 0."""
-        points = with_column(check_points(estimator, X, preprocessor=None, reset=reset))
-        if side == "query":
-            return points
-        lengths = np.linalg.norm(points, axis=1)
+    def images(self, points: Array, reset: bool = False) -> Floats:
+        """Return points with one more coordinate."""
+        if reset:
+            self._exponent = int(np.frexp(np.abs(points).max())[1])
+        images = with_column(np.ldexp(points.astype(np.float64), -self._exponent))
+        with np.errstate(over="ignore"):
+            lengths = np.linalg.norm(images, axis=1)
         if reset:
             self._length = float(lengths.max()) or 1.0
         elif lengths.max() > self._length:
+            longest, found = (np.ldexp(x, self._exponent) for x in (self._length, lengths.max()))
             raise ValueError(
                 'With metric="inner_product", points that are added must not be longer than the '
-                f"longest of fit, {self._length:.6g}; found {lengths.max():.6g}: fit anew."
+                f"longest of fit, {longest:.6g}; found {found:.6g}: fit anew."
             )
-        points[:, -1] = np.sqrt((self._length - lengths) * (self._length + lengths))
-        points.flags.writeable = False
-        return points
+        images[:, -1] = np.sqrt((self._length - lengths) * (self._length + lengths))
+        images.flags.writeable = False
+        return images
 
-    def given(self, points: Array) -> Array:
-        """Return points of the database as `fit` was given them."""
-        return points[:, :-1]
+    def query_images(self, queries: Array) -> Floats:
+        """Return queries of the length of all database points, with a 0 more."""
+        images = with_column(moderate_rows(queries))
+        lengths = np.linalg.norm(images, axis=1)
+        images *= (self._length / np.where(lengths == 0, 1, lengths))[:, None]
+        return images
 
-    def kneighbors(self, database: Any, queries: Array, *arguments: Any) -> tuple[Array, Integers]:
-        """Return minus inner products, and indices, of the nearest points of each query."""
-        lengths = np.linalg.norm(queries, axis=1, keepdims=True)
-        zero, square = lengths == 0, self._length**2
-        scale = self._length / np.where(zero, self._length, lengths)
-        distances, indices = super().kneighbors(database, queries * scale, *arguments)
-        products = (square + np.where(zero, 0.0, square) - distances**2) / 2
-        return -products / scale, indices
+    @property
+    def rounding(self) -> float:
+        """Bound on the rounding of a squared distance of images, for each feature."""
+        return super().rounding * self._length**2
+
+    def values(self, queries: Array, points: Array) -> tuple[Floats, Floats]:
+        """Return minus inner products, of queries in units in which none overflows or vanishes."""
+        size = np.frexp(np.abs(queries).max(axis=1))[1] + self._exponent
+        shift = np.clip(size, -_ORDINARY, _ORDINARY) - size
+        keys = 0.0 - products(np.ldexp(queries, shift[:, None]), points)
+        with np.errstate(over="ignore"):
+            return keys, np.ldexp(keys, -shift)
 
     def within(self, *_: Any) -> tuple[Array, Integers, Integers]:
         """Refuse to search."""
         raise ValueError('metric="inner_product" has no radius: search by kneighbors.')
+
+
+def batches(n: int, row_bytes: int) -> Iterator[slice]:
+    """Go through so many rows, as many at a time as a block holds."""
+    size = block_rows(row_bytes)
+    return (slice(start, min(start + size, n)) for start in range(0, n, size))
+
+
+def products(X: Floats, Y: Floats) -> Floats:
+    """Return the inner product of each row of X and the same row of Y."""
+    found: Floats = np.einsum("ij,ij->i", X, Y)
+    return found
+
+
+def moderate_rows(points: Array) -> Floats:
+    """Return points in float64, divided by powers of two so that squares do not overflow.
+
+    The largest coordinate of each row is from 1/2 to 1, or 0. No coordinate is rounded.
+    """
+    exponents = np.frexp(np.abs(points).max(axis=1).astype(np.float64))[1]
+    found: Floats = np.ldexp(points.astype(np.float64), -exponents[:, None])
+    return found
 
 
 def with_column(points: Array) -> Floats:

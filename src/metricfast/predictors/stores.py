@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from metricfast._core.arguments import as_array
 from metricfast._core.arrays import as_points
-from metricfast.learners.base.learner import MahalanobisMixin
+from metricfast.learners.base.learner import is_linear
 from metricfast.predictors.metric import is_learner
 
 __all__ = ["to_faiss"]
@@ -102,11 +102,11 @@ def _as_float32(values: Any, name: str) -> Any:
 def _components(metric: Any) -> Any:
     if not is_learner(metric):
         return metric
-    if isinstance(metric, type) or not isinstance(metric, MahalanobisMixin):
+    if not is_linear(metric):
         raise TypeError(
             "metric must be a fitted learner of one linear map, or a matrix L; got "
             f"{metric!r}. Of other learners, give faiss.IndexFlatL2 the points that transform "
             "returns."
         )
-    check_is_fitted(metric, "components_")
+    check_is_fitted(metric, metric._fitted)
     return metric.components_

@@ -26,6 +26,7 @@ from metricfast._core.frames import (
 from metricfast._core.sparse import made_dense
 from metricfast._core.types import Array, Floats
 from metricfast.predictors.indicators import Indicators
+from metricfast.predictors.normal_scores import NormalScores
 
 __all__ = ["Table"]
 
@@ -97,18 +98,28 @@ class Table:
             of_categories = np.repeat(np.flatnonzero(self.categorical), sizes)
             self.origin = np.concatenate([self.origin, of_categories])
 
-    def encoded(self, estimator: Any, X: Any) -> Array:
-        """Return points, in float32, of a table with the columns of that of `fit`."""
+    def scores(self, estimator: Any, X: Any, weight: Floats | None) -> NormalScores:
+        """Return the normal scores of the numbers in a table."""
+        return NormalScores(self._columns(estimator, _known(estimator, X))[0], weight)
+
+    def encoded(self, estimator: Any, X: Any, scores: NormalScores | None = None) -> Array:
+        """Return points, in float32, of a table with the columns of that of `fit`.
+
+        `scores`: in place of standardised numbers.
+        """
         numbers, categories = self._columns(estimator, _known(estimator, X), fitted=True)
         missing = np.isnan(numbers)
-        with np.errstate(over="ignore"):
-            standard = (self._in_unit(numbers) - self._mean) / self._scale
-        standard = np.clip(standard, -_FARTHEST, _FARTHEST)
-        parts = [np.where(missing, 0, standard)[:, self._order], missing[:, self._incomplete]]
+        standard = self._standard(numbers) if scores is None else scores.of(numbers)
+        parts = [standard[:, self._order], missing[:, self._incomplete]]
         if self._indicators is not None and categories is not None:
             parts.append(self._indicators.of(categories))
         found: Array = np.concatenate([part.astype(np.float32) for part in parts], axis=1)
         return found
+
+    def _standard(self, numbers: Floats) -> Floats:
+        with np.errstate(over="ignore"):
+            standard = (self._in_unit(numbers) - self._mean) / self._scale
+        return np.where(np.isnan(numbers), 0, np.clip(standard, -_FARTHEST, _FARTHEST))
 
     def _in_unit(self, numbers: Floats) -> Floats:
         return np.asarray(np.where(self._silent, 0, numbers) / self._unit)

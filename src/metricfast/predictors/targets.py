@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.utils import check_consistent_length
+from sklearn.utils import _safe_indexing, check_consistent_length
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import column_or_1d
 
 from metricfast._core.arguments import as_real, check_choice
 from metricfast._core.checks import check_rows
 from metricfast._core.frames import as_readable, as_table
+from metricfast._core.sources import Source
 from metricfast._core.targets import (
     as_label_array,
     check_class_labels,
@@ -26,7 +27,7 @@ from metricfast._core.targets import (
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.predictors.metric import is_searched
 
-__all__ = ["Classes", "as_numbers", "check_given", "joined_weights", "with_class_weight"]
+__all__ = ["Classes", "as_numbers", "check_given", "joined_weights", "rows_of", "with_class_weight"]
 
 
 def check_given(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
@@ -42,6 +43,13 @@ def check_given(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
     check_consistent_length(X, y)
     check_rows(estimator, X)
     return X, y
+
+
+def rows_of(X: Any, rows: Integers) -> Any:
+    """Return some rows of a table, a sparse matrix, points on disk or whatever is an array."""
+    if hasattr(X, "columns") or issparse(X):
+        return _safe_indexing(X, rows)
+    return (X if isinstance(X, Source) else np.asarray(X))[rows]
 
 
 @dataclass(frozen=True)
@@ -119,7 +127,8 @@ def with_class_weight(weight: Floats | None, class_weight: Any, y: Any) -> Float
     """Return the weights of samples times those of their classes; None if there are neither.
 
     `class_weight`: None, "balanced", a dict, or a list of dicts for several outputs, as in
-    scikit-learn; the weights of several outputs are multiplied.
+    scikit-learn; the weights of several outputs are multiplied. "balanced" counts samples of a
+    weight above 0.
     """
     if class_weight is None:
         return weight
@@ -131,7 +140,9 @@ def with_class_weight(weight: Floats | None, class_weight: Any, y: Any) -> Float
             f"them for several outputs), got {class_weight!r}."
         )
     try:
-        of_classes = compute_sample_weight(class_weight, y)
+        named = isinstance(class_weight, str)
+        rows = np.flatnonzero(weight) if named and weight is not None else None
+        of_classes = compute_sample_weight(class_weight, y, indices=rows)
     except (TypeError, ValueError) as error:
         raise ValueError(f"class_weight={class_weight!r}: {error}") from error
     of_classes = check_sample_weight(of_classes, len(of_classes), "class_weight")

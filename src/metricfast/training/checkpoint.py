@@ -37,8 +37,8 @@ class Checkpoint:
             safetensors_module()
         except ImportError as error:
             raise ImportError(
-                "checkpoint needs the package safetensors: pip install safetensors, or set "
-                "checkpoint=None."
+                "checkpoint needs the package safetensors: pip install safetensors, or leave the "
+                "checkpoint out."
             ) from error
         folder = self._path.resolve().parent
         if not folder.is_dir():

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from metricfast._core.arguments import check_choice, check_count, check_range
+from metricfast._core.arguments import check_range, check_unused
+from metricfast._core.parameters import (
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    check_parameters,
+)
 from metricfast.samplers import Batch
 from metricfast.training import steps
 from metricfast.training.history import History, Vector
@@ -26,16 +34,17 @@ __all__ = [
     "Solver",
     "Subgradient",
     "as_solver",
+    "check_solver_params",
 ]
 
 # Below this, decreases of an objective of float32 points are rounding.
 _SINGLE_TOL = 1e-6
 _HINGE_TOL = 1e-3
-_SCHEDULES = (None, "constant", "inverse", "cosine")
 
 Batches = Callable[[], Iterable[Batch]]
 
 
+@dataclass(eq=False, repr=False)
 class LBFGS(BaseEstimator):  # type: ignore[misc]
     """Limited-memory BFGS, which looks at all points in every iteration.
 
@@ -60,13 +69,12 @@ class LBFGS(BaseEstimator):  # type: ignore[misc]
     30
     """
 
+    max_iter: PositiveInt = 100
+    tol: NonNegativeFloat | None = None
+    min_iter: NonNegativeInt = 0
+
     by_batches: ClassVar[bool] = False
     n_moments: ClassVar[int] = 0
-
-    def __init__(self, max_iter: int = 100, tol: float | None = None, min_iter: int = 0) -> None:
-        self.max_iter = max_iter
-        self.tol = tol
-        self.min_iter = min_iter
 
     @property
     def n_iter(self) -> int:
@@ -75,10 +83,7 @@ class LBFGS(BaseEstimator):  # type: ignore[misc]
 
     def check(self) -> None:
         """Raise ValueError if a parameter has a value that cannot be used."""
-        check_count("max_iter", self.max_iter)
-        check_count("min_iter", self.min_iter, least=0)
-        if self.tol is not None:
-            check_range("tol", self.tol)
+        check_parameters(self)
 
     def minimize(self, problem: Any, history: History, batches: Batches | None = None) -> None:
         """Continue to minimise a problem from the last vector of the history."""
@@ -104,6 +109,7 @@ class LBFGS(BaseEstimator):  # type: ignore[misc]
         )  # fmt: skip
 
 
+@dataclass(eq=False, repr=False)
 class MiniBatchSolver(BaseEstimator):  # type: ignore[misc]
     """Base of solvers that take a step for each mini-batch.
 
@@ -126,23 +132,15 @@ class MiniBatchSolver(BaseEstimator):  # type: ignore[misc]
         decay. An embedding may have a decay of its own.
     """
 
+    learning_rate: PositiveFloat | None = None
+    batch_size: PositiveInt | None = None
+    max_epochs: PositiveInt = 50
+    schedule: Literal[None, "constant", "inverse", "cosine"] = None
+    weight_decay: NonNegativeFloat = 0.0
+
     by_batches: ClassVar[bool] = True
     n_moments: ClassVar[int] = 0
     rate_factor: ClassVar[float] = 1.0  # of the default learning rate of a problem
-
-    def __init__(
-        self,
-        learning_rate: float | None = None,
-        batch_size: int | None = None,
-        max_epochs: int = 50,
-        schedule: str | None = None,
-        weight_decay: float = 0.0,
-    ) -> None:
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.schedule = schedule
-        self.weight_decay = weight_decay
 
     def step(
         self, x: Vector, gradient: Vector, moments: list[Vector], rate: float, decay: float, t: int
@@ -173,13 +171,7 @@ class MiniBatchSolver(BaseEstimator):  # type: ignore[misc]
 
     def check(self) -> None:
         """Raise ValueError if a parameter has a value that cannot be used."""
-        if self.learning_rate is not None:
-            check_range("learning_rate", self.learning_rate, positive=True)
-        if self.batch_size is not None:
-            check_count("batch_size", self.batch_size)
-        check_count("max_epochs", self.max_epochs)
-        check_choice("schedule", self.schedule, _SCHEDULES)
-        check_range("weight_decay", self.weight_decay)
+        check_parameters(self)
 
     def minimize(self, problem: Any, history: History, batches: Batches) -> None:
         """Continue to minimise a problem from the last vector of the history."""
@@ -365,6 +357,7 @@ class Subgradient(MiniBatchSolver):
 
 
 Solver = LBFGS | MiniBatchSolver
+_FIRST = {False: "max_iter", True: "max_epochs"}  # an example of their parameters
 _NAMES: dict[str, type[MiniBatchSolver]] = {
     "adam": Adam, "adamw": AdamW, "sgd": SGD, "subgradient": Subgradient
 }  # fmt: skip
@@ -386,6 +379,26 @@ def as_solver(
         raise ValueError(f"solver must be {known} or one of metricfast.solvers, got {value!r}.")
     value.check()
     return value
+
+
+def check_solver_params(
+    learner: Any, solver: Solver, *, lbfgs: Iterable[str] = (), by_batches: Iterable[str] = ()
+) -> None:
+    """Raise ValueError if a parameter of the learner is given, and does not reach its solver.
+
+    `lbfgs`: parameters that reach the solver "lbfgs". `by_batches`: parameters that reach the other
+    solvers that are given by name. A solver that is given as an object has its own.
+    """
+    reached: tuple[str, ...] = ()
+    if isinstance(learner.solver, str):
+        reached = tuple(by_batches if solver.by_batches else lbfgs)
+    unused = [name for name in dict.fromkeys([*lbfgs, *by_batches]) if name not in reached]
+    kind = type(solver).__name__
+    check_unused(
+        learner, unused,
+        f"with solver={learner.solver!r}, which it does not reach: set the parameters of this "
+        f"solver in the object, such as solver={kind}({_FIRST[solver.by_batches]}=...)",
+    )  # fmt: skip
 
 
 def _refresh(problem: Any, history: History, x: Vector) -> None:

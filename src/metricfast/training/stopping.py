@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import train_test_split
 
-from metricfast._core.arguments import check_count, check_range
 from metricfast._core.memory import block_rows
+from metricfast._core.parameters import AtLeastTwo, PositiveInt, PositiveShare, check_parameters
 from metricfast._core.sources import Source
 from metricfast._core.targets import by_appearance
 from metricfast._core.types import Integers, RandomState
@@ -17,6 +18,7 @@ from metricfast._core.types import Integers, RandomState
 __all__ = ["CrossValidated", "HeldOut", "StoppingRule", "as_stopping_rule", "hold_out"]
 
 
+@dataclass(eq=False, repr=False)
 class HeldOut(BaseEstimator):  # type: ignore[misc]
     """Hold validation points out, and keep the iteration with the lowest validation error.
 
@@ -41,16 +43,15 @@ class HeldOut(BaseEstimator):  # type: ignore[misc]
     True
     """
 
-    def __init__(self, fraction: float = 0.1, patience: int = 10) -> None:
-        self.fraction = fraction
-        self.patience = patience
+    fraction: PositiveShare = 0.1
+    patience: PositiveInt = 10
 
     def check(self) -> None:
         """Raise ValueError if a parameter has a value that cannot be used."""
-        check_range("fraction", self.fraction, high=1, positive=True)
-        check_count("patience", self.patience)
+        check_parameters(self)
 
 
+@dataclass(eq=False, repr=False)
 class CrossValidated(BaseEstimator):  # type: ignore[misc]
     """Choose the initial map and the number of iterations by folds, then train on all points.
 
@@ -75,14 +76,12 @@ class CrossValidated(BaseEstimator):  # type: ignore[misc]
     True
     """
 
-    def __init__(self, n_folds: int = 5, patience: int = 10) -> None:
-        self.n_folds = n_folds
-        self.patience = patience
+    n_folds: AtLeastTwo = 5
+    patience: PositiveInt = 10
 
     def check(self) -> None:
         """Raise ValueError if a parameter has a value that cannot be used."""
-        check_count("n_folds", self.n_folds, least=2)
-        check_count("patience", self.patience)
+        check_parameters(self)
 
 
 StoppingRule = HeldOut | CrossValidated

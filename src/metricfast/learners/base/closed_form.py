@@ -13,7 +13,10 @@ from numpy.typing import ArrayLike
 
 from metricfast._core.checks import check_points
 from metricfast._core.scaling import undo_scale
+from metricfast._core.scatter import RANK_TOL, RANK_TOL_DOUBLE
 from metricfast._core.scatter_statistics import ScatterStatistics
+from metricfast._core.sources import Source
+from metricfast._core.stores import in_memory
 from metricfast._core.targets import (
     as_label_array,
     check_class_labels,
@@ -25,6 +28,7 @@ from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.warn import warn_user
 from metricfast.learners.base.inputs import begin_fit
 from metricfast.learners.base.learner import MahalanobisMixin
+from metricfast.learners.base.span import in_span
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -81,6 +85,10 @@ class ClosedFormLearner(MahalanobisMixin):
     _sums: tuple[ScatterStatistics, ...] = ()  # of all calls of `partial_fit`
     # Whether sums over parts add up to the sums over all points, without draws or neighbours.
     _exact_in_parts: bool = False
+    # Whether the result does not depend on the axes, so that `fit` may turn them; and whether the
+    # metric then counts in directions in which no points differ.
+    _spans: bool = False
+    _beyond_span: bool = False
 
     @abstractmethod
     def _statistics(
@@ -194,7 +202,13 @@ def fit_points(
     )
     points, labels = checked if required else (checked, None)
     weight = check_sample_weight(sample_weight, points.shape[0])
-    learner._solve(learner._statistics(points, labels, weight, execute=execute).normalized())
+    if isinstance(points, Source) and points.shape[0] < points.shape[1]:
+        points = in_memory(points, "X", "give fewer points")  # smaller than a square matrix
+    tol = RANK_TOL if points.dtype == np.float32 else RANK_TOL_DOUBLE
+    how: dict[str, Any] = {"beyond": learner._beyond_span, "tol": tol, "when": learner._spans}
+    with in_span(learner, points, **how) as span:
+        statistics = learner._statistics(span.points(points), labels, weight, execute=execute)
+        learner._solve(statistics.normalized())
     if validate:
         learner._validate_fit(X, y, sample_weight=sample_weight)
 

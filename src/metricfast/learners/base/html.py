@@ -44,7 +44,7 @@ def learned_rows(learner: Any) -> Iterator[tuple[str, str]]:
     if hasattr(learner, "n_features_in_"):
         to = "" if n_components is None else f" to {n_components} components"
         yield "map", f"{learner.n_features_in_} features{to}"
-    if hasattr(learner, "feature_relevance") and hasattr(learner, "components_"):
+    if hasattr(learner, "feature_relevance") and hasattr(learner, "_map"):
         shares, names = learner.feature_relevance(), feature_names(learner)
         top = [j for j in np.argsort(-shares, kind="stable")[:_MOST] if shares[j] > 0]
         yield (

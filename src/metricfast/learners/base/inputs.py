@@ -7,8 +7,9 @@ from typing import Any
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from metricfast._core.arguments import check_verbose
 from metricfast._core.checks import check_points
+from metricfast._core.deprecation import take_renamed
+from metricfast._core.parameters import check_parameters
 from metricfast._core.preprocessors import check_preprocessor
 from metricfast._core.tuples import TupleSet, index_tuples
 
@@ -16,8 +17,9 @@ __all__ = ["begin_fit", "forget", "points_of", "tuples_of"]
 
 
 def begin_fit(learner: Any) -> None:
-    """Delete the fitted attributes of an earlier fit, and check the preprocessor."""
-    check_verbose(getattr(learner, "verbose", False))
+    """Check the parameters, and delete the fitted attributes of an earlier fit."""
+    take_renamed(learner)
+    check_parameters(learner)
     forget(learner)
     learner.preprocessor_ = check_preprocessor(learner.preprocessor)
 

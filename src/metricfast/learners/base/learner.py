@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,6 +13,7 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from metricfast._core.checks import check_labels, check_points, check_tuples
+from metricfast._core.deprecation import take_renamed
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.mahalanobis import MahalanobisMetric
 from metricfast._core.sources import Source, in_one_array
@@ -23,13 +24,16 @@ from metricfast.distances.neighbors import paired_distances
 from metricfast.learners.base.html import learned_rows, learned_table, with_table
 from metricfast.learners.base.inputs import begin_fit, points_of, tuples_of
 from metricfast.learners.base.relevance import in_spreads, shares_of_features
+from metricfast.learners.base.span import GIVEN, GivenAxes, SpanMap, SquareOf
 from metricfast.learners.base.thresholds import best_threshold, check_calibration
 from metricfast.learners.base.validation import validate_fit
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["BaseMetricLearner", "MahalanobisMixin", "MetricTransformer", "embed_points"]
+__all__ = [
+    "BaseMetricLearner", "MahalanobisMixin", "MetricTransformer", "embed_points", "is_linear",
+]  # fmt: skip
 
 
 class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
@@ -79,7 +83,10 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
     # Returns `pair_score` of checked points and of pairs of their rows.
     _indexed_score: Callable[[Array, Integers], Array]
 
-    # Parameters that many learners have; `__init__` lists the ones of a learner.
+    # Former names of parameters, with the names that they have now.
+    _renamed: ClassVar[Mapping[str, str]] = {}
+
+    # Parameters that many learners have.
     preprocessor: Any = None
     n_components: int | None
     max_iter: int
@@ -89,6 +96,9 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
 
     def __init__(self, preprocessor: ArrayLike | Callable[..., Any] | None = None) -> None:
         self.preprocessor = preprocessor
+
+    def __post_init__(self) -> None:
+        take_renamed(self)
 
     def pair_score(self, pairs: ArrayLike) -> Array:
         """Return the similarity of pairs of points: the negative distance, if one is learned.
@@ -337,7 +347,8 @@ class MahalanobisMixin(MetricTransformer, BaseMetricLearner):
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        The learned linear map L.
+        The learned linear map L. A square map of more features than points is computed when it is
+        accessed; methods do not need it. If it does not fit into memory, you get a MemoryError.
 
     Examples
     --------
@@ -353,9 +364,32 @@ class MahalanobisMixin(MetricTransformer, BaseMetricLearner):
     array([5.])
     """
 
-    _fitted = "components_"
+    _fitted = "_map"
+    _span: GivenAxes = GIVEN  # coordinates in which `fit` works at present
 
-    components_: Array
+    @property
+    def components_(self) -> Array:
+        """The learned linear map L, of shape (n_components, n_features)."""
+        found = self._map
+        return found.array() if isinstance(found, SpanMap) else found
+
+    @components_.setter
+    def components_(self, L: Array | SpanMap) -> None:
+        square = getattr(self, "n_components", None) is None
+        self.__dict__["components_"] = self._span.outer(L, square=square)
+
+    @components_.deleter
+    def components_(self) -> None:
+        del self.__dict__["components_"]
+
+    @property
+    def _map(self) -> Any:
+        """The learned map: an array, or a `SpanMap`."""
+        try:
+            return vars(self)["components_"]
+        except KeyError:
+            message = f"{type(self).__name__!r} object has no attribute 'components_'"
+            raise AttributeError(message) from None
 
     def transform(self, X: Any) -> Array:
         r"""Embed points by the learned map, :math:`X L^T`.
@@ -380,13 +414,16 @@ class MahalanobisMixin(MetricTransformer, BaseMetricLearner):
     def _embed(self, X: Any, side: str = "query") -> Array:
         """Embed checked points; queries and database points alike."""
         del side
-        return embed_points(
-            X,
-            lambda block: block @ self.components_.T.astype(block.dtype, copy=False),
-        )
+        L = self._map
+        if isinstance(L, SpanMap):
+            return embed_points(X, L.embed)
+        return embed_points(X, lambda block: block @ L.T.astype(block.dtype, copy=False))
 
     def _indexed_score(self, points: Array, pairs: Integers) -> Array:
-        return -paired_distances(points, pairs=pairs, L=self.components_)
+        L = self._map
+        if isinstance(L, SpanMap):
+            return -paired_distances(L.embed(points - points[:1]), pairs=pairs)
+        return -paired_distances(points, pairs=pairs, L=L)
 
     def feature_relevance(self, X: Any = None) -> Floats:
         r"""Return the share of each feature in the learned distance.
@@ -431,9 +468,11 @@ class MahalanobisMixin(MetricTransformer, BaseMetricLearner):
         >>> bool(relevance[2:].sum() > 0.8)  # petals separate the species
         True
         """
-        check_is_fitted(self, "components_")
+        check_is_fitted(self, self._fitted)
         points = None if X is None else points_of(self, X)
-        return shares_of_features(in_spreads(self.components_, points))
+        L = self._map
+        rows = L.column_rows() if isinstance(L, SpanMap) else L
+        return shares_of_features(in_spreads(rows, points))
 
     def score_pairs(self, pairs: ArrayLike) -> Array:
         """Return the same as `pair_distance`.
@@ -459,7 +498,7 @@ class MahalanobisMixin(MetricTransformer, BaseMetricLearner):
         -------
         MahalanobisMetric
         """
-        check_is_fitted(self, "components_")
+        check_is_fitted(self, self._fitted)
         return MahalanobisMetric(self.components_)
 
     def get_mahalanobis_matrix(self) -> Array:
@@ -468,13 +507,27 @@ class MahalanobisMixin(MetricTransformer, BaseMetricLearner):
         Returns
         -------
         ndarray of shape (n_features, n_features)
+
+        Raises
+        ------
+        MemoryError
+            If there are so many features that the matrix does not fit into memory.
         """
-        check_is_fitted(self, "components_")
-        return np.asarray(self.components_.T @ self.components_)
+        check_is_fitted(self, self._fitted)
+        return SquareOf(self._map).array("The Mahalanobis matrix")
 
     @property
     def _n_features_out(self) -> int:
-        return int(self.components_.shape[0])
+        return int(self._map.shape[0])
+
+
+def is_linear(learner: object) -> bool:
+    """Return whether `transform` of a learner is the product with `components_`.
+
+    A subclass may have a `transform` of its own, which then stands for the learner.
+    """
+    own = getattr(type(learner), "transform", None)
+    return isinstance(learner, MahalanobisMixin) and own is MahalanobisMixin.transform
 
 
 def embed_points(X: Any, embed: Callable[[Any], Array]) -> Array:

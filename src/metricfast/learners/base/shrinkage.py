@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from metricfast._core.scatter import repetitions
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.distances.neighbors import kneighbors
+from metricfast.learners.base.span import Target
 from metricfast.metrics._neighbor_error import count_votes
 
 __all__ = [
+    "Shrinkage",
     "check_shrinkage",
     "judged_rows",
     "least_error",
@@ -28,20 +30,16 @@ _JUDGED = 1000
 _NEIGHBORS = 3
 
 
-def shrunk(scatter: Floats, shrinkage: float, target: Floats | None = None) -> Floats:
-    """Move a scatter matrix towards the multiple of another that has the same trace.
-
-    The other matrix is the identity by default.
-    """
-    if target is None:
-        target = np.eye(len(scatter))
-    share = shrinkage * np.trace(scatter) / np.trace(target)
-    return np.asarray((1 - shrinkage) * scatter + share * target)
+def shrunk(scatter: Floats, shrinkage: float, target: Target) -> Floats:
+    """Move a scatter matrix towards the multiple of another that has the same trace."""
+    matrix, trace = target
+    share = shrinkage * np.trace(scatter) / trace
+    return np.asarray((1 - shrinkage) * scatter + share * matrix)
 
 
 def least_error(
     scatter: Floats,
-    targets: Mapping[str, tuple[Floats, Sequence[float]]],
+    targets: Mapping[str, tuple[Target, Sequence[float]]],
     error: Callable[[Floats], float],
 ) -> tuple[str, float, Floats]:
     """Return the target, the fraction and the shrunk scatter with the least error.
@@ -109,3 +107,6 @@ def check_shrinkage(value: Any) -> float | None:
     if not isinstance(value, Real) or isinstance(value, bool) or not 0 <= float(value) <= 1:
         raise ValueError(f"shrinkage must be a number from 0 to 1, got {value!r}.")
     return float(value)
+
+
+Shrinkage = Annotated[float | str, lambda _, value: check_shrinkage(value)]

@@ -22,6 +22,7 @@ from metricfast._core.warn import warn_user
 from metricfast._labels.binding import label_sequence
 from metricfast._labels.distance import subset
 from metricfast.distances.neighbors import paired_distances
+from metricfast.learners.base.span import SpanMap
 from metricfast.metrics._neighbor_error import mean_error, neighbor_error
 
 __all__ = ["Validation", "naming_held_out", "validate_fit"]
@@ -90,6 +91,7 @@ def validate_fit(learner: Any, X: Any, y: Any = None, **params: Any) -> Validati
             encode(y, "y")
             if not y.ndim:
                 raise ValueError(f"y must hold {X.shape[0]} labels, one per {what[:-1]}, got {y}.")
+            y = y.ravel() if y.shape[1:] == (1,) else y
     if y is not None and len(y) != X.shape[0]:
         raise ValueError(f"y must hold {X.shape[0]} labels, one per {what[:-1]}, got {len(y)}.")
     if kind._on_chunks:
@@ -176,8 +178,10 @@ def _euclidean(trained: Any) -> Any:
     """Return a learner like the innermost one, of the identity, for the points as given."""
     plain = copy.copy(_innermost(trained))
     plain.preprocessor_, plain.n_features_in_ = trained.preprocessor_, trained.n_features_in_
-    name = "bilinear_" if hasattr(plain, "bilinear_") else "components_"
-    setattr(plain, name, np.eye(trained.n_features_in_))
+    if hasattr(plain, "bilinear_"):
+        plain.bilinear_ = np.eye(trained.n_features_in_)
+    else:
+        plain.components_ = SpanMap.of_features(np.ones(trained.n_features_in_))
     return plain
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
 
-from metricfast._core.arguments import check_count
-from metricfast._core.arrays import as_threads
 from metricfast._core.initialize import check_n_components
+from metricfast._core.parameters import NumberOfJobs, PositiveInt
 from metricfast._core.types import Floats
 from metricfast.learners.base.closed_form import (
     ONE_CLASS,
@@ -21,6 +21,7 @@ from metricfast.learners.closed.neighborhoods import neighborhood_scatters
 __all__ = ["ANMM"]
 
 
+@dataclass(eq=False, repr=False)
 class ANMM(ClosedFormLearner):
     r"""Average neighbourhood margin maximisation.
 
@@ -41,8 +42,8 @@ class ANMM(ClosedFormLearner):
     Parameters
     ----------
     n_components : int, optional
-        Number of rows of the projection. By default as many as increase the margin, at least
-        one. The margin is then the maximum over all projections.
+        Number of rows of the projection, at most n_samples. By default as many as increase the
+        margin, at least one. The margin is then the maximum over all projections.
     n_friends : int, default=3
         Nearest neighbours of the same class. A class that has fewer members gives all there are.
     n_enemies : int, default=3
@@ -82,30 +83,19 @@ class ANMM(ClosedFormLearner):
     (150, 2)
     """
 
-    n_friends: int
-    n_enemies: int
+    _spans = True
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        n_friends: int = 3,
-        n_enemies: int = 3,
-        preprocessor: Any = None,
-        *,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.n_friends = n_friends
-        self.n_enemies = n_enemies
-        self.preprocessor = preprocessor
-        self.n_jobs = n_jobs
+    n_components: int | None = None
+    n_friends: PositiveInt = 3
+    n_enemies: PositiveInt = 3
+    preprocessor: Any = None
+    _: KW_ONLY
+    n_jobs: NumberOfJobs = None
 
     def _statistics(
         self, X: Any, y: Any, weight: Floats | None, *, partial: bool = False, execute: Any = None
     ) -> Statistics:
-        k_same = check_count("n_friends", self.n_friends)
-        k_other = check_count("n_enemies", self.n_enemies)
-        as_threads(self.n_jobs)
+        k_same, k_other = int(self.n_friends), int(self.n_enemies)
         check_n_components(X.shape[1], self.n_components)
         _, codes = class_codes(y, partial=partial)
         return Statistics(
@@ -121,7 +111,8 @@ class ANMM(ClosedFormLearner):
             raise ValueError(ONE_CLASS)
         margins, directions = np.linalg.eigh((scattered - compact) / total)
         if self.n_components is None:
-            most = max(1, int((margins > 0).sum()))
+            rounding = len(margins) * np.finfo(np.float64).eps * np.abs(margins).max()
+            most = max(1, int((margins > rounding).sum()))
         with np.errstate(over="ignore"):
             self.margins_ = np.ldexp(margins[::-1][:most], 2 * differences.exponent)
         if not np.isfinite(self.margins_).all():

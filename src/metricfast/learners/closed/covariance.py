@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from metricfast.learners.base.closed_form import (
 __all__ = ["Covariance"]
 
 
+@dataclass(eq=False, repr=False)
 class Covariance(ClosedFormLearner):
     r"""The distance of the inverse covariance.
 
@@ -43,7 +45,8 @@ class Covariance(ClosedFormLearner):
     components_ : ndarray of shape (n_components, n_features)
         The map, in float32 for float32 points, else in float64. Without `n_components` it is
         square and upper triangular with a non-negative diagonal: the transposed Cholesky factor of
-        M. Rows beyond the rank of the covariance are zero.
+        M. Rows beyond the rank of the covariance are zero. With more features than points the
+        rows are as many as the rank, and not triangular.
     n_features_in_, feature_names_in_, preprocessor_, validation_
         As for :class:`BaseMetricLearner`.
 
@@ -72,12 +75,13 @@ class Covariance(ClosedFormLearner):
            [0.    , 0.1875]])
     """
 
+    preprocessor: Any = None
+    _: KW_ONLY
+    n_components: int | None = None
+
     _exact_in_parts = True
     _requires_y = False
-
-    def __init__(self, preprocessor: Any = None, *, n_components: int | None = None) -> None:
-        self.preprocessor = preprocessor
-        self.n_components = n_components
+    _spans = True
 
     def fit(
         self,

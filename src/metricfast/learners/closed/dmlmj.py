@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
 
-from metricfast._core.arguments import check_count, check_range
-from metricfast._core.arrays import as_threads
 from metricfast._core.initialize import check_n_components
+from metricfast._core.parameters import NumberOfJobs, PositiveInt, Share
 from metricfast._core.scaling import undo_scale
 from metricfast._core.types import Floats
 from metricfast.learners.base.closed_form import (
@@ -23,6 +23,7 @@ from metricfast.learners.closed.neighborhoods import neighborhood_scatters
 __all__ = ["DMLMJ"]
 
 
+@dataclass(eq=False, repr=False)
 class DMLMJ(ClosedFormLearner):
     r"""Distance metric learning through maximisation of the Jeffrey divergence.
 
@@ -42,7 +43,8 @@ class DMLMJ(ClosedFormLearner):
     Parameters
     ----------
     n_components : int, optional
-        Number of rows of the map; by default n_features.
+        Number of rows of the map, by default n_features; at most n_samples. Directions in which
+        no points differ have the least divergence, and come last.
     n_neighbors : int, default=3
         Nearest neighbours of the same class, and as many of other classes. A class that has fewer
         members gives all there are.
@@ -85,30 +87,19 @@ class DMLMJ(ClosedFormLearner):
     (150, 2)
     """
 
-    n_neighbors: int
-    reg: float
+    _spans = True
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        n_neighbors: int = 3,
-        reg: float = 1e-3,
-        preprocessor: Any = None,
-        *,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.n_neighbors = n_neighbors
-        self.reg = reg
-        self.preprocessor = preprocessor
-        self.n_jobs = n_jobs
+    n_components: int | None = None
+    n_neighbors: PositiveInt = 3
+    reg: Share = 1e-3
+    preprocessor: Any = None
+    _: KW_ONLY
+    n_jobs: NumberOfJobs = None
 
     def _statistics(
         self, X: Any, y: Any, weight: Floats | None, *, partial: bool = False, execute: Any = None
     ) -> Statistics:
-        k = check_count("n_neighbors", self.n_neighbors)
-        check_range("reg", self.reg, high=1)
-        as_threads(self.n_jobs)
+        k = int(self.n_neighbors)
         check_n_components(X.shape[1], self.n_components)
         _, codes = class_codes(y, partial=partial)
         return Statistics(neighborhood_scatters(X, codes, weight, k, k, self.n_jobs, execute))
@@ -126,7 +117,7 @@ class DMLMJ(ClosedFormLearner):
         trace = float(np.trace(positive + negative))
         if not trace > 0:
             raise ValueError("no point differs from its nearest neighbours: give more of them.")
-        variance = trace / 2 / len(positive)
+        variance = trace / 2 / np.count_nonzero(self._span.variances(points.within))
         positive = _shrunk("the same class", positive, variance, self.reg)
         negative = _shrunk("other classes", negative, variance, self.reg)
         values, vectors = eigh(negative, positive)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from dataclasses import KW_ONLY, dataclass
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import eigh
 
-from metricfast._core.arguments import check_count
 from metricfast._core.arrays import as_threads
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.initialize import check_n_components
 from metricfast._core.memory import working_memory
+from metricfast._core.parameters import NumberOfJobs, PositiveInt
 from metricfast._core.scaling import center_and_rescale
 from metricfast._core.scatter import (
     group_means,
@@ -33,6 +34,7 @@ from metricfast.learners.base.closed_form import (
     padded_components,
 )
 from metricfast.learners.base.shrinkage import (
+    Shrinkage,
     check_shrinkage,
     least_error,
     neighbor_error,
@@ -43,13 +45,22 @@ __all__ = ["LFDA", "local_sums"]
 
 
 _NEIGHBORS = 7
-_EMBEDDINGS = ("weighted", "orthonormalized", "plain")
+
+
+def _check_embedding_type(name: str, value: object) -> None:
+    """Raise ValueError for unknown types, in the words of metric-learn."""
+    if not isinstance(value, str) or value not in ("weighted", "orthonormalized", "plain"):
+        raise ValueError(f"Invalid {name}: {value!r}")
+
+
+EmbeddingType = Annotated[str, _check_embedding_type]
 # Variance within classes, relative to all, that is none but for rounding; and the deviation that
 # features are then given, relative to their own.
 _COLLAPSED = 1e-11
 _NOISE = 1e-3
 
 
+@dataclass(eq=False, repr=False)
 class LFDA(ClosedFormLearner):
     r"""Local Fisher discriminant analysis.
 
@@ -75,7 +86,7 @@ class LFDA(ClosedFormLearner):
     Parameters
     ----------
     n_components : int, optional
-        Number of directions; by default n_features.
+        Number of directions, at most n_samples; by default n_features.
     k : int, optional
         The neighbour that sets the local scale; by default 7. A class with no more than k points
         has its farthest instead.
@@ -139,35 +150,21 @@ class LFDA(ClosedFormLearner):
     (150, 2)
     """
 
-    k: int | None
-    embedding_type: str
-    shrinkage: float | str
+    _spans = True
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        k: int | None = None,
-        embedding_type: str = "weighted",
-        preprocessor: Any = None,
-        *,
-        shrinkage: float | str = "auto",
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.k = k
-        self.embedding_type = embedding_type
-        self.preprocessor = preprocessor
-        self.shrinkage = shrinkage
-        self.n_jobs = n_jobs
+    n_components: int | None = None
+    k: PositiveInt | None = None
+    embedding_type: EmbeddingType = "weighted"
+    preprocessor: Any = None
+    _: KW_ONLY
+    shrinkage: Shrinkage = "auto"
+    n_jobs: NumberOfJobs = None
 
     def _statistics(
         self, X: Any, y: Any, weight: Floats | None, *, partial: bool = False, execute: Any = None
     ) -> Statistics:
-        if not isinstance(self.embedding_type, str) or self.embedding_type not in _EMBEDDINGS:
-            raise ValueError(f"Invalid embedding_type: {self.embedding_type!r}")
-        k = _NEIGHBORS if self.k is None else check_count("k", self.k)
+        k = _NEIGHBORS if self.k is None else int(self.k)
         judged = check_shrinkage(self.shrinkage) is None
-        as_threads(self.n_jobs)
         check_n_components(X.shape[1], self.n_components)
         classes, codes = class_codes(y, partial=partial)
         weights = repetitions(weight, X.shape[0])
@@ -188,12 +185,14 @@ class LFDA(ClosedFormLearner):
             scatters = _merged_scatters(*statistics.sums)
         mixed, within, around_means, exponent, precision = scatters
         n_components = check_n_components(len(mixed), self.n_components)
+        identity = self._span.identity(mixed)
+        noise = self._span.diagonal(_NOISE**2 * self._span.variances(mixed))
         if not np.trace(within) > 0:
             raise ValueError(_why_collapsed(X, codes, _NEIGHBORS if self.k is None else self.k))
 
         def directions(scatter: Floats) -> Floats:
             weighted = self.embedding_type == "weighted"
-            rows = _directions(mixed, scatter, precision, weighted=weighted)[:n_components]
+            rows = _directions(mixed, scatter, noise, precision, weighted=weighted)[:n_components]
             if self.embedding_type == "orthonormalized":
                 return np.asarray(with_signs(np.linalg.qr(rows.T)[0].T))
             return rows
@@ -201,9 +200,9 @@ class LFDA(ClosedFormLearner):
         fraction = check_shrinkage(self.shrinkage)
         if fraction is None:
             targets = {
-                "identity": (np.eye(len(within)), (0.0, 0.03, 0.3)),
-                "within": (around_means, (0.1, 0.3, 1.0)),
-                "total": (mixed, (0.1, 0.3, 0.6)),
+                "identity": (identity, (0.0, 0.03, 0.3)),
+                "within": ((around_means, np.trace(around_means)), (0.1, 0.3, 1.0)),
+                "total": ((mixed, np.trace(mixed)), (0.1, 0.3, 0.6)),
             }
             error = neighbor_error(X, codes, weights)
             self.shrinkage_target_, self.shrinkage_, shrunken = least_error(
@@ -211,7 +210,7 @@ class LFDA(ClosedFormLearner):
             )
         else:
             self.shrinkage_target_, self.shrinkage_ = "identity", fraction
-            shrunken = shrunk(within, fraction)
+            shrunken = shrunk(within, fraction, identity)
         unit = 0 if self.embedding_type == "orthonormalized" else exponent
         self.components_ = padded_components(directions(shrunken), n_components, unit, precision)
 
@@ -306,15 +305,18 @@ def _classes_in_turn(X: Any, codes: Integers) -> Iterator[tuple[int, Integers, A
 
 
 def _directions(
-    mixed: Floats, within: Floats, precision: np.dtype[Any], *, weighted: bool
+    mixed: Floats, within: Floats, noise: Floats, precision: np.dtype[Any], *, weighted: bool
 ) -> Floats:
-    """Return the scaled generalised eigenvectors, one per row, in descending order of lambda."""
+    """Return the scaled generalised eigenvectors, one per row, in descending order of lambda.
+
+    `noise`: the scatter that is added where points do not differ within classes.
+    """
     whiten = whitening(mixed, precision)
     relative = whiten @ within @ whiten.T
     sizes, vectors = eigh((relative + relative.T) / 2)  # a size is 1 / (1 + lambda)
     if sizes[0] < _COLLAPSED:
-        noise = whiten @ (_NOISE**2 * np.diag(np.diag(mixed))) @ whiten.T
-        sizes, vectors = eigh((relative + relative.T + noise + noise.T) / 2)
+        added = whiten @ noise @ whiten.T
+        sizes, vectors = eigh((relative + relative.T + added + added.T) / 2)
         sizes = np.maximum(sizes, _COLLAPSED)
     rows = with_signs(vectors.T @ whiten) / np.sqrt(sizes)[:, None]
     if weighted:

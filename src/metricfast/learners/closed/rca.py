@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import eigh, svd
+from scipy.linalg import eigh, qr
 
-from metricfast._core.arguments import check_count, check_random_state
-from metricfast._core.deprecation import DEPRECATED, renamed, take_renamed
+from metricfast._core.arguments import check_random_state
+from metricfast._core.deprecation import DEPRECATED
 from metricfast._core.initialize import check_n_components
+from metricfast._core.parameters import AtLeastTwo, PositiveInt, Seed
 from metricfast._core.scaling import center_and_rescale
 from metricfast._core.scatter import whitening, with_signs
 from metricfast._core.scatter_statistics import ScatterStatistics
@@ -27,11 +29,13 @@ from metricfast.learners.base.closed_form import (
     partial_fit_points,
 )
 from metricfast.learners.base.shrinkage import (
+    Shrinkage,
     check_shrinkage,
     least_error,
     neighbor_error,
     shrunk,
 )
+from metricfast.learners.base.span import Target
 
 __all__ = ["RCA", "RCA_Supervised"]
 
@@ -40,6 +44,7 @@ __all__ = ["RCA", "RCA_Supervised"]
 _FRACTIONS = (1.0, 0.3, 0.1, 0.01, 0.001)
 
 
+@dataclass(eq=False, repr=False)
 class RCA(ClosedFormLearner):
     r"""Relevant components analysis.
 
@@ -57,7 +62,7 @@ class RCA(ClosedFormLearner):
     ----------
     n_components : int, optional
         Keep this many directions, of the largest ratio of the variance of all points in chunks to
-        that within chunks. By default n_features.
+        that within chunks; at most n_samples. By default n_features.
     preprocessor : array-like or callable, optional
         Gives the points when `X` holds indicators of points.
     shrinkage : float from 0 to 1, "auto" or None, default=None
@@ -103,22 +108,16 @@ class RCA(ClosedFormLearner):
     (5, 2)
     """
 
+    n_components: int | None = None
+    preprocessor: Any = None
+    _: KW_ONLY
+    shrinkage: Shrinkage | None = None
+
     _partial_labels = True
     _on_chunks = True
     _exact_in_parts = True
-
-    shrinkage: float | str | None
-
-    def __init__(
-        self,
-        n_components: int | None = None,
-        preprocessor: Any = None,
-        *,
-        shrinkage: float | str | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.preprocessor = preprocessor
-        self.shrinkage = shrinkage
+    _beyond_span = True
+    _spans = True
 
     def fit(
         self,
@@ -198,10 +197,13 @@ class RCA(ClosedFormLearner):
         within, chunks, n_components = _scatter_within(
             self, statistics, "At least one of the chunks must hold two different points."
         )
-        self.shrinkage_ = _choose_shrinkage(self.shrinkage, within, chunks)
-        self.components_ = _components(shrunk(within, self.shrinkage_), chunks, n_components)
+        identity = self._span.identity(within)
+        self.shrinkage_ = _choose_shrinkage(self.shrinkage, within, identity, chunks)
+        shrunken = shrunk(within, self.shrinkage_, identity)
+        self.components_ = _components(shrunken, chunks, n_components)
 
 
+@dataclass(eq=False, repr=False)
 class RCA_Supervised(ClosedFormLearner):  # noqa: N801
     """Relevant components analysis on chunks drawn from classes.
 
@@ -260,38 +262,24 @@ class RCA_Supervised(ClosedFormLearner):  # noqa: N801
     (150, 4)
     """
 
+    n_components: int | None = None
+    n_chunks: PositiveInt = 100
+    chunk_size: AtLeastTwo = 2
+    preprocessor: Any = None
+    random_state: Seed = None
+    num_chunks: Any = DEPRECATED
+    _: KW_ONLY
+    shrinkage: Shrinkage | None = "auto"
+
     _partial_labels = True
-
-    n_chunks: int
-    chunk_size: int
-    shrinkage: float | str | None
-
-    def __init__(
-        self,
-        n_components: int | None = None,
-        n_chunks: int = 100,
-        chunk_size: int = 2,
-        preprocessor: Any = None,
-        random_state: int | RandomState | None = None,
-        num_chunks: Any = DEPRECATED,
-        *,
-        shrinkage: float | str | None = "auto",
-    ) -> None:
-        self.n_components = n_components
-        self.n_chunks = n_chunks
-        self.chunk_size = chunk_size
-        self.preprocessor = preprocessor
-        self.random_state = random_state
-        self.num_chunks = num_chunks
-        self.shrinkage = shrinkage
-        take_renamed(self, "num_chunks", "n_chunks")
+    _renamed: ClassVar[dict[str, str]] = {"num_chunks": "n_chunks"}
+    _beyond_span = True
+    _spans = True
 
     def _statistics(
         self, X: Any, y: Any, weight: Floats | None, *, partial: bool = False, execute: Any = None
     ) -> Statistics:
-        n_chunks = renamed("num_chunks", self.num_chunks, "n_chunks", self.n_chunks)
-        n_chunks = check_count("n_chunks", n_chunks)
-        chunk_size = check_count("chunk_size", self.chunk_size, least=2)
+        n_chunks, chunk_size = int(self.n_chunks), int(self.chunk_size)
         judged = self.shrinkage is not None and check_shrinkage(self.shrinkage) is None
         weights = np.ones(X.shape[0]) if weight is None else weight
         seen = weights > 0
@@ -315,19 +303,23 @@ class RCA_Supervised(ClosedFormLearner):  # noqa: N801
             "No chunk that was drawn holds two different points. If the classes do, set another "
             "random_state, or raise n_chunks or chunk_size.",
         )
-        error = statistics.of_call
+        error, identity, variances = statistics.of_call, self._span.identity(within), None
         if error is None:
-            self.shrinkage_ = _choose_shrinkage(self.shrinkage, within, chunks)
-            shrunken = shrunk(within, self.shrinkage_)
+            self.shrinkage_ = _choose_shrinkage(self.shrinkage, within, identity, chunks)
+            shrunken = shrunk(within, self.shrinkage_, identity)
         else:
+            variances = self._span.variances(within)
             targets = {
-                "identity": (np.eye(len(within)), _FRACTIONS),
-                "diagonal": (np.diag(np.diag(within)), (*_FRACTIONS, 0.0)),
+                "identity": (identity, _FRACTIONS),
+                "diagonal": (self._span.of_variances(variances), (*_FRACTIONS, 0.0)),
             }
             self.shrinkage_target_, self.shrinkage_, shrunken = least_error(
                 within, targets, lambda scatter: error(whitening(scatter, chunks.dtype))
             )
-        self.components_ = _components(shrunken, chunks, n_components)
+            if self.shrinkage_target_ == "identity" or not self.shrinkage_:
+                variances = None
+        L, square = _components(shrunken, chunks, n_components), self.n_components is None
+        self.components_ = self._span.outer(L, square=square, variances=variances)
 
 
 def draw_chunks(codes: Integers, n_chunks: int, chunk_size: int, rng: RandomState) -> Integers:
@@ -376,7 +368,7 @@ def _scatter_within(
 
 
 def _choose_shrinkage(
-    shrinkage: float | str | None, within: Floats, chunks: ScatterStatistics
+    shrinkage: float | str | None, within: Floats, identity: Target, chunks: ScatterStatistics
 ) -> float:
     """Return the fraction by which to shrink the covariance within chunks."""
     if shrinkage is not None:
@@ -391,9 +383,9 @@ def _choose_shrinkage(
             "identity. Give more or larger chunks, remove constant and linearly dependent "
             "features, or set `shrinkage`."
         )
-    n_features = len(within)
+    n_features = identity[1]
     freedom = chunks.total - len(chunks.groups)  # differences that chunks hold
-    mean_square = float(np.mean(within**2))
+    mean_square = float(np.sum(within**2)) / n_features**2
     level_square = (float(np.trace(within)) / n_features) ** 2
     excess = mean_square - level_square / n_features
     share = mean_square + level_square
@@ -404,8 +396,10 @@ def _components(within: Floats, chunks: ScatterStatistics, n_components: int) ->
     """Return the map of a (shrunken) covariance within chunks."""
     W = whitening(within, chunks.dtype)
     if n_components == len(within):
-        _, sizes, axes = svd(W, full_matrices=False)
-        rows = (axes.T * sizes) @ axes
+        # The symmetric root is W followed by the rotation that returns eigenvectors to themselves.
+        vectors = eigh(within)[1][:, -len(W) :]
+        images, lengths = qr(W @ vectors)
+        rows = (vectors * np.copysign(1, np.diag(lengths))) @ images.T @ W
     else:
         _, vectors = eigh(W @ (chunks.within + chunks.between) @ W.T)
         rows = with_signs(vectors.T[::-1][:n_components] @ W)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -14,13 +14,10 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from metricfast._core.arguments import (
-    check_bool,
-    check_count,
     check_random_state,
-    check_range,
-    check_verbose,
+    check_unused,
 )
-from metricfast._core.arrays import as_threads
+from metricfast._core.parameters import NumberOfJobs, PositiveInt, Seed, Verbosity, check_parameters
 from metricfast._core.types import Array, RandomState
 from metricfast._core.warn import warn_user
 from metricfast._labels.binding import agreed, bind_labels, is_precomputed
@@ -52,7 +49,13 @@ from metricfast.training.fingerprint import fingerprint, params_of
 from metricfast.training.history import History, Vector
 from metricfast.training.objective import Evaluator, is_continuous, is_learnable
 from metricfast.training.preconditioner import flat
-from metricfast.training.solvers import LBFGS, MiniBatchSolver, Solver, as_solver
+from metricfast.training.solvers import (
+    LBFGS,
+    MiniBatchSolver,
+    Solver,
+    as_solver,
+    check_solver_params,
+)
 from metricfast.training.steps import RISE
 from metricfast.training.stopping import HeldOut, as_stopping_rule, hold_out
 from metricfast.training.train import Observers, train
@@ -63,32 +66,38 @@ __all__ = ["BaseEmbeddingLearner"]
 _LEAST = 1e-12
 
 
-class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
+@dataclass(eq=False, repr=False, kw_only=True)
+class EmbeddingParameters(EmbeddedMetricMixin):
+    """The parameters of all learners of an embedding, which `EmbeddingLearner` describes."""
+
+    solver: Any = "adam"
+    learning_rate: float | None = None
+    max_epochs: PositiveInt = 50
+    early_stopping: Any = False
+    warm_start: bool = False
+    callbacks: Any = None
+    preprocessor: Any = None
+    verbose: Verbosity = False
+    random_state: Seed = None
+    n_jobs: NumberOfJobs = None
+
+
+class BaseEmbeddingLearner(CallbackMixin, EmbeddingParameters):
     """Base of learners of any embedding.
 
-    A learner defines `_parts`, which returns loss, embedding and sampler. The parameters below are
-    described at `EmbeddingLearner`. A learner without one of them uses the value below.
+    A learner defines `_parts`, which returns loss, embedding and sampler. A learner without one of
+    the parameters below uses their values.
     """
 
     _requires_y = True
     _solver_names = ("adam", "adamw", "sgd", "lbfgs")
+    _sampler_params: tuple[str, ...] = ("sampler",)
 
-    solver: Any = "adam"
-    learning_rate: float | None = None
     batch_size: int | None = None
-    max_epochs: int = 50
-    early_stopping: Any = False
     database: str = "batch"
     candidate_fraction: float | None = None
     proxy_lr_factor: float = 1.0
     label_distance: Any = None
-    warm_start: bool = False
-    callbacks: Any = None
-    random_state: Any = None
-    verbose: bool | int = False
-    n_jobs: int | None = None
-
-    _training: History | None = None  # where `partial_fit` continues
 
     @abstractmethod
     def _parts(self) -> tuple[Any, Embedding, Sampler]:
@@ -319,17 +328,23 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
         self,
     ) -> tuple[Solver, HeldOut | None, list[Any], tuple[Any, Embedding, Sampler]]:
         """Check the parameters; return solver, stopping rule, callbacks and copies of the parts."""
-        check_count("max_epochs", self.max_epochs)
+        check_parameters(self)
         solver = self._solver()
+        check_solver_params(
+            self, solver, lbfgs=["max_epochs"],
+            by_batches=["max_epochs", "learning_rate", "batch_size"],
+        )  # fmt: skip
+        if not solver.by_batches:
+            check_unused(
+                self, self._sampler_params, f"with solver={self.solver!r}, which draws no batches"
+            )
         loss, embedding, sampler = self._parts()
         check_parts(
             loss, embedding, sampler, database=self.database, by_batches=solver.by_batches,
             candidate_fraction=self.candidate_fraction,
         )  # fmt: skip
-        check_range("proxy_lr_factor", self.proxy_lr_factor)
-        check_bool("warm_start", self.warm_start)
-        check_verbose(self.verbose)
-        as_threads(self.n_jobs)
+        if not is_learnable(loss):
+            check_unused(self, ["proxy_lr_factor"], "unless the loss learns proxies")
         rule, callbacks = (
             as_stopping_rule(self.early_stopping, folds=False),
             as_callbacks(self.callbacks, warm_start=self.warm_start),
@@ -340,11 +355,6 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddedMetricMixin):
 
     def _solver(self) -> Solver:
         """Return the solver."""
-        if self.learning_rate is not None and isinstance(self.solver, MiniBatchSolver):
-            raise ValueError(
-                "learning_rate must be None if solver is an object: give "
-                f"{type(self.solver).__name__}(learning_rate={self.learning_rate!r})."
-            )
         return as_solver(
             self.solver, LBFGS(self.max_epochs), self._solver_names, max_epochs=self.max_epochs,
             learning_rate=self.learning_rate, batch_size=self.batch_size,

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 from sklearn.utils import check_array
 
-from metricfast._core.arguments import check_choice, check_range
+from metricfast._core.arguments import as_array, check_choice, check_range
 from metricfast._core.checks import check_points
 from metricfast._core.sources import Named, Source
 from metricfast._core.targets import (
@@ -235,17 +235,18 @@ def load_points(
 
 def _check_columns(y: Any, continuous: bool, takes_tags: bool) -> None:
     """Raise ValueError with a remedy for labels in more columns than the loss takes."""
-    shape: tuple[int, ...] = getattr(y, "shape", ())
+    listed = isinstance(y, (list, tuple))
+    shape: tuple[int, ...] = as_array(y, "y").shape if listed else getattr(y, "shape", ())
     if continuous and len(shape) > 2:
         raise ValueError(
             f"Found array with dim {len(shape)}, while dim <= 2 is required for y. Give "
             "y.reshape(len(y), -1), or a label_distance that takes labels of this shape."
         )
-    if takes_tags and len(shape) == 2 and shape[1] > 1:
+    if not continuous and shape[1:] not in ((), (1,)):
+        several = "For several classes a point, give booleans, y.astype(bool), or a sparse matrix. "
         raise ValueError(
-            f"y should be a 1d array of classes; found shape {shape}. For several classes a "
-            "point, give booleans, y.astype(bool), or a sparse matrix. For one-hot rows, give "
-            "y.argmax(axis=1)."
+            f"y should be a 1d array of classes; found shape {shape}. "
+            f"{several if takes_tags else ''}For one-hot rows, give y.argmax(axis=1)."
         )
 
 
@@ -352,6 +353,11 @@ def share_label_distance(
 
 def _numbers(y: Any, vary: bool, name: str = "y") -> NDArray[np.float64]:
     """Check labels that are numbers, or several numbers each, perhaps not all the same."""
+    if issparse(y):
+        raise ValueError(
+            f"{name} must hold numbers; found a sparse matrix. Give {name}.toarray(), or a loss "
+            "that takes tags, such as SupCon."
+        )
     try:
         np.asarray(y, np.float64)
     except (TypeError, ValueError) as error:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
-from metricfast._core.types import RandomState
+from metricfast._core.parameters import NonNegativeFloat
 from metricfast._labels.binding import SaidDistance
 from metricfast.embeddings import Embedding, Linear
 from metricfast.learners.embedding.base import BaseEmbeddingLearner
@@ -14,6 +15,7 @@ from metricfast.training.objective import is_continuous
 __all__ = ["EmbeddingLearner"]
 
 
+@dataclass(eq=False, repr=False)
 class EmbeddingLearner(BaseEmbeddingLearner):
     """Any embedding, learned by any loss from the batches of any sampler.
 
@@ -130,46 +132,15 @@ class EmbeddingLearner(BaseEmbeddingLearner):
     (150, 2)
     """
 
-    def __init__(
-        self,
-        loss: Any,
-        embedding: Embedding | None = None,
-        sampler: Sampler | None = None,
-        *,
-        solver: Any = "adam",
-        learning_rate: float | None = None,
-        batch_size: int | None = None,
-        max_epochs: int = 50,
-        early_stopping: Any = False,
-        database: str = "batch",
-        candidate_fraction: float | None = None,
-        proxy_lr_factor: float = 1.0,
-        label_distance: SaidDistance | None = None,
-        warm_start: bool = False,
-        callbacks: Any = None,
-        preprocessor: Any = None,
-        verbose: bool | int = False,
-        random_state: int | RandomState | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.loss = loss
-        self.embedding = embedding
-        self.sampler = sampler
-        self.solver = solver
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.early_stopping = early_stopping
-        self.database = database
-        self.candidate_fraction = candidate_fraction
-        self.proxy_lr_factor = proxy_lr_factor
-        self.label_distance = label_distance
-        self.warm_start = warm_start
-        self.callbacks = callbacks
-        self.preprocessor = preprocessor
-        self.verbose = verbose
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    loss: Any
+    embedding: Embedding | None = None
+    sampler: Sampler | None = None
+    _: KW_ONLY
+    batch_size: int | None = None
+    database: str = "batch"
+    candidate_fraction: float | None = None
+    proxy_lr_factor: NonNegativeFloat = 1.0
+    label_distance: SaidDistance | None = None
 
     def _parts(self) -> tuple[Any, Embedding, Sampler]:
         default = Uniform() if is_continuous(self.loss) else ClassBalanced()

@@ -15,7 +15,12 @@ from metricfast._core.checks import check_points
 from metricfast._core.mahalanobis import as_vectors, finite_between
 from metricfast._core.memory import working_memory
 from metricfast._core.sources import by_blocks
-from metricfast._core.targets import as_label_array, check_class_labels, check_comparable
+from metricfast._core.targets import (
+    as_column,
+    as_label_array,
+    check_class_labels,
+    check_comparable,
+)
 from metricfast._labels.binding import is_precomputed
 from metricfast._labels.distance import LabelDistance
 from metricfast._labels.tags import are_tags
@@ -82,6 +87,7 @@ class EmbeddedMetricMixin(MetricTransformer, BaseMetricLearner):
 
     _fitted = "parameters_"
     _sparse_formats = ("csr",)
+    _training: Any = None  # where `partial_fit` continues
     _said_label_distance: Any = None  # of labels that are no classes, where one has been chosen
 
     _bind_labels: Callable[..., tuple[LabelDistance, Array, Array]]  # where labels are no classes
@@ -290,10 +296,11 @@ class EmbeddedMetricMixin(MetricTransformer, BaseMetricLearner):
             tags: Any = y
             others: Any = y if y_database is None else y_database
             return self._retrieval_score(queries, tags, database, others, exclude)
-        labels = as_label_array(y, "y")
-        of_database = labels if y_database is None else as_label_array(y_database, "y_database")
+        labels = of_database = as_column(as_label_array(y, "y"), "y")
+        if y_database is not None:
+            of_database = as_column(as_label_array(y_database, "y_database"), "y_database")
         for name, given, points in (("y", labels, queries), ("y_database", of_database, database)):
-            if given.ndim == 0 or len(given) != len(points):
+            if len(given) != len(points):
                 raise ValueError(
                     f"{name} must hold one label a point: expected {len(points)}, found shape "
                     f"{given.shape}."

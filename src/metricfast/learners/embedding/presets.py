@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
 
 import metricfast.losses as losses
-from metricfast._core.types import RandomState
+from metricfast._core.parameters import NonNegativeFloat
 from metricfast._labels.binding import SaidDistance
 from metricfast.embeddings import MLP, Embedding, Linear
 from metricfast.learners.embedding.base import BaseEmbeddingLearner
@@ -17,6 +18,7 @@ from metricfast.samplers import ClassBalanced, DenseTriplet, Sampler, Uniform
 __all__ = ["LogRatioLearner", "ProxyNCALearner", "TripletLearner"]
 
 
+@dataclass(eq=False, repr=False)
 class LogRatioLearner(BaseEmbeddingLearner):
     """Log-ratio loss of continuous labels, on batches of anchors and their label neighbours.
 
@@ -62,46 +64,17 @@ class LogRatioLearner(BaseEmbeddingLearner):
     (442, 2)
     """
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        hidden_layer_sizes: Sequence[int] = (),
-        normalize: bool = False,
-        n_neighbors: int = 5,
-        n_anchors: int = 8,
-        batch_size: int = 150,
-        solver: Any = "adam",
-        learning_rate: float | None = None,
-        max_epochs: int = 50,
-        early_stopping: Any = False,
-        database: str = "batch",
-        warm_start: bool = False,
-        callbacks: Any = None,
-        preprocessor: Any = None,
-        verbose: bool | int = False,
-        random_state: int | RandomState | None = None,
-        n_jobs: int | None = None,
-        label_distance: SaidDistance | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.normalize = normalize
-        self.n_neighbors = n_neighbors
-        self.n_anchors = n_anchors
-        self.batch_size = batch_size
-        self.solver = solver
-        self.learning_rate = learning_rate
-        self.max_epochs = max_epochs
-        self.early_stopping = early_stopping
-        self.database = database
-        self.warm_start = warm_start
-        self.callbacks = callbacks
-        self.preprocessor = preprocessor
-        self.verbose = verbose
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.label_distance = label_distance
+    n_components: int | None = None
+    _: KW_ONLY
+    hidden_layer_sizes: Sequence[int] = ()
+    normalize: bool = False
+    n_neighbors: int = 5
+    n_anchors: int = 8
+    batch_size: int = 150
+    database: str = "batch"
+    label_distance: SaidDistance | None = None
+
+    _sampler_params = "n_neighbors", "n_anchors"
 
     def _parts(self) -> tuple[Any, Embedding, Sampler]:
         sampler = DenseTriplet(self.n_neighbors, n_anchors=self.n_anchors, ties="drop")
@@ -110,6 +83,7 @@ class LogRatioLearner(BaseEmbeddingLearner):
         return losses.LogRatio(squared), _linear_or_mlp(self), sampler
 
 
+@dataclass(eq=False, repr=False)
 class TripletLearner(BaseEmbeddingLearner):
     """Triplet loss of classes, over all triplets of batches with several points a class.
 
@@ -153,52 +127,24 @@ class TripletLearner(BaseEmbeddingLearner):
     (150, 3)
     """
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        margin: float = 0.2,
-        mining: str = "all",
-        *,
-        hidden_layer_sizes: Sequence[int] = (),
-        normalize: bool = True,
-        m_per_class: int = 8,
-        batch_size: int = 128,
-        solver: Any = "adam",
-        learning_rate: float | None = None,
-        max_epochs: int = 50,
-        early_stopping: Any = False,
-        database: str = "batch",
-        warm_start: bool = False,
-        callbacks: Any = None,
-        preprocessor: Any = None,
-        verbose: bool | int = False,
-        random_state: int | RandomState | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.margin = margin
-        self.mining = mining
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.normalize = normalize
-        self.m_per_class = m_per_class
-        self.batch_size = batch_size
-        self.solver = solver
-        self.learning_rate = learning_rate
-        self.max_epochs = max_epochs
-        self.early_stopping = early_stopping
-        self.database = database
-        self.warm_start = warm_start
-        self.callbacks = callbacks
-        self.preprocessor = preprocessor
-        self.verbose = verbose
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    n_components: int | None = None
+    margin: float = 0.2
+    mining: str = "all"
+    _: KW_ONLY
+    hidden_layer_sizes: Sequence[int] = ()
+    normalize: bool = True
+    m_per_class: int = 8
+    batch_size: int = 128
+    database: str = "batch"
+
+    _sampler_params = ("m_per_class",)
 
     def _parts(self) -> tuple[Any, Embedding, Sampler]:
         sampler = ClassBalanced(self.m_per_class)
         return losses.Triplet(self.margin, self.mining), _linear_or_mlp(self), sampler
 
 
+@dataclass(eq=False, repr=False)
 class ProxyNCALearner(BaseEmbeddingLearner):
     """Proxy-NCA: points near the proxy of their class, far from all others, both learned.
 
@@ -243,42 +189,13 @@ class ProxyNCALearner(BaseEmbeddingLearner):
     (3, 2)
     """
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        scale: float = 8.0,
-        *,
-        hidden_layer_sizes: Sequence[int] = (),
-        normalize: bool = True,
-        proxy_lr_factor: float = 10.0,
-        batch_size: int = 128,
-        solver: Any = "adam",
-        learning_rate: float | None = None,
-        max_epochs: int = 50,
-        early_stopping: Any = False,
-        warm_start: bool = False,
-        callbacks: Any = None,
-        preprocessor: Any = None,
-        verbose: bool | int = False,
-        random_state: int | RandomState | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.scale = scale
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.normalize = normalize
-        self.proxy_lr_factor = proxy_lr_factor
-        self.batch_size = batch_size
-        self.solver = solver
-        self.learning_rate = learning_rate
-        self.max_epochs = max_epochs
-        self.early_stopping = early_stopping
-        self.warm_start = warm_start
-        self.callbacks = callbacks
-        self.preprocessor = preprocessor
-        self.verbose = verbose
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    n_components: int | None = None
+    scale: float = 8.0
+    _: KW_ONLY
+    hidden_layer_sizes: Sequence[int] = ()
+    normalize: bool = True
+    proxy_lr_factor: NonNegativeFloat = 10.0
+    batch_size: int = 128
 
     def _parts(self) -> tuple[Any, Embedding, Sampler]:
         return losses.ProxyNCA(self.scale), _linear_or_mlp(self), Uniform()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from numbers import Integral
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,17 +14,24 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from metricfast._core.arguments import (
-    check_bool,
     check_random_state,
-    check_verbose,
 )
-from metricfast._core.arrays import as_threads
 from metricfast._core.checks import check_points
 from metricfast._core.initialize import as_given_map
+from metricfast._core.parameters import (
+    NonNegativeFloat,
+    NumberOfJobs,
+    PositiveFloat,
+    PositiveInt,
+    Seed,
+    Verbosity,
+    check_parameters,
+)
 from metricfast._core.scaling import log2_spread
 from metricfast._core.sources import Named, Source
 from metricfast._core.targets import check_classification_target, check_sample_weight
 from metricfast._core.types import Array, RandomState
+from metricfast.distances.inference import Ties
 from metricfast.distances.neighbors import check_neighbors
 from metricfast.embeddings import Asymmetric, Embedding, Linear
 from metricfast.learners.base.validation import naming_held_out
@@ -44,7 +52,8 @@ from metricfast.learners.gerrymandering.history import (
     vote_history,
     warn_of_penalty,
 )
-from metricfast.learners.gerrymandering.voting import check_vote_parameters, largest_cost, vote_loss
+from metricfast.learners.gerrymandering.regularizers import Regularizer
+from metricfast.learners.gerrymandering.voting import largest_cost, vote_loss
 from metricfast.learners.linear import for_mini_batches, forget_on_error, refuse_partial
 from metricfast.metrics._neighbor_error import neighbor_error
 from metricfast.training.callbacks import (
@@ -70,6 +79,7 @@ __all__ = ["AsymmetricSimilarity"]
 _OF_QUERIES, _OF_DATABASE = 1 / 16, 3 / 16
 
 
+@dataclass(eq=False, repr=False)
 class AsymmetricSimilarity(DatabaseClassifierMixin, CallbackMixin, EmbeddedMetricMixin):
     r"""Asymmetric similarity, which optimises the k-NN vote itself.
 
@@ -163,53 +173,29 @@ class AsymmetricSimilarity(DatabaseClassifierMixin, CallbackMixin, EmbeddedMetri
     True
     """
 
-    _requires_y = True
-    _training: Any = None  # where `partial_fit` continues
+    n_neighbors: PositiveInt = 3
+    n_components: int | None = None
+    _: KW_ONLY
+    tied: bool = False
+    query: Embedding | None = None
+    database: Embedding | None = None
+    loss_matrix: ArrayLike | None = None
+    ties: Ties = "pessimistic"
+    inference: Literal["exact", "greedy"] = "exact"
+    C: PositiveFloat = 1.0
+    regularizer: Regularizer = "frobenius2"
+    init: str | Array = "auto"
+    solver: Any = "adam"
+    tol: NonNegativeFloat = 1e-4
+    early_stopping: Any = False
+    warm_start: bool = False
+    preprocessor: Any = None
+    verbose: Verbosity = False
+    random_state: Seed = None
+    n_jobs: NumberOfJobs = None
+    callbacks: Any = None
 
-    def __init__(
-        self,
-        n_neighbors: int = 3,
-        n_components: int | None = None,
-        *,
-        tied: bool = False,
-        query: Embedding | None = None,
-        database: Embedding | None = None,
-        loss_matrix: ArrayLike | None = None,
-        ties: str = "pessimistic",
-        inference: str = "exact",
-        C: float = 1.0,
-        regularizer: str | None = "frobenius2",
-        init: str | Array = "auto",
-        solver: Any = "adam",
-        tol: float = 1e-4,
-        early_stopping: Any = False,
-        warm_start: bool = False,
-        preprocessor: Any = None,
-        verbose: bool | int = False,
-        random_state: int | RandomState | None = None,
-        n_jobs: int | None = None,
-        callbacks: Any = None,
-    ) -> None:
-        self.n_neighbors = n_neighbors
-        self.n_components = n_components
-        self.tied = tied
-        self.query = query
-        self.database = database
-        self.loss_matrix = loss_matrix
-        self.ties = ties
-        self.inference = inference
-        self.C = C
-        self.regularizer = regularizer
-        self.init = init
-        self.solver = solver
-        self.tol = tol
-        self.early_stopping = early_stopping
-        self.warm_start = warm_start
-        self.preprocessor = preprocessor
-        self.verbose = verbose
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.callbacks = callbacks
+    _requires_y = True
 
     def fit(
         self,
@@ -414,11 +400,7 @@ class AsymmetricSimilarity(DatabaseClassifierMixin, CallbackMixin, EmbeddedMetri
 
     def _check_parameters(self) -> tuple[Solver, HeldOut | None, list[Any], Embedding]:
         """Check the parameters; return solver, stopping rule, callbacks and the embedding."""
-        check_vote_parameters(self)
-        check_bool("tied", self.tied)
-        check_bool("warm_start", self.warm_start)
-        check_verbose(self.verbose)
-        as_threads(self.n_jobs)
+        check_parameters(self)
         rule = as_stopping_rule(self.early_stopping, folds=False)
         assert rule is None or isinstance(rule, HeldOut)
         return (

@@ -11,10 +11,8 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from metricfast._core.targets import (
+    accuracy,
     as_label_array,
-    check_class_labels,
-    check_comparable,
-    check_sample_weight,
 )
 from metricfast.distances.neighbors import kneighbors
 from metricfast.learners.base.inputs import points_of
@@ -187,14 +185,7 @@ class DatabaseClassifierMixin(ClassifierMixin):  # type: ignore[misc]
         -------
         float
         """
-        found = self.predict(X, X_database, y_database)
-        labels = as_label_array(y, "y")
-        if labels.shape != found.shape:
-            raise ValueError(f"y must have shape {found.shape}; found {labels.shape}.")
-        check_class_labels(labels)
-        check_comparable(labels, self.classes_, "y")
-        weight = check_sample_weight(sample_weight, len(found))
-        return float(np.average(found == labels, weights=weight))
+        return accuracy(y, self.predict(X, X_database, y_database), sample_weight)
 
     def _sides(self, X: Any, X_database: Any) -> tuple[Array, Array, NDArray[np.int64] | None]:
         """Return embedded queries and database, and the row of each query to leave out."""

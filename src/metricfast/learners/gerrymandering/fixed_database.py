@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ __all__ = ["FixedDatabase"]
 Array = NDArray[Any]
 
 
+@dataclass(eq=False, repr=False)
 class FixedDatabase(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """A learner with a database, for pipelines, grid searches and cross-validation.
 
@@ -62,10 +64,9 @@ class FixedDatabase(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     True
     """
 
-    def __init__(self, estimator: Any, X_database: Any, y_database: ArrayLike) -> None:
-        self.estimator = estimator
-        self.X_database = X_database
-        self.y_database = y_database
+    estimator: Any
+    X_database: Any
+    y_database: ArrayLike
 
     def fit(self, X: Any, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -> FixedDatabase:
         """Fit the steps to queries, and the learner to queries and database.

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricfast._core.arguments import check_choice
 from metricfast._core.initialize import as_given_map
+from metricfast._core.parameters import (
+    NonNegativeFloat,
+    NumberOfJobs,
+    PositiveFloat,
+    PositiveInt,
+    Seed,
+    Verbosity,
+)
 from metricfast._core.sources import Source, in_one_array
 from metricfast._core.types import Array, RandomState
+from metricfast.distances.inference import Ties
 from metricfast.distances.neighbors import check_neighbors
 from metricfast.learners.base.inputs import points_of
 from metricfast.learners.gerrymandering.classifier import DatabaseClassifierMixin
@@ -31,8 +39,8 @@ from metricfast.learners.gerrymandering.matrix import (
     penalty_of_matrix,
     root,
 )
-from metricfast.learners.gerrymandering.regularizers import penalty
-from metricfast.learners.gerrymandering.voting import check_vote_parameters, largest_cost, vote_loss
+from metricfast.learners.gerrymandering.regularizers import Regularizer, penalty
+from metricfast.learners.gerrymandering.voting import largest_cost, vote_loss
 from metricfast.learners.linear import LinearLearner
 from metricfast.losses import Gerrymander
 from metricfast.metrics._neighbor_error import neighbor_error
@@ -67,12 +75,11 @@ class GerrymanderingLearner(LinearLearner):
     min_iter = 1
     tol = 1e-4
     _solver_names = ("lbfgs", "adam", "subgradient")
+    _lbfgs_params = ()  # `tol` ends a training by any solver
     _selects_batches = True
     _keeps_points = True
 
     def _check_parameters(self) -> Any:
-        check_vote_parameters(self)
-        check_choice("parameterization", self.parameterization, ("L", "M"))
         checked = super()._check_parameters()
         if self.parameterization == "M":
             self._check_matrix(checked[0])
@@ -137,6 +144,7 @@ class GerrymanderingLearner(LinearLearner):
         check_feasible(history.metrics, self.n_neighbors, remedy)
 
 
+@dataclass(eq=False, repr=False)
 class NeighborhoodGerrymandering(DatabaseClassifierMixin, GerrymanderingLearner):
     r"""Neighbourhood gerrymandering.
 
@@ -253,48 +261,27 @@ class NeighborhoodGerrymandering(DatabaseClassifierMixin, GerrymanderingLearner)
     True
     """
 
-    _one_map = True
+    n_neighbors: PositiveInt = 3
+    n_components: int | None = None
+    _: KW_ONLY
+    parameterization: Literal["L", "M"] = "L"
+    loss_matrix: ArrayLike | None = None
+    ties: Ties = "pessimistic"
+    inference: Literal["exact", "greedy"] = "exact"
+    C: PositiveFloat = 1.0
+    regularizer: Regularizer = "frobenius2"
+    init: str | Array = "auto"
+    solver: Any = "adam"
+    tol: NonNegativeFloat = 1e-4
+    early_stopping: Any = "auto"
+    warm_start: bool = False
+    preprocessor: Any = None
+    verbose: Verbosity = False
+    random_state: Seed = None
+    n_jobs: NumberOfJobs = None
+    callbacks: Any = None
 
-    def __init__(
-        self,
-        n_neighbors: int = 3,
-        n_components: int | None = None,
-        *,
-        parameterization: str = "L",
-        loss_matrix: ArrayLike | None = None,
-        ties: str = "pessimistic",
-        inference: str = "exact",
-        C: float = 1.0,
-        regularizer: str | None = "frobenius2",
-        init: str | Array = "auto",
-        solver: Any = "adam",
-        tol: float = 1e-4,
-        early_stopping: Any = "auto",
-        warm_start: bool = False,
-        preprocessor: Any = None,
-        verbose: bool | int = False,
-        random_state: int | RandomState | None = None,
-        n_jobs: int | None = None,
-        callbacks: Any = None,
-    ) -> None:
-        self.n_neighbors = n_neighbors
-        self.n_components = n_components
-        self.parameterization = parameterization
-        self.loss_matrix = loss_matrix
-        self.ties = ties
-        self.inference = inference
-        self.C = C
-        self.regularizer = regularizer
-        self.init = init
-        self.solver = solver
-        self.tol = tol
-        self.early_stopping = early_stopping
-        self.warm_start = warm_start
-        self.preprocessor = preprocessor
-        self.verbose = verbose
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.callbacks = callbacks
+    _one_map = True
 
     def _problem(self, data: Dataset) -> LinearProblem:
         return vote_problem(self, data, vote_loss(self, len(data.classes)))

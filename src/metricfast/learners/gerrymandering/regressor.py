@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from metricfast._core.parameters import (
+    AtLeastTwo,
+    NonNegativeFloat,
+    NumberOfJobs,
+    PositiveFloat,
+    PositiveInt,
+    Seed,
+    Verbosity,
+)
 from metricfast._core.scaling import rescale_targets
 from metricfast._core.targets import check_regression_target, check_sample_weight
-from metricfast._core.types import Array, Floats, Integers, RandomState
+from metricfast._core.types import Array, Floats, Integers
+from metricfast.distances.inference import Ties
 from metricfast.distances.neighbors import kneighbors
 from metricfast.learners.base.inputs import points_of
 from metricfast.learners.gerrymandering.explanation import Explanation, explanation
 from metricfast.learners.gerrymandering.metric import GerrymanderingLearner, vote_problem
+from metricfast.learners.gerrymandering.regularizers import Regularizer
 from metricfast.losses import Gerrymander
 from metricfast.training.dataset import Dataset
 from metricfast.training.linear_problem import LinearProblem
@@ -23,6 +35,7 @@ from metricfast.training.linear_problem import LinearProblem
 __all__ = ["NeighborhoodGerrymanderingRegressor"]
 
 
+@dataclass(eq=False, repr=False)
 class NeighborhoodGerrymanderingRegressor(RegressorMixin, GerrymanderingLearner):  # type: ignore[misc]
     r"""Neighbourhood gerrymandering for continuous targets.
 
@@ -75,48 +88,27 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, GerrymanderingLearner)
     (200, 5)
     """
 
-    _has_classes = False
+    n_neighbors: PositiveInt = 5
+    n_components: int | None = None
+    _: KW_ONLY
+    n_bins: AtLeastTwo = 5
+    parameterization: Literal["L", "M"] = "L"
+    ties: Ties = "pessimistic"
+    inference: Literal["exact", "greedy"] = "exact"
+    C: PositiveFloat = 1.0
+    regularizer: Regularizer = "frobenius2"
+    init: str | Array = "auto"
+    solver: Any = "adam"
+    tol: NonNegativeFloat = 1e-4
+    early_stopping: Any = False
+    warm_start: bool = False
+    preprocessor: Any = None
+    verbose: Verbosity = False
+    random_state: Seed = None
+    n_jobs: NumberOfJobs = None
+    callbacks: Any = None
 
-    def __init__(
-        self,
-        n_neighbors: int = 5,
-        n_components: int | None = None,
-        *,
-        n_bins: int = 5,
-        parameterization: str = "L",
-        ties: str = "pessimistic",
-        inference: str = "exact",
-        C: float = 1.0,
-        regularizer: str | None = "frobenius2",
-        init: str | Array = "auto",
-        solver: Any = "adam",
-        tol: float = 1e-4,
-        early_stopping: Any = False,
-        warm_start: bool = False,
-        preprocessor: Any = None,
-        verbose: bool | int = False,
-        random_state: int | RandomState | None = None,
-        n_jobs: int | None = None,
-        callbacks: Any = None,
-    ) -> None:
-        self.n_neighbors = n_neighbors
-        self.n_components = n_components
-        self.n_bins = n_bins
-        self.parameterization = parameterization
-        self.ties = ties
-        self.inference = inference
-        self.C = C
-        self.regularizer = regularizer
-        self.init = init
-        self.solver = solver
-        self.tol = tol
-        self.early_stopping = early_stopping
-        self.warm_start = warm_start
-        self.preprocessor = preprocessor
-        self.verbose = verbose
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.callbacks = callbacks
+    _has_classes = False
 
     def _target(self, y: Any) -> tuple[Array, Array, float]:
         targets = check_regression_target(y)

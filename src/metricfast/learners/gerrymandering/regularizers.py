@@ -8,11 +8,14 @@ for both is penalized through :math:`M = L^T L`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["REGULARIZERS", "penalty"]
+from metricfast._core.arguments import check_choice
+
+__all__ = ["Regularizer", "penalty"]
 
 Array = NDArray[np.float64]
 _Penalty = Callable[[list[Array]], tuple[float, list[Array]]]
@@ -60,6 +63,11 @@ REGULARIZERS: dict[str, _Penalty] = {
     "factors": _factors,
     "trace": _trace,
 }
+
+
+Regularizer = Annotated[
+    str | None, lambda name, value: check_choice(name, value, (None, *REGULARIZERS))
+]
 
 
 def penalty(name: str | None, maps: list[Array]) -> tuple[float, list[Array]]:

@@ -7,12 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metricfast._core.arguments import check_choice, check_count, check_range
-from metricfast.distances.inference import check_loss_matrix, check_method
-from metricfast.learners.gerrymandering.regularizers import REGULARIZERS
+from metricfast.distances.inference import check_loss_matrix
 from metricfast.losses import Gerrymander
 
-__all__ = ["check_vote_parameters", "largest_cost", "vote", "vote_loss"]
+__all__ = ["largest_cost", "vote", "vote_loss"]
 
 Array = NDArray[Any]
 # Share of a vote that the winner of a tie gets in addition.
@@ -35,17 +33,6 @@ def vote(
     winners = votes[np.arange(n), own.argmax(axis=1)]
     counts[np.arange(n), winners] += _TRIFLE
     return winners, counts / (k + _TRIFLE)
-
-
-def check_vote_parameters(learner: Any) -> None:
-    """Raise ValueError for parameters of gerrymandering that cannot be used."""
-    if hasattr(learner, "n_bins"):
-        check_count("n_bins", learner.n_bins, least=2)
-    check_count("n_neighbors", learner.n_neighbors)
-    check_range("C", learner.C, positive=True)
-    check_range("tol", learner.tol)
-    check_method(learner.ties, learner.inference, "inference")
-    check_choice("regularizer", learner.regularizer, (None, *REGULARIZERS))
 
 
 def largest_cost(loss: Gerrymander) -> float:

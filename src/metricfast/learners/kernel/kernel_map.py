@@ -71,14 +71,19 @@ def fit_kernel_map(
         params["eigen_solver"] = "arpack"
     kind = Nystroem if method == "nystroem" else KernelPCA
     gamma = _as_number(gamma, kernel, points)
-    unfitted = kind(kernel=kernel, gamma=gamma, n_components=n_components, **params)
+    kernel_map = kind(kernel=kernel, gamma=gamma, n_components=n_components, **params)
+    # KernelPCA computes each kernel of Nystroem, but its check of parameters knows only some.
+    kernels = Nystroem._parameter_constraints["kernel"]
+    kernel_map._parameter_constraints = kind._parameter_constraints | {"kernel": kernels}
     try:
         with config_context(**_ARRAYS):
-            return unfitted.fit(points - origin)
+            return kernel_map.fit(points - origin)
     except ValueError as error:
         if isinstance(error, np.linalg.LinAlgError) or "Input" in str(error):
             raise _not_finite(kernel) from error
         raise ValueError(str(error)) from error  # of no private class of scikit-learn
+    finally:
+        del kernel_map._parameter_constraints
 
 
 def _not_finite(kernel: Any) -> ValueError:
@@ -91,6 +96,8 @@ def _not_finite(kernel: Any) -> ValueError:
 def _as_number(
     gamma: float | str | None, kernel: str | Callable[..., float], points: Array
 ) -> float | None:
+    if gamma is None and kernel == "chi2":
+        return 1.0  # its own default, which KernelPCA does not know
     if not isinstance(gamma, str):
         return gamma
     if gamma != "scale":

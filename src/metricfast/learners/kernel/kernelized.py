@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,10 +13,10 @@ from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from metricfast._core.arguments import check_choice, check_count
 from metricfast._core.memory import working_memory
+from metricfast._core.parameters import Seed, check_parameters
 from metricfast._core.sources import Source, by_blocks, in_one_array
-from metricfast._core.types import Array, RandomState
+from metricfast._core.types import Array
 from metricfast.learners.base.bilinear import BilinearMixin
 from metricfast.learners.base.inputs import points_of, tuples_of
 from metricfast.learners.base.learner import BaseMetricLearner, MetricTransformer
@@ -28,7 +29,6 @@ from metricfast.learners.kernel.kernel_map import (
 
 __all__ = ["KernelizedMetricLearner"]
 
-_METHODS = ("nystroem", "kpca")
 _OF_MAP = ("kernel", "gamma", "degree", "coef0", "method", "random_state")
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
@@ -39,6 +39,7 @@ def _available_if_learner_has(name: str) -> Callable[[_Method], _Method]:
     return decorator
 
 
+@dataclass(eq=False, repr=False)
 class KernelizedMetricLearner(MetricTransformer, BaseMetricLearner):
     """A metric learner that sees points through a kernel.
 
@@ -118,30 +119,15 @@ class KernelizedMetricLearner(MetricTransformer, BaseMetricLearner):
     """
 
     learner: Any
-
-    def __init__(
-        self,
-        learner: Any,
-        kernel: str | Callable[..., float] = "rbf",
-        gamma: float | str | None = "scale",
-        degree: float = 3,
-        coef0: float = 1,
-        kernel_params: Mapping[str, Any] | None = None,
-        n_components: int | None = None,
-        method: str = "nystroem",
-        preprocessor: Any = None,
-        random_state: int | RandomState | None = None,
-    ) -> None:
-        self.learner = learner
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.n_components = n_components
-        self.method = method
-        self.preprocessor = preprocessor
-        self.random_state = random_state
+    kernel: str | Callable[..., float] = "rbf"
+    gamma: float | str | None = "scale"
+    degree: float = 3
+    coef0: float = 1
+    kernel_params: Mapping[str, Any] | None = None
+    n_components: int | None = None
+    method: Literal["nystroem", "kpca"] = "nystroem"
+    preprocessor: Any = None
+    random_state: Seed = None
 
     _fitted = "learner_"
     _sparse_formats = ()
@@ -194,15 +180,13 @@ class KernelizedMetricLearner(MetricTransformer, BaseMetricLearner):
         TypeError
             If the learner is none, or is given an argument that its `fit` does not know.
         """
-        check_choice("method", self.method, _METHODS)
+        check_parameters(self)
         if not (isinstance(self.kernel, str) or callable(self.kernel)):
             raise ValueError(f"kernel must be a name or a function, got {self.kernel!r}.")
         if self.kernel == "precomputed":
             raise ValueError("kernel must be computed from points, got 'precomputed'.")
         if not isinstance(self.kernel_params, Mapping | None):
             raise ValueError(f"kernel_params must be a dict or None, got {self.kernel_params!r}.")
-        if self.n_components is not None:
-            check_count("n_components", self.n_components)
         if not isinstance(self.learner, BaseMetricLearner):
             raise TypeError(f"learner must be a metric learner, got {self.learner!r}.")
         if validate and not _can_validate(self.learner):

@@ -42,18 +42,22 @@ def check_given_basis(basis: Any, n_features: int) -> Floats:
     return found
 
 
-def triplet_directions(triplets: TupleSet, n_basis: int | None, rng: RandomState) -> Floats:
+def triplet_directions(
+    triplets: TupleSet, n_basis: int | None, rng: RandomState, *, n_features: int | None = None
+) -> Floats:
     """Return directions in which random triplets differ most, in either sense.
 
     They are the eigenvectors of the sum over n_features triplets (a, b, c) of
     ``outer(a - b, a - b) - outer(a - c, a - c)``, for as many draws as it takes.
 
     `n_basis`: by default 80 times the number of features.
-    Returns an ndarray of shape (n_basis, n_features): of unit length. Raises ValueError if there
+    `n_features`: of the points, where the triplets hold fewer coordinates of them.
+    Returns an ndarray of shape (n_basis, n_coordinates): of unit length. Raises ValueError if there
     are fewer triplets than features, or points do not differ.
     """
     points, index = triplets.points, triplets.index
-    n_triplets, n_features = len(index), points.shape[1]
+    n_triplets = len(index)
+    n_features = points.shape[1] if n_features is None else n_features
     if n_features > n_triplets:
         raise ValueError(
             f"Number of features ({n_features}) is greater than the number of "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from metricfast._core.arguments import check_range
 from metricfast._core.initialize import check_n_components, components_from_metric
+from metricfast._core.parameters import Seed
+from metricfast._core.prior import is_identity
 from metricfast._core.scaling import center_and_rescale
 from metricfast._core.scatter import repetitions, scatters_of_all_pairs
 from metricfast._core.scatter_statistics import ScatterStatistics
@@ -22,7 +25,7 @@ from metricfast._core.targets import (
     check_partial_target,
 )
 from metricfast._core.tuples import TupleSet
-from metricfast._core.types import Array, Floats, RandomState
+from metricfast._core.types import Array, Floats
 from metricfast.learners.base.classifiers import PairsClassifierMixin
 from metricfast.learners.base.closed_form import ONE_CLASS, ClosedFormLearner, Statistics
 from metricfast.learners.base.learner import MahalanobisMixin
@@ -34,6 +37,7 @@ __all__ = ["GMML", "GMML_Supervised"]
 _MOST_REG = 1e12
 
 
+@dataclass(eq=False, repr=False)
 class GMML(PairsClassifierMixin, MahalanobisMixin):
     r"""Geometric mean metric learning from similar and dissimilar pairs.
 
@@ -94,30 +98,17 @@ class GMML(PairsClassifierMixin, MahalanobisMixin):
     array([ 1,  1, -1, -1, -1, -1])
     """
 
+    t: float = 0.5
+    reg: float = 1e-3
+    prior: str | Array = "identity"
+    preprocessor: Any = None
+    random_state: Seed = None
+    _: KW_ONLY
+    n_components: int | None = None
+
     _requires_y = True
     _exact_in_parts = True
-    _sums: tuple[ScatterStatistics, ...] = ()  # of all calls of `partial_fit`
-
-    t: float
-    reg: float
-    prior: str | Array
-
-    def __init__(
-        self,
-        t: float = 0.5,
-        reg: float = 1e-3,
-        prior: str | Array = "identity",
-        preprocessor: Any = None,
-        random_state: int | RandomState | None = None,
-        *,
-        n_components: int | None = None,
-    ) -> None:
-        self.t = t
-        self.reg = reg
-        self.prior = prior
-        self.preprocessor = preprocessor
-        self.random_state = random_state
-        self.n_components = n_components
+    _sums = ()  # of all calls of `partial_fit`
 
     def fit(
         self,
@@ -191,6 +182,10 @@ class GMML(PairsClassifierMixin, MahalanobisMixin):
         partial_fit_pairs(self, pairs, y, sample_weight)
         return self
 
+    @property
+    def _spans(self) -> bool:
+        return is_identity(self.prior)
+
     def _solve(self, statistics: Statistics) -> None:
         (pairs,) = statistics.sums
         scatters = pairs.of_group(1)[1], pairs.of_group(-1)[1]
@@ -199,6 +194,7 @@ class GMML(PairsClassifierMixin, MahalanobisMixin):
         self.components_ = L.astype(pairs.dtype, copy=False)
 
 
+@dataclass(eq=False, repr=False)
 class GMML_Supervised(ClosedFormLearner):  # noqa: N801
     r"""Geometric mean metric learning from class labels.
 
@@ -234,29 +230,21 @@ class GMML_Supervised(ClosedFormLearner):  # noqa: N801
     (150, 2)
     """
 
+    t: float = 0.5
+    reg: float = 1e-3
+    prior: str | Array = "identity"
+    preprocessor: Any = None
+    random_state: Seed = None
+    _: KW_ONLY
+    n_components: int | None = None
+
     _partial_labels = True
     _exact_in_parts = True
+    _beyond_span = True
 
-    t: float
-    reg: float
-    prior: str | Array
-
-    def __init__(
-        self,
-        t: float = 0.5,
-        reg: float = 1e-3,
-        prior: str | Array = "identity",
-        preprocessor: Any = None,
-        random_state: int | RandomState | None = None,
-        *,
-        n_components: int | None = None,
-    ) -> None:
-        self.t = t
-        self.reg = reg
-        self.prior = prior
-        self.preprocessor = preprocessor
-        self.random_state = random_state
-        self.n_components = n_components
+    @property
+    def _spans(self) -> bool:  # type: ignore[override]
+        return is_identity(self.prior)
 
     def _statistics(
         self, X: Any, y: Any, weight: Floats | None, *, partial: bool = False, execute: Any = None
@@ -318,25 +306,29 @@ def _mean_metric(
     check_range("t", learner.t, high=1)
     check_range("reg", reg, high=_MOST_REG)
     check_n_components(len(similar), learner.n_components)
+    trace = learner._span.identity(similar)[1] if is_identity(learner.prior) else None
     prior = inverse = prior_matrix(
         learner.prior, learner.random_state, tuples, len(similar), strictly_positive=reg > 0
     )
     if reg > 0:
         inverse = cho_solve(cho_factor(prior), np.eye(len(prior)))
-    S = _blended("similar", similar, inverse, reg)
-    D = _blended("dissimilar", dissimilar, prior, reg)
+    S = _blended("similar", similar, inverse, trace, reg)
+    D = _blended("dissimilar", dissimilar, prior, trace, reg)
     return _geometric_mean(S, D, float(learner.t))
 
 
-def _blended(kind: str, scatter: Floats, target: Floats, reg: float) -> Floats:
-    """Return a scatter of trace 1, plus a share of a target of that trace."""
+def _blended(kind: str, scatter: Floats, target: Floats, size: float | None, reg: float) -> Floats:
+    """Return a scatter of trace 1, plus a share of a target of that trace.
+
+    `size`: the trace of the target, if not all directions of the features are in it.
+    """
     trace = np.trace(scatter)
     if not trace > 0:
         raise ValueError(
             f"there is no {kind} pair of different points: both similar and dissimilar pairs are "
             "needed."
         )
-    return np.asarray(scatter / trace + reg * target / np.trace(target))
+    return np.asarray(scatter / trace + reg * target / (size or np.trace(target)))
 
 
 def _geometric_mean(S: Floats, D: Floats, t: float) -> Floats:

@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
 
-from metricfast._core.arguments import as_real, check_count, check_random_state, check_range
-from metricfast._core.deprecation import DEPRECATED, renamed, take_renamed
+from metricfast._core.arguments import as_real, check_random_state, check_range
+from metricfast._core.deprecation import DEPRECATED
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.initialize import check_n_components, components_from_metric
 from metricfast._core.memory import block_rows
+from metricfast._core.parameters import NonNegativeFloat, PositiveInt, Seed, Verbosity
+from metricfast._core.prior import is_identity
 from metricfast._core.scaling import times_power_of_two
 from metricfast._core.tuples import TupleSet
-from metricfast._core.types import Array, Floats, RandomState
+from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.warn import warn_user
 from metricfast.distances.neighbors import paired_distances
 from metricfast.learners.base.classifiers import PairsClassifierMixin
 from metricfast.learners.base.learner import MahalanobisMixin
-from metricfast.learners.base.shrinkage import check_shrinkage
+from metricfast.learners.base.shrinkage import Shrinkage
+from metricfast.learners.base.span import GivenAxes, in_span
 from metricfast.learners.base.thresholds import check_calibration_params
 from metricfast.learners.tuples.drawing import draw_pairs
 from metricfast.learners.tuples.factored import start_metric
@@ -43,6 +46,16 @@ _BLOCK = 4 << 20  # bytes of points that suit the cache
 _LEAST_BOUND = 1e-5
 
 
+def _check_gamma(name: str, value: object) -> None:
+    """Raise ValueError unless `value` is a number above 0, which may be infinite."""
+    if not (isinstance(value, float) and value == math.inf):
+        check_range(name, value, positive=True)
+
+
+Gamma = Annotated[float, _check_gamma]
+
+
+@dataclass(eq=False, repr=False)
 class ITML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
     r"""Information-theoretic metric learning from pairs of similar and of dissimilar points.
 
@@ -85,7 +98,8 @@ class ITML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
         .. deprecated:: 0.1
     n_components : int, optional
         Number of rows of `components_`: the leading eigenvectors of M, scaled. By default
-        n_features.
+        n_features. With more features than points, eigenvectors in the span of the points come
+        first, and are at most as many as the points.
 
     Attributes
     ----------
@@ -129,35 +143,19 @@ class ITML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
     array([ 1,  1, -1, -1])
     """
 
+    gamma: Gamma = 1.0
+    max_iter: PositiveInt = 1000
+    tol: NonNegativeFloat = 1e-3
+    prior: str | Array = "identity"
+    verbose: Verbosity = False
+    preprocessor: ArrayLike | Callable[..., Any] | None = None
+    random_state: Seed = None
+    convergence_threshold: float | str = DEPRECATED
+    _: KW_ONLY
+    n_components: int | None = None
+
     _requires_y = True
-
-    gamma: float
-    tol: float
-    prior: str | Array
-
-    def __init__(
-        self,
-        gamma: float = 1.0,
-        max_iter: int = 1000,
-        tol: float = 1e-3,
-        prior: str | Array = "identity",
-        verbose: bool | int = False,
-        preprocessor: ArrayLike | Callable[..., Any] | None = None,
-        random_state: int | RandomState | None = None,
-        convergence_threshold: float | str = DEPRECATED,
-        *,
-        n_components: int | None = None,
-    ) -> None:
-        self.gamma = gamma
-        self.max_iter = max_iter
-        self.tol = tol
-        self.prior = prior
-        self.verbose = verbose
-        self.preprocessor = preprocessor
-        self.random_state = random_state
-        self.convergence_threshold = convergence_threshold
-        self.n_components = n_components
-        take_renamed(self, "convergence_threshold", "tol")
+    _renamed: ClassVar[dict[str, str]] = {"convergence_threshold": "tol"}
 
     @reports_to_sklearn
     def fit(
@@ -188,22 +186,23 @@ class ITML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
         self
         """
         calibration = check_calibration_params(calibration_params)
-        self._project(self._prepare_tuples(pairs, y), bounds, self)
+        tuples = self._prepare_tuples(pairs, y)
+        with in_span(self, tuples.used_points(), when=is_identity(self.prior)) as span:
+            self._project(tuples, bounds, self, span)
         self.calibrate_threshold(pairs, y, **calibration)
         if validate:
             self._validate_fit(pairs, y, bounds=bounds, calibration_params=calibration_params)
         return self
 
-    def _project(self, tuples: TupleSet, bounds: ArrayLike | None, fitted: Any) -> None:
+    def _project(
+        self, given: TupleSet, bounds: ArrayLike | None, fitted: Any, span: GivenAxes
+    ) -> None:
         """Project the metric onto one pair after the other.
 
         `fitted`: the learner that gets the fitted attributes.
+        `span`: the coordinates in which to work.
         """
-        tol = renamed("convergence_threshold", self.convergence_threshold, "tol", self.tol)
-        check_count("max_iter", self.max_iter)
-        check_range("tol", tol)
-        if not (isinstance(self.gamma, float) and self.gamma == math.inf):
-            check_range("gamma", self.gamma, positive=True)
+        tuples = span.tuples(given)
         check_n_components(tuples.points.shape[1], self.n_components)
         M = start_metric(tuples, self.prior, self.random_state, strictly_positive=True)
         # The step depends on the ratio of a distance to its bound alone, so that both can be
@@ -218,7 +217,7 @@ class ITML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
         else:
             exponent = 0
         if bounds is None:
-            scaled = _distance_percentiles(tuples, M)
+            scaled = _distance_percentiles(tuples.points, given.unique_rows(), M)
             fitted.bounds_ = times_power_of_two(scaled, exponent)
         else:
             fitted.bounds_ = _check_bounds(bounds)
@@ -235,7 +234,7 @@ class ITML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
             nonlocal size, converged, any_held
             fitted.n_iter_ += 1
             change = moved / (size + norm) if size + norm > 0 else float(moved > 0)
-            size, converged, any_held = norm, moved == 0 or change < tol, held > 0
+            size, converged, any_held = norm, moved == 0 or change < self.tol, held > 0
             converged = progress(fitted.n_iter_, change) or converged
             return not converged and fitted.n_iter_ < self.max_iter
 
@@ -258,6 +257,7 @@ class ITML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
             _warn(f"No convergence in {self.max_iter} sweeps over the pairs: raise max_iter or tol")
 
 
+@dataclass(eq=False, repr=False)
 class ITML_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
     """Information-theoretic metric learning from class labels.
 
@@ -269,7 +269,9 @@ class ITML_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
     gamma, max_iter, tol : float, int, float
         As for :class:`ITML`, and so are their defaults.
     n_constraints : int, optional
-        Number of similar and number of dissimilar pairs, by default ``20 * n_classes**2``.
+        Number of similar and number of dissimilar pairs, by default ``20 * n_classes**2``. For more
+        than 40 classes at most ``max(32000, n_samples, n_features)``, with a warning where that is
+        less.
     prior, verbose, preprocessor : str or ndarray, bool, array-like or callable
         As for :class:`ITML`.
     random_state : int, RandomState or None, default=None
@@ -318,46 +320,26 @@ class ITML_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
     (150, 4)
     """
 
+    gamma: Gamma = 1.0
+    max_iter: PositiveInt = 1000
+    tol: NonNegativeFloat = 1e-3
+    n_constraints: PositiveInt | None = None
+    prior: str | Array = "identity"
+    verbose: Verbosity = False
+    preprocessor: ArrayLike | Callable[..., Any] | None = None
+    random_state: Seed = None
+    num_constraints: int | str = DEPRECATED
+    convergence_threshold: float | str = DEPRECATED
+    _: KW_ONLY
+    n_components: int | None = None
+    shrinkage: Shrinkage = "auto"
+
     _requires_y = True
     _partial_labels = True
-
-    gamma: float
-    tol: float
-    prior: str | Array
-
-    n_constraints: int | None
-    shrinkage: float | str
-
-    def __init__(
-        self,
-        gamma: float = 1.0,
-        max_iter: int = 1000,
-        tol: float = 1e-3,
-        n_constraints: int | None = None,
-        prior: str | Array = "identity",
-        verbose: bool | int = False,
-        preprocessor: ArrayLike | Callable[..., Any] | None = None,
-        random_state: int | RandomState | None = None,
-        num_constraints: int | str = DEPRECATED,
-        convergence_threshold: float | str = DEPRECATED,
-        *,
-        n_components: int | None = None,
-        shrinkage: float | str = "auto",
-    ) -> None:
-        self.gamma = gamma
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_constraints = n_constraints
-        self.prior = prior
-        self.verbose = verbose
-        self.preprocessor = preprocessor
-        self.random_state = random_state
-        self.num_constraints = num_constraints
-        self.convergence_threshold = convergence_threshold
-        self.n_components = n_components
-        self.shrinkage = shrinkage
-        take_renamed(self, "num_constraints", "n_constraints")
-        take_renamed(self, "convergence_threshold", "tol")
+    _renamed: ClassVar[dict[str, str]] = {
+        "num_constraints": "n_constraints",
+        "convergence_threshold": "tol",
+    }
 
     @reports_to_sklearn
     def fit(
@@ -401,25 +383,22 @@ class ITML_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
         numpy.linalg.LinAlgError
             If a `prior` that must be is not positive definite.
         """
-        check_shrinkage(self.shrinkage)
-        n_constraints = renamed(
-            "num_constraints", self.num_constraints, "n_constraints", self.n_constraints
-        )
-        tol = renamed("convergence_threshold", self.convergence_threshold, "tol", self.tol)
         points, labels = self._prepare_inputs(
             X, y, ensure_min_samples=2, accept_sources=not validate
         )
         rng = check_random_state(self.random_state)
-        pairs = draw_pairs(points, labels, n_constraints, sample_weight, rng)
+        pairs = draw_pairs(points, labels, self.n_constraints, sample_weight, rng)
         sample = representative_sample(points, labels, sample_weight)
-        itml = ITML(
-            self.gamma, self.max_iter, tol, self.prior, self.verbose,
-            random_state=self.random_state, n_components=self.n_components,
-        )  # fmt: skip
-        itml._project(pairs, bounds, self)
-        self.shrinkage_target_, self.shrinkage_, self.components_ = shrink_metric(
-            self.components_, self.shrinkage, sample, self.n_components
-        )
+        spanning = pairs.used_points(), sample[0]
+        with in_span(self, *spanning, when=is_identity(self.prior)) as span:
+            itml = ITML(
+                self.gamma, self.max_iter, self.tol, self.prior, self.verbose,
+                random_state=self.random_state, n_components=self.n_components,
+            )  # fmt: skip
+            itml._project(pairs, bounds, self, span)
+            self.shrinkage_target_, self.shrinkage_, self.components_ = shrink_metric(
+                self._map, self.shrinkage, sample, self.n_components, span
+            )
         if validate:
             self._validate_fit(X, y, sample_weight=sample_weight, bounds=bounds)
         return self
@@ -453,12 +432,11 @@ def _check_bounds(bounds: ArrayLike) -> Floats:
     return result
 
 
-def _distance_percentiles(tuples: TupleSet, M: Floats) -> Floats:
-    """Return the 5th and 95th percentile of the distances of different points under M.
+def _distance_percentiles(points: Array, rows: Integers, M: Floats) -> Floats:
+    """Return the 5th and 95th percentile of the distances of different points, rows, under M.
 
     Many pairs of points are represented by a fixed sample. Raises ValueError for a single point.
     """
-    points, rows = tuples.points, tuples.unique_rows()
     n = len(rows)
     if n < 2:
         raise ValueError(

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricfast._core.arguments import check_count, check_random_state, check_range
+from metricfast._core.arguments import check_random_state
 from metricfast._core.arrays import as_threads, as_vector
-from metricfast._core.deprecation import DEPRECATED, renamed, take_renamed
+from metricfast._core.deprecation import DEPRECATED
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.initialize import check_n_components, components_from_metric
+from metricfast._core.parameters import NonNegativeFloat, PositiveInt, Seed, Verbosity
+from metricfast._core.prior import is_identity
 from metricfast._core.threadpool import one_blas_thread
 from metricfast._core.tuples import TupleSet
-from metricfast._core.types import Array, Floats, RandomState
+from metricfast._core.types import Array, Floats
 from metricfast.distances.neighbors import paired_distances
 from metricfast.learners.base.classifiers import QuadrupletsClassifierMixin
 from metricfast.learners.base.learner import MahalanobisMixin
+from metricfast.learners.base.span import in_span
 from metricfast.learners.tuples.drawing import draw_index_pairs
 from metricfast.learners.tuples.factored import minimize_factor, start_metric
 from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
@@ -29,6 +33,7 @@ __all__ = ["LSML", "LSML_Supervised"]
 _LEAST = 1e-100
 
 
+@dataclass(eq=False, repr=False)
 class LSML(CallbackMixin, QuadrupletsClassifierMixin, MahalanobisMixin):
     r"""Metric learning from comparisons of pairs, with a squared residual.
 
@@ -93,27 +98,14 @@ class LSML(CallbackMixin, QuadrupletsClassifierMixin, MahalanobisMixin):
     True
     """
 
-    tol: float
-    prior: str | Array
-
-    def __init__(
-        self,
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        prior: str | Array = "identity",
-        verbose: bool | int = False,
-        preprocessor: ArrayLike | Callable[..., Any] | None = None,
-        random_state: int | RandomState | None = None,
-        *,
-        n_components: int | None = None,
-    ) -> None:
-        self.tol = tol
-        self.max_iter = max_iter
-        self.prior = prior
-        self.verbose = verbose
-        self.preprocessor = preprocessor
-        self.random_state = random_state
-        self.n_components = n_components
+    tol: NonNegativeFloat = 1e-3
+    max_iter: PositiveInt = 1000
+    prior: str | Array = "identity"
+    verbose: Verbosity = False
+    preprocessor: ArrayLike | Callable[..., Any] | None = None
+    random_state: Seed = None
+    _: KW_ONLY
+    n_components: int | None = None
 
     @reports_to_sklearn
     def fit(
@@ -144,7 +136,9 @@ class LSML(CallbackMixin, QuadrupletsClassifierMixin, MahalanobisMixin):
         LinAlgError
             If the prior is not positive definite.
         """
-        self._minimize(self._prepare_tuples(quadruplets), weights, self)
+        tuples = self._prepare_tuples(quadruplets)
+        with in_span(self, tuples.used_points(), when=is_identity(self.prior)) as span:
+            self._minimize(span.tuples(tuples), weights, self)
         if validate:
             self._validate_fit(quadruplets, weights=weights)
         return self
@@ -158,8 +152,6 @@ class LSML(CallbackMixin, QuadrupletsClassifierMixin, MahalanobisMixin):
         `fitted`: the learner that gets the fitted attributes.
         `strength`: weight of the loss. The weight of the prior is 1.
         """
-        check_count("max_iter", self.max_iter)
-        check_range("tol", self.tol)
         rng = check_random_state(self.random_state)
         points, index = tuples.points, tuples.index
         n_features = points.shape[1]
@@ -204,6 +196,7 @@ class LSML(CallbackMixin, QuadrupletsClassifierMixin, MahalanobisMixin):
         minimize_factor(fitted, objective, np.eye(n_features), self.tol, finish)
 
 
+@dataclass(eq=False, repr=False)
 class LSML_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
     """Metric learning from comparisons of pairs that are drawn from class labels.
 
@@ -215,7 +208,7 @@ class LSML_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
     tol, max_iter, prior, verbose, preprocessor, n_components
         As for :class:`LSML`, and so are their defaults.
     n_constraints : int, optional
-        Number of quadruplets, by default ``20 * n_classes**2``.
+        Number of quadruplets, by default as many as :class:`ITML_Supervised` draws pairs of a kind.
     weights : array-like of shape (n_constraints,), optional
         Non-negative weights of the quadruplets; only their proportions count.
     random_state : int, RandomState or None, default=None
@@ -253,39 +246,21 @@ class LSML_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
     (150, 4)
     """
 
+    tol: NonNegativeFloat = 1e-3
+    max_iter: PositiveInt = 1000
+    prior: str | Array = "identity"
+    n_constraints: PositiveInt | None = None
+    weights: ArrayLike | None = None
+    verbose: Verbosity = False
+    preprocessor: ArrayLike | Callable[..., Any] | None = None
+    random_state: Seed = None
+    num_constraints: int | str = DEPRECATED
+    _: KW_ONLY
+    n_components: int | None = None
+
     _requires_y = True
     _partial_labels = True
-
-    tol: float
-    prior: str | Array
-    n_constraints: int | None
-    weights: ArrayLike | None
-
-    def __init__(
-        self,
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        prior: str | Array = "identity",
-        n_constraints: int | None = None,
-        weights: ArrayLike | None = None,
-        verbose: bool | int = False,
-        preprocessor: ArrayLike | Callable[..., Any] | None = None,
-        random_state: int | RandomState | None = None,
-        num_constraints: int | str = DEPRECATED,
-        *,
-        n_components: int | None = None,
-    ) -> None:
-        self.tol = tol
-        self.max_iter = max_iter
-        self.prior = prior
-        self.n_constraints = n_constraints
-        self.weights = weights
-        self.verbose = verbose
-        self.preprocessor = preprocessor
-        self.random_state = random_state
-        self.num_constraints = num_constraints
-        self.n_components = n_components
-        take_renamed(self, "num_constraints", "n_constraints")
+    _renamed: ClassVar[dict[str, str]] = {"num_constraints": "n_constraints"}
 
     @reports_to_sklearn
     def fit(
@@ -310,25 +285,29 @@ class LSML_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
         -------
         self
         """
-        n_constraints = renamed(
-            "num_constraints", self.num_constraints, "n_constraints", self.n_constraints
-        )
         points, labels = self._prepare_inputs(
             X, y, ensure_min_samples=2, accept_sources=not validate
         )
         rng = check_random_state(self.random_state)
         rows = draw_index_pairs(
-            labels, n_constraints, sample_weight, rng, same_length=True, needs_similar=True
+            labels,
+            self.n_constraints,
+            sample_weight,
+            rng,
+            points.shape[1],
+            same_length=True,
+            needs_similar=True,
         )
         quadruplets = TupleSet.of_rows(points, np.column_stack(rows))
         near = paired_distances(quadruplets.points, pairs=quadruplets.index[:, :2], squared=True)
         spread = float(near.mean()) / 2
         strength = max(1.0, 1 / spread) if spread > _LEAST else 1.0
-        lsml = LSML(
-            self.tol, self.max_iter, self.prior, self.verbose, random_state=rng,
-            n_components=self.n_components,
-        )  # fmt: skip
-        lsml._minimize(quadruplets, self.weights, self, strength)
+        with in_span(self, quadruplets.used_points(), when=is_identity(self.prior)) as span:
+            lsml = LSML(
+                self.tol, self.max_iter, self.prior, self.verbose, random_state=rng,
+                n_components=self.n_components,
+            )  # fmt: skip
+            lsml._minimize(span.tuples(quadruplets), self.weights, self, strength)
         if validate:
             self._validate_fit(X, y, sample_weight=sample_weight)
         return self

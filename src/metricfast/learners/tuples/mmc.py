@@ -3,31 +3,78 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricfast._core.arguments import check_count, check_random_state, check_range
-from metricfast._core.deprecation import DEPRECATED, renamed, take_renamed
-from metricfast._core.initialize import check_n_components, components_from_metric
+from metricfast._core.arguments import check_random_state
+from metricfast._core.deprecation import DEPRECATED
+from metricfast._core.initialize import (
+    check_n_components,
+    components_from_metric,
+    leading_rows,
+)
+from metricfast._core.parameters import (
+    NonNegativeFloat,
+    PositiveFloat,
+    PositiveInt,
+    Seed,
+    Verbosity,
+)
+from metricfast._core.prior import is_identity
 from metricfast._core.threadpool import one_blas_thread
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, RandomState
 from metricfast.learners.base.classifiers import PairsClassifierMixin
 from metricfast.learners.base.learner import MahalanobisMixin
-from metricfast.learners.base.shrinkage import check_shrinkage
+from metricfast.learners.base.shrinkage import Shrinkage
+from metricfast.learners.base.span import (
+    GIVEN,
+    Span,
+    SpanMap,
+    SquareOf,
+    in_span,
+    inverse_root,
+    span_of,
+)
 from metricfast.learners.base.thresholds import check_calibration_params
 from metricfast.learners.tuples.drawing import draw_pairs
 from metricfast.learners.tuples.factored import minimize_factor, start_metric
-from metricfast.learners.tuples.pair_distances import PairDistances, check_diagonal
+from metricfast.learners.tuples.pair_distances import (
+    Diagonal,
+    PairDistances,
+    scale_of_features,
+)
 from metricfast.learners.tuples.shrinking import representative_sample, shrink_metric
 from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 
 __all__ = ["MMC", "MMC_Supervised"]
 
 
-class MMC(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
+class _LearnedMatrix(MahalanobisMixin):
+    """A learner that has its matrix as an attribute."""
+
+    @property
+    def A_(self) -> Floats:  # noqa: N802
+        """The learned matrix, of shape (n_features, n_features)."""
+        found = vars(self).get("A_")
+        if found is None:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute 'A_'")
+        return found.array("A_") if isinstance(found, SquareOf) else found
+
+    @A_.setter
+    def A_(self, value: Floats | SquareOf) -> None:  # noqa: N802
+        self.__dict__["A_"] = value
+
+    @A_.deleter
+    def A_(self) -> None:  # noqa: N802
+        del self.__dict__["A_"]
+
+
+@dataclass(eq=False, repr=False)
+class MMC(CallbackMixin, PairsClassifierMixin, _LearnedMatrix):
     r"""Mahalanobis metric learning for clustering, from similar and dissimilar pairs.
 
     Learns the matrix A that brings dissimilar points as far apart as possible while similar ones
@@ -127,41 +174,21 @@ class MMC(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
     array([ 1,  1, -1, -1])
     """
 
+    max_iter: PositiveInt = 100
+    max_proj: PositiveInt = 10000
+    tol: NonNegativeFloat = 1e-3
+    init: str | Array = "identity"
+    diagonal: Diagonal = False
+    diagonal_c: PositiveFloat = 1.0
+    verbose: Verbosity = False
+    preprocessor: ArrayLike | Callable[..., Any] | None = None
+    random_state: Seed = None
+    convergence_threshold: float | str = DEPRECATED
+    _: KW_ONLY
+    n_components: int | None = None
+
     _requires_y = True
-
-    max_proj: int
-    tol: float
-    init: str | Array
-    diagonal: bool
-    diagonal_c: float
-
-    def __init__(
-        self,
-        max_iter: int = 100,
-        max_proj: int = 10000,
-        tol: float = 1e-3,
-        init: str | Array = "identity",
-        diagonal: bool = False,
-        diagonal_c: float = 1.0,
-        verbose: bool | int = False,
-        preprocessor: ArrayLike | Callable[..., Any] | None = None,
-        random_state: int | RandomState | None = None,
-        convergence_threshold: float | str = DEPRECATED,
-        *,
-        n_components: int | None = None,
-    ) -> None:
-        self.max_iter = max_iter
-        self.max_proj = max_proj
-        self.tol = tol
-        self.init = init
-        self.diagonal = diagonal
-        self.diagonal_c = diagonal_c
-        self.verbose = verbose
-        self.preprocessor = preprocessor
-        self.random_state = random_state
-        self.convergence_threshold = convergence_threshold
-        self.n_components = n_components
-        take_renamed(self, "convergence_threshold", "tol")
+    _renamed: ClassVar[dict[str, str]] = {"convergence_threshold": "tol"}
 
     @reports_to_sklearn
     def fit(
@@ -196,12 +223,6 @@ class MMC(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
     @one_blas_thread()
     def _minimize(self, tuples: TupleSet, fitted: Any) -> None:
         """Learn from pairs. `fitted`: the learner that gets the fitted attributes."""
-        tol = renamed("convergence_threshold", self.convergence_threshold, "tol", self.tol)
-        check_count("max_iter", self.max_iter)
-        check_count("max_proj", self.max_proj)
-        check_range("tol", tol)
-        check_diagonal(self.diagonal)
-        check_range("diagonal_c", self.diagonal_c, positive=True)
         rng = check_random_state(self.random_state)
         check_n_components(tuples.points.shape[1], self.n_components)
         for label, kind in ((1, "similar"), (-1, "dissimilar")):
@@ -210,22 +231,49 @@ class MMC(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
                     f"{type(fitted).__name__} needs similar pairs (1) and dissimilar ones (-1), "
                     f"but y holds no {kind} pair."
                 )
-        A = start_metric(tuples, self.init, rng, name="init")
-        problem = PairDistances(tuples, A, diagonal=bool(self.diagonal))
+        fitted.converged_, span, scale = False, GIVEN, np.empty(0)
+        if not self.diagonal:
+            scale = scale_of_features(tuples)
+            span = span_of(tuples.used_points(), units=inverse_root(scale))
+        if isinstance(span, Span):
+            problem = self._problem_in_span(tuples, span, scale, rng)
+        else:
+            A = start_metric(tuples, self.init, rng, name="init")
+            problem = PairDistances(tuples, A, diagonal=bool(self.diagonal))
         size = self.diagonal_c / 2 if self.diagonal else problem.initial_size / 100
 
         def finish(F: Floats) -> None:
-            fitted.A_ = problem.metric(F, size)
-            L = components_from_metric(fitted.A_, n_components=self.n_components)
+            if isinstance(span, Span):
+                L = span.outer(problem.map(F, size), square=True)
+                fitted.A_ = SquareOf(L)
+                L = leading_rows(L, self.n_components)
+            else:
+                fitted.A_ = problem.metric(F, size)
+                L = components_from_metric(fitted.A_, n_components=self.n_components)
             fitted.components_ = L.astype(tuples.points.dtype, copy=False)
 
-        fitted.converged_ = False
         fitted.converged_ = minimize_factor(
-            fitted, problem.objective, problem.start, float(tol), finish
+            fitted, problem.objective, problem.start, float(self.tol), finish
         )
 
+    def _problem_in_span(
+        self, tuples: TupleSet, span: Span, scale: Floats, rng: RandomState
+    ) -> PairDistances:
+        """Return the problem in the span of the points, their features being brought to the scale.
 
-class MMC_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
+        The best matrix is zero outside of it.
+        """
+        if is_identity(self.init):
+            A, trace = span.diagonal(scale), float(scale.sum())
+        else:
+            given = start_metric(tuples, self.init, rng, name="init")
+            A, trace = span.within(given, np.sqrt(scale)), float(np.diag(given) @ scale)
+        beyond = trace - float(np.trace(A)), len(scale)
+        return PairDistances(span.tuples(tuples), A, diagonal=False, beyond=beyond)
+
+
+@dataclass(eq=False, repr=False)
+class MMC_Supervised(CallbackMixin, _LearnedMatrix):  # noqa: N801
     """Mahalanobis metric learning for clustering, from class labels.
 
     Draws pairs of points of one class as similar pairs, as many pairs of points of different
@@ -239,7 +287,7 @@ class MMC_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
     tol : float, default=1e-6
         As for :class:`MMC`, which stops far earlier.
     n_constraints : int, optional
-        Number of similar and number of dissimilar pairs, by default ``20 * n_classes**2``.
+        As for :class:`ITML_Supervised`, and so is the default.
     init, diagonal, diagonal_c, verbose, preprocessor, n_components
         As for :class:`MMC`, and so are their defaults.
     random_state : int, RandomState or None, default=None
@@ -282,53 +330,28 @@ class MMC_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
     (150, 4)
     """
 
+    max_iter: PositiveInt = 100
+    max_proj: PositiveInt = 10000
+    tol: NonNegativeFloat = 1e-6
+    n_constraints: PositiveInt | None = None
+    init: str | Array = "identity"
+    diagonal: Diagonal = False
+    diagonal_c: PositiveFloat = 1.0
+    verbose: Verbosity = False
+    preprocessor: ArrayLike | Callable[..., Any] | None = None
+    random_state: Seed = None
+    num_constraints: int | str = DEPRECATED
+    convergence_threshold: float | str = DEPRECATED
+    _: KW_ONLY
+    n_components: int | None = None
+    shrinkage: Shrinkage = "auto"
+
     _requires_y = True
     _partial_labels = True
-
-    max_proj: int
-    tol: float
-    init: str | Array
-    diagonal: bool
-    diagonal_c: float
-
-    n_constraints: int | None
-    shrinkage: float | str
-    A_: Floats
-
-    def __init__(
-        self,
-        max_iter: int = 100,
-        max_proj: int = 10000,
-        tol: float = 1e-6,
-        n_constraints: int | None = None,
-        init: str | Array = "identity",
-        diagonal: bool = False,
-        diagonal_c: float = 1.0,
-        verbose: bool | int = False,
-        preprocessor: ArrayLike | Callable[..., Any] | None = None,
-        random_state: int | RandomState | None = None,
-        num_constraints: int | str = DEPRECATED,
-        convergence_threshold: float | str = DEPRECATED,
-        *,
-        n_components: int | None = None,
-        shrinkage: float | str = "auto",
-    ) -> None:
-        self.max_iter = max_iter
-        self.max_proj = max_proj
-        self.tol = tol
-        self.n_constraints = n_constraints
-        self.init = init
-        self.diagonal = diagonal
-        self.diagonal_c = diagonal_c
-        self.verbose = verbose
-        self.preprocessor = preprocessor
-        self.random_state = random_state
-        self.num_constraints = num_constraints
-        self.convergence_threshold = convergence_threshold
-        self.n_components = n_components
-        self.shrinkage = shrinkage
-        take_renamed(self, "num_constraints", "n_constraints")
-        take_renamed(self, "convergence_threshold", "tol")
+    _renamed: ClassVar[dict[str, str]] = {
+        "num_constraints": "n_constraints",
+        "convergence_threshold": "tol",
+    }
 
     @reports_to_sklearn
     def fit(
@@ -353,27 +376,28 @@ class MMC_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
         -------
         self
         """
-        check_shrinkage(self.shrinkage)
-        n_constraints = renamed(
-            "num_constraints", self.num_constraints, "n_constraints", self.n_constraints
-        )
-        tol = renamed("convergence_threshold", self.convergence_threshold, "tol", self.tol)
         points, labels = self._prepare_inputs(
             X, y, ensure_min_samples=2, accept_sources=not validate
         )
         rng = check_random_state(self.random_state)
-        pairs = draw_pairs(points, labels, n_constraints, sample_weight, rng, needs_similar=True)
+        pairs = draw_pairs(
+            points, labels, self.n_constraints, sample_weight, rng, needs_similar=True
+        )
         sample = representative_sample(points, labels, sample_weight)
         mmc = MMC(
-            self.max_iter, self.max_proj, tol, self.init, self.diagonal, self.diagonal_c,
+            self.max_iter, self.max_proj, self.tol, self.init, self.diagonal, self.diagonal_c,
             self.verbose, random_state=rng, n_components=self.n_components,
         )  # fmt: skip
         mmc._minimize(pairs, self)
-        self.shrinkage_target_, self.shrinkage_, self.components_ = shrink_metric(
-            self.components_, self.shrinkage, sample, self.n_components
-        )
+        with in_span(self, pairs.used_points(), sample[0]) as span:
+            L = self._map
+            if self.diagonal and span is not GIVEN and len(L) == L.shape[1]:
+                L = SpanMap.of_features(np.diag(L))
+            self.shrinkage_target_, self.shrinkage_, self.components_ = shrink_metric(
+                L, self.shrinkage, sample, self.n_components, span
+            )
         if self.shrinkage_ > 0:
-            self.A_ = self.get_mahalanobis_matrix()
+            self.A_ = SquareOf(self._map)
         if validate:
             self._validate_fit(X, y, sample_weight=sample_weight)
         return self

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from metricfast._core.arguments import (
     as_matrix,
-    check_bool,
-    check_choice,
-    check_count,
     check_random_state,
-    check_range,
 )
-from metricfast._core.arrays import as_threads
 from metricfast._core.dispatch import get_kernels
+from metricfast._core.parameters import NumberOfJobs, PositiveFloat, PositiveInt, Seed, Verbosity
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, RandomState
 from metricfast.learners.base.bilinear import BilinearMixin
 from metricfast.learners.base.classifiers import TripletsClassifierMixin
 from metricfast.learners.base.inputs import tuples_of
+from metricfast.learners.base.span import Span, memory_for_square, span_of
 from metricfast.learners.tuples.drawing import draw_triplets
 from metricfast.learners.tuples.iterated import IterationProgress
 from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
@@ -29,6 +28,7 @@ from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 __all__ = ["OASIS", "OASIS_Supervised"]
 
 
+@dataclass(eq=False, repr=False)
 class OASIS(CallbackMixin, TripletsClassifierMixin, BilinearMixin):
     r"""Online algorithm for scalable similarity learning from triplets.
 
@@ -94,32 +94,15 @@ class OASIS(CallbackMixin, TripletsClassifierMixin, BilinearMixin):
     array([1, 1])
     """
 
-    C: float
-    init: str | Array
-    projection: str | None
-    shuffle: bool
-
-    def __init__(
-        self,
-        max_iter: int = 10,
-        C: float = 0.1,
-        init: str | Array = "identity",
-        projection: str | None = None,
-        shuffle: bool = True,
-        preprocessor: Any = None,
-        verbose: bool | int = False,
-        random_state: int | RandomState | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.max_iter = max_iter
-        self.C = C
-        self.init = init
-        self.projection = projection
-        self.shuffle = shuffle
-        self.preprocessor = preprocessor
-        self.verbose = verbose
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    max_iter: PositiveInt = 10
+    C: PositiveFloat = 0.1
+    init: str | Array = "identity"
+    projection: Literal[None, "symmetric", "psd"] = None
+    shuffle: bool = True
+    preprocessor: Any = None
+    verbose: Verbosity = False
+    random_state: Seed = None
+    n_jobs: NumberOfJobs = None
 
     @reports_to_sklearn
     def fit(
@@ -154,7 +137,6 @@ class OASIS(CallbackMixin, TripletsClassifierMixin, BilinearMixin):
         ValueError
             If an argument or parameter has a value that cannot be used.
         """
-        self._check_parameters()
         self._fit(self._prepare_tuples(triplets).weighted(sample_weight), self)
         if validate:
             self._validate_fit(triplets, sample_weight=sample_weight)
@@ -178,7 +160,6 @@ class OASIS(CallbackMixin, TripletsClassifierMixin, BilinearMixin):
         -------
         self
         """
-        self._check_parameters()
         begun = hasattr(self, "bilinear_")
         given = tuples_of(self, triplets, 3) if begun else self._prepare_tuples(triplets)
         given = given.weighted(sample_weight)
@@ -189,15 +170,11 @@ class OASIS(CallbackMixin, TripletsClassifierMixin, BilinearMixin):
 
     def _fit(self, triplets: TupleSet, fitted: Any) -> None:
         """Learn from triplets. `fitted`: the learner that gets the fitted attributes."""
+        rng, outer = check_random_state(self.random_state), None
+        if isinstance(self.init, str):
+            triplets, outer = _in_span(triplets, float(self.init == "identity"))
         self._start(triplets, fitted)
-        self._train(triplets, check_random_state(self.random_state), self.max_iter, fitted)
-
-    def _check_parameters(self) -> None:
-        check_count("max_iter", self.max_iter)
-        check_range("C", self.C, positive=True)
-        check_bool("shuffle", self.shuffle)
-        check_choice("projection", self.projection, (None, "symmetric", "psd"))
-        as_threads(self.n_jobs)
+        self._train(triplets, rng, self.max_iter, fitted, outer)
 
     def _start(self, triplets: TupleSet, fitted: Any) -> None:
         """Set the matrix to start from."""
@@ -218,8 +195,19 @@ class OASIS(CallbackMixin, TripletsClassifierMixin, BilinearMixin):
         fitted.bilinear_, fitted.n_iter_ = W, 0
         fitted.loss_curve_ = []
 
-    def _train(self, triplets: TupleSet, rng: RandomState, n_passes: int, fitted: Any) -> None:
-        """Go over the triplets until none has a loss, at most so many times."""
+    def _train(
+        self,
+        triplets: TupleSet,
+        rng: RandomState,
+        n_passes: int,
+        fitted: Any,
+        outer: Callable[[Array], Array] | None = None,
+    ) -> None:
+        """Go over the triplets until none has a loss, at most so many times.
+
+        `outer`: returns the matrix of points of a matrix of coordinates.
+        """
+        outer = np.array if outer is None else outer
         dtype = np.result_type(triplets.points, fitted.bilinear_)
         points = triplets.points.astype(dtype, copy=False)
         W = fitted.bilinear_ = fitted.bilinear_.astype(dtype)
@@ -228,26 +216,29 @@ class OASIS(CallbackMixin, TripletsClassifierMixin, BilinearMixin):
         order = np.arange(len(index))
 
         def set_fitted() -> None:
-            fitted.bilinear_ = W.copy()  # which further passes do not change
+            fitted.bilinear_ = outer(W)  # which further passes do not change
 
-        with IterationProgress(fitted, n_passes, set_fitted) as progress:
-            for _ in range(n_passes):
-                if self.shuffle:
-                    order = rng.permutation(len(index))
-                loss, n_updates = get_kernels().oasis(
-                    points, index, weight, order, float(self.C), W
-                )
-                if not np.isfinite(loss) or not np.isfinite(W).all():
-                    raise ValueError("The similarities overflow: rescale the features.")
-                if self.projection is not None:
-                    W[...] = _project(W, self.projection)
-                fitted.n_iter_ += 1
-                fitted.loss_curve_ = [*fitted.loss_curve_, loss / total]
-                if progress(fitted.n_iter_, fitted.loss_curve_[-1]) or n_updates == 0:
-                    break
-        fitted.bilinear_ = W
+        try:
+            with IterationProgress(fitted, n_passes, set_fitted) as progress:
+                for _ in range(n_passes):
+                    if self.shuffle:
+                        order = rng.permutation(len(index))
+                    loss, n_updates = get_kernels().oasis(
+                        points, index, weight, order, float(self.C), W
+                    )
+                    if not np.isfinite(loss) or not np.isfinite(W).all():
+                        raise ValueError("The similarities overflow: rescale the features.")
+                    if self.projection is not None:
+                        W[...] = _project(W, self.projection)
+                    fitted.n_iter_ += 1
+                    fitted.loss_curve_ = [*fitted.loss_curve_, loss / total]
+                    if progress(fitted.n_iter_, fitted.loss_curve_[-1]) or n_updates == 0:
+                        break
+        finally:
+            set_fitted()
 
 
+@dataclass(eq=False, repr=False)
 class OASIS_Supervised(CallbackMixin, BilinearMixin):  # noqa: N801
     """Online algorithm for scalable similarity learning from class labels.
 
@@ -286,41 +277,20 @@ class OASIS_Supervised(CallbackMixin, BilinearMixin):  # noqa: N801
     (4, 4)
     """
 
+    k_genuine: PositiveInt = 3
+    k_impostor: PositiveInt = 10
+    max_iter: PositiveInt = 10
+    C: PositiveFloat = 0.1
+    init: str | Array = "identity"
+    projection: Literal[None, "symmetric", "psd"] = None
+    shuffle: bool = True
+    preprocessor: Any = None
+    verbose: Verbosity = False
+    random_state: Seed = None
+    n_jobs: NumberOfJobs = None
+
     _requires_y = True
     _partial_labels = True
-
-    k_genuine: int
-    k_impostor: int
-    C: float
-    init: str | Array
-    projection: str | None
-    shuffle: bool
-
-    def __init__(
-        self,
-        k_genuine: int = 3,
-        k_impostor: int = 10,
-        max_iter: int = 10,
-        C: float = 0.1,
-        init: str | Array = "identity",
-        projection: str | None = None,
-        shuffle: bool = True,
-        preprocessor: Any = None,
-        verbose: bool | int = False,
-        random_state: int | RandomState | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.k_genuine = k_genuine
-        self.k_impostor = k_impostor
-        self.max_iter = max_iter
-        self.C = C
-        self.init = init
-        self.projection = projection
-        self.shuffle = shuffle
-        self.preprocessor = preprocessor
-        self.verbose = verbose
-        self.random_state = random_state
-        self.n_jobs = n_jobs
 
     @reports_to_sklearn
     def fit(
@@ -349,7 +319,6 @@ class OASIS_Supervised(CallbackMixin, BilinearMixin):  # noqa: N801
             self.max_iter, self.C, self.init, self.projection, self.shuffle, verbose=self.verbose,
             random_state=self.random_state, n_jobs=self.n_jobs,
         )  # fmt: skip
-        oasis._check_parameters()
         points, labels = self._prepare_inputs(
             X, y, ensure_min_samples=2, accept_sources=not validate
         )
@@ -358,6 +327,28 @@ class OASIS_Supervised(CallbackMixin, BilinearMixin):  # noqa: N801
         if validate:
             self._validate_fit(X, y, sample_weight=sample_weight)
         return self
+
+
+def _in_span(triplets: TupleSet, rest: float) -> tuple[TupleSet, Callable[[Array], Array] | None]:
+    """Return triplets in coordinates of the span of the points, if these are few.
+
+    `rest`: W is this multiple of the identity outside of the span.
+    Returns also the function of the matrix of coordinates that gives the matrix of points.
+    """
+    zero = np.zeros_like(triplets.points[:1])
+    span = span_of(triplets.used_points(), zero)  # of the points, not of their differences
+    if not isinstance(span, Span):
+        return triplets, None
+    Z = span.points(np.concatenate([triplets.points, zero]))
+    basis = span.basis.astype(Z.dtype)
+
+    def outer(W: Array) -> Array:
+        with memory_for_square("bilinear_", len(basis), W.dtype):
+            found: Array = (basis @ (W - rest * np.eye(len(W), dtype=W.dtype))) @ basis.T
+            found[np.diag_indices_from(found)] += rest
+            return found
+
+    return replace(triplets, points=np.ascontiguousarray(Z[:-1] - Z[-1])), outer
 
 
 def _project(W: Array, projection: str) -> Array:

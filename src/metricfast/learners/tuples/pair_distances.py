@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from numbers import Integral
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from metricfast._core.scaling import moderate
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, Integers
 
-__all__ = ["PairDistances", "check_diagonal"]
+__all__ = ["Diagonal", "PairDistances", "scale_of_features"]
 
 # Least mean square of similar pairs along a direction, relative to features of all pairs. Where
 # similar points do not differ at all, the objective has no upper bound.
@@ -24,10 +24,13 @@ _FLOOR = 1e-6
 _SPREAD = 1e-3
 
 
-def check_diagonal(value: object) -> None:
-    """Raise ValueError unless `diagonal` is a boolean, or 0 or 1."""
+def _check_diagonal(name: str, value: object) -> None:
+    """Raise ValueError unless `value` is a boolean, or 0 or 1."""
     if not isinstance(value, (Integral, np.bool_)) or value not in (0, 1):
-        raise ValueError(f"diagonal must be True or False, got {value!r}.")
+        raise ValueError(f"{name} must be True or False, got {value!r}.")
+
+
+Diagonal = Annotated[bool, _check_diagonal]
 
 
 class PairDistances:
@@ -41,10 +44,14 @@ class PairDistances:
     `pairs`: both similar and dissimilar ones.
     `A`: ndarray of shape (n_features, n_features); to start from; not zero.
     `diagonal`: whether only diagonal matrices count.
+    `beyond`: for pairs of coordinates in units of :func:`scale_of_features`, the trace of A in the
+        directions outside, and the number of features.
     `start` is the factor to start from; `initial_size` is <A, S> of the A given.
     """
 
-    def __init__(self, pairs: TupleSet, A: Floats, *, diagonal: bool) -> None:
+    def __init__(
+        self, pairs: TupleSet, A: Floats, *, diagonal: bool, beyond: tuple[float, int] | None = None
+    ) -> None:
         # The best direction of A does not depend on the unit of the points, nor does a size that is
         # relative to the initial one.
         points = moderate(pairs.points)
@@ -56,12 +63,13 @@ class PairDistances:
         if not variances[1].any():
             raise ValueError("The two points of every dissimilar pair coincide.")
         scale = variances[0] + len(similar) / len(self._dissimilar) * variances[1]
+        trace, n_features = (0.0, len(A)) if beyond is None else beyond
         coordinates = _DiagonalCoordinates if diagonal else _FullCoordinates
-        self._coordinates: Any = coordinates(S, scale)
-        self.initial_size = self._coordinates.size(A)
+        self._coordinates: Any = coordinates(S, scale if beyond is None else np.ones(len(A)))
+        self.initial_size = self._coordinates.size(A) + _FLOOR * trace
         if not self.initial_size > 0:
             raise ValueError("`init` must not be zero for all features that vary.")
-        self.start = self._coordinates.start(A / self.initial_size)
+        self.start = self._coordinates.start(A / self.initial_size, n_features)
 
     def objective(self, F: Floats) -> tuple[float, Floats, float]:
         """Return the value and gradient at F, and by which part of itself g may be raised at most.
@@ -77,8 +85,21 @@ class PairDistances:
 
     def metric(self, F: Floats, size: float) -> Floats:
         """Return A, scaled to a given <A, S>."""
-        L = self._coordinates.map(F * np.sqrt(size / np.sum(F * F)))
-        return np.asarray(self._coordinates.square(L))
+        return np.asarray(self._coordinates.square(self.map(F, size)))
+
+    def map(self, F: Floats, size: float) -> Floats:
+        """Return L of ``A = L.T @ L``, scaled to a given <A, S>."""
+        return np.asarray(self._coordinates.map(F * np.sqrt(size / np.sum(F * F))))
+
+
+def scale_of_features(pairs: TupleSet) -> Floats:
+    """Return the squares of the differences of pairs, summed for each feature, both kinds alike."""
+    points = moderate(pairs.points)
+    similar, dissimilar = (
+        _Pairs(points, pairs.index[pairs.y == kind], diagonal=True) for kind in (1, -1)
+    )
+    share = len(similar) / len(dissimilar)
+    return np.asarray(similar.scatter()[0] + share * dissimilar.scatter()[0])
 
 
 class _Pairs:
@@ -137,10 +158,10 @@ class _FullCoordinates:
         """Return <A, S>."""
         return float(np.sum(A @ self._factor * self._factor))
 
-    def start(self, A: Floats) -> Floats:
+    def start(self, A: Floats, n_features: int) -> Floats:
         """Return a factor of A, which is made definite; its size is 1."""
         B = self._factor.T @ A @ self._factor
-        return np.asarray(np.linalg.cholesky(B + _SPREAD / len(B) * np.eye(len(B))).T)
+        return np.asarray(np.linalg.cholesky(B + _SPREAD / n_features * np.eye(len(B))).T)
 
     def map(self, F: Floats) -> Floats:
         return np.asarray(F @ self._inverse)
@@ -165,8 +186,8 @@ class _DiagonalCoordinates:
     def size(self, A: Floats) -> float:
         return float(np.diag(A) @ self._square)
 
-    def start(self, A: Floats) -> Floats:
-        return np.asarray(np.sqrt(np.diag(A) * self._square + _SPREAD / len(A))[None])
+    def start(self, A: Floats, n_features: int) -> Floats:
+        return np.asarray(np.sqrt(np.diag(A) * self._square + _SPREAD / n_features)[None])
 
     def map(self, F: Floats) -> Floats:
         return np.asarray(F * self._inverse)

@@ -16,6 +16,7 @@ from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, RandomState
 from metricfast.learners.base.closed_form import Statistics, add_statistics, continues
 from metricfast.learners.base.inputs import tuples_of
+from metricfast.learners.base.span import in_span
 from metricfast.learners.base.thresholds import check_calibration_params
 from metricfast.learners.tuples.factored import start_metric
 
@@ -34,7 +35,9 @@ def fit_pairs(
     calibration = check_calibration_params(calibration_params)
     learner._sums = ()
     tuples = learner._prepare_tuples(pairs, y).weighted(sample_weight)
-    learner._solve(Statistics((pair_sums(tuples),), of_call=tuples).normalized())
+    with in_span(learner, tuples.used_points(), when=learner._spans) as span:
+        tuples = span.tuples(tuples)
+        learner._solve(Statistics((pair_sums(tuples),), of_call=tuples).normalized())
     learner.calibrate_threshold(pairs, y, **calibration, sample_weight=sample_weight)
     if validate:
         learner._validate_fit(

@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import math
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
-from metricfast._core.arguments import check_count, check_random_state, check_range
+from metricfast._core.arguments import check_count, check_random_state
 from metricfast._core.arrays import as_threads
 from metricfast._core.dispatch import get_kernels
-from metricfast._core.initialize import check_n_components, components_from_metric
+from metricfast._core.initialize import (
+    check_n_components,
+    components_from_metric,
+    leading_rows,
+)
+from metricfast._core.parameters import (
+    NonNegativeFloat,
+    NumberOfJobs,
+    PositiveFloat,
+    Seed,
+    Verbosity,
+    check_parameters,
+)
 from metricfast._core.scaling import center_and_rescale, times_power_of_two, undo_scale
 from metricfast._core.targets import check_partial_target
 from metricfast._core.tuples import TupleSet
@@ -21,6 +34,7 @@ from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast._core.warn import warn_user
 from metricfast.learners.base.classifiers import TripletsClassifierMixin
 from metricfast.learners.base.learner import MahalanobisMixin
+from metricfast.learners.base.span import GIVEN, GivenAxes, span_of
 from metricfast.learners.tuples.bases import (
     check_given_basis,
     local_discriminants,
@@ -33,6 +47,17 @@ from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 __all__ = ["SCML", "SCML_Supervised"]
 
 
+def _check_integer(name: str, value: object) -> None:
+    """Raise where a value is no integer, in the words of metric-learn."""
+    if not isinstance(value, Integral):
+        raise ValueError(f"{name} should be an integer, instead it is of type {type(value)}")
+    check_count(name, value)
+
+
+Integer = Annotated[int, _check_integer]
+
+
+@dataclass(eq=False, repr=False)
 class SCML(CallbackMixin, TripletsClassifierMixin, MahalanobisMixin):
     r"""Sparse compositional metric learning from triplets.
 
@@ -111,41 +136,19 @@ class SCML(CallbackMixin, TripletsClassifierMixin, MahalanobisMixin):
     array([1])
     """
 
-    beta: float
-    basis: str | Array
-    n_basis: int | None
-    gamma: float
-    output_iter: int
-    batch_size: int
-
-    def __init__(
-        self,
-        beta: float = 1e-5,
-        basis: str | Array = "triplet_diffs",
-        n_basis: int | None = None,
-        gamma: float = 5e-3,
-        max_iter: int = 10000,
-        output_iter: int = 500,
-        batch_size: int = 10,
-        verbose: bool | int = False,
-        preprocessor: Any = None,
-        random_state: int | RandomState | None = None,
-        *,
-        n_components: int | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.beta = beta
-        self.basis = basis
-        self.n_basis = n_basis
-        self.gamma = gamma
-        self.max_iter = max_iter
-        self.output_iter = output_iter
-        self.batch_size = batch_size
-        self.verbose = verbose
-        self.preprocessor = preprocessor
-        self.random_state = random_state
-        self.n_components = n_components
-        self.n_jobs = n_jobs
+    beta: NonNegativeFloat = 1e-5
+    basis: str | Array = "triplet_diffs"
+    n_basis: Integer | None = None
+    gamma: PositiveFloat = 5e-3
+    max_iter: Integer = 10000
+    output_iter: Integer = 500
+    batch_size: Integer = 10
+    verbose: Verbosity = False
+    preprocessor: Any = None
+    random_state: Seed = None
+    _: KW_ONLY
+    n_components: int | None = None
+    n_jobs: NumberOfJobs = None
 
     @reports_to_sklearn
     def fit(self, triplets: ArrayLike, y: Any = None, *, validate: bool = False) -> SCML:
@@ -174,23 +177,31 @@ class SCML(CallbackMixin, TripletsClassifierMixin, MahalanobisMixin):
         _check_parameters(self, ("triplet_diffs",))
         given = self._prepare_tuples(triplets)
         rng = check_random_state(self.random_state)
-        self._minimize(given, rng, _triplet_basis(self, given, rng), self)
+        span = span_of(given.used_points())
+        self._minimize(given, rng, _triplet_basis(self, given, span, rng), self, span)
         if validate:
             self._validate_fit(triplets)
         return self
 
-    def _minimize(self, triplets: TupleSet, rng: RandomState, basis: Floats, fitted: Any) -> None:
+    def _minimize(
+        self, triplets: TupleSet, rng: RandomState, basis: Floats, fitted: Any, span: GivenAxes
+    ) -> None:
         """Learn the weights of bases from triplets.
 
+        `basis`: of points, or of their coordinates.
         `fitted`: the learner that gets the fitted attributes.
+        `span`: the coordinates in which to work.
         """
         weight = triplets.weight
         if weight is not None and (weight == weight[0]).all():
             weight = None
         dtype = triplets.points.dtype
         points, exponent = center_and_rescale(triplets.points)
-        triplets = TupleSet(points, triplets.index, weight=weight)
         check_n_components(points.shape[1], self.n_components)
+        if span is not GIVEN:
+            points = times_power_of_two(span.points(triplets.points), -exponent)
+        triplets = TupleSet(points, triplets.index, weight=weight)
+        inner = basis if basis.shape[1] == points.shape[1] else span.inside(basis)
         weights = np.zeros(len(basis), dtype)
         best, best_value = weights.copy(), math.inf
         curve: list[float] = []
@@ -198,9 +209,10 @@ class SCML(CallbackMixin, TripletsClassifierMixin, MahalanobisMixin):
         fitted.n_iter_ = 0
 
         def set_fitted() -> None:
-            fitted.components_ = undo_scale(
-                _components(basis, best, self.n_components), exponent, dtype
-            )
+            L = span.outer(_components(basis, best), square=False)
+            if self.n_components is not None:
+                L = _leading(L, self.n_components)
+            fitted.components_ = undo_scale(L, exponent, dtype)
             fitted.weights_ = times_power_of_two(best.astype(np.float64), -2 * exponent)
             fitted.loss_curve_, fitted.objective_ = curve.copy(), best_value
 
@@ -208,7 +220,7 @@ class SCML(CallbackMixin, TripletsClassifierMixin, MahalanobisMixin):
 
         def report() -> bool:
             nonlocal best, best_value
-            value, scale = self._objective(triplets, basis, weights)
+            value, scale = self._objective(triplets, inner, weights)
             curve.append(value)
             # No metric at all is of no use, and may have the lowest objective.
             if value < best_value and weights.any():
@@ -228,7 +240,7 @@ class SCML(CallbackMixin, TripletsClassifierMixin, MahalanobisMixin):
             get_kernels().scml(
                 triplets.points,
                 np.ascontiguousarray(triplets.index),
-                np.ascontiguousarray(basis, dtype),
+                np.ascontiguousarray(inner, dtype),
                 self.beta,
                 self.gamma,
                 self.batch_size,
@@ -259,7 +271,7 @@ class SCML(CallbackMixin, TripletsClassifierMixin, MahalanobisMixin):
         """Return the objective at the best multiple of the weights, and that multiple."""
         value, scale = get_kernels().triplet_objective(
             triplets.points,
-            np.ascontiguousarray(_components(basis, weights, None)),
+            np.ascontiguousarray(_components(basis, weights)),
             np.ascontiguousarray(triplets.index),
             triplets.weight,
             self.beta * float(weights.sum(dtype=np.float64)),
@@ -273,6 +285,7 @@ class SCML(CallbackMixin, TripletsClassifierMixin, MahalanobisMixin):
         return value, scale
 
 
+@dataclass(eq=False, repr=False)
 class SCML_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
     """Sparse compositional metric learning from class labels.
 
@@ -320,50 +333,24 @@ class SCML_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
     (150, 2)
     """
 
+    k_genuine: Integer = 3
+    k_impostor: Integer = 10
+    beta: NonNegativeFloat = 1e-5
+    basis: str | Array = "lda"
+    n_basis: Integer | None = None
+    gamma: PositiveFloat = 5e-3
+    max_iter: Integer = 10000
+    output_iter: Integer = 500
+    batch_size: Integer = 10
+    verbose: Verbosity = False
+    preprocessor: Any = None
+    random_state: Seed = None
+    _: KW_ONLY
+    n_components: int | None = None
+    n_jobs: NumberOfJobs = None
+
     _requires_y = True
     _partial_labels = True
-
-    k_genuine: int
-    k_impostor: int
-    beta: float
-    basis: str | Array
-    n_basis: int | None
-    gamma: float
-    output_iter: int
-    batch_size: int
-
-    def __init__(
-        self,
-        k_genuine: int = 3,
-        k_impostor: int = 10,
-        beta: float = 1e-5,
-        basis: str | Array = "lda",
-        n_basis: int | None = None,
-        gamma: float = 5e-3,
-        max_iter: int = 10000,
-        output_iter: int = 500,
-        batch_size: int = 10,
-        verbose: bool | int = False,
-        preprocessor: Any = None,
-        random_state: int | RandomState | None = None,
-        *,
-        n_components: int | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.k_genuine = k_genuine
-        self.k_impostor = k_impostor
-        self.beta = beta
-        self.basis = basis
-        self.n_basis = n_basis
-        self.gamma = gamma
-        self.max_iter = max_iter
-        self.output_iter = output_iter
-        self.batch_size = batch_size
-        self.verbose = verbose
-        self.preprocessor = preprocessor
-        self.random_state = random_state
-        self.n_components = n_components
-        self.n_jobs = n_jobs
 
     @reports_to_sklearn
     def fit(
@@ -389,40 +376,33 @@ class SCML_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
         self
         """
         _check_parameters(self, ("triplet_diffs", "lda"))
-        _check_integer("k_genuine", self.k_genuine)
-        _check_integer("k_impostor", self.k_impostor)
         points, labels = self._prepare_inputs(
             X, y, ensure_min_samples=2, accept_sources=not validate
         )
         rng = check_random_state(self.random_state)
         triplets = draw_triplets(self, points, labels, sample_weight)
+        span = span_of(triplets.used_points())
         if isinstance(self.basis, str) and self.basis == "lda":
             _, codes = check_partial_target(labels)
             known = codes >= 0
             basis = local_discriminants(triplets.points[known], codes[known], self.n_basis, rng)
         else:
-            basis = _triplet_basis(self, triplets, rng)
+            basis = _triplet_basis(self, triplets, span, rng)
         scml = SCML(
             self.beta, self.basis, self.n_basis, self.gamma, self.max_iter, self.output_iter,
             self.batch_size, self.verbose, n_components=self.n_components, n_jobs=self.n_jobs,
         )  # fmt: skip
-        scml._minimize(triplets, rng, basis, self)
+        scml._minimize(triplets, rng, basis, self, span)
         if validate:
             self._validate_fit(X, y, sample_weight=sample_weight)
         return self
 
 
 def _check_parameters(learner: SCML | SCML_Supervised, bases: tuple[str, ...]) -> None:
-    """Check the parameters that both learners have; `bases` are the names of bases."""
-    for name in ("max_iter", "output_iter", "batch_size"):
-        _check_integer(name, getattr(learner, name))
-    if learner.n_basis is not None:
-        _check_integer("n_basis", learner.n_basis)
+    """Raise ValueError unless parameters fit each other; `bases` are the names of bases."""
+    check_parameters(learner)
     if learner.output_iter > learner.max_iter:
         raise ValueError("The value of output_iter must be equal or smaller than max_iter.")
-    check_range("beta", learner.beta)
-    check_range("gamma", learner.gamma, positive=True)
-    as_threads(learner.n_jobs)
     basis = learner.basis
     if not isinstance(basis, np.ndarray) and (not isinstance(basis, str) or basis not in bases):
         raise ValueError(
@@ -431,20 +411,31 @@ def _check_parameters(learner: SCML | SCML_Supervised, bases: tuple[str, ...]) -
         )
 
 
-def _triplet_basis(learner: SCML | SCML_Supervised, triplets: TupleSet, rng: RandomState) -> Floats:
-    """Return the bases that the user gave, or make some from triplets."""
+def _triplet_basis(
+    learner: SCML | SCML_Supervised, triplets: TupleSet, span: GivenAxes, rng: RandomState
+) -> Floats:
+    """Return the bases that the user gave, or make some, of coordinates, from triplets."""
+    n_features = triplets.points.shape[1]
     if isinstance(learner.basis, str):
-        return triplet_directions(triplets, learner.n_basis, rng)
-    return check_given_basis(learner.basis, triplets.points.shape[1])
+        inside = span.tuples(triplets)
+        return triplet_directions(inside, learner.n_basis, rng, n_features=n_features)
+    return check_given_basis(learner.basis, n_features)
 
 
-def _components(basis: Floats, weights: Array, n_components: int | None) -> Floats:
+def _components(basis: Floats, weights: Array) -> Floats:
     """Return the map of the metric, with one row for each base of positive weight if possible."""
     active = weights > 0
     rows = np.sqrt(weights[active].astype(np.float64))[:, None] * basis[active]
-    if n_components is None and len(rows) < basis.shape[1]:
+    if len(rows) < basis.shape[1]:
         return rows if len(rows) else np.zeros((1, basis.shape[1]))
-    return components_from_metric(rows.T @ rows, n_components=n_components)
+    return components_from_metric(rows.T @ rows)
+
+
+def _leading(L: Floats, n_components: int) -> Floats:
+    """Return the map of the leading eigenvectors of the metric of a map."""
+    if len(L) < L.shape[1]:
+        return leading_rows(L, n_components)
+    return components_from_metric(L.T @ L, n_components=n_components)
 
 
 def _draws(rng: RandomState, n: int, shape: tuple[int, int], weight: Floats | None) -> Integers:
@@ -454,10 +445,3 @@ def _draws(rng: RandomState, n: int, shape: tuple[int, int], weight: Floats | No
     chances = np.cumsum(weight)
     drawn = np.searchsorted(chances, rng.random_sample(shape) * chances[-1], side="right")
     return np.asarray(np.minimum(drawn, n - 1), np.int64)
-
-
-def _check_integer(name: str, value: object) -> None:
-    """Raise where a value is no integer, in the words of metric-learn."""
-    if not isinstance(value, Integral):
-        raise ValueError(f"{name} should be an integer, instead it is of type {type(value)}")
-    check_count(name, value)

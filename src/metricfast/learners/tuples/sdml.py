@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import cholesky, inv
 from sklearn.exceptions import ConvergenceWarning
 
-from metricfast._core.arguments import check_random_state, check_range
-from metricfast._core.deprecation import DEPRECATED, renamed, take_renamed
+from metricfast._core.arguments import check_random_state
+from metricfast._core.deprecation import DEPRECATED
 from metricfast._core.initialize import components_from_metric
+from metricfast._core.parameters import NonNegativeFloat, PositiveInt, Seed, Verbosity
+from metricfast._core.prior import is_identity
 from metricfast._core.scaling import times_power_of_two
-from metricfast._core.scatter_statistics import ScatterStatistics
-from metricfast._core.types import Array, Floats, RandomState
+from metricfast._core.tuples import TupleSet
+from metricfast._core.types import Array, Floats
 from metricfast._core.warn import warn_user
 from metricfast.learners.base.classifiers import PairsClassifierMixin
 from metricfast.learners.base.closed_form import ClosedFormLearner, Statistics, fit_points
 from metricfast.learners.base.learner import MahalanobisMixin
+from metricfast.learners.base.span import GIVEN, span_of
 from metricfast.learners.tuples.drawing import draw_pairs
 from metricfast.learners.tuples.graphical_lasso import MAX_ITER, graphical_lasso
 from metricfast.learners.tuples.iterated import IterationProgress
@@ -38,6 +42,7 @@ __all__ = ["SDML", "SDML_Supervised"]
 _MARGIN = 0.3
 
 
+@dataclass(eq=False, repr=False)
 class SDML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
     r"""Sparse distance metric learning from pairs.
 
@@ -81,7 +86,9 @@ class SDML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
     with the square of the units of the points, so a useful :math:`\eta` depends on both.
 
     The result is always positive definite. The problem is solved by the alternating direction
-    method of multipliers; you get a ConvergenceWarning if its iterations run out.
+    method of multipliers; you get a ConvergenceWarning if its iterations run out. Each iteration
+    takes time in proportion to the cube of the number of features that depend on each other.
+    :math:`\lambda = 0` needs no iterations.
 
     References
     ----------
@@ -97,32 +104,18 @@ class SDML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
     array([ 1,  1, -1])
     """
 
+    balance_param: NonNegativeFloat = 0.5
+    sparsity_param: NonNegativeFloat = 0.01
+    prior: str | Array = "identity"
+    verbose: Verbosity = False
+    preprocessor: Any = None
+    random_state: Seed = None
+    _: KW_ONLY
+    n_components: int | None = None
+
     _requires_y = True
     _exact_in_parts = True
-    _sums: tuple[ScatterStatistics, ...] = ()  # of all calls of `partial_fit`
-
-    balance_param: float
-    sparsity_param: float
-    prior: str | Array
-
-    def __init__(
-        self,
-        balance_param: float = 0.5,
-        sparsity_param: float = 0.01,
-        prior: str | Array = "identity",
-        verbose: bool | int = False,
-        preprocessor: Any = None,
-        random_state: int | RandomState | None = None,
-        *,
-        n_components: int | None = None,
-    ) -> None:
-        self.balance_param = balance_param
-        self.sparsity_param = sparsity_param
-        self.prior = prior
-        self.verbose = verbose
-        self.preprocessor = preprocessor
-        self.random_state = random_state
-        self.n_components = n_components
+    _sums = ()  # of all calls of `partial_fit`
 
     @reports_to_sklearn
     def fit(
@@ -197,13 +190,15 @@ class SDML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
         partial_fit_pairs(self, pairs, y, sample_weight)
         return self
 
+    @property
+    def _spans(self) -> bool:
+        return _spans(self)
+
     def _solve(self, statistics: Statistics) -> None:
         self._minimize(statistics, self)
 
     def _minimize(self, statistics: Statistics, fitted: Any) -> None:
         """Learn from sums over pairs. `fitted`: the learner that gets the fitted attributes."""
-        check_range("balance_param", self.balance_param)
-        check_range("sparsity_param", self.sparsity_param)
         (pairs,) = statistics.sums
         with np.errstate(over="ignore", invalid="ignore"):
             loss = pairs.of_group(1)[1] - pairs.of_group(-1)[1]
@@ -212,8 +207,9 @@ class SDML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
             self.prior, self.random_state, statistics.of_call, len(loss), strictly_positive=True
         )
         with np.errstate(over="ignore", invalid="ignore"):
-            fitted.balance_param_ = self._bounded_balance(loss, prior)
-            matrix = _check_finite(inv(prior) + fitted.balance_param_ * loss)
+            fitted.balance_param_ = self._bounded_balance(loss, prior, statistics.of_call)
+            inverse = prior if is_identity(self.prior) else inv(prior)
+            matrix = _check_finite(inverse + fitted.balance_param_ * loss)
         M = prior
 
         def set_fitted() -> None:
@@ -235,10 +231,15 @@ class SDML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
             ) from error
         set_fitted()
 
-    def _bounded_balance(self, loss: Floats, prior: Floats) -> float:
+    def _bounded_balance(self, loss: Floats, prior: Floats, pairs: TupleSet | None) -> float:
         """Return the largest balance, up to the one asked for, that leaves a minimum."""
-        root = cholesky(prior)
-        least = float(np.linalg.eigvalsh(_check_finite(root @ loss @ root.T))[0])
+        if is_identity(self.prior):
+            span = GIVEN if pairs is None else span_of(pairs.used_points())
+            relative = span.within(_check_finite(loss))
+        else:
+            root = cholesky(prior)
+            relative = _check_finite(root @ loss @ root.T)
+        least = float(np.linalg.eigvalsh(relative)[0])
         balance = float(self.balance_param)
         if 1 + balance * least >= _MARGIN:
             return balance
@@ -252,6 +253,7 @@ class SDML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
         return bounded
 
 
+@dataclass(eq=False, repr=False)
 class SDML_Supervised(CallbackMixin, ClosedFormLearner):  # noqa: N801
     """Sparse distance metric learning from pairs drawn from classes.
 
@@ -260,8 +262,7 @@ class SDML_Supervised(CallbackMixin, ClosedFormLearner):  # noqa: N801
     balance_param, sparsity_param, prior, verbose, preprocessor, n_components
         As for :class:`SDML`, and so are their defaults.
     n_constraints : int, optional
-        Number of similar pairs, and of dissimilar pairs, to draw. By default 20 times the square of
-        the number of classes.
+        As for :class:`ITML_Supervised`, and so is the default.
     random_state : int, RandomState or None, default=None
         For the pairs, and for the "random" prior.
     num_constraints : int
@@ -295,36 +296,20 @@ class SDML_Supervised(CallbackMixin, ClosedFormLearner):  # noqa: N801
     (150, 4)
     """
 
+    balance_param: NonNegativeFloat = 0.5
+    sparsity_param: NonNegativeFloat = 0.01
+    prior: str | Array = "identity"
+    n_constraints: PositiveInt | None = None
+    verbose: Verbosity = False
+    preprocessor: Any = None
+    random_state: Seed = None
+    num_constraints: Any = DEPRECATED
+    _: KW_ONLY
+    n_components: int | None = None
+
     _partial_labels = True
-
-    balance_param: float
-    sparsity_param: float
-    prior: str | Array
-    n_constraints: int | None
-
-    def __init__(
-        self,
-        balance_param: float = 0.5,
-        sparsity_param: float = 0.01,
-        prior: str | Array = "identity",
-        n_constraints: int | None = None,
-        verbose: bool | int = False,
-        preprocessor: Any = None,
-        random_state: int | RandomState | None = None,
-        num_constraints: Any = DEPRECATED,
-        *,
-        n_components: int | None = None,
-    ) -> None:
-        self.balance_param = balance_param
-        self.sparsity_param = sparsity_param
-        self.prior = prior
-        self.n_constraints = n_constraints
-        self.verbose = verbose
-        self.preprocessor = preprocessor
-        self.random_state = random_state
-        self.num_constraints = num_constraints
-        self.n_components = n_components
-        take_renamed(self, "num_constraints", "n_constraints")
+    _renamed: ClassVar[dict[str, str]] = {"num_constraints": "n_constraints"}
+    _beyond_span = True
 
     @reports_to_sklearn
     def fit(
@@ -352,14 +337,15 @@ class SDML_Supervised(CallbackMixin, ClosedFormLearner):  # noqa: N801
         fit_points(self, X, y, sample_weight, validate=validate)
         return self
 
+    @property
+    def _spans(self) -> bool:  # type: ignore[override]
+        return _spans(self)
+
     def _statistics(
         self, X: Any, y: Any, weight: Floats | None, *, partial: bool = False, execute: Any = None
     ) -> Statistics:
-        n_constraints = renamed(
-            "num_constraints", self.num_constraints, "n_constraints", self.n_constraints
-        )
         rng = check_random_state(self.random_state)
-        pairs = draw_pairs(X, y, n_constraints, weight, rng)
+        pairs = draw_pairs(X, y, self.n_constraints, weight, rng)
         return Statistics((pair_sums(pairs),), of_call=None if partial else pairs)
 
     def _solve(self, statistics: Statistics) -> None:
@@ -368,6 +354,11 @@ class SDML_Supervised(CallbackMixin, ClosedFormLearner):  # noqa: N801
             random_state=self.random_state, n_components=self.n_components,
         )  # fmt: skip
         sdml._minimize(statistics, self)
+
+
+def _spans(learner: SDML | SDML_Supervised) -> bool:
+    """Return whether the axes do not matter: the penalty is of entries in the axes as given."""
+    return is_identity(learner.prior) and not learner.sparsity_param
 
 
 def _check_finite(matrix: Floats) -> Floats:

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricfast._core.initialize import components_from_metric
-from metricfast._core.scaling import center_and_rescale, times_power_of_two, undo_scale
+from metricfast._core.scaling import center_and_rescale
 from metricfast._core.scatter import repetitions
 from metricfast._core.targets import check_partial_target, check_sample_weight
 from metricfast._core.types import Array, Floats, Integers
@@ -17,6 +16,7 @@ from metricfast.learners.base.shrinkage import (
     judged_rows,
     neighbor_error,
 )
+from metricfast.learners.base.span import GIVEN, GivenAxes
 
 __all__ = ["representative_sample", "shrink_metric"]
 
@@ -35,13 +35,18 @@ def representative_sample(points: Any, labels: Array, sample_weight: ArrayLike |
 
 
 def shrink_metric(
-    components: Array, shrinkage: float | str, sample: Sample, n_components: int | None
-) -> tuple[str, float, Array]:
-    """Move the metric of a map towards a simpler one.
+    components: Any,
+    shrinkage: float | str,
+    sample: Sample,
+    n_components: int | None,
+    span: GivenAxes = GIVEN,
+) -> tuple[str, float, Any]:
+    """Move the metric of a map of points towards a simpler one.
 
     `shrinkage`: the fraction by which to move it towards the Euclidean distance. "auto" chooses the
         fraction and the simpler metric for which the neighbour error of the sample is lowest.
     `sample`: as :func:`representative_sample` returns it.
+    `span`: the coordinates in which to work.
     Returns the name of the simpler metric, the fraction, and the new map.
     """
     fraction = check_shrinkage(shrinkage)
@@ -49,36 +54,33 @@ def shrink_metric(
     X, codes, weights = sample
     if fraction == 0 or len(X) < 2:
         return unchanged
-    X, exponent = center_and_rescale(X)
+    X, exponent = center_and_rescale(span.points(X))
     covariance = np.atleast_2d(np.cov(X, rowvar=False, aweights=weights, dtype=np.float64))
     if not np.trace(covariance) > 0:
         return unchanged
-    L = times_power_of_two(components.astype(np.float64), exponent)
-    M, simpler = L.T @ L, _simpler_metrics(L.T @ L, covariance)
+    L = span.rescaled(components, exponent)
+    simpler = _simpler_metrics(span.inside(L), span.variances(covariance), covariance)
+
+    def moved(name: str, share: float) -> Any:
+        return span.plus_diagonal(L, 1 - share, share * simpler[name], n_components)
+
+    name = "identity"
     if fraction is None:
         error = neighbor_error(X, codes, weights)
-        tried = [("identity", 0.0, M)]
-        for name, other in simpler.items():
-            tried += [(name, f, (1 - f) * M + f * other) for f in _FRACTIONS]
-        errors = [error(components_from_metric(m, n_components=n_components)) for _, _, m in tried]
-        name, fraction, M = tried[int(np.argmin(errors))]
-    else:
-        name, M = "identity", (1 - fraction) * M + fraction * simpler["identity"]
+        tried = [(name, f) for name in simpler for f in _FRACTIONS]
+        errors = [error(span.inside(L)), *(error(span.inside(moved(*each))) for each in tried)]
+        name, fraction = [("identity", 0.0), *tried][int(np.argmin(errors))]
     if fraction == 0:
         return name, fraction, components
-    L = components_from_metric(M, n_components=n_components)
-    return name, fraction, undo_scale(L, exponent, components.dtype)
+    return name, fraction, span.given_scale(moved(name, fraction), exponent, components.dtype)
 
 
-def _simpler_metrics(M: Floats, covariance: Floats) -> dict[str, Floats]:
-    """Return the metrics of the Euclidean distance and of standardized features.
+def _simpler_metrics(L: Floats, variances: Floats, covariance: Floats) -> dict[str, Floats]:
+    """Return the weights of features in the Euclidean distance, and if they are standardized.
 
-    Both are scaled such that points of the covariance have the same mean squared distance as by M.
+    Both are scaled such that points of the covariance have the same mean squared distance as by L.
     """
-    variances = np.diag(covariance)
-    metrics = {
-        "identity": np.eye(len(M)),
-        "variance": np.diag(np.divide(1, variances, out=np.zeros(len(M)), where=variances > 0)),
-    }
-    size = float(np.sum(M * covariance))
-    return {n: m * (size / float(np.sum(m * covariance))) for n, m in metrics.items()}
+    size = float(np.sum((L.T @ L) * covariance))
+    inverse = np.divide(1, variances, out=np.zeros(len(variances)), where=variances > 0)
+    metrics = {"identity": np.ones(len(variances)), "variance": inverse}
+    return {name: w * (size / float(w @ variances)) for name, w in metrics.items()}

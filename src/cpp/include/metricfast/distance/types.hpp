@@ -53,9 +53,11 @@ struct CandidateLists {
 
 /// Which database rows each query may find. Each part may be null, and leaves out none then.
 struct Filter {
-    Codes exclude;                 ///< for each query a row to leave out, -1 for none
-    Span<const std::uint8_t> rows; ///< for each row 0 if no query may find it
-    Codes query_labels, labels;    ///< a query leaves out the rows with its label
+    Codes exclude;                  ///< for each query a row to leave out, -1 for none
+    Span<const std::uint8_t> rows;  ///< for each row 0 if no query may find it
+    View<const std::uint8_t> pairs; ///< for each query and row 0 if the query may not find the row
+    Codes query_labels, labels;     ///< a query leaves out the rows with its label
+    bool equal = false;             ///< true: it leaves out the rows with another label instead
 
     Filter() = default;
     Filter(std::nullptr_t) {}
@@ -66,16 +68,20 @@ struct Filter {
     bool operator()(Index query, std::int64_t row) const {
         return (exclude == nullptr || exclude[query] != row) &&
                (rows == nullptr || rows[static_cast<Index>(row)] != 0) &&
-               (labels == nullptr || labels[static_cast<Index>(row)] != query_labels[query]);
+               (pairs.data == nullptr || pairs.row(query)[row] != 0) &&
+               (labels == nullptr ||
+                (labels[static_cast<Index>(row)] == query_labels[query]) == equal);
     }
 
     /// True if a query may leave out more than one row.
-    bool several() const { return rows != nullptr || labels != nullptr; }
+    bool several() const { return rows != nullptr || pairs.data != nullptr || labels != nullptr; }
 
     void check(Index queries, Index points) const {
         require_excluded(exclude, queries, points, "kneighbors");
         require(rows == nullptr || rows.size() == points,
                 "kneighbors: a filter must have one entry a database point");
+        require(pairs.data == nullptr || (pairs.rows == queries && pairs.cols == points),
+                "kneighbors: pairs must have one row a query and one column a database point");
         require((labels == nullptr && query_labels == nullptr) ||
                     (labels.size() == points && query_labels.size() == queries),
                 "kneighbors: labels must have one entry a query and a database point");

@@ -32,10 +32,6 @@ class ModelReader {
         const auto name = learner_.find("class");
         content_.learner = name ? name->string() : file_.text("learner");
         content_.n_features = static_cast<Index>(fitted_.at("n_features_in_").integer());
-        if (fitted_.find("map_"))
-            throw ModelError("kernels are read by Python alone");
-        if (fitted_.find("_table"))
-            throw ModelError("predictors of tables are read by Python alone");
         if (fitted_.find("parameters_")) {
             content_.kind = ModelKind::embedding;
             read_embedding();
@@ -57,7 +53,6 @@ class ModelReader {
 
   private:
     static constexpr std::size_t most_copies = 3; ///< of an array: the mean is read for each side
-    static constexpr const char *no_learner = "it has no learner";
     static constexpr const char *foreign = "parameters_ do not belong to embedding_";
 
     /// The learner of a pipeline, or the only one; what scales points before it goes to scalers_.
@@ -69,16 +64,13 @@ class ModelReader {
             const std::vector<Json> both = step.items();
             require_model(both.size() == 2, "a step of a pipeline must be a name and its state");
             const std::string name = both[1].at("class").string();
-            if (const auto metric = both[1].find("metric"))
-                return *metric;
-            require_model(!both[1].at("fitted").find("points"), no_learner);
             if (name.rfind("sklearn.", 0) != 0)
                 return both[1];
             require_model(name == "sklearn.StandardScaler",
                           "it has a step of unknown kind: " + name);
             scalers_.push_back(both[1].at("fitted"));
         }
-        throw ModelError(no_learner);
+        throw ModelError("it has no learner");
     }
 
     /// Makes the maps take points before a scaler: layers((x - a) / b - mean) is

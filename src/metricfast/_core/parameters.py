@@ -1,0 +1,133 @@
+"""Parameters of estimators, losses, solvers and samplers: dataclass fields with checked types.
+
+A field declares the name, the type and the default of a parameter. The type also says which values
+are valid: ``bool``, ``Literal`` and the types below. Other types are not checked::
+
+    @dataclass(eq=False, repr=False)
+    class Example(BaseEstimator):
+        mode: Literal["fast", "exact"] = "fast"
+        max_iter: PositiveInt = 100
+        tol: NonNegativeFloat | None = None
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from metricfast._core.arguments import (
+    check_bool,
+    check_choice,
+    check_count,
+    check_finite,
+    check_random_state,
+    check_range,
+    check_verbose,
+)
+from metricfast._core.arrays import as_threads
+from metricfast._core.types import RandomState
+
+__all__ = [
+    "AtLeastTwo",
+    "FiniteFloat",
+    "LayerSizes",
+    "NonNegativeFloat",
+    "NonNegativeInt",
+    "NumberOfJobs",
+    "PositiveFloat",
+    "PositiveInt",
+    "PositiveShare",
+    "Seed",
+    "Share",
+    "Verbosity",
+    "check_parameters",
+]
+
+Check = Callable[[str, Any], object]
+
+
+def _check_layer_sizes(name: str, value: Any) -> None:
+    """Raise ValueError unless `value` is several positive integers."""
+    if isinstance(value, str) or not np.iterable(value):
+        raise ValueError(f"{name} must be several integers, such as (256,), got {value!r}.")
+    for size in value:
+        check_count(name, size)
+
+
+PositiveInt = Annotated[int, check_count]
+AtLeastTwo = Annotated[int, partial(check_count, least=2)]
+NonNegativeInt = Annotated[int, partial(check_count, least=0)]
+PositiveFloat = Annotated[float, partial(check_range, positive=True)]
+FiniteFloat = Annotated[float, check_finite]
+NonNegativeFloat = Annotated[float, check_range]
+PositiveShare = Annotated[float, partial(check_range, high=1, positive=True)]
+Share = Annotated[float, partial(check_range, high=1)]
+LayerSizes = Annotated[Sequence[int], _check_layer_sizes]
+Verbosity = Annotated[bool | int, lambda _, value: check_verbose(value)]
+Seed = Annotated[int | RandomState | None, lambda _, value: check_random_state(value)]
+NumberOfJobs = Annotated[int | None, lambda _, value: as_threads(value)]
+
+
+def check_parameters(owner: Any) -> None:
+    """Raise ValueError or TypeError unless each parameter has a valid value."""
+    for name, check in _checks(type(owner)).items():  # type: ignore[arg-type]
+        check(name, getattr(owner, name))
+
+
+@cache
+def _checks(owner: type) -> dict[str, Check]:
+    """Return the check of each parameter whose type has one."""
+    found: dict[str, Check | None] = {}
+    for cls in reversed(owner.__mro__):
+        fields = vars(cls).get("__dataclass_fields__", {})
+        own = {
+            name: fields[name].type
+            for name in vars(cls).get("__annotations__", {})
+            if name in fields
+        }
+        declared = type("Declared", (), {"__annotations__": own})
+        hints = get_type_hints(declared, vars(sys.modules[cls.__module__]), include_extras=True)
+        found |= {name: _check_of(hint) for name, hint in hints.items()}
+    return {name: check for name, check in found.items() if check is not None}
+
+
+def _check_of(hint: Any) -> Check | None:
+    """Return the check of values of a type, or None for any value."""
+    if hint is bool:
+        return check_bool
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        check: Check = arguments[1]
+        return check
+    if origin is Literal:
+        return partial(check_choice, allowed=arguments)
+    if origin in (Union, UnionType):
+        choices = [choice for each in arguments if _is_literal(each) for choice in get_args(each)]
+        others = [each for each in arguments if each is not NoneType and not _is_literal(each)]
+        if not others:
+            return partial(check_choice, allowed=[*choices, None])
+        inner = _check_of(others[0]) if len(others) == 1 else None
+        return inner and partial(_check_unless, choices, NoneType in arguments, inner)
+    return None
+
+
+def _is_literal(hint: Any) -> bool:
+    return get_origin(hint) is Literal
+
+
+def _check_unless(
+    choices: list[Any], or_none: bool, check: Check, name: str, value: object
+) -> None:
+    """Check a value unless it is one of some choices, which the error then names too."""
+    if (value is None and or_none) or (isinstance(value, str) and value in choices):
+        return
+    try:
+        check(name, value)
+    except ValueError as error:
+        known = "".join(f"{choice!r} or " for choice in choices)
+        raise ValueError(str(error).replace(" must be ", f" must be {known}", 1)) from None

@@ -1,0 +1,486 @@
+"""Learning in the span of the points, for points of more features than there are points.
+
+Distances between the points see a metric M through ``Q.T @ M @ Q`` alone, for an orthonormal basis
+Q of the differences of the points. A solver that does not depend on the axes finds this matrix from
+the coordinates of the points in the basis. Outside of the span it finds a multiple of the identity,
+or nothing: one more coordinate, zero for every point, stands for all directions there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy.linalg import block_diag, qr
+from scipy.sparse.linalg import LinearOperator, eigsh
+
+from metricfast._core.initialize import check_n_components, components_from_metric
+from metricfast._core.scaling import (
+    center_and_rescale,
+    mean_of_points,
+    times_power_of_two,
+    undo_scale,
+)
+from metricfast._core.sparse import dense
+from metricfast._core.svd import svd
+from metricfast._core.threadpool import one_blas_thread
+from metricfast._core.tuples import TupleSet
+from metricfast._core.types import Array, Floats, Integers
+
+__all__ = [
+    "GIVEN",
+    "GivenAxes",
+    "Span",
+    "SpanMap",
+    "SquareOf",
+    "Target",
+    "in_span",
+    "inverse_root",
+    "memory_for_square",
+    "span_of",
+]
+
+# A matrix in coordinates of points, and its trace in all directions of the features.
+Target = tuple[Floats, float]
+# Directions whose standard deviation, each feature being in units of its own, is below this part of
+# the largest are those of rounding.
+TOL = 1e-7
+# Weight of a feature, relative to the largest, that is as good as none.
+_LEAST = 1e-16
+# Singular values below this part of the largest are those of rounding.
+_ROUNDING = 1e-12
+# Rows for each feature among which different points are counted.
+_MOST_ROWS = 32
+
+
+class SpanMap:
+    r"""A square map of points that differs from a diagonal one in few directions.
+
+    .. math::
+
+        L = \left(c I + P \operatorname{diag}(s - c) P^T\right) \operatorname{diag}(u)
+
+    Parameters
+    ----------
+    axes : ndarray of shape (n_features, n_directions)
+        P, with orthonormal columns.
+    sizes : ndarray of shape (n_directions,)
+        The factors s.
+    rest : float
+        The factor c in all other directions.
+    units : ndarray of shape (n_features,), optional
+        The factors u of the features; by default 1.
+    dtype : dtype, optional
+        Of the map as an array.
+    """
+
+    def __init__(
+        self,
+        axes: Floats,
+        sizes: Floats,
+        rest: float,
+        units: Floats | None = None,
+        dtype: Any = np.float64,
+    ) -> None:
+        self.axes, self.sizes, self.rest, self.units = axes, sizes, rest, units
+        self.dtype = np.dtype(dtype)
+
+    @classmethod
+    def blend(cls, L: Array | SpanMap, share: float, diagonal: Floats) -> SpanMap:
+        """Return the map of the metric ``share * L.T @ L + diag(diagonal)``.
+
+        `L`: of few rows, if it is an array.
+        `diagonal`: ndarray of shape (n_features,), not negative.
+        """
+        if isinstance(L, SpanMap):
+            units = np.ones(len(L.axes)) if L.units is None else L.units
+            basis, inner = L.axes * units[:, None], share * (L.sizes**2 - L.rest**2)
+            diagonal = diagonal + share * (L.rest * units) ** 2
+        else:
+            basis, inner = L.astype(np.float64).T, np.full(len(L), share)
+        # The smallest weight that lets a feature count as it does in L.
+        least = _LEAST * diagonal.max() * basis.any(axis=1)
+        diagonal = np.maximum(diagonal, least)
+        Q, R = np.linalg.qr(basis * inverse_root(diagonal)[:, None])
+        values, vectors = np.linalg.eigh(np.eye(len(R)) + (R * inner) @ R.T)
+        sizes = np.sqrt(np.maximum(values, 0))
+        return cls(Q @ vectors, sizes, 1.0, np.sqrt(diagonal), L.dtype)
+
+    @classmethod
+    def of_features(cls, factors: Array) -> SpanMap:
+        """Return the map that multiplies features by factors."""
+        none = np.empty((len(factors), 0))
+        return cls(none, np.empty(0), 1.0, factors.astype(np.float64), factors.dtype)
+
+    def times_power_of_two(self, exponent: int) -> SpanMap:
+        """Return ``L * 2**exponent``."""
+        units = np.ones(len(self.axes)) if self.units is None else self.units
+        scaled = times_power_of_two(units, exponent)
+        return SpanMap(self.axes, self.sizes, self.rest, scaled, self.dtype)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The number of features, twice."""
+        return len(self.axes), len(self.axes)
+
+    def embed(self, X: Any) -> Array:
+        """Return ``X @ L.T``, in the dtype of X."""
+        Y: Array = dense(X)
+        if self.units is not None:
+            Y = Y * self.units.astype(Y.dtype)
+        axes = self.axes.astype(Y.dtype, copy=False)
+        change = (Y @ axes) * (self.sizes - self.rest).astype(Y.dtype)
+        return np.asarray(Y * Y.dtype.type(self.rest) + change @ axes.T)
+
+    def array(self) -> Array:
+        """Return L."""
+        with memory_for_square("components_", len(self.axes), self.dtype):
+            axes = self.axes.astype(self.dtype, copy=False)
+            L = (axes * (self.sizes - self.rest).astype(self.dtype)) @ axes.T
+            L[np.diag_indices_from(L)] += self.dtype.type(self.rest)
+            if self.units is not None:
+                L *= self.units.astype(self.dtype)
+            return np.asarray(L)
+
+    def leading(self, n_components: int) -> Array:
+        """Return the map of the leading eigenvectors of ``L.T @ L``, of n_components rows.
+
+        Where features count alike, those within the span come first.
+        """
+        if self.units is None or self.units.min() == self.units.max():
+            unit = 1.0 if self.units is None else self.units[0]
+            order = np.argsort(-self.sizes, kind="stable")[:n_components]
+            rows = (self.axes[:, order] * (unit * self.sizes[order])).T
+        else:
+            d = len(self.axes)
+            product = LinearOperator((d, d), self._times_metric, dtype=np.float64)
+            start = np.random.RandomState(0).standard_normal(d)
+            values, vectors = eigsh(product, n_components, which="LA", v0=start)
+            order = np.argsort(-values)
+            rows = (vectors[:, order] * np.sqrt(np.maximum(values[order], 0))).T
+        return np.ascontiguousarray(rows, self.dtype)
+
+    def _times_metric(self, x: Floats) -> Floats:
+        units = np.ones(len(self.axes)) if self.units is None else self.units
+        y = x.ravel() * units
+        change = self.axes @ ((self.sizes**2 - self.rest**2) * (self.axes.T @ y))
+        return np.asarray(units * (self.rest**2 * y + change))
+
+    def column_rows(self) -> Floats:
+        """Return a matrix of few rows whose columns are as long as the columns of L."""
+        inside = self.axes * np.abs(self.sizes)
+        outside = self.rest**2 * np.maximum(1 - np.square(self.axes).sum(axis=1), 0)
+        rows = np.vstack([inside.T, np.sqrt(outside)])
+        return rows if self.units is None else rows * self.units
+
+
+class SquareOf:
+    """The matrix ``L.T @ L`` of a map that takes less memory."""
+
+    def __init__(self, L: Array | SpanMap) -> None:
+        self.L = L
+
+    def array(self, what: str) -> Floats:
+        """Return the matrix; `what` is its name, for errors."""
+        L = self.L.array() if isinstance(self.L, SpanMap) else self.L
+        with memory_for_square(what, L.shape[1], L.dtype):
+            return np.asarray(L.T @ L)
+
+
+@contextmanager
+def memory_for_square(what: str, n_features: int, dtype: Any = np.float64) -> Iterator[None]:
+    """Say how large a matrix of all pairs of features is, if there is no memory for it."""
+    try:
+        yield
+    except MemoryError as error:
+        size = n_features**2 * np.dtype(dtype).itemsize / 2**30
+        raise MemoryError(
+            f"{what} of {n_features:,} features is a matrix of {n_features:,} x {n_features:,} "
+            f"numbers, {size:,.1f} GiB, which does not fit into memory. transform, pair_distance "
+            "and neighbour searches do not form it; n_components gives components_ fewer rows."
+        ) from error
+
+
+class GivenAxes:
+    """The features as given, where learners need no other coordinates."""
+
+    def points(self, X: Any) -> Any:
+        """Return the coordinates of points."""
+        return X
+
+    def tuples(self, tuples: TupleSet) -> TupleSet:
+        """Return tuples of points in coordinates."""
+        return tuples
+
+    def identity(self, scatter: Floats) -> Target:
+        """Return the identity as a target for scatter matrices like this one."""
+        return np.eye(len(scatter)), len(scatter)
+
+    def of_variances(self, variances: Floats) -> Target:
+        """Return the diagonal matrix of these variances of the features, as a target."""
+        return np.diag(variances), float(variances.sum())
+
+    def diagonal(self, values: Floats) -> Floats:
+        """Return the matrix, in coordinates, of a diagonal matrix of the features."""
+        return np.diag(values)
+
+    def within(self, A: Floats) -> Floats:
+        """Return the matrix, in coordinates, of a matrix of the features."""
+        return A
+
+    def variances(self, scatter: Floats) -> Floats:
+        """Return the diagonal of a scatter matrix in the axes of the features."""
+        return np.diag(scatter)
+
+    def inside(self, L: Any) -> Array:
+        """Return the map of coordinates of a map of points."""
+        found: Array = L
+        return found
+
+    def outer(self, L: Any, *, square: bool, variances: Floats | None = None) -> Any:
+        """Return the map of points of a map of coordinates."""
+        del square, variances
+        return L
+
+    def rescaled(self, L: Any, exponent: int) -> Any:
+        """Return a map of points that were divided by ``2**exponent``, in float64."""
+        if isinstance(L, SpanMap):
+            return L.times_power_of_two(exponent)
+        return times_power_of_two(L.astype(np.float64), exponent)
+
+    def given_scale(self, L: Any, exponent: int, dtype: np.dtype[Any]) -> Any:
+        """Return the map of the given points of such a map, in a dtype."""
+        if isinstance(L, SpanMap):
+            L = L.times_power_of_two(-exponent)
+            L.dtype = np.dtype(dtype)
+            return L
+        return undo_scale(L, exponent, dtype)
+
+    def plus_diagonal(self, L: Any, share: float, weights: Floats, n_components: int | None) -> Any:
+        """Return the map of the metric ``share * L.T @ L + diag(weights)``.
+
+        `L`: a map of points.
+        `n_components`: number of leading eigenvectors; by default all.
+        """
+        M = share * (L.T @ L) + np.diag(weights)
+        return components_from_metric(M, n_components=n_components)
+
+
+GIVEN = GivenAxes()
+
+
+class Span(GivenAxes):
+    """The directions in which points differ.
+
+    Parameters
+    ----------
+    basis : ndarray of shape (n_features, n_directions)
+        Orthonormal.
+    origin : ndarray of shape (n_features,)
+        A point.
+    beyond : bool
+        Whether points get one more coordinate, which is zero.
+    units : ndarray of shape (n_features,), optional
+        Factors that features are multiplied by before.
+    """
+
+    def __init__(
+        self, basis: Floats, origin: Floats, beyond: bool, units: Floats | None = None
+    ) -> None:
+        self.basis, self.beyond = basis, beyond
+        self._origin, self._units = origin, units
+
+    @property
+    def width(self) -> int:
+        """The number of coordinates."""
+        return int(self.basis.shape[1] + self.beyond)
+
+    def points(self, X: Any) -> Array:
+        """Return the coordinates of points, of equal points the same."""
+        first, copies = _distinct(X)
+        with one_blas_thread():
+            away = X[first].astype(np.float64) - self._origin
+            found = (away if self._units is None else away * self._units) @ self.basis
+        Z = np.zeros((len(first), self.width), X.dtype)
+        Z[:, : found.shape[1]] = found
+        return Z[copies]
+
+    def tuples(self, tuples: TupleSet) -> TupleSet:
+        """Return tuples of points in coordinates."""
+        return replace(tuples, points=self.points(tuples.points))
+
+    def identity(self, scatter: Floats) -> Target:
+        """Return the identity as a target, of which not all directions are in the scatter."""
+        return np.eye(len(scatter)), len(self.basis)
+
+    def of_variances(self, variances: Floats) -> Target:
+        """Return the diagonal matrix D of these variances of the features, as a target.
+
+        The inverse of a scatter matrix ``Q T Q.T + D`` is, within the span, the inverse of
+        ``T + inv(Q.T inv(D) Q)``.
+        """
+        inverse = self._scaled(variances)[1]
+        return block_diag(inverse @ inverse.T, *[1.0] * self.beyond), float(variances.sum())
+
+    def diagonal(self, values: Floats) -> Floats:
+        """Return ``Q.T @ diag(values) @ Q``."""
+        inside = (self.basis.T * values) @ self.basis
+        return np.asarray(block_diag(inside, *[0.0] * self.beyond))
+
+    def within(self, A: Floats, factors: Floats | float = 1.0) -> Floats:
+        """Return ``Q.T @ A @ Q`` of a matrix A whose features are multiplied by factors."""
+        scaled = self.basis * np.reshape(factors, (-1, 1))
+        return np.asarray(scaled.T @ A @ scaled)
+
+    def variances(self, scatter: Floats) -> Floats:
+        """Return the diagonal of a scatter matrix of coordinates, in the axes of the features."""
+        n = self.basis.shape[1]
+        found: Floats = np.einsum("ij,ij->i", self.basis @ scatter[:n, :n], self.basis)
+        rounding = n * np.finfo(np.float32).eps ** 2 * np.linalg.norm(scatter)
+        return np.where(found > rounding * np.square(self.basis).sum(axis=1), found, 0.0)
+
+    def inside(self, L: Any) -> Array:
+        """Return the map of coordinates of a map of points."""
+        if isinstance(L, SpanMap):
+            rows = np.linalg.qr(L.embed(self.basis.T).T, mode="r")
+            return np.hstack([rows, np.zeros((len(rows), int(self.beyond)))]).astype(L.dtype)
+        rows = L @ self.basis.astype(L.dtype)
+        return np.hstack([rows, np.zeros((len(L), int(self.beyond)), L.dtype)])
+
+    def outer(self, L: Any, *, square: bool, variances: Floats | None = None) -> Any:
+        """Return the map of points of a map of coordinates, or the map of points itself.
+
+        `square`: whether directions outside of the span count, if they do in L.
+        `variances`: of the features, in units of whose deviations these directions are orthogonal
+            to the span; by default they are orthogonal as they are.
+        """
+        if L.shape[1] > self.width:
+            return L
+        n = self.basis.shape[1]
+        inside, outside = L[:, :n].astype(np.float64), np.linalg.norm(L[:, n:])
+        basis, units = self.basis, self._units
+        if variances is not None:
+            basis, inverse = self._scaled(variances)
+            inside, units = inside @ inverse, inverse_root(variances)
+        if square and outside > 0:
+            _, sizes, axes = svd(inside)
+            return SpanMap(basis @ axes.T, sizes, float(outside), units, L.dtype)
+        rows = (inside[:n] if square else inside) @ basis.T
+        return np.asarray((rows if units is None else rows * units).astype(L.dtype))
+
+    def plus_diagonal(self, L: Any, share: float, weights: Floats, n_components: int | None) -> Any:
+        """Return the map of the metric ``share * L.T @ L + diag(weights)``."""
+        found = SpanMap.blend(L, share, weights)
+        return found if n_components is None else found.leading(n_components)
+
+    def _scaled(self, variances: Floats) -> tuple[Floats, Floats]:
+        """Return an orthonormal basis in units of deviations of features, and what it is turned by.
+
+        Features without variance are left out.
+        """
+        scaled = self.basis * inverse_root(variances)[:, None]
+        left, sizes, right = svd(scaled)
+        kept = sizes > _ROUNDING * sizes[0]
+        return left[:, kept], right[kept].T / sizes[kept]
+
+
+def inverse_root(variances: Floats) -> Floats:
+    """Return the inverse of the roots, zero where there is none."""
+    root = np.sqrt(variances)
+    return np.divide(1, root, out=np.zeros_like(root), where=root > 0)
+
+
+@contextmanager
+def in_span(
+    learner: Any,
+    *points: Any,
+    beyond: bool = True,
+    tol: float = TOL,
+    when: bool = True,
+) -> Iterator[GivenAxes]:
+    """Let a learner learn in the span of points, if they have more features than there are points.
+
+    Maps that the learner is given are then maps of coordinates. `n_components` is at most the
+    number of coordinates.
+
+    `points`: arrays of all points that are learned from. Of points that are not in memory the
+        features are used as given.
+    `beyond`: whether the metric counts in directions in which no points differ.
+    `tol`: the standard deviation of a direction, relative to the largest, that is rounding.
+    `when`: whether the result does not depend on the axes.
+    """
+    span = span_of(*points, beyond=beyond, tol=tol) if when else GIVEN
+    if not isinstance(span, Span):
+        yield span
+        return
+    n_components = learner.n_components if hasattr(learner, "n_components") else None
+    if n_components is not None:
+        check_n_components(len(span.basis), n_components)
+        learner.n_components = min(n_components, span.width)
+    learner._span = span
+    try:
+        yield span
+    finally:
+        del learner._span
+        if n_components is not None:
+            learner.n_components = n_components
+
+
+def span_of(
+    *points: Any, beyond: bool = False, tol: float = TOL, units: Floats | None = None
+) -> GivenAxes:
+    """Return the span of points that have more features than there are different points.
+
+    Of others, and of points so large that their coordinates may overflow, return the features as
+    given. For parameters see :func:`in_span`.
+
+    `units`: factors that features are multiplied by before.
+    """
+    if not all(isinstance(part, np.ndarray) for part in points):
+        return GIVEN
+    n_features, n_rows = points[0].shape[1], sum(map(len, points))
+    if n_features < 2 or n_rows > _MOST_ROWS * n_features:
+        return GIVEN
+    X = points[0] if len(points) == 1 else np.concatenate(points)
+    first, _ = _distinct(X, fewer_than=n_features)
+    if len(first) >= n_features:
+        return GIVEN
+    X = X[first].astype(np.float64)
+    if max(X.max(), -X.min()) > np.finfo(points[0].dtype).max / (8 * n_features):
+        return GIVEN
+    origin = mean_of_points(X)
+    # Features that are constant become exactly zero.
+    centred, _ = center_and_rescale(X if units is None else X * units)
+    deviation = np.sqrt(np.square(centred).mean(axis=0))
+    constant = deviation == 0
+    deviation[constant] = 1
+    with one_blas_thread():
+        scaled = centred / deviation
+        values, vectors = np.linalg.eigh(scaled @ scaled.T)
+        kept = values > max(tol**2 * values[-1], 0)
+        if not kept.any():
+            return GIVEN
+        directions = vectors[:, kept][:, ::-1].T @ centred
+        basis, _ = qr(directions.T / np.linalg.norm(directions, axis=1), mode="economic")
+    basis[constant] = 0  # but for rounding, it is
+    return Span(basis, origin, beyond, units)
+
+
+def _distinct(X: Array, fewer_than: float = np.inf) -> tuple[Integers, Integers]:
+    """Return a row of each different point, and which of these each point is.
+
+    Ends as soon as there are not fewer.
+    """
+    found: dict[bytes, int] = {}
+    first: list[int] = []
+    copies = np.zeros(len(X), np.int64)
+    for i, row in enumerate(X):
+        copies[i] = found.setdefault((row + 0.0).tobytes(), len(first))  # -0.0 equals 0.0
+        if copies[i] == len(first):
+            first.append(i)
+            if len(first) >= fewer_than:
+                break
+    return np.array(first, np.int64), copies

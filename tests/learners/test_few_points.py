@@ -1,0 +1,241 @@
+"""More features than points: learners without gradients work in the span of the points."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+import metricfast as mf
+from metricfast._core.scatter_statistics import ScatterStatistics
+from metricfast.constraints import Constraints
+from metricfast.learners.base import span
+from metricfast.learners.base.closed_form import ClosedFormLearner, Statistics
+from metricfast.learners.base.span import SpanMap
+from metricfast.sources import Source
+
+RNG = np.random.default_rng(0)
+N, D = 30, 45
+Y = np.arange(N) % 3
+X = RNG.normal(size=(N, D)) * np.linspace(0.5, 3, D) + 2 * np.eye(3, D)[Y]
+X[:, 7] = 5  # constant
+NEW = RNG.normal(size=(20, D))
+A, B, C, E = Constraints(Y).positive_negative_pairs(40, random_state=0)
+PAIRS = np.r_[np.c_[A, B], np.c_[C, E]], np.repeat([1, -1], 40)
+QUADRUPLETS = (np.c_[A, B, C, E],)
+TRIPLETS = (Constraints(Y).generate_knntriplets(X, 3, 5),)
+CHUNKS = X, np.arange(N) // 2
+
+SMALL_STEPS = {"max_iter": 2000, "tol": 1e-10}
+BASES = {"max_iter": 1000, "random_state": 0}
+CASES = [
+    (mf.Covariance, {}, (X,)),
+    (mf.Covariance, {"n_components": 5}, (X,)),
+    (mf.LFDA, {}, (X, Y)),
+    (mf.LFDA, {"shrinkage": 0.3, "n_components": 4}, (X, Y)),
+    (mf.LFDA, {"embedding_type": "orthonormalized"}, (X, Y)),
+    (mf.ANMM, {}, (X, Y)),
+    (mf.DMLMJ, {"n_components": 4}, (X, Y)),
+    *((mf.RCA, {"shrinkage": s}, CHUNKS) for s in ("auto", 0, 0.3)),
+    (mf.RCA, {"shrinkage": 0.3, "n_components": 4}, CHUNKS),
+    (mf.RCA_Supervised, {"random_state": 0, "n_chunks": 10}, (X, Y)),
+    (mf.RCA_Supervised, {"random_state": 0, "n_chunks": 10, "n_components": 4}, (X, Y)),
+    (mf.GMML, {"preprocessor": X}, PAIRS),
+    (mf.GMML, {"preprocessor": X, "n_components": 4}, PAIRS),
+    (mf.GMML_Supervised, {}, (X, Y)),
+    (mf.ITML, {"preprocessor": X, "gamma": 0.1}, PAIRS),
+    *((mf.ITML_Supervised, {"shrinkage": s, "random_state": 0}, (X, Y)) for s in (0, "auto")),
+    (mf.ITML_Supervised, {"n_components": 3, "gamma": 0.1, "random_state": 0}, (X, Y)),
+    (mf.LSML, {"preprocessor": X, "tol": 1e-9}, QUADRUPLETS),
+    (mf.LSML_Supervised, {"tol": 1e-9, "random_state": 0}, (X, Y)),
+    (mf.MMC, {"preprocessor": X, **SMALL_STEPS}, PAIRS),
+    (mf.MMC, {"preprocessor": X, "init": "covariance", **SMALL_STEPS}, PAIRS),
+    *(
+        (mf.MMC_Supervised, {"shrinkage": s, "random_state": 0, **SMALL_STEPS}, (X, Y))
+        for s in (0.3, "auto")
+    ),
+    (mf.MMC_Supervised, {"shrinkage": 0.3, "diagonal": True, "random_state": 0}, (X, Y)),
+    (mf.SCML, {"preprocessor": X, **BASES}, TRIPLETS),
+    (mf.SCML, {"preprocessor": X, "n_components": 3, **BASES}, TRIPLETS),
+    (mf.SCML_Supervised, BASES, (X, Y)),
+    (mf.SDML, {"preprocessor": X, "sparsity_param": 0, "balance_param": 1e-3}, PAIRS),
+    (mf.SDML_Supervised, {"sparsity_param": 0, "random_state": 0}, (X, Y)),
+    (mf.SDML_Supervised, {"random_state": 0}, (X, Y)),
+]
+# Learners of other directions than those in which points differ.
+IN_FEATURES = (mf.SCML_Supervised, mf.SDML_Supervised)
+# Solvers that end near the optimum.
+TOLERANCE = {mf.LSML: 1e-6, mf.LSML_Supervised: 1e-6, mf.MMC: 1e-6, mf.MMC_Supervised: 1e-6}
+quiet = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+def all_distances(learner, points):
+    i, j = np.triu_indices(len(points), 1)
+    return learner.pair_distance(np.stack([points[i], points[j]], axis=1))
+
+
+@quiet
+@pytest.mark.parametrize(("kind", "params", "data"), CASES)
+def test_distances_are_those_of_the_features_as_given(kind, params, data, monkeypatch):
+    found = kind(**params).fit(*data)
+    few_rows = found._map.shape[0] <= N or kind in IN_FEATURES
+    assert few_rows or isinstance(found._map, SpanMap)
+    monkeypatch.setattr(span, "_MOST_ROWS", 0)
+    direct = kind(**params).fit(*data)
+    assert isinstance(direct._map, np.ndarray)
+    for points in (X, NEW):
+        expected = all_distances(direct, points)
+        tolerance = TOLERANCE.get(kind, 1e-8) * expected.max()
+        np.testing.assert_allclose(all_distances(found, points), expected, atol=tolerance)
+    for name in ("shrinkage_", "shrinkage_target_", "bounds_"):
+        if hasattr(direct, name):
+            ours, theirs = getattr(found, name), getattr(direct, name)
+            assert ours == theirs if isinstance(theirs, str) else np.allclose(ours, theirs)
+
+
+@pytest.mark.parametrize("init", ["identity", "zeros"])
+@pytest.mark.parametrize("projection", [None, "psd"])
+def test_similarities_are_those_of_the_features_as_given(init, projection, monkeypatch):
+    oasis = mf.OASIS_Supervised(init=init, projection=projection, random_state=0)
+    found = oasis.fit(X / 9, Y).bilinear_
+    monkeypatch.setattr(span, "_MOST_ROWS", 0)
+    direct = oasis.fit(X / 9, Y).bilinear_
+    np.testing.assert_allclose(found, direct, atol=1e-10)
+
+
+@quiet
+@pytest.mark.parametrize("kind", [mf.ITML_Supervised, mf.RCA_Supervised, mf.MMC_Supervised])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_square_map_is_formed_when_asked_for(kind, dtype):
+    params = {"shrinkage": 0.3} | ({"n_chunks": 10} if kind is mf.RCA_Supervised else {})
+    points = X.astype(dtype)
+    learner = kind(random_state=0, **params).fit(points, Y)
+    tol = {"rtol": 1e-3, "atol": 1e-3} if dtype == np.float32 else {"rtol": 1e-9, "atol": 1e-9}
+    L = learner.components_
+    assert L.shape == (D, D) and L.dtype == dtype
+    embedded = learner.transform(points)
+    assert embedded.dtype == dtype
+    np.testing.assert_allclose(embedded, points @ L.T, **tol)
+    np.testing.assert_allclose(learner.get_mahalanobis_matrix(), L.T @ L, **tol)
+    if kind is mf.MMC_Supervised:
+        np.testing.assert_allclose(learner.A_, L.T @ L, **tol)
+    pair = points[:2].astype(np.float64)
+    distance = learner.pair_distance(pair[None])
+    np.testing.assert_allclose(learner.get_metric()(*pair), distance[0], **tol)
+    shares = np.square(L.astype(np.float64)).sum(axis=0)
+    np.testing.assert_allclose(learner.feature_relevance(), shares / shares.sum(), **tol)
+    assert len(learner.get_feature_names_out()) == D
+    knn = mf.KNeighborsClassifier(3, metric=learner).fit(points, Y)
+    distances, near = knn.kneighbors(points[:5])
+    np.testing.assert_allclose(distances[:, 1], learner.pair_distance(points[near[:, :2]]), **tol)
+
+
+def test_a_map_may_be_too_large_to_form():
+    learner = mf.RCA(shrinkage=0.5).fit(*CHUNKS)
+    learner.components_ = SpanMap.of_features(np.ones(10**7))
+    for form in (lambda: learner.components_, learner.get_mahalanobis_matrix):
+        with pytest.raises(MemoryError, match=r"10,000,000 features is a matrix of .* GiB"):
+            form()
+
+
+@quiet
+@pytest.mark.parametrize(
+    "learner",
+    [
+        mf.LFDA(),
+        mf.ANMM(),
+        mf.DMLMJ(),
+        mf.Covariance(),
+        mf.GMML_Supervised(),
+        mf.RCA_Supervised(random_state=0),
+        mf.ITML_Supervised(n_constraints=20, random_state=0),
+        mf.LSML_Supervised(n_constraints=20, random_state=0),
+        mf.MMC_Supervised(n_constraints=20, max_iter=20, random_state=0),
+        mf.SCML_Supervised(max_iter=500, random_state=0),
+    ],
+    ids=lambda learner: type(learner).__name__,
+)
+def test_twenty_thousand_features(learner):
+    y = np.arange(20) % 2
+    points = RNG.normal(size=(20, 20_000)).astype(np.float32)
+    points[:, :50] += 3 * y[:, None]
+    learner.fit(points, y)
+    assert learner.transform(points[:3]).dtype == np.float32
+    assert learner._map.shape[0] <= 20 or isinstance(learner._map, SpanMap)
+
+
+@pytest.mark.parametrize("kind", [mf.LFDA, mf.Covariance, mf.DMLMJ])
+def test_no_more_rows_than_points(kind):
+    learner = kind(n_components=40).fit(X, Y)
+    assert learner.n_components == 40
+    assert learner.components_.shape == (N - 1, D)
+    if kind is mf.DMLMJ:
+        assert learner.eigenvalues_.shape == (N - 1,)
+    with pytest.raises(ValueError, match=r"n_components, must be in \[1, 45\]"):
+        kind(n_components=46).fit(X, Y)
+
+
+class Standardized(ClosedFormLearner):
+    """Depends on the axes of the features."""
+
+    _requires_y = False
+
+    def _statistics(self, X, y, weight, **_):
+        return Statistics((ScatterStatistics(X.shape[1]).add(X, weight),))
+
+    def _solve(self, statistics):
+        self.components_ = np.diag(statistics.sums[0].within.diagonal() + 1)
+
+
+def test_learners_of_others_get_the_features_as_given():
+    assert Standardized().fit(X).components_.shape == (D, D)
+
+
+def test_points_of_a_source_and_copies_of_points():
+    class Held(Source):
+        shape, dtype = X.shape, X.dtype
+
+        def read(self, start, stop):
+            return X[start:stop]
+
+    direct = mf.LFDA(shrinkage=0).fit(X, Y)
+    np.testing.assert_array_equal(
+        mf.LFDA(shrinkage=0).fit(Held(), Y).components_, direct.components_
+    )
+    twice, labels = np.repeat(X, 2, axis=0), np.repeat(Y, 2)
+    weighted = mf.Covariance().fit(X, sample_weight=np.full(N, 2))
+    np.testing.assert_allclose(
+        all_distances(mf.Covariance().fit(twice, labels), NEW), all_distances(weighted, NEW)
+    )
+
+
+def test_a_prior_of_the_covariance_is_refused_without_work():
+    points = RNG.normal(size=(10, 5000))
+    with pytest.raises(np.linalg.LinAlgError, match="covariance matrix since it is not definite"):
+        mf.GMML_Supervised(prior="covariance").fit(points, np.arange(10) % 2)
+
+
+def test_a_model_with_a_square_map_is_saved(tmp_path):
+    learner = mf.RCA(shrinkage=0.5).fit(*CHUNKS)
+    mf.save(learner, tmp_path / "rca.safetensors")
+    loaded = mf.load(tmp_path / "rca.safetensors")
+    np.testing.assert_allclose(loaded.transform(NEW), learner.transform(NEW))
+
+
+@quiet
+def test_validation_of_few_points():
+    learner = mf.RCA_Supervised(random_state=0).fit(X, Y, validate=True)
+    assert 0 <= learner.validation_["euclidean"] <= 1
+
+
+@quiet
+def test_a_square_map_is_pickled_and_another_fit_replaces_it():
+    learner = mf.RCA(shrinkage=0.5).fit(*CHUNKS)
+    copied = pickle.loads(pickle.dumps(learner))
+    assert isinstance(copied._map, SpanMap)
+    np.testing.assert_array_equal(copied.transform(NEW), learner.transform(NEW))
+    learner.fit(NEW[:, :3], np.arange(20) // 2)
+    assert learner.components_.shape == (3, 3) and learner.transform(NEW[:, :3]).shape == (20, 3)
+    with pytest.raises(AttributeError, match="'RCA' object has no attribute 'components_'"):
+        mf.RCA().components_  # noqa: B018

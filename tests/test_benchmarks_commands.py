@@ -1,0 +1,285 @@
+"""The commands of pages, in a short form, with every method and data set that they name."""
+
+from __future__ import annotations
+
+import re
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+from benchmarks import __main__ as suite
+from benchmarks import (
+    gerrymandering,
+    published,
+    study_defaults,
+    study_dimension,
+    study_large,
+    study_local,
+    study_poses,
+    tabular,
+    tabular_cost,
+    tabular_data,
+)
+from benchmarks.calls.metricfast import fit
+from benchmarks.data import overlapping
+from benchmarks.peers import PeerMissingError
+from sklearn.linear_model import Ridge
+from sklearn.naive_bayes import GaussianNB
+
+import metricfast
+from metricfast import LMNN, MultiMetricLMNN
+from metricfast.solvers import Adam
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("benchmarks/*.md")]
+QUOTED = {
+    command
+    for page in PAGES
+    for command in re.findall(r"python3? -m (benchmarks[^`|#<\n]*)", page.read_text())
+}
+CLASSES = {  # name: features, classes
+    "letter": (5, 3), "usps": (64, 3), "isolet": (5, 3), "vowel": (4, 3), "wine": (4, 3),
+    "iris": (4, 3), "segmentation": (4, 3), "covtype_93k": (5, 3), "mnist": (50, 3),
+    "balance_scale": (4, 3), "sonar": (5, 2),
+}  # fmt: skip
+NUMBERS = {"faces": (101, 3), "sml": (5, 1), "kin40k": (5, 1), "naval": (6, 2)}
+
+
+def classes(n, width, n_classes, rng):
+    y = np.arange(n) % n_classes
+    X = rng.normal(size=(n, width)) + 2 * y[:, None]
+    return {"X": X.astype(np.float32), "y": y.astype(np.uint8)}
+
+
+@pytest.fixture(scope="module")
+def stand_ins(tmp_path_factory):
+    """A folder with a small file for each that benchmarks/DATA.md describes, and for each table."""
+    folder, rng = tmp_path_factory.mktemp("data"), np.random.default_rng(0)
+    (folder / "tables").mkdir()
+    for name, (width, n_classes) in CLASSES.items():
+        n = max(90, 2 * width)
+        split = np.arange(n) >= n - 12
+        np.savez(folder / f"{name}.npz", **classes(n, width, n_classes, rng), split=split)
+    for name, (width, n_labels) in NUMBERS.items():
+        X = rng.normal(size=(620, width)).astype(np.float32)
+        np.savez(folder / f"{name}.npz", X=X, Y=np.tanh(X[:, :n_labels]))
+    np.savez(folder / "mpii_poses.npz", Y=rng.uniform(0, 99, (400, 16, 2)).astype(np.float32))
+    office = classes(160, 70, 2, rng) | {"domain": np.arange(160) % 8 // 2}
+    office["X"] = rng.poisson(3 + 2 * office["y"][:, None], size=(160, 70)).astype(np.uint8)
+    np.savez(
+        folder / "office_caltech_surf.npz",
+        **office,
+        domains=["amazon", "caltech10", "dslr", "webcam"],
+    )
+    for name, (_, of_classes) in tabular_data.TABLES.items():
+        if name not in tabular_data.CHOSEN_ON:
+            assert of_classes
+            np.savez(
+                folder / "tables" / f"{name}.npz", **classes(60, 4, 2, rng), fold=np.arange(60) % 3
+            )
+    return folder
+
+
+@pytest.fixture
+def run(monkeypatch, stand_ins, tmp_path, capsys):
+    """Return a function that runs a command on the stand-ins, and returns what it prints."""
+    monkeypatch.setenv("METRICFAST_DATA", str(stand_ins))
+
+    def run(command):
+        name, *arguments = command.format(tmp=tmp_path).split()
+        monkeypatch.setattr(sys, "argv", [name, *arguments])
+        import_module(name).main()
+        return capsys.readouterr().out
+
+    return run
+
+
+def rows(text):
+    """Return the first cells of tables."""
+    return [line.split(" | ")[0].strip("| ") for line in text.splitlines() if line[:2] == "| "]
+
+
+def test_every_quoted_command_has_a_test():
+    """`python -m benchmarks` has others."""
+    tested = set(re.findall(r"(benchmarks\.\w+) ", Path(__file__).read_text()))
+    assert {command.split()[0] for command in QUOTED} - {"benchmarks"} <= tested
+
+
+def test_quoted_cases_exist(capsys):
+    for command in QUOTED:
+        for name in re.findall(r"--only ([\w-]+)", command):
+            if command.startswith("benchmarks "):
+                against = ["--against", "HEAD"] if "--against" in command else ["--full"]
+                assert suite.main(["--list", "--only", name, *against]) == 0, name
+            else:
+                assert name in tabular_cost.ROWS
+
+
+def test_quoted_options_exist():
+    for command in QUOTED:
+        name = command.split()[0]
+        source = Path(import_module(f"{name}.__main__" if name == "benchmarks" else name).__file__)
+        for option in re.findall(r"--[a-z][\w-]*", command):
+            assert f'"{option}"' in source.read_text(), command
+
+
+def test_dimension(run, monkeypatch):
+    split, grid = study_dimension.split, study_dimension.Method.grid
+    for name, value in {"DIMENSIONS": (2,), "HIDDEN": 4, "ANCHORS": 25, "K": 5}.items():
+        monkeypatch.setattr(study_dimension, name, value)
+    monkeypatch.setattr(study_dimension.Method, "grid", lambda method: grid(method)[:1])
+    monkeypatch.setattr(
+        study_dimension, "split",
+        lambda *given: {name: part[:60] for name, part in split(*given).items()},
+    )  # fmt: skip
+    text = run("benchmarks.study_dimension --seeds 1 --steps 1 --output {tmp}")
+    for name in study_dimension.SETS:
+        assert f"### {name}" in text
+    for method in study_dimension.METHODS:
+        assert rows(text).count(method.name) == len(study_dimension.SETS)
+
+
+def test_poses(run, monkeypatch):
+    grid = study_dimension.Method.grid
+    monkeypatch.setattr(study_dimension.Method, "grid", lambda method: grid(method)[:2])
+    text = run("benchmarks.study_poses --seeds 1 --steps 5")
+    assert "| oracle | 1.000 ± 0.000 |" in text
+    found = rows(text)
+    for dimension in study_poses.DIMENSIONS:
+        for method in study_poses.METHODS:
+            assert f"{dimension}: {method.name}" in found
+
+
+@pytest.fixture
+def short(monkeypatch, tmp_path):
+    """Data of scikit-learn and drawn data are cut, learners are fitted in this process."""
+    load = study_defaults.load
+
+    def first(name):
+        x, y = load(name)
+        kept = np.flatnonzero(y < 3)[:60]
+        return x[kept, :6], y[kept]
+
+    def in_process(package, learner, params, x, y, timeout):
+        if package != "metricfast":
+            raise PeerMissingError("not installed")
+        call = fit({"X": x, "y": y}, 1, learner, **params)
+        return call.digest(call.run())["components"]
+
+    for module in (study_defaults, study_local):
+        monkeypatch.setattr(module, "load", first)
+    monkeypatch.setattr(study_defaults, "_fit", in_process)
+    monkeypatch.setattr(study_defaults, "RESULTS", tmp_path)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_defaults(run, short):
+    text = run("benchmarks.study_defaults --splits 1 --data iris")
+    assert "metricfast " not in text.replace("| metricfast |", "")  # none failed
+    assert set(study_defaults.LEARNERS + study_defaults.OURS) <= set(rows(text))
+    text = run("benchmarks.study_defaults --splits 1 --learner Covariance")
+    assert rows(text).count("Covariance") == len(study_defaults.SETS)
+
+
+def test_defaults_at_full_size(run, monkeypatch):
+    official = study_defaults.data.official
+    monkeypatch.setattr(study_defaults.data, "official", lambda name, _: official(name, 3))
+    monkeypatch.setattr(study_defaults, "N_TRAIN", 60)
+    monkeypatch.setattr(study_defaults, "N_TEST", 20)
+    text = run("benchmarks.study_defaults --full-size --learner NCA")
+    assert rows(text).count("NCA") == 3 * len(study_defaults.FULL_SIZE)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_local(run, short, monkeypatch):
+    monkeypatch.setattr(study_local, "TREES", 2)
+    monkeypatch.setattr(metricfast, "LMNN", partial(LMNN, early_stopping=False, max_iter=2))
+    monkeypatch.setattr(metricfast, "MultiMetricLMNN", partial(MultiMetricLMNN, max_iter=2))
+    found = rows(run("benchmarks.study_local --splits 1 --depth 2"))
+    assert set(study_defaults.SETS) <= set(found)
+
+
+def test_gerrymandering_rates(run):
+    text = run("benchmarks.study_gerrymandering --rate 0.03")
+    assert rows(text) == ["C", "1"]
+    assert "nan" not in text
+
+
+@pytest.fixture
+def short_methods(monkeypatch):
+    """Learners of `benchmarks.gerrymandering` stop after a step, and see four components."""
+    for name, make in gerrymandering.METHODS.items():
+        if make is not None:
+            least = {"max_iter": 1} if name in ("NCA", "LMNN") else {"solver": Adam(max_epochs=1)}
+            short = lambda k, setting, make=make, least=least: make(k, setting).set_params(**least)  # noqa: E731
+            monkeypatch.setitem(gerrymandering.METHODS, name, short)
+    for name in ("usps", "isolet"):
+        monkeypatch.setitem(gerrymandering.SETS, name, 4)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_gerrymandering(run, short_methods):
+    found = rows(run("benchmarks.gerrymandering --k 3 --splits 1 --results {tmp}/errors.json"))
+    assert {"letter", "usps", "isolet", "office dslr", "dslr in webcam", "webcam in amazon"} <= set(
+        found
+    )
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_published(run, short_methods, monkeypatch, tmp_path):
+    monkeypatch.setattr(published, "ProcessPoolExecutor", lambda *given: ThreadPoolExecutor(1))
+    monkeypatch.setattr(gerrymandering, "RESULTS", tmp_path / "errors.json")
+    for name in ("METRICFAST_NUM_THREADS", "OMP_NUM_THREADS"):  # which a run sets
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setattr(published, "tables", lambda: ["glass"])
+    text = run("benchmarks.published --k 3 --results {tmp}/lines.jsonl")
+    assert set(published.LEARNERS) <= set(rows(text))
+    assert "office dslr" in rows(text)
+
+
+@pytest.mark.parametrize("name", study_large.CALLS)
+def test_large(name):
+    found = study_large.measure(name, overlapping(90, 3, 6, n_test=20), 2)
+    assert 0 <= found["P@1"] <= 1
+
+
+def test_large_in_a_process(run):
+    text = run("benchmarks.study_large --points 500 --classes 5 --features 6 --learner LFDA")
+    assert "`LFDA(n_components=32)`" in text
+
+
+@pytest.fixture
+def quick_models(monkeypatch, tmp_path):
+    """Peers are not installed, and others predict by a model that is soon fitted."""
+    monkeypatch.setattr(tabular, "RESULTS", tmp_path)
+    for name in ("hgb", "nca"):
+        monkeypatch.setitem(
+            tabular.MODELS, name, lambda classes: GaussianNB() if classes else Ridge()
+        )
+    for package in ("catboost", "lightgbm", "xgboost", "pytabkit"):
+        monkeypatch.setitem(sys.modules, package, None)
+
+
+def test_tables(run, quick_models, monkeypatch):
+    found = rows(run("benchmarks.tabular --splits 1 --rows 60"))
+    assert {*tabular_data.TABLES} - set(found) <= {"hdma", "diamonds", "computers", "budgetfood"}
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_models_of_tables(run, monkeypatch):
+    monkeypatch.setattr(tabular, "N_SETTINGS", 1)
+    for name, make in tabular.MODELS.items():
+        if name in tabular.PEERS:
+            continue
+        for of_classes, table in ((True, "vowel"), (False, "diabetes")):
+            found = tabular.run(make(of_classes), tabular_data.split(table, 0, 40))
+            assert np.isfinite(found.predicted).all()
+
+
+def test_costs_of_tables(run, quick_models):
+    command = "benchmarks.tabular_cost --rows 60 --models nca --models hgb"
+    assert rows(run(command)).count("made") == 2
