@@ -224,6 +224,16 @@ TEST(a_view_of_more_values_than_numbers_count) {
     CHECK(view(none, 0, huge).cols == huge);
 }
 
+TEST(a_span_of_null_has_no_values) {
+    const std::int64_t *const none = nullptr;
+    const Codes codes(none, 4);
+    CHECK(codes == nullptr && codes.size() == 0 && codes.begin() == codes.end());
+    const Matrix x = random_points<double>(4, 2);
+    Matrix distances(4, 2);
+    RowMatrix<std::int64_t> indices(4, 2);
+    kneighbors<double>(view(x), view(x), 2, codes, true, view(distances), view(indices));
+}
+
 TEST(outputs_of_inference_that_are_not_wanted) {
     const Matrix x = random_points<double>(8, 2);
     const Points points(view(x));

@@ -84,7 +84,8 @@ template <class T> class Span {
   public:
     Span() = default;
     Span(std::nullptr_t) {}
-    Span(T *data, Index size) : data_(data), size_(size) {}
+    /// Of null, there are none, whatever the size.
+    Span(T *data, Index size) : data_(data), size_(data != nullptr ? size : 0) {}
     /// A span of const elements can be made from a span of mutable ones.
     template <class U, class = std::enable_if_t<std::is_same_v<const U, T>>>
     Span(const Span<U> &other) : Span(other.data(), other.size()) {}
