@@ -5,24 +5,41 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from threading import RLock
 
-__all__ = ["ignored", "warn_user"]
+__all__ = ["ignored", "warn_user", "without_advice"]
 
 _FILTERS = RLock()
+_ADVISES: ContextVar[bool] = ContextVar("advises", default=True)
 
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the line that called the function that warns."""
-    warnings.warn(message, category, stacklevel=3)
+    """Warn at the line that called the function that warns, unless `without_advice` is active."""
+    if _ADVISES.get():
+        warnings.warn(message, category, stacklevel=3)
+
+
+@contextmanager
+def without_advice() -> Iterator[None]:
+    """Suppress warnings of this package in this thread, for any time.
+
+    Filters of warnings belong to the process: to change them here would suppress the warnings of
+    other threads.
+    """
+    token = _ADVISES.set(False)
+    try:
+        yield
+    finally:
+        _ADVISES.reset(token)
 
 
 @contextmanager
 def ignored(category: type[Warning] = Warning) -> Iterator[None]:
-    """Ignore warnings of others, for a moment.
+    """Ignore warnings of other packages, for a moment.
 
-    Filters are those of the process: threads that change them at a time leave them changed, so one
-    waits for the other.
+    Filters of warnings belong to the process, and threads that change them at the same time would
+    leave them changed. So one thread waits for the other.
     """
     with _FILTERS, warnings.catch_warnings():
         warnings.simplefilter("ignore", category)

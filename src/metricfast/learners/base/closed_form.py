@@ -108,6 +108,10 @@ class ClosedFormLearner(MahalanobisMixin):
     def _solve(self, statistics: Statistics) -> None:
         """Set the fitted attributes."""
 
+    def _with_earlier(self, new: Statistics) -> Statistics:
+        """Return normalized statistics of new points and of earlier calls of `partial_fit`."""
+        return (new.merge(self._sums) if self._sums else new).normalized()
+
     def _spans(self) -> bool:
         """Return whether the result does not depend on the axes, so that `fit` may turn them."""
         return True
@@ -157,8 +161,8 @@ class ClosedFormLearner(MahalanobisMixin):
         """Learn from these points and from the points of earlier calls, by adding up sums.
 
         If the learner needs no neighbours, the result is the same as with `fit` on all points,
-        within rounding. Otherwise neighbours are found among the points of one call, and these
-        points choose the shrinkage. Then give thousands of points of all classes at a time.
+        within rounding. Otherwise neighbours are found among the points of one call. The points of
+        the last call choose the shrinkage. Then give thousands of points of all classes at a time.
 
         Parameters
         ----------

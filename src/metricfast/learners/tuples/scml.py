@@ -25,7 +25,8 @@ from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast._core.warn import warn_user
 from metricfast.learners.base.classifiers import TripletsClassifierMixin
 from metricfast.learners.base.learner import MahalanobisMixin
-from metricfast.learners.base.span import GIVEN, GivenAxes, span_of
+from metricfast.learners.base.shrinkage import check_shrinkage
+from metricfast.learners.base.span import GIVEN, GivenAxes, in_span, span_of
 from metricfast.learners.tuples.bases import (
     check_given_basis,
     local_discriminants,
@@ -33,6 +34,7 @@ from metricfast.learners.tuples.bases import (
 )
 from metricfast.learners.tuples.drawing import draw_triplets
 from metricfast.learners.tuples.iterated import IterationProgress
+from metricfast.learners.tuples.shrinking import representative_sample, shrink_metric
 from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 
 __all__ = ["SCML", "SCML_Supervised"]
@@ -308,9 +310,14 @@ class SCML_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
         Number of bases to make: by default ``80 * n_features`` with "triplet_diffs" and
         ``20 * n_features`` with "lda", or fewer if there are few samples. With "lda", regions of
         low rank give fewer.
+    shrinkage : float from 0 to 1 or "auto", default="auto"
+        As for :class:`MMC_Supervised`.
 
     Attributes
     ----------
+    shrinkage_, shrinkage_target_
+        As for :class:`MMC_Supervised`. If `shrinkage_` is positive, `weights_` are of the metric
+        before.
     components_, weights_, n_iter_, objective_, loss_curve_, validation_, n_features_in_, \
             feature_names_in_, preprocessor_
         As for :class:`SCML`.
@@ -345,6 +352,7 @@ class SCML_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
     gamma: float
     output_iter: int
     batch_size: int
+    shrinkage: float | str
 
     def __init__(
         self,
@@ -363,6 +371,7 @@ class SCML_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
         *,
         n_components: int | None = None,
         n_jobs: int | None = None,
+        shrinkage: float | str = "auto",
     ) -> None:
         self.k_genuine = k_genuine
         self.k_impostor = k_impostor
@@ -378,6 +387,7 @@ class SCML_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
         self.random_state = random_state
         self.n_components = n_components
         self.n_jobs = n_jobs
+        self.shrinkage = shrinkage
 
     @reports_to_sklearn
     def fit(
@@ -403,6 +413,7 @@ class SCML_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
         self
         """
         _check_parameters(self, ("triplet_diffs", "lda"))
+        check_shrinkage(self.shrinkage)
         _check_integer("k_genuine", self.k_genuine)
         _check_integer("k_impostor", self.k_impostor)
         points, labels = self._prepare_inputs(
@@ -422,6 +433,11 @@ class SCML_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
             self.batch_size, self.verbose, n_components=self.n_components, n_jobs=self.n_jobs,
         )  # fmt: skip
         scml._minimize(triplets, rng, basis, self, span)
+        sample = representative_sample(triplets.points, labels, sample_weight)
+        cheaper = {"max_iter": max(int(self.output_iter), int(self.max_iter) // 2)}
+        with in_span(self, triplets.used_points(), sample[0]) as axes:
+            given = triplets.points, labels, sample_weight
+            shrink_metric(self, sample, given, cheaper, axes)
         if validate:
             self._validate_fit(X, y, sample_weight=sample_weight)
         return self
