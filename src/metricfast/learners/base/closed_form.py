@@ -110,6 +110,10 @@ class ClosedFormLearner(MahalanobisMixin):
     def _solve(self, statistics: Statistics) -> None:
         """Set the fitted attributes."""
 
+    def _with_earlier(self, new: Statistics) -> Statistics:
+        """Return normalized statistics of new points and of earlier calls of `partial_fit`."""
+        return (new.merge(self._sums) if self._sums else new).normalized()
+
     def fit(
         self,
         X: ArrayLike,
@@ -155,8 +159,8 @@ class ClosedFormLearner(MahalanobisMixin):
         """Learn from these points and from the points of earlier calls, by adding up sums.
 
         If the learner needs no neighbours, the result is the same as with `fit` on all points,
-        within rounding. Otherwise neighbours are found among the points of one call, and these
-        points choose the shrinkage. Then give thousands of points of all classes at a time.
+        within rounding. Otherwise neighbours are found among the points of one call. The points of
+        the last call choose the shrinkage. Then give thousands of points of all classes at a time.
 
         Parameters
         ----------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
@@ -13,10 +14,9 @@ from metricfast._core.arguments import check_random_state
 from metricfast._core.deprecation import DEPRECATED
 from metricfast._core.initialize import check_n_components
 from metricfast._core.parameters import AtLeastTwo, PositiveInt, Seed
-from metricfast._core.scaling import center_and_rescale
 from metricfast._core.scatter import whitening, with_signs
 from metricfast._core.scatter_statistics import ScatterStatistics
-from metricfast._core.sources import Source, take
+from metricfast._core.sources import take
 from metricfast._core.targets import as_label_array, check_partial_target
 from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast._core.warn import warn_user
@@ -28,20 +28,15 @@ from metricfast.learners.base.closed_form import (
     padded_components,
     partial_fit_points,
 )
-from metricfast.learners.base.shrinkage import (
-    Shrinkage,
-    check_shrinkage,
-    least_error,
-    neighbor_error,
-    shrunk,
-)
+from metricfast.learners.base.selection import held_out_folds, select
+from metricfast.learners.base.shrinkage import Shrinkage, check_shrinkage, shrunk, shrunk_roots
 from metricfast.learners.base.span import Target
 
 __all__ = ["RCA", "RCA_Supervised"]
 
 
 # Fractions that RCA_Supervised tries.
-_FRACTIONS = (1.0, 0.3, 0.1, 0.01, 0.001)
+_FRACTIONS = (1.0, 0.6, 0.3, 0.1, 0.01, 0.001)
 
 
 @dataclass(eq=False, repr=False)
@@ -223,8 +218,8 @@ class RCA_Supervised(ClosedFormLearner):  # noqa: N801
         .. deprecated:: 0.1
     shrinkage : float from 0 to 1, "auto" or None, default="auto"
         As for :class:`RCA`, but for "auto", which tries fractions from 0 to 1, towards the identity
-        and towards the diagonal of C, and chooses the one with the lowest error of 3
-        nearest neighbours, on up to 1000 of the points; points of a chunk are no neighbours then.
+        and towards the diagonal of C. It chooses the one with the lowest error of 3 nearest
+        neighbours, on points that are held out: up to 1000, in one to five folds.
         Chunks of few points determine a covariance badly: its smallest variances come out
         far too small, and their directions would count most.
 
@@ -288,13 +283,14 @@ class RCA_Supervised(ClosedFormLearner):  # noqa: N801
         _, codes = check_partial_target(y)
         rng = check_random_state(self.random_state)
         chunks = draw_chunks(codes, n_chunks, chunk_size, rng)
-        error = None
-        if judged:
-            points: Any = X if isinstance(X, Source) else center_and_rescale(X)[0]
-            error = neighbor_error(points, codes, weights, chunks)
+        folds = held_out_folds(X, codes, weights) if judged else []
         if self._sums:  # chunks of different calls differ
             chunks[chunks >= 0] += 1 + int(self._sums[0].groups[-1])
-        return Statistics((_chunk_sums(X, chunks, weights),), of_call=error)
+
+        def sums_of(train: Array) -> ScatterStatistics:
+            return _chunk_sums(X, np.where(train, chunks, -1), weights)
+
+        return Statistics((_chunk_sums(X, chunks, weights),), (judged, folds, sums_of))
 
     def _solve(self, statistics: Statistics) -> None:
         within, chunks, n_components = _scatter_within(
@@ -303,23 +299,39 @@ class RCA_Supervised(ClosedFormLearner):  # noqa: N801
             "No chunk that was drawn holds two different points. If the classes do, set another "
             "random_state, or raise n_chunks or chunk_size.",
         )
-        error, identity, variances = statistics.of_call, self._span.identity(within), None
-        if error is None:
-            self.shrinkage_ = _choose_shrinkage(self.shrinkage, within, identity, chunks)
-            shrunken = shrunk(within, self.shrinkage_, identity)
-        else:
-            variances = self._span.variances(within)
-            targets = {
-                "identity": (identity, _FRACTIONS),
-                "diagonal": (self._span.of_variances(variances), (*_FRACTIONS, 0.0)),
-            }
-            self.shrinkage_target_, self.shrinkage_, shrunken = least_error(
-                within, targets, lambda scatter: error(whitening(scatter, chunks.dtype))
+        (judged, folds, sums_of), variances = statistics.of_call, None
+        if judged:
+            targets = {"identity": _FRACTIONS, "diagonal": (*_FRACTIONS, 0.0)}
+
+            def maps(i: int) -> Iterator[Floats]:
+                some = self._with_earlier(Statistics((sums_of(folds[i].train),)))
+                scatter, sums, _ = _scatter_within(self, some, "no chunk is left")
+                for name, fractions in targets.items():
+                    yield from shrunk_roots(
+                        scatter, self._target(name, scatter), fractions, sums.dtype
+                    )
+
+            tried = [(name, f) for name, fractions in targets.items() for f in fractions]
+            self.shrinkage_target_, self.shrinkage_ = tried[select(folds, maps)]
+            target = self._target(self.shrinkage_target_, within)
+            shrunken, variances = (
+                shrunk(within, self.shrinkage_, target),
+                self._span.variances(within),
             )
             if self.shrinkage_target_ == "identity" or not self.shrinkage_:
                 variances = None
+        else:
+            identity = self._target("identity", within)
+            self.shrinkage_ = _choose_shrinkage(self.shrinkage, within, identity, chunks)
+            shrunken = shrunk(within, self.shrinkage_, identity)
         L, square = _components(shrunken, chunks, n_components), self.n_components is None
         self.components_ = self._span.outer(L, square=square, variances=variances)
+
+    def _target(self, name: str, within: Floats) -> Target:
+        """Return what the covariance within chunks is moved towards."""
+        if name == "identity":
+            return self._span.identity(within)
+        return self._span.of_variances(self._span.variances(within))
 
 
 def draw_chunks(codes: Integers, n_chunks: int, chunk_size: int, rng: RandomState) -> Integers:

@@ -32,7 +32,7 @@ from metricfast.learners.base.thresholds import check_calibration_params
 from metricfast.learners.tuples.drawing import draw_pairs
 from metricfast.learners.tuples.factored import start_metric
 from metricfast.learners.tuples.iterated import IterationProgress
-from metricfast.learners.tuples.shrinking import representative_sample, shrink_metric
+from metricfast.learners.tuples.shrinking import half_of_pairs, representative_sample, shrink_metric
 from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 
 __all__ = ["ITML", "ITML_Supervised"]
@@ -396,9 +396,9 @@ class ITML_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
                 random_state=self.random_state, n_components=self.n_components,
             )  # fmt: skip
             itml._project(pairs, bounds, self, span)
-            self.shrinkage_target_, self.shrinkage_, self.components_ = shrink_metric(
-                self._map, self.shrinkage, sample, self.n_components, span
-            )
+            given = points, labels, sample_weight
+            cheaper = half_of_pairs(pairs)
+            shrink_metric(self, sample, given, cheaper, span, bounds=bounds)
         if validate:
             self._validate_fit(X, y, sample_weight=sample_weight, bounds=bounds)
         return self

@@ -33,7 +33,6 @@ from metricfast.learners.base.shrinkage import Shrinkage
 from metricfast.learners.base.span import (
     GIVEN,
     Span,
-    SpanMap,
     SquareOf,
     in_span,
     inverse_root,
@@ -47,7 +46,7 @@ from metricfast.learners.tuples.pair_distances import (
     PairDistances,
     scale_of_features,
 )
-from metricfast.learners.tuples.shrinking import representative_sample, shrink_metric
+from metricfast.learners.tuples.shrinking import half_of_pairs, representative_sample, shrink_metric
 from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 
 __all__ = ["MMC", "MMC_Supervised"]
@@ -390,12 +389,8 @@ class MMC_Supervised(CallbackMixin, _LearnedMatrix):  # noqa: N801
         )  # fmt: skip
         mmc._minimize(pairs, self)
         with in_span(self, pairs.used_points(), sample[0]) as span:
-            L = self._map
-            if self.diagonal and span is not GIVEN and len(L) == L.shape[1]:
-                L = SpanMap.of_features(np.diag(L))
-            self.shrinkage_target_, self.shrinkage_, self.components_ = shrink_metric(
-                L, self.shrinkage, sample, self.n_components, span
-            )
+            given = points, labels, sample_weight
+            shrink_metric(self, sample, given, half_of_pairs(pairs), span)
         if self.shrinkage_ > 0:
             self.A_ = SquareOf(self._map)
         if validate:

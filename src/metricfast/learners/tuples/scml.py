@@ -34,7 +34,8 @@ from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast._core.warn import warn_user
 from metricfast.learners.base.classifiers import TripletsClassifierMixin
 from metricfast.learners.base.learner import MahalanobisMixin
-from metricfast.learners.base.span import GIVEN, GivenAxes, span_of
+from metricfast.learners.base.shrinkage import Shrinkage
+from metricfast.learners.base.span import GIVEN, GivenAxes, in_span, span_of
 from metricfast.learners.tuples.bases import (
     check_given_basis,
     local_discriminants,
@@ -42,6 +43,7 @@ from metricfast.learners.tuples.bases import (
 )
 from metricfast.learners.tuples.drawing import draw_triplets
 from metricfast.learners.tuples.iterated import IterationProgress
+from metricfast.learners.tuples.shrinking import representative_sample, shrink_metric
 from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 
 __all__ = ["SCML", "SCML_Supervised"]
@@ -307,9 +309,14 @@ class SCML_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
         Number of bases to make: by default ``80 * n_features`` with "triplet_diffs" and
         ``20 * n_features`` with "lda", or fewer if there are few samples. With "lda", regions of
         low rank give fewer.
+    shrinkage : float from 0 to 1 or "auto", default="auto"
+        As for :class:`MMC_Supervised`.
 
     Attributes
     ----------
+    shrinkage_, shrinkage_target_
+        As for :class:`MMC_Supervised`. If `shrinkage_` is positive, `weights_` are of the metric
+        before.
     components_, weights_, n_iter_, objective_, loss_curve_, validation_, n_features_in_, \
             feature_names_in_, preprocessor_
         As for :class:`SCML`.
@@ -348,6 +355,7 @@ class SCML_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
     _: KW_ONLY
     n_components: int | None = None
     n_jobs: NumberOfJobs = None
+    shrinkage: Shrinkage = "auto"
 
     _requires_y = True
     _partial_labels = True
@@ -393,6 +401,11 @@ class SCML_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
             self.batch_size, self.verbose, n_components=self.n_components, n_jobs=self.n_jobs,
         )  # fmt: skip
         scml._minimize(triplets, rng, basis, self, span)
+        sample = representative_sample(triplets.points, labels, sample_weight)
+        cheaper = {"max_iter": max(int(self.output_iter), int(self.max_iter) // 2)}
+        with in_span(self, triplets.used_points(), sample[0]) as axes:
+            given = triplets.points, labels, sample_weight
+            shrink_metric(self, sample, given, cheaper, axes)
         if validate:
             self._validate_fit(X, y, sample_weight=sample_weight)
         return self

@@ -1,78 +1,137 @@
-"""Shrinkage of a metric, learned from pairs of class labels, towards a simpler metric."""
+"""Shrinkage of a metric, learned from tuples of class labels, towards a simpler metric."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import clone
 
 from metricfast._core.scaling import center_and_rescale
 from metricfast._core.scatter import repetitions
+from metricfast._core.sources import take
 from metricfast._core.targets import check_partial_target, check_sample_weight
-from metricfast._core.types import Array, Floats, Integers
-from metricfast.learners.base.shrinkage import (
-    check_shrinkage,
-    judged_rows,
-    neighbor_error,
-)
-from metricfast.learners.base.span import GIVEN, GivenAxes
+from metricfast._core.tuples import TupleSet
+from metricfast._core.types import Array, Floats
+from metricfast._core.warn import without_advice
+from metricfast.learners.base.selection import held_out_folds, select
+from metricfast.learners.base.shrinkage import check_shrinkage
+from metricfast.learners.base.span import GIVEN, GivenAxes, SpanMap
 
-__all__ = ["representative_sample", "shrink_metric"]
+__all__ = ["half_of_pairs", "representative_sample", "shrink_metric"]
 
-# The fractions that "auto" tries.
-_FRACTIONS = (0.1, 0.3, 0.6, 1.0)
-# Points, codes of their classes, and weights.
-Sample = tuple[Array, Integers, Floats]
+# The simpler metrics, and the fractions that "auto" tries.
+_SIMPLER = ("identity", "variance")
+_FRACTIONS = (1.0, 0.6, 0.3, 0.1)
+# Points that tell the spread of features, at most.
+_SAMPLE = 1000
+# Points and weights.
+Sample = tuple[Array, Floats]
 
 
 def representative_sample(points: Any, labels: Array, sample_weight: ArrayLike | None) -> Sample:
     """Return up to 1000 points of known classes and positive weight."""
     weights = repetitions(check_sample_weight(sample_weight, len(points)), len(points))
-    codes = np.where(weights > 0, check_partial_target(labels)[1], -1)
-    rows = judged_rows(codes)
-    return points[rows], codes[rows], weights[rows]
+    known = np.flatnonzero((weights > 0) & (check_partial_target(labels)[1] >= 0))
+    rows = np.random.RandomState(0).permutation(known)[:_SAMPLE]
+    return points[rows], weights[rows]
+
+
+def half_of_pairs(pairs: TupleSet) -> dict[str, Any]:
+    """Return parameters of a learner of half as many similar and dissimilar pairs."""
+    return {"n_constraints": max(1, len(pairs.index) // 4)}
 
 
 def shrink_metric(
-    components: Any,
-    shrinkage: float | str,
+    learner: Any,
     sample: Sample,
-    n_components: int | None,
-    span: GivenAxes = GIVEN,
-) -> tuple[str, float, Any]:
-    """Move the metric of a map of points towards a simpler one.
+    given: tuple[Any, Array, ArrayLike | None],
+    params: dict[str, Any],
+    span: GivenAxes,
+    **how: Any,
+) -> None:
+    """Set the fitted attributes of a learner after moving its metric towards a simpler one.
 
-    `shrinkage`: the fraction by which to move it towards the Euclidean distance. "auto" chooses the
-        fraction and the simpler metric for which the neighbour error of the sample is lowest.
+    With "auto", a clone is fitted to each of two halves of the points, or to all but 1000 of many
+    points. The fraction and the simpler metric are those with the lowest neighbour error on the
+    other points.
+
     `sample`: as :func:`representative_sample` returns it.
+    `given`: the points, labels and weights that the learner was fitted to.
+    `params`: parameters of the clones that differ from those of the learner, such that two clones
+        take about as long as the learner.
     `span`: the coordinates in which to work.
-    Returns the name of the simpler metric, the fraction, and the new map.
+    `how`: further arguments of `fit`.
     """
-    fraction = check_shrinkage(shrinkage)
-    unchanged = "identity", fraction or 0.0, components
-    X, codes, weights = sample
-    if fraction == 0 or len(X) < 2:
-        return unchanged
-    X, exponent = center_and_rescale(span.points(X))
-    covariance = np.atleast_2d(np.cov(X, rowvar=False, aweights=weights, dtype=np.float64))
-    if not np.trace(covariance) > 0:
-        return unchanged
-    L = span.rescaled(components, exponent)
-    simpler = _simpler_metrics(span.inside(L), span.variances(covariance), covariance)
-
-    def moved(name: str, share: float) -> Any:
-        return span.plus_diagonal(L, 1 - share, share * simpler[name], n_components)
-
-    name = "identity"
+    fraction = check_shrinkage(learner.shrinkage)
+    name, n_components = _SIMPLER[0], learner.n_components
     if fraction is None:
-        error = neighbor_error(X, codes, weights)
-        tried = [(name, f) for name in simpler for f in _FRACTIONS]
-        errors = [error(span.inside(L)), *(error(span.inside(moved(*each))) for each in tried)]
-        name, fraction = [("identity", 0.0), *tried][int(np.argmin(errors))]
-    if fraction == 0:
-        return name, fraction, components
-    return name, fraction, span.given_scale(moved(name, fraction), exponent, components.dtype)
+        # With 1 all directions are alike, so that none could be left out.
+        fractions = _FRACTIONS if n_components is None else _FRACTIONS[1:]
+        tried = [*((name, f) for name in _SIMPLER for f in fractions), (name, 0.0)]
+        points, labels, weight = given
+        weight = check_sample_weight(weight, len(points))
+        codes = check_partial_target(labels)[1]
+        folds = held_out_folds(span.points(points), codes, weight, n_folds=2)
+
+        def maps(i: int) -> Iterator[Array]:
+            train = folds[i].train
+            w = None if weight is None else weight[train]
+            part = clone(learner).set_params(
+                **{"shrinkage": 0, "preprocessor": None, "random_state": 0, "verbose": False},
+                **params,
+            )
+            with without_advice():
+                part.fit(take(points, train), labels[train], sample_weight=w, **how)
+            some = representative_sample(take(points, train), labels[train], w)
+            move = _Moves(_learned_map(part, span), some, n_components, span)
+            for each in tried:
+                yield span.inside(move(*each))
+
+        name, fraction = tried[select(folds, maps)]
+    learner.shrinkage_target_, learner.shrinkage_ = name, fraction
+    if fraction > 0:
+        move = _Moves(_learned_map(learner, span), sample, n_components, span)
+        learner.components_ = move(name, fraction)
+
+
+def _learned_map(learner: Any, span: GivenAxes) -> Any:
+    """Return the learned map of points, of which a diagonal one takes little memory."""
+    if span is GIVEN:
+        return learner.components_
+    L = learner._map
+    if not getattr(learner, "diagonal", False) or len(L) != L.shape[1]:
+        return L
+    return SpanMap.of_features(np.diag(L))
+
+
+class _Moves:
+    """The maps of metrics between a learned one and simpler ones."""
+
+    def __init__(
+        self, components: Any, sample: Sample, n_components: int | None, span: GivenAxes
+    ) -> None:
+        self._given, self._span, self._n_components = components, span, n_components
+        X, self._exponent = center_and_rescale(span.points(sample[0]))
+        covariance = np.zeros((X.shape[1], X.shape[1]))
+        if len(X) > 1:
+            covariance += np.cov(X, rowvar=False, aweights=sample[1], dtype=np.float64)
+        self._L = span.rescaled(components, self._exponent)
+        self._varies = bool(np.trace(covariance) > 0)
+        if self._varies:
+            self._simpler = _simpler_metrics(
+                span.inside(self._L), span.variances(covariance), covariance
+            )
+
+    def __call__(self, name: str, share: float) -> Any:
+        """Return the map of points, moved towards a simpler metric by a share."""
+        if share == 0 or not self._varies:
+            return self._given
+        weights = share * self._simpler[name]
+        moved = self._span.plus_diagonal(self._L, 1 - share, weights, self._n_components)
+        return self._span.given_scale(moved, self._exponent, self._given.dtype)
 
 
 def _simpler_metrics(L: Floats, variances: Floats, covariance: Floats) -> dict[str, Floats]:
@@ -82,5 +141,5 @@ def _simpler_metrics(L: Floats, variances: Floats, covariance: Floats) -> dict[s
     """
     size = float(np.sum((L.T @ L) * covariance))
     inverse = np.divide(1, variances, out=np.zeros(len(variances)), where=variances > 0)
-    metrics = {"identity": np.ones(len(variances)), "variance": inverse}
+    metrics = dict(zip(_SIMPLER, (np.ones(len(variances)), inverse), strict=True))
     return {name: w * (size / float(w @ variances)) for name, w in metrics.items()}
