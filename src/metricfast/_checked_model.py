@@ -81,6 +81,7 @@ _RULES: dict[str, ArrayRule | ValueRule] = {
     "balance_param_": NUMBER,
     "bias_": NUMBER,
     "infeasible_share_": NUMBER,
+    "reg_": NUMBER,
     "shrinkage_": NUMBER,
     "shrinkage_target_": TEXT,
     "threshold_": ValueRule(
