@@ -1,6 +1,7 @@
 """Study: does a learner with its default parameters help or hurt 3 nearest neighbours?
 
     python -m benchmarks.study_defaults [--data NAME]... [--learner NAME]... [--splits N]
+    python -m benchmarks.study_defaults --few-points [--learner NAME]...
     python -m benchmarks.study_defaults --full-size [--data NAME]... [--learner NAME]...
 
 Prints, for each data set and learner, the mean 3-NN test error in per cent over stratified 80/20
@@ -9,6 +10,10 @@ beside that of the Euclidean distance, and where they are worse beyond chance, b
 over splits at 5 %; and writes the numbers to `results/defaults.json`. What
 metric-learn lacks stands alone. Features are used as they come. Of letter, 3000 points are drawn. A
 fit that takes longer than --timeout seconds counts as missing.
+
+--few-points prints the error of the nearest neighbour for learners with their default parameters,
+fitted to about as many points as features: handwritten digits of 14 x 14 pixels, or of 8 x 8 where
+the data folder has none. Test points are up to 1,500 others. The last column is what `fit` chose.
 
 --full-size compares the values of `early_stopping` at 6,000 to 16,000 training points: the 3- and
 5-NN test errors in per cent, the iterations and the processor seconds, on one split of each set.
@@ -70,6 +75,8 @@ MOST = 3000
 FULL_SIZE = ["letter", "covtype", "synthetic", "mnist", "isolet", "usps"]
 TRAINED = ["NCA", "LMNN", "NeighborhoodGerrymandering"]
 N_TRAIN, N_TEST = 10_000, 5000
+
+FEW = (206, 320, 800)
 
 Points = tuple[np.ndarray, np.ndarray]
 Split = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
@@ -159,6 +166,32 @@ def full_size(name: str) -> Split:
     return tuple(arrays[key] for key in ("X", "y", "X_test", "y_test"))
 
 
+def compare_few_points(learners: list[str]) -> None:
+    """Print the errors of learners that are fitted to few points of many features."""
+    if (data.folder() / "mnist.npz").exists():
+        with np.load(data.folder() / "mnist.npz") as saved:
+            x, y = saved["X"].reshape(-1, 14, 2, 14, 2).mean(axis=(2, 4)), saved["y"]
+        x, sizes = x.reshape(len(x), -1).astype(np.float64), FEW
+    else:
+        x, y = load_digits(return_X_y=True)
+        sizes = tuple(n // 3 for n in FEW)
+    order = np.random.RandomState(0).permutation(len(x))
+    for n in sizes:
+        train, test = order[:n], order[n : n + 1500]
+        split = x[train], y[train], x[test], y[test]
+        print(f"\n{split[0].shape}\n\n| learner | 1-NN | chosen |\n|---|---|---|")
+        print(f"| given | {100 * neighbor_error(np.eye(x.shape[1]), *split, 1):.1f} | |")
+        for learner in learners:
+            params = {} if learner in WITHOUT_SEED else {"random_state": 0}
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                model = getattr(metricfast, learner)(**params).fit(*split[:2])
+            names = ("shrinkage_target_", "shrinkage_", "reg_")
+            chosen = " ".join(str(getattr(model, name)) for name in names if hasattr(model, name))
+            error = 100 * neighbor_error(model.components_, *split, 1)
+            print(f"| {learner} | {error:.1f} | {chosen} |", flush=True)
+
+
 def compare_stopping(name: str, learners: list[str]) -> None:
     """Print the errors of learners on a set, for each value of `early_stopping`."""
     x, y, x_test, y_test = full_size(name)
@@ -185,11 +218,15 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--data", action="append", choices=[*SETS, *FULL_SIZE])
+    parser.add_argument("--few-points", action="store_true")
     parser.add_argument("--full-size", action="store_true")
     parser.add_argument("--learner", action="append")
     parser.add_argument("--splits", type=int, default=5)
     parser.add_argument("--timeout", type=float, default=300)
     options = parser.parse_args()
+    if options.few_points:
+        compare_few_points(options.learner or LEARNERS + [n for n in OURS if "OASIS" not in n])
+        return
     if options.full_size:
         for name in options.data or FULL_SIZE:
             compare_stopping(name, options.learner or TRAINED)

@@ -20,7 +20,7 @@ __all__ = ["Fold", "held_out_folds", "select"]
 _HELD_OUT, _DATABASE = 1000, 2000
 _NEIGHBORS = 3
 # Standard errors of a paired difference, below which two candidates count as equally good.
-_EQUAL = 0.25
+_EQUAL = 1.0
 
 
 class Fold:
@@ -131,7 +131,7 @@ def select(folds: Sequence[Fold], maps: Callable[[int], Iterable[Array]]) -> int
     costs, weight = np.hstack(found), np.concatenate(weights)
     means = np.round(costs @ weight / weight.sum(), 12)
     excess = means - means.min()
-    squares = (costs - costs[means.argmin()]) ** 2 @ weight / weight.sum() ** 2
+    squares = (costs - costs[means.argmin()]) ** 2 @ weight**2 / weight.sum() ** 2
     return int(np.argmax(excess <= _EQUAL * np.sqrt(squares)))
 
 

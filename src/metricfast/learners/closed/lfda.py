@@ -182,7 +182,9 @@ class LFDA(ClosedFormLearner):
         def scatters_of(train: Array) -> _Scatters:
             some, y, w = take(X, train), codes[train], weights[train]
             if not in_parts:
-                return _all_scatters(some, y, w, k, self.n_jobs, exponent, around_means=True)
+                # Centred anew, features that are constant among these points are exactly zero.
+                some, unit = center_and_rescale(some)
+                return _all_scatters(some, y, w, k, self.n_jobs, unit, around_means=True)
             parts = Statistics(local_sums(some, classes, y, w, k, self.n_jobs))
             return _merged_scatters(*self._with_earlier(parts).sums)
 
