@@ -20,7 +20,7 @@ __all__ = ["Fold", "held_out_folds", "select"]
 _HELD_OUT, _DATABASE = 1000, 2000
 _NEIGHBORS = 3
 # Standard errors of a paired difference, below which two candidates count as equally good.
-_EQUAL = 1.0
+_EQUAL = 0.25
 
 
 class Fold:

@@ -74,7 +74,8 @@ def shrink_metric(
         points, labels, weight = given
         weight = check_sample_weight(weight, len(points))
         codes = check_partial_target(labels)[1]
-        folds = held_out_folds(span.points(points), codes, weight, n_folds=2)
+        share = None if weight is None else weight / weight.mean()  # chances to be in a tuple
+        folds = held_out_folds(span.points(points), codes, share, n_folds=2)
 
         def maps(i: int) -> Iterator[Array]:
             train = folds[i].train
