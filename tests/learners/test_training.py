@@ -230,6 +230,11 @@ def test_partial_fit_goes_on_from_a_model_file(learner, tmp_path):
     save(of(learner).fit(X, Y), tmp_path / "model")
     model = load(tmp_path / "model")
     before = parameters(model).copy()
+    if isinstance(model, EmbeddingLearner):
+        with pytest.raises(ValueError, match="cannot continue from a model file"):
+            model.partial_fit(X, Y)
+        model.set_params(warm_start=True).fit(X, Y)
+        return
     model.partial_fit(X, Y)
     assert 0 < np.abs(parameters(model) - before).max() < 0.2 * np.abs(before).max()
 

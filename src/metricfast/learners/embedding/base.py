@@ -504,6 +504,11 @@ def _check_continuation(
     has_database: bool,
 ) -> None:  # fmt: skip
     """Raise ValueError for parameters that do not go with what `partial_fit` continues."""
+    if not hasattr(learner, "loss_curve_"):
+        raise ValueError(
+            "partial_fit cannot continue from a model file, which holds the map alone: call fit "
+            "with warm_start=True, or save the learner by skops."
+        )
     history = learner._training
     proxies, numbers = hasattr(learner, "proxies_"), not hasattr(learner, "classes_")
     other_solver = (
