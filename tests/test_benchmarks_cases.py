@@ -105,6 +105,13 @@ def test_study_of_defaults_at_full_size(monkeypatch, capsys):
     assert all(0 < float(error) < 75 for row in rows for error in row[2:4])
 
 
+def test_study_of_few_points(monkeypatch, capsys, tmp_path):
+    monkeypatch.setenv("METRICFAST_DATA", str(tmp_path))
+    study_defaults.compare_few_points(["LFDA", "DMLMJ"])
+    printed = capsys.readouterr().out
+    assert printed.count("| given |") == 3 and printed.count("| LFDA |") == 3
+
+
 def test_a_vote_of_neighbours_is_that_of_scikit_learn():
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(200, 3)), rng.integers(2, size=200)

@@ -15,12 +15,12 @@ from metricfast.metrics._neighbor_error import count_votes
 
 __all__ = ["Fold", "held_out_folds", "select"]
 
-# Points that are held out, of all folds together, and training points among which their neighbours
-# are found, in one fold, at most.
-_HELD_OUT, _DATABASE = 1000, 2000
+# Points that are dealt to folds; points that are held out, of all folds together; and training
+# points among which their neighbours are found, in one fold, at most.
+_DRAWN, _HELD_OUT, _DATABASE = 5000, 1000, 2000
 _NEIGHBORS = 3
 # Standard errors of a paired difference, below which two candidates count as equally good.
-_EQUAL = 0.25
+_EQUAL = 1.0
 
 
 class Fold:
@@ -28,12 +28,13 @@ class Fold:
 
     Parameters
     ----------
-    X : array or source of shape (n_samples, n_features)
-    codes : ndarray of shape (n_samples,)
-        Classes; negative for unknown ones.
-    weights : ndarray of shape (n_samples,)
+    X : ndarray of shape (n_points, n_features)
+        Different points.
+    codes : ndarray of shape (n_points,)
+        Their classes.
+    weights : ndarray of shape (n_points,)
     database, queries : ndarray of int
-        Rows of training points and of held-out points, each of which stands for its copies.
+        Rows of training points and of held-out points.
     train : ndarray of bool of shape (n_samples,)
         The points to learn from: all that are not held out.
 
@@ -45,13 +46,11 @@ class Fold:
     """
 
     def __init__(
-        self, X: Array | Source, codes: Integers, weights: Floats, database: Integers,
-        queries: Integers, train: Array,
+        self, X: Array, codes: Integers, weights: Floats, database: Integers, queries: Integers,
+        train: Array,
     ) -> None:  # fmt: skip
         self.train, self.weights = train, weights[queries]
-        rows = np.concatenate([database, queries])
-        points = center_and_rescale(np.asarray(X[rows], np.float64))[0]
-        self._database, self._queries = np.split(points, [len(database)])
+        self._database, self._queries = X[database], X[queries]
         self._votes = weights[database]
         self._labels, self._wanted = codes[database], codes[queries]
         own = np.bincount(self._labels, self._votes, minlength=int(codes.max()) + 1)
@@ -79,17 +78,20 @@ def held_out_folds(
 
     At most 1000 points are held out, by fewer folds than `n_folds` where these are large. The
     points of a class that has no other point are always learned from. There are no folds where no
-    class has two different points.
+    class has two different points. Of more than 5000 points, 5000 are drawn before.
     """
     weights = repetitions(weights, len(codes))
     known = np.flatnonzero((codes >= 0) & (weights > 0))
+    if len(known) > _DRAWN:
+        known = np.sort(np.random.RandomState(0).permutation(known)[:_DRAWN])
     if not len(known):
         return []
-    first, copies = _distinct(X, codes, known)
-    total = np.zeros(len(codes))
-    total[first] = np.bincount(copies, weights[known])
-    ranked = _ranked(X, codes, first)
-    order = ranked[np.bincount(codes[first])[codes[first[ranked]]] > 1]
+    points = center_and_rescale(np.asarray(X[known], np.float64))[0]
+    first, copies = _distinct(points, codes[known])
+    total: Floats = np.bincount(copies, weights[known]).astype(np.float64)
+    points, classes = points[first], codes[known[first]]
+    ranked = _ranked(points, classes)
+    order = ranked[np.bincount(classes)[classes[ranked]] > 1]
     if not len(order):
         return []
     dealt = np.full(len(first), -1)
@@ -98,14 +100,14 @@ def held_out_folds(
     size = -(-len(order) // n_folds)
     folds = []
     for i in range(int(np.clip(_HELD_OUT // size, 1, n_folds))):
-        held = shuffled[dealt[shuffled] == i][:_HELD_OUT]
-        if not len(held):
+        out = np.zeros(len(first), bool)
+        out[shuffled[dealt[shuffled] == i][:_HELD_OUT]] = True
+        if not out.any():
             continue
-        train, out = np.ones(len(codes), bool), np.zeros(len(first), bool)
-        out[held] = True
+        train = np.ones(len(codes), bool)
         train[known[out[copies]]] = False
-        rest = shuffled[~out[shuffled]][:_DATABASE]
-        folds.append(Fold(X, codes, total, first[rest], first[held], train))
+        rest, held = shuffled[~out[shuffled]][:_DATABASE], shuffled[out[shuffled]]
+        folds.append(Fold(points, classes, total, rest, held, train))
     return folds
 
 
@@ -135,34 +137,21 @@ def select(folds: Sequence[Fold], maps: Callable[[int], Iterable[Array]]) -> int
     return int(np.argmax(excess <= _EQUAL * np.sqrt(squares)))
 
 
-def _distinct(X: Array | Source, codes: Integers, rows: Integers) -> tuple[Integers, Integers]:
-    """Return the first row of each different point of a class, and which one each row is like.
-
-    Points that are not in memory count as different.
-    """
-    if isinstance(X, Source):
-        return rows, np.arange(len(rows))
-    pairs = np.column_stack([codes[rows], X[rows] + 0.0])  # -0.0 equals 0.0
+def _distinct(X: Array, codes: Integers) -> tuple[Integers, Integers]:
+    """Return the first row of each different point of a class, and which one each row is like."""
+    pairs = np.column_stack([codes, X + 0.0])  # -0.0 equals 0.0
     keys = np.ascontiguousarray(pairs).view(f"V{pairs.dtype.itemsize * pairs.shape[1]}").ravel()
     _, first, copies = np.unique(keys, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    numbers = np.empty(len(order), np.int64)
-    numbers[order] = np.arange(len(order))
-    return rows[first[order]], numbers[copies.ravel()]
+    return first, copies.ravel()
 
 
-def _ranked(X: Array | Source, codes: Integers, rows: Integers) -> Integers:
-    """Return places among rows by class and distance from the mean.
+def _ranked(X: Array, codes: Integers) -> Integers:
+    """Return the rows of different points, by class and distance from the mean.
 
-    So folds depend neither on the order of points, nor on the axes and names of classes. Points
-    that are not in memory are shuffled within classes.
+    So folds depend neither on the order of points, nor on the axes and names of classes.
     """
-    if isinstance(X, Source):
-        distance = np.random.RandomState(0).permutation(len(rows)).astype(np.float32)
-        nearest = np.arange(int(codes.max()) + 1)
-    else:
-        points = center_and_rescale(X[rows])[0]
-        distance = np.einsum("ij,ij->i", points, points, dtype=np.float64).astype(np.float32)
-        nearest = np.full(int(codes.max()) + 1, np.inf, np.float32)
-        np.minimum.at(nearest, codes[rows], distance)
-    return np.lexsort((distance, codes[rows], nearest[codes[rows]]))
+    X = X - X.mean(axis=0)
+    distance = np.einsum("ij,ij->i", X, X).astype(np.float32)
+    nearest = np.full(int(codes.max()) + 1, np.inf, np.float32)
+    np.minimum.at(nearest, codes, distance)
+    return np.lexsort((distance, codes, nearest[codes]))

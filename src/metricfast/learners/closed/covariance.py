@@ -61,7 +61,7 @@ class Covariance(ClosedFormLearner):
     the pixels at the margin of an image are, nearest neighbours become worse than in the Euclidean
     distance: choose `n_components`, or a learner that uses labels. So it is with few points, whose
     smallest variances are far too small: with 4 points for each feature the error of the nearest
-    neighbour can still be three times that of the Euclidean distance.
+    neighbour can still be three times as large as in the Euclidean distance.
 
     References
     ----------

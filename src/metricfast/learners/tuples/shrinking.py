@@ -60,8 +60,8 @@ def shrink_metric(
 
     `sample`: as :func:`representative_sample` returns it.
     `given`: the points, labels and weights that the learner was fitted to.
-    `params`: parameters of the clones that differ from those of the learner, such that two clones
-        take about as long as the learner.
+    `params`: parameters of two clones that differ from those of the learner, such that both
+        together take about as long.
     `span`: the coordinates in which to work.
     `how`: further arguments of `fit`.
     """
@@ -82,7 +82,7 @@ def shrink_metric(
             w = None if weight is None else weight[train]
             part = clone(learner).set_params(
                 **{"shrinkage": 0, "preprocessor": None, "random_state": 0, "verbose": False},
-                **params,
+                **(params if len(folds) > 1 else {}),
             )
             with without_advice():
                 part.fit(take(points, train), labels[train], sample_weight=w, **how)
