@@ -274,7 +274,7 @@ def test_validation_reads_all_points(name: str) -> None:
 
 def test_a_part_in_which_one_class_has_weight_is_refused() -> None:
     for points in (X[:3], sources.Rows(X[:3])):
-        sdml = mf.SDML_Supervised(random_state=0).partial_fit(X, Y)
+        sdml = clone(OF_POINTS["SDML_Supervised"][0]).partial_fit(X, Y)
         before = sdml.components_.copy()
         with pytest.raises(ValueError, match="at least 2 classes of a weight above 0"):
             sdml.partial_fit(points, [0, 0, 1], [1, 0, 0])
