@@ -238,7 +238,7 @@ OWN = {
         ({"solver": Subgradient(power_t=-1)}, "power_t must be"),
         ({"regularizer": "l2"}, "regularizer must be"),
     ],
-    "DMLMJ": [({"reg": 1.5}, "reg must be a number from 0 to 1")],
+    "DMLMJ": [({"reg": 1.5}, "reg must be 'auto' or a number from 0 to 1")],
     "EmbeddingLearner": [
         ({"solver": SGD(schedule="linear")}, "schedule must be"),
         ({"database": "none"}, "database must be"),

@@ -39,7 +39,7 @@ STORED_DTYPES = {"bool", "float16", "float32", "float64"} | {
 }
 # Modules of the classes that fitted estimators hold in addition to estimators.
 _PARTS = (
-    *("distances.database", "predictors.metric"),
+    *("distances.database", "learners.base.span", "predictors.metric"),
     *("predictors.multi_metric", "predictors.normal_scores", "predictors.soft_votes"),
     *("predictors.spaces", "predictors.tables", "predictors.targets", "training.history"),
 )

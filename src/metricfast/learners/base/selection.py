@@ -80,15 +80,17 @@ def held_out_folds(
     points of a class that has no other point are always learned from. There are no folds where no
     class has two different points. Of more than 5000 points, 5000 are drawn before.
     """
-    weights = repetitions(weights, len(codes))
-    known = np.flatnonzero((codes >= 0) & (weights > 0))
+    counted = codes >= 0 if weights is None else (codes >= 0) & (weights > 0)
+    known = np.flatnonzero(counted)
+    share = repetitions(None if weights is None else weights[known], len(known))
     if len(known) > _DRAWN:
-        known = np.sort(np.random.RandomState(0).permutation(known)[:_DRAWN])
+        drawn = np.sort(np.random.RandomState(0).permutation(len(known))[:_DRAWN])
+        known, share = known[drawn], share[drawn]
     if not len(known):
         return []
     points = center_and_rescale(np.asarray(X[known], np.float64))[0]
     first, copies = _distinct(points, codes[known])
-    total: Floats = np.bincount(copies, weights[known]).astype(np.float64)
+    total: Floats = np.bincount(copies, share).astype(np.float64)
     points, classes = points[first], codes[known[first]]
     ranked = _ranked(points, classes)
     order = ranked[np.bincount(classes)[classes[ranked]] > 1]

@@ -74,7 +74,9 @@ def shrink_metric(
         points, labels, weight = given
         weight = check_sample_weight(weight, len(points))
         codes = check_partial_target(labels)[1]
-        share = None if weight is None else weight / weight.mean()  # chances to be in a tuple
+        share = weight  # the chances of points to be in a tuple, which are relative
+        if weight is not None:
+            share = weight / weight[codes >= 0].mean()
         folds = held_out_folds(span.points(points), codes, share, n_folds=2)
 
         def maps(i: int) -> Iterator[Array]:
