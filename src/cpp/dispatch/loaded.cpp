@@ -92,7 +92,7 @@ const Level *open(const std::string &name, std::string &error) {
     return level;
 }
 
-/// What is wrong with METRICFAST_NUM_THREADS; empty if nothing is.
+/// The error message of an invalid METRICFAST_NUM_THREADS; empty if it is valid.
 std::string fault_of_threads() {
     const char *const variable = std::getenv("METRICFAST_NUM_THREADS");
     const std::string text = variable != nullptr ? variable : "";

@@ -41,7 +41,7 @@ class Filter(NamedTuple):
 
     @property
     def alike(self) -> bool:
-        """Whether the mask is of all queries."""
+        """Return whether all queries have the same mask, or none."""
         return self.mask is None or self.mask.ndim == 1
 
     def of_queries(self, part: slice | Integers) -> Filter:

@@ -84,7 +84,7 @@ template <class T> class Span {
   public:
     Span() = default;
     Span(std::nullptr_t) {}
-    /// Of null, there are none, whatever the size.
+    /// Empty if the pointer is null, whatever the size.
     Span(T *data, Index size) : data_(data), size_(data != nullptr ? size : 0) {}
     /// A span of const elements can be made from a span of mutable ones.
     template <class U, class = std::enable_if_t<std::is_same_v<const U, T>>>

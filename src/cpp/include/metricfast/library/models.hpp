@@ -52,7 +52,7 @@ class ModelKernels {
     /// \throws std::filesystem::filesystem_error where the file cannot be read, ModelError where it
     ///   is damaged, or no model that this library reads. The message names the file.
     virtual std::unique_ptr<SavedModel> load(const std::filesystem::path &path) const = 0;
-    /// Of the bytes of such a file.
+    /// Reads a model from the bytes of such a file.
     virtual std::unique_ptr<SavedModel> parse(std::string content) const = 0;
 };
 

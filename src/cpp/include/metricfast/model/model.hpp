@@ -20,7 +20,7 @@ class Model {
         }
     }
 
-    /// Of the bytes of such a file.
+    /// Reads a model from the bytes of such a file.
     static Model parse(std::string content) { return Model(TensorFile(std::move(content))); }
 
     explicit Model(const TensorFile &file) : content_(read_model(file)) {
