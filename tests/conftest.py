@@ -42,7 +42,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = set() if "exhaustive" in config.option.markexpr else {"exhaustive"}
     if not built.issuperset(f"libmetricfast_{level}" for level in ("v2", "v3", "v4")):
         left_out.add("levels")
-    kept = [item for item in items if left_out.isdisjoint(mark.name for mark in item.iter_markers())]
+    kept = [
+        item for item in items if left_out.isdisjoint(mark.name for mark in item.iter_markers())
+    ]
     config.hook.pytest_deselected(items=list(set(items).difference(kept)))
     items[:] = kept
 
