@@ -412,6 +412,9 @@ NOT_REPETITIONS = [
 ]
 
 
+LEARNED = ["KNeighborsClassifier", "KNeighborsRegressor"]  # what these have, the others share
+
+
 def checks():
     for name in NAMES:
         if name == "MultiMetricLMNN":
@@ -424,6 +427,8 @@ def checks():
                 if check.func.__name__ != "check_array_api_input":
                     fails = check.func.__name__ in NOT_REPETITIONS
                     marks = [pytest.mark.xfail(reason=WEIGHT_2)] if fails else []
+                    if metric != "euclidean" and name not in LEARNED:
+                        marks.append(pytest.mark.exhaustive)
                     ident = f"{estimator}-{check.func.__name__}"
                     yield pytest.param(checked, check, id=ident, marks=marks)
 
