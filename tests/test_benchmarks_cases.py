@@ -87,24 +87,6 @@ def test_splits_of_poses():
     assert {len(part) for part in given.values()} == {260, 40, 100}
 
 
-def test_study_of_defaults():
-    x, y = study_defaults.load("digits")
-    points = x[:300], y[:300]
-    assert np.mean(study_defaults.errors("numpy", "Euclidean", points, 2, 0)) < 0.15
-    found = study_defaults.errors("metricfast", "OASIS_Supervised", points, 2, 60)
-    assert len(found) == 2
-    assert np.mean(found) < 0.3
-    assert np.isnan(study_defaults.errors("metricfast", "NoSuchLearner", points, 2, 60)).all()
-
-
-def test_study_of_defaults_at_full_size(monkeypatch, capsys):
-    monkeypatch.setattr(study_defaults, "N_TRAIN", 300)
-    study_defaults.compare_stopping("synthetic", ["NCA"])
-    rows = [line.split(" | ") for line in capsys.readouterr().out.splitlines() if "| NCA" in line]
-    assert [row[1] for row in rows] == ["auto", "True", "False"]
-    assert all(0 < float(error) < 75 for row in rows for error in row[2:4])
-
-
 def test_study_of_few_points(monkeypatch, capsys, tmp_path):
     monkeypatch.setenv("METRICFAST_DATA", str(tmp_path))
     study_defaults.compare_few_points(["LFDA", "DMLMJ"])
