@@ -10,13 +10,11 @@ import pytest
 from benchmarks import (
     data,
     embedding,
-    family,
     kedem,
     losses,
     objectives,
     search,
     study_defaults,
-    study_poses,
     study_tables,
     timing,
 )
@@ -63,28 +61,11 @@ def test_error_of_tuples():
     assert objectives.tuple_error(np.eye(1), x, pairs, np.array([-1, 1])) == 1
 
 
-def test_distances_of_pairs_are_checked(tmp_path):
-    case = next(case for case in family.family() if case.name == "pair-distance")
-    arrays = data.indexed_pairs()
-    arrays["index"] = arrays["index"][:20_000]
-    case.arrays = lambda: arrays
-    case.entries = case.entries[:1]
-    (ours,) = timing.run_case(case, tmp_path, rounds=1)
-    assert ours.status == "ok", ours
-    wrong = {"distances": np.zeros(1), "rows": np.zeros(1, int)}
-    assert case.check(arrays, {OURS: wrong}) == {OURS: "wrong distances"}
-
-
 def test_the_nearest_of_a_similarity_are_those_of_largest_products():
     x, y = np.array([[1.0, 0], [2, 0], [3, 0], [0, 9]]), np.array([0, 0, 1, 1])
     queries = np.array([[1.0, 0.5], [1, 0]])
     assert objectives.similarity_error(np.eye(2), x, y, queries, np.array([1, 0])) == 0
     assert objectives.similarity_error(-np.eye(2), x, y, queries, np.array([0, 0])) == 0
-
-
-def test_splits_of_poses():
-    given = study_poses.split(np.random.default_rng(0).uniform(-1, 1, (400, 16, 2)), 0)
-    assert {len(part) for part in given.values()} == {260, 40, 100}
 
 
 def test_study_of_few_points(monkeypatch, capsys, tmp_path):
