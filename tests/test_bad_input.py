@@ -175,7 +175,8 @@ def fit_float32(learner):
 
 @case
 def fit_integers(learner):
-    for points in (X.astype(np.int32), X.astype(np.uint8), np.median(X, axis=0) < X):
+    kinds = [X.astype(kind) for kind in (np.int32, np.uint8, np.float16)]
+    for points in (*kinds, np.median(X, axis=0) < X):
         assert fit(learner, points).components_.dtype == np.float64
         assert_same_fit(learner, points, like=points.astype(np.float64))
 
@@ -188,7 +189,8 @@ def fit_layout(learner):
 
 @case
 def fit_byte_order(learner):
-    assert_same_fit(learner, X.astype(X.dtype.newbyteorder()))
+    for dtype in (X.dtype.newbyteorder(), np.longdouble):
+        assert_same_fit(learner, X.astype(dtype))
 
 
 @case
