@@ -63,6 +63,18 @@ def test_tuples_of_points_that_have_names_need_none():
         found.pair_distance(POINTS[PAIRS][:, :, :2])
 
 
+def test_labels_of_pairs_are_checked_for_learners_of_ones_own():
+    learner = mf.GMML()
+    with pytest.raises(ValueError, match="should contain only values in"):
+        learner._prepare_inputs(POINTS[PAIRS], [1, 0, 1, -1], type_of_inputs="tuples")
+    with pytest.raises(ValueError, match="Tuples of 2 element"):
+        learner._prepare_inputs(np.zeros((5, 3, 3)), SAME[:1] * 5, type_of_inputs="tuples")
+    assert not hasattr(learner, "n_features_in_")
+    for width in (3, 4):
+        learner._prepare_inputs(np.zeros((4, 2, width)), SAME, type_of_inputs="tuples")
+        assert learner.n_features_in_ == width
+
+
 @pytest.mark.parametrize("error", [PreprocessorError(KeyError("a")), NonPSDError()])
 def test_errors_survive_pickling(error):
     assert str(pickle.loads(pickle.dumps(error))) == str(error)

@@ -98,8 +98,13 @@ def data(learner):
     return () if entry_of(learner).takes == POINTS else (Y,)
 
 
-@pytest.mark.parametrize("package", ["pandas nullable", "polars", "Arrow"])
-@pytest.mark.parametrize("learner", of_points())
+@pytest.mark.parametrize(
+    ("learner", "package"),
+    thinned(
+        product(of_points(), ["polars", "pandas nullable", "Arrow"]),
+        lambda case: case[1] == "polars" or case[0] in (mf.LFDA, mf.NCA, mf.TripletLearner),
+    ),
+)
 def test_every_learner_takes_frames(learner, package):
     frame = FRAMES[package]
     expected = make(learner).fit(X, *data(learner))
