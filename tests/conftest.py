@@ -7,6 +7,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+# Before NumPy is loaded: threads of BLAS that wait for each other take processor time from the
+# other workers of pytest.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import numpy as np
 import pytest
 

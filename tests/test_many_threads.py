@@ -20,7 +20,7 @@ from threadpoolctl import ThreadpoolController
 
 import metricfast as mf
 from metricfast import losses, metrics, neighbors, sources
-from metricfast._core.threadpool import one_blas_thread
+from metricfast._core.threadpool import _let_go, one_blas_thread
 
 THREADS = 8
 X, Y = load_iris(return_X_y=True)
@@ -36,6 +36,16 @@ SOURCE = sources.Batches(lambda: (X[start : start + 40] for start in range(0, le
 
 
 PAIRS = np.stack((X[:50], X[50:100]), axis=1)
+
+
+@pytest.fixture(autouse=True)
+def two_blas_threads():
+    libraries = ThreadpoolController().select(user_api="blas")
+    limit = libraries.limit(limits=2)
+    _let_go(libraries)
+    yield
+    limit.restore_original_limits()
+    _let_go(libraries)
 
 
 def scores(model):
