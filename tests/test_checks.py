@@ -75,6 +75,12 @@ def test_labels_of_pairs_are_checked_for_learners_of_ones_own():
         assert learner.n_features_in_ == width
 
 
+@pytest.mark.parametrize("path", ["points.csv", b"points.csv"])
+def test_a_path_is_no_preprocessor(path):
+    with pytest.raises(ValueError, match="Invalid type for the preprocessor"):
+        mf.Covariance(preprocessor=path).fit([0, 1])
+
+
 @pytest.mark.parametrize("error", [PreprocessorError(KeyError("a")), NonPSDError()])
 def test_errors_survive_pickling(error):
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
