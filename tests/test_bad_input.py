@@ -50,6 +50,7 @@ EVERYWHERE = [
 ]
 # Rows about classes, which labels of MLKR are not.
 OF_CLASSES = {"fit-y-continuous", "fit-y-strings", "fit-one-class"}
+TRAINED = {"checkpoint": "training", "early_stopping": False}  # a start may be the best by folds
 SHORT = {"max_iter": 10, "output_iter": 10, "random_state": 0}
 
 
@@ -117,10 +118,10 @@ CASES = {
     "fit-checkpoint-type": lambda learner: fit(learner, checkpoint=3),
     "fit-checkpoint-folder": lambda learner: fit(learner, checkpoint="missing/training"),
     "fit-checkpoint-warm": lambda learner: [
-        fit(learner, checkpoint="training", warm_start=True) for _ in range(2)
+        fit(learner, **TRAINED, warm_start=True) for _ in range(2)
     ],
     "fit-checkpoint-other": lambda learner: [
-        fit(learner, X * scale, checkpoint="training") for scale in (1, 1.1)
+        fit(learner, X * scale, **TRAINED) for scale in (1, 1.1)
     ],
     "fit-warm-components": lambda learner: (
         fit(learner, n_components=2).set_params(warm_start=True, n_components=3).fit(X, Y)
