@@ -50,7 +50,6 @@ EVERYWHERE = [
 ]
 # Rows about classes, which labels of MLKR are not.
 OF_CLASSES = {"fit-y-continuous", "fit-y-strings", "fit-one-class"}
-TRAINED = {"checkpoint": "training", "early_stopping": False}  # a start may be the best by folds
 SHORT = {"max_iter": 10, "output_iter": 10, "random_state": 0}
 
 
@@ -118,10 +117,10 @@ CASES = {
     "fit-checkpoint-type": lambda learner: fit(learner, checkpoint=3),
     "fit-checkpoint-folder": lambda learner: fit(learner, checkpoint="missing/training"),
     "fit-checkpoint-warm": lambda learner: [
-        fit(learner, **TRAINED, warm_start=True) for _ in range(2)
+        fit(learner, checkpoint="training", early_stopping=False, warm_start=True) for _ in range(2)
     ],
     "fit-checkpoint-other": lambda learner: [
-        fit(learner, X * scale, **TRAINED) for scale in (1, 1.1)
+        fit(learner, X * scale, checkpoint="training", early_stopping=False) for scale in (1, 1.1)
     ],
     "fit-warm-components": lambda learner: (
         fit(learner, n_components=2).set_params(warm_start=True, n_components=3).fit(X, Y)
