@@ -205,6 +205,7 @@ def test_the_check_of_the_site_sees_what_is_wrong(monkeypatch, tmp_path):
 # Those that take the most time, half of that of all: .ci/run has them in a step of its own, with
 # the page that takes as long as ten others.
 LONG = {
+    *("anomaly_detection", "loss_curves", "pair_verification", "two_domains"),
     *("arrangements", "before_and_after", "captions", "clustering", "dimensionality_reduction"),
     *("knn_classification", "knn_regression", "new_classes", "pipeline", "poses"),
     *("retrieval", "which_learner"),
