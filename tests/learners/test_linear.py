@@ -13,10 +13,10 @@ from sklearn.neighbors import NeighborhoodComponentsAnalysis
 from sklearn.preprocessing import scale
 
 from metricfast import LDML, LMNN, MCML, MLKR, NCA, kneighbors, losses
-from metricfast.learners import linear
+from metricfast.learners import trained
 from metricfast.learners.linear import LinearLearner
 from metricfast.solvers import Adam
-from metricfast.training import dataset
+from metricfast.training import samples
 from metricfast.training.labelled_loss import LabelledLoss
 from metricfast.training.linear_problem import LinearProblem
 from metricfast.training.objective import LinearMap, Objective, map_points
@@ -170,7 +170,7 @@ class TestEveryLearner:
         self, learner, solver, monkeypatch
     ):
         model = learner(solver=short(solver)).fit(X[:, :3], Y)
-        monkeypatch.setattr(linear, "train", interrupt)
+        monkeypatch.setattr(trained, "train", interrupt)
         monkeypatch.setattr(losses.LMNN, "find_targets", interrupt)
         with pytest.raises(KeyboardInterrupt):
             model.fit(X, Y)
@@ -179,7 +179,7 @@ class TestEveryLearner:
 
     def test_an_interrupt_before_there_is_a_map_leaves_none(self, learner, solver, monkeypatch):
         model = learner(solver=short(solver)).fit(X[:, :3], Y)
-        monkeypatch.setattr(dataset, "center_and_rescale", interrupt)
+        monkeypatch.setattr(samples, "center_and_rescale", interrupt)
         with pytest.raises(KeyboardInterrupt):
             model.fit(X, Y)
         with pytest.raises(NotFittedError):

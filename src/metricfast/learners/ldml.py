@@ -16,11 +16,11 @@ from metricfast._core.scatter import within_scatter
 from metricfast._core.types import Array, Floats
 from metricfast.learners.linear import LinearLearner
 from metricfast.samplers import Batch
-from metricfast.training.dataset import Dataset
 from metricfast.training.history import History, Vector
 from metricfast.training.linear_problem import LinearProblem
 from metricfast.training.objective import map_points
 from metricfast.training.preconditioner import FULL_BASIS, FlatParameters, Preconditioner
+from metricfast.training.samples import Samples
 
 __all__ = ["LDML"]
 
@@ -120,7 +120,7 @@ class LDML(LinearLearner):
     _selects_shortest = False  # a longer training gives better answers for pairs
     _weights_neighbors = True
 
-    def _problem(self, data: Dataset) -> LinearProblem:
+    def _problem(self, data: Samples) -> LinearProblem:
         # Not `data.in_span`: the unit of the bias depends on the entries of the whole map.
         return _PairProblem(data, losses.LDML(), n_jobs=self.n_jobs)
 
@@ -128,8 +128,8 @@ class LDML(LinearLearner):
         super()._set_fitted(problem, history, x, final)
         self.bias_ = float(problem.preconditioner.arrays(x)[1][0])
 
-    def _finish(self, problem: LinearProblem, history: History) -> None:
-        super()._finish(problem, history)
+    def _finish(self, problem: LinearProblem, history: History, diverged: bool) -> None:
+        super()._finish(problem, history, diverged)
         if history.max_iter is None:
             return
         # The chosen number of iterations may be too small for the bias.
@@ -198,7 +198,7 @@ class _WithBias(FlatParameters):
     about the same effect on both.
     """
 
-    def __init__(self, data: Dataset, L: Array, scatter: Floats) -> None:
+    def __init__(self, data: Samples, L: Array, scatter: Floats) -> None:
         self._of_map = Preconditioner(data.X.shape[1], scatter)
         self._first = _mean_distance(data, L)
         size = math.sqrt(float(np.mean(self._of_map.vector([L]) ** 2)))
@@ -217,7 +217,7 @@ class _WithBias(FlatParameters):
         return np.append(vector[:-1] * factor, vector[-1] * factor**2)
 
 
-def _mean_distance(data: Dataset, L: Array) -> float:
+def _mean_distance(data: Samples, L: Array) -> float:
     """Return the mean squared distance of two points under a map."""
     data = data.representative
     Z = map_points(data.X, L).astype(np.float64)

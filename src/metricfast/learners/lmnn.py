@@ -29,11 +29,11 @@ from metricfast.learners.linear import LinearLearner
 from metricfast.learners.lmnn_targets import targets_in_chunks
 from metricfast.samplers import Batch
 from metricfast.training.chunks import Chunked
-from metricfast.training.dataset import Dataset
 from metricfast.training.history import History, Vector
 from metricfast.training.linear_problem import LinearProblem
 from metricfast.training.objective import map_points
 from metricfast.training.preconditioner import FULL_BASIS, Preconditioner
+from metricfast.training.samples import Samples
 
 __all__ = ["LMNN"]
 
@@ -158,7 +158,7 @@ class LMNN(LinearLearner):
     def _min_class_size(self) -> int:  # type: ignore[override]
         return int(self.n_neighbors) + 1
 
-    def _problem(self, data: Dataset) -> LinearProblem:
+    def _problem(self, data: Samples) -> LinearProblem:
         data = data.in_span
         _check_class_sizes(data, int(self.n_neighbors))
         return _LMNNProblem(
@@ -169,7 +169,7 @@ class LMNN(LinearLearner):
         super()._set_fitted(problem, history, x, final)
         self.labels_ = np.arange(len(problem.data.classes))
 
-    def _finish(self, problem: LinearProblem, history: History) -> None:
+    def _finish(self, problem: LinearProblem, history: History, diverged: bool) -> None:
         n_samples, n_features = problem.data.X.shape[0], problem.data.n_features
         weight = problem.data.weight
         total = n_samples if weight is None else float(weight.sum())
@@ -191,7 +191,7 @@ class _LMNNProblem(LinearProblem):
     smooth = False
 
     def __init__(
-        self, data: Dataset, k: int, regularization: float, refresh_every: int, n_jobs: int | None
+        self, data: Samples, k: int, regularization: float, refresh_every: int, n_jobs: int | None
     ) -> None:
         loss = TargetsAndImpostors(data.labels, data.weight, k, regularization, n_jobs)
         super().__init__(data, loss, n_jobs=n_jobs)
@@ -237,7 +237,7 @@ def _targets(Z: Any, labels: Integers, k: int, n_jobs: int | None) -> Integers:
     return find(Z, labels, k, n_jobs=n_jobs)
 
 
-def _check_class_sizes(data: Dataset, k: int) -> None:
+def _check_class_sizes(data: Samples, k: int) -> None:
     sizes = np.bincount(data.labels)
     sizes[sizes == 0] = len(data.labels)
     smallest = int(sizes.argmin())

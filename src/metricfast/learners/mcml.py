@@ -9,9 +9,9 @@ import metricfast.losses as losses
 from metricfast._core.parameters import NonNegativeFloat, NumberOfJobs, PositiveInt, Seed, Verbosity
 from metricfast._core.types import Array
 from metricfast.learners.linear import LinearLearner
-from metricfast.training.dataset import Dataset
 from metricfast.training.linear_problem import LinearProblem
 from metricfast.training.preconditioner import class_preconditioner
+from metricfast.training.samples import Samples
 
 __all__ = ["MCML"]
 
@@ -92,7 +92,7 @@ class MCML(LinearLearner):
 
     _weights_neighbors = True
 
-    def _problem(self, data: Dataset) -> LinearProblem:
+    def _problem(self, data: Samples) -> LinearProblem:
         data = data.in_span
         preconditioner = class_preconditioner(data)
         return LinearProblem(data, losses.MCML(), preconditioner=preconditioner, n_jobs=self.n_jobs)

@@ -9,9 +9,9 @@ import metricfast.losses as losses
 from metricfast._core.parameters import NonNegativeFloat, NumberOfJobs, PositiveInt, Seed, Verbosity
 from metricfast._core.types import Array
 from metricfast.learners.linear import LinearLearner
-from metricfast.training.dataset import Dataset, as_targets
 from metricfast.training.linear_problem import LinearProblem
 from metricfast.training.preconditioner import class_preconditioner
+from metricfast.training.samples import Samples, as_targets
 
 __all__ = ["MLKR"]
 
@@ -102,7 +102,7 @@ class MLKR(LinearLearner):
     _target = staticmethod(as_targets)
     _weights_neighbors = True
 
-    def _problem(self, data: Dataset) -> LinearProblem:
+    def _problem(self, data: Samples) -> LinearProblem:
         data, preconditioner = data.in_span, None
         if not self._solver().by_batches:
             preconditioner = class_preconditioner(data, root=True)

@@ -11,8 +11,8 @@ import metricfast.losses as losses
 from metricfast._core.parameters import NonNegativeFloat, NumberOfJobs, PositiveInt, Seed, Verbosity
 from metricfast._core.types import Array
 from metricfast.learners.linear import LinearLearner
-from metricfast.training.dataset import Dataset
 from metricfast.training.linear_problem import LinearProblem
+from metricfast.training.samples import Samples
 
 __all__ = ["NCA"]
 
@@ -139,7 +139,7 @@ class NCA(LinearLearner):
 
     _weights_neighbors = True
 
-    def _problem(self, data: Dataset) -> LinearProblem:
+    def _problem(self, data: Samples) -> LinearProblem:
         # The lowest value: each point with company of its class attracts no other.
         sizes = np.bincount(data.labels, data.weight)
         return LinearProblem(

@@ -20,10 +20,10 @@ from metricfast._core.types import Array, Integers, RandomState
 from metricfast.learners.linear import LinearLearner
 from metricfast.samplers import Batch, class_batches
 from metricfast.training.chunks import batches_of, rows_of
-from metricfast.training.dataset import Dataset
 from metricfast.training.labelled_loss import LabelledLoss, anchors_of
 from metricfast.training.linear_problem import LinearProblem
 from metricfast.training.objective import map_points
+from metricfast.training.samples import Samples
 
 __all__ = ["NCMML"]
 
@@ -104,7 +104,7 @@ class NCMML(LinearLearner):
 
     _selects_shortest = False  # a longer training is better for class means
 
-    def _problem(self, data: Dataset) -> LinearProblem:
+    def _problem(self, data: Samples) -> LinearProblem:
         return _Likelihood(data.in_span, self.n_jobs)
 
 
@@ -115,7 +115,7 @@ class _Likelihood(LinearProblem):
     all classes cancels in a softmax.
     """
 
-    def __init__(self, data: Dataset, n_jobs: int | None) -> None:
+    def __init__(self, data: Samples, n_jobs: int | None) -> None:
         weights = repetitions(data.weight, data.X.shape[0])
         seen = weights > 0
         X = data.X if seen.all() else rows_of(data.X, np.flatnonzero(seen))

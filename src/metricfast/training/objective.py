@@ -22,6 +22,7 @@ from metricfast.exceptions import LossOverflowError
 from metricfast.samplers import Batch
 from metricfast.training.labelled_loss import LabelledLoss, anchors_of
 from metricfast.training.preconditioner import FlatParameters
+from metricfast.training.samples import Samples
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -136,6 +137,10 @@ class Objective:
         it is always the best.
     learning_rate, schedule : float, str
         Values for solvers without their own.
+    unit : float
+        Factor that turns the objective into the units of the given data.
+    quantity : str
+        What progress calls the objective.
     remedy : str
         What to do if the loss is not finite.
     """
@@ -147,6 +152,8 @@ class Objective:
     keeps_last = False
     learning_rate = 0.01
     schedule = "cosine"
+    unit = 1.0
+    quantity = "objective"
     remedy = (
         "rescale X, choose another `init`, lower learning_rate, or make sure that your own loss "
         "and its gradient are finite"
@@ -250,6 +257,18 @@ class Objective:
     def runs(self, weight_decay: float) -> list[tuple[slice, float, float]]:
         """Return adjacent parameters, with their weight decay and factor of the learning rate."""
         return [(slice(None), float(weight_decay), 1.0)]
+
+    def learned(self, x: Array) -> list[Array]:
+        """Return the parameters of the solver's vector, as callbacks see them."""
+        return self.preconditioner.arrays(x)
+
+    def coordinates(self, samples: Samples) -> Samples:
+        """Return samples as this problem sees points: in a basis of their span, or as they are."""
+        return samples
+
+    def score(self, cost: float) -> float:
+        """Return the score of validation samples, given their cost."""
+        return -cost
 
     def refresh(self, x: Array) -> None:
         """Update the state that the loss keeps between iterations, such as impostors, for x."""

@@ -42,16 +42,16 @@ from metricfast.learners.gerrymandering.matrix import (
 from metricfast.learners.gerrymandering.regularizers import Regularizer, penalty
 from metricfast.learners.gerrymandering.voting import largest_cost, vote_loss
 from metricfast.learners.linear import LinearLearner
+from metricfast.learners.trained import Plan
 from metricfast.losses import Gerrymander
-from metricfast.metrics._neighbor_error import neighbor_error
 from metricfast.samplers import Batch
 from metricfast.training.chunks import Chunked
-from metricfast.training.dataset import Dataset
 from metricfast.training.history import History, Vector
 from metricfast.training.initialization import Initialization
 from metricfast.training.linear_problem import LinearProblem
 from metricfast.training.objective import map_points
 from metricfast.training.preconditioner import FlatParameters, PSDProjection
+from metricfast.training.samples import Samples
 from metricfast.training.solvers import Solver
 
 __all__ = ["GerrymanderingLearner", "NeighborhoodGerrymandering", "vote_problem"]
@@ -79,11 +79,11 @@ class GerrymanderingLearner(LinearLearner):
     _selects_batches = True
     _keeps_points = True
 
-    def _check_parameters(self) -> Any:
-        checked = super()._check_parameters()
+    def _plan(self) -> Plan:
+        plan = super()._plan()
         if self.parameterization == "M":
-            self._check_matrix(checked[0])
-        return checked
+            self._check_matrix(plan.solver)
+        return plan
 
     def _check_matrix(self, solver: Solver) -> None:
         if self.n_components is not None:
@@ -113,13 +113,9 @@ class GerrymanderingLearner(LinearLearner):
         super()._set_fitted(problem, history, x, final)
         if final:
             self.objective_ = min([history.best_objective, *history.curve])
-        assert history.metrics is not None
-        self.history_ = {name: list(values) for name, values in history.metrics.values.items()}
-        if history.costs:
-            self.history_["validation_error"] = list(history.costs)
         self._set_database(problem.all_data)
 
-    def _set_database(self, data: Dataset) -> None:
+    def _set_database(self, data: Samples) -> None:
         """Embed the points of `fit`, the database of `predict`."""
         if self._has_classes:
             self.classes_, self.database_labels_ = data.classes, data.labels
@@ -129,7 +125,7 @@ class GerrymanderingLearner(LinearLearner):
         else:
             self.database_embedding_ = self._embed(given)
 
-    def _finish(self, problem: LinearProblem, history: History) -> None:
+    def _finish(self, problem: LinearProblem, history: History, diverged: bool) -> None:
         assert isinstance(problem, VoteProblem)
         if history.curve and not isinstance(problem.X, Chunked):
             x, self.objective_ = select_best(problem, history)
@@ -283,7 +279,7 @@ class NeighborhoodGerrymandering(DatabaseClassifierMixin, GerrymanderingLearner)
 
     _one_map = True
 
-    def _problem(self, data: Dataset) -> LinearProblem:
+    def _problem(self, data: Samples) -> LinearProblem:
         return vote_problem(self, data, vote_loss(self, len(data.classes)))
 
     def _database_points(self, X: Any) -> Any:
@@ -291,7 +287,7 @@ class NeighborhoodGerrymandering(DatabaseClassifierMixin, GerrymanderingLearner)
         return points_of(self, X, "X_database")
 
 
-def vote_problem(learner: GerrymanderingLearner, data: Dataset, loss: Gerrymander) -> VoteProblem:
+def vote_problem(learner: GerrymanderingLearner, data: Samples, loss: Gerrymander) -> VoteProblem:
     """Return the problem of a learner, with a loss of votes."""
     check_neighbors(learner.n_neighbors, data.X.shape[0] - 1)
     # Not `data.in_span`: the regularizer shrinks the map in all directions.
@@ -306,7 +302,7 @@ class VoteProblem(LinearProblem):
 
     Parameters
     ----------
-    data : Dataset
+    data : Samples
     loss : Gerrymander
     C : float
     regularizer : str or None
@@ -323,7 +319,7 @@ class VoteProblem(LinearProblem):
     remedy = REMEDY
 
     def __init__(
-        self, data: Dataset, loss: Gerrymander, C: float, regularizer: str | None, tol: float,
+        self, data: Samples, loss: Gerrymander, C: float, regularizer: str | None, tol: float,
         n_jobs: int | None, *, over_matrix: bool = False,
     ) -> None:  # fmt: skip
         database = "batch" if isinstance(data.X, Chunked) else "all"
@@ -333,6 +329,7 @@ class VoteProblem(LinearProblem):
             penalty=partial(penalize, regularizer),
         )  # fmt: skip
         self._tol, self._over_matrix = tol, over_matrix
+        self.n_voters = int(loss.n_neighbors)
 
     def scale_initial(self, L: Array, *, named: bool) -> Array:
         if not named:
@@ -372,9 +369,3 @@ class VoteProblem(LinearProblem):
 
     def history(self, x0: Vector, rng: RandomState) -> History:
         return vote_history(x0, rng, self, self.data.weight, self._tol)
-
-    def validation_error(self, x: Vector, data: Dataset, train: Any, test: Any) -> float:
-        # Mapped together: sparse points are centred where they are mapped to.
-        Z, y = map_points(data.X, self.map(x), self.n_jobs), data.labels
-        k = int(self.loss.loss.n_neighbors)
-        return neighbor_error(Z[train], y[train], Z[test], y[test], False, k, self.n_jobs)

@@ -29,8 +29,8 @@ from metricfast.learners.gerrymandering.explanation import Explanation, explanat
 from metricfast.learners.gerrymandering.metric import GerrymanderingLearner, vote_problem
 from metricfast.learners.gerrymandering.regularizers import Regularizer
 from metricfast.losses import Gerrymander
-from metricfast.training.dataset import Dataset
 from metricfast.training.linear_problem import LinearProblem
+from metricfast.training.samples import Samples
 
 __all__ = ["NeighborhoodGerrymanderingRegressor"]
 
@@ -131,7 +131,7 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, GerrymanderingLearner)
         places = np.searchsorted(filled, np.searchsorted(edges, y))
         return np.minimum(places, len(filled) - 1).astype(np.int64)
 
-    def _problem(self, data: Dataset) -> LinearProblem:
+    def _problem(self, data: Samples) -> LinearProblem:
         return vote_problem(self, data, self._vote_loss())
 
     def _vote_loss(self) -> Gerrymander:
