@@ -17,10 +17,10 @@ from metricfast.learners import trained
 from metricfast.learners.linear import LinearLearner
 from metricfast.solvers import Adam
 from metricfast.training import samples
-from metricfast.training.labelled_loss import LabelledLoss
 from metricfast.training.linear_problem import LinearProblem
 from metricfast.training.objective import LinearMap, Objective, map_points
 from metricfast.training.preconditioner import Preconditioner, best_scale
+from metricfast.training.samples import Samples
 
 X, Y = load_iris(return_X_y=True)
 LEARNERS = (NCA, LMNN, MLKR, MCML, LDML)
@@ -43,7 +43,9 @@ def test_coordinates_are_a_change_of_variables(scatter):
     if scatter is None:
         np.testing.assert_array_equal(vector, L.ravel())
     np.testing.assert_allclose(coordinates.arrays(vector)[0], L, rtol=1e-9, atol=1e-12)
-    objective = Objective(X[::3], LinearMap(), LabelledLoss(losses.NCA(), Y[::3]), coordinates)
+    objective = Objective(
+        Samples(X[::3], Y[::3], np.arange(3)), LinearMap(), losses.NCA(), coordinates
+    )
     np.testing.assert_allclose(
         objective(vector)[1],
         numeric_gradient(lambda v: objective(v)[0], vector, 1e-5),

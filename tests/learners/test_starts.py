@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, scale
 from trained import configured
 
-from metricfast import LDML, LMNN, MCML, MLKR, NCA, NCMML, NeighborhoodGerrymandering
+from metricfast import LDML, LMNN, MCML, MLKR, NCA, NCMML, NeighborhoodGerrymandering, losses
 from metricfast.solvers import Adam
 from metricfast.stopping import CrossValidated
 from metricfast.training import model_selection
@@ -33,7 +33,7 @@ every = pytest.mark.parametrize("learner", [NCA, MCML, LDML, MLKR])
 
 @pytest.mark.parametrize("best", [0.3, 1.0, 2.0**4])
 def test_the_scale_of_the_lowest_objective_is_found(best):
-    objective = Objective(X, LinearMap(), None, Preconditioner(4))
+    objective = Objective(POINTS, LinearMap(), losses.NCA(), Preconditioner(4))
     tried = []
 
     def value(x, batch):

@@ -137,7 +137,7 @@ class LDML(LinearLearner):
         L = problem.map(history.best_x)
         self.bias_ = problem.best_bias(L, self.bias_)
         value = problem.of_loss([L, np.array([self.bias_])], None)[0]
-        self.objective_ = problem.data.unit * value
+        self.objective_ = problem.samples.unit * value
         self.loss_curve_.append(self.objective_)
         self.n_iter_ += 1
 
@@ -148,7 +148,7 @@ class _PairProblem(LinearProblem):
     standardizes = False
 
     def start_at(self, L: Array, *, selected: bool = False) -> Vector:
-        data, wide = self.data, self.data.X.shape[1] > FULL_BASIS
+        data, wide = self.samples, self.samples.X.shape[1] > FULL_BASIS
         scatter = within_scatter(data.X, data.groups, data.weight, diagonal=wide)
         self.preconditioner = _WithBias(data, L, scatter)
         return self.vector(L)
@@ -161,7 +161,7 @@ class _PairProblem(LinearProblem):
     def scale_initial(self, L: Array, *, named: bool) -> Array:
         del named
         self.start_at(L)
-        distance = _mean_distance(self.data, L)
+        distance = _mean_distance(self.samples, L)
         if distance > 0:
             L = L * math.sqrt(_START / distance)
             self.start_at(L)

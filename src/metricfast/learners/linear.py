@@ -190,7 +190,7 @@ class LinearLearner(TrainedLearner, MahalanobisMixin):
                 required=self.early_stopping != "auto",
             )  # fmt: skip
         problem = self._problem(train_samples)
-        problem.all_data, problem.initial_map = samples, L
+        problem.all_samples, problem.initial_map = samples, L
         history = problem.history(initialization.start(problem, train_samples, L, rng, start), rng)
         history.max_iter = n_iter
         return problem, history
@@ -220,9 +220,11 @@ class LinearLearner(TrainedLearner, MahalanobisMixin):
             bool(self.verbose), warm,
         )  # fmt: skip
 
+    def _set_map(self, problem: LinearProblem, x: Vector) -> None:
+        (self.components_,) = problem.learned(x)
+
     def _set_fitted(self, problem: LinearProblem, history: History, x: Vector, final: bool) -> None:
         super()._set_fitted(problem, history, x, final)
-        self.components_ = problem.data.undo_scale(problem.full_map(x))
         value = history.best_objective if final else history.curve[-1]
         self.objective_ = problem.unit * value
 

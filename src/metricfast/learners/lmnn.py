@@ -167,11 +167,11 @@ class LMNN(LinearLearner):
 
     def _set_fitted(self, problem: LinearProblem, history: History, x: Vector, final: bool) -> None:
         super()._set_fitted(problem, history, x, final)
-        self.labels_ = np.arange(len(problem.data.classes))
+        self.labels_ = np.arange(len(problem.samples.classes))
 
     def _finish(self, problem: LinearProblem, history: History, diverged: bool) -> None:
-        n_samples, n_features = problem.data.X.shape[0], problem.data.n_features
-        weight = problem.data.weight
+        n_samples, n_features = problem.samples.X.shape[0], problem.samples.n_features
+        weight = problem.samples.weight
         total = n_samples if weight is None else float(weight.sum())
         if n_samples > 2 * n_features or (
             self.objective_ > _COLLAPSED * MARGIN * self.regularization * self.n_neighbors * total
@@ -207,7 +207,7 @@ class _LMNNProblem(LinearProblem):
 
     def start_at(self, L: Array, *, selected: bool = False) -> Vector:
         if selected:  # L is not the map of `init`, so the targets are searched for under L
-            data, loss = self.data, self._targets_and_impostors
+            data, loss = self.samples, self._targets_and_impostors
             Z = map_points(data.X, L)
             loss.set_targets(_targets(Z, data.labels, self.n_neighbors, self.n_jobs))
             scatter = _target_scatter(data.X, loss.targets, data.X)

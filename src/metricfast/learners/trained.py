@@ -141,8 +141,13 @@ class TrainedLearner(CallbackMixin):
     def _earlier(self) -> Any:
         """Return what an earlier fit has learned, to start from; None if there was none."""
 
+    @abstractmethod
+    def _set_map(self, problem: Any, x: Vector) -> None:
+        """Set what is learned, the parameters of the solver's vector x."""
+
     def _set_fitted(self, problem: Any, history: History, x: Vector, final: bool) -> None:
         """Set the fitted attributes of x: the result, or the present iteration."""
+        self._set_map(problem, x)
         self.loss_curve_ = [value * problem.unit for value in history.curve]
         self.n_iter_ = len(history.curve)
         if history.costs:

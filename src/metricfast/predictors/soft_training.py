@@ -22,6 +22,7 @@ from metricfast.training.history import DivergedError, History
 from metricfast.training.labelled_loss import LabelledLoss
 from metricfast.training.objective import Objective
 from metricfast.training.preconditioner import FlatParameters, flat, parts
+from metricfast.training.samples import Samples
 from metricfast.training.steps import minimize_minibatch
 
 __all__ = ["Task", "Training", "folds", "hold_out", "sharpness"]
@@ -84,7 +85,7 @@ class Training:
             LabelledLoss(loss, y[train], weight, None, course.n_jobs) for loss, y in task.losses
         ]
         self._objective = Objective(
-            self._points,
+            Samples(self._points, losses[0].y, np.empty(0), weight),
             embedding,
             _Outputs(losses),
             FlatParameters(self._shapes),

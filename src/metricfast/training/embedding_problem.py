@@ -18,8 +18,7 @@ from metricfast.samplers import Batch, Epoch, Sampler
 from metricfast.training.adapters import checked_batches, prepared
 from metricfast.training.chunks import Chunked, batches_of
 from metricfast.training.history import Vector
-from metricfast.training.labelled_loss import LabelledLoss
-from metricfast.training.objective import Objective, is_learnable
+from metricfast.training.objective import Objective
 from metricfast.training.preconditioner import FlatParameters
 from metricfast.training.samples import Samples
 from metricfast.training.steps import runs_of
@@ -99,19 +98,14 @@ class EmbeddingProblem(Objective):
         n_jobs: int | None = None,
     ) -> None:
         # Candidates of a batch are its last rows.
-        compared: Any = database if candidate_fraction is None else "batch"
-        y_database = None
-        if is_learnable(loss):
-            compared, y_database = "table", np.arange(len(samples.classes))
-        elif samples.database is not None:
-            compared, y_database = samples.database.X, samples.database.labels
+        compared = database if candidate_fraction is None else "batch"
         super().__init__(
-            samples.X, embedding, LabelledLoss(loss, samples.labels, None, y_database, n_jobs),
-            FlatParameters([array.shape for array in start]), database=compared, n_jobs=n_jobs,
+            samples, embedding, loss, FlatParameters([array.shape for array in start]),
+            database=compared, n_jobs=n_jobs,
         )  # fmt: skip
         self.embedding: Embedding = embedding
         self._sampler, self._validation_score = sampler, validation_score
-        self._y_database, self._draws_database = y_database, database == "batch"
+        self._draws_database = database == "batch"
         self._candidate_fraction, self._proxy_lr_factor = candidate_fraction, proxy_lr_factor
         self._n_own = len(embedding.decays(0.0))
         self.n_queries = self.n_infeasible = 0
@@ -163,7 +157,7 @@ class EmbeddingProblem(Objective):
         options: dict[str, Any] = {"random_state": rng.randint(2**31 - 1)}
         n_database = None
         if not isinstance(self.database, str) and self._draws_database:
-            options["y_database"], n_database = self._y_database, self.database.shape[0]
+            options["y_database"], n_database = self.samples.points.labels, self.database.shape[0]
 
         def prepare(labels: Array) -> Epoch:
             return prepared(sampler, labels, batch_size, self.n_jobs, **options)

@@ -34,8 +34,8 @@ class LinearProblem(Objective):
 
     Parameters
     ----------
-    data : Samples
-        ``data.in_span`` if distances of points are all that the problem sees of the map: no
+    samples : Samples
+        ``samples.in_span`` if distances of points are all that the problem sees of the map: no
         penalty, no constraint. Points of many more features than there are points are then
         trained on in their span, which is faster and gives the same map.
     loss : loss
@@ -56,10 +56,8 @@ class LinearProblem(Objective):
 
     Attributes
     ----------
-    all_data : Samples
-        `data`, and the validation points if there are any.
     initial_map : ndarray or None
-        The map that `init` names, of points in `data`.
+        The map that `init` names, of points in `samples`.
     of_span : MapOfSpan or None
         The initial map of all features, if the problem is trained in the span of the points.
     searches_scale : bool
@@ -76,7 +74,7 @@ class LinearProblem(Objective):
 
     def __init__(
         self,
-        data: Samples,
+        samples: Samples,
         loss: Any,
         *,
         preconditioner: FlatParameters | None = None,
@@ -89,30 +87,28 @@ class LinearProblem(Objective):
     ) -> None:
         if not isinstance(loss, LabelledLoss):
             _refuse_inner_products(loss)
-            loss = LabelledLoss(loss, data.labels, data.weight, n_jobs=n_jobs)
         if preconditioner is None:
-            preconditioner = Preconditioner(data.X.shape[1])
+            preconditioner = Preconditioner(samples.X.shape[1])
         super().__init__(
-            data.X, LinearMap(), loss, preconditioner, database=database, penalty=penalty, C=C,
+            samples, LinearMap(), loss, preconditioner, database=database, penalty=penalty, C=C,
             n_jobs=n_jobs,
         )  # fmt: skip
-        self.data = self.all_data = data
-        self.unit = data.unit
+        self.unit = samples.unit
         self.initial_map: Array | None = None
         self.of_span: MapOfSpan | None = None
         self.lower_bound, self._scale_loss = lower_bound, scale_loss
 
     def learned(self, x: Vector) -> list[Array]:
         """Return the map of points as they were given."""
-        return [self.data.undo_scale(self.full_map(x))]
+        return [self.samples.undo_scale(self.full_map(x))]
 
     def coordinates(self, samples: Samples) -> Samples:
         """Return points of all features as this problem sees points: in a basis, or as they are."""
-        return samples if self.data.outer is None else samples.in_span
+        return samples if self.samples.outer is None else samples.in_span
 
     def score(self, cost: float) -> float:
         """Return the share of right classes, or the negative squared error."""
-        return 1 - cost if self.data.has_classes else -cost
+        return 1 - cost if self.samples.has_classes else -cost
 
     def vector(self, L: Array) -> Vector:
         """Return the solver's vector of a map."""
@@ -129,7 +125,7 @@ class LinearProblem(Objective):
 
     def map_of_span(self, L: Array, data: Samples) -> MapOfSpan | None:
         """Return a map of all features as a map of the span of points, if training is in it."""
-        if self.data.outer is None or data.span is None:
+        if self.samples.outer is None or data.span is None:
             return None
         return MapOfSpan(L, data.span.basis)
 
@@ -158,7 +154,7 @@ class LinearProblem(Objective):
         """Return the problem whose value is lowest at the best scale of the initial map."""
         problem = self.local()
         if self._scale_loss is not None:
-            data = self.data
+            data = self.samples
             problem.loss = LabelledLoss(
                 self._scale_loss, data.labels, data.weight, n_jobs=self.n_jobs
             )
@@ -168,7 +164,7 @@ class LinearProblem(Objective):
         self, rng: RandomState, batch_size: int | None = None
     ) -> Callable[[], Iterable[Batch]]:
         """Return a function that draws the mini-batches of an epoch, from all classes."""
-        classes, size = self.data.groups, self.batch_rows(batch_size)
+        classes, size = self.samples.groups, self.batch_rows(batch_size)
 
         def draw(rows: Integers) -> list[Batch]:
             drawn = class_batches(classes[rows], size, rng)

@@ -102,15 +102,14 @@ class Objective:
 
     Parameters
     ----------
-    X : {ndarray, csr_array, Chunked} of shape (n_samples, n_features)
+    samples : Samples
     embedding : Embedding or LinearMap
-    loss : LabelledLoss
+    loss : loss
+        One of `metricfast.losses`, a function with the same arguments, or a `LabelledLoss`.
     preconditioner : FlatParameters
-    database : {"batch", "all", "table"}, array or source, default="batch"
-        The points that anchors are compared with: the other points of their batch, all training
-        points, the proxies (the last of the parameters, normalized if embedded points are), or
-        other points. A batch compares its anchors with the database rows that follow its anchors,
-        or with all rows if there are none.
+    database : {"batch", "all"}, default="batch"
+        The points that anchors are compared with, if the samples are their own database: the other
+        points of their batch, or all.
     penalty : callable, optional
         ``penalty(arrays)`` returns value and gradients. A batch has its share of the penalty.
     C : float, default=1
@@ -122,6 +121,13 @@ class Objective:
 
     Attributes
     ----------
+    X, database
+        The points, and those that anchors are compared with: as the parameter says, or points of
+        another database, or "table" for proxies, the last of the parameters, which are normalized
+        if embedded points are. A batch compares its anchors with the database rows that follow its
+        anchors, or with all rows if there are none.
+    all_samples : Samples
+        `samples`, and the validation samples if there are any.
     evaluator : callable or None
         Computes the loss elsewhere, such as on a cluster.
     smooth : bool
@@ -161,19 +167,28 @@ class Objective:
 
     def __init__(
         self,
-        X: Any,
+        samples: Samples,
         embedding: Embedding | LinearMap,
-        loss: LabelledLoss,
+        loss: Any,
         preconditioner: FlatParameters,
         *,
-        database: Any = "batch",
+        database: str = "batch",
         penalty: Penalty | None = None,
         C: float = 1.0,
         tally: Callable[[float, float, Batch | None], None] | None = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.X, self.embedding, self.loss, self.preconditioner = X, embedding, loss, preconditioner
-        self.database, self.penalty, self.C = database, penalty, C
+        compared: Any = database
+        of_database = None
+        if is_learnable(loss):
+            compared, of_database = "table", np.arange(len(samples.classes))
+        elif samples.database is not None:
+            compared, of_database = samples.database.X, samples.database.labels
+        if not isinstance(loss, LabelledLoss):
+            loss = LabelledLoss(loss, samples.labels, samples.weight, of_database, n_jobs)
+        self.samples, self.all_samples = samples, samples
+        self.X, self.database, self.penalty, self.C = samples.X, compared, penalty, C
+        self.embedding, self.loss, self.preconditioner = embedding, loss, preconditioner
         self.tally, self.n_jobs = tally, n_jobs
         self.evaluator: Evaluator | None = None
         self._of_parts = False
@@ -285,6 +300,8 @@ class Objective:
             evaluator=None,
             tally=None,
             penalty=None,
+            samples=None,
+            all_samples=None,
         )
 
     def _with(self, **changed: Any) -> Self:

@@ -343,6 +343,9 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
         self._set(start)
         return start
 
+    def _set_map(self, problem: EmbeddingProblem, x: Vector) -> None:
+        self._set(problem.parameters(x))
+
     def _set(self, arrays: list[Array]) -> None:
         n_own = len(self.embedding_.decays(0.0))
         self.parameters_ = [array.copy() for array in arrays[:n_own]]
@@ -353,7 +356,6 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
         self, problem: EmbeddingProblem, history: History, x: Vector, final: bool
     ) -> None:
         super()._set_fitted(problem, history, x, final)
-        self._set(problem.parameters(x))
         if problem.tally is not None:
             self.infeasible_share_ = problem.n_infeasible / max(problem.n_queries, 1)
 

@@ -35,11 +35,10 @@ from metricfast.learners.embedding.metric import EmbeddedMetricMixin
 from metricfast.learners.gerrymandering.classifier import DatabaseClassifierMixin, codes_of
 from metricfast.learners.gerrymandering.history import (
     REMEDY,
-    check_feasible,
-    select_best,
+    keep_best,
+    objective_of,
     vote_batches,
     vote_history,
-    warn_of_penalty,
 )
 from metricfast.learners.gerrymandering.regularizers import Regularizer
 from metricfast.learners.gerrymandering.two_sides import (
@@ -54,9 +53,8 @@ from metricfast.learners.trained import Given, Plan, TrainedLearner, for_mini_ba
 from metricfast.metrics._neighbor_error import neighbor_error
 from metricfast.samplers import Batch
 from metricfast.training.callbacks import as_callbacks
-from metricfast.training.chunks import Chunked, hold
+from metricfast.training.chunks import hold
 from metricfast.training.history import History, Vector
-from metricfast.training.labelled_loss import LabelledLoss
 from metricfast.training.objective import Objective
 from metricfast.training.paired_chunks import is_beyond
 from metricfast.training.preconditioner import FlatParameters, flat
@@ -349,23 +347,18 @@ class AsymmetricSimilarity(DatabaseClassifierMixin, TrainedLearner, EmbeddedMetr
     def _earlier(self) -> list[Array] | None:
         return getattr(self, "parameters_", None)
 
+    def _set_map(self, problem: _TwoSidedProblem, x: Vector) -> None:
+        self._set_parameters(problem.learned(x))
+        self._set_database(problem.all_samples)
+
     def _set_fitted(
         self, problem: _TwoSidedProblem, history: History, x: Vector, final: bool
     ) -> None:
         super()._set_fitted(problem, history, x, final)
-        best = min([history.best_objective, *history.curve])
-        self.objective_ = best if final else history.curve[-1]
-        self._set_parameters(problem.preconditioner.arrays(x))
-        self._set_database(problem.all_samples)
+        self.objective_ = objective_of(history, final)
 
     def _finish(self, problem: _TwoSidedProblem, history: History, diverged: bool) -> None:
-        if history.curve and not is_beyond(problem.X, problem.database):
-            x, self.objective_ = select_best(problem, history)
-            self._set_parameters(problem.preconditioner.arrays(x))
-            self._set_database(problem.all_samples)
-        if not isinstance(problem.X, Chunked):
-            warn_of_penalty(problem, history.metrics, history.start)
-        check_feasible(history.metrics, self.n_neighbors, "leave small classes out")
+        keep_best(self, problem, history, history.start, "leave small classes out")
 
     def _set_database(self, samples: Samples) -> None:
         """Embed the database of `predict`."""
@@ -420,24 +413,19 @@ class _TwoSidedProblem(Objective):
     remedy = REMEDY
 
     def __init__(self, learner: AsymmetricSimilarity, samples: Samples, start: list[Array]) -> None:
-        embedding, own, n_jobs = learner.embedding_, samples.database is None, learner.n_jobs
-        compared = "batch" if is_beyond(samples.X) else "all"
-        loss = LabelledLoss(
-            vote_loss(learner, len(learner.classes_)), samples.labels, samples.weight,
-            None if own else samples.points.labels, n_jobs,
-        )  # fmt: skip
+        embedding = learner.embedding_
         super().__init__(
-            samples.X, embedding, loss, FlatParameters([array.shape for array in start]),
-            C=learner.C, database=compared if own else samples.points.X, n_jobs=n_jobs,
+            samples, embedding, vote_loss(learner, len(samples.classes)),
+            FlatParameters([array.shape for array in start]), C=learner.C, n_jobs=learner.n_jobs,
+            database="batch" if is_beyond(samples.X) else "all",
             penalty=lambda arrays: penalty_of(embedding, learner.regularizer, arrays),
         )  # fmt: skip
         self.embedding: Embedding = embedding
-        self.all_samples = samples
-        self._weight, self._tol = samples.weight, learner.tol
+        self._tol = learner.tol
 
     def history(self, start: list[Array], rng: RandomState) -> History:
         """Return the history of a training from these parameters."""
-        return vote_history(flat(start), rng, self, self._weight, self._tol)
+        return vote_history(flat(start), rng, self, self.samples.weight, self._tol)
 
     def batches(
         self, rng: RandomState, batch_size: int | None = None

@@ -27,12 +27,11 @@ from metricfast.learners.base.inputs import points_of
 from metricfast.learners.gerrymandering.classifier import DatabaseClassifierMixin
 from metricfast.learners.gerrymandering.history import (
     REMEDY,
-    check_feasible,
-    select_best,
+    keep_best,
+    objective_of,
     unit_scale,
     vote_batches,
     vote_history,
-    warn_of_penalty,
 )
 from metricfast.learners.gerrymandering.matrix import (
     loss_of_matrix,
@@ -109,11 +108,13 @@ class GerrymanderingLearner(LinearLearner):
             return replace(found, init="identity")  # of as many rows as M
         return found
 
+    def _set_map(self, problem: LinearProblem, x: Vector) -> None:
+        super()._set_map(problem, x)
+        self._set_database(problem.all_samples)
+
     def _set_fitted(self, problem: LinearProblem, history: History, x: Vector, final: bool) -> None:
         super()._set_fitted(problem, history, x, final)
-        if final:
-            self.objective_ = min([history.best_objective, *history.curve])
-        self._set_database(problem.all_data)
+        self.objective_ = objective_of(history, final)
 
     def _set_database(self, data: Samples) -> None:
         """Embed the points of `fit`, the database of `predict`."""
@@ -126,18 +127,11 @@ class GerrymanderingLearner(LinearLearner):
             self.database_embedding_ = self._embed(given)
 
     def _finish(self, problem: LinearProblem, history: History, diverged: bool) -> None:
-        assert isinstance(problem, VoteProblem)
-        if history.curve and not isinstance(problem.X, Chunked):
-            x, self.objective_ = select_best(problem, history)
-            self.components_ = problem.data.undo_scale(problem.map(x))
-            self._set_database(problem.all_data)
-        if not isinstance(problem.X, Chunked):
-            start, L = history.start, problem.initial_map
-            if history.max_iter is not None and isinstance(self.init, str) and L is not None:
-                start = problem.vector(problem.scale_initial(L, named=True))
-            warn_of_penalty(problem, history.metrics, start)
+        start, L = history.start, problem.initial_map
+        if history.max_iter is not None and isinstance(self.init, str) and L is not None:
+            start = problem.vector(problem.scale_initial(L, named=True))
         remedy = "lower n_bins" if hasattr(self, "n_bins") else "leave small classes out"
-        check_feasible(history.metrics, self.n_neighbors, remedy)
+        keep_best(self, problem, history, start, remedy)
 
 
 @dataclass(eq=False, repr=False)
@@ -334,7 +328,7 @@ class VoteProblem(LinearProblem):
     def scale_initial(self, L: Array, *, named: bool) -> Array:
         if not named:
             return L
-        data = self.data.representative
+        data = self.samples.representative
         Z, own = map_points(data.X, L, self.n_jobs), np.arange(data.X.shape[0])
         k = min(int(self.loss.loss.n_neighbors), len(Z) - 1)
         return L * unit_scale(Z, Z, own, k, largest_cost(self.loss.loss))
@@ -368,4 +362,4 @@ class VoteProblem(LinearProblem):
         return vote_batches(self, rng, batch_size)
 
     def history(self, x0: Vector, rng: RandomState) -> History:
-        return vote_history(x0, rng, self, self.data.weight, self._tol)
+        return vote_history(x0, rng, self, self.samples.weight, self._tol)
