@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
@@ -102,6 +103,8 @@ class BoundLoss:
         If points, the loss or its gradient are not finite.
     """
 
+    has_lists = False  # of active pairs, from which all points may be evaluated
+
     def __init__(self, loss: Any, labels: Labels, weight: Floats | None, threads: int) -> None:
         self.loss = loss
         self._labels, self._weight, self._threads = labels, weight, threads
@@ -143,11 +146,13 @@ class BoundLoss:
         """
         return self._evaluated(Z, Z_database, rows, database_rows, exclude, options)
 
-    def for_thread(self, loss: Any, n_jobs: int | None) -> BoundLoss:
-        """Return another loss on the same labels and weights, for a part of the anchors at a time.
+    def for_thread(self, n_jobs: int | None) -> BoundLoss:
+        """Return a copy for another thread, which takes a part of the anchors at a time.
 
-        Parts are shared out already: each keeps one sum of the gradients of its database.
+        It shares labels and weights, not the results. Parts are shared out already: each keeps one
+        sum of the gradients of its database.
         """
+        loss = copy.copy(self.loss)
         own = BoundLoss(loss, self._labels, self._weight, as_threads(n_jobs))
         own._lanes, own._workspace = 1, self._workspace
         return own

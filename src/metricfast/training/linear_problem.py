@@ -10,9 +10,9 @@ from scipy.sparse import issparse, vstack
 from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast.metrics._neighbor_error import neighbor_costs, neighbor_error
 from metricfast.samplers import Batch, class_batches
+from metricfast.training.adapters import bind
 from metricfast.training.chunks import batches_of
 from metricfast.training.history import History, Vector
-from metricfast.training.labelled_loss import LabelledLoss
 from metricfast.training.objective import LinearMap, Objective, Penalty, map_points
 from metricfast.training.preconditioner import FlatParameters, Preconditioner
 from metricfast.training.samples import Samples
@@ -39,7 +39,7 @@ class LinearProblem(Objective):
         penalty, no constraint. Points of many more features than there are points are then
         trained on in their span, which is faster and gives the same map.
     loss : loss
-        One of `metricfast.losses`, or a `LabelledLoss` one.
+        One of `metricfast.losses`, or one that has its labels.
     preconditioner : Preconditioner, optional
         How x stands for L; by default it holds its entries.
     scale_loss : loss, optional
@@ -85,8 +85,7 @@ class LinearProblem(Objective):
         C: float = 1.0,
         n_jobs: int | None = None,
     ) -> None:
-        if not isinstance(loss, LabelledLoss):
-            _refuse_inner_products(loss)
+        _refuse_inner_products(loss)
         if preconditioner is None:
             preconditioner = Preconditioner(samples.X.shape[1])
         super().__init__(
@@ -154,10 +153,7 @@ class LinearProblem(Objective):
         """Return the problem whose value is lowest at the best scale of the initial map."""
         problem = self.local()
         if self._scale_loss is not None:
-            data = self.samples
-            problem.loss = LabelledLoss(
-                self._scale_loss, data.labels, data.weight, n_jobs=self.n_jobs
-            )
+            problem.loss = bind(self._scale_loss, self.samples, None, self.n_jobs)
         return problem
 
     def batches(

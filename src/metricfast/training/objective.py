@@ -20,7 +20,7 @@ from metricfast._core.sparse import embed_sparse, sparse_gradient
 from metricfast.embeddings import Asymmetric, Embedding
 from metricfast.exceptions import LossOverflowError
 from metricfast.samplers import Batch
-from metricfast.training.labelled_loss import LabelledLoss, anchors_of
+from metricfast.training.adapters import bind
 from metricfast.training.preconditioner import FlatParameters
 from metricfast.training.samples import Samples
 
@@ -31,6 +31,7 @@ __all__ = [
     "Evaluator",
     "LinearMap",
     "Objective",
+    "anchors_of",
     "finite",
     "is_continuous",
     "is_learnable",
@@ -43,6 +44,11 @@ Penalty = Callable[[list[Array]], tuple[float, list[Array]]]
 Evaluator = Callable[["Objective", list[Array], Batch | None], tuple[float, list[Array]]]
 # With gradients of fewer points than this share, a gradient by a map looks at these alone.
 _FEW = 0.5
+
+
+def anchors_of(batch: Batch | None, part: slice | None) -> slice | None:
+    """Return the places of the anchors, or of a part of them; None for all points."""
+    return part if batch is None or part is not None else slice(0, batch.n_anchors)
 
 
 def is_continuous(loss: Any) -> bool:
@@ -105,7 +111,7 @@ class Objective:
     samples : Samples
     embedding : Embedding or LinearMap
     loss : loss
-        One of `metricfast.losses`, a function with the same arguments, or a `LabelledLoss`.
+        One of `metricfast.losses`, a function with the same arguments, or one that has its labels.
     preconditioner : FlatParameters
     database : {"batch", "all"}, default="batch"
         The points that anchors are compared with, if the samples are their own database: the other
@@ -184,8 +190,8 @@ class Objective:
             compared, of_database = "table", np.arange(len(samples.classes))
         elif samples.database is not None:
             compared, of_database = samples.database.X, samples.database.labels
-        if not isinstance(loss, LabelledLoss):
-            loss = LabelledLoss(loss, samples.labels, samples.weight, of_database, n_jobs)
+        if not hasattr(loss, "for_thread"):
+            loss = bind(loss, samples, of_database, n_jobs)
         self.samples, self.all_samples = samples, samples
         self.X, self.database, self.penalty, self.C = samples.X, compared, penalty, C
         self.embedding, self.loss, self.preconditioner = embedding, loss, preconditioner
@@ -333,10 +339,10 @@ class Objective:
         rows = batch.rows if among and batch is not None else None
         Z, cache = self._mapped(self.embedding, arrays, self.X, rows)
         if among:
-            value, upstream = self.loss.evaluate(Z, batch, part)
+            value, upstream = self.loss(Z, rows, anchors_of(batch, part))
         else:
             anchors = self._anchors(batch, part)
-            value, (of_anchors, upstream) = self.loss.bound.evaluate_two_sided(
+            value, (of_anchors, upstream) = self.loss.evaluate_two_sided(
                 Z[anchors], Z, anchors, exclude=anchors
             )
             if len(np.unique(anchors)) == len(anchors):
@@ -361,7 +367,7 @@ class Objective:
         (query, of_query), (database, of_database) = self._sides(arrays)
         Zq, query_cache = query._forward(of_query, self.X[anchors], n_jobs=self.n_jobs)
         Zd, database_cache = self._mapped(database, of_database, X, rows)
-        value, (dq, dd) = self.loss.bound.evaluate_two_sided(Zq, Zd, anchors, rows, exclude)
+        value, (dq, dd) = self.loss.evaluate_two_sided(Zq, Zd, anchors, rows, exclude)
         by_query = query.backward(of_query, query_cache, dq, n_jobs=self.n_jobs)
         by_database = database.backward(of_database, database_cache, dd, n_jobs=self.n_jobs)
         if self.embedding.asymmetric:
@@ -389,7 +395,7 @@ class Objective:
         if normalize:
             table, lengths = table.copy(), np.empty(len(table))
             kernels.normalize_forward(table, lengths, threads)
-        value, (upstream, of_table) = self.loss.bound.evaluate_two_sided(Z, table, anchors)
+        value, (upstream, of_table) = self.loss.evaluate_two_sided(Z, table, anchors)
         if normalize:
             kernels.normalize_backward(table, lengths, of_table, threads)
         by_own = self.embedding.backward(own, cache, upstream, n_jobs=self.n_jobs)

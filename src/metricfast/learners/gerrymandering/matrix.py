@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from metricfast.distances.gradient import metric_gradient
 from metricfast.samplers import Batch
-from metricfast.training.labelled_loss import anchors_of
-from metricfast.training.objective import Objective, finite, map_points
+from metricfast.training.objective import Objective, anchors_of, finite, map_points
 
 __all__ = ["loss_of_matrix", "penalty_of_matrix", "root"]
 
@@ -49,7 +48,7 @@ def loss_of_matrix(
     Z = map_points(X, root(M), problem.n_jobs)
     if not finite(Z):
         return float("nan"), []
-    call = problem.loss.bound.call(Z[anchors], Z, rows, among, anchors)
+    call = problem.loss.call(Z[anchors], Z, rows, among, anchors)
     value, weights = problem.loss.loss.of_distances(call)
     gradient = metric_gradient(X[anchors], weights, X, M=M, n_jobs=problem.n_jobs)
     return value, [np.asarray(gradient)]
