@@ -153,7 +153,7 @@ class EmbeddingProblem(Objective):
         self, rng: RandomState, batch_size: int | None = None
     ) -> Callable[[], Iterator[Batch]]:
         """Return a function that draws the mini-batches of an epoch."""
-        y, share, sampler = self.loss.y, self._candidate_fraction, self._sampler
+        y, share, sampler = self.samples.labels, self._candidate_fraction, self._sampler
         options: dict[str, Any] = {"random_state": rng.randint(2**31 - 1)}
         n_database = None
         if not isinstance(self.database, str) and self._draws_database:

@@ -113,6 +113,7 @@ class _Fold:
             part = self.data.take(train)
             L = self.initialization.initial_map(part, rng, quiet=True)
             problem = self.learner._problem(part)
+            problem.initial_map = L
             data = problem.coordinates(self.data)
             x0 = self.initialization.start(problem, part, L, rng, start)
             problem = problem.local()
