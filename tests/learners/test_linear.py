@@ -274,6 +274,24 @@ class Spread(Few):
         return LinearProblem(data, lambda Z, y: (-float(np.abs(Z).sum()), -np.sign(Z)))
 
 
+class Weighed(Few):
+    """A learner by a function that takes weights."""
+
+    def _problem(self, data):
+        def loss(Z, y, sample_weight):
+            pull = sample_weight[:, None] * Z
+            return float((pull * Z).sum()) / 2, pull
+
+        return LinearProblem(data, loss)
+
+
+def test_weights_reach_a_function_that_takes_them():
+    weight = np.arange(len(X)) % 3.0
+    model = Weighed(2).fit(X, Y, weight)
+    Z = model.transform(X) - model.transform(X).mean(axis=0)
+    assert model.objective_ == pytest.approx(float(weight @ (Z**2).sum(axis=1)) / 2)
+
+
 def test_weights_are_refused_where_a_loss_is_a_function():
     with pytest.raises(ValueError, match="sample_weight must be None"):
         Spread(2).fit(X, Y, np.ones(len(X)))
