@@ -8,15 +8,19 @@ are valid: ``bool``, ``Literal`` and the types below. Other types are not checke
         mode: Literal["fast", "exact"] = "fast"
         max_iter: PositiveInt = 100
         tol: NonNegativeFloat | None = None
+
+Fields are inherited. A class whose positional parameters are in another order than its fields names
+them by :func:`positional`.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import field, fields, make_dataclass
 from functools import cache, partial
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -46,8 +50,10 @@ __all__ = [
     "Share",
     "Verbosity",
     "check_parameters",
+    "positional",
 ]
 
+_Class = TypeVar("_Class", bound=type)
 Check = Callable[[str, Any], object]
 
 
@@ -71,6 +77,29 @@ LayerSizes = Annotated[Sequence[int], _check_layer_sizes]
 Verbosity = Annotated[bool | int, lambda _, value: check_verbose(value)]
 Seed = Annotated[int | RandomState | None, lambda _, value: check_random_state(value)]
 NumberOfJobs = Annotated[int | None, lambda _, value: as_threads(value)]
+
+
+def positional(names: str) -> Callable[[_Class], _Class]:
+    """Decorate a dataclass: these fields are positional, in this order, and others keyword-only."""
+    order = names.split()
+
+    def decorated(cls: Any) -> Any:
+        declared = {each.name: each for each in fields(cls)}
+        sorted_fields = [declared.pop(name) for name in order] + list(declared.values())
+        made: Any = make_dataclass(
+            cls.__name__,
+            [
+                (each.name, each.type, field(default=each.default, kw_only=each.name in declared))
+                for each in sorted_fields
+            ],
+            namespace={"__module__": cls.__module__, "__post_init__": cls.__post_init__},
+            eq=False,
+            repr=False,
+        )
+        cls.__init__, cls.__dataclass_fields__ = made.__init__, made.__dataclass_fields__
+        return cls
+
+    return decorated
 
 
 def check_parameters(owner: Any) -> None:
