@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from numbers import Integral
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,20 +18,11 @@ from metricfast._core.arguments import (
 )
 from metricfast._core.checks import check_points
 from metricfast._core.initialize import as_given_map
-from metricfast._core.parameters import (
-    NonNegativeFloat,
-    NumberOfJobs,
-    PositiveFloat,
-    PositiveInt,
-    Seed,
-    Verbosity,
-    check_parameters,
-)
+from metricfast._core.parameters import NonNegativeFloat, check_parameters
 from metricfast._core.scaling import log2_spread
 from metricfast._core.sources import Named, Source
 from metricfast._core.targets import check_classification_target, check_sample_weight
 from metricfast._core.types import Array, RandomState
-from metricfast.distances.inference import Ties
 from metricfast.distances.neighbors import check_neighbors
 from metricfast.embeddings import Asymmetric, Embedding, Linear
 from metricfast.learners.base.validation import naming_held_out
@@ -52,8 +43,7 @@ from metricfast.learners.gerrymandering.history import (
     vote_history,
     warn_of_penalty,
 )
-from metricfast.learners.gerrymandering.regularizers import Regularizer
-from metricfast.learners.gerrymandering.voting import largest_cost, vote_loss
+from metricfast.learners.gerrymandering.voting import VoteParameters, largest_cost, vote_loss
 from metricfast.learners.linear import for_mini_batches, forget_on_error, refuse_partial
 from metricfast.metrics._neighbor_error import neighbor_error
 from metricfast.training.callbacks import (
@@ -80,7 +70,9 @@ _OF_QUERIES, _OF_DATABASE = 1 / 16, 3 / 16
 
 
 @dataclass(eq=False, repr=False)
-class AsymmetricSimilarity(DatabaseClassifierMixin, CallbackMixin, EmbeddedMetricMixin):
+class AsymmetricSimilarity(
+    DatabaseClassifierMixin, CallbackMixin, VoteParameters, EmbeddedMetricMixin
+):
     r"""Asymmetric similarity, which optimises the k-NN vote itself.
 
     The distance of a query x and a database point x' is :math:`\|Ux - Vx'\|`. Each side has a map
@@ -173,27 +165,12 @@ class AsymmetricSimilarity(DatabaseClassifierMixin, CallbackMixin, EmbeddedMetri
     True
     """
 
-    n_neighbors: PositiveInt = 3
-    n_components: int | None = None
     _: KW_ONLY
     tied: bool = False
     query: Embedding | None = None
     database: Embedding | None = None
     loss_matrix: ArrayLike | None = None
-    ties: Ties = "pessimistic"
-    inference: Literal["exact", "greedy"] = "exact"
-    C: PositiveFloat = 1.0
-    regularizer: Regularizer = "frobenius2"
-    init: str | Array = "auto"
-    solver: Any = "adam"
     tol: NonNegativeFloat = 1e-4
-    early_stopping: Any = False
-    warm_start: bool = False
-    preprocessor: Any = None
-    verbose: Verbosity = False
-    random_state: Seed = None
-    n_jobs: NumberOfJobs = None
-    callbacks: Any = None
 
     _requires_y = True
 

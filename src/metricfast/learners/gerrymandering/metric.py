@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -11,17 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from metricfast._core.initialize import as_given_map
-from metricfast._core.parameters import (
-    NonNegativeFloat,
-    NumberOfJobs,
-    PositiveFloat,
-    PositiveInt,
-    Seed,
-    Verbosity,
-)
+from metricfast._core.parameters import NonNegativeFloat, positional
 from metricfast._core.sources import Source, in_one_array
 from metricfast._core.types import Array, RandomState
-from metricfast.distances.inference import Ties
 from metricfast.distances.neighbors import check_neighbors
 from metricfast.learners.base.inputs import points_of
 from metricfast.learners.gerrymandering.classifier import DatabaseClassifierMixin
@@ -39,8 +31,8 @@ from metricfast.learners.gerrymandering.matrix import (
     penalty_of_matrix,
     root,
 )
-from metricfast.learners.gerrymandering.regularizers import Regularizer, penalty
-from metricfast.learners.gerrymandering.voting import largest_cost, vote_loss
+from metricfast.learners.gerrymandering.regularizers import penalty
+from metricfast.learners.gerrymandering.voting import VoteParameters, largest_cost, vote_loss
 from metricfast.learners.linear import LinearLearner
 from metricfast.losses import Gerrymander
 from metricfast.metrics._neighbor_error import neighbor_error
@@ -59,21 +51,14 @@ __all__ = ["GerrymanderingLearner", "NeighborhoodGerrymandering", "vote_problem"
 _ZERO_INIT = "`init` is zero, where the objective has no slope: give another map."
 
 
-class GerrymanderingLearner(LinearLearner):
-    """Base of learners by gerrymandering, which store the embedded points of `fit`.
+@dataclass(eq=False, repr=False, kw_only=True)
+class GerrymanderingLearner(VoteParameters, LinearLearner):
+    """Base of learners by gerrymandering, which store the embedded points of `fit`."""
 
-    See `NeighborhoodGerrymandering` for the parameters.
-    """
-
-    n_neighbors: int
-    parameterization: str
-    ties: str
-    inference: str
-    C: float
-    regularizer: str | None
+    parameterization: Literal["L", "M"] = "L"
+    tol: NonNegativeFloat = 1e-4
 
     min_iter = 1
-    tol = 1e-4
     _solver_names = ("lbfgs", "adam", "subgradient")
     _lbfgs_params = ()  # `tol` ends a training by any solver
     _selects_batches = True
@@ -144,6 +129,7 @@ class GerrymanderingLearner(LinearLearner):
         check_feasible(history.metrics, self.n_neighbors, remedy)
 
 
+@positional("n_neighbors n_components")
 @dataclass(eq=False, repr=False)
 class NeighborhoodGerrymandering(DatabaseClassifierMixin, GerrymanderingLearner):
     r"""Neighbourhood gerrymandering.
@@ -261,25 +247,8 @@ class NeighborhoodGerrymandering(DatabaseClassifierMixin, GerrymanderingLearner)
     True
     """
 
-    n_neighbors: PositiveInt = 3
-    n_components: int | None = None
-    _: KW_ONLY
-    parameterization: Literal["L", "M"] = "L"
     loss_matrix: ArrayLike | None = None
-    ties: Ties = "pessimistic"
-    inference: Literal["exact", "greedy"] = "exact"
-    C: PositiveFloat = 1.0
-    regularizer: Regularizer = "frobenius2"
-    init: str | Array = "auto"
-    solver: Any = "adam"
-    tol: NonNegativeFloat = 1e-4
     early_stopping: Any = "auto"
-    warm_start: bool = False
-    preprocessor: Any = None
-    verbose: Verbosity = False
-    random_state: Seed = None
-    n_jobs: NumberOfJobs = None
-    callbacks: Any = None
 
     _one_map = True
 
