@@ -304,18 +304,12 @@ class MMC_Supervised(SupervisedForm, DrawnConstraints, _MMC):  # noqa: N801
 
         .. deprecated:: 0.1
     shrinkage : float from 0 to 1 or "auto", default="auto"
-        Move the learned metric towards the Euclidean one, of the same mean distance, by this
-        fraction. 0 leaves it as it is, as metric-learn does. "auto" tries 0 and several fractions,
-        towards the Euclidean distance, given or with standardized features, and takes what
-        makes the share of other classes among the 3 nearest neighbours of up to 1000 of the points
-        lowest.
+        As for :class:`ITML_Supervised`.
 
     Attributes
     ----------
-    shrinkage_ : float
-        The fraction in use.
-    shrinkage_target_ : {"identity", "variance"}
-        The simpler metric: the Euclidean distance, or the one of standardized features.
+    shrinkage_, shrinkage_target_
+        As for :class:`ITML_Supervised`.
     A_, components_, converged_, n_iter_, validation_, n_features_in_, feature_names_in_, \
             preprocessor_
         As for :class:`MMC`.

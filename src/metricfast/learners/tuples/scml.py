@@ -341,12 +341,12 @@ class SCML_Supervised(SupervisedForm, _SCML):  # noqa: N801
         ``20 * n_features`` with "lda", or fewer if there are few samples. With "lda", regions of
         low rank give fewer.
     shrinkage : float from 0 to 1 or "auto", default="auto"
-        As for :class:`MMC_Supervised`.
+        As for :class:`ITML_Supervised`.
 
     Attributes
     ----------
     shrinkage_, shrinkage_target_
-        As for :class:`MMC_Supervised`. If `shrinkage_` is positive, `weights_` are of the metric
+        As for :class:`ITML_Supervised`. If `shrinkage_` is positive, `weights_` are of the metric
         before.
     components_, weights_, n_iter_, objective_, loss_curve_, validation_, n_features_in_, \
             feature_names_in_, preprocessor_

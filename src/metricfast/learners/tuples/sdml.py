@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.linalg import cholesky, inv
 from sklearn.exceptions import ConvergenceWarning
 
@@ -19,19 +17,13 @@ from metricfast._core.scaling import times_power_of_two
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats
 from metricfast._core.warn import warn_user
-from metricfast.learners.base.classifiers import PairsClassifierMixin
 from metricfast.learners.base.closed_form import ClosedFormLearner, Statistics
 from metricfast.learners.base.learner import MahalanobisMixin
 from metricfast.learners.base.span import GIVEN, span_of
 from metricfast.learners.tuples.drawing import DrawnConstraints, draw_pairs
 from metricfast.learners.tuples.graphical_lasso import MAX_ITER, graphical_lasso
 from metricfast.learners.tuples.iterated import IterationProgress
-from metricfast.learners.tuples.pair_sums import (
-    fit_pairs,
-    pair_sums,
-    partial_fit_pairs,
-    prior_matrix,
-)
+from metricfast.learners.tuples.pair_sums import PairSumsLearner, pair_sums, prior_matrix
 from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 
 __all__ = ["SDML", "SDML_Supervised"]
@@ -116,7 +108,7 @@ class _SDML(CallbackMixin, MahalanobisMixin):
 
 
 @dataclass(eq=False, repr=False)
-class SDML(PairsClassifierMixin, _SDML):
+class SDML(PairSumsLearner, _SDML):
     r"""Sparse distance metric learning from pairs.
 
     Finds the matrix M, with few entries off its diagonal, that stays near a prior :math:`M_0` while
@@ -177,82 +169,7 @@ class SDML(PairsClassifierMixin, _SDML):
     array([ 1,  1, -1])
     """
 
-    _requires_y = True
-    _exact_in_parts = True
-    _sums = ()  # of all calls of `partial_fit`
-
-    @reports_to_sklearn
-    def fit(
-        self,
-        pairs: ArrayLike,
-        y: ArrayLike,
-        calibration_params: Mapping[str, Any] | None = None,
-        *,
-        sample_weight: ArrayLike | None = None,
-        validate: bool = False,
-    ) -> SDML:
-        """Learn the metric, and the threshold that classifies the given pairs best.
-
-        Parameters
-        ----------
-        pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
-            Pairs of points, or of indicators for the preprocessor.
-        y : array-like of shape (n_pairs,)
-            1 for similar pairs, -1 for dissimilar ones.
-        calibration_params : dict, optional
-            Arguments of `calibrate_threshold`; by default the accuracy is maximised.
-        sample_weight : array-like of shape (n_pairs,), optional
-            Non-negative weights of the pairs; whole numbers mean the same as repeated pairs.
-        validate : bool, default=False
-            Also fit a clone to four fifths of the pairs, compare its score on the others with
-            the Euclidean distance, store the numbers in `validation_`, and warn if it is worse.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If an argument or parameter has a value that cannot be used, or pairs of a kind that is
-            needed are missing.
-        numpy.linalg.LinAlgError
-            If a prior that must be is not positive definite.
-        """
-        fit_pairs(self, pairs, y, calibration_params, sample_weight, validate)
-        return self
-
-    def partial_fit(
-        self, pairs: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
-    ) -> SDML:
-        """Learn from these pairs and from the ones of earlier calls, as `fit` from all of them.
-
-        The threshold is the one that classifies the pairs of this call best.
-
-        Parameters
-        ----------
-        pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
-            As for `fit`, like the others. All calls use the preprocessor of the first.
-        y : array-like of shape (n_pairs,)
-        sample_weight : array-like of shape (n_pairs,), optional
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            As for `fit`; and with ``prior="covariance"``, which needs all points at once. The
-            results of earlier calls stay.
-
-        Warns
-        -----
-        UserWarning
-            If `fit` was called before: it stores no sums, so the learner starts again.
-        """
-        partial_fit_pairs(self, pairs, y, sample_weight)
-        return self
+    fit = reports_to_sklearn(PairSumsLearner.fit)
 
 
 @positional(
