@@ -21,9 +21,8 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from metricfast import OASIS, EmbeddingLearner, KernelizedMetricLearner, RCA_Supervised
 from metricfast._core import tuples as _tuples
-from metricfast._core.deprecation import DEPRECATED
 from metricfast._core.initialize import components_from_metric, initialize_components
-from metricfast._core.parameters import PositiveInt, check_parameters, positional
+from metricfast._core.parameters import DEPRECATED, PositiveInt, check_parameters, positional
 from metricfast._core.targets import check_classification_target, check_sample_weight
 from metricfast.exceptions import PreprocessorError
 from metricfast.learners.base.learner import BaseMetricLearner, MahalanobisMixin, MetricTransformer

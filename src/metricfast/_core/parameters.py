@@ -35,8 +35,10 @@ from metricfast._core.arguments import (
 )
 from metricfast._core.arrays import as_threads
 from metricfast._core.types import RandomState
+from metricfast._core.warn import warn_user
 
 __all__ = [
+    "DEPRECATED",
     "AtLeastTwo",
     "FiniteFloat",
     "LayerSizes",
@@ -52,10 +54,14 @@ __all__ = [
     "Verbosity",
     "check_parameters",
     "positional",
+    "renamed",
+    "take_renamed",
 ]
 
 _Class = TypeVar("_Class", bound=type)
 Check = Callable[[str, Any], object]
+# The value of a former name of a parameter.
+DEPRECATED = "deprecated"
 
 
 def _check_layer_sizes(name: str, value: Any) -> None:
@@ -175,3 +181,32 @@ def _check_unless(
     except ValueError as error:
         known = "".join(f"{choice!r} or " for choice in choices)
         raise ValueError(str(error).replace(" must be ", f" must be {known}", 1)) from None
+
+
+def renamed(old: str, old_value: Any, new: str, new_value: Any) -> Any:
+    """Return the value of a renamed parameter, with a FutureWarning if the old name was used."""
+    if _is_default(old_value):
+        return new_value
+    warn_user(
+        f'"{old}" parameter has been renamed to "{new}". It has been deprecated in version 0.6.3 '
+        f"of metric-learn: use {new}.",
+        FutureWarning,
+    )
+    return old_value
+
+
+def take_renamed(estimator: Any) -> None:
+    """Move the values of renamed parameters to their new names.
+
+    `clone` then sees the new names only. A default stays the object that was given, which `clone`
+    asks for: a pickled one is a copy.
+    """
+    for old, new in estimator._renamed.items():
+        value = getattr(estimator, old)
+        if not _is_default(value):
+            setattr(estimator, new, renamed(old, value, new, None))
+            setattr(estimator, old, DEPRECATED)
+
+
+def _is_default(value: Any) -> bool:
+    return isinstance(value, str) and value == DEPRECATED

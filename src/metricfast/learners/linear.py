@@ -14,12 +14,12 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
 from metricfast._core.arguments import check_random_state
-from metricfast._core.deprecation import take_renamed
 from metricfast._core.parameters import (
     NonNegativeFloat,
     PositiveInt,
     TrainingParameters,
     check_parameters,
+    take_renamed,
 )
 from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.warn import ignored, warn_user

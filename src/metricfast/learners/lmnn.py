@@ -10,8 +10,8 @@ import numpy as np
 from scipy.sparse import issparse
 
 import metricfast.losses as losses
-from metricfast._core.deprecation import DEPRECATED
 from metricfast._core.parameters import (
+    DEPRECATED,
     NonNegativeFloat,
     NonNegativeInt,
     PositiveInt,

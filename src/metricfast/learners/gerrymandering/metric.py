@@ -14,6 +14,7 @@ from metricfast._core.initialize import as_given_map
 from metricfast._core.parameters import NonNegativeFloat, positional
 from metricfast._core.sources import Source, in_one_array
 from metricfast._core.types import Array, RandomState
+from metricfast.distances.gradient import metric_gradient
 from metricfast.distances.neighbors import check_neighbors
 from metricfast.learners.base.inputs import points_of
 from metricfast.learners.gerrymandering.classifier import DatabaseClassifierMixin
@@ -26,11 +27,6 @@ from metricfast.learners.gerrymandering.history import (
     vote_history,
     warn_of_penalty,
 )
-from metricfast.learners.gerrymandering.matrix import (
-    loss_of_matrix,
-    penalty_of_matrix,
-    root,
-)
 from metricfast.learners.gerrymandering.regularizers import penalty
 from metricfast.learners.gerrymandering.voting import VoteParameters, largest_cost, vote_loss
 from metricfast.learners.linear import LinearLearner
@@ -41,8 +37,9 @@ from metricfast.training.chunks import Chunked
 from metricfast.training.dataset import Dataset
 from metricfast.training.history import History, Vector
 from metricfast.training.initialization import Initialization
+from metricfast.training.labelled_loss import anchors_of
 from metricfast.training.linear_problem import LinearProblem
-from metricfast.training.objective import map_points
+from metricfast.training.objective import Objective, finite, map_points
 from metricfast.training.preconditioner import FlatParameters, PSDProjection
 from metricfast.training.solvers import Solver
 
@@ -296,7 +293,7 @@ class VoteProblem(LinearProblem):
         n_jobs: int | None, *, over_matrix: bool = False,
     ) -> None:  # fmt: skip
         database = "batch" if isinstance(data.X, Chunked) else "all"
-        penalize = penalty_of_matrix if over_matrix else penalty
+        penalize = _penalty_of_matrix if over_matrix else penalty
         super().__init__(
             data, loss, preconditioner=FlatParameters([]), database=database, C=C, n_jobs=n_jobs,
             penalty=partial(penalize, regularizer),
@@ -325,13 +322,13 @@ class VoteProblem(LinearProblem):
 
     def map(self, x: Vector) -> Array:
         found = super().map(x.copy())
-        return root(found) if self._over_matrix else found
+        return _root(found) if self._over_matrix else found
 
     def of_loss(
         self, arrays: list[Array], batch: Batch | None, part: slice | None = None
     ) -> tuple[float, list[Array]]:
         if self._over_matrix:
-            return loss_of_matrix(self, arrays, batch, part)
+            return _loss_of_matrix(self, arrays, batch, part)
         return super().of_loss(arrays, batch, part)
 
     def batches(
@@ -347,3 +344,41 @@ class VoteProblem(LinearProblem):
         Z, y = map_points(data.X, self.map(x), self.n_jobs), data.labels
         k = int(self.loss.loss.n_neighbors)
         return neighbor_error(Z[train], y[train], Z[test], y[test], False, k, self.n_jobs)
+
+
+def _root(M: Array) -> Array:
+    """Return a map L with M = L^T L."""
+    values, vectors = np.linalg.eigh(M)
+    return np.asarray(np.sqrt(np.maximum(values, 0))[:, None] * vectors.T)
+
+
+def _penalty_of_matrix(name: str | None, arrays: list[Array]) -> tuple[float, list[Array]]:
+    """Return a penalty on M, a key of `REGULARIZERS`, and its gradient."""
+    (M,) = arrays
+    square = float((M * M).sum())
+    if name is None:
+        return 0.0, [np.zeros_like(M)]
+    if name == "trace":
+        return float(np.trace(M)), [np.eye(len(M))]
+    if name == "frobenius":
+        norm = float(np.sqrt(square))
+        return norm, [M / (norm or 1.0)]
+    return square, [2 * M]
+
+
+def _loss_of_matrix(
+    problem: Objective, arrays: list[Array], batch: Batch | None, part: slice | None
+) -> tuple[float, list[Array]]:
+    """Return the loss of queries as a function of M, and its gradient."""
+    (M,), X, among = arrays, problem.X, None
+    anchors = rows = problem._anchors(batch, part)
+    if batch is not None and problem.database == "batch":
+        X, among = X[batch.rows], batch.rows
+        anchors = np.arange(len(among))[anchors_of(batch, part)]
+    Z = map_points(X, _root(M), problem.n_jobs)
+    if not finite(Z):
+        return float("nan"), []
+    call = problem.loss.bound.call(Z[anchors], Z, rows, among, anchors)
+    value, weights = problem.loss.loss.of_distances(call)
+    gradient = metric_gradient(X[anchors], weights, X, M=M, n_jobs=problem.n_jobs)
+    return value, [np.asarray(gradient)]

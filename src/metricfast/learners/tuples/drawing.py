@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from metricfast._core.arguments import check_count, check_random_state
-from metricfast._core.deprecation import DEPRECATED
-from metricfast._core.parameters import PositiveInt
+from metricfast._core.parameters import DEPRECATED, PositiveInt
 from metricfast._core.stores import in_memory
 from metricfast._core.targets import check_partial_target, check_sample_weight
 from metricfast._core.tuples import TupleSet

@@ -13,12 +13,19 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
 
 from metricfast._core.arguments import as_real, check_range
-from metricfast._core.deprecation import DEPRECATED
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.initialize import check_n_components, components_from_metric
 from metricfast._core.memory import block_rows
-from metricfast._core.parameters import NonNegativeFloat, PositiveInt, Seed, Verbosity, positional
+from metricfast._core.parameters import (
+    DEPRECATED,
+    NonNegativeFloat,
+    PositiveInt,
+    Seed,
+    Verbosity,
+    positional,
+)
 from metricfast._core.prior import is_identity
+from metricfast._core.progress import IterationProgress
 from metricfast._core.scaling import times_power_of_two
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, Integers, RandomState
@@ -31,7 +38,6 @@ from metricfast.learners.base.span import GivenAxes, in_span
 from metricfast.learners.base.thresholds import check_calibration_params
 from metricfast.learners.tuples.drawing import DrawnConstraints, Given, SupervisedForm, draw_pairs
 from metricfast.learners.tuples.factored import start_metric
-from metricfast.learners.tuples.iterated import IterationProgress
 from metricfast.learners.tuples.shrinking import half_of_pairs, representative_sample, shrink_metric
 from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 

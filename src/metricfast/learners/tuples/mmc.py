@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from metricfast._core.arguments import check_random_state
-from metricfast._core.deprecation import DEPRECATED
 from metricfast._core.initialize import (
     check_n_components,
     components_from_metric,
     leading_rows,
 )
 from metricfast._core.parameters import (
+    DEPRECATED,
     NonNegativeFloat,
     PositiveFloat,
     PositiveInt,

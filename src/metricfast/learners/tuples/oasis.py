@@ -22,6 +22,7 @@ from metricfast._core.parameters import (
     Verbosity,
     positional,
 )
+from metricfast._core.progress import IterationProgress
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, RandomState
 from metricfast.learners.base.bilinear import BilinearMixin
@@ -29,7 +30,6 @@ from metricfast.learners.base.classifiers import TripletsClassifierMixin
 from metricfast.learners.base.inputs import tuples_of
 from metricfast.learners.base.span import Span, memory_for_square, span_of
 from metricfast.learners.tuples.drawing import Given, SupervisedForm, draw_triplets
-from metricfast.learners.tuples.iterated import IterationProgress
 from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 
 __all__ = ["OASIS", "OASIS_Supervised"]

@@ -28,6 +28,7 @@ from metricfast._core.parameters import (
     check_parameters,
     positional,
 )
+from metricfast._core.progress import IterationProgress
 from metricfast._core.scaling import center_and_rescale, times_power_of_two, undo_scale
 from metricfast._core.targets import check_partial_target
 from metricfast._core.tuples import TupleSet
@@ -43,7 +44,6 @@ from metricfast.learners.tuples.bases import (
     triplet_directions,
 )
 from metricfast.learners.tuples.drawing import Given, SupervisedForm, draw_triplets
-from metricfast.learners.tuples.iterated import IterationProgress
 from metricfast.learners.tuples.shrinking import representative_sample, shrink_metric
 from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 

@@ -13,6 +13,7 @@ from metricfast._core.arguments import check_random_state
 from metricfast._core.initialize import components_from_metric
 from metricfast._core.parameters import NonNegativeFloat, Seed, Verbosity, positional
 from metricfast._core.prior import is_identity
+from metricfast._core.progress import IterationProgress
 from metricfast._core.scaling import times_power_of_two
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats
@@ -22,7 +23,6 @@ from metricfast.learners.base.learner import MahalanobisMixin
 from metricfast.learners.base.span import GIVEN, span_of
 from metricfast.learners.tuples.drawing import DrawnConstraints, draw_pairs
 from metricfast.learners.tuples.graphical_lasso import MAX_ITER, graphical_lasso
-from metricfast.learners.tuples.iterated import IterationProgress
 from metricfast.learners.tuples.pair_sums import PairSumsLearner, pair_sums, prior_matrix
 from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 
