@@ -28,12 +28,12 @@ OTHERS = {
     "periodic": (mf.NCARegressor(periodic=True, scale=0.1, **QUICK), X[:, :3], X[:, 3]),
     "learned": (mf.KNeighborsClassifier(metric=mf.LFDA(2)), X, NAMED),
     "cosine": (mf.KNeighborsRegressor(metric="cosine"), X, X[:, 0]),
-    "radius": (mf.RadiusNeighborsClassifier(40.0, metric=mf.LFDA(2)), X, NAMED),
-    "matrix": (mf.KNeighborsTransformer(metric=("L", np.eye(2, 4))), X, None),
+    "radius": (mf.neighbors.RadiusNeighborsClassifier(40.0, metric=mf.LFDA(2)), X, NAMED),
+    "matrix": (mf.neighbors.KNeighborsTransformer(metric=("L", np.eye(2, 4))), X, None),
     "pipeline": (
         make_pipeline(StandardScaler(), mf.LFDA(2), mf.KNeighborsClassifier(3)), X, NAMED
     ),
-    "graph": (mf.KNeighborsTransformer(metric=mf.LFDA(2)), X, Y),
+    "graph": (mf.neighbors.KNeighborsTransformer(metric=mf.LFDA(2)), X, Y),
     "one map a class": (mf.MultiMetricLMNN(max_iter=5, random_state=0), X, Y),
     "fixed database": (mf.FixedDatabase(TWO_SIDED, X[::2], Y[::2]), X, Y),
     "kernel": (mf.KernelizedMetricLearner(ANMM, method="kpca", n_components=9), X, NAMED),

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from metricfast._core.arguments import check_random_state
-from metricfast._core.svd import svd
+from metricfast._core.scatter import svd
 from metricfast._core.types import Array, Integers, RandomState
 from metricfast.embeddings._base import (
     Cache,

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import brentq
 
 import metricfast.losses as losses
-from metricfast._core.parameters import NonNegativeFloat, NumberOfJobs, PositiveInt, Seed, Verbosity
+from metricfast._core.parameters import positional
 from metricfast._core.scatter import within_scatter
 from metricfast._core.types import Array, Floats
-from metricfast.learners.linear import LinearLearner
+from metricfast.learners.linear import AllPairsLearner
 from metricfast.samplers import Batch
 from metricfast.training.history import History, Vector
 from metricfast.training.linear_problem import LinearProblem
@@ -30,8 +29,9 @@ _START = 4.0
 _STEP, _FARTHEST, _PRECISION = 0.5, 1e6, 1e-6
 
 
+@positional("init n_components max_iter tol verbose preprocessor random_state")
 @dataclass(eq=False, repr=False)
-class LDML(LinearLearner):
+class LDML(AllPairsLearner):
     r"""Logistic discriminant metric learning.
 
     Learns a linear map L and a bias b by logistic regression on all pairs of points: whether two
@@ -102,23 +102,7 @@ class LDML(LinearLearner):
     array([ True, False])
     """
 
-    init: str | Array = "auto"
-    n_components: int | None = None
-    max_iter: PositiveInt = 100
-    tol: NonNegativeFloat | None = None
-    verbose: Verbosity = False
-    preprocessor: Any = None
-    random_state: Seed = None
-    _: KW_ONLY
-    solver: Any = "lbfgs"
-    early_stopping: Any = "auto"
-    init_scale: Literal["auto"] | None = "auto"
-    warm_start: bool = False
-    callbacks: Any = None
-    n_jobs: NumberOfJobs = None
-
     _selects_shortest = False  # a longer training gives better answers for pairs
-    _weights_neighbors = True
 
     def _problem(self, data: Samples) -> LinearProblem:
         # Not `data.in_span`: the unit of the bias depends on the entries of the whole map.

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
-from metricfast._core.deprecation import take_renamed
-from metricfast._core.parameters import check_parameters
+from metricfast._core.parameters import (
+    NonNegativeFloat,
+    PositiveInt,
+    TrainingParameters,
+    check_parameters,
+    take_renamed,
+)
 from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast._core.warn import ignored, warn_user
 from metricfast.learners.base.learner import MahalanobisMixin
@@ -37,32 +42,31 @@ from metricfast.training.stopping import CrossValidated, as_stopping_rule
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["LinearLearner"]
+__all__ = ["AllPairsLearner", "LinearLearner"]
 
 
-class LinearLearner(TrainedLearner, MahalanobisMixin):
+@dataclass(eq=False, repr=False, kw_only=True)
+class LinearParameters(TrainingParameters):
+    """The parameters of all learners of a linear map, which `NCA` describes."""
+
+    init: str | Array = "auto"
+    n_components: int | None = None
+    solver: Any = "lbfgs"
+
+
+class LinearLearner(TrainedLearner, LinearParameters, MahalanobisMixin):
     """Base class of learners of a linear map by a loss of the mapped points.
 
-    A learner defines `_problem`, which returns what to minimise. The parameters `init`,
-    `n_components`, `solver`, `early_stopping`, `callbacks`, `warm_start`, `random_state`, `verbose`
-    and `n_jobs` are described at `NCA`. A learner without one of them uses the value below.
+    A learner defines `_problem`, which returns what to minimise. A learner without one of the
+    parameters below uses their values.
     """
 
     _requires_y = True
 
-    init: Any = "auto"
     init_scale: str | None = None
-    n_components: int | None = None
     max_iter: int = 100
     min_iter: int = 0
     tol: float | None = None
-    solver: Any = "lbfgs"
-    early_stopping: Any = False
-    warm_start: bool = False
-    callbacks: Any = None
-    random_state: Any = None
-    verbose: bool | int = False
-    n_jobs: int | None = None
 
     _solver_names: tuple[str, ...] = ("lbfgs", "adam")
     _tolerance = "tol"  # the parameter that is the tolerance of "lbfgs"
@@ -239,6 +243,18 @@ class LinearLearner(TrainedLearner, MahalanobisMixin):
                 "`init` or solver='adam', or lower `tol`.",
                 ConvergenceWarning,
             )
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class AllPairsLearner(LinearLearner):
+    """Base class of learners whose losses compare all pairs of points."""
+
+    max_iter: PositiveInt = 100
+    tol: NonNegativeFloat | None = None
+    early_stopping: Any = "auto"
+    init_scale: Literal["auto"] | None = "auto"
+
+    _weights_neighbors = True
 
 
 def _discriminant(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from itertools import product
 from typing import Any, ClassVar
 
@@ -10,15 +10,13 @@ import numpy as np
 from scipy.sparse import issparse
 
 import metricfast.losses as losses
-from metricfast._core.deprecation import DEPRECATED
 from metricfast._core.parameters import (
+    DEPRECATED,
     NonNegativeFloat,
     NonNegativeInt,
-    NumberOfJobs,
     PositiveInt,
-    Seed,
     Share,
-    Verbosity,
+    positional,
 )
 from metricfast._core.scatter import blocks
 from metricfast._core.sparse import dense, nearest_of_class
@@ -41,6 +39,10 @@ __all__ = ["LMNN"]
 _COLLAPSED = 0.05
 
 
+@positional(
+    "init n_neighbors min_iter max_iter learn_rate regularization convergence_tol verbose "
+    "preprocessor n_components random_state k"
+)
 @dataclass(eq=False, repr=False)
 class LMNN(LinearLearner):
     r"""Large margin nearest neighbours.
@@ -131,25 +133,15 @@ class LMNN(LinearLearner):
     (150, 4)
     """
 
-    init: str | Array = "auto"
     n_neighbors: PositiveInt = 3
     min_iter: NonNegativeInt = 50
     max_iter: PositiveInt = 1000
     learn_rate: float = 1e-7
     regularization: Share = 0.5
     convergence_tol: NonNegativeFloat = 0.001
-    verbose: Verbosity = False
-    preprocessor: Any = None
-    n_components: int | None = None
-    random_state: Seed = None
     k: int | str = DEPRECATED
-    _: KW_ONLY
-    solver: Any = "lbfgs"
     target_refresh: NonNegativeInt = 10
     early_stopping: Any = "auto"
-    warm_start: bool = False
-    callbacks: Any = None
-    n_jobs: NumberOfJobs = None
 
     _tolerance = "convergence_tol"
     _renamed: ClassVar[dict[str, str]] = {"k": "n_neighbors"}

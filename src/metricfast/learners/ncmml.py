@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from scipy.special import log_softmax
 import metricfast.losses as losses
 from metricfast._core.arrays import as_threads
 from metricfast._core.dispatch import get_kernels
-from metricfast._core.parameters import NonNegativeFloat, NumberOfJobs, PositiveInt, Seed, Verbosity
+from metricfast._core.parameters import NonNegativeFloat, PositiveInt, positional
 from metricfast._core.scatter import group_means, repetitions
 from metricfast._core.sparse import sparse_gradient
 from metricfast._core.types import Array
@@ -25,6 +25,7 @@ from metricfast.training.samples import Samples
 __all__ = ["NCMML"]
 
 
+@positional("n_components init max_iter tol verbose preprocessor random_state")
 @dataclass(eq=False, repr=False)
 class NCMML(LinearLearner):
     r"""Nearest class mean metric learning.
@@ -85,19 +86,9 @@ class NCMML(LinearLearner):
     (150, 2)
     """
 
-    n_components: int | None = None
-    init: str | Array = "auto"
     max_iter: PositiveInt = 100
     tol: NonNegativeFloat | None = None
-    verbose: Verbosity = False
-    preprocessor: Any = None
-    random_state: Seed = None
-    _: KW_ONLY
-    solver: Any = "lbfgs"
     early_stopping: Any = "auto"
-    warm_start: bool = False
-    callbacks: Any = None
-    n_jobs: NumberOfJobs = None
 
     _selects_shortest = False  # a longer training is better for class means
 

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from metricfast._core.arguments import check_unused
-from metricfast._core.parameters import NumberOfJobs, PositiveInt, Seed, Verbosity, check_parameters
+from metricfast._core.parameters import PositiveInt, TrainingParameters, check_parameters
 from metricfast._core.types import Array, RandomState
 from metricfast._core.warn import warn_user
 from metricfast._labels.binding import agreed, bind_labels, is_precomputed
@@ -50,19 +50,11 @@ _LEAST = 1e-12
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class EmbeddingParameters(EmbeddedMetricMixin):
+class EmbeddingParameters(TrainingParameters, EmbeddedMetricMixin):
     """The parameters of all learners of an embedding, which `EmbeddingLearner` describes."""
 
-    solver: Any = "adam"
     learning_rate: float | None = None
     max_epochs: PositiveInt = 50
-    early_stopping: Any = False
-    warm_start: bool = False
-    callbacks: Any = None
-    preprocessor: Any = None
-    verbose: Verbosity = False
-    random_state: Seed = None
-    n_jobs: NumberOfJobs = None
 
 
 class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):

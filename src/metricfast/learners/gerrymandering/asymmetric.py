@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,20 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from metricfast._core.checks import check_points
 from metricfast._core.initialize import as_given_map
-from metricfast._core.parameters import (
-    NonNegativeFloat,
-    NumberOfJobs,
-    PositiveFloat,
-    PositiveInt,
-    Seed,
-    Verbosity,
-    check_parameters,
-)
+from metricfast._core.parameters import NonNegativeFloat, check_parameters
 from metricfast._core.scaling import log2_spread
 from metricfast._core.sources import Named, Source
 from metricfast._core.targets import check_classification_target, check_sample_weight
 from metricfast._core.types import Array, RandomState
-from metricfast.distances.inference import Ties
 from metricfast.distances.neighbors import check_neighbors
 from metricfast.embeddings import Asymmetric, Embedding, Linear
 from metricfast.learners.embedding.metric import EmbeddedMetricMixin
@@ -40,7 +31,6 @@ from metricfast.learners.gerrymandering.history import (
     vote_batches,
     vote_history,
 )
-from metricfast.learners.gerrymandering.regularizers import Regularizer
 from metricfast.learners.gerrymandering.two_sides import (
     embedded,
     initial_maps,
@@ -48,7 +38,7 @@ from metricfast.learners.gerrymandering.two_sides import (
     mean_of_queries,
     penalty_of,
 )
-from metricfast.learners.gerrymandering.voting import largest_cost, vote_loss
+from metricfast.learners.gerrymandering.voting import VoteParameters, largest_cost, vote_loss
 from metricfast.learners.trained import Given, Plan, TrainedLearner, for_mini_batches
 from metricfast.metrics._neighbor_error import neighbor_error
 from metricfast.samplers import Batch
@@ -66,7 +56,9 @@ __all__ = ["AsymmetricSimilarity"]
 
 
 @dataclass(eq=False, repr=False)
-class AsymmetricSimilarity(DatabaseClassifierMixin, TrainedLearner, EmbeddedMetricMixin):
+class AsymmetricSimilarity(
+    DatabaseClassifierMixin, TrainedLearner, VoteParameters, EmbeddedMetricMixin
+):
     r"""Asymmetric similarity, which optimises the k-NN vote itself.
 
     The distance of a query x and a database point x' is :math:`\|Ux - Vx'\|`. Each side has a map
@@ -159,27 +151,12 @@ class AsymmetricSimilarity(DatabaseClassifierMixin, TrainedLearner, EmbeddedMetr
     True
     """
 
-    n_neighbors: PositiveInt = 3
-    n_components: int | None = None
     _: KW_ONLY
     tied: bool = False
     query: Embedding | None = None
     database: Embedding | None = None
     loss_matrix: ArrayLike | None = None
-    ties: Ties = "pessimistic"
-    inference: Literal["exact", "greedy"] = "exact"
-    C: PositiveFloat = 1.0
-    regularizer: Regularizer = "frobenius2"
-    init: str | Array = "auto"
-    solver: Any = "adam"
     tol: NonNegativeFloat = 1e-4
-    early_stopping: Any = False
-    warm_start: bool = False
-    preprocessor: Any = None
-    verbose: Verbosity = False
-    random_state: Seed = None
-    n_jobs: NumberOfJobs = None
-    callbacks: Any = None
 
     _requires_y = True
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -11,17 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from metricfast._core.initialize import as_given_map
-from metricfast._core.parameters import (
-    NonNegativeFloat,
-    NumberOfJobs,
-    PositiveFloat,
-    PositiveInt,
-    Seed,
-    Verbosity,
-)
+from metricfast._core.parameters import NonNegativeFloat, positional
 from metricfast._core.sources import Source, in_one_array
 from metricfast._core.types import Array, RandomState
-from metricfast.distances.inference import Ties
+from metricfast.distances.gradient import metric_gradient
 from metricfast.distances.neighbors import check_neighbors
 from metricfast.learners.base.inputs import points_of
 from metricfast.learners.gerrymandering.classifier import DatabaseClassifierMixin
@@ -33,13 +26,8 @@ from metricfast.learners.gerrymandering.history import (
     vote_batches,
     vote_history,
 )
-from metricfast.learners.gerrymandering.matrix import (
-    loss_of_matrix,
-    penalty_of_matrix,
-    root,
-)
-from metricfast.learners.gerrymandering.regularizers import Regularizer, penalty
-from metricfast.learners.gerrymandering.voting import largest_cost, vote_loss
+from metricfast.learners.gerrymandering.regularizers import penalty
+from metricfast.learners.gerrymandering.voting import VoteParameters, largest_cost, vote_loss
 from metricfast.learners.linear import LinearLearner
 from metricfast.learners.trained import Plan
 from metricfast.losses import Gerrymander
@@ -48,7 +36,7 @@ from metricfast.training.chunks import Chunked
 from metricfast.training.history import History, Vector
 from metricfast.training.initialization import Initialization
 from metricfast.training.linear_problem import LinearProblem
-from metricfast.training.objective import map_points
+from metricfast.training.objective import Objective, anchors_of, finite, map_points
 from metricfast.training.preconditioner import FlatParameters, PSDProjection
 from metricfast.training.samples import Samples
 from metricfast.training.solvers import Solver
@@ -58,21 +46,14 @@ __all__ = ["GerrymanderingLearner", "NeighborhoodGerrymandering", "vote_problem"
 _ZERO_INIT = "`init` is zero, where the objective has no slope: give another map."
 
 
-class GerrymanderingLearner(LinearLearner):
-    """Base of learners by gerrymandering, which store the embedded points of `fit`.
+@dataclass(eq=False, repr=False, kw_only=True)
+class GerrymanderingLearner(VoteParameters, LinearLearner):
+    """Base of learners by gerrymandering, which store the embedded points of `fit`."""
 
-    See `NeighborhoodGerrymandering` for the parameters.
-    """
-
-    n_neighbors: int
-    parameterization: str
-    ties: str
-    inference: str
-    C: float
-    regularizer: str | None
+    parameterization: Literal["L", "M"] = "L"
+    tol: NonNegativeFloat = 1e-4
 
     min_iter = 1
-    tol = 1e-4
     _solver_names = ("lbfgs", "adam", "subgradient")
     _lbfgs_params = ()  # `tol` ends a training by any solver
     _selects_batches = True
@@ -134,6 +115,7 @@ class GerrymanderingLearner(LinearLearner):
         keep_best(self, problem, history, start, remedy)
 
 
+@positional("n_neighbors n_components")
 @dataclass(eq=False, repr=False)
 class NeighborhoodGerrymandering(DatabaseClassifierMixin, GerrymanderingLearner):
     r"""Neighbourhood gerrymandering.
@@ -251,25 +233,8 @@ class NeighborhoodGerrymandering(DatabaseClassifierMixin, GerrymanderingLearner)
     True
     """
 
-    n_neighbors: PositiveInt = 3
-    n_components: int | None = None
-    _: KW_ONLY
-    parameterization: Literal["L", "M"] = "L"
     loss_matrix: ArrayLike | None = None
-    ties: Ties = "pessimistic"
-    inference: Literal["exact", "greedy"] = "exact"
-    C: PositiveFloat = 1.0
-    regularizer: Regularizer = "frobenius2"
-    init: str | Array = "auto"
-    solver: Any = "adam"
-    tol: NonNegativeFloat = 1e-4
     early_stopping: Any = "auto"
-    warm_start: bool = False
-    preprocessor: Any = None
-    verbose: Verbosity = False
-    random_state: Seed = None
-    n_jobs: NumberOfJobs = None
-    callbacks: Any = None
 
     _one_map = True
 
@@ -317,7 +282,7 @@ class VoteProblem(LinearProblem):
         n_jobs: int | None, *, over_matrix: bool = False,
     ) -> None:  # fmt: skip
         database = "batch" if isinstance(data.X, Chunked) else "all"
-        penalize = penalty_of_matrix if over_matrix else penalty
+        penalize = _penalty_of_matrix if over_matrix else penalty
         super().__init__(
             data, loss, preconditioner=FlatParameters([]), database=database, C=C, n_jobs=n_jobs,
             penalty=partial(penalize, regularizer),
@@ -347,13 +312,13 @@ class VoteProblem(LinearProblem):
 
     def map(self, x: Vector) -> Array:
         found = super().map(x.copy())
-        return root(found) if self._over_matrix else found
+        return _root(found) if self._over_matrix else found
 
     def of_loss(
         self, arrays: list[Array], batch: Batch | None, part: slice | None = None
     ) -> tuple[float, list[Array]]:
         if self._over_matrix:
-            return loss_of_matrix(self, arrays, batch, part)
+            return _loss_of_matrix(self, arrays, batch, part)
         return super().of_loss(arrays, batch, part)
 
     def batches(
@@ -363,3 +328,41 @@ class VoteProblem(LinearProblem):
 
     def history(self, x0: Vector, rng: RandomState) -> History:
         return vote_history(x0, rng, self, self.samples.weight, self._tol)
+
+
+def _root(M: Array) -> Array:
+    """Return a map L with M = L^T L."""
+    values, vectors = np.linalg.eigh(M)
+    return np.asarray(np.sqrt(np.maximum(values, 0))[:, None] * vectors.T)
+
+
+def _penalty_of_matrix(name: str | None, arrays: list[Array]) -> tuple[float, list[Array]]:
+    """Return a penalty on M, a key of `REGULARIZERS`, and its gradient."""
+    (M,) = arrays
+    square = float((M * M).sum())
+    if name is None:
+        return 0.0, [np.zeros_like(M)]
+    if name == "trace":
+        return float(np.trace(M)), [np.eye(len(M))]
+    if name == "frobenius":
+        norm = float(np.sqrt(square))
+        return norm, [M / (norm or 1.0)]
+    return square, [2 * M]
+
+
+def _loss_of_matrix(
+    problem: Objective, arrays: list[Array], batch: Batch | None, part: slice | None
+) -> tuple[float, list[Array]]:
+    """Return the loss of queries as a function of M, and its gradient."""
+    (M,), X, among = arrays, problem.X, None
+    anchors = rows = problem._anchors(batch, part)
+    if batch is not None and problem.database == "batch":
+        X, among = X[batch.rows], batch.rows
+        anchors = np.arange(len(among))[anchors_of(batch, part)]
+    Z = map_points(X, _root(M), problem.n_jobs)
+    if not finite(Z):
+        return float("nan"), []
+    call = problem.loss.call(Z[anchors], Z, rows, among, anchors)
+    value, weights = problem.loss.loss.of_distances(call)
+    gradient = metric_gradient(X[anchors], weights, X, M=M, n_jobs=problem.n_jobs)
+    return value, [np.asarray(gradient)]
