@@ -220,6 +220,10 @@ class GivenAxes:
         """Return the identity as a target for scatter matrices like this one."""
         return np.eye(len(scatter)), len(scatter)
 
+    def identity_map(self, n_features: int, dtype: Any) -> Any:
+        """Return the map of points that changes nothing."""
+        return np.eye(n_features, dtype=dtype)
+
     def of_variances(self, variances: Floats) -> Target:
         """Return the diagonal matrix of these variances of the features, as a target."""
         return np.diag(variances), float(variances.sum())
@@ -316,6 +320,10 @@ class Span(GivenAxes):
     def identity(self, scatter: Floats) -> Target:
         """Return the identity as a target, of which not all directions are in the scatter."""
         return np.eye(len(scatter)), len(self.basis)
+
+    def identity_map(self, n_features: int, dtype: Any) -> Any:
+        """Return the map of points that changes nothing."""
+        return SpanMap.of_features(np.ones(len(self.basis), dtype))
 
     def of_variances(self, variances: Floats) -> Target:
         """Return the diagonal matrix D of these variances of the features, as a target.
