@@ -261,15 +261,23 @@ def class_codes(y: ArrayLike, *, partial: bool = False) -> tuple[Array, Integers
     return encode(as_label_array(y, "y"), "y")
 
 
-def given_distance(learner: Any, total: Floats, dtype: np.dtype[Any]) -> Any:
-    """Return the map of the Euclidean distance: the identity, or principal components.
+def given_distance(
+    learner: Any, total: Floats, variance: float, exponent: int, dtype: np.dtype[Any]
+) -> Any:
+    """Return the map of the Euclidean distance, in the units of the points.
 
-    `total`: the scatter of all points, in coordinates.
+    It is a multiple of the identity, or of the principal components.
+
+    `total`: the scatter of all points, which were divided by ``2**exponent``, in coordinates.
+    `variance`: what is to be 1 by the map.
     """
+    span, factor = learner._span, 1 / np.sqrt(variance)
     if learner.n_components is None:
-        return learner._span.identity_map(len(total), dtype)
-    axes = with_signs(eigh(total)[1].T[::-1][: learner.n_components])
-    return learner._span.outer(axes.astype(dtype), square=False)
+        L = span.multiple(len(total), factor)
+    else:
+        axes = with_signs(eigh(total)[1].T[::-1][: learner.n_components])
+        L = span.outer(factor * axes, square=False)
+    return span.given_scale(L, exponent, dtype)
 
 
 def padded_components(

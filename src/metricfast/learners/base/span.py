@@ -220,9 +220,9 @@ class GivenAxes:
         """Return the identity as a target for scatter matrices like this one."""
         return np.eye(len(scatter)), len(scatter)
 
-    def identity_map(self, n_features: int, dtype: Any) -> Any:
-        """Return the map of points that changes nothing."""
-        return np.eye(n_features, dtype=dtype)
+    def multiple(self, n_features: int, factor: float) -> Any:
+        """Return the map that multiplies points by a factor."""
+        return factor * np.eye(n_features)
 
     def of_variances(self, variances: Floats) -> Target:
         """Return the diagonal matrix of these variances of the features, as a target."""
@@ -321,9 +321,9 @@ class Span(GivenAxes):
         """Return the identity as a target, of which not all directions are in the scatter."""
         return np.eye(len(scatter)), len(self.basis)
 
-    def identity_map(self, n_features: int, dtype: Any) -> Any:
-        """Return the map of points that changes nothing."""
-        return SpanMap.of_features(np.ones(len(self.basis), dtype))
+    def multiple(self, n_features: int, factor: float) -> Any:
+        """Return the map that multiplies points by a factor."""
+        return SpanMap.of_features(np.full(len(self.basis), factor))
 
     def of_variances(self, variances: Floats) -> Target:
         """Return the diagonal matrix D of these variances of the features, as a target.

@@ -130,7 +130,8 @@ class DMLMJ(ClosedFormLearner):
         else:
             self.reg_ = float(self.reg)
         if self.reg_ == 1:
-            self.components_ = given_distance(self, points.within, points.dtype)
+            unit = variance, differences.exponent, points.dtype
+            self.components_ = given_distance(self, points.within, *unit)
             self.eigenvalues_ = np.ones(self._map.shape[0])
             return
         values, rows = _axes(positive, negative, variance, self.reg_)
@@ -149,7 +150,7 @@ class DMLMJ(ClosedFormLearner):
         if not np.trace(positive) > 0:
             raise ValueError("no class has two different points.")
         points = statistics.sums[1]
-        yield self._span.inside(given_distance(self, points.within, points.dtype))
+        yield self._span.inside(given_distance(self, points.within, variance, 0, points.dtype))
         # Shrinkage by the mean trace of P and N, in terms of the trace of P.
         target = np.eye(len(varies)), np.trace(positive) / variance
         found = shrunk_roots(positive, target, _FRACTIONS[1:], points.dtype)

@@ -209,17 +209,24 @@ class LFDA(ClosedFormLearner):
             chosen = _TRIED[select(folds, lambda fold: maps(scatters_of(fold)))]
         self.shrinkage_target_, self.shrinkage_ = chosen
         if chosen == _GIVEN:
-            self.components_ = given_distance(self, scatters.total, scatters.dtype)
+            self.components_ = self._given(scatters, scatters.exponent)
             return
         (rows,) = self._maps(scatters, [chosen], n_components)
         unit = 0 if self.embedding_type == "orthonormalized" else scatters.exponent
         self.components_ = padded_components(rows, n_components, unit, scatters.dtype)
 
+    def _given(self, scatters: _Scatters, exponent: int) -> Any:
+        """Return the map of the Euclidean distance, of points divided by ``2**exponent``."""
+        variance = np.trace(scatters.within) / self._span.identity(scatters.within)[1]
+        if self.embedding_type == "orthonormalized":
+            variance, exponent = 1.0, 0
+        return given_distance(self, scatters.total, variance, exponent, scatters.dtype)
+
     def _maps(
         self, scatters: _Scatters, tried: Sequence[tuple[str, float]], n_components: int
     ) -> Iterator[Floats]:
         """Return the maps for several targets and fractions of shrinkage."""
-        mixed, within, around_means, total, _, precision = scatters
+        mixed, within, around_means, _, _, precision = scatters
         targets = {
             "identity": self._span.identity(mixed),
             "within": (around_means, np.trace(around_means)),
@@ -230,7 +237,7 @@ class LFDA(ClosedFormLearner):
         noise = whiten @ self._span.diagonal(_NOISE**2 * self._span.variances(mixed)) @ whiten.T
         for name, fraction in tried:
             if (name, fraction) == _GIVEN:
-                yield self._span.inside(given_distance(self, total, precision))
+                yield self._span.inside(self._given(scatters, 0))
                 continue
             scatter = shrunk(within, fraction, targets[name])
             sizes, vectors = _relative_axes(whiten, scatter, noise)
