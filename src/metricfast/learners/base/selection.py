@@ -60,9 +60,9 @@ def held_out_folds(X: Array | Source, codes: Integers, weights: Floats | None = 
     if not len(rows):
         return []
     given, labels = np.asarray(X[rows]), codes[rows]
-    points = center_and_rescale(given.astype(np.float64))[0]
-    first, copies = _distinct(points, labels)
-    points, classes, total = points[first], labels[first], np.bincount(copies, share)
+    first, copies = _distinct(given, labels)
+    points = center_and_rescale(given[first].astype(np.float64))[0]
+    classes, total = labels[first], np.bincount(copies, share)
     ranked = _ranked(points, classes)
     order = ranked[np.bincount(classes)[classes[ranked]] > 1]
     shuffled = ranked[np.random.RandomState(0).permutation(len(ranked))]

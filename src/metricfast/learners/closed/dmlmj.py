@@ -27,7 +27,7 @@ from metricfast.learners.closed.neighborhoods import neighborhood_scatters
 __all__ = ["DMLMJ"]
 
 # The values of `reg` that "auto" tries; 1 is the Euclidean distance.
-_FRACTIONS = (1.0, 0.6, 0.3, 0.1, 0.01, 0.001)
+_FRACTIONS = (1.0, 0.6, 0.1, 0.001)
 
 
 @dataclass(eq=False, repr=False)

@@ -57,7 +57,7 @@ _COLLAPSED = 1e-11
 _NOISE = 1e-3
 # Targets and fractions that "auto" tries, the given distance being the first.
 _GIVEN = ("identity", 1.0)
-_TRIED = (_GIVEN, ("identity", 0.6), ("identity", 0.0), ("within", 1.0))
+_TRIED = (_GIVEN, ("identity", 0.6), ("total", 0.6), ("identity", 0.0), ("within", 1.0))
 
 
 @dataclass(eq=False, repr=False)
@@ -99,10 +99,10 @@ class LFDA(ClosedFormLearner):
         Move :math:`S^w` towards the multiple of the identity that has the same trace by this
         fraction. Directions along which points hardly differ then count for less. 0 is the
         published algorithm. 1 is the Euclidean distance, in the first principal components if
-        `n_components` is given. "auto" tries 0, 0.6 and, in place of :math:`S^w`, the scatter
-        around the means of the classes. The one with the lowest error of the nearest neighbour on
-        held-out points is chosen, if that is lower than in the Euclidean distance by two standard
-        errors, else 1.
+        `n_components` is given. "auto" tries 0, 0.6, 0.6 towards the scatter of all points, and,
+        in place of :math:`S^w`, the scatter around the means of the classes. The one with the
+        lowest error of the nearest neighbour on held-out points is chosen, if that is lower than in
+        the Euclidean distance by two standard errors, else 1.
     n_jobs : int, optional
         Number of threads; results do not depend on it. By default all that the process may use.
 
@@ -114,7 +114,7 @@ class LFDA(ClosedFormLearner):
         :math:`\lambda \le 0`, which needs shrinkage.
     shrinkage_ : float
         The fraction in use.
-    shrinkage_target_ : {"identity", "within"}
+    shrinkage_target_ : {"identity", "total", "within"}
         Towards what. With ``shrinkage_ == 1``, "identity" is the Euclidean distance, and "within"
         the scatter around the means of the classes.
     n_features_in_, feature_names_in_, preprocessor_, validation_
@@ -235,12 +235,19 @@ class LFDA(ClosedFormLearner):
             raise ValueError("no class holds two different points")
         whiten = whitening(mixed, precision)
         noise = whiten @ self._span.diagonal(_NOISE**2 * self._span.variances(mixed)) @ whiten.T
+        plain = None
         for name, fraction in tried:
             if (name, fraction) == _GIVEN:
                 yield self._span.inside(self._given(scatters, 0))
                 continue
-            scatter = shrunk(within, fraction, targets[name])
-            sizes, vectors = _relative_axes(whiten, scatter, noise)
+            if name == "total" or fraction == 0:
+                # Shrinkage towards what is whitened moves the eigenvalues alone.
+                plain = plain or _relative_axes(whiten, within, noise)
+                level = np.trace(within) / np.trace(mixed)
+                sizes, vectors = (1 - fraction) * plain[0] + fraction * level, plain[1]
+            else:
+                scatter = shrunk(within, fraction, targets[name])
+                sizes, vectors = _relative_axes(whiten, scatter, noise)
             rows = with_signs(vectors.T @ whiten) / np.sqrt(sizes)[:, None]
             if self.embedding_type == "weighted":
                 rows *= np.sqrt(np.maximum(1 / sizes - 1, 0))[:, None]

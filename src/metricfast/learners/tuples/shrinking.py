@@ -23,7 +23,7 @@ __all__ = ["half_of_pairs", "representative_sample", "shrink_metric"]
 
 # The simpler metrics, and the fractions that "auto" tries. The first pair is the given distance.
 _SIMPLER = ("identity", "variance")
-_FRACTIONS = (1.0, 0.6, 0.3, 0.1)
+_FRACTIONS = (1.0, 0.6, 0.1)
 # Points that tell the spread of features, at most.
 _SAMPLE = 1000
 # Points and weights.
