@@ -219,6 +219,10 @@ class GivenAxes:
         """Return the identity as a target for scatter matrices like this one."""
         return np.eye(len(scatter)), len(scatter)
 
+    def multiple(self, n_features: int, factor: float) -> Any:
+        """Return the map that multiplies points by a factor."""
+        return factor * np.eye(n_features)
+
     def of_variances(self, variances: Floats) -> Target:
         """Return the diagonal matrix of these variances of the features, as a target."""
         return np.diag(variances), float(variances.sum())
@@ -315,6 +319,10 @@ class Span(GivenAxes):
     def identity(self, scatter: Floats) -> Target:
         """Return the identity as a target, of which not all directions are in the scatter."""
         return np.eye(len(scatter)), len(self.basis)
+
+    def multiple(self, n_features: int, factor: float) -> Any:
+        """Return the map that multiplies points by a factor."""
+        return SpanMap.of_features(np.full(len(self.basis), factor))
 
     def of_variances(self, variances: Floats) -> Target:
         """Return the diagonal matrix D of these variances of the features, as a target.
