@@ -16,7 +16,7 @@ from metricfast import constraints, embeddings, losses, metrics, neighbors, samp
 pytestmark = pytest.mark.filterwarnings(
     "ignore::sklearn.exceptions.ConvergenceWarning", "ignore:.*chunks:UserWarning"
 )
-DTYPES = [np.int8, np.int16, np.int32, np.uint64]
+DTYPES = [np.int8, np.uint64]
 dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
 RNG = np.random.default_rng(0)
 N = 120

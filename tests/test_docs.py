@@ -199,9 +199,20 @@ def test_the_check_of_the_site_sees_what_is_wrong(monkeypatch, tmp_path):
     assert len(check.problems(tmp_path)) == 7
 
 
+# Those that take the most time, half of that of all: .ci/run has them in a step of its own.
+LONG = {
+    *("arrangements", "before_and_after", "captions", "clustering", "dimensionality_reduction"),
+    *("knn_classification", "knn_regression", "new_classes", "pipeline", "poses"),
+    *("retrieval", "which_learner"),
+}
+
+
 def marked(example: Path):
     reads = "METRICFAST_DATA" in example.read_text(encoding="utf-8")
-    return pytest.param(example, marks=pytest.mark.data if reads else (), id=page_id(example))
+    marks = [pytest.mark.data] if reads else []
+    if example.stem in LONG:
+        marks.append(pytest.mark.exhaustive)
+    return pytest.param(example, marks=marks, id=page_id(example))
 
 
 @pytest.mark.parametrize("example", [marked(example) for example in EXAMPLES])

@@ -146,11 +146,6 @@ class TestEveryLearner:
             embedded = given.astype(np.float64) @ model.components_.T.astype(np.float64)
             assert training_error(embedded) < 0.08, factor
 
-    @pytest.mark.parametrize(("dtype", "factor"), [(np.float64, 1e-310), (np.float32, 1e-40)])
-    def test_subnormal_points_are_refused(self, learner, solver, dtype, factor):
-        with pytest.raises(ValueError, match=r"X is spread over only about .*Multiply X"):
-            learner(solver=solver).fit((scale(X) * factor).astype(dtype), Y)
-
     def test_a_given_map_is_in_the_units_of_the_points(self, learner, solver):
         start, unit = np.eye(4)[:2], 2.0**40
         settings = {"solver": short(solver, 2), "random_state": 0}
@@ -159,14 +154,6 @@ class TestEveryLearner:
         usual, states[:] = states[0].objective, []
         learner(init=start / unit, **settings, callbacks=[states.append]).fit(X * unit, Y)
         assert states[0].objective == pytest.approx(usual, rel=1e-3)
-
-    @pytest.mark.parametrize("size", [1e-200, 1e200])
-    def test_a_given_map_of_absurd_size_is_rescaled_with_a_warning(self, learner, solver, size):
-        settings = {"solver": short(solver, 10), "random_state": 0, "early_stopping": False}
-        with pytest.warns(UserWarning, match="`init` spreads the points over about 2"):
-            model = learner(init=np.full((2, 4), size), **settings).fit(X, Y)
-        assert model.n_iter_ > 0
-        assert model.objective_ < model.loss_curve_[0]
 
     def test_an_interrupt_before_the_solver_leaves_the_initial_map(
         self, learner, solver, monkeypatch

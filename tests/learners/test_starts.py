@@ -180,17 +180,6 @@ def test_names_of_classes_do_not_matter_for_splits():
 
 
 @few
-@pytest.mark.parametrize("learner", [NCA(), MCML(), LDML(max_iter=20), NCMML()])
-def test_names_of_classes_do_not_matter(learner):
-    points = scale(WINE)
-    first = clone(learner).fit(points, KINDS)
-    named = clone(learner).fit(points, np.array(["c", "a", "b"])[KINDS])
-    M, renamed = first.get_mahalanobis_matrix(), named.get_mahalanobis_matrix()
-    assert first.n_iter_ == named.n_iter_
-    np.testing.assert_allclose(renamed, M, rtol=1e-3, atol=1e-3 * np.abs(M).max())
-
-
-@few
 def test_a_regression_is_not_worse_than_its_start():
     """Training to the end fits the noise of few points: .28 in place of .41."""
     points, target = load_diabetes(return_X_y=True)
