@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricfast._core.arguments import check_random_state
+from metricfast._core.arguments import check_random_state, check_unused
 from metricfast._core.initialize import (
     check_n_components,
     components_from_metric,
@@ -93,6 +93,8 @@ class _MMC(CallbackMixin, MahalanobisMixin):
     def _minimize(self, tuples: TupleSet, rng: RandomState) -> None:
         """Learn from pairs."""
         check_n_components(tuples.points.shape[1], self.n_components)
+        if not self.diagonal:
+            check_unused(self, ["diagonal_c"], "with diagonal=False")
         for label, kind in ((1, "similar"), (-1, "dissimilar")):
             if not np.any(tuples.y == label):
                 raise ValueError(

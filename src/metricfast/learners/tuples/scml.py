@@ -91,6 +91,11 @@ class _SCML(CallbackMixin, MahalanobisMixin):
                 "`basis` must be one of the options '{}' or an array of shape "
                 "(n_basis, n_features).".format("', '".join(names))
             )
+        if isinstance(basis, np.ndarray) and self.n_basis not in (None, len(basis)):
+            raise ValueError(
+                f"n_basis must be None where `basis` is an array, of {len(basis)} rows; "
+                f"got {self.n_basis!r}."
+            )
 
     def _triplet_basis(self, triplets: TupleSet, span: GivenAxes, rng: RandomState) -> Floats:
         """Return the bases that the user gave, or make some, of coordinates, from triplets."""
