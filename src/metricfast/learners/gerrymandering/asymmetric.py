@@ -268,6 +268,8 @@ class AsymmetricSimilarity(
     ) -> Samples:
         if (given.X_database is None) != (given.y_database is None):
             raise ValueError("X_database and y_database must be given together.")
+        # The distance that was learned depends on the means of the earlier fit.
+        means = None if kept is None else (self._mean("query"), self.mean_)
         how: dict[str, Any] = {"accept_sparse": "csr", "accept_sources": True}
         if reset:
             X, y = self._prepare_inputs(given.X, given.y, ensure_min_samples=2, **how)
@@ -293,8 +295,6 @@ class AsymmetricSimilarity(
             others = Samples(database, labels, self.classes_)
             samples = Samples(X, codes, self.classes_, weight, database=others)
         _check_rows(self, samples.points.n_features, samples.n_features)
-        # The distance that was learned depends on the means of an earlier fit.
-        means = None if kept is None else (self._mean("query"), self.mean_)
         samples, (self.mean_query_, self.mean_) = center(
             samples, means, shared=self.tied, mean_of_queries=mean_of_queries
         )
