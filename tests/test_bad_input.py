@@ -114,10 +114,10 @@ CASES = {
     "fit-checkpoint-type": lambda learner: fit(learner, checkpoint=3),
     "fit-checkpoint-folder": lambda learner: fit(learner, checkpoint="missing/training"),
     "fit-checkpoint-warm": lambda learner: [
-        fit(learner, checkpoint="training", warm_start=True) for _ in range(2)
+        fit(learner, checkpoint="training", early_stopping=False, warm_start=True) for _ in range(2)
     ],
     "fit-checkpoint-other": lambda learner: [
-        fit(learner, X * scale, checkpoint="training") for scale in (1, 1.1)
+        fit(learner, X * scale, checkpoint="training", early_stopping=False) for scale in (1, 1.1)
     ],
     "fit-warm-components": lambda learner: (
         fit(learner, n_components=2).set_params(warm_start=True, n_components=3).fit(X, Y)

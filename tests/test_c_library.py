@@ -121,7 +121,7 @@ def test_no_queries_have_no_neighbours(content, path) -> None:
 
 
 def test_filters_are_those_of_python(content, path) -> None:
-    metricfast.save(metricfast.LFDA(n_components=2).fit(X, Y), path)
+    metricfast.save(metricfast.LFDA(n_components=2, shrinkage=0.1).fit(X, Y), path)
     mask, labels, own = np.arange(150) % 3 == 0, np.arange(150) // 10, np.arange(150)
     mask[:80] = False
     pair = {"query_labels": labels, "labels": labels}

@@ -173,8 +173,9 @@ def trusted_types() -> list[str]:
     """Return the names of the types that `skops.io.load` needs to load estimators of metricfast.
 
     They are the classes of learners, predictors and their parts: none of them reads or writes
-    files. Callbacks, sources of points on disk, functions, and `losses.Compiled`, which holds
-    addresses of code, are not among them.
+    files. Callbacks, sources of points on disk, functions, `losses.Compiled`, which holds addresses
+    of code, and the trees of scikit-learn that neighbours under other metrics of scikit-learn are
+    searched by, are not among them.
 
     Returns
     -------

@@ -86,6 +86,8 @@ def shrink_metric(
                 **{"shrinkage": 0, "preprocessor": None, "random_state": 0, "verbose": False},
                 **(params if len(folds) > 1 else {}),
             )
+            if hasattr(part, "set_callbacks"):  # of scikit-learn, which clones have as well
+                part.set_callbacks()
             with without_advice():
                 part.fit(take(points, train), labels[train], sample_weight=w, **how)
             some = representative_sample(take(points, train), labels[train], w)
