@@ -15,10 +15,12 @@ from metricfast.distances.neighbors import kneighbors
 
 __all__ = ["Fold", "held_out_folds", "select"]
 
-# Points that are dealt to two halves, at most; and held-out points of one half that are enough.
-_DRAWN, _ENOUGH = 5000, 500
-# Held-out points of a half, and training points among which their neighbours are found, at most.
+# Points that are dealt to three folds, at most; and held-out points that are enough, of all folds.
+_DRAWN, _FOLDS, _ENOUGH = 5000, 3, 300
+# Held-out points of a fold, and training points among which their neighbours are found, at most.
 _HELD_OUT, _DATABASE = 1000, 2000
+# Chances of a neighbour to be the nearest in a random half of the training points, by its rank.
+_CHANCES = np.array([4.0, 2.0, 1.0]) / 7
 # Standard errors by which a learned distance must be better than the given one.
 _EVIDENCE = 2.0
 
@@ -33,23 +35,26 @@ class Fold(NamedTuple):
     database: tuple[Floats, Integers]  # points and classes
     queries: tuple[Floats, Integers, Floats]  # and weights
 
-    def errors(self, L: Array) -> Array:
-        """Return whether the nearest training point of each held-out point is of another class."""
+    def costs(self, L: Array) -> Floats:
+        """Return the expected error of the nearest neighbour of each held-out point.
+
+        The neighbour is sought in a random half of the training points, so that near misses count.
+        """
         (X, labels), (held, wanted, _) = self.database, self.queries
         Z, Q = X @ L.T, held @ L.T
         # Rounded, so that ties do not depend on last digits, which the origin changes.
         size = max(np.abs(Z).max(), np.abs(Q).max()) or 1.0
-        near = kneighbors((Q / size).astype(np.float32), (Z / size).astype(np.float32), 1)[1]
-        return np.asarray(labels[near[:, 0]] != wanted)
+        Z, Q = (Z / size).astype(np.float32), (Q / size).astype(np.float32)
+        near = kneighbors(Q, Z, min(len(Z), len(_CHANCES)))[1]
+        return np.asarray((labels[near] != wanted[:, None]) @ _CHANCES[: near.shape[1]])
 
 
 def held_out_folds(X: Array | Source, codes: Integers, weights: Floats | None = None) -> list[Fold]:
-    """Deal points of each class to two halves, copies of a point to the same one.
+    """Deal points of each class to three folds, copies of a point to the same one.
 
-    Each half is held out while the other is learned from; of 1000 points and more the first half
-    alone, and 1000 points of it at most. The points of a class that has no other point are always
-    learned from. There are no folds where no class has two different points. Of more than 5000
-    points, 5000 are drawn before.
+    One fold after the other is held out until 300 points were, 1000 points of it at most. The
+    points of a class that has no other point are always learned from. There are no folds where no
+    class has two different points. Of more than 5000 points, 5000 are drawn before.
     """
     counted = codes >= 0 if weights is None else (codes >= 0) & (weights > 0)
     rows = np.flatnonzero(counted)
@@ -67,10 +72,12 @@ def held_out_folds(X: Array | Source, codes: Integers, weights: Floats | None = 
     order = ranked[np.bincount(classes)[classes[ranked]] > 1]
     shuffled = ranked[np.random.RandomState(0).permutation(len(ranked))]
     dealt = np.full(len(ranked), -1)
-    dealt[order] = np.arange(len(order)) % 2
-    folds = []
-    for half in range(min(len(order), 1 if len(order) >= 2 * _ENOUGH else 2)):
-        held = shuffled[dealt[shuffled] == half][:_HELD_OUT]
+    dealt[order] = np.arange(len(order)) % _FOLDS
+    folds: list[Fold] = []
+    for i in range(min(_FOLDS, len(order))):
+        if sum(len(fold.queries[0]) for fold in folds) >= _ENOUGH:
+            break
+        held = shuffled[dealt[shuffled] == i][:_HELD_OUT]
         train = ~np.isin(np.arange(len(ranked)), held)
         database = shuffled[train[shuffled]][:_DATABASE]
         kept = train[copies]
@@ -90,22 +97,22 @@ def select(folds: Sequence[Fold], maps: Callable[[Fold], Iterable[Array]]) -> in
     `maps`: returns the maps of all candidates, learned from the training points of a fold. The
         first is that of the given distance.
 
-    The one with the fewest errors on held-out points is chosen, if it is better than the given
+    The one with the lowest cost on held-out points is chosen, if it is better than the given
     distance by two standard errors of the paired difference. So learning must prove itself, and how
-    far to go is then decided by the errors alone. A fold whose training points cannot be learned
+    far to go is then decided by the costs alone. A fold whose training points cannot be learned
     from does not count.
     """
     found, weights = [], []
     for fold in folds:
         try:
-            found.append(np.array([fold.errors(L) for L in maps(fold)]))
+            found.append(np.array([fold.costs(L) for L in maps(fold)]))
         except (ValueError, np.linalg.LinAlgError):
             continue
         weights.append(fold.queries[2])
     if not found:
         return 0
-    errors, weight = np.hstack(found).astype(np.float64), np.concatenate(weights)
-    gains = (errors[0] - errors) * weight
+    costs, weight = np.hstack(found), np.concatenate(weights)
+    gains = (costs[0] - costs) * weight
     total = np.round(gains.sum(axis=1) / weight.max(), 9)
     best = int(total.argmax())
     deviation = np.linalg.norm(gains[best]) / weight.max()

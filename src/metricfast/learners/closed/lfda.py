@@ -57,7 +57,9 @@ _COLLAPSED = 1e-11
 _NOISE = 1e-3
 # Targets and fractions that "auto" tries, the given distance being the first.
 _GIVEN = ("identity", 1.0)
-_TRIED = (_GIVEN, ("identity", 0.6), ("total", 0.6), ("identity", 0.0), ("within", 1.0))
+_TRIED = (
+    _GIVEN, ("identity", 0.6), ("total", 0.6), ("total", 0.3), ("identity", 0.0), ("within", 1.0)
+)  # fmt: skip
 
 
 @dataclass(eq=False, repr=False)
@@ -99,10 +101,10 @@ class LFDA(ClosedFormLearner):
         Move :math:`S^w` towards the multiple of the identity that has the same trace by this
         fraction. Directions along which points hardly differ then count for less. 0 is the
         published algorithm. 1 is the Euclidean distance, in the first principal components if
-        `n_components` is given. "auto" tries 0, 0.6, 0.6 towards the scatter of all points, and,
-        in place of :math:`S^w`, the scatter around the means of the classes. The one with the
-        lowest error of the nearest neighbour on held-out points is chosen, if that is lower than in
-        the Euclidean distance by two standard errors, else 1.
+        `n_components` is given. "auto" tries 0, 0.6, two fractions towards the scatter of all
+        points, and, in place of :math:`S^w`, the scatter around the means of the classes. The one
+        with the lowest error of the nearest neighbour on held-out points is chosen, if that is
+        lower than in the Euclidean distance by two standard errors, else 1.
     n_jobs : int, optional
         Number of threads; results do not depend on it. By default all that the process may use.
 

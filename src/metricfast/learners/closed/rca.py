@@ -35,7 +35,7 @@ __all__ = ["RCA", "RCA_Supervised"]
 
 
 # Fractions that RCA_Supervised tries.
-_FRACTIONS = (0.6, 0.1)
+_FRACTIONS = (0.6, 0.3, 0.1)
 _TRIED = {"identity": (1.0, *_FRACTIONS), "diagonal": (1.0, *_FRACTIONS, 0.0)}
 
 

@@ -53,8 +53,8 @@ def shrink_metric(
 ) -> None:
     """Set the fitted attributes of a learner after moving its metric towards a simpler one.
 
-    With "auto", a clone is fitted to each of two halves of the points, or to one half of many
-    points, and the nearest neighbours of the other points choose, as :func:`select` does.
+    With "auto", clones are fitted to the training points of folds, and the nearest neighbours of
+    the others choose: see :func:`select`.
 
     `sample`: as :func:`representative_sample` returns it.
     `given`: the points, labels and weights that the learner was fitted to.
