@@ -144,6 +144,7 @@ def run_tests(directory: Path, *options: str) -> None:
     assert "100% tests passed" in output
 
 
+@pytest.mark.exhaustive
 def test_cpp_tests_of_kernels_pass(tmp_path: Path) -> None:
     """The default compiler's code is what users get."""
     configure_tests(tmp_path, "default", "-O3")
