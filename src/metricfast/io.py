@@ -39,9 +39,11 @@ STORED_DTYPES = {"bool", "float16", "float32", "float64"} | {
 }
 # Modules of the classes that fitted estimators hold in addition to estimators.
 _PARTS = (
-    *("distances.database", "learners.base.span", "predictors.metric"),
+    *("distances.database", "learners.base.span", "learners.gerrymandering.history"),
+    *("learners.ldml", "predictors.metric"),
     *("predictors.multi_metric", "predictors.soft_votes"),
     *("predictors.spaces", "predictors.tables", "predictors.targets", "training.history"),
+    "training.preconditioner",
 )
 # Errors from building a learner of wrong JSON.
 _BAD_STATE = (

@@ -144,7 +144,7 @@ class Samples:
     @property
     def identity(self) -> tuple[Any, ...]:
         """What tells samples of one training from those of another."""
-        own = self.X, self.labels, self.weight, self.distance
+        own = self.X, self.labels, self.weight, self.distance and self.distance.table
         return own if self.database is None else (*own, *self.database.identity)
 
     def take(self, rows: Any) -> Samples:
