@@ -93,3 +93,21 @@ def test_trusted_types_touch_no_files(tmp_path):
     with pytest.raises(skops_io.exceptions.UntrustedTypesFoundException, match="Checkpoint"):
         copied(model)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        mf.LDML(solver="adam"),
+        mf.NeighborhoodGerrymandering(parameterization="M"),
+        mf.AsymmetricSimilarity(),
+        mf.EmbeddingLearner(mf.losses.NCA()),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_a_training_goes_on_from_a_file(model):
+    model = model.set_params(random_state=0).partial_fit(X, Y)
+    again = copied(model)
+    np.testing.assert_array_equal(
+        again.partial_fit(X, Y).transform(X), model.partial_fit(X, Y).transform(X)
+    )
