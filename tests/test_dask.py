@@ -34,9 +34,9 @@ from metricfast.dask._remote import OnWorkers
 from metricfast.dask._rows import blocks_of
 from metricfast.learners.impostors import TargetsAndImpostors
 from metricfast.samplers import Batch
-from metricfast.training.labelled_loss import LabelledLoss
 from metricfast.training.objective import LinearMap, Objective
 from metricfast.training.preconditioner import FlatParameters
+from metricfast.training.samples import Samples
 
 pytestmark = MARKS
 
@@ -68,11 +68,10 @@ def test_losses_of_parts_add_up_or_are_refused(name: str, weighted: bool, client
     y = Y if loss.labels == "class" else rng.randn(len(X))
     weight = rng.randint(0, 3, len(X)).astype(float) if weighted else None
     table = loss.learnable_database
-    labelled = LabelledLoss(loss, y, weight, np.arange(3) if table else None)
+    samples = Samples(X, y, np.arange(3), weight)
     arrays = [rng.randn(2, 4) / 3, *([rng.randn(3, 2)] if table else [])]
-    database = "table" if table else "batch"
     shapes = FlatParameters([array.shape for array in arrays])
-    objective = Objective(X, LinearMap(), labelled, shapes, database=database)
+    objective = Objective(samples, LinearMap(), loss, shapes)
     spread = ByParts(_workers.Workers(client), 4)
     by = loss._weighed_by.get(loss.reduction)
     if by is None or (by and weighted):
@@ -114,8 +113,8 @@ def test_the_number_of_anchors_decides_how_many_parts_there_are(
 ) -> None:
     rng, workers = np.random.RandomState(0), Noted(n_threads)
     points, arrays = rng.randn(n, 2), [np.eye(2)]
-    loss = LabelledLoss(losses.NCA(), np.arange(n) // 2)
-    objective = Objective(points, LinearMap(), loss, FlatParameters([(2, 2)]))
+    samples = Samples(points, np.arange(n) // 2, np.arange((n + 1) // 2))
+    objective = Objective(samples, LinearMap(), losses.NCA(), FlatParameters([(2, 2)]))
     batch = Batch(np.arange(n), n)
     value, gradients = ByParts(workers, n_parts)(objective, arrays, batch)
     assert [len(task) for task in workers.tasks] == expected

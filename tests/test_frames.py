@@ -119,8 +119,8 @@ PREDICTORS = {
     "learned": lambda A: mf.KNeighborsClassifier(3, metric=mf.LFDA()).fit(A, Y).kneighbors(A)[0],
     "values": lambda A: mf.KNeighborsRegressor(3).fit(A, VALUES).predict(A),
     "nearest": lambda A: mf.NearestNeighbors().fit(A).kneighbors(A)[1],
-    "graph": lambda A: mf.KNeighborsTransformer().fit(A).transform(A).toarray(),
-    "within": lambda A: mf.RadiusNeighborsClassifier(9.0).fit(A, Y).predict_proba(A),
+    "graph": lambda A: mf.neighbors.KNeighborsTransformer().fit(A).transform(A).toarray(),
+    "within": lambda A: mf.neighbors.RadiusNeighborsClassifier(9.0).fit(A, Y).predict_proba(A),
     "metrics": lambda A: mf.MultiMetricLMNN(max_iter=3, random_state=0).fit(A, Y).predict(A),
     "soft": lambda A: mf.NCAClassifier(**QUICK).fit(A, Y).predict_proba(A),
     "soft values": lambda A: mf.NCARegressor(**QUICK).fit(A, VALUES).predict(A),
@@ -128,10 +128,10 @@ PREDICTORS = {
 HALVES = [(np.arange(0, len(Y), 2), np.arange(1, len(Y), 2))]
 FUNCTIONS = {
     "kneighbors": lambda A: mf.kneighbors(A, A, 3)[0],
-    "radius": lambda A: mf.radius_neighbors(A, A, 1.0)[0],
+    "radius": lambda A: mf.neighbors.radius_neighbors(A, A, 1.0)[0],
     "distances": mf.pairwise_distances,
     "pairs": lambda A: mf.paired_distances(A, A),
-    "per class": lambda A: mf.kneighbors_per_class(A, A, Y, 2)[0],
+    "per class": lambda A: mf.neighbors.kneighbors_per_class(A, A, Y, 2)[0],
     "database": lambda A: mf.Database(A).kneighbors(A, 3)[0],
     "loss": lambda A: losses.NCA()(A, Y)[0],
     "embedding": lambda A: embeddings.Linear(2).initialize(A, random_state=0)[0],
@@ -183,7 +183,7 @@ TAKE_LABELS = {
     "soft score": lambda y: mf.NCAClassifier(**QUICK).fit(X, y).score(X, y),
     "loss": lambda y: losses.NCA()(X, y)[0],
     "recall": lambda y: metrics.recall_at_k(X, y),
-    "per class": lambda y: mf.kneighbors_per_class(X, X, y, 2)[0],
+    "per class": lambda y: mf.neighbors.kneighbors_per_class(X, X, y, 2)[0],
     "validation": lambda y: mf.LFDA().fit(X, y, validate=True).validation_["learned"],
 }
 OF_LABELS = LABELS | {f"numbers {name}": column for name, column in NUMBERED.items()}

@@ -60,7 +60,7 @@ WORK = {
     "predict_proba": lambda: (KNN.predict_proba(X), SOFT.predict_proba(X)),
     "loo_score_": lambda: KNN.loo_score_,
     "source": lambda: mf.kneighbors(SOURCE, X, n_neighbors=3),
-    "radius_neighbors": lambda: mf.radius_neighbors(X, X, 0.5),
+    "radius_neighbors": lambda: mf.neighbors.radius_neighbors(X, X, 0.5),
     "report": lambda: tuple(s.mean for s in metrics.retrieval_report(X, Y).values()),
     **{type(loss).__name__: partial(loss, X, Y) for loss in LOSSES},
     **{f"fit {learner.__name__}": partial(scores, make(learner)) for learner in learners()},

@@ -25,12 +25,11 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 import metricfast as mf
 from metricfast.embeddings import Linear, Periodic
 from metricfast.predictors import soft_base
-from metricfast.predictors.normal_scores import NormalScores
 from metricfast.predictors.relevance import shares_of_columns
 from metricfast.predictors.soft_course import Course
 from metricfast.predictors.soft_training import folds, sharpness
 from metricfast.predictors.soft_votes import SoftVotes
-from metricfast.predictors.tables import Table
+from metricfast.predictors.tables import NormalScores, Table
 
 RNG = np.random.default_rng(0)
 IRIS, SPECIES = X, Y = load_iris(return_X_y=True)

@@ -17,8 +17,8 @@ from sklearn.preprocessing import scale
 from metricfast import LDML, MCML, MLKR, NCA, kneighbors, losses
 from metricfast.learners import linear
 from metricfast.learners.linear import LinearLearner
+from metricfast.losses._call import BoundLoss
 from metricfast.solvers import Adam
-from metricfast.training.labelled_loss import LabelledLoss
 from metricfast.training.linear_problem import LinearProblem
 
 X, Y = load_iris(return_X_y=True)
@@ -288,13 +288,13 @@ def test_a_loss_that_depends_on_where_zero_is_cannot_be_that_of_a_linear_learner
 
 @pytest.mark.parametrize("learner", [NCA, MCML, LDML, MLKR])
 def test_copies_of_points_are_looked_at_once(learner, monkeypatch):
-    seen, plain = [], LabelledLoss.evaluate
+    seen, plain = [], BoundLoss.__call__
 
-    def evaluate(self, Z, batch, part):
+    def evaluate(self, Z, *arguments):
         seen.append(len(Z))
-        return plain(self, Z, batch, part)
+        return plain(self, Z, *arguments)
 
-    monkeypatch.setattr(LabelledLoss, "evaluate", evaluate)
+    monkeypatch.setattr(BoundLoss, "__call__", evaluate)
     stop = [lambda state: state.iteration == 5]
     learner = partial(learner, callbacks=stop, early_stopping=False)
     few = learner().fit(np.repeat(X, 3, axis=0), np.repeat(Y, 3))

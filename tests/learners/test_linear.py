@@ -13,14 +13,14 @@ from sklearn.neighbors import NeighborhoodComponentsAnalysis
 from sklearn.preprocessing import scale
 
 from metricfast import LDML, LMNN, MCML, MLKR, NCA, kneighbors, losses
-from metricfast.learners import linear
+from metricfast.learners import trained
 from metricfast.learners.linear import LinearLearner
 from metricfast.solvers import Adam
-from metricfast.training import dataset
-from metricfast.training.labelled_loss import LabelledLoss
+from metricfast.training import samples
 from metricfast.training.linear_problem import LinearProblem
 from metricfast.training.objective import LinearMap, Objective, map_points
 from metricfast.training.preconditioner import Preconditioner, best_scale
+from metricfast.training.samples import Samples
 
 X, Y = load_iris(return_X_y=True)
 LEARNERS = (NCA, LMNN, MLKR, MCML, LDML)
@@ -43,7 +43,9 @@ def test_coordinates_are_a_change_of_variables(scatter):
     if scatter is None:
         np.testing.assert_array_equal(vector, L.ravel())
     np.testing.assert_allclose(coordinates.arrays(vector)[0], L, rtol=1e-9, atol=1e-12)
-    objective = Objective(X[::3], LinearMap(), LabelledLoss(losses.NCA(), Y[::3]), coordinates)
+    objective = Objective(
+        Samples(X[::3], Y[::3], np.arange(3)), LinearMap(), losses.NCA(), coordinates
+    )
     np.testing.assert_allclose(
         objective(vector)[1],
         numeric_gradient(lambda v: objective(v)[0], vector, 1e-5),
@@ -157,7 +159,7 @@ class TestEveryLearner:
         self, learner, solver, monkeypatch
     ):
         model = learner(solver=short(solver)).fit(X[:, :3], Y)
-        monkeypatch.setattr(linear, "train", interrupt)
+        monkeypatch.setattr(trained, "train", interrupt)
         monkeypatch.setattr(losses.LMNN, "find_targets", interrupt)
         with pytest.raises(KeyboardInterrupt):
             model.fit(X, Y)
@@ -166,7 +168,7 @@ class TestEveryLearner:
 
     def test_an_interrupt_before_there_is_a_map_leaves_none(self, learner, solver, monkeypatch):
         model = learner(solver=short(solver)).fit(X[:, :3], Y)
-        monkeypatch.setattr(dataset, "center_and_rescale", interrupt)
+        monkeypatch.setattr(samples, "center_and_rescale", interrupt)
         with pytest.raises(KeyboardInterrupt):
             model.fit(X, Y)
         with pytest.raises(NotFittedError):
@@ -257,6 +259,24 @@ class Spread(Few):
 
     def _problem(self, data):
         return LinearProblem(data, lambda Z, y: (-float(np.abs(Z).sum()), -np.sign(Z)))
+
+
+class Weighed(Few):
+    """A learner by a function that takes weights."""
+
+    def _problem(self, data):
+        def loss(Z, y, sample_weight):
+            pull = sample_weight[:, None] * Z
+            return float((pull * Z).sum()) / 2, pull
+
+        return LinearProblem(data, loss)
+
+
+def test_weights_reach_a_function_that_takes_them():
+    weight = np.arange(len(X)) % 3.0
+    model = Weighed(2).fit(X, Y, weight)
+    Z = model.transform(X) - model.transform(X).mean(axis=0)
+    assert model.objective_ == pytest.approx(float(weight @ (Z**2).sum(axis=1)) / 2)
 
 
 def test_weights_are_refused_where_a_loss_is_a_function():

@@ -25,9 +25,9 @@ from metricfast._core.scaling import center_and_rescale
 from metricfast.learners.embedding.metric import EmbeddedMetricMixin
 from metricfast.learners.linear import LinearLearner
 from metricfast.solvers import Adam
-from metricfast.training.labelled_loss import LabelledLoss
 from metricfast.training.objective import LinearMap, Objective, map_points
 from metricfast.training.preconditioner import Preconditioner
+from metricfast.training.samples import Samples
 
 POINTS, LABELS = load_digits(n_class=4, return_X_y=True)
 # Half of it zeros, some columns throughout; without ties of distances.
@@ -135,7 +135,7 @@ def test_validate():
 @pytest.mark.parametrize("loss", [losses.NCA(), losses.SupCon(5.0)])
 def test_gradient(loss):
     objective = Objective(
-        SPARSE[:30], LinearMap(), LabelledLoss(loss, LABELS[:30]), Preconditioner(40)
+        Samples(SPARSE[:30], LABELS[:30], np.unique(LABELS)), LinearMap(), loss, Preconditioner(40)
     )
     x = np.random.default_rng(0).normal(size=80)
     expected = numeric_gradient(lambda v: objective(v)[0], x, 1e-5)

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.linalg import eigh
 
 from metricfast._core.checks import check_points
 from metricfast._core.scaling import undo_scale
-from metricfast._core.scatter import RANK_TOL, RANK_TOL_DOUBLE
+from metricfast._core.scatter import RANK_TOL, RANK_TOL_DOUBLE, with_signs
 from metricfast._core.scatter_statistics import ScatterStatistics
 from metricfast._core.sources import Source
 from metricfast._core.stores import in_memory
@@ -41,6 +42,7 @@ __all__ = [
     "class_codes",
     "continues",
     "fit_points",
+    "given_distance",
     "padded_components",
     "partial_fit_points",
 ]
@@ -257,6 +259,25 @@ def class_codes(y: ArrayLike, *, partial: bool = False) -> tuple[Array, Integers
         return check_classification_target(y)
     check_class_labels(y)
     return encode(as_label_array(y, "y"), "y")
+
+
+def given_distance(
+    learner: Any, total: Floats, variance: float, exponent: int, dtype: np.dtype[Any]
+) -> Any:
+    """Return the map of the Euclidean distance, in the units of the points.
+
+    It is a multiple of the identity, or of the principal components.
+
+    `total`: the scatter of all points, which were divided by ``2**exponent``, in coordinates.
+    `variance`: what is to be 1 by the map.
+    """
+    span, factor = learner._span, 1 / np.sqrt(variance)
+    if learner.n_components is None:
+        L = span.multiple(len(total), factor)
+    else:
+        axes = with_signs(eigh(total)[1].T[::-1][: learner.n_components])
+        L = span.outer(factor * axes, square=False)
+    return span.given_scale(L, exponent, dtype)
 
 
 def padded_components(

@@ -24,9 +24,8 @@ from metricfast._core.scaling import (
     times_power_of_two,
     undo_scale,
 )
-from metricfast._core.scatter import with_signs
+from metricfast._core.scatter import svd, with_signs
 from metricfast._core.sparse import dense
-from metricfast._core.svd import svd
 from metricfast._core.threadpool import one_blas_thread
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, Integers
@@ -220,6 +219,10 @@ class GivenAxes:
         """Return the identity as a target for scatter matrices like this one."""
         return np.eye(len(scatter)), len(scatter)
 
+    def multiple(self, n_features: int, factor: float) -> Any:
+        """Return the map that multiplies points by a factor."""
+        return factor * np.eye(n_features)
+
     def of_variances(self, variances: Floats) -> Target:
         """Return the diagonal matrix of these variances of the features, as a target."""
         return np.diag(variances), float(variances.sum())
@@ -316,6 +319,10 @@ class Span(GivenAxes):
     def identity(self, scatter: Floats) -> Target:
         """Return the identity as a target, of which not all directions are in the scatter."""
         return np.eye(len(scatter)), len(self.basis)
+
+    def multiple(self, n_features: int, factor: float) -> Any:
+        """Return the map that multiplies points by a factor."""
+        return SpanMap.of_features(np.full(len(self.basis), factor))
 
     def of_variances(self, variances: Floats) -> Target:
         """Return the diagonal matrix D of these variances of the features, as a target.

@@ -12,22 +12,22 @@ from scipy.linalg import eigh
 from metricfast._core.initialize import check_n_components
 from metricfast._core.parameters import NumberOfJobs, PositiveInt, Share
 from metricfast._core.scaling import undo_scale
-from metricfast._core.sources import take
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.learners.base.closed_form import (
     ONE_CLASS,
     ClosedFormLearner,
     Statistics,
     class_codes,
+    given_distance,
 )
-from metricfast.learners.base.selection import held_out_folds, select
+from metricfast.learners.base.selection import Fold, held_out_folds, select
 from metricfast.learners.base.shrinkage import shrunk_roots
 from metricfast.learners.closed.neighborhoods import neighborhood_scatters
 
 __all__ = ["DMLMJ"]
 
 # The values of `reg` that "auto" tries; 1 is the Euclidean distance.
-_FRACTIONS = (1.0, 0.9, 0.6, 0.3, 0.1, 0.01, 0.001)
+_FRACTIONS = (1.0, 0.6, 0.1, 0.001)
 
 
 @dataclass(eq=False, repr=False)
@@ -57,10 +57,10 @@ class DMLMJ(ClosedFormLearner):
         members gives all there are.
     reg : float from 0 to 1 or "auto", default="auto"
         The share of P and N that is replaced by a multiple of the identity, the same for both, of
-        their mean trace. With 0, P and N must have full rank. "auto" tries
-        fractions from 0.001 to 1, which is the Euclidean distance. It chooses the one with the
-        lowest error of 3 nearest neighbours, on points that are held out: up to 1000, in one to
-        five folds.
+        their mean trace. With 0, P and N must have full rank. 1 is the Euclidean distance, in the
+        first principal components if `n_components` is given. "auto" tries fractions from 0.001 to
+        0.6. The one with the lowest error of the nearest neighbour on held-out points is chosen, if
+        that is lower than in the Euclidean distance by two standard errors, else 1.
     preprocessor : array-like or callable, optional
         Gives the points when `X` holds indicators of points.
     n_jobs : int, optional
@@ -116,49 +116,51 @@ class DMLMJ(ClosedFormLearner):
         check_n_components(X.shape[1], self.n_components)
         _, codes = class_codes(y, partial=partial)
         folds = held_out_folds(X, codes, weight) if judged else []
-
-        def scatters_of(train: Array) -> Statistics:
-            w = None if weight is None else weight[train]
-            some = take(X, train), codes[train], w
-            return self._with_earlier(Statistics(neighborhood_scatters(*some, k, k, self.n_jobs)))
-
         sums = neighborhood_scatters(X, codes, weight, k, k, self.n_jobs, execute)
-        return Statistics(sums, (judged, folds, scatters_of))
+        return Statistics(sums, folds)
 
     def _solve(self, statistics: Statistics) -> None:
-        judged, folds, scatters_of = statistics.of_call
         differences, points = statistics.sums
         d = len(points.origin)
         n_components = check_n_components(d, self.n_components)
         positive, negative, variance, varies = self._covariances(statistics)
-        if judged:
-            # With 1 all directions are alike, so that none could be left out.
-            fractions = _FRACTIONS if n_components >= len(varies) else _FRACTIONS[1:]
-
-            def maps(i: int) -> Iterator[Floats]:
-                positive, negative, variance, kept = self._covariances(scatters_of(folds[i].train))
-                if not np.trace(positive) > 0:
-                    raise ValueError("no class has two different points.")
-                # Shrinkage by the mean trace of P and N, in terms of the trace of P.
-                target = np.eye(len(kept)), np.trace(positive) / variance
-                found = shrunk_roots(positive, target, fractions, points.dtype)
-                for reg, rows in zip(fractions, found, strict=True):
-                    L = np.zeros((n_components, d))
-                    if n_components >= len(kept):  # other directions of P alone give the same
-                        L[: len(rows), kept] = rows
-                    else:
-                        L[:, kept] = _axes(positive, negative, variance, reg)[1][:n_components]
-                    yield L
-
-            self.reg_ = fractions[select(folds, maps)]
+        if isinstance(self.reg, str):
+            chosen = select(statistics.of_call, lambda fold: self._maps(fold, n_components))
+            self.reg_ = _FRACTIONS[chosen]
         else:
             self.reg_ = float(self.reg)
+        if self.reg_ == 1:
+            unit = variance, differences.exponent, points.dtype
+            self.components_ = given_distance(self, points.within, *unit)
+            self.eigenvalues_ = np.ones(self._map.shape[0])
+            return
         values, rows = _axes(positive, negative, variance, self.reg_)
         size = min(n_components, len(rows))
         self.eigenvalues_, components = np.ones(n_components), np.zeros((n_components, d))
         self.eigenvalues_[:size] = values[:size]
         components[:size, varies] = rows[:size]
         self.components_ = undo_scale(components, differences.exponent, points.dtype)
+
+    def _maps(self, fold: Fold, n_components: int) -> Iterator[Array]:
+        """Return the maps of the points of a fold, for all values of `reg` that are tried."""
+        k = int(self.n_neighbors)
+        sums = neighborhood_scatters(fold.points, fold.codes, fold.weights, k, k, self.n_jobs)
+        statistics = self._with_earlier(Statistics(sums))
+        positive, negative, variance, varies = self._covariances(statistics)
+        if not np.trace(positive) > 0:
+            raise ValueError("no class has two different points.")
+        points = statistics.sums[1]
+        yield self._span.inside(given_distance(self, points.within, variance, 0, points.dtype))
+        # Shrinkage by the mean trace of P and N, in terms of the trace of P.
+        target = np.eye(len(varies)), np.trace(positive) / variance
+        found = shrunk_roots(positive, target, _FRACTIONS[1:], points.dtype)
+        if n_components < len(varies):
+            found = (_axes(positive, negative, variance, reg)[1] for reg in _FRACTIONS[1:])
+        # Of all directions, those of P alone give the same distance, by a single decomposition.
+        for rows in found:
+            L = np.zeros((len(rows), len(points.origin)))
+            L[:, varies] = rows
+            yield L[:n_components]
 
     def _covariances(self, statistics: Statistics) -> tuple[Floats, Floats, float, Integers]:
         """Return P and N of the features that vary, their mean variance, and these features."""

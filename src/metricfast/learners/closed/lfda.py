@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -31,9 +32,10 @@ from metricfast.learners.base.closed_form import (
     ClosedFormLearner,
     Statistics,
     class_codes,
+    given_distance,
     padded_components,
 )
-from metricfast.learners.base.selection import held_out_folds, select
+from metricfast.learners.base.selection import Fold, held_out_folds, select
 from metricfast.learners.base.shrinkage import Shrinkage, check_shrinkage, shrunk
 
 __all__ = ["LFDA", "local_sums"]
@@ -53,12 +55,11 @@ EmbeddingType = Annotated[str, _check_embedding_type]
 # features are then given, relative to their own.
 _COLLAPSED = 1e-11
 _NOISE = 1e-3
-# Fractions that "auto" tries, by target. Near-ties go to the first: noise harms little there.
-_FRACTIONS = {
-    "identity": (0.6, 0.3, 0.1, 0.03, 0.0, 1.0),
-    "total": (0.6, 0.3, 0.1),
-    "within": (1.0, 0.3),
-}
+# Targets and fractions that "auto" tries, the given distance being the first.
+_GIVEN = ("identity", 1.0)
+_TRIED = (
+    _GIVEN, ("identity", 0.6), ("total", 0.6), ("total", 0.3), ("identity", 0.0), ("within", 1.0)
+)  # fmt: skip
 
 
 @dataclass(eq=False, repr=False)
@@ -99,10 +100,11 @@ class LFDA(ClosedFormLearner):
     shrinkage : float from 0 to 1 or "auto", default="auto"
         Move :math:`S^w` towards the multiple of the identity that has the same trace by this
         fraction. Directions along which points hardly differ then count for less. 0 is the
-        published algorithm. "auto" tries fractions from 0 to 1, towards the identity, towards
-        the scatter around the means of the classes, and towards the total scatter. It chooses the
-        one with the lowest error of 3 nearest neighbours, on points that are held out: up to 1000,
-        in one to five folds.
+        published algorithm. 1 is the Euclidean distance, in the first principal components if
+        `n_components` is given. "auto" tries 0, 0.6, two fractions towards the scatter of all
+        points, and, in place of :math:`S^w`, the scatter around the means of the classes. The one
+        with the lowest error of the nearest neighbour on held-out points is chosen, if that is
+        lower than in the Euclidean distance by two standard errors, else 1.
     n_jobs : int, optional
         Number of threads; results do not depend on it. By default all that the process may use.
 
@@ -114,8 +116,9 @@ class LFDA(ClosedFormLearner):
         :math:`\lambda \le 0`, which needs shrinkage.
     shrinkage_ : float
         The fraction in use.
-    shrinkage_target_ : {"identity", "within", "total"}
-        Towards what.
+    shrinkage_target_ : {"identity", "total", "within"}
+        Towards what. With ``shrinkage_ == 1``, "identity" is the Euclidean distance, and "within"
+        the scatter around the means of the classes.
     n_features_in_, feature_names_in_, preprocessor_, validation_
         As for :class:`BaseMetricLearner`.
 
@@ -166,7 +169,6 @@ class LFDA(ClosedFormLearner):
         self, X: Any, y: Any, weight: Floats | None, *, partial: bool = False, execute: Any = None
     ) -> Statistics:
         k = _NEIGHBORS if self.k is None else int(self.k)
-        judged = check_shrinkage(self.shrinkage) is None
         check_n_components(X.shape[1], self.n_components)
         classes, codes = class_codes(y, partial=partial)
         weights = repetitions(weight, X.shape[0])
@@ -177,65 +179,73 @@ class LFDA(ClosedFormLearner):
         in_parts, exponent = partial or isinstance(X, Source), 0
         if not in_parts:
             X, exponent = center_and_rescale(X)
+        judged = check_shrinkage(self.shrinkage) is None
         folds = held_out_folds(X, codes, weights) if judged else []
 
-        def scatters_of(train: Array) -> _Scatters:
-            some, y, w = take(X, train), codes[train], weights[train]
-            if not in_parts:
-                # Centred anew, features that are constant among these points are exactly zero.
-                some, unit = center_and_rescale(some)
-                return _all_scatters(some, y, w, k, self.n_jobs, unit, around_means=True)
-            parts = Statistics(local_sums(some, classes, y, w, k, self.n_jobs))
-            return _merged_scatters(*self._with_earlier(parts).sums)
+        def scatters_of(fold: Fold) -> _Scatters:
+            if self._sums:
+                some = fold.points, classes, fold.codes, fold.weights, k, self.n_jobs
+                return _merged_scatters(*self._with_earlier(Statistics(local_sums(*some))).sums)
+            # Centred anew, features that are constant among these points are exactly zero.
+            points, unit = center_and_rescale(fold.points)
+            return _all_scatters(points, fold.codes, fold.weights, k, self.n_jobs, unit)
 
         if in_parts:
             sums = (execute or local_sums)(X, classes, codes, weights, k, self.n_jobs)
             return Statistics(sums, (X, codes, None, folds, scatters_of))
-        scatters = _all_scatters(X, codes, weights, k, self.n_jobs, exponent, around_means=judged)
+        scatters = _all_scatters(X, codes, weights, k, self.n_jobs, exponent)
         return Statistics((), (X, codes, scatters, folds, scatters_of))
 
     def _solve(self, statistics: Statistics) -> None:
         X, codes, scatters, folds, scatters_of = statistics.of_call
         if scatters is None:
             scatters = _merged_scatters(*statistics.sums)
-        mixed, within, _, exponent, precision = scatters
-        n_components = check_n_components(len(mixed), self.n_components)
-        if not np.trace(within) > 0:
+        n_components = check_n_components(len(scatters.mixed), self.n_components)
+        if not np.trace(scatters.within) > 0:
             raise ValueError(_why_collapsed(X, codes, _NEIGHBORS if self.k is None else self.k))
         fraction = check_shrinkage(self.shrinkage)
-        if fraction is None:
-            tried = [(name, f) for name, fractions in _FRACTIONS.items() for f in fractions]
-            chosen = select(
-                folds, lambda i: self._maps(scatters_of(folds[i].train), tried, n_components)
-            )
-            self.shrinkage_target_, self.shrinkage_ = tried[chosen]
+        if fraction is not None:
+            chosen = "identity", fraction
         else:
-            self.shrinkage_target_, self.shrinkage_ = "identity", fraction
-        fractions = [(self.shrinkage_target_, self.shrinkage_)]
-        (rows,) = self._maps(scatters, fractions, n_components)
-        unit = 0 if self.embedding_type == "orthonormalized" else exponent
-        self.components_ = padded_components(rows, n_components, unit, precision)
+            maps = partial(self._maps, tried=_TRIED, n_components=n_components)
+            chosen = _TRIED[select(folds, lambda fold: maps(scatters_of(fold)))]
+        self.shrinkage_target_, self.shrinkage_ = chosen
+        if chosen == _GIVEN:
+            self.components_ = self._given(scatters, scatters.exponent)
+            return
+        (rows,) = self._maps(scatters, [chosen], n_components)
+        unit = 0 if self.embedding_type == "orthonormalized" else scatters.exponent
+        self.components_ = padded_components(rows, n_components, unit, scatters.dtype)
+
+    def _given(self, scatters: _Scatters, exponent: int) -> Any:
+        """Return the map of the Euclidean distance, of points divided by ``2**exponent``."""
+        variance = np.trace(scatters.within) / self._span.identity(scatters.within)[1]
+        if self.embedding_type == "orthonormalized":
+            variance, exponent = 1.0, 0
+        return given_distance(self, scatters.total, variance, exponent, scatters.dtype)
 
     def _maps(
-        self, scatters: _Scatters, fractions: list[tuple[str, float]], n_components: int
+        self, scatters: _Scatters, tried: Sequence[tuple[str, float]], n_components: int
     ) -> Iterator[Floats]:
         """Return the maps for several targets and fractions of shrinkage."""
-        mixed, within, around_means, _, precision = scatters
+        mixed, within, around_means, _, _, precision = scatters
         targets = {
             "identity": self._span.identity(mixed),
             "within": (around_means, np.trace(around_means)),
-            "total": (mixed, np.trace(mixed)),
         }
-        whiten = whitening(mixed, precision)
-        noise = whiten @ self._span.diagonal(_NOISE**2 * self._span.variances(mixed)) @ whiten.T
         if not np.trace(within) > 0:
             raise ValueError("no class holds two different points")
+        whiten = whitening(mixed, precision)
+        noise = whiten @ self._span.diagonal(_NOISE**2 * self._span.variances(mixed)) @ whiten.T
         plain = None
-        for name, fraction in fractions:
-            if name == "total":
+        for name, fraction in tried:
+            if (name, fraction) == _GIVEN:
+                yield self._span.inside(self._given(scatters, 0))
+                continue
+            if name == "total" or fraction == 0:
                 # Shrinkage towards what is whitened moves the eigenvalues alone.
                 plain = plain or _relative_axes(whiten, within, noise)
-                level = np.trace(within) / targets[name][1]
+                level = np.trace(within) / np.trace(mixed)
                 sizes, vectors = (1 - fraction) * plain[0] + fraction * level, plain[1]
             else:
                 scatter = shrunk(within, fraction, targets[name])
@@ -254,20 +264,21 @@ class _Scatters(NamedTuple):
     mixed: Floats  # between and within classes
     within: Floats  # of near points of a class
     around_means: Floats  # around the means of the classes
+    total: Floats  # around the mean of all points
     exponent: int
     dtype: np.dtype[Any]
 
 
 def _all_scatters(
-    X: Array, codes: Integers, weights: Floats, k: int, n_jobs: int | None, exponent: int,
-    *, around_means: bool,
-) -> _Scatters:  # fmt: skip
+    X: Array, codes: Integers, weights: Floats, k: int, n_jobs: int | None, exponent: int
+) -> _Scatters:
     """Compute the scatters of all points. The scatters of single classes are not kept."""
     counts, total = np.bincount(codes, weights), weights.sum()
     means = group_means(X, weights, codes, len(counts))
     others = weights * (1 - counts / total)[codes]
     spread = (means - counts @ means / total) * np.sqrt(counts)[:, None]
-    mixed = scatter_matrix(X, others, codes, means) + spread.T @ spread
+    between = spread.T @ spread
+    mixed = scatter_matrix(X, others, codes, means) + between
     within, scatter = np.zeros_like(mixed), np.empty_like(mixed)
     for label, count in enumerate(counts):
         members = np.flatnonzero(codes == label)
@@ -275,8 +286,8 @@ def _all_scatters(
         get_kernels().local_scatter(deviations, weights[members], k, scatter, as_threads(n_jobs))
         mixed += scatter / total
         within += scatter / count
-    plain = scatter_matrix(X, weights, codes, means) if around_means else mixed
-    return _Scatters(mixed, within, plain, exponent, X.dtype)
+    plain = scatter_matrix(X, weights, codes, means)
+    return _Scatters(mixed, within, plain, plain + between, exponent, X.dtype)
 
 
 def local_sums(
@@ -309,7 +320,9 @@ def _merged_scatters(points: ScatterStatistics, local: ScatterStatistics) -> _Sc
     shares = (points.weights / points.total)[:, None, None]
     inner = local.scatters_in(points.exponent)
     mixed = ((1 - shares) * points.scatters + shares * inner).sum(axis=0) + points.between
-    return _Scatters(mixed, inner.sum(axis=0), points.within, points.exponent, points.dtype)
+    total = points.within + points.between
+    within = inner.sum(axis=0)
+    return _Scatters(mixed, within, points.within, total, points.exponent, points.dtype)
 
 
 def _classes_in_turn(X: Any, codes: Integers) -> Iterator[tuple[int, Integers, Array]]:

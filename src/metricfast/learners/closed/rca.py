@@ -11,15 +11,14 @@ from numpy.typing import ArrayLike
 from scipy.linalg import eigh, qr
 
 from metricfast._core.arguments import check_random_state
-from metricfast._core.deprecation import DEPRECATED
 from metricfast._core.initialize import check_n_components
-from metricfast._core.parameters import AtLeastTwo, PositiveInt, Seed
+from metricfast._core.parameters import DEPRECATED, AtLeastTwo, PositiveInt, Seed
 from metricfast._core.scatter import whitening, with_signs
 from metricfast._core.scatter_statistics import ScatterStatistics
 from metricfast._core.sources import take
 from metricfast._core.targets import as_label_array, check_partial_target
 from metricfast._core.types import Array, Floats, Integers, RandomState
-from metricfast._core.warn import warn_user
+from metricfast._core.warn import warn_user, without_advice
 from metricfast.constraints import Constraints
 from metricfast.learners.base.closed_form import (
     ClosedFormLearner,
@@ -28,7 +27,7 @@ from metricfast.learners.base.closed_form import (
     padded_components,
     partial_fit_points,
 )
-from metricfast.learners.base.selection import held_out_folds, select
+from metricfast.learners.base.selection import Fold, held_out_folds, select
 from metricfast.learners.base.shrinkage import Shrinkage, check_shrinkage, shrunk, shrunk_roots
 from metricfast.learners.base.span import Target
 
@@ -36,7 +35,8 @@ __all__ = ["RCA", "RCA_Supervised"]
 
 
 # Fractions that RCA_Supervised tries.
-_FRACTIONS = (1.0, 0.6, 0.3, 0.1, 0.01, 0.001)
+_FRACTIONS = (0.6, 0.3, 0.1)
+_TRIED = {"identity": (1.0, *_FRACTIONS), "diagonal": (1.0, *_FRACTIONS, 0.0)}
 
 
 @dataclass(eq=False, repr=False)
@@ -218,8 +218,9 @@ class RCA_Supervised(ClosedFormLearner):  # noqa: N801
         .. deprecated:: 0.1
     shrinkage : float from 0 to 1, "auto" or None, default="auto"
         As for :class:`RCA`, but for "auto", which tries fractions from 0 to 1, towards the identity
-        and towards the diagonal of C. It chooses the one with the lowest error of 3 nearest
-        neighbours, on points that are held out: up to 1000, in one to five folds.
+        and towards the diagonal of C. The one with the lowest error of the nearest neighbour on
+        held-out points is chosen, if that is lower than in the Euclidean distance by two standard
+        errors, else the Euclidean distance: 1, towards the identity.
         Chunks of few points determine a covariance badly: its smallest variances come out
         far too small, and their directions would count most.
 
@@ -274,7 +275,6 @@ class RCA_Supervised(ClosedFormLearner):  # noqa: N801
     def _statistics(
         self, X: Any, y: Any, weight: Floats | None, *, partial: bool = False, execute: Any = None
     ) -> Statistics:
-        n_chunks, chunk_size = int(self.n_chunks), int(self.chunk_size)
         judged = self.shrinkage is not None and check_shrinkage(self.shrinkage) is None
         weights = np.ones(X.shape[0]) if weight is None else weight
         seen = weights > 0
@@ -282,15 +282,18 @@ class RCA_Supervised(ClosedFormLearner):  # noqa: N801
             X, y, weights = take(X, seen), y[seen], weights[seen]
         _, codes = check_partial_target(y)
         rng = check_random_state(self.random_state)
-        chunks = draw_chunks(codes, n_chunks, chunk_size, rng)
-        folds = held_out_folds(X, codes, weights) if judged else []
+        sums = self._draw(X, codes, weights, rng)
+        folds = held_out_folds(X, codes, weights) if judged else None
+        return Statistics((sums,), folds)
+
+    def _draw(
+        self, X: Any, codes: Integers, weights: Floats, rng: RandomState
+    ) -> ScatterStatistics:
+        """Draw chunks and sum their points."""
+        chunks = draw_chunks(codes, int(self.n_chunks), int(self.chunk_size), rng)
         if self._sums:  # chunks of different calls differ
             chunks[chunks >= 0] += 1 + int(self._sums[0].groups[-1])
-
-        def sums_of(train: Array) -> ScatterStatistics:
-            return _chunk_sums(X, np.where(train, chunks, -1), weights)
-
-        return Statistics((_chunk_sums(X, chunks, weights),), (judged, folds, sums_of))
+        return _chunk_sums(X, chunks, weights)
 
     def _solve(self, statistics: Statistics) -> None:
         within, chunks, n_components = _scatter_within(
@@ -299,20 +302,10 @@ class RCA_Supervised(ClosedFormLearner):  # noqa: N801
             "No chunk that was drawn holds two different points. If the classes do, set another "
             "random_state, or raise n_chunks or chunk_size.",
         )
-        (judged, folds, sums_of), variances = statistics.of_call, None
-        if judged:
-            targets = {"identity": _FRACTIONS, "diagonal": (*_FRACTIONS, 0.0)}
-
-            def maps(i: int) -> Iterator[Floats]:
-                some = self._with_earlier(Statistics((sums_of(folds[i].train),)))
-                scatter, sums, _ = _scatter_within(self, some, "no chunk is left")
-                for name, fractions in targets.items():
-                    yield from shrunk_roots(
-                        scatter, self._target(name, scatter), fractions, sums.dtype
-                    )
-
-            tried = [(name, f) for name, fractions in targets.items() for f in fractions]
-            self.shrinkage_target_, self.shrinkage_ = tried[select(folds, maps)]
+        folds, variances = statistics.of_call, None
+        if folds is not None:
+            tried = [(name, f) for name, fractions in _TRIED.items() for f in fractions]
+            self.shrinkage_target_, self.shrinkage_ = tried[select(folds, self._maps)]
             target = self._target(self.shrinkage_target_, within)
             shrunken, variances = (
                 shrunk(within, self.shrinkage_, target),
@@ -326,6 +319,17 @@ class RCA_Supervised(ClosedFormLearner):  # noqa: N801
             shrunken = shrunk(within, self.shrinkage_, identity)
         L, square = _components(shrunken, chunks, n_components), self.n_components is None
         self.components_ = self._span.outer(L, square=square, variances=variances)
+
+    def _maps(self, fold: Fold) -> Iterator[Floats]:
+        """Return the maps of the points of a fold, for all that is tried."""
+        with without_advice():
+            sums = self._draw(fold.points, fold.codes, fold.weights, np.random.RandomState(0))
+        some = self._with_earlier(Statistics((sums,)))
+        scatter, chunks, n_components = _scatter_within(self, some, "no chunk is left")
+        for name, fractions in _TRIED.items():
+            target = self._target(name, scatter)
+            for W in shrunk_roots(scatter, target, fractions, chunks.dtype):
+                yield W if self.n_components is None else _leading(W, chunks, n_components)
 
     def _target(self, name: str, within: Floats) -> Target:
         """Return what the covariance within chunks is moved towards."""
@@ -413,9 +417,14 @@ def _components(within: Floats, chunks: ScatterStatistics, n_components: int) ->
         images, lengths = qr(W @ vectors)
         rows = (vectors * np.copysign(1, np.diag(lengths))) @ images.T @ W
     else:
-        _, vectors = eigh(W @ (chunks.within + chunks.between) @ W.T)
-        rows = with_signs(vectors.T[::-1][:n_components] @ W)
+        rows = with_signs(_leading(W, chunks, n_components))
     return padded_components(rows, n_components, chunks.exponent, chunks.dtype)
+
+
+def _leading(W: Floats, chunks: ScatterStatistics, n_components: int) -> Floats:
+    """Return the directions of a map in which all points in chunks vary most."""
+    _, vectors = eigh(W @ (chunks.within + chunks.between) @ W.T)
+    return np.asarray(vectors.T[::-1][:n_components] @ W)
 
 
 def _chunks(chunks: ArrayLike | None) -> Array:

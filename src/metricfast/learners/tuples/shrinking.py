@@ -11,20 +11,19 @@ from sklearn.base import clone
 
 from metricfast._core.scaling import center_and_rescale
 from metricfast._core.scatter import repetitions
-from metricfast._core.sources import take
 from metricfast._core.targets import check_partial_target, check_sample_weight
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats
 from metricfast._core.warn import without_advice
-from metricfast.learners.base.selection import held_out_folds, select
+from metricfast.learners.base.selection import Fold, held_out_folds, select
 from metricfast.learners.base.shrinkage import check_shrinkage
 from metricfast.learners.base.span import GIVEN, GivenAxes, SpanMap
 
 __all__ = ["half_of_pairs", "representative_sample", "shrink_metric"]
 
-# The simpler metrics, and the fractions that "auto" tries.
+# The simpler metrics, and the fractions that "auto" tries. The first pair is the given distance.
 _SIMPLER = ("identity", "variance")
-_FRACTIONS = (1.0, 0.6, 0.3, 0.1)
+_FRACTIONS = (1.0, 0.6, 0.1)
 # Points that tell the spread of features, at most.
 _SAMPLE = 1000
 # Points and weights.
@@ -54,9 +53,8 @@ def shrink_metric(
 ) -> None:
     """Set the fitted attributes of a learner after moving its metric towards a simpler one.
 
-    With "auto", a clone is fitted to each of two halves of the points, or to all but 1000 of many
-    points. The fraction and the simpler metric are those with the lowest neighbour error on the
-    other points.
+    With "auto", clones are fitted to the training points of folds, and the nearest neighbours of
+    the others choose: see :func:`select`.
 
     `sample`: as :func:`representative_sample` returns it.
     `given`: the points, labels and weights that the learner was fitted to.
@@ -68,20 +66,20 @@ def shrink_metric(
     fraction = check_shrinkage(learner.shrinkage)
     name, n_components = _SIMPLER[0], learner.n_components
     if fraction is None:
-        # With 1 all directions are alike, so that none could be left out.
-        fractions = _FRACTIONS if n_components is None else _FRACTIONS[1:]
-        tried = [*((name, f) for name in _SIMPLER for f in fractions), (name, 0.0)]
+        tried = [(name, f) for name in _SIMPLER for f in _FRACTIONS] + [(name, 0.0)]
+        if n_components is not None:
+            tried.remove(("variance", 1.0))  # all directions are alike, so that none is left out
         points, labels, weight = given
         weight = check_sample_weight(weight, len(points))
         codes = check_partial_target(labels)[1]
         share = weight  # the chances of points to be in a tuple, which are relative
         if weight is not None:
             share = weight / weight[codes >= 0].mean()
-        folds = held_out_folds(span.points(points), codes, share, n_folds=2)
+        folds = held_out_folds(span.points(points), codes, share)
 
-        def maps(i: int) -> Iterator[Array]:
-            train = folds[i].train
-            w = None if weight is None else weight[train]
+        def maps(fold: Fold) -> Iterator[Array]:
+            some = fold.points if span is GIVEN else points[fold.rows]
+            w = None if weight is None else weight[fold.rows]
             part = clone(learner).set_params(
                 **{"shrinkage": 0, "preprocessor": None, "random_state": 0, "verbose": False},
                 **(params if len(folds) > 1 else {}),
@@ -89,16 +87,17 @@ def shrink_metric(
             if hasattr(part, "set_callbacks"):  # of scikit-learn, which clones have as well
                 part.set_callbacks()
             with without_advice():
-                part.fit(take(points, train), labels[train], sample_weight=w, **how)
-            some = representative_sample(take(points, train), labels[train], w)
-            move = _Moves(_learned_map(part, span), some, n_components, span)
+                part.fit(some, labels[fold.rows], sample_weight=w, **how)
+            sample = representative_sample(fold.points, fold.codes, fold.weights)
+            move = _Moves(_learned_map(part, span), sample, n_components, span)
             for each in tried:
                 yield span.inside(move(*each))
 
         name, fraction = tried[select(folds, maps)]
     learner.shrinkage_target_, learner.shrinkage_ = name, fraction
     if fraction > 0:
-        move = _Moves(_learned_map(learner, span), sample, n_components, span)
+        coordinates = span.points(sample[0]), sample[1]
+        move = _Moves(_learned_map(learner, span), coordinates, n_components, span)
         learner.components_ = move(name, fraction)
 
 
@@ -119,7 +118,7 @@ class _Moves:
         self, components: Any, sample: Sample, n_components: int | None, span: GivenAxes
     ) -> None:
         self._given, self._span, self._n_components = components, span, n_components
-        X, self._exponent = center_and_rescale(span.points(sample[0]))
+        X, self._exponent = center_and_rescale(sample[0])
         covariance = np.zeros((X.shape[1], X.shape[1]))
         if len(X) > 1:
             covariance += np.cov(X, rowvar=False, aweights=sample[1], dtype=np.float64)
@@ -129,13 +128,19 @@ class _Moves:
             self._simpler = _simpler_metrics(
                 span.inside(self._L), span.variances(covariance), covariance
             )
+            self._covariance = covariance
 
     def __call__(self, name: str, share: float) -> Any:
         """Return the map of points, moved towards a simpler metric by a share."""
         if share == 0 or not self._varies:
             return self._given
         weights = share * self._simpler[name]
-        moved = self._span.plus_diagonal(self._L, 1 - share, weights, self._n_components)
+        if share == 1 and self._n_components is not None:
+            # Of directions that are alike, those in which points vary most.
+            axes = np.linalg.eigh(self._covariance)[1].T[::-1][: self._n_components]
+            moved = self._span.outer(axes * np.sqrt(weights[0]), square=False)
+        else:
+            moved = self._span.plus_diagonal(self._L, 1 - share, weights, self._n_components)
         return self._span.given_scale(moved, self._exponent, self._given.dtype)
 
 
