@@ -44,9 +44,6 @@ if TYPE_CHECKING:
 
 __all__ = ["AllPairsLearner", "LinearLearner"]
 
-# Shrinkage of the discriminant map that competes as a start.
-_SHRINKAGE = 0.1
-
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class LinearParameters(TrainingParameters):
@@ -264,5 +261,5 @@ def _discriminant(
     n_jobs: int | None, X: Array, classes: Integers, weight: Floats | None, n_rows: int
 ) -> Array:
     with ignored(UserWarning):  # fit has warned of y
-        # The start is judged by the folds that choose it: LFDA needs none of its own.
-        return LFDA(n_rows, shrinkage=_SHRINKAGE, n_jobs=n_jobs).fit(X, classes, weight).components_
+        # Not shrunk: the folds that choose the start judge it.
+        return LFDA(n_rows, shrinkage=0, n_jobs=n_jobs).fit(X, classes, weight).components_
