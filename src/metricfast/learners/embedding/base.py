@@ -236,7 +236,7 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
     def _load(
         self, plan: Plan, given: Given, kept: Any, in_memory: tuple[str, str] | None, *, reset: bool
     ) -> Samples | None:
-        loss, embedding, sampler = plan.parts
+        loss, embedding, _ = plan.parts
         said = self._said_label_distance
         check_database(
             loss, given.X_database, given.y_database, is_precomputed(said), self.candidate_fraction
@@ -259,7 +259,6 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
                 "is learned from it. Give more points at a time."
             )
             return None
-        share_label_distance(distance, loss, sampler, said)
         means = None if kept is None else kept[1]
         samples, means = center(samples, means, shared=not embedding.asymmetric)
         self.mean_ = means[1]
@@ -283,6 +282,7 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
 
     def _problem(self, plan: Plan, samples: Samples, start: list[Array]) -> EmbeddingProblem:
         loss, _, sampler = plan.parts
+        share_label_distance(samples.distance, loss, sampler, self._said_label_distance)
         score = partial(self._retrieval_score, label_distance=samples.distance)
         return EmbeddingProblem(
             samples, loss, self.embedding_, sampler, start, score, database=self.database,
