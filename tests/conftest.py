@@ -7,6 +7,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+# Before NumPy is loaded: threads of BLAS that wait for each other take processor time from the
+# other workers of pytest.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import numpy as np
 import pytest
 
@@ -24,6 +28,9 @@ DATA = Path(os.environ.get("METRICFAST_DATA", ROOT.parent / "shared" / "data"))
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "levels: needs modules built for x86-64-v2, v3 and v4")
     config.addinivalue_line("markers", "data: looks for real data in METRICFAST_DATA")
+    config.addinivalue_line(
+        "markers", "exhaustive: tries for all what others try for some; run with -m exhaustive"
+    )
 
 
 def pytest_report_header() -> str:
@@ -31,14 +38,19 @@ def pytest_report_header() -> str:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark tests on real data, and leave those of the levels out where not all are built."""
+    """Mark tests on real data; leave out those of levels that are not built and the exhaustive."""
     for item in items:
         if "real_data" in getattr(item, "fixturenames", ()):
             item.add_marker("data")
     built = {file.stem for file in Path(get_library_dir()).iterdir()}
+    left_out = set() if "exhaustive" in config.option.markexpr else {"exhaustive"}
     if not built.issuperset(f"libmetricfast_{level}" for level in ("v2", "v3", "v4")):
-        config.hook.pytest_deselected(items=[i for i in items if i.get_closest_marker("levels")])
-        items[:] = [i for i in items if not i.get_closest_marker("levels")]
+        left_out.add("levels")
+    kept = [
+        item for item in items if left_out.isdisjoint(mark.name for mark in item.iter_markers())
+    ]
+    config.hook.pytest_deselected(items=list(set(items).difference(kept)))
+    items[:] = kept
 
 
 @pytest.fixture

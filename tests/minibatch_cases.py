@@ -16,7 +16,7 @@ from metricfast.embeddings import MLP
 from metricfast.metrics._neighbor_error import neighbor_error
 
 Array = NDArray[Any]
-N, WIDTH = 6000, 8
+N, WIDTH = 4000, 8
 # A chunk, an eighth of this, has a ninth of the points.
 LIMIT = N * WIDTH * 4
 

@@ -47,7 +47,7 @@ VOTES = mf.AsymmetricSimilarity(random_state=0).fit(X, Y)
 REGRESSOR = mf.NeighborhoodGerrymanderingRegressor(random_state=0).fit(X, NUMBERS)
 
 OF_LABELS = {
-    "labels": lambda y: mf.kneighbors_per_class(X, X, y, 2),
+    "labels": lambda y: mf.neighbors.kneighbors_per_class(X, X, y, 2),
     "query_labels": lambda y: inference.targeted(X, X, y, y, 3),
     "y of a threshold": lambda y: FITTED.calibrate_threshold(PAIRS, y[:20]),
     "partial_labels": mf.Constraints,
@@ -72,7 +72,7 @@ OF_LABELS = {
 OF_POINTS = {
     "X": mf.pairwise_distances,
     "queries": lambda p: mf.kneighbors(p, n_neighbors=2),
-    "queries of a radius": mf.radius_neighbors,
+    "queries of a radius": mf.neighbors.radius_neighbors,
     "X of neighbours": lambda p: mf.KNeighborsClassifier().fit(p, Y),
     "metric": lambda p: mf.NearestNeighbors(metric=p[:4]).fit(X),
     "L": lambda p: mf.pairwise_distances(X, L=p),
@@ -101,11 +101,11 @@ WEIGHTS = {
 }
 OF_BOOLEANS = {
     "squared": lambda b: mf.pairwise_distances(X, squared=b),
-    "sort_results": lambda b: mf.radius_neighbors(X, sort_results=b),
+    "sort_results": lambda b: mf.neighbors.radius_neighbors(X, sort_results=b),
     "return_distance": lambda b: mf.NearestNeighbors().fit(X).kneighbors(return_distance=b),
     "squared of pairs": lambda b: mf.paired_distances(X, X, squared=b),
     "squared of neighbours": lambda b: mf.kneighbors(X, squared=b),
-    "squared of classes": lambda b: mf.kneighbors_per_class(X, X, Y, 2, squared=b),
+    "squared of classes": lambda b: mf.neighbors.kneighbors_per_class(X, X, Y, 2, squared=b),
     "squared of Triplet": lambda b: losses.Triplet(squared=b)(Z, Y),
     "same_length": lambda b: DRAW.positive_negative_pairs(3, b),
     "normalize": lambda b: embeddings.MLP((3,), 2, normalize=b).initialize(X),

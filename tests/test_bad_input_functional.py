@@ -68,7 +68,7 @@ CASES = {
     "k-large": lambda: mf.kneighbors(P, P, n_neighbors=7),
     "k-large-self": lambda: mf.kneighbors(P, n_neighbors=6),
     "k-float": lambda: mf.kneighbors(P, n_neighbors=2.5),
-    "radius": lambda: mf.radius_neighbors(P, radius=-1.0),
+    "radius": lambda: mf.neighbors.radius_neighbors(P, radius=-1.0),
     "exclude-range": lambda: mf.kneighbors(P, P, 1, exclude=np.arange(6) + 1),
     "exclude-shape": lambda: mf.kneighbors(P, P, 1, exclude=np.arange(5)),
     "database-precision": lambda: mf.Database(P, precision="int4"),
@@ -82,7 +82,7 @@ CASES = {
     "database-remove-missing": lambda: mf.Database(P).remove([0, 7]),
     "database-remove-all": lambda: mf.Database(P).remove(np.arange(6)),
     "database-load-missing": lambda: mf.Database.load("missing"),
-    "labels-length": lambda: mf.kneighbors_per_class(P, None, LABELS[:5], 1),
+    "labels-length": lambda: mf.neighbors.kneighbors_per_class(P, None, LABELS[:5], 1),
     "weights-shape": lambda: mf.metric_gradient(P, W[:, :5], L=L),
     "weights-nan": lambda: mf.metric_gradient(P, W * np.nan, L=L),
     "gradient-none": lambda: mf.metric_gradient(P, W),
@@ -107,8 +107,8 @@ def every_function(points: np.ndarray, L: np.ndarray = L) -> list[np.ndarray]:
         mf.pairwise_distances(points, L=L),
         mf.paired_distances(points, points[::-1], L=L),
         mf.kneighbors(points, n_neighbors=2, L=L)[0],
-        mf.kneighbors_per_class(points, None, LABELS, 1, L=L)[0],
-        mf.radius_neighbors(points, radius=2.0, L=L)[0],
+        mf.neighbors.kneighbors_per_class(points, None, LABELS, 1, L=L)[0],
+        mf.neighbors.radius_neighbors(points, radius=2.0, L=L)[0],
         mf.metric_gradient(points, W, L=L),
     ]
 
@@ -222,7 +222,7 @@ def database_load_other():
 
 @case
 def class_small():
-    distances, indices = mf.kneighbors_per_class(P, P, LABELS, 3)
+    distances, indices = mf.neighbors.kneighbors_per_class(P, P, LABELS, 3)
     assert np.isinf(distances[:, :, 2]).all()
     assert (indices[:, :, 2] == -1).all()
     assert (indices[:, :, :2] >= 0).all()

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pickle
 from copy import deepcopy
+from dataclasses import KW_ONLY, dataclass
+from inspect import signature
+from typing import ClassVar
 
 import numpy as np
 import pytest
 from scipy.sparse import coo_array, csc_array, csr_array, csr_matrix
 from scipy.spatial.distance import cdist
-from sklearn.base import ClassifierMixin
+from sklearn.base import ClassifierMixin, clone
 from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
 from sklearn.neighbors import KNeighborsClassifier
@@ -19,6 +22,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from metricfast import OASIS, EmbeddingLearner, KernelizedMetricLearner, RCA_Supervised
 from metricfast._core import tuples as _tuples
 from metricfast._core.initialize import components_from_metric, initialize_components
+from metricfast._core.parameters import DEPRECATED, PositiveInt, check_parameters, positional
 from metricfast._core.targets import check_classification_target, check_sample_weight
 from metricfast.exceptions import PreprocessorError
 from metricfast.learners.base.learner import BaseMetricLearner, MahalanobisMixin, MetricTransformer
@@ -273,3 +277,36 @@ def test_metric_serves_scikit_learn_and_scipy(algorithm):
     pickle.loads(pickle.dumps(by_metric)).predict(X[:2])
     Z = learner.transform(X[:9])
     np.testing.assert_allclose(cdist(X[:9], X[:9], metric), cdist(Z, Z), atol=1e-12)
+
+
+@dataclass(eq=False, repr=False)
+class Parent(MahalanobisMixin):
+    a: PositiveInt = 1
+    b: int = 2
+    _: KW_ONLY
+    c: int = 3
+
+
+@positional("new a b old_a")
+@dataclass(eq=False, repr=False)
+class Child(Parent):
+    b: int = 20
+    new: PositiveInt = 0
+    old_a: int | str = DEPRECATED
+
+    _renamed: ClassVar[dict[str, str]] = {"old_a": "a"}
+
+
+def test_inherited_parameters_are_positional_in_the_order_that_a_class_names():
+    given = "(new: 'PositiveInt' = 0, a: 'PositiveInt' = 1, b: 'int' = 20, old_a: 'int | str' = "
+    assert str(signature(Child)) == f"{given}'deprecated', *, c: 'int' = 3) -> None"
+    child = clone(Child(5, 6, 7, c=8))
+    assert child.get_params() == {"new": 5, "a": 6, "b": 7, "old_a": DEPRECATED, "c": 8}
+    assert pickle.loads(pickle.dumps(child)).get_params() == child.get_params()
+    check_parameters(child)
+    with pytest.raises(ValueError, match="new must be an integer of at least 1, got 0"):
+        check_parameters(Child())
+    with pytest.raises(TypeError, match="takes from 1 to 5 positional arguments"):
+        Child(1, 2, 3, 4, 5)
+    with pytest.warns(FutureWarning, match='"old_a" parameter has been renamed to "a"'):
+        assert Child(old_a=9).a == 9

@@ -127,6 +127,7 @@ def test_quoted_options_exist():
             assert f'"{option}"' in source.read_text(), command
 
 
+@pytest.mark.exhaustive
 def test_dimension(run, monkeypatch):
     split, grid = study_dimension.split, study_dimension.Method.grid
     for name, value in {"DIMENSIONS": (2,), "HIDDEN": 4, "ANCHORS": 25, "K": 5}.items():
@@ -143,6 +144,7 @@ def test_dimension(run, monkeypatch):
         assert rows(text).count(method.name) == len(study_dimension.SETS)
 
 
+@pytest.mark.exhaustive
 def test_poses(run, monkeypatch):
     grid = study_dimension.Method.grid
     monkeypatch.setattr(study_dimension.Method, "grid", lambda method: grid(method)[:2])
@@ -176,6 +178,7 @@ def short(monkeypatch, tmp_path):
     monkeypatch.setattr(study_defaults, "RESULTS", tmp_path)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.filterwarnings("ignore")
 def test_defaults(run, short):
     text = run("benchmarks.study_defaults --splits 1 --data iris")
@@ -185,6 +188,7 @@ def test_defaults(run, short):
     assert rows(text).count("Covariance") == len(study_defaults.SETS)
 
 
+@pytest.mark.exhaustive
 def test_defaults_at_full_size(run, monkeypatch):
     official = study_defaults.data.official
     monkeypatch.setattr(study_defaults.data, "official", lambda name, _: official(name, 3))
@@ -221,6 +225,7 @@ def short_methods(monkeypatch):
         monkeypatch.setitem(gerrymandering.SETS, name, 4)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.filterwarnings("ignore")
 def test_gerrymandering(run, short_methods):
     found = rows(run("benchmarks.gerrymandering --k 3 --splits 1 --results {tmp}/errors.json"))
@@ -229,6 +234,7 @@ def test_gerrymandering(run, short_methods):
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.filterwarnings("ignore")
 def test_published(run, short_methods, monkeypatch, tmp_path):
     monkeypatch.setattr(published, "ProcessPoolExecutor", lambda *given: ThreadPoolExecutor(1))
@@ -247,6 +253,7 @@ def test_large(name):
     assert 0 <= found["P@1"] <= 1
 
 
+@pytest.mark.exhaustive
 def test_large_in_a_process(run):
     text = run("benchmarks.study_large --points 500 --classes 5 --features 6 --learner LFDA")
     assert "`LFDA(n_components=32)`" in text
@@ -269,6 +276,7 @@ def test_tables(run, quick_models, monkeypatch):
     assert {*tabular_data.TABLES} - set(found) <= {"hdma", "diamonds", "computers", "budgetfood"}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.filterwarnings("ignore")
 def test_models_of_tables(run, monkeypatch):
     monkeypatch.setattr(tabular, "N_SETTINGS", 1)

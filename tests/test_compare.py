@@ -32,6 +32,7 @@ from sklearn.model_selection import (
 from sklearn.neighbors import KNeighborsClassifier as SklearnKNeighbors
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from thinned import thinned
 
 from metricfast import (
     LFDA,
@@ -164,13 +165,16 @@ def test_a_scorer_finds_a_gain_that_folds_are_too_few_for():
 
 @pytest.mark.parametrize(
     ("scoring", "least", "most"),
-    [
-        (None, 0, 1),
-        ("f1_macro", 0, 1),
-        ("balanced_accuracy", 0, 1),
-        (get_scorer("roc_auc_ovr"), 0, 1),
-        ("neg_log_loss", -np.inf, 0),
-    ],
+    thinned(
+        [
+            (None, 0, 1),
+            (get_scorer("roc_auc_ovr"), 0, 1),
+            ("neg_log_loss", -np.inf, 0),
+            ("f1_macro", 0, 1),
+            ("balanced_accuracy", 0, 1),
+        ],
+        3,
+    ),
 )
 def test_intervals_end_where_scores_do(scoring, least, most):
     X, y = load_wine(return_X_y=True)

@@ -144,6 +144,7 @@ def run_tests(directory: Path, *options: str) -> None:
     assert "100% tests passed" in output
 
 
+@pytest.mark.exhaustive
 def test_cpp_tests_of_kernels_pass(tmp_path: Path) -> None:
     """The default compiler's code is what users get."""
     configure_tests(tmp_path, "default", "-O3")
@@ -151,6 +152,7 @@ def test_cpp_tests_of_kernels_pass(tmp_path: Path) -> None:
     run_tests(tmp_path, "-L", "kernel")
 
 
+@pytest.mark.exhaustive
 def test_other_cpp_tests_pass(tmp_path: Path) -> None:
     """They pass, and each header compiles alone; optimisation would take long."""
     configure_tests(tmp_path, "default", "-O1")
@@ -158,6 +160,7 @@ def test_other_cpp_tests_pass(tmp_path: Path) -> None:
     run_tests(tmp_path, "-L", "other")
 
 
+@pytest.mark.exhaustive
 def test_cpp_tests_of_kernels_pass_with_clang(tmp_path: Path) -> None:
     """Clang rounds and inlines in its own way; it reads all other tests for its warnings."""
     configure_tests(tmp_path, "clang", "-O1")
@@ -169,6 +172,7 @@ def test_cpp_tests_of_kernels_pass_with_clang(tmp_path: Path) -> None:
     run("sh", "-ec", parse, directory=tmp_path)
 
 
+@pytest.mark.exhaustive
 def test_neighbors_on_arm(tmp_path: Path) -> None:
     """Emulated, with products of 8-bit integers and without."""
     cross, emulator = "aarch64-linux-gnu-g++", "qemu-aarch64"

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from thinned import thinned
 
 import metricfast
 
@@ -54,7 +55,9 @@ def test_the_readme_begins_as_the_index_does():
     assert len(shown[0]) == 1 and shown[0] == shown[1]
 
 
-@pytest.mark.parametrize("page", PAGES[1:], ids=page_id)
+@pytest.mark.parametrize(
+    "page", thinned(PAGES[1:], lambda page: page.stem != "tabular"), ids=page_id
+)
 def test_code_on_pages_runs_and_prints_what_is_shown(page):
     """All blocks of a page run in order and share their names, as a reader would type them."""
     blocks.check(page)
@@ -199,9 +202,21 @@ def test_the_check_of_the_site_sees_what_is_wrong(monkeypatch, tmp_path):
     assert len(check.problems(tmp_path)) == 7
 
 
+# Those that take the most time, half of that of all: .ci/run has them in a step of its own, with
+# the page that takes as long as ten others.
+LONG = {
+    *("arrangements", "before_and_after", "captions", "clustering", "dimensionality_reduction"),
+    *("knn_classification", "knn_regression", "new_classes", "pipeline", "poses"),
+    *("retrieval", "which_learner"),
+}
+
+
 def marked(example: Path):
     reads = "METRICFAST_DATA" in example.read_text(encoding="utf-8")
-    return pytest.param(example, marks=pytest.mark.data if reads else (), id=page_id(example))
+    marks = [pytest.mark.data] if reads else []
+    if example.stem in LONG:
+        marks.append(pytest.mark.exhaustive)
+    return pytest.param(example, marks=marks, id=page_id(example))
 
 
 @pytest.mark.parametrize("example", [marked(example) for example in EXAMPLES])

@@ -131,7 +131,7 @@ def test_a_loss_says_whether_it_depends_on_where_zero_is(loss, oracle):
 
 @every_case_of_points
 def test_value_and_gradient(loss, oracle):
-    Z, y = problem(loss)
+    Z, y = problem(loss, 13)
     Z = single(Z)
 
     def smooth(A):

@@ -62,8 +62,8 @@ WEIGHTED = [each for each in ESTIMATORS if has_fit_parameter(each, "sample_weigh
 # The steps of SCML are drawn by chance, and rounding tells which directions it has.
 EXACT = [each for each in MAPS if type(each).__name__ != "SCML_Supervised"]
 
-# Checks whose outcome depends on the solver and other parameters. One estimator of each class goes
-# through all others.
+# Checks whose outcome depends on the learner, its solver and other parameters. Of the learners that
+# share a `fit`, one goes through all others.
 OF_TRAINING = {
     *("check_sample_weight_equivalence_on_dense_data", "check_fit_idempotent"),
     *("check_sample_weight_equivalence_on_sparse_data", "check_transformer_general"),
@@ -96,7 +96,9 @@ def test_a_learner_that_is_trained_has_all_parameters_of_training(learner):
 def checks():
     seen = set()
     # Some checks have data of one feature, and few points.
-    maps = [*(type(each)() for each in MAPS), mf.MMC_Supervised(diagonal=True)]
+    brief = {mf.SCML_Supervised: {"max_iter": 500, "output_iter": 100}}
+    maps = [type(each)(**brief.get(type(each), {})) for each in MAPS]
+    maps.append(mf.MMC_Supervised(diagonal=True))
     quick = [make(type(each), solver=each.solver) for each in BY_SOLVER]
     for estimator in [*quick, *maps, *KERNELIZED, *EMBEDDING, make(mf.OASIS_Supervised)]:
         fails = entry_of(estimator).fails
@@ -106,9 +108,11 @@ def checks():
             repeated = type(estimator) in seen and name not in OF_TRAINING
             if name == "check_array_api_input" or repeated:
                 continue
-            marks = pytest.mark.xfail(reason=fails[name]) if name in fails else ()
+            marks = [pytest.mark.xfail(reason=fails[name])] if name in fails else []
+            if estimator.fit.__qualname__ in seen and name not in OF_TRAINING:
+                marks.append(pytest.mark.exhaustive)
             yield pytest.param(checked, check, marks=marks, id=f"{estimator}-{name}")
-        seen.add(type(estimator))
+        seen |= {type(estimator), estimator.fit.__qualname__}
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")

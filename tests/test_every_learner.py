@@ -6,6 +6,7 @@ import pickle
 import warnings
 from functools import partial
 from inspect import signature
+from itertools import product
 
 import c_library
 import numpy as np
@@ -15,6 +16,7 @@ from embedding_cases import LEARNERS, Proxies, X, Y
 from registry import CLASSES, data_for, learners, make
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
+from thinned import thinned
 
 import metricfast as mf
 from metricfast.embeddings import MLP, Asymmetric, Linear
@@ -38,6 +40,8 @@ MODELS += [
     make(mf.AsymmetricSimilarity, query=MLP((4,), 3), tied=True),
     make(mf.NeighborhoodGerrymandering, parameterization="M"),
 ]
+# With maps, layers, similarities and votes of two sides of points in single precision.
+SINGLE = (mf.NCA, mf.EmbeddingLearner, mf.OASIS, mf.AsymmetricSimilarity)
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 every_model = pytest.mark.parametrize("model", MODELS, ids=str)
 
@@ -150,8 +154,14 @@ def like_the_library_of_c(model, path, dtype):
         np.testing.assert_array_equal(one, two)
 
 
-@every_model
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("model", "dtype"),
+    thinned(
+        product(MODELS, [np.float64, np.float32]),
+        lambda case: case[1] is np.float64 or isinstance(case[0], SINGLE),
+    ),
+    ids=str,
+)
 def test_files_and_pickles_keep_what_was_learned(model, dtype, path):
     model = fitted(model, dtype)
     for copy in (
@@ -180,7 +190,11 @@ def test_files_and_pickles_keep_what_was_learned(model, dtype, path):
     assert not any(name.endswith("_") for name in vars(fresh))
 
 
-@every_model
+@pytest.mark.parametrize(
+    "model",
+    thinned(MODELS, lambda model: model is next(m for m in MODELS if type(m) is type(model))),
+    ids=str,
+)
 @pytest.mark.filterwarnings("ignore:.* that .* learned is worse:UserWarning")
 def test_validation_changes_nothing_and_warns_of_what_is_worse(model):
     data = (X, Y) if isinstance(model, mf.Covariance) else data_for(model, X, Y)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import datetime
 import decimal
+from itertools import product
 
 import numpy as np
 import pytest
 from registry import POINTS, entry_of, make, of_points
 from sklearn.base import clone
 from sklearn.datasets import load_iris
+from thinned import thinned
 from working_memory import working_memory
 
 import metricfast as mf
@@ -96,8 +98,13 @@ def data(learner):
     return () if entry_of(learner).takes == POINTS else (Y,)
 
 
-@pytest.mark.parametrize("package", ["pandas nullable", "polars", "Arrow"])
-@pytest.mark.parametrize("learner", of_points())
+@pytest.mark.parametrize(
+    ("learner", "package"),
+    thinned(
+        product(of_points(), ["polars", "pandas nullable", "Arrow"]),
+        lambda case: case[1] == "polars" or case[0] in (mf.LFDA, mf.NCA, mf.TripletLearner),
+    ),
+)
 def test_every_learner_takes_frames(learner, package):
     frame = FRAMES[package]
     expected = make(learner).fit(X, *data(learner))
@@ -112,8 +119,8 @@ PREDICTORS = {
     "learned": lambda A: mf.KNeighborsClassifier(3, metric=mf.LFDA()).fit(A, Y).kneighbors(A)[0],
     "values": lambda A: mf.KNeighborsRegressor(3).fit(A, VALUES).predict(A),
     "nearest": lambda A: mf.NearestNeighbors().fit(A).kneighbors(A)[1],
-    "graph": lambda A: mf.KNeighborsTransformer().fit(A).transform(A).toarray(),
-    "within": lambda A: mf.RadiusNeighborsClassifier(9.0).fit(A, Y).predict_proba(A),
+    "graph": lambda A: mf.neighbors.KNeighborsTransformer().fit(A).transform(A).toarray(),
+    "within": lambda A: mf.neighbors.RadiusNeighborsClassifier(9.0).fit(A, Y).predict_proba(A),
     "metrics": lambda A: mf.MultiMetricLMNN(max_iter=3, random_state=0).fit(A, Y).predict(A),
     "soft": lambda A: mf.NCAClassifier(**QUICK).fit(A, Y).predict_proba(A),
     "soft values": lambda A: mf.NCARegressor(**QUICK).fit(A, VALUES).predict(A),
@@ -121,10 +128,10 @@ PREDICTORS = {
 HALVES = [(np.arange(0, len(Y), 2), np.arange(1, len(Y), 2))]
 FUNCTIONS = {
     "kneighbors": lambda A: mf.kneighbors(A, A, 3)[0],
-    "radius": lambda A: mf.radius_neighbors(A, A, 1.0)[0],
+    "radius": lambda A: mf.neighbors.radius_neighbors(A, A, 1.0)[0],
     "distances": mf.pairwise_distances,
     "pairs": lambda A: mf.paired_distances(A, A),
-    "per class": lambda A: mf.kneighbors_per_class(A, A, Y, 2)[0],
+    "per class": lambda A: mf.neighbors.kneighbors_per_class(A, A, Y, 2)[0],
     "database": lambda A: mf.Database(A).kneighbors(A, 3)[0],
     "loss": lambda A: losses.NCA()(A, Y)[0],
     "embedding": lambda A: embeddings.Linear(2).initialize(A, random_state=0)[0],
@@ -151,31 +158,46 @@ FUNCTIONS = {
 }
 
 
-@every_frame
-@pytest.mark.parametrize("call", [*PREDICTORS.values(), *FUNCTIONS.values()],
-                         ids=[*PREDICTORS, *FUNCTIONS])  # fmt: skip
-def test_whatever_takes_points_takes_frames(call, frame):
-    np.testing.assert_allclose(call(frame), call(X))
-
-
-@pytest.mark.parametrize("labels", [*LABELS.values(), *NUMBERED.values()],
-                         ids=[*LABELS, *[f"numbers {name}" for name in NUMBERED]])  # fmt: skip
 @pytest.mark.parametrize(
-    "call",
-    [
-        *(lambda y, kind=kind: make(kind).fit(X, y).pair_score(PAIRS) for kind in (
-            mf.AsymmetricSimilarity, mf.LFDA, mf.NCA, mf.RCA_Supervised, mf.TripletLearner)),
-        lambda y: mf.KNeighborsClassifier(3).fit(X, y).predict_proba(X),
-        lambda y: mf.KNeighborsClassifier(3).fit(X, y).score(X, y),
-        lambda y: mf.NCAClassifier(**QUICK).fit(X, y).predict_proba(X),
-        lambda y: mf.NCAClassifier(**QUICK).fit(X, y).score(X, y),
-        lambda y: losses.NCA()(X, y)[0],
-        lambda y: metrics.recall_at_k(X, y),
-        lambda y: mf.kneighbors_per_class(X, X, y, 2)[0],
-        lambda y: mf.LFDA().fit(X, y, validate=True).validation_["learned"],
-    ],
-)  # fmt: skip
-def test_columns_are_labels(call, labels):
+    ("name", "kind"),
+    thinned(
+        product(PREDICTORS | FUNCTIONS, FRAMES),
+        lambda case: case[0] in ("learned", "kneighbors") or case[1] in ("polars", "stream"),
+    ),
+)
+def test_whatever_takes_points_takes_frames(name, kind):
+    call = (PREDICTORS | FUNCTIONS)[name]
+    np.testing.assert_allclose(call(FRAMES[kind]), call(X))
+
+
+TAKE_LABELS = {
+    **{
+        kind.__name__: lambda y, kind=kind: make(kind).fit(X, y).pair_score(PAIRS)
+        for kind in (
+            *(mf.AsymmetricSimilarity, mf.LFDA, mf.NCA, mf.RCA_Supervised, mf.TripletLearner),
+        )
+    },
+    "neighbours": lambda y: mf.KNeighborsClassifier(3).fit(X, y).predict_proba(X),
+    "score": lambda y: mf.KNeighborsClassifier(3).fit(X, y).score(X, y),
+    "soft": lambda y: mf.NCAClassifier(**QUICK).fit(X, y).predict_proba(X),
+    "soft score": lambda y: mf.NCAClassifier(**QUICK).fit(X, y).score(X, y),
+    "loss": lambda y: losses.NCA()(X, y)[0],
+    "recall": lambda y: metrics.recall_at_k(X, y),
+    "per class": lambda y: mf.neighbors.kneighbors_per_class(X, X, y, 2)[0],
+    "validation": lambda y: mf.LFDA().fit(X, y, validate=True).validation_["learned"],
+}
+OF_LABELS = LABELS | {f"numbers {name}": column for name, column in NUMBERED.items()}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    thinned(
+        product(TAKE_LABELS, OF_LABELS),
+        lambda case: case[0] in ("NCA", "neighbours") or case[1] in ("categories", "polars enum"),
+    ),
+)
+def test_columns_are_labels(name, kind):
+    call, labels = TAKE_LABELS[name], OF_LABELS[kind]
     known = SPECIES if np.asarray(labels).dtype.kind not in "iu" else Y
     np.testing.assert_array_equal(call(labels), call(known))
 
@@ -295,16 +317,19 @@ NEEDS_NUMBERS = {
 }
 
 
-every_package = pytest.mark.parametrize("package", ["pandas", "polars", "Arrow"])
+PACKAGES = ["pandas", "polars", "Arrow"]
+every_package = pytest.mark.parametrize("package", PACKAGES)
 every_fault = pytest.mark.parametrize(("column", "text", "taken"), BAD.values(), ids=BAD)
 
 
-@every_package
-@pytest.mark.parametrize("call", NEEDS_NUMBERS.values(), ids=NEEDS_NUMBERS)
-@every_fault
-def test_an_error_names_the_column(package, call, column, text, taken):
+@pytest.mark.parametrize(
+    ("package", "name", "fault"),
+    thinned(product(PACKAGES, NEEDS_NUMBERS, BAD), lambda case: case[1] in ("fit", "search")),
+)
+def test_an_error_names_the_column(package, name, fault):
+    column, text, _ = BAD[fault]
     with pytest.raises(ValueError, match="column 'c'") as told:
-        call(in_package(with_column(column), package))
+        NEEDS_NUMBERS[name](in_package(with_column(column), package))
     assert text in str(told.value)
 
 

@@ -40,6 +40,7 @@ PYTHON_LAYERS = [
     ["training/"],
     ["learners/base/"],
     ["learners/tuples/", "learners/closed/"],
+    ["learners/trained"],
     ["learners/linear", "learners/impostors", "learners/lmnn_targets"],
     [*(f"learners/{name}" for name in ("nca", "mcml", "mlkr", "ldml", "ncmml", "lmnn"))],
     ["learners/embedding/"],

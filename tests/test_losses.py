@@ -53,13 +53,13 @@ def test_nca_lone_anchors():
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("listed", [False, True])
 def test_lmnn(dtype, k, weighted, listed):
-    Z, y = problem(40, seed=k)
-    weight = np.random.default_rng(1).random(40) if weighted else None
+    Z, y = problem(24, seed=k)
+    weight = np.random.default_rng(1).random(24) if weighted else None
     loss = LMNN(n_neighbors=k, regularization=0.3, margin=0.7)
     targets = LMNN.find_targets(Z, y, k)
-    same = [[j for j in np.flatnonzero(y == y[i]) if j != i] for i in range(40)]
+    same = [[j for j in np.flatnonzero(y == y[i]) if j != i] for i in range(24)]
     D = squared_distances(Z, Z)
-    for i in range(40):
+    for i in range(24):
         np.testing.assert_array_equal(targets[i], sorted(same[i], key=lambda j: D[i, j])[:k])
     Z = Z.astype(dtype)
     lists = LMNN.find_impostors(Z, y, targets, slack=0.1, margin=0.7) if listed else None

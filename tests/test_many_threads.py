@@ -15,11 +15,12 @@ import pytest
 from registry import data_for, learners, make
 from sklearn.base import clone
 from sklearn.datasets import load_iris
+from thinned import thinned
 from threadpoolctl import ThreadpoolController
 
 import metricfast as mf
 from metricfast import losses, metrics, neighbors, sources
-from metricfast._core.threadpool import one_blas_thread
+from metricfast._core.threadpool import _let_go, one_blas_thread
 
 THREADS = 8
 X, Y = load_iris(return_X_y=True)
@@ -37,6 +38,16 @@ SOURCE = sources.Batches(lambda: (X[start : start + 40] for start in range(0, le
 PAIRS = np.stack((X[:50], X[50:100]), axis=1)
 
 
+@pytest.fixture(autouse=True)
+def two_blas_threads():
+    libraries = ThreadpoolController().select(user_api="blas")
+    limit = libraries.limit(limits=2)
+    _let_go(libraries)
+    yield
+    limit.restore_original_limits()
+    _let_go(libraries)
+
+
 def scores(model):
     return clone(model).fit(*data_for(model, X, Y)).pair_score(PAIRS)
 
@@ -49,7 +60,7 @@ WORK = {
     "predict_proba": lambda: (KNN.predict_proba(X), SOFT.predict_proba(X)),
     "loo_score_": lambda: KNN.loo_score_,
     "source": lambda: mf.kneighbors(SOURCE, X, n_neighbors=3),
-    "radius_neighbors": lambda: mf.radius_neighbors(X, X, 0.5),
+    "radius_neighbors": lambda: mf.neighbors.radius_neighbors(X, X, 0.5),
     "report": lambda: tuple(s.mean for s in metrics.retrieval_report(X, Y).values()),
     **{type(loss).__name__: partial(loss, X, Y) for loss in LOSSES},
     **{f"fit {learner.__name__}": partial(scores, make(learner)) for learner in learners()},
@@ -206,7 +217,8 @@ print("ends")
 
 
 @pytest.mark.parametrize(
-    "call", ["pairwise_distances", "kneighbors", "Database", "brief", "NCA", "ITML", "SCML"]
+    "call",
+    thinned(["pairwise_distances", "Database", "NCA", "SCML", "kneighbors", "brief", "ITML"], 4),
 )
 def test_python_ends_while_daemon_threads_run_kernels(call):
     assert run_apart(AT_EXIT, call) == "ends"

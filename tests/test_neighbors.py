@@ -74,7 +74,7 @@ def test_repeated_rows(features, k, dtype):
     _, indices = mf.kneighbors(X, Y, k, exclude=exclude)
     np.testing.assert_array_equal(indices, in_order(X, Y, k, exclude))
     labels = np.arange(2000) % 2
-    _, indices = mf.kneighbors_per_class(X, Y, labels, k, exclude=exclude)
+    _, indices = mf.neighbors.kneighbors_per_class(X, Y, labels, k, exclude=exclude)
     for label in (0, 1):
         members = np.flatnonzero(labels == label)
         own = np.where(labels[exclude] == label, exclude // 2, -1)
@@ -194,7 +194,9 @@ def test_per_class(make, dtype):
     classes = np.unique(labels)
     exclude = np.random.default_rng(2).integers(-1, 200, 60)
     D = squared_distances(X, Y)
-    distances, indices = mf.kneighbors_per_class(X, Y, labels, 6, exclude=exclude, squared=True)
+    distances, indices = mf.neighbors.kneighbors_per_class(
+        X, Y, labels, 6, exclude=exclude, squared=True
+    )
     assert indices.shape == (60, len(classes), 6)
     for r, label in enumerate(classes):
         members = np.flatnonzero(labels == label)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from itertools import product
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from thinned import thinned
 
 import metricfast as mf
 from metricfast._core.frames import _KNOWS_POLARS
@@ -36,8 +38,13 @@ def data(learner):
     return () if entry_of(learner).takes == POINTS else (Y,)
 
 
-@pytest.mark.parametrize("package", ["pandas", "polars"])
-@pytest.mark.parametrize("learner", [kind for kind in of_points() if hasattr(kind, "transform")])
+@pytest.mark.parametrize(
+    ("learner", "package"),
+    thinned(
+        product([kind for kind in of_points() if hasattr(kind, "transform")], ["polars", "pandas"]),
+        lambda case: case[1] == "polars" or case[0] in (mf.LFDA, mf.NCA, mf.TripletLearner),
+    ),
+)
 def test_transformers_return_frames(learner, package):
     frame = FRAMES[package]
     model = make(learner).set_output(transform=package)

@@ -46,7 +46,7 @@ def expected(X, Y, radius, exclude=None, **maps):
 
 def check(X, Y, radius, exclude=None, L=None, **maps):
     both = {"U": L, "V": L} if L is not None else maps
-    distances, indices, starts = mf.radius_neighbors(
+    distances, indices, starts = mf.neighbors.radius_neighbors(
         X, Y, radius, exclude=exclude, L=L, n_jobs=2, **maps
     )
     D = np.sqrt(squared_distances(X, Y, **both))
@@ -56,7 +56,7 @@ def check(X, Y, radius, exclude=None, L=None, **maps):
     for found, wanted in zip(rows, expected(X, Y, radius, exclude, **both), strict=True):
         np.testing.assert_array_equal(found, wanted)
     np.testing.assert_allclose(distances, D[np.repeat(np.arange(len(X)), np.diff(starts)), indices])
-    ordered = mf.radius_neighbors(
+    ordered = mf.neighbors.radius_neighbors(
         X, Y, radius, exclude=exclude, L=L, sort_results=True, n_jobs=1, **maps
     )
     for i, row in enumerate(np.split(ordered[1], ordered[2][1:-1])):
@@ -87,8 +87,8 @@ def test_maps_and_exclusions(maps):
 @pytest.mark.parametrize("scale", [1e-160, 1e150])
 def test_units_in_which_squares_overflow_or_vanish(scale):
     X = grid(50, 3, np.float64)
-    found = mf.radius_neighbors(X * scale, radius=np.sqrt(2) * scale * (1 + 1e-9))
-    wanted = mf.radius_neighbors(X, radius=np.sqrt(2) * (1 + 1e-9))
+    found = mf.neighbors.radius_neighbors(X * scale, radius=np.sqrt(2) * scale * (1 + 1e-9))
+    wanted = mf.neighbors.radius_neighbors(X, radius=np.sqrt(2) * (1 + 1e-9))
     np.testing.assert_array_equal(found[1], wanted[1])
     np.testing.assert_allclose(found[0], wanted[0] * scale)
 
@@ -97,15 +97,16 @@ def test_a_distance_that_was_found_is_within():
     X = points(300, 7, np.float64)
     distances, indices = mf.kneighbors(X, n_neighbors=4)
     for i in range(40):
-        found, within, _ = mf.radius_neighbors(X[i : i + 1], X, distances[i, -1], exclude=[i],
-                                               sort_results=True)  # fmt: skip
+        found, within, _ = mf.neighbors.radius_neighbors(
+            X[i : i + 1], X, distances[i, -1], exclude=[i], sort_results=True
+        )
         np.testing.assert_array_equal(within, indices[i])
         np.testing.assert_array_equal(found, distances[i])
 
 
 def test_points_leave_themselves_out_and_the_result_is_a_sparse_matrix():
     X = points(200, 3, np.float64)
-    graph = csr_array(mf.radius_neighbors(X, radius=0.7), shape=(200, 200))
+    graph = csr_array(mf.neighbors.radius_neighbors(X, radius=0.7), shape=(200, 200))
     wanted = NearestNeighbors(radius=0.7).fit(X).radius_neighbors_graph(mode="distance")
     np.testing.assert_allclose(graph.toarray(), wanted.toarray())
 
@@ -119,10 +120,10 @@ def test_a_distance_that_was_returned_reaches_its_neighbour(dtype, scale, tmp_pa
     for maps in ({}, {"L": L}):
         distances, near = mf.kneighbors(X[:40], X, 5, **maps)
         for i, (far, last) in enumerate(zip(distances[:, 4], near[:, 4], strict=True)):
-            found = mf.radius_neighbors(X[i : i + 1], X, far, **maps)
+            found = mf.neighbors.radius_neighbors(X[i : i + 1], X, far, **maps)
             assert last in found[1] and found[0].max() <= far
             with working_memory(20_000):
-                by_blocks = mf.radius_neighbors(X[i : i + 1], file, far, **maps)
+                by_blocks = mf.neighbors.radius_neighbors(X[i : i + 1], file, far, **maps)
             for one, other in zip(found, by_blocks, strict=True):
                 np.testing.assert_array_equal(one, other)
 
@@ -131,9 +132,9 @@ def test_the_distance_in_float64_decides_where_the_radius_is_no_float32():
     near, far = np.float32([[0.1]]), np.nextafter(np.float32([[0.1]]), np.float32(1))
     zero = np.zeros((1, 1), np.float32)
     radius = float(near[0, 0]) * (1 + 1e-9)
-    assert len(mf.radius_neighbors(zero, near, radius)[1]) == 1
-    assert len(mf.radius_neighbors(zero, near, float(near[0, 0]) * (1 - 1e-9))[1]) == 0
-    assert len(mf.radius_neighbors(zero, far, radius)[1]) == 0
+    assert len(mf.neighbors.radius_neighbors(zero, near, radius)[1]) == 1
+    assert len(mf.neighbors.radius_neighbors(zero, near, float(near[0, 0]) * (1 - 1e-9))[1]) == 0
+    assert len(mf.neighbors.radius_neighbors(zero, far, radius)[1]) == 0
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -146,7 +147,7 @@ def test_an_infinite_radius_reaches_all_points(dtype, sort, scale):
         scale = float(np.finfo(dtype).max) / 2
     X = (X * scale).astype(dtype)
     expected_distances, expected = mf.kneighbors(X, None, 4)
-    found = mf.radius_neighbors(X, radius=np.inf, sort_results=sort)
+    found = mf.neighbors.radius_neighbors(X, radius=np.inf, sort_results=sort)
     distances, indices, row_starts = found
     np.testing.assert_array_equal(row_starts, np.arange(6) * 4)
     assert distances.dtype == dtype
@@ -158,7 +159,9 @@ def test_an_infinite_radius_reaches_all_points(dtype, sort, scale):
     if not sort or np.isfinite(distances).all():
         np.testing.assert_array_equal(indices.reshape(5, 4), expected)
     with working_memory(4000):
-        by_blocks = mf.radius_neighbors(mf.sources.Rows(X), radius=np.inf, sort_results=sort)
+        by_blocks = mf.neighbors.radius_neighbors(
+            mf.sources.Rows(X), radius=np.inf, sort_results=sort
+        )
         for one, other in zip(by_blocks, found, strict=True):
             np.testing.assert_array_equal(one, other)
 
@@ -179,7 +182,7 @@ def test_an_infinite_radius_reaches_all_points(dtype, sort, scale):
 )
 def test_wrong_arguments(given, message):
     with pytest.raises(ValueError, match=message):
-        mf.radius_neighbors(points(5, 3, float), **given)
+        mf.neighbors.radius_neighbors(points(5, 3, float), **given)
 
 
 def test_the_kernel_checks_once_more():

@@ -115,7 +115,10 @@ def test_html_of_a_pipeline_is_that_of_scikit_learn():
     [
         (mf.KNeighborsClassifier(), ("60", "euclidean", "4")),
         (mf.KNeighborsRegressor(metric=(np.eye(2, 4), np.eye(2, 4))), ("V of shape (2, 4)",)),
-        (mf.RadiusNeighborsClassifier(metric=mf.LFDA(1)), ("LFDA", "4 features to 1 components")),
+        (
+            mf.neighbors.RadiusNeighborsClassifier(metric=mf.LFDA(1)),
+            ("LFDA", "4 features to 1 components"),
+        ),
         (mf.NearestNeighbors(metric=np.eye(3, 4)), ("L of shape (3, 4)",)),
         (mf.MultiMetricLMNN(max_iter=2), ("3, of 4 features to 4 components", "error, held out")),
         (

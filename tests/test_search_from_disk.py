@@ -67,11 +67,11 @@ CALLS: dict[str, Callable[..., Any]] = {
     "kneighbors": lambda q, x, maps, r: mf.kneighbors(q, x, K, exclude=EXCLUDE, **maps),
     "squared": lambda q, x, maps, r: mf.kneighbors(q, x, K, squared=True, **maps),
     "themselves": lambda q, x, maps, r: mf.kneighbors(x, n_neighbors=FEW, **maps),
-    "kneighbors_per_class": lambda q, x, maps, r: mf.kneighbors_per_class(
+    "kneighbors_per_class": lambda q, x, maps, r: mf.neighbors.kneighbors_per_class(
         q, x, LABELS, K, exclude=EXCLUDE, **maps
     ),
-    "radius_neighbors": lambda q, x, maps, r: mf.radius_neighbors(q, x, r, **maps),
-    "by distance": lambda q, x, maps, r: mf.radius_neighbors(
+    "radius_neighbors": lambda q, x, maps, r: mf.neighbors.radius_neighbors(q, x, r, **maps),
+    "by distance": lambda q, x, maps, r: mf.neighbors.radius_neighbors(
         q, x, r, exclude=EXCLUDE[: q.shape[0]], sort_results=True, **maps
     ),
     "pairwise_distances": lambda q, x, maps, r: pairwise(q, x, np.float32, **maps),
@@ -150,7 +150,7 @@ def test_bad_values_are_found_while_they_are_read() -> None:
     X = BASE.copy()
     X[200, 3] = np.nan
     with working_memory(100_000):
-        for call in (mf.kneighbors, mf.pairwise_distances, mf.radius_neighbors):
+        for call in (mf.kneighbors, mf.pairwise_distances, mf.neighbors.radius_neighbors):
             with pytest.raises(ValueError, match=r"(database|Y) contains NaN or infinity in rows"):
                 call(BASE[:5], Stored(X))
         with pytest.raises(ValueError, match="squared distances overflow"):
@@ -168,7 +168,7 @@ def test_learners_predictors_and_metrics() -> None:
     embedder = mf.EmbeddingLearner(mf.losses.NCA(), max_epochs=1, random_state=0).fit(X, y)
     kernelized = mf.KernelizedMetricLearner(mf.LFDA(n_components=2), n_components=9).fit(X, y)
     by_neighbors = mf.KNeighborsClassifier(3, metric=learner).fit(X[:99], y[:99])
-    by_radius = mf.RadiusNeighborsClassifier(5.0).fit(X[:99], y[:99])
+    by_radius = mf.neighbors.RadiusNeighborsClassifier(5.0).fit(X[:99], y[:99])
     votes = mf.NeighborhoodGerrymandering(random_state=0).fit(X[:99], y[:99])
     database = mf.Database(X[:99])
     own = {"exclude": np.arange(60)}

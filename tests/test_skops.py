@@ -28,12 +28,12 @@ OTHERS = {
     "periodic": (mf.NCARegressor(periodic=True, scale=0.1, **QUICK), X[:, :3], X[:, 3]),
     "learned": (mf.KNeighborsClassifier(metric=mf.LFDA(2)), X, NAMED),
     "cosine": (mf.KNeighborsRegressor(metric="cosine"), X, X[:, 0]),
-    "radius": (mf.RadiusNeighborsClassifier(40.0, metric=mf.LFDA(2)), X, NAMED),
-    "matrix": (mf.KNeighborsTransformer(metric=("L", np.eye(2, 4))), X, None),
+    "radius": (mf.neighbors.RadiusNeighborsClassifier(40.0, metric=mf.LFDA(2)), X, NAMED),
+    "matrix": (mf.neighbors.KNeighborsTransformer(metric=("L", np.eye(2, 4))), X, None),
     "pipeline": (
         make_pipeline(StandardScaler(), mf.LFDA(2), mf.KNeighborsClassifier(3)), X, NAMED
     ),
-    "graph": (mf.KNeighborsTransformer(metric=mf.LFDA(2)), X, Y),
+    "graph": (mf.neighbors.KNeighborsTransformer(metric=mf.LFDA(2)), X, Y),
     "one map a class": (mf.MultiMetricLMNN(max_iter=5, random_state=0), X, Y),
     "fixed database": (mf.FixedDatabase(TWO_SIDED, X[::2], Y[::2]), X, Y),
     "kernel": (mf.KernelizedMetricLearner(ANMM, method="kpca", n_components=9), X, NAMED),
@@ -93,3 +93,21 @@ def test_trusted_types_touch_no_files(tmp_path):
     with pytest.raises(skops_io.exceptions.UntrustedTypesFoundException, match="Checkpoint"):
         copied(model)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        mf.LDML(solver="adam"),
+        mf.NeighborhoodGerrymandering(parameterization="M"),
+        mf.AsymmetricSimilarity(),
+        mf.EmbeddingLearner(mf.losses.NCA()),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_a_training_goes_on_from_a_file(model):
+    model = model.set_params(random_state=0).partial_fit(X, Y)
+    again = copied(model)
+    np.testing.assert_array_equal(
+        again.partial_fit(X, Y).transform(X), model.partial_fit(X, Y).transform(X)
+    )

@@ -143,8 +143,8 @@ def test_tools_of_scikit_learn_divide_a_source(stored: tuple[Array, Any]) -> Non
     X, store = stored
     source, y = as_source(store), (X[:, 0] > 0).astype(int)
     assert source is not None
-    pipeline = make_pipeline(StandardScaler(), mf.NCA(tol=0.1), mf.KNeighborsClassifier())
-    for estimator in (mf.KNeighborsClassifier(metric=mf.MCML(tol=1e-2)), pipeline):
+    pipeline = make_pipeline(StandardScaler(), mf.LFDA(), mf.KNeighborsClassifier())
+    for estimator in (mf.KNeighborsClassifier(metric=mf.LFDA()), pipeline):
         expected = cross_val_score(estimator, X, y, cv=3, error_score="raise")
         found = cross_val_score(estimator, source, y, cv=3, error_score="raise")
         np.testing.assert_array_equal(found, expected)

@@ -20,8 +20,7 @@ _NAMES = {
     "constraints": "Constraints",
     "distances.database": "Database",
     "distances.gradient": "metric_gradient",
-    "distances.neighbors": "kneighbors kneighbors_per_class paired_distances pairwise_distances",
-    "distances.radius": "radius_neighbors",
+    "distances.neighbors": "kneighbors paired_distances pairwise_distances",
     "io": "load save",
     "learners.base.bilinear": "BilinearMixin",
     "learners.base.classifiers": "PairsClassifierMixin QuadrupletsClassifierMixin "
@@ -52,12 +51,11 @@ _NAMES = {
     "learners.tuples.sdml": "SDML SDML_Supervised",
     "learners.gerrymandering.asymmetric": "AsymmetricSimilarity",
     "learners.gerrymandering.fixed_database": "FixedDatabase",
-    "predictors.classifiers": "KNeighborsClassifier RadiusNeighborsClassifier",
+    "predictors.classifiers": "KNeighborsClassifier",
     "predictors.multi_metric": "MultiMetricLMNN",
     "predictors.nearest": "NearestNeighbors",
-    "predictors.regressors": "KNeighborsRegressor RadiusNeighborsRegressor",
+    "predictors.regressors": "KNeighborsRegressor",
     "predictors.soft": "NCAClassifier NCARegressor",
-    "predictors.transformers": "KNeighborsTransformer RadiusNeighborsTransformer",
 }
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
 _SUBMODULES = (

@@ -29,10 +29,8 @@ from metricfast.constraints import Constraints as Constraints
 from metricfast.distances.database import Database as Database
 from metricfast.distances.gradient import metric_gradient as metric_gradient
 from metricfast.distances.neighbors import kneighbors as kneighbors
-from metricfast.distances.neighbors import kneighbors_per_class as kneighbors_per_class
 from metricfast.distances.neighbors import paired_distances as paired_distances
 from metricfast.distances.neighbors import pairwise_distances as pairwise_distances
-from metricfast.distances.radius import radius_neighbors as radius_neighbors
 from metricfast.io import load as load
 from metricfast.io import save as save
 from metricfast.learners import *  # noqa: F403
@@ -47,16 +45,10 @@ from metricfast.learners.base.learner import MahalanobisMixin as MahalanobisMixi
 from metricfast.learners.base.learner import MetricTransformer as MetricTransformer
 from metricfast.learners.gerrymandering.fixed_database import FixedDatabase as FixedDatabase
 from metricfast.predictors.classifiers import KNeighborsClassifier as KNeighborsClassifier
-from metricfast.predictors.classifiers import RadiusNeighborsClassifier as RadiusNeighborsClassifier
 from metricfast.predictors.multi_metric import MultiMetricLMNN as MultiMetricLMNN
 from metricfast.predictors.nearest import NearestNeighbors as NearestNeighbors
 from metricfast.predictors.regressors import KNeighborsRegressor as KNeighborsRegressor
-from metricfast.predictors.regressors import RadiusNeighborsRegressor as RadiusNeighborsRegressor
 from metricfast.predictors.soft import NCAClassifier as NCAClassifier
 from metricfast.predictors.soft import NCARegressor as NCARegressor
-from metricfast.predictors.transformers import KNeighborsTransformer as KNeighborsTransformer
-from metricfast.predictors.transformers import (
-    RadiusNeighborsTransformer as RadiusNeighborsTransformer,
-)
 
 __version__: str

@@ -23,7 +23,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-from metricfast._core.svd import svd
+from metricfast._core.scatter import svd
 from metricfast._core.types import Array, Floats
 from metricfast.learners import LFDA, MLKR, NCA
 from metricfast.metrics import precision_at_1

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 
 from metricfast._core.arguments import as_array, check_bool, check_count, check_random_state
 from metricfast._core.arrays import as_points
-from metricfast._core.deprecation import DEPRECATED, renamed
 from metricfast._core.pair_draws import class_bounds, draw_different_pairs
+from metricfast._core.parameters import DEPRECATED, renamed
 from metricfast._core.sources import Source, take
 from metricfast._core.targets import as_label_array, by_appearance, check_sample_weight
 from metricfast._core.types import Array, Integers, RandomState

@@ -39,9 +39,11 @@ STORED_DTYPES = {"bool", "float16", "float32", "float64"} | {
 }
 # Modules of the classes that fitted estimators hold in addition to estimators.
 _PARTS = (
-    *("distances.database", "learners.base.span", "predictors.metric"),
-    *("predictors.multi_metric", "predictors.normal_scores", "predictors.soft_votes"),
+    *("distances.database", "learners.base.span", "learners.gerrymandering.history"),
+    *("learners.ldml", "predictors.metric"),
+    *("predictors.multi_metric", "predictors.soft_votes"),
     *("predictors.spaces", "predictors.tables", "predictors.targets", "training.history"),
+    "training.preconditioner",
 )
 # Errors from building a learner of wrong JSON.
 _BAD_STATE = (
@@ -193,7 +195,12 @@ def trusted_types() -> list[str]:
     >>> bool((again.predict(X) == knn.predict(X)).all())
     True
     """
-    public = [getattr(metricfast, name) for name in dir(metricfast) if name[0].isupper()]
+    public = [
+        getattr(module, name)
+        for module in (metricfast, metricfast.neighbors)
+        for name in module.__all__
+        if name[0].isupper()
+    ]
     parts = [
         kind
         for module in (importlib.import_module(f"metricfast.{name}") for name in _PARTS)

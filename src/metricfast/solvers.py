@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
-from metricfast.training.solvers import LBFGS, SGD, Adam, AdamW, MiniBatchSolver, Subgradient
+from metricfast.training.solvers import (
+    LBFGS,
+    SGD,
+    Adam,
+    AdamW,
+    FullBatchSolver,
+    MiniBatchSolver,
+    Subgradient,
+)
 
-__all__ = ["LBFGS", "SGD", "Adam", "AdamW", "MiniBatchSolver", "Subgradient"]
+__all__ = ["LBFGS", "SGD", "Adam", "AdamW", "FullBatchSolver", "MiniBatchSolver", "Subgradient"]

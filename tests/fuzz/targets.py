@@ -125,8 +125,12 @@ def of_functions() -> list[Target]:
         (mf.pairwise_distances, oracles.pairwise, {}),
         (mf.paired_distances, oracles.paired, index_pairs),
         (mf.kneighbors, oracles.neighbors, {}),
-        (mf.kneighbors_per_class, oracles.neighbors_per_class, {"labels": lambda w: classes(w.m)}),
-        (mf.radius_neighbors, oracles.within, {"radius": one_of(0, 0.5, 1.0, 2.0, 1e3)}),
+        (
+            mf.neighbors.kneighbors_per_class,
+            oracles.neighbors_per_class,
+            {"labels": lambda w: classes(w.m)},
+        ),
+        (mf.neighbors.radius_neighbors, oracles.within, {"radius": one_of(0, 0.5, 1.0, 2.0, 1e3)}),
         (mf.metric_gradient, oracles.gradient, gradient_weights),
         (inference.targeted, oracles.targeted, votes),
         (inference.loss_augmented, oracles.augmented, votes),
@@ -162,10 +166,15 @@ _NO_METRICS = (
     *("CrossValidation", "RetrievalReport", "Score", "cross_validate_retrieval"),
     *("label_disjoint_folds", "retrieval_report", "retrieval_scorer"),
 )
-_SEARCHES = (mf.kneighbors, mf.kneighbors_per_class, mf.radius_neighbors)
+_SEARCHES = (mf.kneighbors, mf.neighbors.kneighbors_per_class, mf.neighbors.radius_neighbors)
 # Where there is no such neighbour, set or query, distances, values and metrics are not finite;
 # distances whose squares overflow are infinite.
-_INFINITE = (mf.pairwise_distances, mf.kneighbors, mf.kneighbors_per_class, mf.radius_neighbors)
+_INFINITE = (
+    mf.pairwise_distances,
+    mf.kneighbors,
+    mf.neighbors.kneighbors_per_class,
+    mf.neighbors.radius_neighbors,
+)
 _MAY_HOLD: dict[Any, str] = dict.fromkeys(_INFINITE, "inf") | dict.fromkeys(
     (
         *(inference.targeted, inference.loss_augmented, inference.both),

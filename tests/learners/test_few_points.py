@@ -6,6 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
+from thinned import thinned
 
 import metricfast as mf
 from metricfast._core.scatter_statistics import ScatterStatistics
@@ -142,18 +143,21 @@ def test_a_map_may_be_too_large_to_form():
 @quiet
 @pytest.mark.parametrize(
     "learner",
-    [
-        mf.LFDA(),
-        mf.ANMM(),
-        mf.DMLMJ(),
-        mf.Covariance(),
-        mf.GMML_Supervised(),
-        mf.RCA_Supervised(random_state=0),
-        mf.ITML_Supervised(n_constraints=20, random_state=0),
-        mf.LSML_Supervised(n_constraints=20, random_state=0),
-        mf.MMC_Supervised(n_constraints=20, max_iter=20, random_state=0),
-        mf.SCML_Supervised(max_iter=500, random_state=0),
-    ],
+    thinned(
+        [
+            mf.LFDA(),
+            mf.ANMM(),
+            mf.DMLMJ(),
+            mf.Covariance(),
+            mf.GMML_Supervised(),
+            mf.RCA_Supervised(random_state=0),
+            mf.LSML_Supervised(n_constraints=20, random_state=0),
+            mf.ITML_Supervised(n_constraints=20, random_state=0),
+            mf.MMC_Supervised(n_constraints=20, max_iter=20, random_state=0),
+            mf.SCML_Supervised(max_iter=500, random_state=0),
+        ],
+        7,
+    ),
     ids=lambda learner: type(learner).__name__,
 )
 def test_twenty_thousand_features(learner):

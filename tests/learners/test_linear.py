@@ -13,14 +13,14 @@ from sklearn.neighbors import NeighborhoodComponentsAnalysis
 from sklearn.preprocessing import scale
 
 from metricfast import LDML, LMNN, MCML, MLKR, NCA, kneighbors, losses
-from metricfast.learners import linear
+from metricfast.learners import trained
 from metricfast.learners.linear import LinearLearner
 from metricfast.solvers import Adam
-from metricfast.training import dataset
-from metricfast.training.labelled_loss import LabelledLoss
+from metricfast.training import samples
 from metricfast.training.linear_problem import LinearProblem
 from metricfast.training.objective import LinearMap, Objective, map_points
 from metricfast.training.preconditioner import Preconditioner, best_scale
+from metricfast.training.samples import Samples
 
 X, Y = load_iris(return_X_y=True)
 LEARNERS = (NCA, LMNN, MLKR, MCML, LDML)
@@ -43,7 +43,9 @@ def test_coordinates_are_a_change_of_variables(scatter):
     if scatter is None:
         np.testing.assert_array_equal(vector, L.ravel())
     np.testing.assert_allclose(coordinates.arrays(vector)[0], L, rtol=1e-9, atol=1e-12)
-    objective = Objective(X[::3], LinearMap(), LabelledLoss(losses.NCA(), Y[::3]), coordinates)
+    objective = Objective(
+        Samples(X[::3], Y[::3], np.arange(3)), LinearMap(), losses.NCA(), coordinates
+    )
     np.testing.assert_allclose(
         objective(vector)[1],
         numeric_gradient(lambda v: objective(v)[0], vector, 1e-5),
@@ -144,11 +146,6 @@ class TestEveryLearner:
             embedded = given.astype(np.float64) @ model.components_.T.astype(np.float64)
             assert training_error(embedded) < 0.08, factor
 
-    @pytest.mark.parametrize(("dtype", "factor"), [(np.float64, 1e-310), (np.float32, 1e-40)])
-    def test_subnormal_points_are_refused(self, learner, solver, dtype, factor):
-        with pytest.raises(ValueError, match=r"X is spread over only about .*Multiply X"):
-            learner(solver=solver).fit((scale(X) * factor).astype(dtype), Y)
-
     def test_a_given_map_is_in_the_units_of_the_points(self, learner, solver):
         start, unit = np.eye(4)[:2], 2.0**40
         settings = {"solver": short(solver, 2), "random_state": 0}
@@ -158,19 +155,11 @@ class TestEveryLearner:
         learner(init=start / unit, **settings, callbacks=[states.append]).fit(X * unit, Y)
         assert states[0].objective == pytest.approx(usual, rel=1e-3)
 
-    @pytest.mark.parametrize("size", [1e-200, 1e200])
-    def test_a_given_map_of_absurd_size_is_rescaled_with_a_warning(self, learner, solver, size):
-        settings = {"solver": short(solver, 10), "random_state": 0, "early_stopping": False}
-        with pytest.warns(UserWarning, match="`init` spreads the points over about 2"):
-            model = learner(init=np.full((2, 4), size), **settings).fit(X, Y)
-        assert model.n_iter_ > 0
-        assert model.objective_ < model.loss_curve_[0]
-
     def test_an_interrupt_before_the_solver_leaves_the_initial_map(
         self, learner, solver, monkeypatch
     ):
         model = learner(solver=short(solver)).fit(X[:, :3], Y)
-        monkeypatch.setattr(linear, "train", interrupt)
+        monkeypatch.setattr(trained, "train", interrupt)
         monkeypatch.setattr(losses.LMNN, "find_targets", interrupt)
         with pytest.raises(KeyboardInterrupt):
             model.fit(X, Y)
@@ -179,7 +168,7 @@ class TestEveryLearner:
 
     def test_an_interrupt_before_there_is_a_map_leaves_none(self, learner, solver, monkeypatch):
         model = learner(solver=short(solver)).fit(X[:, :3], Y)
-        monkeypatch.setattr(dataset, "center_and_rescale", interrupt)
+        monkeypatch.setattr(samples, "center_and_rescale", interrupt)
         with pytest.raises(KeyboardInterrupt):
             model.fit(X, Y)
         with pytest.raises(NotFittedError):
@@ -270,6 +259,24 @@ class Spread(Few):
 
     def _problem(self, data):
         return LinearProblem(data, lambda Z, y: (-float(np.abs(Z).sum()), -np.sign(Z)))
+
+
+class Weighed(Few):
+    """A learner by a function that takes weights."""
+
+    def _problem(self, data):
+        def loss(Z, y, sample_weight):
+            pull = sample_weight[:, None] * Z
+            return float((pull * Z).sum()) / 2, pull
+
+        return LinearProblem(data, loss)
+
+
+def test_weights_reach_a_function_that_takes_them():
+    weight = np.arange(len(X)) % 3.0
+    model = Weighed(2).fit(X, Y, weight)
+    Z = model.transform(X) - model.transform(X).mean(axis=0)
+    assert model.objective_ == pytest.approx(float(weight @ (Z**2).sum(axis=1)) / 2)
 
 
 def test_weights_are_refused_where_a_loss_is_a_function():

@@ -11,7 +11,7 @@ from sklearn.neighbors import NearestCentroid
 
 from metricfast import NCMML
 from metricfast.learners.ncmml import _Likelihood
-from metricfast.training.dataset import Dataset
+from metricfast.training.samples import Samples
 
 X, Y = load_iris(return_X_y=True)
 FEW, LABELS = X[::3], Y[::3]
@@ -33,7 +33,7 @@ def negative_log_likelihood(L, points, labels, weight):
 def test_value_and_gradient(weighted, rows):
     rng = np.random.RandomState(0)
     weight = rng.uniform(1, 2, len(FEW)) if weighted else None
-    data = Dataset(np.ascontiguousarray(FEW - 3), LABELS, np.arange(3), weight, 0)
+    data = Samples(np.ascontiguousarray(FEW - 3), LABELS, np.arange(3), weight, 0)
     likelihood = _Likelihood(data, None)
     L = rng.standard_normal((rows, 4)) / 2
     value, gradient = likelihood(L.ravel())

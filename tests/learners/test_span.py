@@ -115,7 +115,7 @@ def test_an_evaluation_sees_the_span_alone(model, width, monkeypatch):
     widths = []
 
     def evaluate(self, arrays, batch, part=None):
-        widths.append((self.X.shape[1], self.data.n_features))
+        widths.append((self.X.shape[1], self.samples.n_features))
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Objective, "of_loss", evaluate)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from inspect import signature
+from itertools import product
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_digits
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
+from thinned import thinned
 from trained import configured
 
 from metricfast import LMNN, MLKR, NCA, NCMML, losses
@@ -23,9 +25,9 @@ from metricfast._core.scaling import center_and_rescale
 from metricfast.learners.embedding.metric import EmbeddedMetricMixin
 from metricfast.learners.linear import LinearLearner
 from metricfast.solvers import Adam
-from metricfast.training.labelled_loss import LabelledLoss
 from metricfast.training.objective import LinearMap, Objective, map_points
 from metricfast.training.preconditioner import Preconditioner
+from metricfast.training.samples import Samples
 
 POINTS, LABELS = load_digits(n_class=4, return_X_y=True)
 # Half of it zeros, some columns throughout; without ties of distances.
@@ -58,51 +60,68 @@ def test_all_that_learn_by_gradients_are_here():
     assert {NCA, LMNN, MLKR} <= set(LEARNERS)
 
 
-@pytest.mark.filterwarnings("ignore:At the initial map the regularizer")  # C is not tuned
-@pytest.mark.parametrize("solver", ["lbfgs", "adam"])
-@pytest.mark.parametrize("learner", LEARNERS)
-class TestEveryLearner:
-    @pytest.mark.parametrize(
-        ("params", "unit"),
-        [
-            *(({"init": init}, 1.0) for init in ("auto", "pca", "random")),
-            *(({}, 2.0**exponent) for exponent in (-40, 40)),
-            ({"init": np.eye(40)[3:5], "n_components": None}, 1.0),
-        ],
-        ids=["auto", "pca", "random", "small", "large", "given"],
+SOLVED = list(product(LEARNERS, ("lbfgs", "adam")))
+GIVEN = {
+    **{init: ({"init": init}, 1.0) for init in ("auto", "pca", "random")},
+    **{name: ({}, 2.0**exponent) for name, exponent in (("small", -40), ("large", 40))},
+    "given": ({"init": np.eye(40)[3:5], "n_components": None}, 1.0),
+}
+untuned = pytest.mark.filterwarnings("ignore:At the initial map the regularizer")  # of C
+every_learner = pytest.mark.parametrize(("learner", "solver"), SOLVED)
+one_learner = pytest.mark.parametrize(
+    ("learner", "solver"), thinned(SOLVED, lambda case: case[0] is NCA)
+)
+
+
+@untuned
+@pytest.mark.parametrize(
+    ("learner", "solver", "given"),
+    thinned(
+        ((*solved, given) for solved in SOLVED for given in GIVEN),
+        lambda case: case[0] is NCA or case[2] == "auto",
+    ),
+)
+def test_the_map_is_that_of_the_array(learner, solver, given):
+    params, unit = GIVEN[given]
+    dense, sparse = (
+        quick(learner, solver, **params).fit(X * unit, LABELS, sample_weight=WEIGHT)
+        for X in (POINTS, SPARSE)
     )
-    def test_the_map_is_that_of_the_array(self, learner, solver, params, unit):
-        dense, sparse = (
-            quick(learner, solver, **params).fit(X * unit, LABELS, sample_weight=WEIGHT)
-            for X in (POINTS, SPARSE)
-        )
-        scale = np.abs(dense.components_).max()
-        np.testing.assert_allclose(sparse.components_, dense.components_, atol=1e-7 * scale)
-        assert sparse.objective_ == pytest.approx(dense.objective_, rel=1e-9)
-        given, expected = (sparse.transform(X * unit) for X in (SPARSE, POINTS))
-        np.testing.assert_allclose(given, expected, atol=1e-12)
+    scale = np.abs(dense.components_).max()
+    np.testing.assert_allclose(sparse.components_, dense.components_, atol=1e-7 * scale)
+    assert sparse.objective_ == pytest.approx(dense.objective_, rel=1e-9)
+    found, expected = (sparse.transform(X * unit) for X in (SPARSE, POINTS))
+    np.testing.assert_allclose(found, expected, atol=1e-12)
 
-    def test_float32_is_kept(self, learner, solver):
-        dense, sparse = (
-            quick(learner, solver).fit(X.astype(np.float32), LABELS) for X in (POINTS, SPARSE)
-        )
-        assert sparse.components_.dtype == np.float32
-        assert sparse.objective_ == pytest.approx(dense.objective_, rel=1e-2)
 
-    def test_any_format_and_nothing_is_modified(self, learner, solver):
-        expected = quick(learner, solver).fit(SPARSE, LABELS).components_
-        for form in (csr_matrix, csc_matrix, coo_array):
-            given = form(POINTS)
-            copy = given.copy()
-            model = quick(learner, solver).fit(given, LABELS)
-            np.testing.assert_allclose(model.components_, expected, rtol=1e-9)
-            np.testing.assert_array_equal(given.toarray(), copy.toarray())
+@untuned
+@every_learner
+def test_float32_is_kept(learner, solver):
+    dense, sparse = (
+        quick(learner, solver).fit(X.astype(np.float32), LABELS) for X in (POINTS, SPARSE)
+    )
+    assert sparse.components_.dtype == np.float32
+    assert sparse.objective_ == pytest.approx(dense.objective_, rel=1e-2)
 
-    def test_nan_is_refused(self, learner, solver):
-        broken = SPARSE.copy()
-        broken.data[3] = np.nan
-        with pytest.raises(ValueError, match="Input X contains NaN"):
-            quick(learner, solver).fit(broken, LABELS)
+
+@untuned
+@one_learner
+def test_any_format_and_nothing_is_modified(learner, solver):
+    expected = quick(learner, solver).fit(SPARSE, LABELS).components_
+    for form in (csr_matrix, csc_matrix, coo_array):
+        given = form(POINTS)
+        copy = given.copy()
+        model = quick(learner, solver).fit(given, LABELS)
+        np.testing.assert_allclose(model.components_, expected, rtol=1e-9)
+        np.testing.assert_array_equal(given.toarray(), copy.toarray())
+
+
+@one_learner
+def test_nan_is_refused(learner, solver):
+    broken = SPARSE.copy()
+    broken.data[3] = np.nan
+    with pytest.raises(ValueError, match="Input X contains NaN"):
+        quick(learner, solver).fit(broken, LABELS)
 
 
 @pytest.mark.filterwarnings("ignore:The distance that NCA learned is worse")
@@ -116,7 +135,7 @@ def test_validate():
 @pytest.mark.parametrize("loss", [losses.NCA(), losses.SupCon(5.0)])
 def test_gradient(loss):
     objective = Objective(
-        SPARSE[:30], LinearMap(), LabelledLoss(loss, LABELS[:30]), Preconditioner(40)
+        Samples(SPARSE[:30], LABELS[:30], np.unique(LABELS)), LinearMap(), loss, Preconditioner(40)
     )
     x = np.random.default_rng(0).normal(size=80)
     expected = numeric_gradient(lambda v: objective(v)[0], x, 1e-5)

@@ -17,9 +17,11 @@ from metricfast import (
     losses,
 )
 from metricfast.embeddings import MLP, Asymmetric, Linear
+from metricfast.learners.embedding import base
 from metricfast.samplers import ClassBalanced, DenseTriplet, Sampler, Uniform
 from metricfast.solvers import Adam
 from metricfast.stopping import HeldOut
+from metricfast.training.samples import center
 
 RNG = np.random.default_rng(0)
 N, M = 90, 120
@@ -62,7 +64,7 @@ def test_every_loss_that_compares_anchors_with_a_database_learns_from_two_kinds(
 
 
 @pytest.mark.filterwarnings("ignore:No batch of the first epoch")
-def test_right_points_of_the_right_side_meet_their_labels():
+def test_right_points_of_the_right_side_meet_their_labels(monkeypatch):
     """A loss of one's own sees embedded points, from which their labels can be read."""
     seen = []
 
@@ -79,16 +81,16 @@ def test_right_points_of_the_right_side_meet_their_labels():
     database = np.column_stack([RNG.normal(size=(31, 2)), y_database])
     read = Asymmetric(Linear(1, [[1.0, 0.0]]), Linear(1, [[0.0, 0.0, 1.0]]))
 
-    class Uncentred(EmbeddingLearner):
-        def _centred(self, data, embedding, means):
-            return super()._centred(data, embedding, (np.zeros(2), np.zeros(3)))
-
+    zeros = np.zeros(2), np.zeros(3)
+    monkeypatch.setattr(base, "center", lambda samples, means, **how: center(samples, zeros, **how))
     for sampler in (Uniform(6), DenseTriplet(3, batch_size=10, n_anchors=2)):
         for how in ("batch", "all"):
-            learner = Uncentred(loss, read, sampler, max_epochs=2, database=how, random_state=0)
+            learner = EmbeddingLearner(
+                loss, read, sampler, max_epochs=2, database=how, random_state=0
+            )
             learner.fit(queries, y, database, y_database)
     assert {m for _, m in seen} == {5, 8, 31}
-    Uncentred(loss, read, solver="lbfgs", max_epochs=1).fit(queries, y, database, y_database)
+    EmbeddingLearner(loss, read, solver="lbfgs", max_epochs=1).fit(queries, y, database, y_database)
     assert seen[-1] == (20, 31)
 
 

@@ -77,3 +77,16 @@ def test_scikit_learn_s_tools_see_the_learner_as_before():
     pipeline = mf.neighbors.KNeighborsClassifier(3, metric=mf.NCA(early_stopping=False))
     grid = [{"metric__max_iter": [2, 3]}, {"metric__solver": ["adam"]}]
     assert np.isfinite(GridSearchCV(pipeline, grid, cv=2).fit(X, Y).best_score_)
+
+
+@pytest.mark.parametrize(
+    ("learner", "message"),
+    [
+        (mf.MMC_Supervised(diagonal_c=2.0), "diagonal_c must be 1.0, its default, with diagonal"),
+        (mf.SCML_Supervised(basis=np.eye(3), n_basis=2), "n_basis must be None where `basis`"),
+    ],
+    ids=["MMC", "SCML"],
+)
+def test_learners_of_tuples(learner, message):
+    with pytest.raises(ValueError, match=message):
+        learner.fit(X, Y)

@@ -9,11 +9,21 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.linalg import eigh
 from sklearn.utils import check_array
 
 from metricfast._core.arguments import as_real, check_random_state
-from metricfast._core.axes import components_of_source
-from metricfast._core.scatter import discriminant_components, principal_components, repetitions
+from metricfast._core.scaling import times_power_of_two
+from metricfast._core.scatter import (
+    check_discriminant,
+    check_principal,
+    discriminant_components,
+    discriminant_directions,
+    principal_components,
+    repetitions,
+    with_signs,
+)
+from metricfast._core.scatter_statistics import ScatterStatistics
 from metricfast._core.sources import Source
 from metricfast._core.sparse import is_wide
 from metricfast._core.types import Array, Floats, RandomState
@@ -93,7 +103,7 @@ def initialize_components(
         kind = "principal" if init == "pca" else "most discriminative"
         print(f"Finding {kind} components... ", file=sys.stderr, flush=True)
     if isinstance(X, Source) and X.shape[0] > X.shape[1]:
-        components = components_of_source(X, None if init == "pca" else y, weights, n_components)
+        components = _components_of_source(X, None if init == "pca" else y, weights, n_components)
     elif y is None or init == "pca":
         components = principal_components(X, weights, n_components)
     else:
@@ -185,3 +195,33 @@ def _non_negative(eigenvalues: Array) -> Array:
     if (eigenvalues < -tol).any():
         raise NonPSDError
     return np.asarray(np.maximum(eigenvalues, 0))
+
+
+def _components_of_source(X: Source, y: Any, weights: Floats, n_components: int) -> Floats:
+    """Return what `discriminant_components` would of classes y, or `principal_components` of None.
+
+    X must have more points than features.
+    """
+    if y is None:
+        check_principal(X.shape[1], weights, n_components)
+        return _principal(ScatterStatistics(X.shape[1]).add(X, weights).within, n_components)
+    classes, group = np.unique(y, return_inverse=True)
+    of_classes = np.bincount(group, weights)
+    check_discriminant(X.shape[1], of_classes[of_classes > 0], n_components)
+    sums = ScatterStatistics(X.shape[1], np.arange(len(classes))).add(X, weights, group)
+    seen = sums.weights > 0
+    means, counts, within = sums.means[seen], sums.weights[seen], sums.within / sums.total
+    deviation = np.sqrt(np.diag(within))
+    rounding = 16 * np.finfo(np.float64).eps * np.abs(means).max(axis=0)
+    deviation = np.where(deviation > rounding, deviation, 1.0)
+    values, vectors = eigh(within / deviation / deviation[:, None])
+    found = discriminant_directions(
+        np.maximum(values[::-1], 0), vectors.T[::-1], deviation, means, counts, n_components
+    )
+    if found is None:
+        return _principal(sums.within + sums.between, n_components)
+    return times_power_of_two(found, -sums.exponent)
+
+
+def _principal(scatter: Floats, n_components: int) -> Floats:
+    return with_signs(eigh(scatter)[1].T[::-1][:n_components])

@@ -8,15 +8,19 @@ are valid: ``bool``, ``Literal`` and the types below. Other types are not checke
         mode: Literal["fast", "exact"] = "fast"
         max_iter: PositiveInt = 100
         tol: NonNegativeFloat | None = None
+
+Fields are inherited. A class whose positional parameters are in another order than its fields names
+them by :func:`positional`.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields, make_dataclass
 from functools import cache, partial
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -31,8 +35,10 @@ from metricfast._core.arguments import (
 )
 from metricfast._core.arrays import as_threads
 from metricfast._core.types import RandomState
+from metricfast._core.warn import warn_user
 
 __all__ = [
+    "DEPRECATED",
     "AtLeastTwo",
     "FiniteFloat",
     "LayerSizes",
@@ -44,11 +50,18 @@ __all__ = [
     "PositiveShare",
     "Seed",
     "Share",
+    "TrainingParameters",
     "Verbosity",
     "check_parameters",
+    "positional",
+    "renamed",
+    "take_renamed",
 ]
 
+_Class = TypeVar("_Class", bound=type)
 Check = Callable[[str, Any], object]
+# The value of a former name of a parameter.
+DEPRECATED = "deprecated"
 
 
 def _check_layer_sizes(name: str, value: Any) -> None:
@@ -71,6 +84,43 @@ LayerSizes = Annotated[Sequence[int], _check_layer_sizes]
 Verbosity = Annotated[bool | int, lambda _, value: check_verbose(value)]
 Seed = Annotated[int | RandomState | None, lambda _, value: check_random_state(value)]
 NumberOfJobs = Annotated[int | None, lambda _, value: as_threads(value)]
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class TrainingParameters:
+    """The parameters of all learners that are trained iteration by iteration."""
+
+    solver: Any = "adam"
+    early_stopping: Any = False
+    warm_start: bool = False
+    callbacks: Any = None
+    preprocessor: Any = None
+    verbose: Verbosity = False
+    random_state: Seed = None
+    n_jobs: NumberOfJobs = None
+
+
+def positional(names: str) -> Callable[[_Class], _Class]:
+    """Decorate a dataclass: these fields are positional, in this order, and others keyword-only."""
+    order = names.split()
+
+    def decorated(cls: Any) -> Any:
+        declared = {each.name: each for each in fields(cls)}
+        sorted_fields = [declared.pop(name) for name in order] + list(declared.values())
+        made: Any = make_dataclass(
+            cls.__name__,
+            [
+                (each.name, each.type, field(default=each.default, kw_only=each.name in declared))
+                for each in sorted_fields
+            ],
+            namespace={"__module__": cls.__module__, "__post_init__": cls.__post_init__},
+            eq=False,
+            repr=False,
+        )
+        cls.__init__, cls.__dataclass_fields__ = made.__init__, made.__dataclass_fields__
+        return cls
+
+    return decorated
 
 
 def check_parameters(owner: Any) -> None:
@@ -131,3 +181,32 @@ def _check_unless(
     except ValueError as error:
         known = "".join(f"{choice!r} or " for choice in choices)
         raise ValueError(str(error).replace(" must be ", f" must be {known}", 1)) from None
+
+
+def renamed(old: str, old_value: Any, new: str, new_value: Any) -> Any:
+    """Return the value of a renamed parameter, with a FutureWarning if the old name was used."""
+    if _is_default(old_value):
+        return new_value
+    warn_user(
+        f'"{old}" parameter has been renamed to "{new}". It has been deprecated in version 0.6.3 '
+        f"of metric-learn: use {new}.",
+        FutureWarning,
+    )
+    return old_value
+
+
+def take_renamed(estimator: Any) -> None:
+    """Move the values of renamed parameters to their new names.
+
+    `clone` then sees the new names only. A default stays the object that was given, which `clone`
+    asks for: a pickled one is a copy.
+    """
+    for old, new in estimator._renamed.items():
+        value = getattr(estimator, old)
+        if not _is_default(value):
+            setattr(estimator, new, renamed(old, value, new, None))
+            setattr(estimator, old, DEPRECATED)
+
+
+def _is_default(value: Any) -> bool:
+    return isinstance(value, str) and value == DEPRECATED

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 from scipy.linalg import eigh, qr
 
 from metricfast._core.arrays import as_threads
@@ -13,7 +14,6 @@ from metricfast._core.dispatch import get_kernels
 from metricfast._core.memory import block_rows
 from metricfast._core.sources import Source, parts, row_bytes, take
 from metricfast._core.sparse import dense, is_wide, principal_axes
-from metricfast._core.svd import svd
 from metricfast._core.types import Array, Floats, Integers
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "scatter_matrix",
     "scatters_of_all_pairs",
     "square_root",
+    "svd",
     "whitening",
     "with_signs",
     "within_scatter",
@@ -330,3 +331,16 @@ def with_signs(axes: Floats) -> Floats:
     """Turn rows such that the entry of largest absolute value of each is positive."""
     largest = np.take_along_axis(axes, np.abs(axes).argmax(axis=1)[:, None], axis=1)
     return axes * np.where(largest < 0, -1.0, 1.0)
+
+
+def svd(matrix: Array) -> tuple[Array, Array, Array]:
+    """Return the thin decomposition: left vectors, singular values, right vectors as rows.
+
+    LAPACK's gesdd is fast, but may fail to converge for repeated singular values. gesvd is slower
+    and does not.
+    """
+    try:
+        left, sizes, right = scipy.linalg.svd(matrix, full_matrices=False)
+    except np.linalg.LinAlgError:
+        left, sizes, right = scipy.linalg.svd(matrix, full_matrices=False, lapack_driver="gesvd")
+    return left, sizes, right

@@ -121,7 +121,8 @@ def _given(
     table = Table.of(y, names[0])
     if sizes is not None:
         _check_shape(table, sizes, names[0])
-    return LabelDistance(table.block), np.arange(table.shape[0]), np.arange(table.shape[1])
+    distance = LabelDistance(table.block, table=table)
+    return distance, np.arange(table.shape[0]), np.arange(table.shape[1])
 
 
 def _check_shape(table: Table, shape: tuple[int, int], name: str) -> None:

@@ -34,6 +34,7 @@ class LabelDistance:
         can be searched as points.
     `kernel`: the name by which the compiled losses know it.
     `metric`: whether it obeys the triangle inequality, which searches may then use.
+    `table`: the given distances, where labels are numbers of its rows and columns.
     """
 
     def __init__(
@@ -43,10 +44,12 @@ class LabelDistance:
         places: Callable[[Labels], tuple[Labels, dict[str, Any]] | None] | None = None,
         kernel: str | None = None,
         metric: bool = False,
+        table: Table | None = None,
     ) -> None:
         self._between, self._encode, self._places = between, encode, places
         self.kernel = kernel
         self.metric = metric
+        self.table = table
 
     def encode(self, labels: Labels) -> Any:
         """Return labels in the form for `between`, row by row.

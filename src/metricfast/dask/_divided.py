@@ -22,20 +22,13 @@ from metricfast.learners.closed.dmlmj import DMLMJ
 from metricfast.learners.closed.lfda import LFDA, local_sums
 from metricfast.learners.closed.neighborhoods import scatters_of_anchors
 from metricfast.learners.closed.rca import RCA_Supervised
-from metricfast.learners.tuples.itml import ITML_Supervised
-from metricfast.learners.tuples.lsml import LSML_Supervised
-from metricfast.learners.tuples.mmc import MMC_Supervised
-from metricfast.learners.tuples.oasis import OASIS_Supervised
-from metricfast.learners.tuples.scml import SCML_Supervised
+from metricfast.learners.tuples.drawing import SupervisedForm
 from metricfast.learners.tuples.sdml import SDML_Supervised
 
 __all__ = ["fit_divided", "is_divided"]
 
 # Learners that draw tuples or chunks of rows.
-_DRAWING = (
-    ITML_Supervised, LSML_Supervised, MMC_Supervised, OASIS_Supervised, RCA_Supervised,
-    SCML_Supervised, SDML_Supervised,
-)  # fmt: skip
+_DRAWING = (SupervisedForm, RCA_Supervised, SDML_Supervised)
 # Points, codes of their classes, and weights, of the classes from the first number on.
 Group = tuple[int, Any, Integers, Floats]
 

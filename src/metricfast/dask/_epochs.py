@@ -13,7 +13,7 @@ from metricfast._core.targets import encode_together
 from metricfast.dask._rows import joined, row_blocks, starts_of
 from metricfast.dask._workers import Shared, Workers, threads_here
 from metricfast.learners.embedding.base import BaseEmbeddingLearner
-from metricfast.learners.linear import refuse_partial
+from metricfast.learners.trained import refuse_partial
 from metricfast.training.callbacks import as_callbacks
 from metricfast.training.history import SolverState
 
@@ -142,7 +142,7 @@ def _average(found: list[Any], sizes: list[int]) -> Any:
     for name in _LEARNED:
         if hasattr(model, name):
             setattr(model, name, mean([getattr(each, name) for each in found]))
-    histories = [_history(each) for each in found]
+    histories = [each._training[0] for each in found]
     history = histories[0]
     history.x = mean([each.x for each in histories])
     history.moments = mean([each.moments for each in histories])
@@ -153,9 +153,3 @@ def _average(found: list[Any], sizes: list[int]) -> Any:
     if hasattr(model, "objective_"):
         model.objective_ = model.loss_curve_[-1]
     return model
-
-
-def _history(learner: Any) -> Any:
-    """Return the history of a training."""
-    training = learner._training
-    return training[0] if isinstance(training, tuple) else training

@@ -187,7 +187,7 @@ class DistributedLearner(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mis
                 params["sample_weight"] = others[1]
             del blocks
             params["evaluator"] = ByParts(workers, self.n_parts)
-            learner._fit(points, *labels, **params)  # type: ignore[arg-type]
+            learner._fit(points, *labels, **params)
         self.learner_ = learner
         return self
 

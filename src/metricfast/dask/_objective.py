@@ -91,7 +91,7 @@ def _weighed_by(objective: Objective) -> str:
     loss = objective.loss.loss
     known = loss._weighed_by if isinstance(loss, Loss) else {}
     by = known.get(loss.reduction) if known else None
-    if by is None or (by and getattr(objective.loss.bound, "_weight", None) is not None):
+    if by is None or (by and getattr(objective.loss, "_weight", None) is not None):
         raise ValueError(
             f"{loss!r} is not known to be a sum over anchors, so gradients of parts do not add up: "
             "set sync='epochs', reduction='sum' where the loss has that, or fit the learner in one "

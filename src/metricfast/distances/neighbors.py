@@ -377,7 +377,7 @@ def kneighbors_per_class(
     --------
     >>> import metricfast as mf
     >>> points = [[0.0], [1.0], [3.0], [7.0]]
-    >>> distances, indices = mf.kneighbors_per_class([[2.0]], points, [0, 0, 1, 1], 1)
+    >>> distances, indices = mf.neighbors.kneighbors_per_class([[2.0]], points, [0, 0, 1, 1], 1)
     >>> indices.ravel()
     array([1, 2])
     """

@@ -76,8 +76,8 @@ def radius_neighbors(
 
     Examples
     --------
-    >>> import metricfast as mf
-    >>> distances, indices, row_starts = mf.radius_neighbors([[0.0], [1.0], [3.0]], radius=2.0)
+    >>> from metricfast.neighbors import radius_neighbors
+    >>> distances, indices, row_starts = radius_neighbors([[0.0], [1.0], [3.0]], radius=2.0)
     >>> indices, row_starts
     (array([1, 0, 2, 1]), array([0, 1, 3, 4]))
     """

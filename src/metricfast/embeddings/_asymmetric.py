@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from metricfast._core.arguments import check_random_state
-from metricfast._core.svd import svd
+from metricfast._core.scatter import svd
 from metricfast._core.types import Array, Integers, RandomState
 from metricfast.embeddings._base import (
     Cache,
@@ -124,14 +124,12 @@ class Asymmetric(Embedding):
         """Return True if two linear maps of different points start from class means."""
         if any(y is None for _, y in points):
             return False
-        sides = zip((self.query, self.database), points, parts, strict=True)
-        return len({len(own[0]) for own in parts}) == 1 and all(
-            isinstance(part, Linear)
-            and isinstance(part.init, str)
-            and part.init == "auto"
-            and len(own[0]) <= X.shape[1]
-            for part, (X, _), own in sides
-        )
+        for part in (self.query, self.database):
+            init = part.init if isinstance(part, Linear) else None
+            if not (isinstance(init, str) and init == "auto"):
+                return False
+        rows = [len(own[0]) for own in parts]
+        return rows[0] == rows[1] and all(rows[0] <= X.shape[1] for X, _ in points)
 
     def split(self, parameters: Parameters) -> tuple[Parameters, Parameters]:
         """Return the parameters of queries and of database points."""

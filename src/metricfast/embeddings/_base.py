@@ -173,7 +173,7 @@ class Embedding(BaseEstimator, ABC):  # type: ignore[misc]
                 f"forward of {type(self).__name__} must return (Z, cache) with Z of shape "
                 f"({X.shape[0]}, n_components); found {found!r:.80}."
             )
-        return np.ascontiguousarray(Z, parameters[0].dtype), found[1]
+        return np.ascontiguousarray(Z, parameters[0].dtype if parameters else X.dtype), found[1]
 
     @abstractmethod
     def backward(
@@ -221,7 +221,7 @@ def checked_forward(
     """Check parameters and points, and embed these. Raise ValueError if the result overflows."""
     check_side(side)
     embedding._check_parameters(parameters)
-    dtype = parameters[0].dtype
+    dtype = parameters[0].dtype if parameters else np.dtype(np.float64)
     X = as_embeddable(X, dtype, embedding._width(parameters, side))
     with np.errstate(over="ignore", invalid="ignore"):
         found = embedding._forward(parameters, X, side=side, n_jobs=n_jobs)

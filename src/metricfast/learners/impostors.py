@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,6 @@ from numpy.typing import NDArray
 import metricfast.losses as losses
 from metricfast.distances.neighbors import paired_distances
 from metricfast.samplers import Batch
-from metricfast.training.labelled_loss import LabelledLoss, anchors_of
 
 __all__ = ["MARGIN", "ImpostorLists", "TargetsAndImpostors"]
 
@@ -142,8 +142,8 @@ class ImpostorLists:
         return True
 
 
-class TargetsAndImpostors(LabelledLoss):
-    """The loss of LMNN, with stored targets and lists of impostors."""
+class TargetsAndImpostors:
+    """The loss of LMNN, with stored targets and lists of impostors, called like a `BoundLoss`."""
 
     has_lists = True
 
@@ -155,9 +155,9 @@ class TargetsAndImpostors(LabelledLoss):
         regularization: float,
         n_jobs: int | None,
     ) -> None:
-        self._k, self._regularization, self._n_jobs = n_neighbors, regularization, n_jobs
-        loss = losses.LMNN(n_neighbors, regularization, MARGIN)
-        super().__init__(loss, labels, weight, n_jobs=n_jobs)
+        self.y, self._regularization, self._n_jobs = labels, regularization, n_jobs
+        self.loss = losses.LMNN(n_neighbors, regularization, MARGIN)
+        self._bound = self.loss.on(labels, weight, n_jobs=n_jobs)
         self.targets: Any = None
 
     def set_targets(self, targets: NDArray[np.int64]) -> None:
@@ -170,33 +170,37 @@ class TargetsAndImpostors(LabelledLoss):
         near = np.setdiff1d(self.targets[anchors.rows[: anchors.n_anchors]], anchors.rows)
         return Batch(np.concatenate([anchors.rows, near]), anchors.n_anchors)
 
+    def for_thread(self, n_jobs: int | None) -> TargetsAndImpostors:
+        """Return a copy for another thread. It shares the labels, not the results."""
+        own = copy.copy(self)
+        own._bound = self._bound.for_thread(n_jobs)
+        own.loss = own._bound.loss
+        return own
+
     def evaluate_pairs(self, Z: NDArray[Any]) -> tuple[float, NDArray[Any]] | None:
         """Return the loss of all points by their lists, if there are any."""
         lists, self.loss.regularization = self._lists(Z), self._regularization
         if lists is None:
             return None
-        found: tuple[float, NDArray[Any]]
-        found = self.bound(Z, targets=self.targets, impostors=lists)
-        return found
+        return self._bound(Z, targets=self.targets, impostors=lists)
 
-    def evaluate(
-        self, Z: NDArray[Any], batch: Batch | None, part: slice | None = None
+    def __call__(
+        self, Z: NDArray[Any], rows: Any = None, anchors: slice | None = None
     ) -> tuple[float, NDArray[Any]]:
         """Return the loss of the anchors of a batch, or of all points, and its gradient."""
-        if batch is None:
-            found = self.evaluate_pairs(Z) if part is None else None
+        if rows is None:
+            found = self.evaluate_pairs(Z) if anchors is None else None
             if found is None:
                 self.loss.regularization = self._regularization
-                targets = self.targets if part is None else self.targets[part]
-                found = self.bound(Z, anchors=part, targets=targets)
+                targets = self.targets if anchors is None else self.targets[anchors]
+                found = self._bound(Z, anchors=anchors, targets=targets)
             return found
         # The batch's points of other classes stand for all others.
-        push = (1 - self._regularization) * len(self.y) / len(batch.rows)
+        push = (1 - self._regularization) * len(self.y) / len(rows)
         total = self._regularization + push
         self.loss.regularization = self._regularization / total
-        order = np.argsort(batch.rows)
-        anchors = anchors_of(batch, part)
-        targets = self.targets[batch.rows[anchors]]
-        near = order[np.searchsorted(batch.rows, targets, sorter=order)]
-        value, upstream = self.bound(Z, batch.rows, anchors, targets=near)
+        order = np.argsort(rows)
+        targets = self.targets[rows[anchors]]
+        near = order[np.searchsorted(rows, targets, sorter=order)]
+        value, upstream = self._bound(Z, rows, anchors, targets=near)
         return total * value, Z.dtype.type(total) * upstream

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import brentq
 
 import metricfast.losses as losses
-from metricfast._core.parameters import NonNegativeFloat, NumberOfJobs, PositiveInt, Seed, Verbosity
+from metricfast._core.parameters import positional
 from metricfast._core.scatter import within_scatter
 from metricfast._core.types import Array, Floats
-from metricfast.learners.linear import LinearLearner
+from metricfast.learners.linear import AllPairsLearner
 from metricfast.samplers import Batch
-from metricfast.training.dataset import Dataset
 from metricfast.training.history import History, Vector
 from metricfast.training.linear_problem import LinearProblem
 from metricfast.training.objective import map_points
 from metricfast.training.preconditioner import FULL_BASIS, FlatParameters, Preconditioner
+from metricfast.training.samples import Samples
 
 __all__ = ["LDML"]
 
@@ -30,8 +29,9 @@ _START = 4.0
 _STEP, _FARTHEST, _PRECISION = 0.5, 1e6, 1e-6
 
 
+@positional("init n_components max_iter tol verbose preprocessor random_state")
 @dataclass(eq=False, repr=False)
-class LDML(LinearLearner):
+class LDML(AllPairsLearner):
     r"""Logistic discriminant metric learning.
 
     Learns a linear map L and a bias b by logistic regression on all pairs of points: whether two
@@ -102,25 +102,9 @@ class LDML(LinearLearner):
     array([ True, False])
     """
 
-    init: str | Array = "auto"
-    n_components: int | None = None
-    max_iter: PositiveInt = 100
-    tol: NonNegativeFloat | None = None
-    verbose: Verbosity = False
-    preprocessor: Any = None
-    random_state: Seed = None
-    _: KW_ONLY
-    solver: Any = "lbfgs"
-    early_stopping: Any = "auto"
-    init_scale: Literal["auto"] | None = "auto"
-    warm_start: bool = False
-    callbacks: Any = None
-    n_jobs: NumberOfJobs = None
-
     _selects_shortest = False  # a longer training gives better answers for pairs
-    _weights_neighbors = True
 
-    def _problem(self, data: Dataset) -> LinearProblem:
+    def _problem(self, data: Samples) -> LinearProblem:
         # Not `data.in_span`: the unit of the bias depends on the entries of the whole map.
         return _PairProblem(data, losses.LDML(), n_jobs=self.n_jobs)
 
@@ -128,8 +112,8 @@ class LDML(LinearLearner):
         super()._set_fitted(problem, history, x, final)
         self.bias_ = float(problem.preconditioner.arrays(x)[1][0])
 
-    def _finish(self, problem: LinearProblem, history: History) -> None:
-        super()._finish(problem, history)
+    def _finish(self, problem: LinearProblem, history: History, diverged: bool) -> None:
+        super()._finish(problem, history, diverged)
         if history.max_iter is None:
             return
         # The chosen number of iterations may be too small for the bias.
@@ -137,7 +121,7 @@ class LDML(LinearLearner):
         L = problem.map(history.best_x)
         self.bias_ = problem.best_bias(L, self.bias_)
         value = problem.of_loss([L, np.array([self.bias_])], None)[0]
-        self.objective_ = problem.data.unit * value
+        self.objective_ = problem.samples.unit * value
         self.loss_curve_.append(self.objective_)
         self.n_iter_ += 1
 
@@ -148,7 +132,7 @@ class _PairProblem(LinearProblem):
     standardizes = False
 
     def start_at(self, L: Array, *, selected: bool = False) -> Vector:
-        data, wide = self.data, self.data.X.shape[1] > FULL_BASIS
+        data, wide = self.samples, self.samples.X.shape[1] > FULL_BASIS
         scatter = within_scatter(data.X, data.groups, data.weight, diagonal=wide)
         self.preconditioner = _WithBias(data, L, scatter)
         return self.vector(L)
@@ -161,7 +145,7 @@ class _PairProblem(LinearProblem):
     def scale_initial(self, L: Array, *, named: bool) -> Array:
         del named
         self.start_at(L)
-        distance = _mean_distance(self.data, L)
+        distance = _mean_distance(self.samples, L)
         if distance > 0:
             L = L * math.sqrt(_START / distance)
             self.start_at(L)
@@ -198,7 +182,7 @@ class _WithBias(FlatParameters):
     about the same effect on both.
     """
 
-    def __init__(self, data: Dataset, L: Array, scatter: Floats) -> None:
+    def __init__(self, data: Samples, L: Array, scatter: Floats) -> None:
         self._of_map = Preconditioner(data.X.shape[1], scatter)
         self._first = _mean_distance(data, L)
         size = math.sqrt(float(np.mean(self._of_map.vector([L]) ** 2)))
@@ -217,7 +201,7 @@ class _WithBias(FlatParameters):
         return np.append(vector[:-1] * factor, vector[-1] * factor**2)
 
 
-def _mean_distance(data: Dataset, L: Array) -> float:
+def _mean_distance(data: Samples, L: Array) -> float:
     """Return the mean squared distance of two points under a map."""
     data = data.representative
     Z = map_points(data.X, L).astype(np.float64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from itertools import product
 from typing import Any, ClassVar
 
@@ -10,15 +10,13 @@ import numpy as np
 from scipy.sparse import issparse
 
 import metricfast.losses as losses
-from metricfast._core.deprecation import DEPRECATED
 from metricfast._core.parameters import (
+    DEPRECATED,
     NonNegativeFloat,
     NonNegativeInt,
-    NumberOfJobs,
     PositiveInt,
-    Seed,
     Share,
-    Verbosity,
+    positional,
 )
 from metricfast._core.scatter import blocks
 from metricfast._core.sparse import dense, nearest_of_class
@@ -29,11 +27,11 @@ from metricfast.learners.linear import LinearLearner
 from metricfast.learners.lmnn_targets import targets_in_chunks
 from metricfast.samplers import Batch
 from metricfast.training.chunks import Chunked
-from metricfast.training.dataset import Dataset
 from metricfast.training.history import History, Vector
 from metricfast.training.linear_problem import LinearProblem
 from metricfast.training.objective import map_points
 from metricfast.training.preconditioner import FULL_BASIS, Preconditioner
+from metricfast.training.samples import Samples
 
 __all__ = ["LMNN"]
 
@@ -41,6 +39,10 @@ __all__ = ["LMNN"]
 _COLLAPSED = 0.05
 
 
+@positional(
+    "init n_neighbors min_iter max_iter learn_rate regularization convergence_tol verbose "
+    "preprocessor n_components random_state k"
+)
 @dataclass(eq=False, repr=False)
 class LMNN(LinearLearner):
     r"""Large margin nearest neighbours.
@@ -131,25 +133,15 @@ class LMNN(LinearLearner):
     (150, 4)
     """
 
-    init: str | Array = "auto"
     n_neighbors: PositiveInt = 3
     min_iter: NonNegativeInt = 50
     max_iter: PositiveInt = 1000
     learn_rate: float = 1e-7
     regularization: Share = 0.5
     convergence_tol: NonNegativeFloat = 0.001
-    verbose: Verbosity = False
-    preprocessor: Any = None
-    n_components: int | None = None
-    random_state: Seed = None
     k: int | str = DEPRECATED
-    _: KW_ONLY
-    solver: Any = "lbfgs"
     target_refresh: NonNegativeInt = 10
     early_stopping: Any = "auto"
-    warm_start: bool = False
-    callbacks: Any = None
-    n_jobs: NumberOfJobs = None
 
     _tolerance = "convergence_tol"
     _renamed: ClassVar[dict[str, str]] = {"k": "n_neighbors"}
@@ -158,7 +150,7 @@ class LMNN(LinearLearner):
     def _min_class_size(self) -> int:  # type: ignore[override]
         return int(self.n_neighbors) + 1
 
-    def _problem(self, data: Dataset) -> LinearProblem:
+    def _problem(self, data: Samples) -> LinearProblem:
         data = data.in_span
         _check_class_sizes(data, int(self.n_neighbors))
         return _LMNNProblem(
@@ -167,11 +159,11 @@ class LMNN(LinearLearner):
 
     def _set_fitted(self, problem: LinearProblem, history: History, x: Vector, final: bool) -> None:
         super()._set_fitted(problem, history, x, final)
-        self.labels_ = np.arange(len(problem.data.classes))
+        self.labels_ = np.arange(len(problem.samples.classes))
 
-    def _finish(self, problem: LinearProblem, history: History) -> None:
-        n_samples, n_features = problem.data.X.shape[0], problem.data.n_features
-        weight = problem.data.weight
+    def _finish(self, problem: LinearProblem, history: History, diverged: bool) -> None:
+        n_samples, n_features = problem.samples.X.shape[0], problem.samples.n_features
+        weight = problem.samples.weight
         total = n_samples if weight is None else float(weight.sum())
         if n_samples > 2 * n_features or (
             self.objective_ > _COLLAPSED * MARGIN * self.regularization * self.n_neighbors * total
@@ -191,7 +183,7 @@ class _LMNNProblem(LinearProblem):
     smooth = False
 
     def __init__(
-        self, data: Dataset, k: int, regularization: float, refresh_every: int, n_jobs: int | None
+        self, data: Samples, k: int, regularization: float, refresh_every: int, n_jobs: int | None
     ) -> None:
         loss = TargetsAndImpostors(data.labels, data.weight, k, regularization, n_jobs)
         super().__init__(data, loss, n_jobs=n_jobs)
@@ -207,7 +199,7 @@ class _LMNNProblem(LinearProblem):
 
     def start_at(self, L: Array, *, selected: bool = False) -> Vector:
         if selected:  # L is not the map of `init`, so the targets are searched for under L
-            data, loss = self.data, self._targets_and_impostors
+            data, loss = self.samples, self._targets_and_impostors
             Z = map_points(data.X, L)
             loss.set_targets(_targets(Z, data.labels, self.n_neighbors, self.n_jobs))
             scatter = _target_scatter(data.X, loss.targets, data.X)
@@ -237,7 +229,7 @@ def _targets(Z: Any, labels: Integers, k: int, n_jobs: int | None) -> Integers:
     return find(Z, labels, k, n_jobs=n_jobs)
 
 
-def _check_class_sizes(data: Dataset, k: int) -> None:
+def _check_class_sizes(data: Samples, k: int) -> None:
     sizes = np.bincount(data.labels)
     sizes[sizes == 0] = len(data.labels)
     smallest = int(sizes.argmin())

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass
 
 import metricfast.losses as losses
-from metricfast._core.parameters import NonNegativeFloat, NumberOfJobs, PositiveInt, Seed, Verbosity
-from metricfast._core.types import Array
-from metricfast.learners.linear import LinearLearner
-from metricfast.training.dataset import Dataset
+from metricfast._core.parameters import positional
+from metricfast.learners.linear import AllPairsLearner
 from metricfast.training.linear_problem import LinearProblem
 from metricfast.training.preconditioner import class_preconditioner
+from metricfast.training.samples import Samples
 
 __all__ = ["MCML"]
 
 
+@positional("init n_components max_iter tol verbose preprocessor random_state")
 @dataclass(eq=False, repr=False)
-class MCML(LinearLearner):
+class MCML(AllPairsLearner):
     r"""Maximally collapsing metric learning.
 
     Learns a linear map L that brings each point near all points of its class and far from all
@@ -75,24 +74,7 @@ class MCML(LinearLearner):
     (150, 2)
     """
 
-    init: str | Array = "auto"
-    n_components: int | None = None
-    max_iter: PositiveInt = 100
-    tol: NonNegativeFloat | None = None
-    verbose: Verbosity = False
-    preprocessor: Any = None
-    random_state: Seed = None
-    _: KW_ONLY
-    solver: Any = "lbfgs"
-    early_stopping: Any = "auto"
-    init_scale: Literal["auto"] | None = "auto"
-    warm_start: bool = False
-    callbacks: Any = None
-    n_jobs: NumberOfJobs = None
-
-    _weights_neighbors = True
-
-    def _problem(self, data: Dataset) -> LinearProblem:
+    def _problem(self, data: Samples) -> LinearProblem:
         data = data.in_span
         preconditioner = class_preconditioner(data)
         return LinearProblem(data, losses.MCML(), preconditioner=preconditioner, n_jobs=self.n_jobs)

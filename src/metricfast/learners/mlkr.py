@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 import metricfast.losses as losses
-from metricfast._core.parameters import NonNegativeFloat, NumberOfJobs, PositiveInt, Seed, Verbosity
-from metricfast._core.types import Array
-from metricfast.learners.linear import LinearLearner
-from metricfast.training.dataset import Dataset, as_targets
+from metricfast._core.parameters import PositiveInt, positional
+from metricfast.learners.linear import AllPairsLearner
 from metricfast.training.linear_problem import LinearProblem
 from metricfast.training.preconditioner import class_preconditioner
+from metricfast.training.samples import Samples, as_targets
 
 __all__ = ["MLKR"]
 
 
+@positional("n_components init tol max_iter verbose preprocessor random_state")
 @dataclass(eq=False, repr=False)
-class MLKR(LinearLearner):
+class MLKR(AllPairsLearner):
     r"""Metric learning for kernel regression.
 
     Learns a linear map L for the prediction of a number by the neighbours of a point. The weight of
@@ -83,26 +83,13 @@ class MLKR(LinearLearner):
     (442, 2)
     """
 
-    n_components: int | None = None
-    init: str | Array = "auto"
-    tol: NonNegativeFloat | None = None
     max_iter: PositiveInt = 1000
-    verbose: Verbosity = False
-    preprocessor: Any = None
-    random_state: Seed = None
-    _: KW_ONLY
-    solver: Any = "lbfgs"
-    early_stopping: Any = "auto"
     init_scale: Literal["auto"] | None = None
-    warm_start: bool = False
-    callbacks: Any = None
-    n_jobs: NumberOfJobs = None
 
     _has_classes = False
     _target = staticmethod(as_targets)
-    _weights_neighbors = True
 
-    def _problem(self, data: Dataset) -> LinearProblem:
+    def _problem(self, data: Samples) -> LinearProblem:
         data, preconditioner = data.in_span, None
         if not self._solver().by_batches:
             preconditioner = class_preconditioner(data, root=True)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,21 +12,20 @@ from scipy.special import log_softmax
 import metricfast.losses as losses
 from metricfast._core.arrays import as_threads
 from metricfast._core.dispatch import get_kernels
-from metricfast._core.parameters import NonNegativeFloat, NumberOfJobs, PositiveInt, Seed, Verbosity
+from metricfast._core.parameters import NonNegativeFloat, PositiveInt, positional
 from metricfast._core.scatter import group_means, repetitions
 from metricfast._core.sparse import sparse_gradient
-from metricfast._core.types import Array, Integers, RandomState
+from metricfast._core.types import Array
 from metricfast.learners.linear import LinearLearner
-from metricfast.samplers import Batch, class_batches
-from metricfast.training.chunks import batches_of, rows_of
-from metricfast.training.dataset import Dataset
-from metricfast.training.labelled_loss import LabelledLoss, anchors_of
+from metricfast.samplers import Batch
 from metricfast.training.linear_problem import LinearProblem
-from metricfast.training.objective import map_points
+from metricfast.training.objective import anchors_of, map_points
+from metricfast.training.samples import Samples
 
 __all__ = ["NCMML"]
 
 
+@positional("n_components init max_iter tol verbose preprocessor random_state")
 @dataclass(eq=False, repr=False)
 class NCMML(LinearLearner):
     r"""Nearest class mean metric learning.
@@ -88,23 +86,13 @@ class NCMML(LinearLearner):
     (150, 2)
     """
 
-    n_components: int | None = None
-    init: str | Array = "auto"
     max_iter: PositiveInt = 100
     tol: NonNegativeFloat | None = None
-    verbose: Verbosity = False
-    preprocessor: Any = None
-    random_state: Seed = None
-    _: KW_ONLY
-    solver: Any = "lbfgs"
     early_stopping: Any = "auto"
-    warm_start: bool = False
-    callbacks: Any = None
-    n_jobs: NumberOfJobs = None
 
     _selects_shortest = False  # a longer training is better for class means
 
-    def _problem(self, data: Dataset) -> LinearProblem:
+    def _problem(self, data: Samples) -> LinearProblem:
         return _Likelihood(data.in_span, self.n_jobs)
 
 
@@ -115,28 +103,16 @@ class _Likelihood(LinearProblem):
     all classes cancels in a softmax.
     """
 
-    def __init__(self, data: Dataset, n_jobs: int | None) -> None:
+    def __init__(self, data: Samples, n_jobs: int | None) -> None:
         weights = repetitions(data.weight, data.X.shape[0])
         seen = weights > 0
-        X = data.X if seen.all() else rows_of(data.X, np.flatnonzero(seen))
-        labels = np.unique(data.labels[seen], return_inverse=True)[1].astype(np.int64)
         self._weights = weights[seen] / weights.sum()
-        self._means = group_means(X, weights[seen], labels, int(labels.max()) + 1)
-        loss = LabelledLoss(losses.NCA(), labels)
-        super().__init__(data, loss, database="all", n_jobs=n_jobs)
-        self.X, self._codes = X, labels
-
-    def batches(
-        self, rng: RandomState, batch_size: int | None = None
-    ) -> Callable[[], Iterable[Batch]]:
-        """Return a function that draws the mini-batches of an epoch, from all classes."""
-        size = self.batch_rows(batch_size)
-
-        def draw(rows: Integers) -> list[Batch]:
-            drawn = class_batches(self._codes[rows], size, rng)
-            return [Batch(rows[some], len(some)) for some in drawn]
-
-        return batches_of(self.X, draw, rng, size)
+        if not seen.all():
+            data = data.take(np.flatnonzero(seen))
+        labels = np.unique(data.labels, return_inverse=True)[1].astype(np.int64)
+        self._means = group_means(data.X, weights[seen], labels, int(labels.max()) + 1)
+        super().__init__(replace(data, labels=labels), losses.NCA(), database="all", n_jobs=n_jobs)
+        self._codes = labels
 
     def of_loss(
         self, arrays: list[Array], batch: Batch | None, part: slice | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
@@ -102,6 +103,8 @@ class BoundLoss:
         If points, the loss or its gradient are not finite.
     """
 
+    has_lists = False  # of active pairs, from which all points may be evaluated
+
     def __init__(self, loss: Any, labels: Labels, weight: Floats | None, threads: int) -> None:
         self.loss = loss
         self._labels, self._weight, self._threads = labels, weight, threads
@@ -117,7 +120,7 @@ class BoundLoss:
         """
         own = np.arange(len(Z))
         if anchors is None or anchors == slice(0, len(Z)):
-            return self._evaluated(Z, None, rows, None, own, options)
+            return self._of(self.call(Z, None, rows, None, own, options))
         rows = own if rows is None else rows
         call = self.call(Z[anchors], Z, rows[anchors], rows, own[anchors], options)
         call.first = int(own[anchors][0])
@@ -141,13 +144,15 @@ class BoundLoss:
         ``database_rows`` are the rows of their labels in ``y_database``, or in y without it.
         ``exclude`` holds for each point the row of Z_database to leave out, -1 for none.
         """
-        return self._evaluated(Z, Z_database, rows, database_rows, exclude, options)
+        return self._of(self.call(Z, Z_database, rows, database_rows, exclude, options))
 
-    def for_thread(self, loss: Any, n_jobs: int | None) -> BoundLoss:
-        """Return another loss on the same labels and weights, for a part of the anchors at a time.
+    def for_thread(self, n_jobs: int | None) -> BoundLoss:
+        """Return a copy for another thread, which takes a part of the anchors at a time.
 
-        Parts are shared out already: each keeps one sum of the gradients of its database.
+        It shares labels and weights, not the results. Parts are shared out already: each keeps one
+        sum of the gradients of its database.
         """
+        loss = copy.copy(self.loss)
         own = BoundLoss(loss, self._labels, self._weight, as_threads(n_jobs))
         own._lanes, own._workspace = 1, self._workspace
         return own
@@ -159,9 +164,6 @@ class BoundLoss:
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take other memory to work in."""
         self.__dict__.update(state, _workspace=get_kernels().workspace())
-
-    def _evaluated(self, *arguments: Any) -> tuple[float, Any]:
-        return self._of(self.call(*arguments))
 
     def _of(self, call: Call) -> tuple[float, Any]:
         call.check_finite(call.queries, call.database)

@@ -16,10 +16,10 @@ from sklearn.utils.validation import _num_samples
 
 from metricfast._core.arguments import check_choice, check_count, check_random_state
 from metricfast._core.frames import as_readable
+from metricfast._core.scatter import svd
 from metricfast._core.sources import Part, Source
 from metricfast._core.sparse import check_structure
 from metricfast._core.stores import as_source
-from metricfast._core.svd import svd
 from metricfast._core.targets import by_appearance, encode
 from metricfast._core.types import Floats, Integers, RandomState
 from metricfast._core.warn import warn_user

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from metricfast._core.arguments import check_count
 from metricfast._core.arrays import as_points
-from metricfast._core.svd import svd
+from metricfast._core.scatter import svd
 from metricfast._core.types import Array, Floats
 from metricfast.learners.base.inputs import points_of
 from metricfast.learners.base.relevance import (

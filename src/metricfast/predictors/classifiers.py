@@ -361,7 +361,7 @@ class RadiusNeighborsClassifier(RadiusNeighborsMixin, Votes, theirs.RadiusNeighb
 
     Examples
     --------
-    >>> from metricfast import RadiusNeighborsClassifier
+    >>> from metricfast.neighbors import RadiusNeighborsClassifier
     >>> model = RadiusNeighborsClassifier(1.0, outlier_label="b").fit([[0.0], [5.0]], ["a", "b"])
     >>> model.predict([[0.5], [4.0], [9.0]]).tolist()
     ['a', 'b', 'b']

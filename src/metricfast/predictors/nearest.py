@@ -70,7 +70,7 @@ class NearestNeighbors(KNeighborsMixin, RadiusNeighborsMixin, NeighborsBase, _Th
     See Also
     --------
     metricfast.Database : The points of a search; it can be saved and mapped.
-    metricfast.kneighbors, metricfast.radius_neighbors : The same for points that are searched once.
+    metricfast.kneighbors : The same for points that are searched once.
 
     Notes
     -----

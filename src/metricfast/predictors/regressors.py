@@ -249,7 +249,7 @@ class RadiusNeighborsRegressor(RadiusNeighborsMixin, Means, theirs.RadiusNeighbo
 
     Examples
     --------
-    >>> from metricfast import RadiusNeighborsRegressor
+    >>> from metricfast.neighbors import RadiusNeighborsRegressor
     >>> RadiusNeighborsRegressor(2.0).fit([[0.0], [1.0], [4.0]], [1.0, 2.0, 6.0]).predict([[0.5]])
     array([1.5])
     """

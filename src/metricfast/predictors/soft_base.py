@@ -42,13 +42,12 @@ from metricfast._core.warn import warn_user
 from metricfast.distances.database import Database
 from metricfast.embeddings import MLP, Embedding, Linear, Periodic
 from metricfast.learners.base.html import learned_table, with_table
-from metricfast.predictors.normal_scores import NormalScores
 from metricfast.predictors.relevance import embedded, shares_of_columns
 from metricfast.predictors.soft_course import LARGE, Course
 from metricfast.predictors.soft_race import race
 from metricfast.predictors.soft_training import Task, Training, folds, hold_out, sharpness
 from metricfast.predictors.soft_votes import SoftVotes
-from metricfast.predictors.tables import Table
+from metricfast.predictors.tables import NormalScores, Table
 from metricfast.predictors.targets import rows_of
 from metricfast.training.callbacks import CallbackMixin
 

@@ -13,15 +13,14 @@ from metricfast._core.progress import Progress
 from metricfast._core.targets import by_appearance
 from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast.embeddings import MLP, Embedding
-from metricfast.losses._call import Loss
+from metricfast.losses._call import BoundLoss, Loss
 from metricfast.predictors.soft_course import Course
 from metricfast.predictors.soft_votes import SoftVotes
-from metricfast.samplers import Batch
 from metricfast.training.adapters import initial_parameters
 from metricfast.training.history import DivergedError, History
-from metricfast.training.labelled_loss import LabelledLoss
 from metricfast.training.objective import Objective
 from metricfast.training.preconditioner import FlatParameters, flat, parts
+from metricfast.training.samples import Samples
 from metricfast.training.steps import minimize_minibatch
 
 __all__ = ["Task", "Training", "folds", "hold_out", "sharpness"]
@@ -80,16 +79,11 @@ class Training:
         start = initial_parameters(embedding, self._points, None, rng)
         self._shapes = [array.shape for array in start]
         weight = self._weight = None if task.weight is None else task.weight[train]
-        losses = [
-            LabelledLoss(loss, y[train], weight, None, course.n_jobs) for loss, y in task.losses
-        ]
+        losses = [loss.on(y[train], weight, n_jobs=course.n_jobs) for loss, y in task.losses]
         self._objective = Objective(
-            self._points,
-            embedding,
-            _Outputs(losses),
-            FlatParameters(self._shapes),
-            n_jobs=course.n_jobs,
-        )
+            Samples(self._points, None, np.empty(0), weight), embedding, _Outputs(losses),
+            FlatParameters(self._shapes), n_jobs=course.n_jobs,
+        )  # fmt: skip
         self._monitor = History(flat(start), rng=rng, quiet=True)
         if test is not None:
             self._monitor.judge(self._judge, course.n_iter_no_change)
@@ -199,19 +193,21 @@ class Training:
         return bool(mean > n_errors * error)
 
 
-class _Outputs(LabelledLoss):
+class _Outputs:
     """The sum of the losses of several outputs."""
 
-    def __init__(self, losses: list[LabelledLoss]) -> None:
-        self.loss, self.y, self._losses = losses[0].loss, losses[0].y, losses
+    def __init__(self, losses: list[BoundLoss]) -> None:
+        self.loss, self._losses = losses[0].loss, losses
 
-    def evaluate(
-        self, Z: Array, batch: Batch | None, part: slice | None = None
-    ) -> tuple[float, Array]:
-        """Return the loss of the anchors of a batch, or of all points, and its gradient."""
-        found = [each.evaluate(Z, batch, part) for each in self._losses]
+    def __call__(self, *arguments: Any) -> tuple[float, Array]:
+        """Value and gradient of points among themselves."""
+        found = [each(*arguments) for each in self._losses]
         total: Array = np.sum([gradient for _, gradient in found], axis=0)
         return sum(value for value, _ in found), total
+
+    def for_thread(self, n_jobs: int | None) -> _Outputs:
+        """Return a copy for another thread."""
+        return _Outputs([each.for_thread(n_jobs) for each in self._losses])
 
 
 def sharpness(trained: list[Training]) -> float:

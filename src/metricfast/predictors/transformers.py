@@ -86,7 +86,8 @@ class KNeighborsTransformer(KNeighborsMixin, Graphs, theirs.KNeighborsTransforme
 
     Examples
     --------
-    >>> from metricfast import KNeighborsTransformer, LFDA
+    >>> from metricfast import LFDA
+    >>> from metricfast.neighbors import KNeighborsTransformer
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
     >>> KNeighborsTransformer(n_neighbors=4, metric=LFDA()).fit(X, y).transform(X[:10]).nnz
@@ -123,7 +124,7 @@ class RadiusNeighborsTransformer(RadiusNeighborsMixin, Graphs, theirs.RadiusNeig
 
     Examples
     --------
-    >>> from metricfast import RadiusNeighborsTransformer
+    >>> from metricfast.neighbors import RadiusNeighborsTransformer
     >>> RadiusNeighborsTransformer(radius=2.0).fit_transform([[0.0], [1.0], [4.0]]).toarray()
     array([[0., 1., 0.],
            [1., 0., 0.],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,8 +15,9 @@ from metricfast.embeddings import Embedding
 from metricfast.exceptions import LossOverflowError
 from metricfast.losses._call import Loss
 from metricfast.samplers import Batch, Epoch, Sampler
+from metricfast.training.samples import Samples
 
-__all__ = ["CallableLoss", "check_labels", "checked_batches", "initial_parameters", "prepared"]
+__all__ = ["bind", "check_labels", "checked_batches", "initial_parameters", "prepared"]
 
 Array = NDArray[Any]
 
@@ -29,99 +31,111 @@ def check_labels(loss: Any) -> None:
         )
 
 
-class CallableLoss:
-    """A user's loss: a function, not one of `metricfast.losses`.
+def bind(loss: Any, samples: Samples, y_database: Any, n_jobs: int | None) -> Any:
+    """Return a loss with the labels and weights of samples, which are checked once.
+
+    `y_database`: labels of a database of other points, or None.
+    """
+    y = samples.labels
+    if isinstance(y, np.ndarray):  # codes of classes, say, that need no other copy
+        y = _read_only(y)
+    if isinstance(loss, Loss):
+        return loss.on(y, samples.weight, y_database=y_database, n_jobs=n_jobs)
+    return BoundFunction(loss, y, samples.weight, y_database, n_jobs)
+
+
+class BoundFunction:
+    """A user's loss with its labels and weights, called like a `BoundLoss`.
 
     ``loss(Z, y)`` returns value and gradient. With a database of other points,
     ``loss(Z, y, Z_database, y_database, exclude=...)`` returns the value and two gradients. The
-    loss gets `n_jobs` if it has that parameter. Its arguments are read-only.
+    loss gets `n_jobs`, and weights as `sample_weight`, if it has these parameters. Its arguments
+    are read-only.
     """
 
-    def __init__(self, loss: Any) -> None:
-        self._loss = loss
+    has_lists = False
 
-    def on(
-        self, y: Array, weight: Any = None, *, y_database: Array | None, n_jobs: int | None
-    ) -> BoundCallableLoss:
-        """Return the loss of points with these labels, as `metricfast.losses` do."""
-        if weight is not None:
-            raise ValueError(f"sample_weight must be None: {_name(self._loss)} takes no weights.")
-        return BoundCallableLoss(self, y, y if y_database is None else y_database, n_jobs)
-
-    def __call__(
-        self, Z: Array, y: Array, *database: Array, n_jobs: int | None = None, **options: Any
-    ) -> tuple[float, Any]:
-        """Value and gradient, in arrays that may be changed."""
-        if not all(get_kernels().all_finite(points) for points in (Z, *database[:1])):
-            raise LossOverflowError("Embedded points are not finite.")
-        options |= _taken(self._loss, n_jobs=n_jobs)
-        Z, y, database = _read_only(Z), _read_only(y), tuple(map(_read_only, database))
-        try:
-            inspect.signature(self._loss).bind(Z, y, *database, **options)
-        except TypeError as error:
-            raise TypeError(
-                f"{_name(self._loss)} cannot be called as loss(Z, y, Z_database, y_database, "
-                f"exclude=...): {error}. It is where anchors are not compared with each other "
-                "alone: with database='all', Asymmetric, or a sampler of batches of which not all "
-                "points are anchors."
-                if database
-                else f"{_name(self._loss)} cannot be called as loss(Z, y): {error}."
-            ) from error
-        except ValueError:  # no signature is known
-            pass
-        found = self._loss(Z, y, *database, **options)
-        points = (Z, *database[:1])
-        try:
-            value, gradient = found
-            gradients = [np.array(part, Z.dtype) for part in (gradient if database else [gradient])]
-            value = float(value)
-        except (TypeError, ValueError) as error:
-            what = "(value, (gradient, gradient_database))" if database else "(value, gradient)"
-            raise TypeError(
-                f"{_name(self._loss)} must return {what}; found {found!r:.80}."
-            ) from error
-        shapes = [part.shape for part in gradients]
-        if shapes != [part.shape for part in points]:
+    def __init__(
+        self, loss: Any, y: Array, weight: Array | None, y_database: Any, n_jobs: int | None
+    ) -> None:
+        if weight is not None and not _taken(loss, sample_weight=weight):
             raise ValueError(
-                f"{_name(self._loss)} must return gradients of the shapes of its points, "
-                f"{[part.shape for part in points]}; found {shapes}."
+                f"sample_weight must be None: {_name(loss)} has no parameter sample_weight."
             )
-        return value, tuple(gradients) if database else gradients[0]
+        self.loss, self._y, self._weight, self._n_jobs = loss, y, weight, n_jobs
+        self._y_database = y if y_database is None else y_database
 
-
-class BoundCallableLoss:
-    """A user's loss with its labels, called like a `BoundLoss`."""
-
-    def __init__(self, loss: CallableLoss, y: Array, y_database: Array, n_jobs: int | None) -> None:
-        self._loss, self._y, self._y_database, self._n_jobs = loss, y, y_database, n_jobs
-
-    def __call__(self, Z: Array, rows: Any = None, at: slice | None = None) -> Any:
+    def __call__(self, Z: Array, rows: Any = None, anchors: slice | None = None) -> Any:
         """Value and gradient of points, of which some alone may be anchors."""
-        if at is None or at == slice(0, len(Z)):
-            return self._loss(Z, self._of(self._y, rows), n_jobs=self._n_jobs)
-        anchors = np.arange(len(Z))[at]
-        rows = np.arange(len(Z)) if rows is None else rows
+        if anchors is None or anchors == slice(0, len(Z)):
+            return self._call((Z, _of(self._y, rows)), rows)
+        own = np.arange(len(Z))
+        rows = own if rows is None else rows
         value, (of_anchors, upstream) = self.evaluate_two_sided(
-            Z[anchors], Z, rows[anchors], rows, anchors
+            Z[anchors], Z, rows[anchors], rows, own[anchors]
         )
         upstream[anchors] += of_anchors
         return value, upstream
 
     def evaluate_two_sided(
-        self, Z: Array, Z_database: Array, rows: Any = None, of_database: Any = None,
+        self, Z: Array, Z_database: Array, rows: Any = None, database_rows: Any = None,
         exclude: NDArray[np.int64] | None = None,
     ) -> Any:  # fmt: skip
         """Value and both gradients of points and a database."""
-        labels = self._of(self._y, rows), self._of(self._y_database, of_database)
-        return self._loss(Z, labels[0], Z_database, labels[1], exclude=exclude, n_jobs=self._n_jobs)
+        labels = _of(self._y, rows), _of(self._y_database, database_rows)
+        return self._call((Z, labels[0], Z_database, labels[1]), rows, exclude=exclude)
 
-    def for_thread(self, loss: Any, n_jobs: int | None) -> BoundCallableLoss:
-        """Return another loss on the same labels."""
-        return BoundCallableLoss(CallableLoss(loss), self._y, self._y_database, n_jobs)
+    def for_thread(self, n_jobs: int | None) -> BoundFunction:
+        """Return a copy for another thread."""
+        own = copy.copy(self)
+        own.loss, own._n_jobs = copy.copy(self.loss), n_jobs
+        return own
 
-    @staticmethod
-    def _of(labels: Array, rows: Any) -> Array:
-        return labels if rows is None else labels[rows]
+    def _call(self, arguments: tuple[Array, ...], rows: Any, **options: Any) -> Any:
+        """Value and gradients, in arrays that may be changed."""
+        name, points = _name(self.loss), arguments[::2]
+        if not all(get_kernels().all_finite(Z) for Z in points):
+            raise LossOverflowError("Embedded points are not finite.")
+        options |= _taken(self.loss, n_jobs=self._n_jobs)
+        if self._weight is not None:
+            options["sample_weight"] = _read_only(_of(self._weight, rows))
+        arguments = tuple(map(_read_only, arguments))
+        alone = len(points) == 1
+        try:
+            inspect.signature(self.loss).bind(*arguments, **options)
+        except TypeError as error:
+            raise TypeError(
+                f"{name} cannot be called as loss(Z, y): {error}."
+                if alone
+                else f"{name} cannot be called as loss(Z, y, Z_database, y_database, "
+                f"exclude=...): {error}. It is where anchors are not compared with each other "
+                "alone: with database='all', Asymmetric, or a sampler of batches of which not all "
+                "points are anchors."
+            ) from error
+        except ValueError:  # no signature is known
+            pass
+        found = self.loss(*arguments, **options)
+        try:
+            value, gradient = found
+            gradients = [
+                np.array(part, Z.dtype)
+                for part, Z in zip([gradient] if alone else gradient, points, strict=True)
+            ]
+            value = float(value)
+        except (TypeError, ValueError) as error:
+            what = "(value, gradient)" if alone else "(value, (gradient, gradient_database))"
+            raise TypeError(f"{name} must return {what}; found {found!r:.80}.") from error
+        shapes = [part.shape for part in gradients]
+        if shapes != [Z.shape for Z in points]:
+            raise ValueError(
+                f"{name} must return gradients of the shapes of its points, "
+                f"{[Z.shape for Z in points]}; found {shapes}."
+            )
+        return value, gradients[0] if alone else tuple(gradients)
+
+
+def _of(values: Array, rows: Any) -> Array:
+    return values if rows is None else values[rows]
 
 
 def initial_parameters(

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from metricfast._core.sources import by_blocks
 from metricfast._core.types import Array, Integers, RandomState
 from metricfast._labels.tags import n_rows
 from metricfast.distances.neighbors import check_neighbors
@@ -17,12 +18,30 @@ from metricfast.samplers import Batch, Epoch, Sampler
 from metricfast.training.adapters import checked_batches, prepared
 from metricfast.training.chunks import Chunked, batches_of
 from metricfast.training.history import Vector
-from metricfast.training.labelled_loss import LabelledLoss
-from metricfast.training.objective import Objective, is_learnable
+from metricfast.training.objective import Objective
 from metricfast.training.preconditioner import FlatParameters
+from metricfast.training.samples import Samples
 from metricfast.training.steps import runs_of
 
-__all__ = ["EmbeddingProblem"]
+__all__ = ["EMBEDDED", "EmbeddingProblem", "embed"]
+
+# Points that are embedded at a time, hidden layers and all, at most.
+EMBEDDED = 16384
+
+
+def embed(
+    embedding: Embedding,
+    parameters: list[Array],
+    X: Any,
+    side: str = "query",
+    n_jobs: int | None = None,
+) -> Array:
+    """Embed checked points, in blocks, so that memory for hidden layers does not grow with them."""
+    return by_blocks(
+        X,
+        EMBEDDED,
+        lambda block: embedding._forward(parameters, block, side=side, n_jobs=n_jobs)[0],
+    )
 
 
 class EmbeddingProblem(Objective):
@@ -32,23 +51,22 @@ class EmbeddingProblem(Objective):
 
     Parameters
     ----------
-    X : {ndarray, csr_array, Chunked} of shape (n_samples, n_features)
-    y : ndarray of shape (n_samples,) or (n_samples, n_labels)
+    samples : Samples
     loss : loss
     embedding : Embedding
+    sampler : Sampler
     start : list of ndarray
         The initial parameters.
+    validation_score : callable
+        ``validation_score(Z, y, Z_database, y_database)`` judges embedded validation points.
     database : {"batch", "all"}
     candidate_fraction : float or None
         Share of the points outside a batch that it is compared with.
-    n_classes : int
-        Number of proxies, if the loss has any.
     proxy_lr_factor : float
         Factor of the learning rate of proxies.
+    by_batches : bool
+        Whether the solver takes mini-batches, and knows weight decays.
     n_jobs : int or None
-    X_database : {ndarray, csr_array} of shape (n_database, n_features_database), optional
-        Database points, if these are not the points themselves.
-    y_database : ndarray of shape (n_database,) or (n_database, n_labels), optional
 
     Attributes
     ----------
@@ -62,45 +80,56 @@ class EmbeddingProblem(Objective):
     keeps_last = True
     learning_rate = 0.001
     schedule = "constant"
+    quantity = "loss"
 
     def __init__(
         self,
-        X: Any,
-        y: Array,
+        samples: Samples,
         loss: Any,
         embedding: Embedding,
+        sampler: Sampler,
         start: list[Array],
+        validation_score: Callable[..., float],
         *,
         database: str = "batch",
         candidate_fraction: float | None = None,
-        n_classes: int = 0,
         proxy_lr_factor: float = 1.0,
+        by_batches: bool = True,
         n_jobs: int | None = None,
-        X_database: Any = None,
-        y_database: Array | None = None,
     ) -> None:
         # Candidates of a batch are its last rows.
-        compared: Any = database if candidate_fraction is None else "batch"
-        if is_learnable(loss):
-            compared, y_database = "table", np.arange(n_classes)
-        elif X_database is not None:
-            compared = X_database
+        compared = database if candidate_fraction is None else "batch"
         super().__init__(
-            X, embedding, LabelledLoss(loss, y, None, y_database, n_jobs),
-            FlatParameters([array.shape for array in start]), database=compared, n_jobs=n_jobs,
+            samples, embedding, loss, FlatParameters([array.shape for array in start]),
+            database=compared, n_jobs=n_jobs,
         )  # fmt: skip
         self.embedding: Embedding = embedding
-        self._y_database, self._draws_database = y_database, database == "batch"
+        self._sampler, self._validation_score = sampler, validation_score
+        self._draws_database = database == "batch"
         self._candidate_fraction, self._proxy_lr_factor = candidate_fraction, proxy_lr_factor
+        self._n_own = len(embedding.decays(0.0))
         self.n_queries = self.n_infeasible = 0
         if isinstance(loss, Gerrymander):
             self.tally = lambda loss, value, batch: self._count(batch)
+        if not by_batches:
+            self._add_decay()
 
     def parameters(self, x: Vector) -> list[Array]:
         """Return the parameters of the solver's vector, in the dtype of the points."""
         return self.preconditioner.arrays(x.astype(self.X.dtype))
 
-    def add_decay(self) -> None:
+    def learned(self, x: Vector) -> list[Array]:
+        """Return the parameters of the embedding."""
+        return self.parameters(x)[: self._n_own]
+
+    def validation_error(self, held_out: Samples, x: Vector) -> float:
+        """Return the negative score of validation samples."""
+        arrays, found = self.learned(x), []
+        for side, samples in (("query", held_out), ("database", held_out.points)):
+            found += [embed(self.embedding, arrays, samples.X, side, self.n_jobs), samples.labels]
+        return -self._validation_score(*found)
+
+    def _add_decay(self) -> None:
         """Add the weight decays that the embedding has itself, for a solver without decay."""
         decays = self._decays(0.0)
         if not any(decays):
@@ -121,21 +150,14 @@ class EmbeddingProblem(Objective):
         return runs_of(shapes, decays, factors)
 
     def batches(
-        self,
-        sampler: Sampler,
-        rng: RandomState,
-        batch_size: int | None,
-        random_state: int | None = None,
+        self, rng: RandomState, batch_size: int | None = None
     ) -> Callable[[], Iterator[Batch]]:
-        """Return a function that draws the mini-batches of an epoch.
-
-        `random_state`: what the sampler prepares itself with.
-        """
-        y, share = self.loss.y, self._candidate_fraction
-        options: dict[str, Any] = {} if random_state is None else {"random_state": random_state}
+        """Return a function that draws the mini-batches of an epoch."""
+        y, share, sampler = self.samples.labels, self._candidate_fraction, self._sampler
+        options: dict[str, Any] = {"random_state": rng.randint(2**31 - 1)}
         n_database = None
         if not isinstance(self.database, str) and self._draws_database:
-            options["y_database"], n_database = self._y_database, self.database.shape[0]
+            options["y_database"], n_database = self.samples.points.labels, self.database.shape[0]
 
         def prepare(labels: Array) -> Epoch:
             return prepared(sampler, labels, batch_size, self.n_jobs, **options)

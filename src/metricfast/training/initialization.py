@@ -14,11 +14,11 @@ from metricfast._core.initialize import as_given_map, check_n_components, initia
 from metricfast._core.scatter import within_scatter
 from metricfast._core.types import Array, Floats, RandomState
 from metricfast.samplers import Batch, class_batches
-from metricfast.training.dataset import Dataset
 from metricfast.training.history import Vector
 from metricfast.training.linear_problem import LinearProblem
 from metricfast.training.objective import Objective, map_points
 from metricfast.training.preconditioner import best_scale, near_scale
+from metricfast.training.samples import Samples
 
 __all__ = ["Initialization", "choose_scale", "n_rows", "sample_points", "spread"]
 
@@ -74,7 +74,7 @@ class Initialization:
     warm: Array | None = None
     chosen: dict[str | None, tuple[int, float]] = field(default_factory=dict)
 
-    def alternatives(self, data: Dataset) -> list[str]:
+    def alternatives(self, data: Samples) -> list[str]:
         """Return the names of maps that compete with the one that `init="auto"` names."""
         n_features = data.X.shape[1]
         if not (isinstance(self.init, str) and self.init == "auto"):
@@ -84,7 +84,7 @@ class Initialization:
         discriminant = self.discriminant is not None and self.has_classes and n_features <= _WIDE
         return [STANDARDIZED] * standardize + [DISCRIMINANT] * discriminant
 
-    def initial_map(self, data: Dataset, rng: RandomState, *, quiet: bool = False) -> Array:
+    def initial_map(self, data: Samples, rng: RandomState, *, quiet: bool = False) -> Array:
         """Return the map that `init` names, or the map of an earlier fit.
 
         `quiet`: without a warning about its size.
@@ -116,7 +116,7 @@ class Initialization:
     def start(
         self,
         problem: LinearProblem,
-        data: Dataset,
+        data: Samples,
         L: Array,
         rng: RandomState,
         name: str | None = None,
@@ -139,7 +139,7 @@ class Initialization:
             return problem.start_at(L, selected=selected)
         return problem.start_in_span(start, selected=selected)
 
-    def _alternative(self, name: str, L: Array, data: Dataset) -> Array:
+    def _alternative(self, name: str, L: Array, data: Samples) -> Array:
         """Return such a map of as many rows as L; L itself where the points have none."""
         if name == STANDARDIZED:
             return _standardized(np.eye(*L.shape, dtype=L.dtype), data)
@@ -159,7 +159,7 @@ class Initialization:
         x0 = problem.vector(L)
         return best_scale(lambda scale: value(preconditioner.scaled(x0, scale), first)[0])
 
-    def _scaled(self, problem: LinearProblem, data: Dataset, L: Array, name: str | None) -> Array:
+    def _scaled(self, problem: LinearProblem, data: Samples, L: Array, name: str | None) -> Array:
         sample = sample_points(data)
         identity = np.array_equal(L, np.eye(*L.shape)) and problem.standardizes and name is None
         forms = [L, _standardized(L, data.representative)] if identity else [L]
@@ -193,7 +193,7 @@ def choose_scale(
     return min(found)[1:]
 
 
-def sample_points(data: Dataset) -> Batch:
+def sample_points(data: Samples) -> Batch:
     """Return the same sample of points of positive weight in each call, from all classes."""
     weight = np.ones(len(data.labels)) if data.weight is None else data.weight
     seen = np.flatnonzero(weight)
@@ -212,13 +212,13 @@ def _distance(Z: Array, weight: Floats | None) -> float:
     return math.sqrt(2 * float(np.average(Z**2, axis=0, weights=weight).sum()))
 
 
-def _spread_like(L: Array, other: Array, data: Dataset) -> Array:
+def _spread_like(L: Array, other: Array, data: Samples) -> Array:
     """Return another map, times the factor that spreads points as far as L does."""
     wanted, found = (_distance(map_points(data.X, A), data.weight) for A in (L, other))
     return np.asarray(other * L.dtype.type(wanted / found)) if wanted > 0 and found > 0 else L
 
 
-def _standardized(L: Array, data: Dataset) -> Array:
+def _standardized(L: Array, data: Samples) -> Array:
     """Return a map of features that are first divided by their standard deviations."""
     group = np.zeros(len(data.labels), np.int64)
     squares = within_scatter(data.X, group, data.weight, diagonal=True)

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from scipy.sparse import issparse, vstack
+
 from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast.metrics._neighbor_error import neighbor_costs, neighbor_error
 from metricfast.samplers import Batch, class_batches
+from metricfast.training.adapters import bind
 from metricfast.training.chunks import batches_of
-from metricfast.training.dataset import Dataset
 from metricfast.training.history import History, Vector
-from metricfast.training.labelled_loss import LabelledLoss
 from metricfast.training.objective import LinearMap, Objective, Penalty, map_points
 from metricfast.training.preconditioner import FlatParameters, Preconditioner
+from metricfast.training.samples import Samples
 from metricfast.training.span import MapOfSpan, WithConstant
 
 __all__ = ["LinearProblem"]
@@ -32,12 +34,12 @@ class LinearProblem(Objective):
 
     Parameters
     ----------
-    data : Dataset
-        ``data.in_span`` if distances of points are all that the problem sees of the map: no
+    samples : Samples
+        ``samples.in_span`` if distances of points are all that the problem sees of the map: no
         penalty, no constraint. Points of many more features than there are points are then
         trained on in their span, which is faster and gives the same map.
     loss : loss
-        One of `metricfast.losses`, or a `LabelledLoss` one.
+        One of `metricfast.losses`, or one that has its labels.
     preconditioner : Preconditioner, optional
         How x stands for L; by default it holds its entries.
     scale_loss : loss, optional
@@ -54,24 +56,25 @@ class LinearProblem(Objective):
 
     Attributes
     ----------
-    all_data : Dataset
-        `data`, and the validation points if there are any.
     initial_map : ndarray or None
-        The map that `init` names, of points in `data`.
+        The map that `init` names, of points in `samples`.
     of_span : MapOfSpan or None
         The initial map of all features, if the problem is trained in the span of the points.
     searches_scale : bool
         Whether mini-batches start at the scale at which the loss is lowest.
     standardizes : bool
         Whether the identity competes with a map of standardized features.
+    n_voters : int
+        Number of neighbours that predict validation samples.
     """
 
     searches_scale = True
     standardizes = True
+    n_voters = 3
 
     def __init__(
         self,
-        data: Dataset,
+        samples: Samples,
         loss: Any,
         *,
         preconditioner: FlatParameters | None = None,
@@ -82,23 +85,29 @@ class LinearProblem(Objective):
         C: float = 1.0,
         n_jobs: int | None = None,
     ) -> None:
-        if not isinstance(loss, LabelledLoss):
-            _refuse_inner_products(loss)
-            loss = LabelledLoss(loss, data.labels, data.weight, n_jobs=n_jobs)
+        _refuse_inner_products(loss)
         if preconditioner is None:
-            preconditioner = Preconditioner(data.X.shape[1])
+            preconditioner = Preconditioner(samples.X.shape[1])
         super().__init__(
-            data.X, LinearMap(), loss, preconditioner, database=database, penalty=penalty, C=C,
+            samples, LinearMap(), loss, preconditioner, database=database, penalty=penalty, C=C,
             n_jobs=n_jobs,
         )  # fmt: skip
-        self.data = self.all_data = data
+        self.unit = samples.unit
         self.initial_map: Array | None = None
         self.of_span: MapOfSpan | None = None
         self.lower_bound, self._scale_loss = lower_bound, scale_loss
 
-    def coordinates(self, data: Dataset) -> Dataset:
+    def learned(self, x: Vector) -> list[Array]:
+        """Return the map of points as they were given."""
+        return [self.samples.undo_scale(self.full_map(x))]
+
+    def coordinates(self, samples: Samples) -> Samples:
         """Return points of all features as this problem sees points: in a basis, or as they are."""
-        return data if self.data.outer is None else data.in_span
+        return samples if self.samples.outer is None else samples.in_span
+
+    def score(self, cost: float) -> float:
+        """Return the share of right classes, or the negative squared error."""
+        return 1 - cost if self.samples.has_classes else -cost
 
     def vector(self, L: Array) -> Vector:
         """Return the solver's vector of a map."""
@@ -113,9 +122,9 @@ class LinearProblem(Objective):
         L = self.map(x)
         return L if self.of_span is None else self.of_span.outer(L)
 
-    def map_of_span(self, L: Array, data: Dataset) -> MapOfSpan | None:
+    def map_of_span(self, L: Array, data: Samples) -> MapOfSpan | None:
         """Return a map of all features as a map of the span of points, if training is in it."""
-        if self.data.outer is None or data.span is None:
+        if self.samples.outer is None or data.span is None:
             return None
         return MapOfSpan(L, data.span.basis)
 
@@ -144,17 +153,14 @@ class LinearProblem(Objective):
         """Return the problem whose value is lowest at the best scale of the initial map."""
         problem = self.local()
         if self._scale_loss is not None:
-            data = self.data
-            problem.loss = LabelledLoss(
-                self._scale_loss, data.labels, data.weight, n_jobs=self.n_jobs
-            )
+            problem.loss = bind(self._scale_loss, self.samples, None, self.n_jobs)
         return problem
 
     def batches(
         self, rng: RandomState, batch_size: int | None = None
     ) -> Callable[[], Iterable[Batch]]:
         """Return a function that draws the mini-batches of an epoch, from all classes."""
-        classes, size = self.data.groups, self.batch_rows(batch_size)
+        classes, size = self.samples.groups, self.batch_rows(batch_size)
 
         def draw(rows: Integers) -> list[Batch]:
             drawn = class_batches(classes[rows], size, rng)
@@ -176,19 +182,29 @@ class LinearProblem(Objective):
         return History(x0, rng=rng)
 
     def validation_costs(
-        self, x: Vector, data: Dataset, train: Integers, test: Integers, weight: Floats
+        self, x: Vector, data: Samples, train: Integers, test: Integers, weight: Floats
     ) -> Array:
         """Return the cost of each validation point, by its nearest training points."""
         # Mapped together: sparse points are centred where they are mapped to.
         Z = map_points(data.X, self.map(x), self.n_jobs)
         return neighbor_costs(Z, data.labels, train, test, weight, self.n_jobs)
 
-    def validation_error(self, x: Vector, data: Dataset, train: Any, test: Any) -> float:
-        """Return the error of validation points: share of wrong classes, or mean squared error."""
-        Z = map_points(data.X, self.map(x), self.n_jobs)
-        y, numeric = data.labels, not data.has_classes
-        error = neighbor_error(Z[train], y[train], Z[test], y[test], numeric)
-        return error * data.unit if numeric else error
+    def validation_error(self, held_out: Samples, x: Vector) -> float:
+        """Return the error of validation samples: share of wrong classes, or mean squared error."""
+        Z, Zd = self._embedded(held_out, x)
+        numeric = not held_out.has_classes
+        y, of_database = held_out.labels, held_out.points.labels
+        error = neighbor_error(Zd, of_database, Z, y, numeric, self.n_voters, self.n_jobs)
+        return error * held_out.unit if numeric else error
+
+    def _embedded(self, samples: Samples, x: Vector) -> tuple[Array, Array]:
+        """Return queries and their database under the map."""
+        queries, database, L = samples.X, samples.points.X, self.map(x)
+        if not issparse(queries):
+            return map_points(queries, L, self.n_jobs), map_points(database, L, self.n_jobs)
+        # Sparse points are centred where they are mapped to, so both sides are mapped together.
+        Z = map_points(vstack([queries, database], format="csr"), L, self.n_jobs)
+        return Z[: queries.shape[0]], Z[queries.shape[0] :]
 
 
 def _refuse_inner_products(loss: Any) -> None:

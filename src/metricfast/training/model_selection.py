@@ -19,9 +19,9 @@ from metricfast._core.targets import by_appearance
 from metricfast._core.threadpool import one_blas_thread
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.training.chunks import Chunked
-from metricfast.training.dataset import Dataset, deduplicate
 from metricfast.training.history import DivergedError, History
 from metricfast.training.initialization import Initialization
+from metricfast.training.samples import Samples, deduplicate
 from metricfast.training.solvers import Solver
 from metricfast.training.stopping import CrossValidated
 
@@ -40,7 +40,7 @@ _BEHIND = 2.0
 
 def select_training(
     learner: Any,
-    data: Dataset,
+    data: Samples,
     rule: CrossValidated,
     solver: Solver,
     initialization: Initialization,
@@ -53,7 +53,7 @@ def select_training(
     ----------
     learner : LinearLearner
         Its `_problem` returns what each fold minimises.
-    data : Dataset
+    data : Samples
     rule : CrossValidated
     solver : solver
     initialization : Initialization
@@ -99,7 +99,7 @@ class _Fold:
     """Trainings on the folds: their common arguments."""
 
     learner: Any
-    data: Dataset
+    data: Samples
     weight: Floats
     solver: Solver
     initialization: Initialization
@@ -113,6 +113,7 @@ class _Fold:
             part = self.data.take(train)
             L = self.initialization.initial_map(part, rng, quiet=True)
             problem = self.learner._problem(part)
+            problem.initial_map = L
             data = problem.coordinates(self.data)
             x0 = self.initialization.start(problem, part, L, rng, start)
             problem = problem.local()
@@ -134,7 +135,7 @@ class _Fold:
         return np.asarray(costs)
 
 
-def _distinct(data: Dataset) -> Dataset:
+def _distinct(data: Samples) -> Samples:
     """Return the distinct points of positive weight, so that no copy is in both parts."""
     n, d = data.X.shape
     if not issparse(data.X) or n * d <= _DENSE_VALUES:

@@ -20,8 +20,9 @@ from metricfast._core.sparse import embed_sparse, sparse_gradient
 from metricfast.embeddings import Asymmetric, Embedding
 from metricfast.exceptions import LossOverflowError
 from metricfast.samplers import Batch
-from metricfast.training.labelled_loss import LabelledLoss, anchors_of
+from metricfast.training.adapters import bind
 from metricfast.training.preconditioner import FlatParameters
+from metricfast.training.samples import Samples
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -30,6 +31,7 @@ __all__ = [
     "Evaluator",
     "LinearMap",
     "Objective",
+    "anchors_of",
     "finite",
     "is_continuous",
     "is_learnable",
@@ -42,6 +44,11 @@ Penalty = Callable[[list[Array]], tuple[float, list[Array]]]
 Evaluator = Callable[["Objective", list[Array], Batch | None], tuple[float, list[Array]]]
 # With gradients of fewer points than this share, a gradient by a map looks at these alone.
 _FEW = 0.5
+
+
+def anchors_of(batch: Batch | None, part: slice | None) -> slice | None:
+    """Return the places of the anchors, or of a part of them; None for all points."""
+    return part if batch is None or part is not None else slice(0, batch.n_anchors)
 
 
 def is_continuous(loss: Any) -> bool:
@@ -101,15 +108,14 @@ class Objective:
 
     Parameters
     ----------
-    X : {ndarray, csr_array, Chunked} of shape (n_samples, n_features)
+    samples : Samples
     embedding : Embedding or LinearMap
-    loss : LabelledLoss
+    loss : loss
+        One of `metricfast.losses`, a function with the same arguments, or one that has its labels.
     preconditioner : FlatParameters
-    database : {"batch", "all", "table"}, array or source, default="batch"
-        The points that anchors are compared with: the other points of their batch, all training
-        points, the proxies (the last of the parameters, normalized if embedded points are), or
-        other points. A batch compares its anchors with the database rows that follow its anchors,
-        or with all rows if there are none.
+    database : {"batch", "all"}, default="batch"
+        The points that anchors are compared with, if the samples are their own database: the other
+        points of their batch, or all.
     penalty : callable, optional
         ``penalty(arrays)`` returns value and gradients. A batch has its share of the penalty.
     C : float, default=1
@@ -121,6 +127,13 @@ class Objective:
 
     Attributes
     ----------
+    X, database
+        The points, and those that anchors are compared with: as the parameter says, or points of
+        another database, or "table" for proxies, the last of the parameters, which are normalized
+        if embedded points are. A batch compares its anchors with the database rows that follow its
+        anchors, or with all rows if there are none.
+    all_samples : Samples
+        `samples`, and the validation samples if there are any.
     evaluator : callable or None
         Computes the loss elsewhere, such as on a cluster.
     smooth : bool
@@ -136,6 +149,10 @@ class Objective:
         it is always the best.
     learning_rate, schedule : float, str
         Values for solvers without their own.
+    unit : float
+        Factor that turns the objective into the units of the given data.
+    quantity : str
+        What progress calls the objective.
     remedy : str
         What to do if the loss is not finite.
     """
@@ -147,6 +164,8 @@ class Objective:
     keeps_last = False
     learning_rate = 0.01
     schedule = "cosine"
+    unit = 1.0
+    quantity = "objective"
     remedy = (
         "rescale X, choose another `init`, lower learning_rate, or make sure that your own loss "
         "and its gradient are finite"
@@ -154,19 +173,28 @@ class Objective:
 
     def __init__(
         self,
-        X: Any,
+        samples: Samples,
         embedding: Embedding | LinearMap,
-        loss: LabelledLoss,
+        loss: Any,
         preconditioner: FlatParameters,
         *,
-        database: Any = "batch",
+        database: str = "batch",
         penalty: Penalty | None = None,
         C: float = 1.0,
         tally: Callable[[float, float, Batch | None], None] | None = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.X, self.embedding, self.loss, self.preconditioner = X, embedding, loss, preconditioner
-        self.database, self.penalty, self.C = database, penalty, C
+        compared: Any = database
+        of_database = None
+        if is_learnable(loss):
+            compared, of_database = "table", np.arange(len(samples.classes))
+        elif samples.database is not None:
+            compared, of_database = samples.database.X, samples.database.labels
+        if not hasattr(loss, "for_thread"):
+            loss = bind(loss, samples, of_database, n_jobs)
+        self.samples, self.all_samples = samples, samples
+        self.X, self.database, self.penalty, self.C = samples.X, compared, penalty, C
+        self.embedding, self.loss, self.preconditioner = embedding, loss, preconditioner
         self.tally, self.n_jobs = tally, n_jobs
         self.evaluator: Evaluator | None = None
         self._of_parts = False
@@ -251,6 +279,18 @@ class Objective:
         """Return adjacent parameters, with their weight decay and factor of the learning rate."""
         return [(slice(None), float(weight_decay), 1.0)]
 
+    def learned(self, x: Array) -> list[Array]:
+        """Return the parameters of the solver's vector, as callbacks see them."""
+        return self.preconditioner.arrays(x)
+
+    def coordinates(self, samples: Samples) -> Samples:
+        """Return samples as this problem sees points: in a basis of their span, or as they are."""
+        return samples
+
+    def score(self, cost: float) -> float:
+        """Return the score of validation samples, given their cost."""
+        return -cost
+
     def refresh(self, x: Array) -> None:
         """Update the state that the loss keeps between iterations, such as impostors, for x."""
 
@@ -266,6 +306,8 @@ class Objective:
             evaluator=None,
             tally=None,
             penalty=None,
+            samples=None,
+            all_samples=None,
         )
 
     def _with(self, **changed: Any) -> Self:
@@ -297,10 +339,10 @@ class Objective:
         rows = batch.rows if among and batch is not None else None
         Z, cache = self._mapped(self.embedding, arrays, self.X, rows)
         if among:
-            value, upstream = self.loss.evaluate(Z, batch, part)
+            value, upstream = self.loss(Z, rows, anchors_of(batch, part))
         else:
             anchors = self._anchors(batch, part)
-            value, (of_anchors, upstream) = self.loss.bound.evaluate_two_sided(
+            value, (of_anchors, upstream) = self.loss.evaluate_two_sided(
                 Z[anchors], Z, anchors, exclude=anchors
             )
             if len(np.unique(anchors)) == len(anchors):
@@ -325,7 +367,7 @@ class Objective:
         (query, of_query), (database, of_database) = self._sides(arrays)
         Zq, query_cache = query._forward(of_query, self.X[anchors], n_jobs=self.n_jobs)
         Zd, database_cache = self._mapped(database, of_database, X, rows)
-        value, (dq, dd) = self.loss.bound.evaluate_two_sided(Zq, Zd, anchors, rows, exclude)
+        value, (dq, dd) = self.loss.evaluate_two_sided(Zq, Zd, anchors, rows, exclude)
         by_query = query.backward(of_query, query_cache, dq, n_jobs=self.n_jobs)
         by_database = database.backward(of_database, database_cache, dd, n_jobs=self.n_jobs)
         if self.embedding.asymmetric:
@@ -353,7 +395,7 @@ class Objective:
         if normalize:
             table, lengths = table.copy(), np.empty(len(table))
             kernels.normalize_forward(table, lengths, threads)
-        value, (upstream, of_table) = self.loss.bound.evaluate_two_sided(Z, table, anchors)
+        value, (upstream, of_table) = self.loss.evaluate_two_sided(Z, table, anchors)
         if normalize:
             kernels.normalize_backward(table, lengths, of_table, threads)
         by_own = self.embedding.backward(own, cache, upstream, n_jobs=self.n_jobs)

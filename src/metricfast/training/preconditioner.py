@@ -136,7 +136,7 @@ class Preconditioner(FlatParameters):
 def class_preconditioner(data: Any, *, root: bool = False) -> Preconditioner:
     """Return preconditioner that even out the pull of classes on their points.
 
-    Their `scatter` is that within the classes of a `Dataset`, or its square root; the diagonal
+    Their `scatter` is that within the classes of a `Samples`, or its square root; the diagonal
     alone for many features.
     """
     wide = data.X.shape[1] > FULL_BASIS

@@ -30,6 +30,7 @@ __all__ = [
     "SGD",
     "Adam",
     "AdamW",
+    "FullBatchSolver",
     "MiniBatchSolver",
     "Solver",
     "Subgradient",
@@ -45,7 +46,48 @@ Batches = Callable[[], Iterable[Batch]]
 
 
 @dataclass(eq=False, repr=False)
-class LBFGS(BaseEstimator):  # type: ignore[misc]
+class FullBatchSolver(BaseEstimator):  # type: ignore[misc]
+    """Base of solvers that look at all points in every iteration.
+
+    A subclass defines `minimize`.
+
+    Parameters
+    ----------
+    max_iter : int, default=100
+    """
+
+    max_iter: PositiveInt = 100
+
+    by_batches: ClassVar[bool] = False
+    n_moments: ClassVar[int] = 0
+
+    @property
+    def n_iter(self) -> int:
+        """The largest number of iterations."""
+        return int(self.max_iter)
+
+    def check(self) -> None:
+        """Raise ValueError if a parameter has a value that cannot be used."""
+        check_parameters(self)
+
+    def minimize(self, problem: Any, history: History, batches: Batches | None = None) -> None:
+        """Continue to minimise a problem from the last vector of the history.
+
+        Parameters
+        ----------
+        problem : callable
+            ``problem(x)`` returns the value and the gradient, of all points. They are infinity and
+            zeros where they are not finite.
+        history : History
+            `x` is the vector to start from. ``history(value, x)`` records an iteration, and returns
+            whether to stop. ``len(history.curve)`` iterations are done.
+        batches : None
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define minimize.")
+
+
+@dataclass(eq=False, repr=False)
+class LBFGS(FullBatchSolver):
     """Limited-memory BFGS, which looks at all points in every iteration.
 
     Smooth losses are minimised by SciPy's L-BFGS-B; sums of hinges by L-BFGS with a weak Wolfe line
@@ -69,21 +111,8 @@ class LBFGS(BaseEstimator):  # type: ignore[misc]
     30
     """
 
-    max_iter: PositiveInt = 100
     tol: NonNegativeFloat | None = None
     min_iter: NonNegativeInt = 0
-
-    by_batches: ClassVar[bool] = False
-    n_moments: ClassVar[int] = 0
-
-    @property
-    def n_iter(self) -> int:
-        """The largest number of iterations."""
-        return int(self.max_iter)
-
-    def check(self) -> None:
-        """Raise ValueError if a parameter has a value that cannot be used."""
-        check_parameters(self)
 
     def minimize(self, problem: Any, history: History, batches: Batches | None = None) -> None:
         """Continue to minimise a problem from the last vector of the history."""
@@ -356,7 +385,7 @@ class Subgradient(MiniBatchSolver):
         return Steps(self.step, self.n_moments, lambda epoch, step: float(rate), average=average)
 
 
-Solver = LBFGS | MiniBatchSolver
+Solver = FullBatchSolver | MiniBatchSolver
 _FIRST = {False: "max_iter", True: "max_epochs"}  # an example of their parameters
 _NAMES: dict[str, type[MiniBatchSolver]] = {
     "adam": Adam, "adamw": AdamW, "sgd": SGD, "subgradient": Subgradient
@@ -374,7 +403,7 @@ def as_solver(
     names = tuple(names)
     if isinstance(value, str) and value in names:
         value = lbfgs if value == "lbfgs" else _NAMES[value](**params)
-    if not isinstance(value, (LBFGS, MiniBatchSolver)):
+    if not isinstance(value, (FullBatchSolver, MiniBatchSolver)):
         known = ", ".join(map(repr, names))
         raise ValueError(f"solver must be {known} or one of metricfast.solvers, got {value!r}.")
     value.check()

@@ -8,8 +8,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from metricfast._core.checks import check_points
-from metricfast._core.deprecation import take_renamed
-from metricfast._core.parameters import check_parameters
+from metricfast._core.parameters import check_parameters, take_renamed
 from metricfast._core.preprocessors import check_preprocessor
 from metricfast._core.tuples import TupleSet, index_tuples
 

@@ -13,9 +13,9 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from metricfast._core.checks import check_labels, check_points, check_tuples
-from metricfast._core.deprecation import take_renamed
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.mahalanobis import MahalanobisMetric
+from metricfast._core.parameters import take_renamed
 from metricfast._core.sources import Source, in_one_array
 from metricfast._core.tuples import TupleSet, index_tuples
 from metricfast._core.types import Array, Floats, Integers, RandomState

@@ -24,9 +24,8 @@ from metricfast._core.scaling import (
     times_power_of_two,
     undo_scale,
 )
-from metricfast._core.scatter import with_signs
+from metricfast._core.scatter import svd, with_signs
 from metricfast._core.sparse import dense
-from metricfast._core.svd import svd
 from metricfast._core.threadpool import one_blas_thread
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, Integers

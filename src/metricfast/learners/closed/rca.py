@@ -11,9 +11,8 @@ from numpy.typing import ArrayLike
 from scipy.linalg import eigh, qr
 
 from metricfast._core.arguments import check_random_state
-from metricfast._core.deprecation import DEPRECATED
 from metricfast._core.initialize import check_n_components
-from metricfast._core.parameters import AtLeastTwo, PositiveInt, Seed
+from metricfast._core.parameters import DEPRECATED, AtLeastTwo, PositiveInt, Seed
 from metricfast._core.scatter import whitening, with_signs
 from metricfast._core.scatter_statistics import ScatterStatistics
 from metricfast._core.sources import take

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -13,52 +13,35 @@ from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from metricfast._core.arguments import (
-    check_random_state,
-    check_unused,
-)
-from metricfast._core.parameters import NumberOfJobs, PositiveInt, Seed, Verbosity, check_parameters
+from metricfast._core.arguments import check_unused
+from metricfast._core.parameters import PositiveInt, TrainingParameters, check_parameters
 from metricfast._core.types import Array, RandomState
 from metricfast._core.warn import warn_user
 from metricfast._labels.binding import agreed, bind_labels, is_precomputed
 from metricfast._labels.distance import LabelDistance
 from metricfast.embeddings import Embedding, Linear
 from metricfast.learners.base.inputs import forget
-from metricfast.learners.base.validation import naming_held_out
 from metricfast.learners.embedding.input import (
-    LabelledPoints,
     check_database,
     check_parts,
     load_points,
     share_label_distance,
 )
-from metricfast.learners.embedding.metric import EmbeddedMetricMixin, embed
-from metricfast.learners.linear import for_mini_batches, refuse_partial
+from metricfast.learners.embedding.metric import EmbeddedMetricMixin
+from metricfast.learners.trained import Given, Plan, TrainedLearner, for_mini_batches
 from metricfast.losses._call import Loss
 from metricfast.samplers import Sampler
 from metricfast.training.adapters import initial_parameters
-from metricfast.training.callbacks import (
-    CallbackMixin,
-    OpenCheckpoint,
-    as_callbacks,
-    reports_to_sklearn,
-)
-from metricfast.training.chunks import mean_of, rows_of, subtract_mean, why_in_memory
-from metricfast.training.embedding_problem import EmbeddingProblem
-from metricfast.training.fingerprint import fingerprint, params_of
+from metricfast.training.callbacks import as_callbacks
+from metricfast.training.embedding_problem import EmbeddingProblem, embed
+from metricfast.training.fingerprint import fingerprint
 from metricfast.training.history import History, Vector
-from metricfast.training.objective import Evaluator, is_continuous, is_learnable
+from metricfast.training.objective import is_continuous, is_learnable
 from metricfast.training.preconditioner import flat
-from metricfast.training.solvers import (
-    LBFGS,
-    MiniBatchSolver,
-    Solver,
-    as_solver,
-    check_solver_params,
-)
+from metricfast.training.samples import Samples, center
+from metricfast.training.solvers import LBFGS, Solver, as_solver, check_solver_params
 from metricfast.training.steps import RISE
-from metricfast.training.stopping import HeldOut, as_stopping_rule, hold_out
-from metricfast.training.train import Observers, train
+from metricfast.training.stopping import as_stopping_rule
 
 __all__ = ["BaseEmbeddingLearner"]
 
@@ -67,22 +50,14 @@ _LEAST = 1e-12
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class EmbeddingParameters(EmbeddedMetricMixin):
+class EmbeddingParameters(TrainingParameters, EmbeddedMetricMixin):
     """The parameters of all learners of an embedding, which `EmbeddingLearner` describes."""
 
-    solver: Any = "adam"
     learning_rate: float | None = None
     max_epochs: PositiveInt = 50
-    early_stopping: Any = False
-    warm_start: bool = False
-    callbacks: Any = None
-    preprocessor: Any = None
-    verbose: Verbosity = False
-    random_state: Seed = None
-    n_jobs: NumberOfJobs = None
 
 
-class BaseEmbeddingLearner(CallbackMixin, EmbeddingParameters):
+class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
     """Base of learners of any embedding.
 
     A learner defines `_parts`, which returns loss, embedding and sampler. A learner without one of
@@ -92,6 +67,7 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddingParameters):
     _requires_y = True
     _solver_names = ("adam", "adamw", "sgd", "lbfgs")
     _sampler_params: tuple[str, ...] = ("sampler",)
+    _schedule = EmbeddingProblem.schedule
 
     batch_size: int | None = None
     database: str = "batch"
@@ -156,76 +132,7 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddingParameters):
         UserWarning
             With `validate`, if the embedding is worse than none.
         """
-        return self._fit(X, y, X_database, y_database, validate=validate)
-
-    @reports_to_sklearn
-    def _fit(
-        self, X: Any, y: Any, X_database: Any = None, y_database: Any = None, *,
-        validate: bool = False, evaluator: Evaluator | None = None,
-    ) -> BaseEmbeddingLearner:  # fmt: skip
-        """Learn the embedding. `evaluator` computes the loss elsewhere, such as on a cluster."""
-        solver, rule, callbacks, (loss, embedding, sampler) = self._check_parameters()
-        self._check_database(loss, X_database, y_database)
-        kept = _earlier_fit(self) if self.warm_start else None
-        forget(self)
-        self._training = None
-        said = self._said_label_distance
-        needed = why_in_memory(self, solver.by_batches, validate)
-        data = load_points(self, X, y, loss, embedding, X_database, y_database, needed=needed)
-        distance = data.distance
-        if validate and X_database is not None:
-            _check_comparison(data, said)
-        if validate and issparse(data.y):
-            raise ValueError(
-                "validate must be False where y holds tags: hold points out, and judge their "
-                "embedding by metricfast.metrics.retrieval_report, which prints chance."
-            )
-        labels = y if is_precomputed(said) else data.y
-        depends_on = data.X, labels, data.X_database, data.y_database, loss, embedding, sampler
-        checkpoint = OpenCheckpoint(
-            callbacks, self.random_state, *depends_on,
-            *params_of(self, solver, EmbeddingProblem.schedule),
-        )  # fmt: skip
-        rng = np.random.RandomState(checkpoint.rng.randint(2**31 - 1))
-        share_label_distance(distance, loss, sampler, said)
-        data = self._centred(data, embedding, None if kept is None else kept[1])
-        n, held_out, test = data.X.shape[0], None, None
-        if rule is not None:
-            train_rows, test = hold_out(rule.fraction, data.X, data.classes, rng)
-            held_out = data.X[test], data.y[test]
-            data = replace(data, X=rows_of(data.X, train_rows), y=data.y[train_rows])
-        start = self._initialize(data, loss, embedding, rng, kept and kept[0])
-        problem = self._problem(data, loss, start)
-        problem.evaluator = evaluator
-        with naming_held_out(test, n):
-            problem.check_size(solver.by_batches)
-        history = History(flat(start), rng=rng)
-        if held_out is not None and rule is not None:
-            sample: tuple[Any, Any] = data.X_database, data.y_database
-            if data.X_database is None:
-                sample = data.representative
-            cost = partial(_validation_cost, self, problem, held_out, sample, distance)
-            history.judge(cost, int(rule.patience))
-        batches: Any = None
-        if isinstance(solver, MiniBatchSolver):
-            seed = rng.randint(2**31 - 1)
-            batches = problem.batches(sampler, history.rng, solver.batch_size, seed)
-        else:
-            problem.add_decay()
-        diverged = self._train(problem, history, solver, callbacks, batches, checkpoint)
-        if (
-            not diverged
-            and not history.costs
-            and 0 < RISE * history.first < (history.curve or [0.0])[-1]
-        ):
-            warn_user(
-                f"The loss has risen from {history.first:.3g} to {history.curve[-1]:.3g}: "
-                "training diverged. Lower learning_rate.",
-                ConvergenceWarning,
-            )
-        if validate:
-            self._validate_fit(X, y, X_database=X_database, y_database=y_database)
-        return self
+        return self._fit(X, y, None, X_database, y_database, validate=validate)
 
     @for_mini_batches
     def partial_fit(
@@ -261,73 +168,12 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddingParameters):
         UserWarning
             If all continuous labels of a later call are the same: nothing is learned from it.
         """
-        solver, rule, callbacks, parts = self._check_parameters()
-        loss, embedding, sampler = parts
-        self._check_database(loss, X_database, y_database)
-        refuse_partial(rule, callbacks)
-        assert isinstance(solver, MiniBatchSolver)
-        if solver.schedule == "cosine":
+        if getattr(self._solver(), "schedule", None) == "cosine":
             raise ValueError("partial_fit needs a solver with schedule 'constant' or 'inverse'.")
-        begun = hasattr(self, "parameters_")
-        if begun:
-            _check_continuation(self, solver, loss, embedding, X_database is not None)
-        data = load_points(
-            self, X, y, loss, embedding, X_database, y_database, classes=classes, reset=not begun
-        )
-        X, distance = data.X, data.distance
-        alone = data.X_database is None
-        if begun and alone and distance is not None and distance.all_zero(data.y):
-            warn_user(
-                "All labels of this call are the same, so they have no distances: nothing "
-                "is learned from it. Give more points at a time."
-            )
-            return self
-        data = self._centred(data, embedding, self._means() if begun else None)
-        share_label_distance(distance, loss, sampler, self._said_label_distance)
-        if begun:
-            start = [*self.parameters_, *([self.proxies_] if is_learnable(loss) else [])]
-            start = [array.astype(X.dtype, copy=False) for array in start]
-        else:
-            rng = np.random.RandomState(check_random_state(self.random_state).randint(2**31 - 1))
-            start = self._initialize(data, loss, embedding, rng)
-        problem = self._problem(data, loss, start)
-        history = self._training
-        if history is None or history.x.dtype != X.dtype:
-            seed = check_random_state(self.random_state).randint(2**31 - 1)
-            history = History(flat(start), rng=np.random.RandomState(seed))
-        batches = problem.batches(sampler, history.rng, solver.batch_size)
-        self._train(problem, history, solver, callbacks, batches, epoch=True)
-        return self
+        return self._partial_fit(Given(X, y, None, X_database, y_database, classes))
 
-    def _train(
-        self, problem: EmbeddingProblem, history: History, solver: Solver, callbacks: list[Any],
-        batches: Any, checkpoint: OpenCheckpoint | None = None, epoch: bool = False,
-    ) -> bool:  # fmt: skip
-        """Run the solver, or a single epoch; return whether the training diverged."""
-        n_own = len(problem.embedding.decays(0.0))
-        observers = Observers(
-            self, lambda x, final: self._set_fitted(problem, history, x),
-            lambda x: problem.parameters(x)[:n_own], callbacks, checkpoint, quantity="loss",
-        )  # fmt: skip
-        epoch_from = history.x if epoch else None
-        try:
-            diverged = train(problem, history, solver, observers, batches, epoch_from=epoch_from)
-        finally:
-            history.cost = None
-            self._training = history
-        if not diverged and problem.n_infeasible:
-            warn_user(
-                f"No set of n_neighbors={problem.loss.loss.n_neighbors} neighbours in a batch is "
-                f"right for {problem.n_infeasible / problem.n_queries:.2%} of the queries, which "
-                "are left out of the loss: raise batch_size, choose a sampler of more points of a "
-                "class, set database='all', or lower n_neighbors."
-            )
-        return diverged
-
-    def _check_parameters(
-        self,
-    ) -> tuple[Solver, HeldOut | None, list[Any], tuple[Any, Embedding, Sampler]]:
-        """Check the parameters; return solver, stopping rule, callbacks and copies of the parts."""
+    def _plan(self) -> Plan:
+        """Check the parameters, and return what they ask for."""
         check_parameters(self)
         solver = self._solver()
         check_solver_params(
@@ -345,13 +191,10 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddingParameters):
         )  # fmt: skip
         if not is_learnable(loss):
             check_unused(self, ["proxy_lr_factor"], "unless the loss learns proxies")
-        rule, callbacks = (
-            as_stopping_rule(self.early_stopping, folds=False),
-            as_callbacks(self.callbacks, warm_start=self.warm_start),
-        )
-        assert rule is None or isinstance(rule, HeldOut)
+        rule = as_stopping_rule(self.early_stopping, folds=False)
+        callbacks = as_callbacks(self.callbacks, warm_start=self.warm_start)
         parts = clone(loss, safe=False), clone(embedding), clone(sampler, safe=False)
-        return solver, rule, callbacks, parts
+        return Plan(solver, rule, callbacks, parts)
 
     def _solver(self) -> Solver:
         """Return the solver."""
@@ -390,69 +233,93 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddingParameters):
             said = said.removeprefix("sq")  # scores are in the unit of the labels
         return bind_labels(said, y, y_database, sizes=sizes)
 
-    def _check_database(self, loss: Any, X_database: Any, y_database: Any) -> None:
-        precomputed = is_precomputed(self._said_label_distance)
-        check_database(loss, X_database, y_database, precomputed, self.candidate_fraction)
-
-    def _problem(self, data: LabelledPoints, loss: Any, start: list[Array]) -> EmbeddingProblem:
-        return EmbeddingProblem(
-            data.X, data.y, loss, self.embedding_, start, database=self.database,
-            candidate_fraction=self.candidate_fraction, n_jobs=self.n_jobs,
-            n_classes=len(getattr(self, "classes_", ())), proxy_lr_factor=self.proxy_lr_factor,
-            X_database=data.X_database, y_database=data.y_database,
+    def _load(
+        self, plan: Plan, given: Given, kept: Any, in_memory: tuple[str, str] | None, *, reset: bool
+    ) -> Samples | None:
+        loss, embedding, sampler = plan.parts
+        said = self._said_label_distance
+        check_database(
+            loss, given.X_database, given.y_database, is_precomputed(said), self.candidate_fraction
+        )
+        if reset:
+            forget(self)
+        else:
+            _check_continuation(self, plan, given.X_database is not None)
+        samples = load_points(
+            self, given.X, given.y, loss, embedding, given.X_database, given.y_database,
+            classes=given.classes, reset=reset, needed=in_memory,
         )  # fmt: skip
+        distance, labels = samples.distance, samples.labels
+        if plan.validate:
+            _check_comparison(samples, said)
+        alone = samples.database is None
+        if not reset and alone and distance is not None and distance.all_zero(labels):
+            warn_user(
+                "All labels of this call are the same, so they have no distances: nothing "
+                "is learned from it. Give more points at a time."
+            )
+            return None
+        share_label_distance(distance, loss, sampler, said)
+        means = None if kept is None else kept[1]
+        samples, means = center(samples, means, shared=not embedding.asymmetric)
+        self.mean_ = means[1]
+        if not alone:
+            self.mean_query_ = means[0]
+        if self._training is not None and self._training[0].x.dtype != samples.X.dtype:
+            self._training = None
+        return samples
+
+    def _begin(
+        self, plan: Plan, train_samples: Samples, samples: Samples, rng: RandomState, kept: Any
+    ) -> tuple[EmbeddingProblem, History]:
+        loss, embedding, _ = plan.parts
+        start = self._initialize(train_samples, loss, embedding, rng, kept and kept[0])
+        problem = self._problem(plan, train_samples, start)
+        problem.check_size(plan.solver.by_batches)
+        return problem, History(flat(start), rng=rng)
+
+    def _continue(self, plan: Plan, samples: Samples) -> EmbeddingProblem:
+        return self._problem(plan, samples, self._all_parameters())
+
+    def _problem(self, plan: Plan, samples: Samples, start: list[Array]) -> EmbeddingProblem:
+        loss, _, sampler = plan.parts
+        score = partial(self._retrieval_score, label_distance=samples.distance)
+        return EmbeddingProblem(
+            samples, loss, self.embedding_, sampler, start, score, database=self.database,
+            candidate_fraction=self.candidate_fraction, proxy_lr_factor=self.proxy_lr_factor,
+            by_batches=plan.solver.by_batches, n_jobs=self.n_jobs,
+        )  # fmt: skip
+
+    def _earlier(self) -> tuple[list[Array], tuple[Array, Array]] | None:
+        """Return the parameters and the means of an earlier fit, if there was one."""
+        if not hasattr(self, "parameters_"):
+            return None
+        return self._all_parameters(), self._means()
+
+    def _all_parameters(self) -> list[Array]:
+        return [*self.parameters_, *([self.proxies_] if hasattr(self, "proxies_") else [])]
+
+    def _generator(self, rng: RandomState) -> RandomState:
+        return np.random.RandomState(rng.randint(2**31 - 1))
 
     def _means(self) -> tuple[Array, Array]:
         return self._mean("query"), self._mean("database")
 
-    def _centred(
-        self, data: LabelledPoints, embedding: Embedding, means: tuple[Array, Array] | None
-    ) -> LabelledPoints:
-        """Subtract the mean of each side, and set it. `means`: the means of an earlier fit.
-
-        One embedding of both sides has one mean, the database's.
-        """
-        X, database = data.X, data.X_database
-        sides = [X] if database is None else [X, database]
-        if means is None or [len(mean) for mean in means][: len(sides)] != [
-            side.shape[1] for side in sides
-        ]:
-            found = [
-                np.zeros(X.shape[1], X.dtype) if issparse(X) else mean_of(X).astype(X.dtype)
-                for X in sides
-            ]
-            if not embedding.asymmetric and len(sides) == 2:
-                sparse = any(map(issparse, sides))
-                found = [np.zeros_like(found[1]) if sparse else found[1]] * 2
-            means = found[0], found[-1]
-        self.mean_ = means[1]
-        if database is None:
-            return replace(data, X=subtract_mean(X, means[0]))
-        self.mean_query_ = means[0]
-        return replace(
-            data, X=subtract_mean(X, means[0]), X_database=subtract_mean(database, means[1])
-        )
-
     def _initialize(
-        self, data: LabelledPoints, loss: Any, embedding: Embedding, rng: RandomState,
+        self, samples: Samples, loss: Any, embedding: Embedding, rng: RandomState,
         kept: list[Array] | None = None,
     ) -> list[Array]:  # fmt: skip
         """Return the initial parameters, and set them as what is fitted so far."""
-        X, y = data.representative
-        # A linear map's "pca" reads all points in blocks; other embeddings get a sample.
-        points: Any = X
-        labels: Any = y
-        if type(embedding) is Linear:
-            points, labels = data.X, data.y
-        if data.X_database is not None and not embedding.asymmetric:
-            points, labels = data.X_database, data.y_database
-        has_classes = data.classes is not None
-        database: tuple[Any, ...] = ()
-        if data.X_database is not None and embedding.asymmetric:
-            database = data.X_database, data.y_database if has_classes else None
-        start = initial_parameters(
-            embedding, points, labels if has_classes else None, rng, *database
-        )
+        sample = samples.representative
+        X, y = sample.X, sample.labels
+        points, database = sample, list[Any]()
+        if samples.database is not None and not embedding.asymmetric:
+            points = samples.database
+        elif samples.database is not None:
+            database = [samples.database.X, samples.database.class_codes]
+        elif type(embedding) is Linear:  # "pca" reads all points in blocks
+            points = samples
+        start = initial_parameters(embedding, points.X, points.class_codes, rng, *database)
         Z = embed(embedding, start, X, n_jobs=self.n_jobs)
         if is_learnable(loss):
             unit = bool(getattr(embedding, "normalize", False))
@@ -468,54 +335,55 @@ class BaseEmbeddingLearner(CallbackMixin, EmbeddingParameters):
         self._set(start)
         return start
 
+    def _set_map(self, problem: EmbeddingProblem, x: Vector) -> None:
+        self._set(problem.parameters(x))
+
     def _set(self, arrays: list[Array]) -> None:
         n_own = len(self.embedding_.decays(0.0))
         self.parameters_ = [array.copy() for array in arrays[:n_own]]
         if len(arrays) > n_own:
             self.proxies_ = arrays[n_own].copy()
 
-    def _set_fitted(self, problem: EmbeddingProblem, history: History, x: Vector) -> None:
-        """Set the fitted attributes of x."""
-        self._set(problem.parameters(x))
-        self.loss_curve_ = list(history.curve)
-        self.n_iter_ = len(history.curve)
-        if history.costs:
-            self.validation_scores_ = [-cost for cost in history.costs]
+    def _set_fitted(
+        self, problem: EmbeddingProblem, history: History, x: Vector, final: bool
+    ) -> None:
+        super()._set_fitted(problem, history, x, final)
         if problem.tally is not None:
             self.infeasible_share_ = problem.n_infeasible / max(problem.n_queries, 1)
 
+    def _train(self, plan: Plan, problem: EmbeddingProblem, *rest: Any, **how: Any) -> bool:
+        diverged = super()._train(plan, problem, *rest, **how)
+        if not diverged and problem.n_infeasible:
+            warn_user(
+                f"No set of n_neighbors={problem.loss.loss.n_neighbors} neighbours in a batch is "
+                f"right for {problem.n_infeasible / problem.n_queries:.2%} of the queries, which "
+                "are left out of the loss: raise batch_size, choose a sampler of more points of a "
+                "class, set database='all', or lower n_neighbors."
+            )
+        return diverged
 
-def _validation_cost(
-    learner: BaseEmbeddingLearner, problem: EmbeddingProblem, held_out: tuple[Any, Array],
-    database: tuple[Any, Array], distance: LabelDistance | None, x: Vector,
-) -> float:  # fmt: skip
-    """Return the negative score of validation points, among the points of a database."""
-    embedding, n_jobs = learner.embedding_, learner.n_jobs
-    arrays = problem.parameters(x)[: len(embedding.decays(0.0))]
-    queries = embed(embedding, arrays, held_out[0], n_jobs=n_jobs)
-    points = embed(embedding, arrays, database[0], "database", n_jobs)
-    return -learner._retrieval_score(
-        queries, held_out[1], points, database[1], label_distance=distance
-    )
+    def _finish(self, problem: EmbeddingProblem, history: History, diverged: bool) -> None:
+        risen = 0 < RISE * history.first < (history.curve or [0.0])[-1]
+        if risen and not diverged and not history.costs:
+            warn_user(
+                f"The loss has risen from {history.first:.3g} to {history.curve[-1]:.3g}: "
+                "training diverged. Lower learning_rate.",
+                ConvergenceWarning,
+            )
 
 
-def _check_continuation(
-    learner: BaseEmbeddingLearner, solver: MiniBatchSolver, loss: Any, embedding: Embedding,
-    has_database: bool,
-) -> None:  # fmt: skip
+def _check_continuation(learner: BaseEmbeddingLearner, plan: Plan, has_database: bool) -> None:
     """Raise ValueError for parameters that do not go with what `partial_fit` continues."""
     if not hasattr(learner, "loss_curve_"):
         raise ValueError(
             "partial_fit cannot continue from a model file, which holds the map alone: call fit "
             "with warm_start=True, or save the learner by skops."
         )
-    history = learner._training
+    loss, embedding, _ = plan.parts
+    moments = [] if learner._training is None else learner._training[0].moments
     proxies, numbers = hasattr(learner, "proxies_"), not hasattr(learner, "classes_")
-    other_solver = (
-        history is not None and history.moments and len(history.moments) != solver.n_moments
-    )
     for name, has_changed in (
-        ("solver", other_solver),
+        ("solver", moments and len(moments) != plan.solver.n_moments),
         ("loss", (is_learnable(loss), is_continuous(loss)) != (proxies, numbers)),
         ("embedding", fingerprint(embedding) != fingerprint(learner.embedding_)),
         ("kind of database", has_database != learner._has_database),
@@ -526,16 +394,6 @@ def _check_continuation(
                 "longer ask for: call fit, with warm_start=True to keep what was learned where "
                 "that fits."
             )
-
-
-def _earlier_fit(
-    learner: BaseEmbeddingLearner,
-) -> tuple[list[Array], tuple[Array, Array]] | None:
-    """Return the parameters and the means of an earlier fit to start from, if there was one."""
-    if not hasattr(learner, "parameters_"):
-        return None
-    proxies = [learner.proxies_] if hasattr(learner, "proxies_") else []
-    return [*learner.parameters_, *proxies], learner._means()
 
 
 def _initial_proxies(Z: Array, y: Array, n_classes: int, rng: RandomState | None) -> Array:
@@ -555,11 +413,18 @@ def _initial_proxies(Z: Array, y: Array, n_classes: int, rng: RandomState | None
     return proxies.astype(Z.dtype)
 
 
-def _check_comparison(data: LabelledPoints, said: Any) -> None:
+def _check_comparison(samples: Samples, said: Any) -> None:
     """Refuse to compare with a Euclidean distance that does not exist."""
-    if data.X.shape[1] != data.X_database.shape[1] or is_precomputed(said):
+    if samples.X.shape[1] != samples.points.X.shape[1] or (
+        samples.database is not None and is_precomputed(said)
+    ):
         raise ValueError(
             "validate must be False where queries and database have different features, or "
             "label distances are precomputed: hold queries out, and judge their embedding by "
             "metricfast.metrics.retrieval_report, which prints chance."
+        )
+    if issparse(samples.labels):
+        raise ValueError(
+            "validate must be False where y holds tags: hold points out, and judge their "
+            "embedding by metricfast.metrics.retrieval_report, which prints chance."
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -31,39 +31,11 @@ from metricfast.embeddings import Embedding
 from metricfast.losses._call import Loss
 from metricfast.samplers import Sampler
 from metricfast.training.adapters import check_labels
-from metricfast.training.chunks import Chunked, hold
+from metricfast.training.chunks import hold
 from metricfast.training.objective import is_continuous, is_learnable
+from metricfast.training.samples import Samples
 
-__all__ = ["LabelledPoints", "check_database", "check_parts", "load_points", "share_label_distance"]
-
-
-@dataclass(frozen=True)
-class LabelledPoints:
-    """Points and their labels, checked.
-
-    `y`: codes of classes, tags (a sparse matrix), or continuous labels as `distance` takes them.
-    `X_database`, `y_database`: None where the points are their own database.
-    `distance`: of continuous labels; None for classes and tags.
-    """
-
-    X: Any
-    y: Any
-    X_database: Any
-    y_database: Any
-    distance: LabelDistance | None
-
-    @property
-    def representative(self) -> tuple[Any, Array]:
-        """All points and their labels; of points not in memory, a sample from all classes."""
-        if not isinstance(self.X, Chunked):
-            return self.X, self.y
-        rows = self.X.sample(self.classes)
-        return self.X[rows], self.y[rows]
-
-    @property
-    def classes(self) -> Array | None:
-        """Codes of classes; None for continuous labels and tags."""
-        return None if self.distance is not None or issparse(self.y) else self.y
+__all__ = ["check_database", "check_parts", "load_points", "share_label_distance"]
 
 
 def check_parts(
@@ -179,7 +151,7 @@ def load_points(
     classes: ArrayLike | None = None,
     reset: bool = True,
     needed: tuple[str, str] | None = None,
-) -> LabelledPoints:
+) -> Samples:
     """Check points, labels, and a database if there is one.
 
     Sets `classes_` of the learner. `needed`: why the points must be in memory, if they must.
@@ -221,16 +193,27 @@ def load_points(
         if apart and reset and X_database is None and distance.all_zero(labels):
             raise ValueError("y must not be constant: all labels are at distance 0.")
         of_database = None if X_database is None else of_database
-        return LabelledPoints(X, labels, X_database, of_database, distance)
+        return _samples(X, labels, X_database, of_database, distance=distance)
     if tagged:
         tags, of_database = _tags(loss, labels, y_database, n, m)
         learner.classes_ = np.arange(tags.shape[1])
-        return LabelledPoints(X, tags, X_database, of_database, None)
+        return _samples(X, tags, X_database, of_database)
     if X_database is not None:
         labels = _joined(labels, y_database, m)
     codes = _class_codes(learner, labels, loss, classes, reset)
     of_database = None if X_database is None else codes[n:]
-    return LabelledPoints(X, codes[:n], X_database, of_database, None)
+    return _samples(X, codes[:n], X_database, of_database, classes=learner.classes_)
+
+
+def _samples(
+    X: Any, labels: Any, X_database: Any, of_database: Any, *,
+    classes: Array | None = None, distance: LabelDistance | None = None,
+) -> Samples:  # fmt: skip
+    own = np.empty(0) if classes is None else classes
+    found = Samples(X, labels, own, distance=distance)
+    if X_database is None:
+        return found
+    return replace(found, database=replace(found, X=X_database, labels=of_database))
 
 
 def _check_columns(y: Any, continuous: bool, takes_tags: bool) -> None:

@@ -30,27 +30,15 @@ from metricfast.embeddings._base import check_side
 from metricfast.learners.base.inputs import points_of
 from metricfast.learners.base.learner import BaseMetricLearner, MetricTransformer, embed_points
 from metricfast.metrics import mean_label_distance_at_k, precision_at_1
+from metricfast.training.embedding_problem import EMBEDDED, embed
 
-__all__ = ["EmbeddedDistance", "EmbeddedMetricMixin", "embed"]
+__all__ = ["EmbeddedDistance", "EmbeddedMetricMixin"]
 
 Array = NDArray[Any]
-# So many points, and no fewer, are embedded at a time, hidden layers and all.
-_BLOCK, _LEAST = 16384, 64
+# Fewest points that are embedded at a time.
+_LEAST = 64
 # Points found that a score of continuous labels looks at.
 _NEIGHBORS = 10
-
-
-def embed(
-    embedding: Embedding,
-    parameters: list[Array],
-    X: Any,
-    side: str = "query",
-    n_jobs: int | None = None,
-) -> Array:
-    """Embed checked points, in blocks, so that memory for hidden layers does not grow with them."""
-    return by_blocks(
-        X, _BLOCK, lambda block: embedding._forward(parameters, block, side=side, n_jobs=n_jobs)[0]
-    )
 
 
 class EmbeddedDistance:
@@ -87,7 +75,6 @@ class EmbeddedMetricMixin(MetricTransformer, BaseMetricLearner):
 
     _fitted = "parameters_"
     _sparse_formats = ("csr",)
-    _training: Any = None  # where `partial_fit` continues
     _said_label_distance: Any = None  # of labels that are no classes, where one has been chosen
 
     _bind_labels: Callable[..., tuple[LabelDistance, Array, Array]]  # where labels are no classes
@@ -109,7 +96,7 @@ class EmbeddedMetricMixin(MetricTransformer, BaseMetricLearner):
         row_bytes = 4 * X.dtype.itemsize * (X.shape[1] + layers)
         most = max(_LEAST, working_memory() // row_bytes)
         if issparse(X) and mean.any():  # to centre them all would fill them
-            most = min(most, _BLOCK)
+            most = min(most, EMBEDDED)
 
         def of_block(block: Any) -> Array:
             if not issparse(block):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
 from numbers import Integral
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,74 +13,52 @@ from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from metricfast._core.arguments import (
-    check_random_state,
-)
 from metricfast._core.checks import check_points
 from metricfast._core.initialize import as_given_map
-from metricfast._core.parameters import (
-    NonNegativeFloat,
-    NumberOfJobs,
-    PositiveFloat,
-    PositiveInt,
-    Seed,
-    Verbosity,
-    check_parameters,
-)
+from metricfast._core.parameters import NonNegativeFloat, check_parameters
 from metricfast._core.scaling import log2_spread
 from metricfast._core.sources import Named, Source
 from metricfast._core.targets import check_classification_target, check_sample_weight
 from metricfast._core.types import Array, RandomState
-from metricfast.distances.inference import Ties
 from metricfast.distances.neighbors import check_neighbors
 from metricfast.embeddings import Asymmetric, Embedding, Linear
-from metricfast.learners.base.validation import naming_held_out
 from metricfast.learners.embedding.metric import EmbeddedMetricMixin
 from metricfast.learners.gerrymandering.classifier import DatabaseClassifierMixin, codes_of
-from metricfast.learners.gerrymandering.dataset import (
-    TwoSidedDataset,
+from metricfast.learners.gerrymandering.history import (
+    REMEDY,
+    keep_best,
+    objective_of,
+    vote_batches,
+    vote_history,
+)
+from metricfast.learners.gerrymandering.two_sides import (
+    embedded,
     initial_maps,
     is_linear,
     mean_of_queries,
     penalty_of,
 )
-from metricfast.learners.gerrymandering.history import (
-    REMEDY,
-    check_feasible,
-    select_best,
-    vote_batches,
-    vote_history,
-    warn_of_penalty,
-)
-from metricfast.learners.gerrymandering.regularizers import Regularizer
-from metricfast.learners.gerrymandering.voting import largest_cost, vote_loss
-from metricfast.learners.linear import for_mini_batches, forget_on_error, refuse_partial
+from metricfast.learners.gerrymandering.voting import VoteParameters, largest_cost, vote_loss
+from metricfast.learners.trained import Given, Plan, TrainedLearner, for_mini_batches
 from metricfast.metrics._neighbor_error import neighbor_error
-from metricfast.training.callbacks import (
-    CallbackMixin,
-    OpenCheckpoint,
-    as_callbacks,
-    reports_to_sklearn,
-)
-from metricfast.training.chunks import Chunked, hold, mean_of, subtract_mean, why_in_memory
-from metricfast.training.fingerprint import params_of
+from metricfast.samplers import Batch
+from metricfast.training.callbacks import as_callbacks
+from metricfast.training.chunks import hold
 from metricfast.training.history import History, Vector
-from metricfast.training.labelled_loss import LabelledLoss
-from metricfast.training.objective import Evaluator, Objective
+from metricfast.training.objective import Objective
 from metricfast.training.paired_chunks import is_beyond
 from metricfast.training.preconditioner import FlatParameters, flat
-from metricfast.training.solvers import LBFGS, MiniBatchSolver, Solver, as_solver
-from metricfast.training.stopping import HeldOut, as_stopping_rule, hold_out
-from metricfast.training.train import Observers, train
+from metricfast.training.samples import Samples, center
+from metricfast.training.solvers import LBFGS, Solver, as_solver
+from metricfast.training.stopping import as_stopping_rule
 
 __all__ = ["AsymmetricSimilarity"]
 
-# Share of the memory for a chunk of each side. A larger database has nearer neighbours.
-_OF_QUERIES, _OF_DATABASE = 1 / 16, 3 / 16
-
 
 @dataclass(eq=False, repr=False)
-class AsymmetricSimilarity(DatabaseClassifierMixin, CallbackMixin, EmbeddedMetricMixin):
+class AsymmetricSimilarity(
+    DatabaseClassifierMixin, TrainedLearner, VoteParameters, EmbeddedMetricMixin
+):
     r"""Asymmetric similarity, which optimises the k-NN vote itself.
 
     The distance of a query x and a database point x' is :math:`\|Ux - Vx'\|`. Each side has a map
@@ -173,27 +151,12 @@ class AsymmetricSimilarity(DatabaseClassifierMixin, CallbackMixin, EmbeddedMetri
     True
     """
 
-    n_neighbors: PositiveInt = 3
-    n_components: int | None = None
     _: KW_ONLY
     tied: bool = False
     query: Embedding | None = None
     database: Embedding | None = None
     loss_matrix: ArrayLike | None = None
-    ties: Ties = "pessimistic"
-    inference: Literal["exact", "greedy"] = "exact"
-    C: PositiveFloat = 1.0
-    regularizer: Regularizer = "frobenius2"
-    init: str | Array = "auto"
-    solver: Any = "adam"
     tol: NonNegativeFloat = 1e-4
-    early_stopping: Any = False
-    warm_start: bool = False
-    preprocessor: Any = None
-    verbose: Verbosity = False
-    random_state: Seed = None
-    n_jobs: NumberOfJobs = None
-    callbacks: Any = None
 
     _requires_y = True
 
@@ -251,68 +214,7 @@ class AsymmetricSimilarity(DatabaseClassifierMixin, CallbackMixin, EmbeddedMetri
             If training diverged: the best maps are kept. With "lbfgs": if it ended before
             convergence.
         """
-        return self._fit(
-            X, y, X_database, y_database, sample_weight=sample_weight, validate=validate
-        )
-
-    @reports_to_sklearn
-    def _fit(
-        self,
-        X: Any,
-        y: Any,
-        X_database: Any = None,
-        y_database: ArrayLike | None = None,
-        *,
-        sample_weight: ArrayLike | None = None,
-        validate: bool = False,
-        evaluator: Evaluator | None = None,
-    ) -> AsymmetricSimilarity:
-        """Learn the maps. `evaluator` computes the loss elsewhere, such as on a cluster."""
-        solver, rule, callbacks, embedding = self._check_parameters()
-        kept = self.parameters_ if self.warm_start and hasattr(self, "parameters_") else None
-        self._training = None
-        needed = why_in_memory(self, solver.by_batches, validate)
-        with forget_on_error(self):
-            data = self._load(
-                X, y, X_database, y_database, sample_weight, kept is not None, needed=needed
-            )
-            checkpoint = OpenCheckpoint(
-                callbacks, self.random_state, *vars(data).values(), embedding,
-                *params_of(self, solver, _TwoSidedProblem.schedule),
-            )  # fmt: skip
-            rng = checkpoint.rng
-            test: Any = None
-            start = initial_maps(self, embedding, data, rng, kept, _largest_cost(self))
-            self.embedding_ = embedding
-            self._set_parameters(start)
-            part = data
-            if rule is not None:
-                train_rows, test = hold_out(rule.fraction, data.X, data.y, rng)
-                part = data.take(np.sort(train_rows))
-            if part.database is None:
-                with naming_held_out(test, len(data.y)):
-                    check_neighbors(self.n_neighbors, len(part.y) - 1)
-            problem = _TwoSidedProblem(self, part, start)
-            problem.evaluator = evaluator
-            history = problem.history(start, rng)
-            if rule is not None:
-                validation = data.validation(np.sort(test), part)
-                history.judge(partial(problem.validation_error, validation), int(rule.patience))
-            try:
-                self._run(problem, history, solver, callbacks, data, checkpoint)
-                if history.curve and not is_beyond(problem.X, problem.database):
-                    x, self.objective_ = select_best(problem, history)
-                    self._set_parameters(problem.preconditioner.arrays(x))
-                if not isinstance(problem.X, Chunked):
-                    warn_of_penalty(problem, history.metrics, history.start)
-                check_feasible(history.metrics, self.n_neighbors, "leave small classes out")
-            finally:
-                self._set_database(data)
-        if validate:
-            self._validate_fit(
-                X, y, sample_weight=sample_weight, X_database=X_database, y_database=y_database
-            )
-        return self
+        return self._fit(X, y, sample_weight, X_database, y_database, validate=validate)
 
     @for_mini_batches
     def partial_fit(
@@ -346,69 +248,14 @@ class AsymmetricSimilarity(DatabaseClassifierMixin, CallbackMixin, EmbeddedMetri
             As for `fit`. With `early_stopping` or a checkpoint, which need all points.
         """
         del classes
-        solver, rule, callbacks, embedding = self._check_parameters()
-        refuse_partial(rule, callbacks)
-        begun = hasattr(self, "parameters_")
-        data = self._load(X, y, X_database, y_database, sample_weight, begun, not begun)
-        rng = check_random_state(self.random_state)
-        if not begun:
-            self.embedding_, cost = embedding, _largest_cost(self)
-            self._set_parameters(initial_maps(self, embedding, data, rng, None, cost))
-        problem = _TwoSidedProblem(self, data, self.parameters_)
-        if self._training is None:
-            history = problem.history(self.parameters_, rng)
-            self._training = history, history.start
-        history, x0 = self._training
-        history.restart(history.x)
-        history.metrics.follow(problem, data.weight)
-        self._run(problem, history, solver, callbacks, data, epoch_from=x0)
-        self._set_database(data)
-        return self
+        return self._partial_fit(Given(X, y, sample_weight, X_database, y_database))
 
-    def _run(
-        self, problem: _TwoSidedProblem, history: History, solver: Solver, callbacks: list[Any],
-        data: TwoSidedDataset, checkpoint: OpenCheckpoint | None = None,
-        epoch_from: Vector | None = None,
-    ) -> None:  # fmt: skip
-        """Run the solver, or a single epoch of a training that began at a vector."""
-        metrics = history.metrics
-        assert metrics is not None
-
-        def set_fitted(x: Vector, final: bool) -> None:
-            self._set_parameters(problem.preconditioner.arrays(x))
-            self.loss_curve_ = list(history.curve)
-            self.n_iter_ = len(history.curve)
-            self.objective_ = (
-                min([history.best_objective, *history.curve]) if final else history.curve[-1]
-            )
-            self.history_ = {name: list(values) for name, values in metrics.values.items()}
-            if history.costs:
-                self.validation_scores_ = [1 - cost for cost in history.costs]
-                self.history_["validation_error"] = list(history.costs)
-            if not final:
-                self._set_database(data)
-
-        observers = Observers(
-            self, set_fitted,
-            lambda x: [each.astype(data.X.dtype) for each in problem.preconditioner.arrays(x)],
-            callbacks, checkpoint, score=lambda cost: 1 - cost,
-        )  # fmt: skip
-        batches: Any = None
-        if isinstance(solver, MiniBatchSolver):
-            batches = vote_batches(problem, history.rng, solver.batch_size)
-        train(problem, history, solver, observers, batches, epoch_from=epoch_from)
-
-    def _check_parameters(self) -> tuple[Solver, HeldOut | None, list[Any], Embedding]:
-        """Check the parameters; return solver, stopping rule, callbacks and the embedding."""
+    def _plan(self) -> Plan:
+        """Check the parameters, and return what they ask for."""
         check_parameters(self)
         rule = as_stopping_rule(self.early_stopping, folds=False)
-        assert rule is None or isinstance(rule, HeldOut)
-        return (
-            self._solver(),
-            rule,
-            as_callbacks(self.callbacks, warm_start=self.warm_start),
-            _embedding_of(self),
-        )
+        callbacks = as_callbacks(self.callbacks, warm_start=self.warm_start)
+        return Plan(self._solver(), rule, callbacks, (_embedding_of(self),))
 
     def _solver(self) -> Solver:
         """Return the solver."""
@@ -417,79 +264,87 @@ class AsymmetricSimilarity(DatabaseClassifierMixin, CallbackMixin, EmbeddedMetri
         )
 
     def _load(
-        self,
-        X: Any,
-        y: Any,
-        X_database: Any,
-        y_database: Any,
-        sample_weight: ArrayLike | None,
-        keep_means: bool,
-        reset: bool = True,
-        needed: tuple[str, str] | None = None,
-    ) -> TwoSidedDataset:
-        """Check both sides and subtract their means.
-
-        With `keep_means`, the means of an earlier fit are subtracted.
-        """
-        means = (self.mean_, self._mean("query")) if keep_means else None
+        self, plan: Plan, given: Given, kept: Any, in_memory: tuple[str, str] | None, *, reset: bool
+    ) -> Samples:
+        if (given.X_database is None) != (given.y_database is None):
+            raise ValueError("X_database and y_database must be given together.")
+        # The distance that was learned depends on the means of the earlier fit.
+        means = None if kept is None else (self._mean("query"), self.mean_)
         how: dict[str, Any] = {"accept_sparse": "csr", "accept_sources": True}
         if reset:
-            X, y = self._prepare_inputs(X, y, ensure_min_samples=2, **how)
+            X, y = self._prepare_inputs(given.X, given.y, ensure_min_samples=2, **how)
         how |= {"preprocessor": self.preprocessor_, "reset": False, "order": "C"}
         if not reset:
-            X, y = check_points(self, X, y, **how)
-        X = hold(X, needed)
-        weight = check_sample_weight(sample_weight, X.shape[0])
-        if (X_database is None) != (y_database is None):
-            raise ValueError("X_database and y_database must be given together.")
-        dtype = X.dtype
-        if X_database is None:
+            X, y = check_points(self, given.X, given.y, **how)
+        X, weight = hold(X, in_memory), check_sample_weight(given.sample_weight, X.shape[0])
+        if given.X_database is None:
             self.classes_, codes = check_classification_target(y)
-            database, labels = X, codes
+            samples = Samples(X, codes, self.classes_, weight)
         else:
             if self.tied:
-                database = check_points(self, X_database, name="X_database", **how)
+                database = check_points(self, given.X_database, name="X_database", **how)
             else:
                 del how["preprocessor"], how["reset"]
-                database = self._database_points(X_database, reset=reset, **how)
+                database = self._database_points(given.X_database, reset=reset, **how)
             if isinstance(database, Source):
-                database = hold(Named(database, "X_database"), needed, "X_database")
+                database = hold(Named(database, "X_database"), in_memory, "X_database")
             self.classes_, labels = check_classification_target(
-                y_database, database.shape[0], "y_database"
+                given.y_database, database.shape[0], "y_database"
             )
             codes = codes_of(y, self.classes_, "y")
-            dtype = np.result_type(X.dtype, database.dtype)
-        widths = database.shape[1], X.shape[1]
-        _check_rows(self, *widths)
-        if issparse(X) or issparse(database):
-            self.mean_, self.mean_query_ = (np.zeros(width, dtype) for width in widths)
-        else:
-            if means is None or tuple(map(len, means)) != widths:
-                means = (mean_of(database),) * 2
-                if X_database is not None and not self.tied:
-                    means = means[0], mean_of_queries(X, codes, weight, database, labels)
-            # Else the distance that was learned depends on them.
-            self.mean_, self.mean_query_ = (mean.astype(dtype) for mean in means)
-        if X_database is None:
-            X, database = subtract_mean(X, self.mean_query_, dtype), None
-        else:
-            X = subtract_mean(X, self.mean_query_, dtype, _OF_QUERIES)
-            database = subtract_mean(database, self.mean_, dtype, _OF_DATABASE)
-        data = TwoSidedDataset(X, codes, database, labels, weight)
-        sample = data.representative
-        if not (issparse(sample.points) or issparse(X)):
-            _check_units(sample.points, "database is")
-            if widths[0] != widths[1]:
+            others = Samples(database, labels, self.classes_)
+            samples = Samples(X, codes, self.classes_, weight, database=others)
+        _check_rows(self, samples.points.n_features, samples.n_features)
+        samples, (self.mean_query_, self.mean_) = center(
+            samples, means, shared=self.tied, mean_of_queries=mean_of_queries
+        )
+        sample = samples.representative
+        if not (issparse(sample.points.X) or issparse(sample.X)):
+            _check_units(sample.points.X, "database is")
+            if samples.n_features != samples.points.n_features:
                 _check_units(sample.X, "queries are")
-        return data
+        return samples
 
-    def _set_database(self, data: TwoSidedDataset) -> None:
+    def _begin(
+        self, plan: Plan, train_samples: Samples, samples: Samples, rng: RandomState, kept: Any
+    ) -> tuple[_TwoSidedProblem, History]:
+        (embedding,) = plan.parts
+        start = initial_maps(self, embedding, train_samples, rng, kept, _largest_cost(self))
+        self.embedding_ = embedding
+        self._set_parameters(start)
+        if samples.database is None:
+            check_neighbors(self.n_neighbors, train_samples.X.shape[0] - 1)
+        problem = _TwoSidedProblem(self, train_samples, start)
+        problem.all_samples = samples
+        return problem, problem.history(start, rng)
+
+    def _continue(self, plan: Plan, samples: Samples) -> _TwoSidedProblem:
+        return _TwoSidedProblem(self, samples, self.parameters_)
+
+    def _earlier(self) -> list[Array] | None:
+        return getattr(self, "parameters_", None)
+
+    def _set_map(self, problem: _TwoSidedProblem, x: Vector) -> None:
+        self._set_parameters(problem.learned(x))
+        self._set_database(problem.all_samples)
+
+    def _set_fitted(
+        self, problem: _TwoSidedProblem, history: History, x: Vector, final: bool
+    ) -> None:
+        super()._set_fitted(problem, history, x, final)
+        self.objective_ = objective_of(history, final)
+
+    def _finish(self, problem: _TwoSidedProblem, history: History, diverged: bool) -> None:
+        keep_best(self, problem, history, history.start, "leave small classes out")
+
+    def _set_database(self, samples: Samples) -> None:
         """Embed the database of `predict`."""
-        how = self.embedding_, self.parameters_, self.n_jobs
-        self.database_embedding_ = data.embedded_database(*how)
-        self.database_labels_ = data.database_labels
-        if data.database is None:
-            self.query_embedding_ = data.embedded_queries(*how)
+        queries, self.database_embedding_ = embedded(
+            samples, self.embedding_, self.parameters_, self.n_jobs
+        )
+        self.database_labels_ = samples.points.labels
+        if samples.database is None:
+            self.query_embedding_ = queries
 
     def _set_parameters(self, arrays: list[Array]) -> None:
         self.parameters_ = [np.array(array, self.mean_.dtype) for array in arrays]
@@ -534,33 +389,41 @@ class _TwoSidedProblem(Objective):
     learning_rate = 0.03
     remedy = REMEDY
 
-    def __init__(
-        self, learner: AsymmetricSimilarity, data: TwoSidedDataset, start: list[Array]
-    ) -> None:
-        embedding, own, n_jobs = learner.embedding_, data.database is None, learner.n_jobs
-        compared = "batch" if is_beyond(data.X) else "all"
-        loss = LabelledLoss(
-            vote_loss(learner, len(learner.classes_)), data.y, data.weight,
-            None if own else data.database_labels, n_jobs,
-        )  # fmt: skip
+    def __init__(self, learner: AsymmetricSimilarity, samples: Samples, start: list[Array]) -> None:
+        embedding = learner.embedding_
         super().__init__(
-            data.X, embedding, loss, FlatParameters([array.shape for array in start]), C=learner.C,
+            samples, embedding, vote_loss(learner, len(samples.classes)),
+            FlatParameters([array.shape for array in start]), C=learner.C, n_jobs=learner.n_jobs,
+            database="batch" if is_beyond(samples.X) else "all",
             penalty=lambda arrays: penalty_of(embedding, learner.regularizer, arrays),
-            database=compared if own else data.database, n_jobs=n_jobs,
         )  # fmt: skip
         self.embedding: Embedding = embedding
-        self._weight, self._tol = data.weight, learner.tol
+        self._tol = learner.tol
 
     def history(self, start: list[Array], rng: RandomState) -> History:
         """Return the history of a training from these parameters."""
-        return vote_history(flat(start), rng, self, self._weight, self._tol)
+        return vote_history(flat(start), rng, self, self.samples.weight, self._tol)
 
-    def validation_error(self, validation: TwoSidedDataset, x: Vector) -> float:
-        """Return the error of held-out queries."""
+    def batches(
+        self, rng: RandomState, batch_size: int | None = None
+    ) -> Callable[[], Iterable[Batch]]:
+        """Return a function that draws the mini-batches of an epoch."""
+        return vote_batches(self, rng, batch_size)
+
+    def learned(self, x: Vector) -> list[Array]:
+        """Return the parameters in the dtype of the points."""
+        return [array.astype(self.X.dtype) for array in self.preconditioner.arrays(x)]
+
+    def validation_error(self, held_out: Samples, x: Vector) -> float:
+        """Return the error of validation samples."""
         arrays, k = self.preconditioner.arrays(x), int(self.loss.loss.n_neighbors)
-        queries, database = validation.embedded(self.embedding, arrays, self.n_jobs)
-        labels = validation.database_labels
-        return neighbor_error(database, labels, queries, validation.y, False, k, self.n_jobs)
+        queries, database = embedded(held_out, self.embedding, arrays, self.n_jobs)
+        labels = held_out.points.labels
+        return neighbor_error(database, labels, queries, held_out.labels, False, k, self.n_jobs)
+
+    def score(self, cost: float) -> float:
+        """Return the share of right votes."""
+        return 1 - cost
 
 
 def _embedding_of(learner: AsymmetricSimilarity) -> Embedding:

@@ -19,17 +19,17 @@ from metricfast.samplers import Batch
 from metricfast.training.chunks import POOL, Chunked, batches_of
 from metricfast.training.history import History, Metrics
 from metricfast.training.objective import Objective
-from metricfast.training.paired_chunks import batches_of_both
+from metricfast.training.paired_chunks import batches_of_both, is_beyond
 
 __all__ = [
     "REMEDY",
     "VoteMetrics",
-    "check_feasible",
+    "keep_best",
+    "objective_of",
     "select_best",
     "unit_scale",
     "vote_batches",
     "vote_history",
-    "warn_of_penalty",
 ]
 
 Array = NDArray[Any]
@@ -137,7 +137,28 @@ def select_best(problem: Objective, history: History) -> tuple[Array, float]:
     return candidates[best], judged[best][1]
 
 
-def check_feasible(metrics: Metrics | None, n_neighbors: int, remedy: str) -> None:
+def objective_of(history: History, final: bool) -> float:
+    """Return the objective of the result, or of the present iteration."""
+    return min([history.best_objective, *history.curve]) if final else history.curve[-1]
+
+
+def keep_best(
+    learner: Any, problem: Objective, history: History, start: Array, remedy: str
+) -> None:
+    """Set the best map around the best epoch and the start, and warn if it is of no use.
+
+    `start`: the vector of the initial map, under which the penalty should not be large.
+    `remedy`: of sets of neighbours none of which is right, apart from fewer neighbours.
+    """
+    if history.curve and not is_beyond(problem.X, problem.database):
+        x, learner.objective_ = select_best(problem, history)
+        learner._set_map(problem, x)
+    if not isinstance(problem.X, Chunked):
+        _warn_of_penalty(problem, history.metrics, start)
+    _check_feasible(history.metrics, learner.n_neighbors, remedy)
+
+
+def _check_feasible(metrics: Metrics | None, n_neighbors: int, remedy: str) -> None:
     """Raise ValueError if no set of neighbours is right for any point; warn if for some points."""
     assert isinstance(metrics, VoteMetrics)
     infeasible = int(([0] + metrics.values["infeasible"])[-1])
@@ -154,7 +175,7 @@ def check_feasible(metrics: Metrics | None, n_neighbors: int, remedy: str) -> No
         )
 
 
-def warn_of_penalty(problem: Objective, metrics: Metrics | None, start: Array) -> None:
+def _warn_of_penalty(problem: Objective, metrics: Metrics | None, start: Array) -> None:
     """Warn if the penalty of the initial map is so large that the loss hardly matters."""
     assert problem.penalty is not None and isinstance(metrics, VoteMetrics)
     penalty = problem.penalty(problem.preconditioner.arrays(start.copy()))[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -11,47 +11,34 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from metricfast._core.initialize import as_given_map
-from metricfast._core.parameters import (
-    NonNegativeFloat,
-    NumberOfJobs,
-    PositiveFloat,
-    PositiveInt,
-    Seed,
-    Verbosity,
-)
+from metricfast._core.parameters import NonNegativeFloat, positional
 from metricfast._core.sources import Source, in_one_array
 from metricfast._core.types import Array, RandomState
-from metricfast.distances.inference import Ties
+from metricfast.distances.gradient import metric_gradient
 from metricfast.distances.neighbors import check_neighbors
 from metricfast.learners.base.inputs import points_of
 from metricfast.learners.gerrymandering.classifier import DatabaseClassifierMixin
 from metricfast.learners.gerrymandering.history import (
     REMEDY,
-    check_feasible,
-    select_best,
+    keep_best,
+    objective_of,
     unit_scale,
     vote_batches,
     vote_history,
-    warn_of_penalty,
 )
-from metricfast.learners.gerrymandering.matrix import (
-    loss_of_matrix,
-    penalty_of_matrix,
-    root,
-)
-from metricfast.learners.gerrymandering.regularizers import Regularizer, penalty
-from metricfast.learners.gerrymandering.voting import largest_cost, vote_loss
+from metricfast.learners.gerrymandering.regularizers import penalty
+from metricfast.learners.gerrymandering.voting import VoteParameters, largest_cost, vote_loss
 from metricfast.learners.linear import LinearLearner
+from metricfast.learners.trained import Plan
 from metricfast.losses import Gerrymander
-from metricfast.metrics._neighbor_error import neighbor_error
 from metricfast.samplers import Batch
 from metricfast.training.chunks import Chunked
-from metricfast.training.dataset import Dataset
 from metricfast.training.history import History, Vector
 from metricfast.training.initialization import Initialization
 from metricfast.training.linear_problem import LinearProblem
-from metricfast.training.objective import map_points
+from metricfast.training.objective import Objective, anchors_of, finite, map_points
 from metricfast.training.preconditioner import FlatParameters, PSDProjection
+from metricfast.training.samples import Samples
 from metricfast.training.solvers import Solver
 
 __all__ = ["GerrymanderingLearner", "NeighborhoodGerrymandering", "vote_problem"]
@@ -59,31 +46,24 @@ __all__ = ["GerrymanderingLearner", "NeighborhoodGerrymandering", "vote_problem"
 _ZERO_INIT = "`init` is zero, where the objective has no slope: give another map."
 
 
-class GerrymanderingLearner(LinearLearner):
-    """Base of learners by gerrymandering, which store the embedded points of `fit`.
+@dataclass(eq=False, repr=False, kw_only=True)
+class GerrymanderingLearner(VoteParameters, LinearLearner):
+    """Base of learners by gerrymandering, which store the embedded points of `fit`."""
 
-    See `NeighborhoodGerrymandering` for the parameters.
-    """
-
-    n_neighbors: int
-    parameterization: str
-    ties: str
-    inference: str
-    C: float
-    regularizer: str | None
+    parameterization: Literal["L", "M"] = "L"
+    tol: NonNegativeFloat = 1e-4
 
     min_iter = 1
-    tol = 1e-4
     _solver_names = ("lbfgs", "adam", "subgradient")
     _lbfgs_params = ()  # `tol` ends a training by any solver
     _selects_batches = True
     _keeps_points = True
 
-    def _check_parameters(self) -> Any:
-        checked = super()._check_parameters()
+    def _plan(self) -> Plan:
+        plan = super()._plan()
         if self.parameterization == "M":
-            self._check_matrix(checked[0])
-        return checked
+            self._check_matrix(plan.solver)
+        return plan
 
     def _check_matrix(self, solver: Solver) -> None:
         if self.n_components is not None:
@@ -109,17 +89,15 @@ class GerrymanderingLearner(LinearLearner):
             return replace(found, init="identity")  # of as many rows as M
         return found
 
+    def _set_map(self, problem: LinearProblem, x: Vector) -> None:
+        super()._set_map(problem, x)
+        self._set_database(problem.all_samples)
+
     def _set_fitted(self, problem: LinearProblem, history: History, x: Vector, final: bool) -> None:
         super()._set_fitted(problem, history, x, final)
-        if final:
-            self.objective_ = min([history.best_objective, *history.curve])
-        assert history.metrics is not None
-        self.history_ = {name: list(values) for name, values in history.metrics.values.items()}
-        if history.costs:
-            self.history_["validation_error"] = list(history.costs)
-        self._set_database(problem.all_data)
+        self.objective_ = objective_of(history, final)
 
-    def _set_database(self, data: Dataset) -> None:
+    def _set_database(self, data: Samples) -> None:
         """Embed the points of `fit`, the database of `predict`."""
         if self._has_classes:
             self.classes_, self.database_labels_ = data.classes, data.labels
@@ -129,21 +107,15 @@ class GerrymanderingLearner(LinearLearner):
         else:
             self.database_embedding_ = self._embed(given)
 
-    def _finish(self, problem: LinearProblem, history: History) -> None:
-        assert isinstance(problem, VoteProblem)
-        if history.curve and not isinstance(problem.X, Chunked):
-            x, self.objective_ = select_best(problem, history)
-            self.components_ = problem.data.undo_scale(problem.map(x))
-            self._set_database(problem.all_data)
-        if not isinstance(problem.X, Chunked):
-            start, L = history.start, problem.initial_map
-            if history.max_iter is not None and isinstance(self.init, str) and L is not None:
-                start = problem.vector(problem.scale_initial(L, named=True))
-            warn_of_penalty(problem, history.metrics, start)
+    def _finish(self, problem: LinearProblem, history: History, diverged: bool) -> None:
+        start, L = history.start, problem.initial_map
+        if history.max_iter is not None and isinstance(self.init, str) and L is not None:
+            start = problem.vector(problem.scale_initial(L, named=True))
         remedy = "lower n_bins" if hasattr(self, "n_bins") else "leave small classes out"
-        check_feasible(history.metrics, self.n_neighbors, remedy)
+        keep_best(self, problem, history, start, remedy)
 
 
+@positional("n_neighbors n_components")
 @dataclass(eq=False, repr=False)
 class NeighborhoodGerrymandering(DatabaseClassifierMixin, GerrymanderingLearner):
     r"""Neighbourhood gerrymandering.
@@ -261,29 +233,12 @@ class NeighborhoodGerrymandering(DatabaseClassifierMixin, GerrymanderingLearner)
     True
     """
 
-    n_neighbors: PositiveInt = 3
-    n_components: int | None = None
-    _: KW_ONLY
-    parameterization: Literal["L", "M"] = "L"
     loss_matrix: ArrayLike | None = None
-    ties: Ties = "pessimistic"
-    inference: Literal["exact", "greedy"] = "exact"
-    C: PositiveFloat = 1.0
-    regularizer: Regularizer = "frobenius2"
-    init: str | Array = "auto"
-    solver: Any = "adam"
-    tol: NonNegativeFloat = 1e-4
     early_stopping: Any = "auto"
-    warm_start: bool = False
-    preprocessor: Any = None
-    verbose: Verbosity = False
-    random_state: Seed = None
-    n_jobs: NumberOfJobs = None
-    callbacks: Any = None
 
     _one_map = True
 
-    def _problem(self, data: Dataset) -> LinearProblem:
+    def _problem(self, data: Samples) -> LinearProblem:
         return vote_problem(self, data, vote_loss(self, len(data.classes)))
 
     def _database_points(self, X: Any) -> Any:
@@ -291,7 +246,7 @@ class NeighborhoodGerrymandering(DatabaseClassifierMixin, GerrymanderingLearner)
         return points_of(self, X, "X_database")
 
 
-def vote_problem(learner: GerrymanderingLearner, data: Dataset, loss: Gerrymander) -> VoteProblem:
+def vote_problem(learner: GerrymanderingLearner, data: Samples, loss: Gerrymander) -> VoteProblem:
     """Return the problem of a learner, with a loss of votes."""
     check_neighbors(learner.n_neighbors, data.X.shape[0] - 1)
     # Not `data.in_span`: the regularizer shrinks the map in all directions.
@@ -306,7 +261,7 @@ class VoteProblem(LinearProblem):
 
     Parameters
     ----------
-    data : Dataset
+    data : Samples
     loss : Gerrymander
     C : float
     regularizer : str or None
@@ -323,21 +278,22 @@ class VoteProblem(LinearProblem):
     remedy = REMEDY
 
     def __init__(
-        self, data: Dataset, loss: Gerrymander, C: float, regularizer: str | None, tol: float,
+        self, data: Samples, loss: Gerrymander, C: float, regularizer: str | None, tol: float,
         n_jobs: int | None, *, over_matrix: bool = False,
     ) -> None:  # fmt: skip
         database = "batch" if isinstance(data.X, Chunked) else "all"
-        penalize = penalty_of_matrix if over_matrix else penalty
+        penalize = _penalty_of_matrix if over_matrix else penalty
         super().__init__(
             data, loss, preconditioner=FlatParameters([]), database=database, C=C, n_jobs=n_jobs,
             penalty=partial(penalize, regularizer),
         )  # fmt: skip
         self._tol, self._over_matrix = tol, over_matrix
+        self.n_voters = int(loss.n_neighbors)
 
     def scale_initial(self, L: Array, *, named: bool) -> Array:
         if not named:
             return L
-        data = self.data.representative
+        data = self.samples.representative
         Z, own = map_points(data.X, L, self.n_jobs), np.arange(data.X.shape[0])
         k = min(int(self.loss.loss.n_neighbors), len(Z) - 1)
         return L * unit_scale(Z, Z, own, k, largest_cost(self.loss.loss))
@@ -356,13 +312,13 @@ class VoteProblem(LinearProblem):
 
     def map(self, x: Vector) -> Array:
         found = super().map(x.copy())
-        return root(found) if self._over_matrix else found
+        return _root(found) if self._over_matrix else found
 
     def of_loss(
         self, arrays: list[Array], batch: Batch | None, part: slice | None = None
     ) -> tuple[float, list[Array]]:
         if self._over_matrix:
-            return loss_of_matrix(self, arrays, batch, part)
+            return _loss_of_matrix(self, arrays, batch, part)
         return super().of_loss(arrays, batch, part)
 
     def batches(
@@ -371,10 +327,42 @@ class VoteProblem(LinearProblem):
         return vote_batches(self, rng, batch_size)
 
     def history(self, x0: Vector, rng: RandomState) -> History:
-        return vote_history(x0, rng, self, self.data.weight, self._tol)
+        return vote_history(x0, rng, self, self.samples.weight, self._tol)
 
-    def validation_error(self, x: Vector, data: Dataset, train: Any, test: Any) -> float:
-        # Mapped together: sparse points are centred where they are mapped to.
-        Z, y = map_points(data.X, self.map(x), self.n_jobs), data.labels
-        k = int(self.loss.loss.n_neighbors)
-        return neighbor_error(Z[train], y[train], Z[test], y[test], False, k, self.n_jobs)
+
+def _root(M: Array) -> Array:
+    """Return a map L with M = L^T L."""
+    values, vectors = np.linalg.eigh(M)
+    return np.asarray(np.sqrt(np.maximum(values, 0))[:, None] * vectors.T)
+
+
+def _penalty_of_matrix(name: str | None, arrays: list[Array]) -> tuple[float, list[Array]]:
+    """Return a penalty on M, a key of `REGULARIZERS`, and its gradient."""
+    (M,) = arrays
+    square = float((M * M).sum())
+    if name is None:
+        return 0.0, [np.zeros_like(M)]
+    if name == "trace":
+        return float(np.trace(M)), [np.eye(len(M))]
+    if name == "frobenius":
+        norm = float(np.sqrt(square))
+        return norm, [M / (norm or 1.0)]
+    return square, [2 * M]
+
+
+def _loss_of_matrix(
+    problem: Objective, arrays: list[Array], batch: Batch | None, part: slice | None
+) -> tuple[float, list[Array]]:
+    """Return the loss of queries as a function of M, and its gradient."""
+    (M,), X, among = arrays, problem.X, None
+    anchors = rows = problem._anchors(batch, part)
+    if batch is not None and problem.database == "batch":
+        X, among = X[batch.rows], batch.rows
+        anchors = np.arange(len(among))[anchors_of(batch, part)]
+    Z = map_points(X, _root(M), problem.n_jobs)
+    if not finite(Z):
+        return float("nan"), []
+    call = problem.loss.call(Z[anchors], Z, rows, among, anchors)
+    value, weights = problem.loss.loss.of_distances(call)
+    gradient = metric_gradient(X[anchors], weights, X, M=M, n_jobs=problem.n_jobs)
+    return value, [np.asarray(gradient)]

@@ -2,39 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from metricfast._core.parameters import (
-    AtLeastTwo,
-    NonNegativeFloat,
-    NumberOfJobs,
-    PositiveFloat,
-    PositiveInt,
-    Seed,
-    Verbosity,
-)
+from metricfast._core.parameters import AtLeastTwo, PositiveInt, positional
 from metricfast._core.scaling import rescale_targets
 from metricfast._core.targets import check_regression_target, check_sample_weight
 from metricfast._core.types import Array, Floats, Integers
-from metricfast.distances.inference import Ties
 from metricfast.distances.neighbors import kneighbors
 from metricfast.learners.base.inputs import points_of
 from metricfast.learners.gerrymandering.explanation import Explanation, explanation
 from metricfast.learners.gerrymandering.metric import GerrymanderingLearner, vote_problem
-from metricfast.learners.gerrymandering.regularizers import Regularizer
 from metricfast.losses import Gerrymander
-from metricfast.training.dataset import Dataset
 from metricfast.training.linear_problem import LinearProblem
+from metricfast.training.samples import Samples
 
 __all__ = ["NeighborhoodGerrymanderingRegressor"]
 
 
+@positional("n_neighbors n_components")
 @dataclass(eq=False, repr=False)
 class NeighborhoodGerrymanderingRegressor(RegressorMixin, GerrymanderingLearner):  # type: ignore[misc]
     r"""Neighbourhood gerrymandering for continuous targets.
@@ -89,24 +80,7 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, GerrymanderingLearner)
     """
 
     n_neighbors: PositiveInt = 5
-    n_components: int | None = None
-    _: KW_ONLY
     n_bins: AtLeastTwo = 5
-    parameterization: Literal["L", "M"] = "L"
-    ties: Ties = "pessimistic"
-    inference: Literal["exact", "greedy"] = "exact"
-    C: PositiveFloat = 1.0
-    regularizer: Regularizer = "frobenius2"
-    init: str | Array = "auto"
-    solver: Any = "adam"
-    tol: NonNegativeFloat = 1e-4
-    early_stopping: Any = False
-    warm_start: bool = False
-    preprocessor: Any = None
-    verbose: Verbosity = False
-    random_state: Seed = None
-    n_jobs: NumberOfJobs = None
-    callbacks: Any = None
 
     _has_classes = False
 
@@ -131,7 +105,7 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, GerrymanderingLearner)
         places = np.searchsorted(filled, np.searchsorted(edges, y))
         return np.minimum(places, len(filled) - 1).astype(np.int64)
 
-    def _problem(self, data: Dataset) -> LinearProblem:
+    def _problem(self, data: Samples) -> LinearProblem:
         return vote_problem(self, data, self._vote_loss())
 
     def _vote_loss(self) -> Gerrymander:

@@ -1,20 +1,38 @@
-"""The vote of nearest neighbours: winners, and the loss of wrong answers."""
+"""The vote of nearest neighbours: parameters, winners, and the loss of wrong answers."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from metricfast.distances.inference import check_loss_matrix
+from metricfast._core.parameters import PositiveFloat, PositiveInt, TrainingParameters
+from metricfast.distances.inference import Ties, check_loss_matrix
+from metricfast.learners.gerrymandering.regularizers import Regularizer
 from metricfast.losses import Gerrymander
 
-__all__ = ["largest_cost", "vote", "vote_loss"]
+__all__ = ["VoteParameters", "largest_cost", "vote", "vote_loss"]
 
 Array = NDArray[Any]
 # Share of a vote that the winner of a tie gets in addition.
 _TRIFLE = 1e-9
+
+
+@dataclass(eq=False, repr=False)
+class VoteParameters(TrainingParameters):
+    """The parameters of learners by gerrymandering, described at `NeighborhoodGerrymandering`."""
+
+    n_neighbors: PositiveInt = 3
+    n_components: int | None = None
+    _: KW_ONLY
+    ties: Ties = "pessimistic"
+    inference: Literal["exact", "greedy"] = "exact"
+    C: PositiveFloat = 1.0
+    regularizer: Regularizer = "frobenius2"
+    init: str | Array = "auto"
+    solver: Any = "adam"
 
 
 def vote(

@@ -1,30 +1,127 @@
-"""Draw tuples of points from class labels."""
+"""Supervised forms of the learners of tuples, which draw the tuples from class labels."""
 
 from __future__ import annotations
 
-from typing import Any
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricfast._core.arguments import check_count
+from metricfast._core.arguments import check_count, check_random_state
+from metricfast._core.parameters import DEPRECATED, PositiveInt
 from metricfast._core.stores import in_memory
 from metricfast._core.targets import check_partial_target, check_sample_weight
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Integers, RandomState
 from metricfast._core.warn import warn_user
 from metricfast.constraints import Constraints, wrap_indices
+from metricfast.learners.base.learner import BaseMetricLearner
+from metricfast.training.callbacks import reports_to_sklearn
 
-__all__ = ["draw_index_pairs", "draw_pairs", "draw_triplets"]
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
+__all__ = ["DrawnConstraints", "SupervisedForm", "draw_index_pairs", "draw_pairs", "draw_triplets"]
+
+# Points, labels and weights.
+Given = tuple[Any, Array, ArrayLike | None]
 # Up to so many classes, the default number of pairs is that of metric-learn.
 _MANY_CLASSES = 40
 
 
+@dataclass(eq=False, repr=False)
+class DrawnConstraints:
+    """The parameters of learners that draw pairs from class labels."""
+
+    n_constraints: PositiveInt | None = None
+    num_constraints: int | str = DEPRECATED
+
+    _renamed: ClassVar[Mapping[str, str]] = {"num_constraints": "n_constraints"}
+
+
+class SupervisedForm(BaseMetricLearner):
+    """Base class of supervised forms.
+
+    A form also derives from the base that it shares with the learner of tuples, which has the
+    parameters and the solver. It defines how tuples are drawn and how it learns from them.
+    """
+
+    _requires_y = True
+    _partial_labels = True
+
+    _draw: Callable[[Any, Array, ArrayLike | None, RandomState], TupleSet]
+
+    @abstractmethod
+    def _learn(self, tuples: TupleSet, given: Given, rng: RandomState, **how: Any) -> None:
+        """Set the fitted attributes.
+
+        `given`: what the tuples were drawn from.
+        `rng`: random numbers after those of the draw.
+        `how`: further arguments of `fit`.
+        """
+
+    @reports_to_sklearn
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        validate: bool = False,
+    ) -> Self:
+        """Draw tuples and learn from them.
+
+        Parameters
+        ----------
+        X : array-like or source of shape (n_samples, n_features), or (n_samples,)
+            Points, or indicators for the preprocessor. float32 stays float32, everything else
+            becomes float64. Points that are not in memory may be a memory map, an array of zarr or
+            h5py, an Arrow table, or a `metricfast.sources.Source`.
+        y : array-like of shape (n_samples,)
+            Class labels, of at least two classes. Numbers below 0 mean that the class is unknown.
+        sample_weight : array-like of shape (n_samples,), optional
+            Non-negative weights of the points; the notes on the learner describe their effect.
+        validate : bool, default=False
+            Also fit a clone to four fifths of the points, compare the errors of 3 nearest
+            neighbours in the learned and in the Euclidean distance on the others (for a learner of
+            a similarity: of the 3 most similar ones, by it and by the inner product), store the
+            numbers in `validation_`, and warn if the learned one is worse.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If an argument or parameter has a value that cannot be used, or the classes give no
+            constraints.
+        numpy.linalg.LinAlgError
+            If a `prior` that must be is not positive definite.
+        """
+        self._fit_drawn(X, y, sample_weight, validate=validate)
+        return self
+
+    def _fit_drawn(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None, *, validate: bool, **how: Any
+    ) -> None:
+        points, labels = self._prepare_inputs(
+            X, y, ensure_min_samples=2, accept_sources=not validate
+        )
+        rng = check_random_state(self.random_state)
+        given = points, labels, sample_weight
+        self._learn(self._draw(*given, rng), given, rng, **how)
+        if validate:
+            self._validate_fit(X, y, sample_weight=sample_weight, **how)
+
+
 def draw_pairs(
+    learner: Any,
     points: Any,
     labels: Array,
-    n_constraints: Any,
     sample_weight: ArrayLike | None,
     rng: RandomState,
     *,
@@ -32,13 +129,13 @@ def draw_pairs(
 ) -> TupleSet:
     """Draw pairs of points of one class, and as many pairs of points of different classes.
 
+    `learner`: has the parameter `n_constraints`.
     `points`: checked points, an array or a source.
     `needs_similar`: raise ValueError if no pair of one class can be drawn.
     For the other parameters see :func:`draw_index_pairs`.
     """
-    drawn = draw_index_pairs(
-        labels, n_constraints, sample_weight, rng, points.shape[1], needs_similar=needs_similar
-    )
+    n, d = learner.n_constraints, points.shape[1]
+    drawn = draw_index_pairs(labels, n, sample_weight, rng, d, needs_similar=needs_similar)
     return TupleSet.of_rows(points, *wrap_indices(drawn))
 
 
@@ -96,12 +193,15 @@ def _default_number(codes: Integers, n_classes: int, n_features: int) -> int:
     return min(wanted, most)
 
 
-def draw_triplets(learner: Any, points: Any, labels: Array, sample_weight: Any) -> TupleSet:
+def draw_triplets(
+    learner: Any, points: Any, labels: Array, sample_weight: ArrayLike | None, rng: RandomState
+) -> TupleSet:
     """Form triplets of each point, a near point of its class and a near one of another class.
 
     `learner`: has the parameters `k_genuine`, `k_impostor` and `n_jobs`.
     `sample_weight`: weight of the triplets that a point is the first of.
     """
+    del rng
     name = type(learner).__name__
     what = f"X, all of which {name} makes triplets of,"
     points = in_memory(points, what, "give fewer points, or triplets of some")

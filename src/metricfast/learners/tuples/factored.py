@@ -9,10 +9,10 @@ from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 
 from metricfast._core.prior import initialize_metric
+from metricfast._core.progress import IterationProgress
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, RandomState
 from metricfast._core.warn import warn_user
-from metricfast.learners.tuples.iterated import IterationProgress
 from metricfast.training.history import History
 
 __all__ = ["minimize_factor", "start_metric"]

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from metricfast._core.arguments import check_range
@@ -26,10 +24,9 @@ from metricfast._core.targets import (
 )
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats
-from metricfast.learners.base.classifiers import PairsClassifierMixin
 from metricfast.learners.base.closed_form import ONE_CLASS, ClosedFormLearner, Statistics
 from metricfast.learners.base.learner import MahalanobisMixin
-from metricfast.learners.tuples.pair_sums import fit_pairs, partial_fit_pairs, prior_matrix
+from metricfast.learners.tuples.pair_sums import PairSumsLearner, prior_matrix
 
 __all__ = ["GMML", "GMML_Supervised"]
 
@@ -38,7 +35,46 @@ _MOST_REG = 1e12
 
 
 @dataclass(eq=False, repr=False)
-class GMML(PairsClassifierMixin, MahalanobisMixin):
+class _GMML(MahalanobisMixin):
+    """Parameters and solver of both forms."""
+
+    t: float = 0.5
+    reg: float = 1e-3
+    prior: str | Array = "identity"
+    preprocessor: Any = None
+    random_state: Seed = None
+    _: KW_ONLY
+    n_components: int | None = None
+
+    _exact_in_parts = True
+
+    @property
+    def _spans(self) -> bool:
+        return is_identity(self.prior)
+
+    def _solve_for(
+        self, scatters: tuple[Floats, Floats], dtype: np.dtype[Any], tuples: TupleSet | None
+    ) -> None:
+        """Learn the metric of the scatters of similar and of dissimilar pairs, plus the prior."""
+        similar, dissimilar = scatters
+        check_range("t", self.t, high=1)
+        check_range("reg", self.reg, high=_MOST_REG)
+        check_n_components(len(similar), self.n_components)
+        trace = self._span.identity(similar)[1] if is_identity(self.prior) else None
+        prior = inverse = prior_matrix(
+            self.prior, self.random_state, tuples, len(similar), strictly_positive=self.reg > 0
+        )
+        if self.reg > 0:
+            inverse = cho_solve(cho_factor(prior), np.eye(len(prior)))
+        S = _blended("similar", similar, inverse, trace, self.reg)
+        D = _blended("dissimilar", dissimilar, prior, trace, self.reg)
+        M = _geometric_mean(S, D, float(self.t))
+        L = components_from_metric(M, n_components=self.n_components)
+        self.components_ = L.astype(dtype, copy=False)
+
+
+@dataclass(eq=False, repr=False)
+class GMML(PairSumsLearner, _GMML):
     r"""Geometric mean metric learning from similar and dissimilar pairs.
 
     Learns the metric M that makes similar pairs near and dissimilar pairs far in the sense of
@@ -98,104 +134,14 @@ class GMML(PairsClassifierMixin, MahalanobisMixin):
     array([ 1,  1, -1, -1, -1, -1])
     """
 
-    t: float = 0.5
-    reg: float = 1e-3
-    prior: str | Array = "identity"
-    preprocessor: Any = None
-    random_state: Seed = None
-    _: KW_ONLY
-    n_components: int | None = None
-
-    _requires_y = True
-    _exact_in_parts = True
-    _sums = ()  # of all calls of `partial_fit`
-
-    def fit(
-        self,
-        pairs: ArrayLike,
-        y: ArrayLike,
-        calibration_params: Mapping[str, Any] | None = None,
-        *,
-        sample_weight: ArrayLike | None = None,
-        validate: bool = False,
-    ) -> GMML:
-        """Learn the metric, and the threshold that classifies the given pairs best.
-
-        Parameters
-        ----------
-        pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
-            Pairs of points, or of indicators for the preprocessor.
-        y : array-like of shape (n_pairs,)
-            1 for similar pairs, -1 for dissimilar ones.
-        calibration_params : dict, optional
-            Arguments of `calibrate_threshold`; by default the accuracy is maximised.
-        sample_weight : array-like of shape (n_pairs,), optional
-            Non-negative weights of the pairs; whole numbers mean the same as repeated pairs.
-        validate : bool, default=False
-            Also fit a clone to four fifths of the pairs, compare its score on the others with
-            the Euclidean distance, store the numbers in `validation_`, and warn if it is worse.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If an argument or parameter has a value that cannot be used, or pairs of a kind that is
-            needed are missing.
-        numpy.linalg.LinAlgError
-            If a prior that must be is not positive definite.
-        """
-        fit_pairs(self, pairs, y, calibration_params, sample_weight, validate)
-        return self
-
-    def partial_fit(
-        self, pairs: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
-    ) -> GMML:
-        """Learn from these pairs and from the ones of earlier calls, as `fit` from all of them.
-
-        The threshold is the one that classifies the pairs of this call best.
-
-        Parameters
-        ----------
-        pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
-            As for `fit`, like the others. All calls use the preprocessor of the first.
-        y : array-like of shape (n_pairs,)
-        sample_weight : array-like of shape (n_pairs,), optional
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            As for `fit`; and with ``prior="covariance"``, which needs all points at once. The
-            results of earlier calls stay.
-
-        Warns
-        -----
-        UserWarning
-            If `fit` was called before: it stores no sums, so the learner starts again.
-        """
-        partial_fit_pairs(self, pairs, y, sample_weight)
-        return self
-
-    @property
-    def _spans(self) -> bool:
-        return is_identity(self.prior)
-
     def _solve(self, statistics: Statistics) -> None:
         (pairs,) = statistics.sums
         scatters = pairs.of_group(1)[1], pairs.of_group(-1)[1]
-        M = _mean_metric(self, scatters, statistics.of_call)
-        L = components_from_metric(M, n_components=self.n_components)
-        self.components_ = L.astype(pairs.dtype, copy=False)
+        self._solve_for(scatters, pairs.dtype, statistics.of_call)
 
 
 @dataclass(eq=False, repr=False)
-class GMML_Supervised(ClosedFormLearner):  # noqa: N801
+class GMML_Supervised(_GMML, ClosedFormLearner):  # type: ignore[override]  # noqa: N801
     r"""Geometric mean metric learning from class labels.
 
     All pairs of points of one class are similar and all others dissimilar. Their scatters follow
@@ -230,21 +176,8 @@ class GMML_Supervised(ClosedFormLearner):  # noqa: N801
     (150, 2)
     """
 
-    t: float = 0.5
-    reg: float = 1e-3
-    prior: str | Array = "identity"
-    preprocessor: Any = None
-    random_state: Seed = None
-    _: KW_ONLY
-    n_components: int | None = None
-
     _partial_labels = True
-    _exact_in_parts = True
     _beyond_span = True
-
-    @property
-    def _spans(self) -> bool:  # type: ignore[override]
-        return is_identity(self.prior)
 
     def _statistics(
         self, X: Any, y: Any, weight: Floats | None, *, partial: bool = False, execute: Any = None
@@ -278,12 +211,9 @@ class GMML_Supervised(ClosedFormLearner):  # noqa: N801
     def _solve(self, statistics: Statistics) -> None:
         if statistics.of_call is None:
             (sums,) = statistics.sums
-            scatters, precision, tuples = _scatters_of_pairs(sums), sums.dtype, None
+            self._solve_for(_scatters_of_pairs(sums), sums.dtype, None)
         else:
-            scatters, precision, tuples = statistics.of_call
-        M = _mean_metric(self, scatters, tuples)
-        L = components_from_metric(M, n_components=self.n_components)
-        self.components_ = L.astype(precision, copy=False)
+            self._solve_for(*statistics.of_call)
 
 
 def _scatters_of_pairs(classes: ScatterStatistics) -> tuple[Floats, Floats]:
@@ -295,26 +225,6 @@ def _scatters_of_pairs(classes: ScatterStatistics) -> tuple[Floats, Floats]:
         np.einsum("i,ijk->jk", w, classes.scatters) for w in (counts, counts.sum() - counts)
     )
     return within, across + counts.sum() * classes.between
-
-
-def _mean_metric(
-    learner: GMML | GMML_Supervised, scatters: tuple[Floats, Floats], tuples: TupleSet | None
-) -> Floats:
-    """Return the metric of the scatters of similar and of dissimilar pairs, plus the prior."""
-    similar, dissimilar = scatters
-    reg = learner.reg
-    check_range("t", learner.t, high=1)
-    check_range("reg", reg, high=_MOST_REG)
-    check_n_components(len(similar), learner.n_components)
-    trace = learner._span.identity(similar)[1] if is_identity(learner.prior) else None
-    prior = inverse = prior_matrix(
-        learner.prior, learner.random_state, tuples, len(similar), strictly_positive=reg > 0
-    )
-    if reg > 0:
-        inverse = cho_solve(cho_factor(prior), np.eye(len(prior)))
-    S = _blended("similar", similar, inverse, trace, reg)
-    D = _blended("dissimilar", dissimilar, prior, trace, reg)
-    return _geometric_mean(S, D, float(learner.t))
 
 
 def _blended(kind: str, scatter: Floats, target: Floats, size: float | None, reg: float) -> Floats:

@@ -12,16 +12,23 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
 
-from metricfast._core.arguments import as_real, check_random_state, check_range
-from metricfast._core.deprecation import DEPRECATED
+from metricfast._core.arguments import as_real, check_range
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.initialize import check_n_components, components_from_metric
 from metricfast._core.memory import block_rows
-from metricfast._core.parameters import NonNegativeFloat, PositiveInt, Seed, Verbosity
+from metricfast._core.parameters import (
+    DEPRECATED,
+    NonNegativeFloat,
+    PositiveInt,
+    Seed,
+    Verbosity,
+    positional,
+)
 from metricfast._core.prior import is_identity
+from metricfast._core.progress import IterationProgress
 from metricfast._core.scaling import times_power_of_two
 from metricfast._core.tuples import TupleSet
-from metricfast._core.types import Array, Floats, Integers
+from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast._core.warn import warn_user
 from metricfast.distances.neighbors import paired_distances
 from metricfast.learners.base.classifiers import PairsClassifierMixin
@@ -29,9 +36,8 @@ from metricfast.learners.base.learner import MahalanobisMixin
 from metricfast.learners.base.shrinkage import Shrinkage
 from metricfast.learners.base.span import GivenAxes, in_span
 from metricfast.learners.base.thresholds import check_calibration_params
-from metricfast.learners.tuples.drawing import draw_pairs
+from metricfast.learners.tuples.drawing import DrawnConstraints, Given, SupervisedForm, draw_pairs
 from metricfast.learners.tuples.factored import start_metric
-from metricfast.learners.tuples.iterated import IterationProgress
 from metricfast.learners.tuples.shrinking import half_of_pairs, representative_sample, shrink_metric
 from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 
@@ -56,7 +62,81 @@ Gamma = Annotated[float, _check_gamma]
 
 
 @dataclass(eq=False, repr=False)
-class ITML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
+class _ITML(CallbackMixin, MahalanobisMixin):
+    """Parameters and solver of both forms."""
+
+    gamma: Gamma = 1.0
+    max_iter: PositiveInt = 1000
+    tol: NonNegativeFloat = 1e-3
+    prior: str | Array = "identity"
+    verbose: Verbosity = False
+    preprocessor: ArrayLike | Callable[..., Any] | None = None
+    random_state: Seed = None
+    convergence_threshold: float | str = DEPRECATED
+    _: KW_ONLY
+    n_components: int | None = None
+
+    _renamed: ClassVar[dict[str, str]] = {"convergence_threshold": "tol"}
+
+    def _project(self, given: TupleSet, bounds: ArrayLike | None, span: GivenAxes) -> None:
+        """Project the metric onto one pair after the other, in coordinates of the span."""
+        tuples = span.tuples(given)
+        check_n_components(tuples.points.shape[1], self.n_components)
+        M = start_metric(tuples, self.prior, self.random_state, strictly_positive=True)
+        # The step depends on the ratio of a distance to its bound alone, so that both can be
+        # brought to units in which no square overflows.
+        points = tuples.used_points()
+        exponent = _exponent(points)
+        if abs(exponent) > _ORDINARY:
+            varies = (points != points[0]).any(axis=0)
+            exponent = _exponent(points * varies)
+            points = times_power_of_two(tuples.points * varies, -exponent)
+            tuples = replace(tuples, points=points)
+        else:
+            exponent = 0
+        if bounds is None:
+            scaled = _distance_percentiles(tuples.points, given.unique_rows(), M)
+            self.bounds_ = times_power_of_two(scaled, exponent)
+        else:
+            self.bounds_ = _check_bounds(bounds)
+            scaled = times_power_of_two(self.bounds_, -exponent)
+        order = np.argsort(tuples.y != 1, kind="stable")
+        similar = int(np.count_nonzero(tuples.y == 1))
+        pairs, duals = tuples.index[order], np.zeros(len(order))
+        upper, lower = (float(bound) * float(bound) for bound in scaled)
+        if min(upper, lower) == 0 or max(upper, lower) == math.inf:
+            raise ValueError(f"`bounds` {self.bounds_} are too far from the scale of the points.")
+        self.n_iter_, size, converged, any_held = 0, 0.0, False, False
+
+        def after_sweep(moved: float, norm: float, held: int) -> bool:
+            nonlocal size, converged, any_held
+            self.n_iter_ += 1
+            change = moved / (size + norm) if size + norm > 0 else float(moved > 0)
+            size, converged, any_held = norm, moved == 0 or change < self.tol, held > 0
+            converged = progress(self.n_iter_, change) or converged
+            return not converged and self.n_iter_ < self.max_iter
+
+        def set_fitted() -> Floats:
+            positive = _nearest_psd(M)
+            L = components_from_metric(positive, n_components=self.n_components)
+            self.components_ = L.astype(tuples.points.dtype, copy=False)
+            return positive
+
+        try:
+            with IterationProgress(self, self.max_iter, set_fitted, "change") as progress:
+                get_kernels().itml(
+                    tuples.points, pairs, similar, M, duals, upper, lower, self.gamma, after_sweep
+                )
+        finally:
+            positive = set_fitted()
+        if any_held or positive is not M:
+            _warn("M is singular but for rounding errors: bring the bounds closer together")
+        elif not converged:
+            _warn(f"No convergence in {self.max_iter} sweeps over the pairs: raise max_iter or tol")
+
+
+@dataclass(eq=False, repr=False)
+class ITML(PairsClassifierMixin, _ITML):
     r"""Information-theoretic metric learning from pairs of similar and of dissimilar points.
 
     Learns a matrix M close to a prior :math:`M_0` in LogDet divergence
@@ -143,19 +223,7 @@ class ITML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
     array([ 1,  1, -1, -1])
     """
 
-    gamma: Gamma = 1.0
-    max_iter: PositiveInt = 1000
-    tol: NonNegativeFloat = 1e-3
-    prior: str | Array = "identity"
-    verbose: Verbosity = False
-    preprocessor: ArrayLike | Callable[..., Any] | None = None
-    random_state: Seed = None
-    convergence_threshold: float | str = DEPRECATED
-    _: KW_ONLY
-    n_components: int | None = None
-
     _requires_y = True
-    _renamed: ClassVar[dict[str, str]] = {"convergence_threshold": "tol"}
 
     @reports_to_sklearn
     def fit(
@@ -188,77 +256,19 @@ class ITML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
         calibration = check_calibration_params(calibration_params)
         tuples = self._prepare_tuples(pairs, y)
         with in_span(self, tuples.used_points(), when=is_identity(self.prior)) as span:
-            self._project(tuples, bounds, self, span)
+            self._project(tuples, bounds, span)
         self.calibrate_threshold(pairs, y, **calibration)
         if validate:
             self._validate_fit(pairs, y, bounds=bounds, calibration_params=calibration_params)
         return self
 
-    def _project(
-        self, given: TupleSet, bounds: ArrayLike | None, fitted: Any, span: GivenAxes
-    ) -> None:
-        """Project the metric onto one pair after the other.
 
-        `fitted`: the learner that gets the fitted attributes.
-        `span`: the coordinates in which to work.
-        """
-        tuples = span.tuples(given)
-        check_n_components(tuples.points.shape[1], self.n_components)
-        M = start_metric(tuples, self.prior, self.random_state, strictly_positive=True)
-        # The step depends on the ratio of a distance to its bound alone, so that both can be
-        # brought to units in which no square overflows.
-        points = tuples.used_points()
-        exponent = _exponent(points)
-        if abs(exponent) > _ORDINARY:
-            varies = (points != points[0]).any(axis=0)
-            exponent = _exponent(points * varies)
-            points = times_power_of_two(tuples.points * varies, -exponent)
-            tuples = replace(tuples, points=points)
-        else:
-            exponent = 0
-        if bounds is None:
-            scaled = _distance_percentiles(tuples.points, given.unique_rows(), M)
-            fitted.bounds_ = times_power_of_two(scaled, exponent)
-        else:
-            fitted.bounds_ = _check_bounds(bounds)
-            scaled = times_power_of_two(fitted.bounds_, -exponent)
-        order = np.argsort(tuples.y != 1, kind="stable")
-        similar = int(np.count_nonzero(tuples.y == 1))
-        pairs, duals = tuples.index[order], np.zeros(len(order))
-        upper, lower = (float(bound) * float(bound) for bound in scaled)
-        if min(upper, lower) == 0 or max(upper, lower) == math.inf:
-            raise ValueError(f"`bounds` {fitted.bounds_} are too far from the scale of the points.")
-        fitted.n_iter_, size, converged, any_held = 0, 0.0, False, False
-
-        def after_sweep(moved: float, norm: float, held: int) -> bool:
-            nonlocal size, converged, any_held
-            fitted.n_iter_ += 1
-            change = moved / (size + norm) if size + norm > 0 else float(moved > 0)
-            size, converged, any_held = norm, moved == 0 or change < self.tol, held > 0
-            converged = progress(fitted.n_iter_, change) or converged
-            return not converged and fitted.n_iter_ < self.max_iter
-
-        def set_fitted() -> Floats:
-            positive = _nearest_psd(M)
-            L = components_from_metric(positive, n_components=self.n_components)
-            fitted.components_ = L.astype(tuples.points.dtype, copy=False)
-            return positive
-
-        try:
-            with IterationProgress(fitted, self.max_iter, set_fitted, "change") as progress:
-                get_kernels().itml(
-                    tuples.points, pairs, similar, M, duals, upper, lower, self.gamma, after_sweep
-                )
-        finally:
-            positive = set_fitted()
-        if any_held or positive is not M:
-            _warn("M is singular but for rounding errors: bring the bounds closer together")
-        elif not converged:
-            _warn(f"No convergence in {self.max_iter} sweeps over the pairs: raise max_iter or tol")
-
-
+@positional(
+    "gamma max_iter tol n_constraints prior verbose preprocessor random_state num_constraints "
+    "convergence_threshold"
+)
 @dataclass(eq=False, repr=False)
-class ITML_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
+class ITML_Supervised(SupervisedForm, DrawnConstraints, _ITML):  # noqa: N801
     """Information-theoretic metric learning from class labels.
 
     Draws pairs of points of one class as similar pairs, as many pairs of points of different
@@ -320,29 +330,13 @@ class ITML_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
     (150, 4)
     """
 
-    gamma: Gamma = 1.0
-    max_iter: PositiveInt = 1000
-    tol: NonNegativeFloat = 1e-3
-    n_constraints: PositiveInt | None = None
-    prior: str | Array = "identity"
-    verbose: Verbosity = False
-    preprocessor: ArrayLike | Callable[..., Any] | None = None
-    random_state: Seed = None
-    num_constraints: int | str = DEPRECATED
-    convergence_threshold: float | str = DEPRECATED
-    _: KW_ONLY
-    n_components: int | None = None
     shrinkage: Shrinkage = "auto"
 
-    _requires_y = True
-    _partial_labels = True
-    _renamed: ClassVar[dict[str, str]] = {
-        "num_constraints": "n_constraints",
-        "convergence_threshold": "tol",
-    }
+    _draw = draw_pairs
+    _renamed: ClassVar[dict[str, str]] = {**DrawnConstraints._renamed, **_ITML._renamed}
 
     @reports_to_sklearn
-    def fit(
+    def fit(  # type: ignore[override]
         self,
         X: ArrayLike,
         y: ArrayLike,
@@ -356,52 +350,26 @@ class ITML_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
         Parameters
         ----------
         X : array-like or source of shape (n_samples, n_features), or (n_samples,)
-            Points, or indicators for the preprocessor. float32 stays float32, everything else
-            becomes float64. Points that are not in memory may be a memory map, an array of zarr or
-            h5py, an Arrow table, or a `metricfast.sources.Source`.
+            As for :meth:`MMC_Supervised.fit`, and so are `y`, weights, `validate` and the errors.
         y : array-like of shape (n_samples,)
-            Class labels, of at least two classes. Numbers below 0 mean that the class is unknown.
         bounds : array-like of 2 numbers, optional
             As for :meth:`ITML.fit`.
         sample_weight : array-like of shape (n_samples,), optional
-            Non-negative weights of the points; the notes on the learner describe their effect.
         validate : bool, default=False
-            Also fit a clone to four fifths of the points, compare the errors of 3 nearest
-            neighbours in the learned and in the Euclidean distance on the others (for a learner of
-            a similarity: of the 3 most similar ones, by it and by the inner product), store the
-            numbers in `validation_`, and warn if the learned one is worse.
 
         Returns
         -------
         self
-
-        Raises
-        ------
-        ValueError
-            If an argument or parameter has a value that cannot be used, or the classes give no
-            constraints.
-        numpy.linalg.LinAlgError
-            If a `prior` that must be is not positive definite.
         """
-        points, labels = self._prepare_inputs(
-            X, y, ensure_min_samples=2, accept_sources=not validate
-        )
-        rng = check_random_state(self.random_state)
-        pairs = draw_pairs(points, labels, self.n_constraints, sample_weight, rng)
-        sample = representative_sample(points, labels, sample_weight)
-        spanning = pairs.used_points(), sample[0]
-        with in_span(self, *spanning, when=is_identity(self.prior)) as span:
-            itml = ITML(
-                self.gamma, self.max_iter, self.tol, self.prior, self.verbose,
-                random_state=self.random_state, n_components=self.n_components,
-            )  # fmt: skip
-            itml._project(pairs, bounds, self, span)
-            given = points, labels, sample_weight
-            cheaper = half_of_pairs(pairs)
-            shrink_metric(self, sample, given, cheaper, span, bounds=bounds)
-        if validate:
-            self._validate_fit(X, y, sample_weight=sample_weight, bounds=bounds)
+        self._fit_drawn(X, y, sample_weight, validate=validate, bounds=bounds)
         return self
+
+    def _learn(self, tuples: TupleSet, given: Given, rng: RandomState, **how: Any) -> None:
+        sample = representative_sample(*given)
+        spanning = tuples.used_points(), sample[0]
+        with in_span(self, *spanning, when=is_identity(self.prior)) as span:
+            self._project(tuples, how["bounds"], span)
+            shrink_metric(self, sample, given, half_of_pairs(tuples), span, **how)
 
 
 def _exponent(X: Array) -> int:

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from metricfast._core.arguments import check_random_state
 from metricfast._core.arrays import as_threads, as_vector
-from metricfast._core.deprecation import DEPRECATED
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.initialize import check_n_components, components_from_metric
-from metricfast._core.parameters import NonNegativeFloat, PositiveInt, Seed, Verbosity
+from metricfast._core.parameters import NonNegativeFloat, PositiveInt, Seed, Verbosity, positional
 from metricfast._core.prior import is_identity
 from metricfast._core.threadpool import one_blas_thread
 from metricfast._core.tuples import TupleSet
-from metricfast._core.types import Array, Floats
+from metricfast._core.types import Array, Floats, RandomState
 from metricfast.distances.neighbors import paired_distances
 from metricfast.learners.base.classifiers import QuadrupletsClassifierMixin
 from metricfast.learners.base.learner import MahalanobisMixin
 from metricfast.learners.base.span import in_span
-from metricfast.learners.tuples.drawing import draw_index_pairs
+from metricfast.learners.tuples.drawing import (
+    DrawnConstraints,
+    Given,
+    SupervisedForm,
+    draw_index_pairs,
+)
 from metricfast.learners.tuples.factored import minimize_factor, start_metric
 from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 
@@ -34,7 +38,68 @@ _LEAST = 1e-100
 
 
 @dataclass(eq=False, repr=False)
-class LSML(CallbackMixin, QuadrupletsClassifierMixin, MahalanobisMixin):
+class _LSML(CallbackMixin, MahalanobisMixin):
+    """Parameters and solver of both forms."""
+
+    tol: NonNegativeFloat = 1e-3
+    max_iter: PositiveInt = 1000
+    prior: str | Array = "identity"
+    verbose: Verbosity = False
+    preprocessor: ArrayLike | Callable[..., Any] | None = None
+    random_state: Seed = None
+    _: KW_ONLY
+    n_components: int | None = None
+
+    @one_blas_thread()
+    def _minimize(
+        self, tuples: TupleSet, weights: ArrayLike | None, rng: RandomState, strength: float = 1.0
+    ) -> None:
+        """Learn from quadruplets. `strength`: weight of the loss; the weight of the prior is 1."""
+        points, index = tuples.points, tuples.index
+        n_features = points.shape[1]
+        check_n_components(n_features, self.n_components)
+        self.w_ = _shares(weights, len(index))
+        prior = start_metric(tuples, self.prior, rng, strictly_positive=True)
+        threads = as_threads(None)
+
+        def loss(L: Floats) -> tuple[float, Floats]:
+            value, scatter = get_kernels().lsml_loss(
+                points, index, self.w_, np.ascontiguousarray(L), threads
+            )
+            return strength * value, strength * scatter
+
+        root = components_from_metric(prior)
+        # The best multiple tP of the prior has loss(tP) + <tP, inv(P)> = n_features.
+        initial = loss(root)[0]
+        if not np.isfinite(initial):
+            raise ValueError(
+                "Squared distances of the points under the prior exceed the largest float: "
+                "rescale the points."
+            )
+        scale = n_features / (n_features + initial)
+        root = np.sqrt(scale) * root
+
+        # M = (B root)' (B root), so <M, inv(P)> is scale times |B|^2. With E, the gradient in M
+        # where M is the unit of length, the value is within sum(e - log(1 + e)) over the
+        # eigenvalues e of E of the minimum, about half of the squared norm of E.
+        def objective(B: Floats) -> tuple[float, Floats, float]:
+            value, scatter = loss(B @ root)
+            log_det = np.linalg.slogdet(B)[1]
+            slope = B @ (root @ scatter @ root.T + scale * np.eye(n_features))
+            value += scale * float(np.sum(B * B)) - 2 * float(log_det)
+            relative = slope @ B.T - np.eye(n_features)
+            return value, 2 * (slope - np.linalg.inv(B).T), float(np.linalg.norm(relative))
+
+        def finish(B: Floats) -> None:
+            L = B @ root
+            L = components_from_metric(L.T @ L, n_components=self.n_components)
+            self.components_ = L.astype(points.dtype, copy=False)
+
+        minimize_factor(self, objective, np.eye(n_features), self.tol, finish)
+
+
+@dataclass(eq=False, repr=False)
+class LSML(QuadrupletsClassifierMixin, _LSML):
     r"""Metric learning from comparisons of pairs, with a squared residual.
 
     Learns a matrix M from quadruplets (a, b, c, d) of which the points a and b should be nearer to
@@ -98,15 +163,6 @@ class LSML(CallbackMixin, QuadrupletsClassifierMixin, MahalanobisMixin):
     True
     """
 
-    tol: NonNegativeFloat = 1e-3
-    max_iter: PositiveInt = 1000
-    prior: str | Array = "identity"
-    verbose: Verbosity = False
-    preprocessor: ArrayLike | Callable[..., Any] | None = None
-    random_state: Seed = None
-    _: KW_ONLY
-    n_components: int | None = None
-
     @reports_to_sklearn
     def fit(
         self, quadruplets: ArrayLike, weights: ArrayLike | None = None, *, validate: bool = False
@@ -137,67 +193,19 @@ class LSML(CallbackMixin, QuadrupletsClassifierMixin, MahalanobisMixin):
             If the prior is not positive definite.
         """
         tuples = self._prepare_tuples(quadruplets)
+        rng = check_random_state(self.random_state)
         with in_span(self, tuples.used_points(), when=is_identity(self.prior)) as span:
-            self._minimize(span.tuples(tuples), weights, self)
+            self._minimize(span.tuples(tuples), weights, rng)
         if validate:
             self._validate_fit(quadruplets, weights=weights)
         return self
 
-    @one_blas_thread()
-    def _minimize(
-        self, tuples: TupleSet, weights: ArrayLike | None, fitted: Any, strength: float = 1.0
-    ) -> None:
-        """Learn from quadruplets.
 
-        `fitted`: the learner that gets the fitted attributes.
-        `strength`: weight of the loss. The weight of the prior is 1.
-        """
-        rng = check_random_state(self.random_state)
-        points, index = tuples.points, tuples.index
-        n_features = points.shape[1]
-        check_n_components(n_features, self.n_components)
-        fitted.w_ = _shares(weights, len(index))
-        prior = start_metric(tuples, self.prior, rng, strictly_positive=True)
-        threads = as_threads(None)
-
-        def loss(L: Floats) -> tuple[float, Floats]:
-            value, scatter = get_kernels().lsml_loss(
-                points, index, fitted.w_, np.ascontiguousarray(L), threads
-            )
-            return strength * value, strength * scatter
-
-        root = components_from_metric(prior)
-        # The best multiple tP of the prior has loss(tP) + <tP, inv(P)> = n_features.
-        initial = loss(root)[0]
-        if not np.isfinite(initial):
-            raise ValueError(
-                "Squared distances of the points under the prior exceed the largest float: "
-                "rescale the points."
-            )
-        scale = n_features / (n_features + initial)
-        root = np.sqrt(scale) * root
-
-        # M = (B root)' (B root), so <M, inv(P)> is scale times |B|^2. With E, the gradient in M
-        # where M is the unit of length, the value is within sum(e - log(1 + e)) over the
-        # eigenvalues e of E of the minimum, about half of the squared norm of E.
-        def objective(B: Floats) -> tuple[float, Floats, float]:
-            value, scatter = loss(B @ root)
-            log_det = np.linalg.slogdet(B)[1]
-            slope = B @ (root @ scatter @ root.T + scale * np.eye(n_features))
-            value += scale * float(np.sum(B * B)) - 2 * float(log_det)
-            relative = slope @ B.T - np.eye(n_features)
-            return value, 2 * (slope - np.linalg.inv(B).T), float(np.linalg.norm(relative))
-
-        def finish(B: Floats) -> None:
-            L = B @ root
-            L = components_from_metric(L.T @ L, n_components=self.n_components)
-            fitted.components_ = L.astype(points.dtype, copy=False)
-
-        minimize_factor(fitted, objective, np.eye(n_features), self.tol, finish)
-
-
+@positional(
+    "tol max_iter prior n_constraints weights verbose preprocessor random_state num_constraints"
+)
 @dataclass(eq=False, repr=False)
-class LSML_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
+class LSML_Supervised(SupervisedForm, DrawnConstraints, _LSML):  # noqa: N801
     """Metric learning from comparisons of pairs that are drawn from class labels.
 
     Draws pairs of points of one class and as many pairs of points of different classes, and learns
@@ -246,71 +254,23 @@ class LSML_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
     (150, 4)
     """
 
-    tol: NonNegativeFloat = 1e-3
-    max_iter: PositiveInt = 1000
-    prior: str | Array = "identity"
-    n_constraints: PositiveInt | None = None
     weights: ArrayLike | None = None
-    verbose: Verbosity = False
-    preprocessor: ArrayLike | Callable[..., Any] | None = None
-    random_state: Seed = None
-    num_constraints: int | str = DEPRECATED
-    _: KW_ONLY
-    n_components: int | None = None
 
-    _requires_y = True
-    _partial_labels = True
-    _renamed: ClassVar[dict[str, str]] = {"num_constraints": "n_constraints"}
-
-    @reports_to_sklearn
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        *,
-        validate: bool = False,
-    ) -> LSML_Supervised:
-        """Draw quadruplets and learn the metric.
-
-        Parameters
-        ----------
-        X : array-like or source of shape (n_samples, n_features), or (n_samples,)
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), optional
-        validate : bool, default=False
-            All as for :meth:`ITML_Supervised.fit`, and so are the errors.
-
-        Returns
-        -------
-        self
-        """
-        points, labels = self._prepare_inputs(
-            X, y, ensure_min_samples=2, accept_sources=not validate
-        )
-        rng = check_random_state(self.random_state)
+    def _draw(
+        self, points: Any, labels: Array, sample_weight: ArrayLike | None, rng: RandomState
+    ) -> TupleSet:
+        n, d = self.n_constraints, points.shape[1]
         rows = draw_index_pairs(
-            labels,
-            self.n_constraints,
-            sample_weight,
-            rng,
-            points.shape[1],
-            same_length=True,
-            needs_similar=True,
+            labels, n, sample_weight, rng, d, same_length=True, needs_similar=True
         )
-        quadruplets = TupleSet.of_rows(points, np.column_stack(rows))
-        near = paired_distances(quadruplets.points, pairs=quadruplets.index[:, :2], squared=True)
+        return TupleSet.of_rows(points, np.column_stack(rows))
+
+    def _learn(self, tuples: TupleSet, given: Given, rng: RandomState, **_: Any) -> None:
+        near = paired_distances(tuples.points, pairs=tuples.index[:, :2], squared=True)
         spread = float(near.mean()) / 2
         strength = max(1.0, 1 / spread) if spread > _LEAST else 1.0
-        with in_span(self, quadruplets.used_points(), when=is_identity(self.prior)) as span:
-            lsml = LSML(
-                self.tol, self.max_iter, self.prior, self.verbose, random_state=rng,
-                n_components=self.n_components,
-            )  # fmt: skip
-            lsml._minimize(span.tuples(quadruplets), self.weights, self, strength)
-        if validate:
-            self._validate_fit(X, y, sample_weight=sample_weight)
-        return self
+        with in_span(self, tuples.used_points(), when=is_identity(self.prior)) as span:
+            self._minimize(span.tuples(tuples), self.weights, rng, strength)
 
 
 def _shares(weights: ArrayLike | None, n_quadruplets: int) -> Floats:

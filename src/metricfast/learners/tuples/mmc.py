@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
+from functools import partialmethod
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricfast._core.arguments import check_random_state
-from metricfast._core.deprecation import DEPRECATED
+from metricfast._core.arguments import check_random_state, check_unused
 from metricfast._core.initialize import (
     check_n_components,
     components_from_metric,
     leading_rows,
 )
 from metricfast._core.parameters import (
+    DEPRECATED,
     NonNegativeFloat,
     PositiveFloat,
     PositiveInt,
     Seed,
     Verbosity,
+    positional,
 )
 from metricfast._core.prior import is_identity
 from metricfast._core.threadpool import one_blas_thread
@@ -39,7 +41,7 @@ from metricfast.learners.base.span import (
     span_of,
 )
 from metricfast.learners.base.thresholds import check_calibration_params
-from metricfast.learners.tuples.drawing import draw_pairs
+from metricfast.learners.tuples.drawing import DrawnConstraints, Given, SupervisedForm, draw_pairs
 from metricfast.learners.tuples.factored import minimize_factor, start_metric
 from metricfast.learners.tuples.pair_distances import (
     Diagonal,
@@ -52,8 +54,24 @@ from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 __all__ = ["MMC", "MMC_Supervised"]
 
 
-class _LearnedMatrix(MahalanobisMixin):
-    """A learner that has its matrix as an attribute."""
+@dataclass(eq=False, repr=False)
+class _MMC(CallbackMixin, MahalanobisMixin):
+    """Parameters and solver of both forms, which have the matrix as an attribute."""
+
+    max_iter: PositiveInt = 100
+    max_proj: PositiveInt = 10000
+    tol: NonNegativeFloat = 1e-3
+    init: str | Array = "identity"
+    diagonal: Diagonal = False
+    diagonal_c: PositiveFloat = 1.0
+    verbose: Verbosity = False
+    preprocessor: ArrayLike | Callable[..., Any] | None = None
+    random_state: Seed = None
+    convergence_threshold: float | str = DEPRECATED
+    _: KW_ONLY
+    n_components: int | None = None
+
+    _renamed: ClassVar[dict[str, str]] = {"convergence_threshold": "tol"}
 
     @property
     def A_(self) -> Floats:  # noqa: N802
@@ -71,9 +89,61 @@ class _LearnedMatrix(MahalanobisMixin):
     def A_(self) -> None:  # noqa: N802
         del self.__dict__["A_"]
 
+    @one_blas_thread()
+    def _minimize(self, tuples: TupleSet, rng: RandomState) -> None:
+        """Learn from pairs."""
+        check_n_components(tuples.points.shape[1], self.n_components)
+        if not self.diagonal:
+            check_unused(self, ["diagonal_c"], "with diagonal=False")
+        for label, kind in ((1, "similar"), (-1, "dissimilar")):
+            if not np.any(tuples.y == label):
+                raise ValueError(
+                    f"{type(self).__name__} needs similar pairs (1) and dissimilar ones (-1), "
+                    f"but y holds no {kind} pair."
+                )
+        self.converged_, span, scale = False, GIVEN, np.empty(0)
+        if not self.diagonal:
+            scale = scale_of_features(tuples)
+            span = span_of(tuples.used_points(), units=inverse_root(scale))
+        if isinstance(span, Span):
+            problem = self._problem_in_span(tuples, span, scale, rng)
+        else:
+            A = start_metric(tuples, self.init, rng, name="init")
+            problem = PairDistances(tuples, A, diagonal=bool(self.diagonal))
+        size = self.diagonal_c / 2 if self.diagonal else problem.initial_size / 100
+
+        def finish(F: Floats) -> None:
+            if isinstance(span, Span):
+                L = span.outer(problem.map(F, size), square=True)
+                self.A_ = SquareOf(L)
+                L = leading_rows(L, self.n_components)
+            else:
+                self.A_ = problem.metric(F, size)
+                L = components_from_metric(self.A_, n_components=self.n_components)
+            self.components_ = L.astype(tuples.points.dtype, copy=False)
+
+        self.converged_ = minimize_factor(
+            self, problem.objective, problem.start, float(self.tol), finish
+        )
+
+    def _problem_in_span(
+        self, tuples: TupleSet, span: Span, scale: Floats, rng: RandomState
+    ) -> PairDistances:
+        """Return the problem in the span of the points, their features being brought to the scale.
+
+        The best matrix is zero outside of it.
+        """
+        if is_identity(self.init):
+            A, trace = span.diagonal(scale), float(scale.sum())
+        else:
+            given = start_metric(tuples, self.init, rng, name="init")
+            A, trace = span.within(given, np.sqrt(scale)), float(np.diag(given) @ scale)
+        beyond = trace - float(np.trace(A)), len(scale)
+        return PairDistances(span.tuples(tuples), A, diagonal=False, beyond=beyond)
+
 
 @dataclass(eq=False, repr=False)
-class MMC(CallbackMixin, PairsClassifierMixin, _LearnedMatrix):
+class MMC(PairsClassifierMixin, _MMC):
     r"""Mahalanobis metric learning for clustering, from similar and dissimilar pairs.
 
     Learns the matrix A that brings dissimilar points as far apart as possible while similar ones
@@ -173,21 +243,7 @@ class MMC(CallbackMixin, PairsClassifierMixin, _LearnedMatrix):
     array([ 1,  1, -1, -1])
     """
 
-    max_iter: PositiveInt = 100
-    max_proj: PositiveInt = 10000
-    tol: NonNegativeFloat = 1e-3
-    init: str | Array = "identity"
-    diagonal: Diagonal = False
-    diagonal_c: PositiveFloat = 1.0
-    verbose: Verbosity = False
-    preprocessor: ArrayLike | Callable[..., Any] | None = None
-    random_state: Seed = None
-    convergence_threshold: float | str = DEPRECATED
-    _: KW_ONLY
-    n_components: int | None = None
-
     _requires_y = True
-    _renamed: ClassVar[dict[str, str]] = {"convergence_threshold": "tol"}
 
     @reports_to_sklearn
     def fit(
@@ -213,66 +269,20 @@ class MMC(CallbackMixin, PairsClassifierMixin, _LearnedMatrix):
         self
         """
         calibration = check_calibration_params(calibration_params)
-        self._minimize(self._prepare_tuples(pairs, y), self)
+        tuples = self._prepare_tuples(pairs, y)
+        self._minimize(tuples, check_random_state(self.random_state))
         self.calibrate_threshold(pairs, y, **calibration)
         if validate:
             self._validate_fit(pairs, y, calibration_params=calibration_params)
         return self
 
-    @one_blas_thread()
-    def _minimize(self, tuples: TupleSet, fitted: Any) -> None:
-        """Learn from pairs. `fitted`: the learner that gets the fitted attributes."""
-        rng = check_random_state(self.random_state)
-        check_n_components(tuples.points.shape[1], self.n_components)
-        for label, kind in ((1, "similar"), (-1, "dissimilar")):
-            if not np.any(tuples.y == label):
-                raise ValueError(
-                    f"{type(fitted).__name__} needs similar pairs (1) and dissimilar ones (-1), "
-                    f"but y holds no {kind} pair."
-                )
-        fitted.converged_, span, scale = False, GIVEN, np.empty(0)
-        if not self.diagonal:
-            scale = scale_of_features(tuples)
-            span = span_of(tuples.used_points(), units=inverse_root(scale))
-        if isinstance(span, Span):
-            problem = self._problem_in_span(tuples, span, scale, rng)
-        else:
-            A = start_metric(tuples, self.init, rng, name="init")
-            problem = PairDistances(tuples, A, diagonal=bool(self.diagonal))
-        size = self.diagonal_c / 2 if self.diagonal else problem.initial_size / 100
 
-        def finish(F: Floats) -> None:
-            if isinstance(span, Span):
-                L = span.outer(problem.map(F, size), square=True)
-                fitted.A_ = SquareOf(L)
-                L = leading_rows(L, self.n_components)
-            else:
-                fitted.A_ = problem.metric(F, size)
-                L = components_from_metric(fitted.A_, n_components=self.n_components)
-            fitted.components_ = L.astype(tuples.points.dtype, copy=False)
-
-        fitted.converged_ = minimize_factor(
-            fitted, problem.objective, problem.start, float(self.tol), finish
-        )
-
-    def _problem_in_span(
-        self, tuples: TupleSet, span: Span, scale: Floats, rng: RandomState
-    ) -> PairDistances:
-        """Return the problem in the span of the points, their features being brought to the scale.
-
-        The best matrix is zero outside of it.
-        """
-        if is_identity(self.init):
-            A, trace = span.diagonal(scale), float(scale.sum())
-        else:
-            given = start_metric(tuples, self.init, rng, name="init")
-            A, trace = span.within(given, np.sqrt(scale)), float(np.diag(given) @ scale)
-        beyond = trace - float(np.trace(A)), len(scale)
-        return PairDistances(span.tuples(tuples), A, diagonal=False, beyond=beyond)
-
-
+@positional(
+    "max_iter max_proj tol n_constraints init diagonal diagonal_c verbose preprocessor "
+    "random_state num_constraints convergence_threshold"
+)
 @dataclass(eq=False, repr=False)
-class MMC_Supervised(CallbackMixin, _LearnedMatrix):  # noqa: N801
+class MMC_Supervised(SupervisedForm, DrawnConstraints, _MMC):  # noqa: N801
     """Mahalanobis metric learning for clustering, from class labels.
 
     Draws pairs of points of one class as similar pairs, as many pairs of points of different
@@ -296,18 +306,12 @@ class MMC_Supervised(CallbackMixin, _LearnedMatrix):  # noqa: N801
 
         .. deprecated:: 0.1
     shrinkage : float from 0 to 1 or "auto", default="auto"
-        Move the learned metric towards the Euclidean one, of the same mean distance, by this
-        fraction. 0 leaves it as it is, as metric-learn does; 1 is the Euclidean distance. "auto"
-        tries 0 and several fractions, towards the Euclidean distance, given or with standardized
-        features. The one with the lowest error of the nearest neighbour on held-out points is
-        chosen, if that is lower than in the Euclidean distance by two standard errors, else 1.
+        As for :class:`ITML_Supervised`.
 
     Attributes
     ----------
-    shrinkage_ : float
-        The fraction in use.
-    shrinkage_target_ : {"identity", "variance"}
-        The simpler metric: the Euclidean distance, or the one of standardized features.
+    shrinkage_, shrinkage_target_
+        As for :class:`ITML_Supervised`.
     A_, components_, converged_, n_iter_, validation_, n_features_in_, feature_names_in_, \
             preprocessor_
         As for :class:`MMC`.
@@ -332,70 +336,16 @@ class MMC_Supervised(CallbackMixin, _LearnedMatrix):  # noqa: N801
     (150, 4)
     """
 
-    max_iter: PositiveInt = 100
-    max_proj: PositiveInt = 10000
     tol: NonNegativeFloat = 1e-6
-    n_constraints: PositiveInt | None = None
-    init: str | Array = "identity"
-    diagonal: Diagonal = False
-    diagonal_c: PositiveFloat = 1.0
-    verbose: Verbosity = False
-    preprocessor: ArrayLike | Callable[..., Any] | None = None
-    random_state: Seed = None
-    num_constraints: int | str = DEPRECATED
-    convergence_threshold: float | str = DEPRECATED
-    _: KW_ONLY
-    n_components: int | None = None
     shrinkage: Shrinkage = "auto"
 
-    _requires_y = True
-    _partial_labels = True
-    _renamed: ClassVar[dict[str, str]] = {
-        "num_constraints": "n_constraints",
-        "convergence_threshold": "tol",
-    }
+    _draw = partialmethod(draw_pairs, needs_similar=True)
+    _renamed: ClassVar[dict[str, str]] = {**DrawnConstraints._renamed, **_MMC._renamed}
 
-    @reports_to_sklearn
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        *,
-        validate: bool = False,
-    ) -> MMC_Supervised:
-        """Draw pairs and learn the metric.
-
-        Parameters
-        ----------
-        X : array-like or source of shape (n_samples, n_features), or (n_samples,)
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), optional
-        validate : bool, default=False
-            All as for :meth:`ITML_Supervised.fit`, and so are the errors.
-
-        Returns
-        -------
-        self
-        """
-        points, labels = self._prepare_inputs(
-            X, y, ensure_min_samples=2, accept_sources=not validate
-        )
-        rng = check_random_state(self.random_state)
-        pairs = draw_pairs(
-            points, labels, self.n_constraints, sample_weight, rng, needs_similar=True
-        )
-        sample = representative_sample(points, labels, sample_weight)
-        mmc = MMC(
-            self.max_iter, self.max_proj, self.tol, self.init, self.diagonal, self.diagonal_c,
-            self.verbose, random_state=rng, n_components=self.n_components,
-        )  # fmt: skip
-        mmc._minimize(pairs, self)
-        with in_span(self, pairs.used_points(), sample[0]) as span:
-            given = points, labels, sample_weight
-            shrink_metric(self, sample, given, half_of_pairs(pairs), span)
+    def _learn(self, tuples: TupleSet, given: Given, rng: RandomState, **_: Any) -> None:
+        self._minimize(tuples, rng)
+        sample = representative_sample(*given)
+        with in_span(self, tuples.used_points(), sample[0]) as span:
+            shrink_metric(self, sample, given, half_of_pairs(tuples), span)
         if self.shrinkage_ > 0:
             self.A_ = SquareOf(self._map)
-        if validate:
-            self._validate_fit(X, y, sample_weight=sample_weight)
-        return self

@@ -14,22 +14,112 @@ from metricfast._core.arguments import (
     check_random_state,
 )
 from metricfast._core.dispatch import get_kernels
-from metricfast._core.parameters import NumberOfJobs, PositiveFloat, PositiveInt, Seed, Verbosity
+from metricfast._core.parameters import (
+    NumberOfJobs,
+    PositiveFloat,
+    PositiveInt,
+    Seed,
+    Verbosity,
+    positional,
+)
+from metricfast._core.progress import IterationProgress
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, RandomState
 from metricfast.learners.base.bilinear import BilinearMixin
 from metricfast.learners.base.classifiers import TripletsClassifierMixin
 from metricfast.learners.base.inputs import tuples_of
 from metricfast.learners.base.span import Span, memory_for_square, span_of
-from metricfast.learners.tuples.drawing import draw_triplets
-from metricfast.learners.tuples.iterated import IterationProgress
+from metricfast.learners.tuples.drawing import Given, SupervisedForm, draw_triplets
 from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 
 __all__ = ["OASIS", "OASIS_Supervised"]
 
 
 @dataclass(eq=False, repr=False)
-class OASIS(CallbackMixin, TripletsClassifierMixin, BilinearMixin):
+class _OASIS(CallbackMixin, BilinearMixin):
+    """Parameters and solver of both forms."""
+
+    max_iter: PositiveInt = 10
+    C: PositiveFloat = 0.1
+    init: str | Array = "identity"
+    projection: Literal[None, "symmetric", "psd"] = None
+    shuffle: bool = True
+    preprocessor: Any = None
+    verbose: Verbosity = False
+    random_state: Seed = None
+    n_jobs: NumberOfJobs = None
+
+    def _fit(self, triplets: TupleSet, rng: RandomState) -> None:
+        """Learn from triplets."""
+        outer = None
+        if isinstance(self.init, str):
+            triplets, outer = _in_span(triplets, float(self.init == "identity"))
+        self._start(triplets)
+        self._train(triplets, rng, self.max_iter, outer)
+
+    def _start(self, triplets: TupleSet) -> None:
+        """Set the matrix to start from."""
+        n_features, dtype = triplets.points.shape[1], triplets.points.dtype
+        if isinstance(self.init, np.ndarray):
+            W = as_matrix(self.init, "init", dtype)
+            if W.shape != (n_features, n_features):
+                raise ValueError(
+                    f"`init` must have shape ({n_features}, {n_features}), got {W.shape}."
+                )
+        elif isinstance(self.init, str) and self.init in ("identity", "zeros"):
+            W = np.eye(n_features, dtype=dtype) * dtype.type(self.init == "identity")
+        else:
+            raise ValueError(
+                "`init` must be 'identity', 'zeros' or a numpy array of shape "
+                "(n_features, n_features)."
+            )
+        self.bilinear_, self.n_iter_ = W, 0
+        self.loss_curve_: list[float] = []
+
+    def _train(
+        self,
+        triplets: TupleSet,
+        rng: RandomState,
+        n_passes: int,
+        outer: Callable[[Array], Array] | None = None,
+    ) -> None:
+        """Go over the triplets until none has a loss, at most so many times.
+
+        `outer`: returns the matrix of points of a matrix of coordinates.
+        """
+        outer = np.array if outer is None else outer
+        dtype = np.result_type(triplets.points, self.bilinear_)
+        points = triplets.points.astype(dtype, copy=False)
+        W = self.bilinear_ = self.bilinear_.astype(dtype)
+        index, weight = np.ascontiguousarray(triplets.index), triplets.weight
+        total = len(index) if weight is None else weight.sum()
+        order = np.arange(len(index))
+
+        def set_fitted() -> None:
+            self.bilinear_ = outer(W)  # which further passes do not change
+
+        try:
+            with IterationProgress(self, n_passes, set_fitted) as progress:
+                for _ in range(n_passes):
+                    if self.shuffle:
+                        order = rng.permutation(len(index))
+                    loss, n_updates = get_kernels().oasis(
+                        points, index, weight, order, float(self.C), W
+                    )
+                    if not np.isfinite(loss) or not np.isfinite(W).all():
+                        raise ValueError("The similarities overflow: rescale the features.")
+                    if self.projection is not None:
+                        W[...] = _project(W, self.projection)
+                    self.n_iter_ += 1
+                    self.loss_curve_ = [*self.loss_curve_, loss / total]
+                    if progress(self.n_iter_, self.loss_curve_[-1]) or n_updates == 0:
+                        break
+        finally:
+            set_fitted()
+
+
+@dataclass(eq=False, repr=False)
+class OASIS(TripletsClassifierMixin, _OASIS):
     r"""Online algorithm for scalable similarity learning from triplets.
 
     Learns the matrix of a bilinear similarity :math:`S(x, x') = x^T W x'` from triplets (a, b, c)
@@ -94,16 +184,6 @@ class OASIS(CallbackMixin, TripletsClassifierMixin, BilinearMixin):
     array([1, 1])
     """
 
-    max_iter: PositiveInt = 10
-    C: PositiveFloat = 0.1
-    init: str | Array = "identity"
-    projection: Literal[None, "symmetric", "psd"] = None
-    shuffle: bool = True
-    preprocessor: Any = None
-    verbose: Verbosity = False
-    random_state: Seed = None
-    n_jobs: NumberOfJobs = None
-
     @reports_to_sklearn
     def fit(
         self,
@@ -137,7 +217,8 @@ class OASIS(CallbackMixin, TripletsClassifierMixin, BilinearMixin):
         ValueError
             If an argument or parameter has a value that cannot be used.
         """
-        self._fit(self._prepare_tuples(triplets).weighted(sample_weight), self)
+        tuples = self._prepare_tuples(triplets).weighted(sample_weight)
+        self._fit(tuples, check_random_state(self.random_state))
         if validate:
             self._validate_fit(triplets, sample_weight=sample_weight)
         return self
@@ -164,82 +245,17 @@ class OASIS(CallbackMixin, TripletsClassifierMixin, BilinearMixin):
         given = tuples_of(self, triplets, 3) if begun else self._prepare_tuples(triplets)
         given = given.weighted(sample_weight)
         if not begun:
-            self._start(given, self)
-        self._train(given, check_random_state(self.random_state), 1, self)
+            self._start(given)
+        self._train(given, check_random_state(self.random_state), 1)
         return self
 
-    def _fit(self, triplets: TupleSet, fitted: Any) -> None:
-        """Learn from triplets. `fitted`: the learner that gets the fitted attributes."""
-        rng, outer = check_random_state(self.random_state), None
-        if isinstance(self.init, str):
-            triplets, outer = _in_span(triplets, float(self.init == "identity"))
-        self._start(triplets, fitted)
-        self._train(triplets, rng, self.max_iter, fitted, outer)
 
-    def _start(self, triplets: TupleSet, fitted: Any) -> None:
-        """Set the matrix to start from."""
-        n_features, dtype = triplets.points.shape[1], triplets.points.dtype
-        if isinstance(self.init, np.ndarray):
-            W = as_matrix(self.init, "init", dtype)
-            if W.shape != (n_features, n_features):
-                raise ValueError(
-                    f"`init` must have shape ({n_features}, {n_features}), got {W.shape}."
-                )
-        elif isinstance(self.init, str) and self.init in ("identity", "zeros"):
-            W = np.eye(n_features, dtype=dtype) * dtype.type(self.init == "identity")
-        else:
-            raise ValueError(
-                "`init` must be 'identity', 'zeros' or a numpy array of shape "
-                "(n_features, n_features)."
-            )
-        fitted.bilinear_, fitted.n_iter_ = W, 0
-        fitted.loss_curve_ = []
-
-    def _train(
-        self,
-        triplets: TupleSet,
-        rng: RandomState,
-        n_passes: int,
-        fitted: Any,
-        outer: Callable[[Array], Array] | None = None,
-    ) -> None:
-        """Go over the triplets until none has a loss, at most so many times.
-
-        `outer`: returns the matrix of points of a matrix of coordinates.
-        """
-        outer = np.array if outer is None else outer
-        dtype = np.result_type(triplets.points, fitted.bilinear_)
-        points = triplets.points.astype(dtype, copy=False)
-        W = fitted.bilinear_ = fitted.bilinear_.astype(dtype)
-        index, weight = np.ascontiguousarray(triplets.index), triplets.weight
-        total = len(index) if weight is None else weight.sum()
-        order = np.arange(len(index))
-
-        def set_fitted() -> None:
-            fitted.bilinear_ = outer(W)  # which further passes do not change
-
-        try:
-            with IterationProgress(fitted, n_passes, set_fitted) as progress:
-                for _ in range(n_passes):
-                    if self.shuffle:
-                        order = rng.permutation(len(index))
-                    loss, n_updates = get_kernels().oasis(
-                        points, index, weight, order, float(self.C), W
-                    )
-                    if not np.isfinite(loss) or not np.isfinite(W).all():
-                        raise ValueError("The similarities overflow: rescale the features.")
-                    if self.projection is not None:
-                        W[...] = _project(W, self.projection)
-                    fitted.n_iter_ += 1
-                    fitted.loss_curve_ = [*fitted.loss_curve_, loss / total]
-                    if progress(fitted.n_iter_, fitted.loss_curve_[-1]) or n_updates == 0:
-                        break
-        finally:
-            set_fitted()
-
-
+@positional(
+    "k_genuine k_impostor max_iter C init projection shuffle preprocessor verbose random_state "
+    "n_jobs"
+)
 @dataclass(eq=False, repr=False)
-class OASIS_Supervised(CallbackMixin, BilinearMixin):  # noqa: N801
+class OASIS_Supervised(SupervisedForm, _OASIS):  # noqa: N801
     """Online algorithm for scalable similarity learning from class labels.
 
     Triplets are each point with each of its nearest points of the same class and each of its
@@ -279,54 +295,11 @@ class OASIS_Supervised(CallbackMixin, BilinearMixin):  # noqa: N801
 
     k_genuine: PositiveInt = 3
     k_impostor: PositiveInt = 10
-    max_iter: PositiveInt = 10
-    C: PositiveFloat = 0.1
-    init: str | Array = "identity"
-    projection: Literal[None, "symmetric", "psd"] = None
-    shuffle: bool = True
-    preprocessor: Any = None
-    verbose: Verbosity = False
-    random_state: Seed = None
-    n_jobs: NumberOfJobs = None
 
-    _requires_y = True
-    _partial_labels = True
+    _draw = draw_triplets
 
-    @reports_to_sklearn
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        *,
-        validate: bool = False,
-    ) -> OASIS_Supervised:
-        """Draw triplets and learn the similarity.
-
-        Parameters
-        ----------
-        X : array-like or source of shape (n_samples, n_features), or (n_samples,)
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), optional
-        validate : bool, default=False
-            All as for :meth:`ITML_Supervised.fit`, and so are the errors.
-
-        Returns
-        -------
-        self
-        """
-        oasis = OASIS(
-            self.max_iter, self.C, self.init, self.projection, self.shuffle, verbose=self.verbose,
-            random_state=self.random_state, n_jobs=self.n_jobs,
-        )  # fmt: skip
-        points, labels = self._prepare_inputs(
-            X, y, ensure_min_samples=2, accept_sources=not validate
-        )
-        triplets = draw_triplets(self, points, labels, sample_weight)
-        oasis._fit(triplets, self)
-        if validate:
-            self._validate_fit(X, y, sample_weight=sample_weight)
-        return self
+    def _learn(self, tuples: TupleSet, given: Given, rng: RandomState, **_: Any) -> None:
+        self._fit(tuples, rng)
 
 
 def _in_span(triplets: TupleSet, rest: float) -> tuple[TupleSet, Callable[[Array], Array] | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,47 +14,114 @@ from metricfast._core.scatter import pair_scatter
 from metricfast._core.scatter_statistics import ScatterStatistics
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, RandomState
+from metricfast.learners.base.classifiers import PairsClassifierMixin
 from metricfast.learners.base.closed_form import Statistics, add_statistics, continues
 from metricfast.learners.base.inputs import tuples_of
 from metricfast.learners.base.span import in_span
 from metricfast.learners.base.thresholds import check_calibration_params
 from metricfast.learners.tuples.factored import start_metric
 
-__all__ = ["fit_pairs", "pair_sums", "partial_fit_pairs", "prior_matrix"]
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = ["PairSumsLearner", "pair_sums", "prior_matrix"]
 
 
-def fit_pairs(
-    learner: Any,
-    pairs: ArrayLike,
-    y: ArrayLike,
-    calibration_params: Mapping[str, Any] | None,
-    sample_weight: ArrayLike | None,
-    validate: bool,
-) -> None:
-    """Fit a learner that has `_solve` to given pairs, and calibrate its threshold."""
-    calibration = check_calibration_params(calibration_params)
-    learner._sums = ()
-    tuples = learner._prepare_tuples(pairs, y).weighted(sample_weight)
-    with in_span(learner, tuples.used_points(), when=learner._spans) as span:
-        tuples = span.tuples(tuples)
-        learner._solve(Statistics((pair_sums(tuples),), of_call=tuples).normalized())
-    learner.calibrate_threshold(pairs, y, **calibration, sample_weight=sample_weight)
-    if validate:
-        learner._validate_fit(
-            pairs, y, sample_weight=sample_weight, calibration_params=calibration_params
-        )
+class PairSumsLearner(PairsClassifierMixin):
+    """Base class of learners that solve for their map from sums over pairs.
 
+    A learner defines `_solve` and `_spans` as a `ClosedFormLearner` does.
+    """
 
-def partial_fit_pairs(
-    learner: Any, pairs: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None
-) -> None:
-    """Fit a learner that has `_solve` to these pairs and to the ones of earlier calls."""
-    if continues(learner):
-        tuples = tuples_of(learner, pairs, 2, y)
-    else:
-        tuples = learner._prepare_tuples(pairs, y)
-    add_statistics(learner, Statistics((pair_sums(tuples.weighted(sample_weight)),)))
-    learner.calibrate_threshold(pairs, y, sample_weight=sample_weight)
+    _requires_y = True
+    _exact_in_parts = True
+    _sums: tuple[ScatterStatistics, ...] = ()  # of all calls of `partial_fit`
+    _spans: Any
+    _solve: Any
+
+    def fit(
+        self,
+        pairs: ArrayLike,
+        y: ArrayLike,
+        calibration_params: Mapping[str, Any] | None = None,
+        *,
+        sample_weight: ArrayLike | None = None,
+        validate: bool = False,
+    ) -> Self:
+        """Learn the metric, and the threshold that classifies the given pairs best.
+
+        Parameters
+        ----------
+        pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
+            Pairs of points, or of indicators for the preprocessor.
+        y : array-like of shape (n_pairs,)
+            1 for similar pairs, -1 for dissimilar ones.
+        calibration_params : dict, optional
+            Arguments of `calibrate_threshold`; by default the accuracy is maximised.
+        sample_weight : array-like of shape (n_pairs,), optional
+            Non-negative weights of the pairs; whole numbers mean the same as repeated pairs.
+        validate : bool, default=False
+            Also fit a clone to four fifths of the pairs, compare its score on the others with
+            the Euclidean distance, store the numbers in `validation_`, and warn if it is worse.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If an argument or parameter has a value that cannot be used, or pairs of a kind that is
+            needed are missing.
+        numpy.linalg.LinAlgError
+            If a prior that must be is not positive definite.
+        """
+        calibration = check_calibration_params(calibration_params)
+        self._sums = ()
+        tuples = self._prepare_tuples(pairs, y).weighted(sample_weight)
+        with in_span(self, tuples.used_points(), when=self._spans) as span:
+            tuples = span.tuples(tuples)
+            self._solve(Statistics((pair_sums(tuples),), of_call=tuples).normalized())
+        self.calibrate_threshold(pairs, y, **calibration, sample_weight=sample_weight)
+        if validate:
+            self._validate_fit(
+                pairs, y, sample_weight=sample_weight, calibration_params=calibration_params
+            )
+        return self
+
+    def partial_fit(
+        self, pairs: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Learn from these pairs and from the ones of earlier calls, as `fit` from all of them.
+
+        The threshold is the one that classifies the pairs of this call best.
+
+        Parameters
+        ----------
+        pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
+            As for `fit`, like the others. All calls use the preprocessor of the first.
+        y : array-like of shape (n_pairs,)
+        sample_weight : array-like of shape (n_pairs,), optional
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            As for `fit`; and with ``prior="covariance"``, which needs all points at once. The
+            results of earlier calls stay.
+
+        Warns
+        -----
+        UserWarning
+            If `fit` was called before: it stores no sums, so the learner starts again.
+        """
+        tuples = tuples_of(self, pairs, 2, y) if continues(self) else self._prepare_tuples(pairs, y)
+        add_statistics(self, Statistics((pair_sums(tuples.weighted(sample_weight)),)))
+        self.calibrate_threshold(pairs, y, sample_weight=sample_weight)
+        return self
 
 
 def pair_sums(tuples: TupleSet) -> ScatterStatistics:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,7 +26,9 @@ from metricfast._core.parameters import (
     Seed,
     Verbosity,
     check_parameters,
+    positional,
 )
+from metricfast._core.progress import IterationProgress
 from metricfast._core.scaling import center_and_rescale, times_power_of_two, undo_scale
 from metricfast._core.targets import check_partial_target
 from metricfast._core.tuples import TupleSet
@@ -41,8 +43,7 @@ from metricfast.learners.tuples.bases import (
     local_discriminants,
     triplet_directions,
 )
-from metricfast.learners.tuples.drawing import draw_triplets
-from metricfast.learners.tuples.iterated import IterationProgress
+from metricfast.learners.tuples.drawing import Given, SupervisedForm, draw_triplets
 from metricfast.learners.tuples.shrinking import representative_sample, shrink_metric
 from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 
@@ -60,7 +61,153 @@ Integer = Annotated[int, _check_integer]
 
 
 @dataclass(eq=False, repr=False)
-class SCML(CallbackMixin, TripletsClassifierMixin, MahalanobisMixin):
+class _SCML(CallbackMixin, MahalanobisMixin):
+    """Parameters and solver of both forms."""
+
+    beta: NonNegativeFloat = 1e-5
+    basis: str | Array = "triplet_diffs"
+    n_basis: Integer | None = None
+    gamma: PositiveFloat = 5e-3
+    max_iter: Integer = 10000
+    output_iter: Integer = 500
+    batch_size: Integer = 10
+    verbose: Verbosity = False
+    preprocessor: Any = None
+    random_state: Seed = None
+    _: KW_ONLY
+    n_components: int | None = None
+    n_jobs: NumberOfJobs = None
+
+    _bases: ClassVar[tuple[str, ...]] = ("triplet_diffs",)  # names of bases
+
+    def _check_parameters(self) -> None:
+        """Raise ValueError unless parameters are valid and fit each other."""
+        check_parameters(self)
+        if self.output_iter > self.max_iter:
+            raise ValueError("The value of output_iter must be equal or smaller than max_iter.")
+        names, basis = self._bases, self.basis
+        if not isinstance(basis, np.ndarray) and (not isinstance(basis, str) or basis not in names):
+            raise ValueError(
+                "`basis` must be one of the options '{}' or an array of shape "
+                "(n_basis, n_features).".format("', '".join(names))
+            )
+        if isinstance(basis, np.ndarray) and self.n_basis not in (None, len(basis)):
+            raise ValueError(
+                f"n_basis must be None where `basis` is an array, of {len(basis)} rows; "
+                f"got {self.n_basis!r}."
+            )
+
+    def _triplet_basis(self, triplets: TupleSet, span: GivenAxes, rng: RandomState) -> Floats:
+        """Return the bases that the user gave, or make some, of coordinates, from triplets."""
+        n_features = triplets.points.shape[1]
+        if isinstance(self.basis, str):
+            inside = span.tuples(triplets)
+            return triplet_directions(inside, self.n_basis, rng, n_features=n_features)
+        return check_given_basis(self.basis, n_features)
+
+    def _minimize(
+        self, triplets: TupleSet, rng: RandomState, basis: Floats, span: GivenAxes
+    ) -> None:
+        """Learn the weights of bases from triplets.
+
+        `basis`: of points, or of their coordinates.
+        `span`: the coordinates in which to work.
+        """
+        weight = triplets.weight
+        if weight is not None and (weight == weight[0]).all():
+            weight = None
+        dtype = triplets.points.dtype
+        points, exponent = center_and_rescale(triplets.points)
+        check_n_components(points.shape[1], self.n_components)
+        if span is not GIVEN:
+            points = times_power_of_two(span.points(triplets.points), -exponent)
+        triplets = TupleSet(points, triplets.index, weight=weight)
+        inner = basis if basis.shape[1] == points.shape[1] else span.inside(basis)
+        weights = np.zeros(len(basis), dtype)
+        best, best_value = weights.copy(), math.inf
+        curve: list[float] = []
+        n_reports = -(-int(self.max_iter) // int(self.output_iter))
+        self.n_iter_ = 0
+
+        def set_fitted() -> None:
+            L = span.outer(_components(basis, best), square=False)
+            if self.n_components is not None:
+                L = _leading(L, self.n_components)
+            self.components_ = undo_scale(L, exponent, dtype)
+            self.weights_ = times_power_of_two(best.astype(np.float64), -2 * exponent)
+            self.loss_curve_, self.objective_ = curve.copy(), best_value
+
+        progress = IterationProgress(self, n_reports, set_fitted)
+
+        def report() -> bool:
+            nonlocal best, best_value
+            value, scale = self._objective(triplets, inner, weights)
+            curve.append(value)
+            # No metric at all is of no use, and may have the lowest objective.
+            if value < best_value and weights.any():
+                best, best_value = (scale * weights).astype(dtype), value
+            return progress(len(curve), value)
+
+        def next_draws(n_iter: int) -> Integers | None:
+            if n_iter > 0:
+                self.n_iter_ = n_iter
+                if report():
+                    return None
+            size = min(int(self.output_iter), int(self.max_iter) - n_iter)
+            shape = size, int(self.batch_size)
+            return _draws(rng, len(triplets.index), shape, weight) if size else None
+
+        try:
+            get_kernels().scml(
+                triplets.points,
+                np.ascontiguousarray(triplets.index),
+                np.ascontiguousarray(inner, dtype),
+                self.beta,
+                self.gamma,
+                self.batch_size,
+                weights,
+                next_draws,
+            )
+        finally:
+            progress.close()
+            if not curve:
+                best = weights
+            elif not best.any():
+                best_value = curve[-1]
+            set_fitted()
+        if not np.isfinite(self.weights_).all():
+            raise ValueError(
+                "X is so small that the weights of its bases overflow: multiply it by a number "
+                "that makes its spread about 1."
+            )
+        if self.objective_ >= 1 or not best.any():
+            warn_user(
+                f"The objective is {self.objective_:.4g} at the best weights found; without any "
+                "it is 1. Increase `max_iter`, use a larger `gamma` (shorter steps) or other "
+                "bases, or rescale the features.",
+                ConvergenceWarning,
+            )
+
+    def _objective(self, triplets: TupleSet, basis: Floats, weights: Array) -> tuple[float, float]:
+        """Return the objective at the best multiple of the weights, and that multiple."""
+        value, scale = get_kernels().triplet_objective(
+            triplets.points,
+            np.ascontiguousarray(_components(basis, weights)),
+            np.ascontiguousarray(triplets.index),
+            triplets.weight,
+            self.beta * float(weights.sum(dtype=np.float64)),
+            as_threads(self.n_jobs),
+        )
+        if not math.isfinite(value):
+            raise ValueError(
+                "Distances overflow in the learned metric. Rescale the features, or use a larger "
+                "`gamma`."
+            )
+        return value, scale
+
+
+@dataclass(eq=False, repr=False)
+class SCML(TripletsClassifierMixin, _SCML):
     r"""Sparse compositional metric learning from triplets.
 
     Learns :math:`M = \sum_k w_k b_k b_k^T` from triplets (a, b, c) of which a should be nearer to b
@@ -138,20 +285,6 @@ class SCML(CallbackMixin, TripletsClassifierMixin, MahalanobisMixin):
     array([1])
     """
 
-    beta: NonNegativeFloat = 1e-5
-    basis: str | Array = "triplet_diffs"
-    n_basis: Integer | None = None
-    gamma: PositiveFloat = 5e-3
-    max_iter: Integer = 10000
-    output_iter: Integer = 500
-    batch_size: Integer = 10
-    verbose: Verbosity = False
-    preprocessor: Any = None
-    random_state: Seed = None
-    _: KW_ONLY
-    n_components: int | None = None
-    n_jobs: NumberOfJobs = None
-
     @reports_to_sklearn
     def fit(self, triplets: ArrayLike, y: Any = None, *, validate: bool = False) -> SCML:
         """Learn the metric.
@@ -176,119 +309,22 @@ class SCML(CallbackMixin, TripletsClassifierMixin, MahalanobisMixin):
         ValueError
             If an argument or parameter has a value that cannot be used.
         """
-        _check_parameters(self, ("triplet_diffs",))
+        self._check_parameters()
         given = self._prepare_tuples(triplets)
         rng = check_random_state(self.random_state)
         span = span_of(given.used_points())
-        self._minimize(given, rng, _triplet_basis(self, given, span, rng), self, span)
+        self._minimize(given, rng, self._triplet_basis(given, span, rng), span)
         if validate:
             self._validate_fit(triplets)
         return self
 
-    def _minimize(
-        self, triplets: TupleSet, rng: RandomState, basis: Floats, fitted: Any, span: GivenAxes
-    ) -> None:
-        """Learn the weights of bases from triplets.
 
-        `basis`: of points, or of their coordinates.
-        `fitted`: the learner that gets the fitted attributes.
-        `span`: the coordinates in which to work.
-        """
-        weight = triplets.weight
-        if weight is not None and (weight == weight[0]).all():
-            weight = None
-        dtype = triplets.points.dtype
-        points, exponent = center_and_rescale(triplets.points)
-        check_n_components(points.shape[1], self.n_components)
-        if span is not GIVEN:
-            points = times_power_of_two(span.points(triplets.points), -exponent)
-        triplets = TupleSet(points, triplets.index, weight=weight)
-        inner = basis if basis.shape[1] == points.shape[1] else span.inside(basis)
-        weights = np.zeros(len(basis), dtype)
-        best, best_value = weights.copy(), math.inf
-        curve: list[float] = []
-        n_reports = -(-int(self.max_iter) // int(self.output_iter))
-        fitted.n_iter_ = 0
-
-        def set_fitted() -> None:
-            L = span.outer(_components(basis, best), square=False)
-            if self.n_components is not None:
-                L = _leading(L, self.n_components)
-            fitted.components_ = undo_scale(L, exponent, dtype)
-            fitted.weights_ = times_power_of_two(best.astype(np.float64), -2 * exponent)
-            fitted.loss_curve_, fitted.objective_ = curve.copy(), best_value
-
-        progress = IterationProgress(fitted, n_reports, set_fitted)
-
-        def report() -> bool:
-            nonlocal best, best_value
-            value, scale = self._objective(triplets, inner, weights)
-            curve.append(value)
-            # No metric at all is of no use, and may have the lowest objective.
-            if value < best_value and weights.any():
-                best, best_value = (scale * weights).astype(dtype), value
-            return progress(len(curve), value)
-
-        def next_draws(n_iter: int) -> Integers | None:
-            if n_iter > 0:
-                fitted.n_iter_ = n_iter
-                if report():
-                    return None
-            size = min(int(self.output_iter), int(self.max_iter) - n_iter)
-            shape = size, int(self.batch_size)
-            return _draws(rng, len(triplets.index), shape, weight) if size else None
-
-        try:
-            get_kernels().scml(
-                triplets.points,
-                np.ascontiguousarray(triplets.index),
-                np.ascontiguousarray(inner, dtype),
-                self.beta,
-                self.gamma,
-                self.batch_size,
-                weights,
-                next_draws,
-            )
-        finally:
-            progress.close()
-            if not curve:
-                best = weights
-            elif not best.any():
-                best_value = curve[-1]
-            set_fitted()
-        if not np.isfinite(fitted.weights_).all():
-            raise ValueError(
-                "X is so small that the weights of its bases overflow: multiply it by a number "
-                "that makes its spread about 1."
-            )
-        if fitted.objective_ >= 1 or not best.any():
-            warn_user(
-                f"The objective is {fitted.objective_:.4g} at the best weights found; without any "
-                "it is 1. Increase `max_iter`, use a larger `gamma` (shorter steps) or other "
-                "bases, or rescale the features.",
-                ConvergenceWarning,
-            )
-
-    def _objective(self, triplets: TupleSet, basis: Floats, weights: Array) -> tuple[float, float]:
-        """Return the objective at the best multiple of the weights, and that multiple."""
-        value, scale = get_kernels().triplet_objective(
-            triplets.points,
-            np.ascontiguousarray(_components(basis, weights)),
-            np.ascontiguousarray(triplets.index),
-            triplets.weight,
-            self.beta * float(weights.sum(dtype=np.float64)),
-            as_threads(self.n_jobs),
-        )
-        if not math.isfinite(value):
-            raise ValueError(
-                "Distances overflow in the learned metric. Rescale the features, or use a larger "
-                "`gamma`."
-            )
-        return value, scale
-
-
+@positional(
+    "k_genuine k_impostor beta basis n_basis gamma max_iter output_iter batch_size verbose "
+    "preprocessor random_state"
+)
 @dataclass(eq=False, repr=False)
-class SCML_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
+class SCML_Supervised(SupervisedForm, _SCML):  # noqa: N801
     """Sparse compositional metric learning from class labels.
 
     Triplets are each point with each of its nearest points of the same class and each of its
@@ -310,12 +346,12 @@ class SCML_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
         ``20 * n_features`` with "lda", or fewer if there are few samples. With "lda", regions of
         low rank give fewer.
     shrinkage : float from 0 to 1 or "auto", default="auto"
-        As for :class:`MMC_Supervised`.
+        As for :class:`ITML_Supervised`.
 
     Attributes
     ----------
     shrinkage_, shrinkage_target_
-        As for :class:`MMC_Supervised`. If `shrinkage_` is positive, `weights_` are of the metric
+        As for :class:`ITML_Supervised`. If `shrinkage_` is positive, `weights_` are of the metric
         before.
     components_, weights_, n_iter_, objective_, loss_curve_, validation_, n_features_in_, \
             feature_names_in_, preprocessor_
@@ -345,97 +381,29 @@ class SCML_Supervised(CallbackMixin, MahalanobisMixin):  # noqa: N801
 
     k_genuine: Integer = 3
     k_impostor: Integer = 10
-    beta: NonNegativeFloat = 1e-5
     basis: str | Array = "lda"
-    n_basis: Integer | None = None
-    gamma: PositiveFloat = 5e-3
-    max_iter: Integer = 10000
-    output_iter: Integer = 500
-    batch_size: Integer = 10
-    verbose: Verbosity = False
-    preprocessor: Any = None
-    random_state: Seed = None
-    _: KW_ONLY
-    n_components: int | None = None
-    n_jobs: NumberOfJobs = None
     shrinkage: Shrinkage = "auto"
 
-    _requires_y = True
-    _partial_labels = True
+    _bases = ("triplet_diffs", "lda")
 
-    @reports_to_sklearn
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        *,
-        validate: bool = False,
-    ) -> SCML_Supervised:
-        """Draw triplets and learn the metric.
+    def _draw(self, *given: Any) -> TupleSet:
+        self._check_parameters()
+        return draw_triplets(self, *given)
 
-        Parameters
-        ----------
-        X : array-like or source of shape (n_samples, n_features), or (n_samples,)
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), optional
-        validate : bool, default=False
-            All as for :meth:`ITML_Supervised.fit`, and so are the errors.
-
-        Returns
-        -------
-        self
-        """
-        _check_parameters(self, ("triplet_diffs", "lda"))
-        points, labels = self._prepare_inputs(
-            X, y, ensure_min_samples=2, accept_sources=not validate
-        )
-        rng = check_random_state(self.random_state)
-        triplets = draw_triplets(self, points, labels, sample_weight)
-        span = span_of(triplets.used_points())
+    def _learn(self, tuples: TupleSet, given: Given, rng: RandomState, **_: Any) -> None:
+        labels, sample_weight = given[1:]
+        span = span_of(tuples.used_points())
         if isinstance(self.basis, str) and self.basis == "lda":
-            _, codes = check_partial_target(labels)
+            codes = check_partial_target(labels)[1]
             known = codes >= 0
-            basis = local_discriminants(triplets.points[known], codes[known], self.n_basis, rng)
+            basis = local_discriminants(tuples.points[known], codes[known], self.n_basis, rng)
         else:
-            basis = _triplet_basis(self, triplets, span, rng)
-        scml = SCML(
-            self.beta, self.basis, self.n_basis, self.gamma, self.max_iter, self.output_iter,
-            self.batch_size, self.verbose, n_components=self.n_components, n_jobs=self.n_jobs,
-        )  # fmt: skip
-        scml._minimize(triplets, rng, basis, self, span)
-        sample = representative_sample(triplets.points, labels, sample_weight)
+            basis = self._triplet_basis(tuples, span, rng)
+        self._minimize(tuples, rng, basis, span)
+        sample = representative_sample(tuples.points, labels, sample_weight)
         cheaper = {"max_iter": max(int(self.output_iter), int(self.max_iter) // 2)}
-        with in_span(self, triplets.used_points(), sample[0]) as axes:
-            given = triplets.points, labels, sample_weight
-            shrink_metric(self, sample, given, cheaper, axes)
-        if validate:
-            self._validate_fit(X, y, sample_weight=sample_weight)
-        return self
-
-
-def _check_parameters(learner: SCML | SCML_Supervised, bases: tuple[str, ...]) -> None:
-    """Raise ValueError unless parameters fit each other; `bases` are the names of bases."""
-    check_parameters(learner)
-    if learner.output_iter > learner.max_iter:
-        raise ValueError("The value of output_iter must be equal or smaller than max_iter.")
-    basis = learner.basis
-    if not isinstance(basis, np.ndarray) and (not isinstance(basis, str) or basis not in bases):
-        raise ValueError(
-            "`basis` must be one of the options '{}' or an array of shape "
-            "(n_basis, n_features).".format("', '".join(bases))
-        )
-
-
-def _triplet_basis(
-    learner: SCML | SCML_Supervised, triplets: TupleSet, span: GivenAxes, rng: RandomState
-) -> Floats:
-    """Return the bases that the user gave, or make some, of coordinates, from triplets."""
-    n_features = triplets.points.shape[1]
-    if isinstance(learner.basis, str):
-        inside = span.tuples(triplets)
-        return triplet_directions(inside, learner.n_basis, rng, n_features=n_features)
-    return check_given_basis(learner.basis, n_features)
+        with in_span(self, tuples.used_points(), sample[0]) as axes:
+            shrink_metric(self, sample, (tuples.points, labels, sample_weight), cheaper, axes)
 
 
 def _components(basis: Floats, weights: Array) -> Floats:

@@ -2,37 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.linalg import cholesky, inv
 from sklearn.exceptions import ConvergenceWarning
 
 from metricfast._core.arguments import check_random_state
-from metricfast._core.deprecation import DEPRECATED
 from metricfast._core.initialize import components_from_metric
-from metricfast._core.parameters import NonNegativeFloat, PositiveInt, Seed, Verbosity
+from metricfast._core.parameters import NonNegativeFloat, Seed, Verbosity, positional
 from metricfast._core.prior import is_identity
+from metricfast._core.progress import IterationProgress
 from metricfast._core.scaling import times_power_of_two
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats
 from metricfast._core.warn import warn_user
-from metricfast.learners.base.classifiers import PairsClassifierMixin
-from metricfast.learners.base.closed_form import ClosedFormLearner, Statistics, fit_points
+from metricfast.learners.base.closed_form import ClosedFormLearner, Statistics
 from metricfast.learners.base.learner import MahalanobisMixin
 from metricfast.learners.base.span import GIVEN, span_of
-from metricfast.learners.tuples.drawing import draw_pairs
+from metricfast.learners.tuples.drawing import DrawnConstraints, draw_pairs
 from metricfast.learners.tuples.graphical_lasso import MAX_ITER, graphical_lasso
-from metricfast.learners.tuples.iterated import IterationProgress
-from metricfast.learners.tuples.pair_sums import (
-    fit_pairs,
-    pair_sums,
-    partial_fit_pairs,
-    prior_matrix,
-)
+from metricfast.learners.tuples.pair_sums import PairSumsLearner, pair_sums, prior_matrix
 from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 
 __all__ = ["SDML", "SDML_Supervised"]
@@ -43,7 +34,81 @@ _MARGIN = 0.3
 
 
 @dataclass(eq=False, repr=False)
-class SDML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
+class _SDML(CallbackMixin, MahalanobisMixin):
+    """Parameters and solver of both forms."""
+
+    balance_param: NonNegativeFloat = 0.5
+    sparsity_param: NonNegativeFloat = 0.01
+    prior: str | Array = "identity"
+    verbose: Verbosity = False
+    preprocessor: Any = None
+    random_state: Seed = None
+    _: KW_ONLY
+    n_components: int | None = None
+
+    @property
+    def _spans(self) -> bool:
+        """Whether the axes do not matter: the penalty is of entries in the axes as given."""
+        return is_identity(self.prior) and not self.sparsity_param
+
+    def _solve(self, statistics: Statistics) -> None:
+        """Learn from sums over pairs."""
+        (pairs,) = statistics.sums
+        with np.errstate(over="ignore", invalid="ignore"):
+            loss = pairs.of_group(1)[1] - pairs.of_group(-1)[1]
+            loss = _check_finite(times_power_of_two(loss, 2 * pairs.exponent))
+        prior = prior_matrix(
+            self.prior, self.random_state, statistics.of_call, len(loss), strictly_positive=True
+        )
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.balance_param_ = self._bounded_balance(loss, prior, statistics.of_call)
+            inverse = prior if is_identity(self.prior) else inv(prior)
+            matrix = _check_finite(inverse + self.balance_param_ * loss)
+        M = prior
+
+        def set_fitted() -> None:
+            L = components_from_metric(M, n_components=self.n_components)
+            self.components_ = L.astype(pairs.dtype, copy=False)
+
+        def observer(iteration: int, off: float, present: Floats) -> bool:
+            nonlocal M
+            M = present
+            return progress(iteration, off)
+
+        try:
+            with IterationProgress(self, MAX_ITER, set_fitted) as progress:
+                M = graphical_lasso((matrix + matrix.T) / 2, float(self.sparsity_param), observer)
+        except np.linalg.LinAlgError as error:
+            raise ValueError(
+                "The matrix that balance_param makes of the points has no inverse in float64: "
+                "lower it, or leave out points that are far from all others."
+            ) from error
+        set_fitted()
+
+    def _bounded_balance(self, loss: Floats, prior: Floats, pairs: TupleSet | None) -> float:
+        """Return the largest balance, up to the one asked for, that leaves a minimum."""
+        if is_identity(self.prior):
+            span = GIVEN if pairs is None else span_of(pairs.used_points())
+            relative = span.within(_check_finite(loss))
+        else:
+            root = cholesky(prior)
+            relative = _check_finite(root @ loss @ root.T)
+        least = float(np.linalg.eigvalsh(relative)[0])
+        balance = float(self.balance_param)
+        if 1 + balance * least >= _MARGIN:
+            return balance
+        bounded = (1 - _MARGIN) / -least
+        warn_user(
+            f"Dissimilar pairs outweigh similar pairs and the prior, so that the objective has no "
+            f"minimum: balance_param={balance:g} was reduced to {bounded:.3g}. Set it to at most "
+            "that, give more similar or fewer dissimilar pairs, or rescale the points.",
+            ConvergenceWarning,
+        )
+        return bounded
+
+
+@dataclass(eq=False, repr=False)
+class SDML(PairSumsLearner, _SDML):
     r"""Sparse distance metric learning from pairs.
 
     Finds the matrix M, with few entries off its diagonal, that stays near a prior :math:`M_0` while
@@ -104,157 +169,17 @@ class SDML(CallbackMixin, PairsClassifierMixin, MahalanobisMixin):
     array([ 1,  1, -1])
     """
 
-    balance_param: NonNegativeFloat = 0.5
-    sparsity_param: NonNegativeFloat = 0.01
-    prior: str | Array = "identity"
-    verbose: Verbosity = False
-    preprocessor: Any = None
-    random_state: Seed = None
-    _: KW_ONLY
-    n_components: int | None = None
-
-    _requires_y = True
-    _exact_in_parts = True
-    _sums = ()  # of all calls of `partial_fit`
-
-    @reports_to_sklearn
-    def fit(
-        self,
-        pairs: ArrayLike,
-        y: ArrayLike,
-        calibration_params: Mapping[str, Any] | None = None,
-        *,
-        sample_weight: ArrayLike | None = None,
-        validate: bool = False,
-    ) -> SDML:
-        """Learn the metric, and the threshold that classifies the given pairs best.
-
-        Parameters
-        ----------
-        pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
-            Pairs of points, or of indicators for the preprocessor.
-        y : array-like of shape (n_pairs,)
-            1 for similar pairs, -1 for dissimilar ones.
-        calibration_params : dict, optional
-            Arguments of `calibrate_threshold`; by default the accuracy is maximised.
-        sample_weight : array-like of shape (n_pairs,), optional
-            Non-negative weights of the pairs; whole numbers mean the same as repeated pairs.
-        validate : bool, default=False
-            Also fit a clone to four fifths of the pairs, compare its score on the others with
-            the Euclidean distance, store the numbers in `validation_`, and warn if it is worse.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If an argument or parameter has a value that cannot be used, or pairs of a kind that is
-            needed are missing.
-        numpy.linalg.LinAlgError
-            If a prior that must be is not positive definite.
-        """
-        fit_pairs(self, pairs, y, calibration_params, sample_weight, validate)
-        return self
-
-    def partial_fit(
-        self, pairs: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
-    ) -> SDML:
-        """Learn from these pairs and from the ones of earlier calls, as `fit` from all of them.
-
-        The threshold is the one that classifies the pairs of this call best.
-
-        Parameters
-        ----------
-        pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
-            As for `fit`, like the others. All calls use the preprocessor of the first.
-        y : array-like of shape (n_pairs,)
-        sample_weight : array-like of shape (n_pairs,), optional
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            As for `fit`; and with ``prior="covariance"``, which needs all points at once. The
-            results of earlier calls stay.
-
-        Warns
-        -----
-        UserWarning
-            If `fit` was called before: it stores no sums, so the learner starts again.
-        """
-        partial_fit_pairs(self, pairs, y, sample_weight)
-        return self
-
-    @property
-    def _spans(self) -> bool:
-        return _spans(self)
-
-    def _solve(self, statistics: Statistics) -> None:
-        self._minimize(statistics, self)
-
-    def _minimize(self, statistics: Statistics, fitted: Any) -> None:
-        """Learn from sums over pairs. `fitted`: the learner that gets the fitted attributes."""
-        (pairs,) = statistics.sums
-        with np.errstate(over="ignore", invalid="ignore"):
-            loss = pairs.of_group(1)[1] - pairs.of_group(-1)[1]
-            loss = _check_finite(times_power_of_two(loss, 2 * pairs.exponent))
-        prior = prior_matrix(
-            self.prior, self.random_state, statistics.of_call, len(loss), strictly_positive=True
-        )
-        with np.errstate(over="ignore", invalid="ignore"):
-            fitted.balance_param_ = self._bounded_balance(loss, prior, statistics.of_call)
-            inverse = prior if is_identity(self.prior) else inv(prior)
-            matrix = _check_finite(inverse + fitted.balance_param_ * loss)
-        M = prior
-
-        def set_fitted() -> None:
-            L = components_from_metric(M, n_components=self.n_components)
-            fitted.components_ = L.astype(pairs.dtype, copy=False)
-
-        def observer(iteration: int, off: float, present: Floats) -> bool:
-            nonlocal M
-            M = present
-            return progress(iteration, off)
-
-        try:
-            with IterationProgress(fitted, MAX_ITER, set_fitted) as progress:
-                M = graphical_lasso((matrix + matrix.T) / 2, float(self.sparsity_param), observer)
-        except np.linalg.LinAlgError as error:
-            raise ValueError(
-                "The matrix that balance_param makes of the points has no inverse in float64: "
-                "lower it, or leave out points that are far from all others."
-            ) from error
-        set_fitted()
-
-    def _bounded_balance(self, loss: Floats, prior: Floats, pairs: TupleSet | None) -> float:
-        """Return the largest balance, up to the one asked for, that leaves a minimum."""
-        if is_identity(self.prior):
-            span = GIVEN if pairs is None else span_of(pairs.used_points())
-            relative = span.within(_check_finite(loss))
-        else:
-            root = cholesky(prior)
-            relative = _check_finite(root @ loss @ root.T)
-        least = float(np.linalg.eigvalsh(relative)[0])
-        balance = float(self.balance_param)
-        if 1 + balance * least >= _MARGIN:
-            return balance
-        bounded = (1 - _MARGIN) / -least
-        warn_user(
-            f"Dissimilar pairs outweigh similar pairs and the prior, so that the objective has no "
-            f"minimum: balance_param={balance:g} was reduced to {bounded:.3g}. Set it to at most "
-            "that, give more similar or fewer dissimilar pairs, or rescale the points.",
-            ConvergenceWarning,
-        )
-        return bounded
+    fit = reports_to_sklearn(PairSumsLearner.fit)
 
 
+@positional(
+    "balance_param sparsity_param prior n_constraints verbose preprocessor random_state "
+    "num_constraints"
+)
 @dataclass(eq=False, repr=False)
-class SDML_Supervised(CallbackMixin, ClosedFormLearner):  # noqa: N801
+class SDML_Supervised(  # type: ignore[override]  # noqa: N801
+    DrawnConstraints, _SDML, ClosedFormLearner
+):
     """Sparse distance metric learning from pairs drawn from classes.
 
     Parameters
@@ -296,69 +221,16 @@ class SDML_Supervised(CallbackMixin, ClosedFormLearner):  # noqa: N801
     (150, 4)
     """
 
-    balance_param: NonNegativeFloat = 0.5
-    sparsity_param: NonNegativeFloat = 0.01
-    prior: str | Array = "identity"
-    n_constraints: PositiveInt | None = None
-    verbose: Verbosity = False
-    preprocessor: Any = None
-    random_state: Seed = None
-    num_constraints: Any = DEPRECATED
-    _: KW_ONLY
-    n_components: int | None = None
-
     _partial_labels = True
-    _renamed: ClassVar[dict[str, str]] = {"num_constraints": "n_constraints"}
     _beyond_span = True
 
-    @reports_to_sklearn
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-        *,
-        validate: bool = False,
-    ) -> SDML_Supervised:
-        """Draw pairs and learn the metric.
-
-        Parameters
-        ----------
-        X : array-like or source of shape (n_samples, n_features), or (n_samples,)
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), optional
-        validate : bool, default=False
-            All as for :meth:`ITML_Supervised.fit`, and so are the errors.
-
-        Returns
-        -------
-        self
-        """
-        fit_points(self, X, y, sample_weight, validate=validate)
-        return self
-
-    @property
-    def _spans(self) -> bool:  # type: ignore[override]
-        return _spans(self)
+    fit = reports_to_sklearn(ClosedFormLearner.fit)
 
     def _statistics(
         self, X: Any, y: Any, weight: Floats | None, *, partial: bool = False, execute: Any = None
     ) -> Statistics:
-        rng = check_random_state(self.random_state)
-        pairs = draw_pairs(X, y, self.n_constraints, weight, rng)
+        pairs = draw_pairs(self, X, y, weight, check_random_state(self.random_state))
         return Statistics((pair_sums(pairs),), of_call=None if partial else pairs)
-
-    def _solve(self, statistics: Statistics) -> None:
-        sdml = SDML(
-            self.balance_param, self.sparsity_param, self.prior, self.verbose,
-            random_state=self.random_state, n_components=self.n_components,
-        )  # fmt: skip
-        sdml._minimize(statistics, self)
-
-
-def _spans(learner: SDML | SDML_Supervised) -> bool:
-    """Return whether the axes do not matter: the penalty is of entries in the axes as given."""
-    return is_identity(learner.prior) and not learner.sparsity_param
 
 
 def _check_finite(matrix: Floats) -> Floats:

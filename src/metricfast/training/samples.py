@@ -1,4 +1,4 @@
-"""Training data: points and labels, validated once and brought into units that are safe to sum."""
+"""Samples of a training: points and labels, validated once, centred and in safe units."""
 
 from __future__ import annotations
 
@@ -30,21 +30,33 @@ from metricfast._core.targets import (
 )
 from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.warn import warn_user
-from metricfast.training.chunks import Chunked, hold, mean_and_exponent, rows_of
+from metricfast._labels.distance import LabelDistance
+from metricfast.training.chunks import (
+    SHARE,
+    Chunked,
+    hold,
+    mean_and_exponent,
+    mean_of,
+    rows_of,
+    subtract_mean,
+)
 from metricfast.training.span import Span
 
 __all__ = [
-    "Dataset",
+    "Samples",
     "Target",
     "as_classes",
     "as_targets",
+    "center",
     "deduplicate",
     "deduplicate_if_smaller",
-    "load_dataset",
+    "load_samples",
 ]
 
 # Logarithm of the spread of mapped points, up to a sign, from which a given map is rescaled.
 _USUAL_START = 20
+# Share of the memory for a chunk of each side. A larger database has nearer neighbours.
+_OF_QUERIES, _OF_DATABASE = 1 / 16, 3 / 16
 # Share of distinct points above which deduplication saves little.
 _FEW = 0.8
 
@@ -53,18 +65,19 @@ Target = Callable[[Any], tuple[Array, Array, float]]
 
 
 @dataclass(frozen=True)
-class Dataset:
-    """Points and labels of a training.
+class Samples:
+    """Queries of a training, and the database that they are compared with.
 
     Attributes
     ----------
     X : {ndarray, csr_array, Chunked} of shape (n_samples, n_features)
         Points less their mean, times ``2**-exponent``. Sparse points are not centred. `Chunked`
         points are read from a source by chunks.
-    labels : ndarray of shape (n_samples,)
-        int64 indices into `classes`, or float64 targets of a regression.
+    labels : ndarray of shape (n_samples,) or (n_samples, n_labels), or csr_array
+        int64 indices into `classes`, or float64 targets of a regression, or continuous labels as
+        `distance` takes them, or tags, of which a point may have several.
     classes : ndarray of shape (n_classes,)
-        Empty for a regression.
+        Empty if labels are no classes.
     weight : ndarray of shape (n_samples,) or None
     exponent : int
         Not 0 if the points came in unusual units.
@@ -77,17 +90,28 @@ class Dataset:
         trained in it.
     outer : int, optional
         The number of features of points that are given by their coordinates in a basis.
+    database : Samples, optional
+        The points that queries are compared with. By default each other.
+    distance : LabelDistance, optional
+        Of continuous labels.
     """
 
     X: Any
-    labels: Array
+    labels: Any
     classes: Array
-    weight: Floats | None
-    exponent: int
+    weight: Floats | None = None
+    exponent: int = 0
     unit: float = 1.0
     given: Any = None
     span: Span | None = None
     outer: int | None = None
+    database: Samples | None = None
+    distance: LabelDistance | None = None
+
+    @property
+    def points(self) -> Samples:
+        """The database, which may be the samples themselves."""
+        return self if self.database is None else self.database
 
     @property
     def n_features(self) -> int:
@@ -95,7 +119,7 @@ class Dataset:
         return int(self.X.shape[1] if self.outer is None else self.outer)
 
     @cached_property
-    def in_span(self) -> Dataset:
+    def in_span(self) -> Samples:
         """The samples, with points by their coordinates in a basis of `span` if there is one."""
         if self.span is None:
             return self
@@ -104,40 +128,55 @@ class Dataset:
 
     @property
     def has_classes(self) -> bool:
-        """Whether labels are classes, not targets of a regression."""
-        return bool(self.labels.dtype.kind == "i")
+        """Whether labels are classes."""
+        return self.distance is None and not issparse(self.labels) and self.labels.dtype.kind == "i"
+
+    @property
+    def class_codes(self) -> Integers | None:
+        """The labels if they are classes, else None."""
+        return self.labels if self.has_classes else None
 
     @property
     def groups(self) -> Integers:
-        """The class of each point. All points of a regression are in one group."""
-        return self.labels if self.has_classes else np.zeros(len(self.labels), np.int64)
+        """The class of each point. All points without classes are in one group."""
+        return self.labels if self.has_classes else np.zeros(self.X.shape[0], np.int64)
 
-    def take(self, rows: Any) -> Dataset:
-        """Return some of the samples."""
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        """What tells samples of one training from those of another."""
+        own = self.X, self.labels, self.weight, self.distance and self.distance.table
+        return own if self.database is None else (*own, *self.database.identity)
+
+    def take(self, rows: Any) -> Samples:
+        """Return some of the samples, with the same database if that is of other points."""
         return self._with_points(rows_of(self.X, rows), rows)
 
     @cached_property
-    def representative(self) -> Dataset:
+    def representative(self) -> Samples:
         """All samples; of points that are not in memory, a sample from all classes."""
-        rows = self.representative_rows
-        return self._with_points(self.X[rows], rows) if isinstance(self.X, Chunked) else self
+        rows, found = self.representative_rows, self
+        if isinstance(self.X, Chunked):
+            found = self._with_points(self.X[rows], rows)
+        if self.database is None:
+            return found
+        return replace(found, database=self.database.representative)
 
     @cached_property
     def representative_rows(self) -> Any:
         """The rows of `representative`."""
         if not isinstance(self.X, Chunked):
             return slice(None)
-        return self.X.sample(self.labels if self.has_classes else None, self.weight)
+        return self.X.sample(self.class_codes, self.weight)
 
-    def validation(self, train: Any, test: Any) -> tuple[Dataset, Any, Any]:
-        """Return samples in memory, and the rows of training and validation samples in them."""
-        if not isinstance(self.X, Chunked):
-            return self, train, test
-        sample = self.take(train).representative
-        labels = np.concatenate([sample.labels, self.labels[test]])
-        X, n = np.concatenate([sample.X, self.X[test]]), len(sample.labels)
-        both = replace(self, X=X, labels=labels, weight=None)
-        return both, np.arange(n), np.arange(n, len(labels))
+    def validation(self, train: Any, test: Any) -> Samples:
+        """Return validation samples in memory, to be compared with the database, in memory as well.
+
+        Samples that are their own database are compared with those to train on.
+        """
+        among = self.take(train) if self.database is None else self.database
+        found = self.take(test)
+        X = found.X[:] if isinstance(found.X, Chunked) else found.X
+        return replace(found, X=X, database=among.representative)
 
     def undo_scale(self, L: Array) -> Array:
         """Turn a map of `X` into a map of the points as given."""
@@ -164,12 +203,12 @@ class Dataset:
                 )
         return times_power_of_two(unit, shift)
 
-    def _with_points(self, X: Any, rows: Any) -> Dataset:
+    def _with_points(self, X: Any, rows: Any) -> Samples:
         weight = None if self.weight is None else self.weight[rows]
         return replace(self, X=X, labels=self.labels[rows], weight=weight, given=None)
 
 
-def load_dataset(
+def load_samples(
     learner: Any,
     X: Any,
     y: Any,
@@ -180,7 +219,7 @@ def load_dataset(
     in_memory: tuple[str, str] | None = None,
     exponent: int | None = None,
     keep: bool = False,
-) -> Dataset:
+) -> Samples:
     """Validate the data of `fit`, or of a later call of `partial_fit`, and centre the points.
 
     Parameters
@@ -203,7 +242,7 @@ def load_dataset(
 
     Returns
     -------
-    Dataset
+    Samples
     """
     later = exponent is not None
     how: dict[str, Any] = {
@@ -222,7 +261,7 @@ def load_dataset(
         mean, own = mean_and_exponent(X)
         exponent = own if exponent is None else exponent
         X = Chunked(Scaled(X, mean, exponent))
-        return Dataset(X, labels, classes, weight, exponent, unit, given)
+        return Samples(X, labels, classes, weight, exponent, unit, given)
     if exponent is None:
         X, exponent = rescale(X) if issparse(X) else center_and_rescale(X)
     elif issparse(X):
@@ -237,7 +276,48 @@ def load_dataset(
         raise ValueError(
             "X is too large for the units of the first call: scale it as those points were."
         )
-    return Dataset(X, labels, classes, weight, exponent, unit, given)
+    return Samples(X, labels, classes, weight, exponent, unit, given)
+
+
+def center(
+    samples: Samples, means: tuple[Array, Array] | None = None, *, shared: bool,
+    mean_of_queries: Callable[[Samples], Array] | None = None,
+) -> tuple[Samples, tuple[Array, Array]]:  # fmt: skip
+    """Subtract the mean of each side; return the samples, and both means.
+
+    Sparse points are not centred, nor are points of the same features that they are compared with.
+
+    Parameters
+    ----------
+    samples : Samples
+    means : tuple of ndarray, optional
+        The means of an earlier fit, to subtract these if the features are as many.
+    shared : bool
+        Whether the mean of the database is that of the queries as well.
+    mean_of_queries : callable, optional
+        Returns the mean of dense queries that have a database of other points.
+    """
+    queries, database = samples.X, samples.points.X
+    dtype = np.result_type(queries.dtype, database.dtype)
+    widths = [side.shape[1] for side in (queries, database)]
+    if means is None or [len(mean) for mean in means] != widths:
+        if widths[0] == widths[1] and (issparse(queries) or issparse(database)):
+            means = np.zeros(widths[0]), np.zeros(widths[1])
+        elif shared or samples.database is None:
+            means = (mean_of(database),) * 2
+        else:
+            of_queries = mean_of_queries or (lambda samples: mean_of(samples.X))
+            means = (
+                np.zeros(widths[0]) if issparse(queries) else of_queries(samples),
+                np.zeros(widths[1]) if issparse(database) else mean_of(database),
+            )
+    means = means[0].astype(dtype), means[1].astype(dtype)
+    if samples.database is None:
+        return replace(samples, X=subtract_mean(queries, means[0], dtype)), means
+    both_read = isinstance(database, Source)
+    X = subtract_mean(queries, means[0], dtype, _OF_QUERIES if both_read else SHARE)
+    others = replace(samples.database, X=subtract_mean(database, means[1], dtype, _OF_DATABASE))
+    return replace(samples, X=X, database=others), means
 
 
 def as_classes(y: Any) -> tuple[Array, Array, float]:
@@ -251,7 +331,7 @@ def as_targets(y: Any) -> tuple[Array, Array, float]:
     return np.empty(0), targets, math.ldexp(1.0, 2 * exponent)
 
 
-def deduplicate(data: Dataset) -> Dataset:
+def deduplicate(data: Samples) -> Samples:
     """Return the distinct points of positive weight; a point that came twice weighs twice."""
     weights = repetitions(data.weight, len(data.labels))
     points = data.X.toarray() if issparse(data.X) else data.X
@@ -263,7 +343,7 @@ def deduplicate(data: Dataset) -> Dataset:
     return replace(data.take(rows[first]), weight=weight)
 
 
-def deduplicate_if_smaller(data: Dataset) -> Dataset:
+def deduplicate_if_smaller(data: Samples) -> Samples:
     """Return the distinct points if they are much fewer.
 
     Only whole weights mean repetition to a loss. Data with other weights are returned as they are.

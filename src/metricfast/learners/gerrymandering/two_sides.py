@@ -1,8 +1,7 @@
-"""Queries and a database: the dataset, its initial maps, and the penalty of their parameters."""
+"""Two sides: the initial maps, the mean of queries, and the penalty of parameters."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,14 +9,15 @@ from numpy.typing import NDArray
 
 from metricfast._core.sources import in_one_array, take
 from metricfast.embeddings import MLP, Asymmetric, Embedding, Linear
-from metricfast.learners.embedding.metric import embed
 from metricfast.learners.gerrymandering.history import unit_scale
 from metricfast.learners.gerrymandering.regularizers import penalty
-from metricfast.training.chunks import Chunked, mean_of, rows_of
+from metricfast.training.chunks import mean_of
+from metricfast.training.embedding_problem import embed
 from metricfast.training.objective import finite
+from metricfast.training.samples import Samples
 
 __all__ = [
-    "TwoSidedDataset",
+    "embedded",
     "initial_maps",
     "is_linear",
     "mean_of_queries",
@@ -27,98 +27,36 @@ __all__ = [
 Array = NDArray[Any]
 
 
-@dataclass(frozen=True)
-class TwoSidedDataset:
-    """Centred queries and a centred database.
+def embedded(
+    samples: Samples, embedding: Embedding, parameters: list[Array], n_jobs: int | None
+) -> tuple[Array, Array]:
+    """Return queries and database, embedded."""
+    arrays = [np.ascontiguousarray(array, samples.X.dtype) for array in parameters]
 
-    Attributes
-    ----------
-    X : {ndarray, csr_array, Chunked} of shape (n_queries, n_features)
-    y : ndarray of int64 of shape (n_queries,)
-    database : {ndarray, csr_array, Chunked} or None
-        None if the queries are the database. No query is its own neighbour then.
-    database_labels : ndarray of int64
-    weight : ndarray of shape (n_queries,) or None
-    """
+    def of(X: Any, side: str) -> Array:
+        return in_one_array(X, lambda part: embed(embedding, arrays, part, side, n_jobs))
 
-    X: Any
-    y: NDArray[np.int64]
-    database: Any
-    database_labels: NDArray[np.int64]
-    weight: NDArray[np.float64] | None
-
-    @property
-    def points(self) -> Any:
-        """The database, which may be the queries."""
-        return self.X if self.database is None else self.database
-
-    def take(self, rows: Any) -> TwoSidedDataset:
-        """Return some of the queries.
-
-        If the queries are the database, the others leave the database as well.
-        """
-        weight = None if self.weight is None else self.weight[rows]
-        labels = self.y[rows] if self.database is None else self.database_labels
-        X = rows_of(self.X, rows)
-        return replace(self, X=X, y=self.y[rows], weight=weight, database_labels=labels)
-
-    @property
-    def representative(self) -> TwoSidedDataset:
-        """All points; a sample of a side that is read in chunks."""
-        found = self
-        if isinstance(self.X, Chunked):
-            found = self.take(self.X.sample(self.y, self.weight))
-            found = replace(found, X=found.X[:])
-        if isinstance(self.database, Chunked):
-            rows = self.database.sample(self.database_labels)
-            labels = self.database_labels[rows]
-            found = replace(found, database=self.database[rows], database_labels=labels)
-        return found
-
-    def validation(self, rows: Any, among: TwoSidedDataset) -> TwoSidedDataset:
-        """Return some of the queries in memory, with the database `among` them."""
-        some, others = self.take(rows), among.representative
-        X = some.X[:] if isinstance(some.X, Chunked) else some.X
-        return replace(some, X=X, database=others.points, database_labels=others.database_labels)
-
-    def embedded(
-        self, embedding: Embedding, parameters: list[Array], n_jobs: int | None
-    ) -> tuple[Array, Array]:
-        """Return queries and database, embedded."""
-        return self.embedded_queries(embedding, parameters, n_jobs), self.embedded_database(
-            embedding, parameters, n_jobs
-        )
-
-    def embedded_queries(
-        self, embedding: Embedding, parameters: list[Array], n_jobs: int | None
-    ) -> Array:
-        """Return the queries, embedded."""
-        arrays = [np.ascontiguousarray(array, self.X.dtype) for array in parameters]
-        return in_one_array(self.X, lambda X: embed(embedding, arrays, X, n_jobs=n_jobs))
-
-    def embedded_database(
-        self, embedding: Embedding, parameters: list[Array], n_jobs: int | None
-    ) -> Array:
-        """Return the database, embedded."""
-        arrays = [np.ascontiguousarray(array, self.X.dtype) for array in parameters]
-        return in_one_array(self.points, lambda X: embed(embedding, arrays, X, "database", n_jobs))
+    return of(samples.X, "query"), of(samples.points.X, "database")
 
 
 def initial_maps(
     estimator: Any,
     embedding: Embedding,
-    data: TwoSidedDataset,
+    samples: Samples,
     rng: np.random.RandomState,
     kept: list[Array] | None,
     largest_cost: float,
 ) -> list[Array]:
     """Return the parameters to start from, of a scale that suits the loss."""
-    alike = data.points.shape[1] == data.X.shape[1]
+    points = samples.points
+    alike = points.X.shape[1] == samples.X.shape[1]
     if alike or not isinstance(embedding, Asymmetric):
-        start = embedding.initialize(data.points, data.database_labels, rng)
+        start = embedding.initialize(points.X, points.labels, rng)
     else:
-        sample = data.representative
-        start = embedding.initialize(sample.X, sample.y, rng, sample.points, sample.database_labels)
+        sample = samples.representative
+        start = embedding.initialize(
+            sample.X, sample.labels, rng, sample.points.X, sample.points.labels
+        )
     given = estimator.query is not None or estimator.database is not None
     if isinstance(embedding, Asymmetric) and alike and not given:
         start[1] = start[0].copy()  # a random map too is a better start than two
@@ -130,9 +68,9 @@ def initial_maps(
                 "warm_start needs maps of the same shapes as in the fit before: set "
                 "warm_start=False."
             )
-        return [array.astype(data.X.dtype) for array in kept]
-    data = data.representative
-    queries, database = data.embedded(embedding, start, estimator.n_jobs)
+        return [array.astype(samples.X.dtype) for array in kept]
+    sample = samples.representative
+    queries, database = embedded(sample, embedding, start, estimator.n_jobs)
     if not (finite(queries) and finite(database)):
         raise ValueError(
             "Embedded points are not finite: bring the features to a spread of about 1, or "
@@ -140,7 +78,7 @@ def initial_maps(
         )
     if not isinstance(estimator.init, str):
         return start
-    own = np.arange(len(queries)) if data.database is None else None
+    own = np.arange(len(queries)) if samples.database is None else None
     k = min(estimator.n_neighbors, len(database) - (own is not None))
     scale = unit_scale(queries, database, own, k, largest_cost)
     if not isinstance(embedding, Asymmetric):
@@ -173,18 +111,14 @@ def penalty_of(
     return total, gradients
 
 
-def mean_of_queries(
-    X: Any,
-    y: NDArray[np.int64],
-    weight: NDArray[np.float64] | None,
-    database: Any,
-    y_database: NDArray[np.int64],
-) -> Array:
+def mean_of_queries(samples: Samples) -> Array:
     """Return the mean of the queries with the class frequencies of the database.
 
     If both sides have the same features, a class without queries is assumed to be where it is in
     the database, relative to the other classes.
     """
+    X, y, weight = samples.X, samples.labels, samples.weight
+    database, y_database = samples.points.X, samples.points.labels
     own = np.bincount(y, weight, y_database.max() + 1)
     known = own > 0
     shares = np.divide(np.bincount(y_database), own, out=np.zeros(len(own)), where=known)[y]

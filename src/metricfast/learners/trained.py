@@ -1,0 +1,260 @@
+"""Learners that are trained iteration by iteration: the course of a fit, and of `partial_fit`."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial, update_wrapper
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from metricfast._core.arguments import check_random_state
+from metricfast._core.types import RandomState
+from metricfast.learners.base.inputs import forget
+from metricfast.learners.base.validation import naming_held_out
+from metricfast.training.callbacks import CallbackMixin, OpenCheckpoint, reports_to_sklearn
+from metricfast.training.chunks import why_in_memory
+from metricfast.training.fingerprint import params_of
+from metricfast.training.history import History, Vector
+from metricfast.training.objective import Evaluator, Objective
+from metricfast.training.samples import Samples
+from metricfast.training.solvers import MiniBatchSolver, Solver
+from metricfast.training.stopping import HeldOut, StoppingRule, hold_out
+from metricfast.training.train import Observers, train
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = ["Given", "Plan", "TrainedLearner", "for_mini_batches", "refuse_partial"]
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Given:
+    """The arguments of `fit`, as they were given."""
+
+    X: Any
+    y: Any
+    sample_weight: Any = None
+    X_database: Any = None
+    y_database: Any = None
+    classes: Any = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the parameters and arguments ask for, checked.
+
+    Attributes
+    ----------
+    solver : solver
+    rule : HeldOut, CrossValidated or None
+    callbacks : list
+    parts : tuple
+        Copies of a loss, an embedding and so on that are parameters.
+    validate : bool
+        Whether the fit is to be compared with the Euclidean distance.
+    evaluator : callable or None
+        Computes the loss elsewhere, such as on a cluster.
+    """
+
+    solver: Solver
+    rule: StoppingRule | None
+    callbacks: list[Any]
+    parts: tuple[Any, ...] = ()
+    validate: bool = False
+    evaluator: Evaluator | None = None
+
+
+class _OfMiniBatches:
+    """Descriptor of a method that exists only if the solver takes mini-batches."""
+
+    def __init__(self, method: Callable[..., Any]) -> None:
+        self.method = method
+        update_wrapper(cast(Any, self), method)
+
+    def __get__(self, learner: Any, owner: type) -> Any:
+        if learner is not None and not learner._solver().by_batches:
+            raise AttributeError(
+                f"This {owner.__name__!r} has no attribute {self.method.__name__!r}: its solver, "
+                f"{learner.solver!r}, needs all points. Set solver='adam'."
+            )
+        return self.method.__get__(learner, owner)
+
+
+def for_mini_batches(method: _Method) -> _Method:
+    """Expose a method only for solvers that take mini-batches."""
+    return cast(_Method, _OfMiniBatches(method))
+
+
+class TrainedLearner(CallbackMixin):
+    """Base class of learners that minimise a problem iteration by iteration.
+
+    A learner defines the abstract methods, and its `fit` and `partial_fit` call those below.
+    """
+
+    solver: Any
+    early_stopping: Any = False
+    warm_start: bool = False
+    random_state: Any = None
+
+    _fitted: str  # the attribute that a fitted learner has
+    _schedule: str = Objective.schedule  # of learning rates, for solvers without one
+    _training: Any = None  # where `partial_fit` continues: history, start and preconditioner
+    _validate_fit: Callable[..., None]
+
+    @abstractmethod
+    def _plan(self) -> Plan:
+        """Check the parameters, and return what they ask for."""
+
+    @abstractmethod
+    def _solver(self) -> Solver:
+        """Return the solver."""
+
+    @abstractmethod
+    def _load(
+        self, plan: Plan, given: Given, kept: Any, in_memory: tuple[str, str] | None, *, reset: bool
+    ) -> Samples | None:
+        """Check points and labels, and centre the points; None if nothing is to be learned.
+
+        `kept`: what `_earlier` returned of an earlier fit to continue from, or None.
+        `in_memory`: why all points must be in memory, and the remedy, if they must.
+        `reset`: whether to begin anew, not to continue with points like those of the first call.
+        """
+
+    @abstractmethod
+    def _begin(
+        self, plan: Plan, train_samples: Samples, samples: Samples, rng: RandomState, kept: Any
+    ) -> tuple[Any, History]:
+        """Return the problem of the samples to train on, and a history from its initial vector.
+
+        `samples`: these, and the samples that are held out.
+        """
+
+    @abstractmethod
+    def _continue(self, plan: Plan, samples: Samples) -> Any:
+        """Return the problem of further samples, for the parameters that are being trained."""
+
+    @abstractmethod
+    def _earlier(self) -> Any:
+        """Return what an earlier fit has learned, to start from; None if there was none."""
+
+    @abstractmethod
+    def _set_map(self, problem: Any, x: Vector) -> None:
+        """Set what is learned, the parameters of the solver's vector x."""
+
+    def _set_fitted(self, problem: Any, history: History, x: Vector, final: bool) -> None:
+        """Set the fitted attributes of x: the result, or the present iteration."""
+        self._set_map(problem, x)
+        self.loss_curve_ = [value * problem.unit for value in history.curve]
+        self.n_iter_ = len(history.curve)
+        if history.costs:
+            self.validation_scores_ = [problem.score(cost) for cost in history.costs]
+        if history.metrics is not None:
+            self.history_ = {name: list(values) for name, values in history.metrics.values.items()}
+            if history.costs:
+                self.history_["validation_error"] = list(history.costs)
+
+    def _finish(self, problem: Any, history: History, diverged: bool) -> None:
+        """Choose what is kept, and warn if it is of no use."""
+
+    def _generator(self, rng: RandomState) -> RandomState:
+        """Return the generator of a training, given that of the parameter `random_state`."""
+        return rng
+
+    @reports_to_sklearn
+    def _fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, X_database: Any = None,
+        y_database: Any = None, *, validate: bool = False, evaluator: Evaluator | None = None,
+    ) -> Self:  # fmt: skip
+        """Learn. `evaluator` computes the loss elsewhere, such as on a cluster."""
+        given = Given(X, y, sample_weight, X_database, y_database)
+        plan = replace(self._plan(), validate=validate, evaluator=evaluator)
+        kept = self._earlier() if self.warm_start else None
+        in_memory = why_in_memory(self, plan.solver.by_batches, validate)
+        self._training = None
+        with forget_on_error(self):
+            samples = self._load(plan, given, kept, in_memory, reset=True)
+            assert samples is not None
+            checkpoint = OpenCheckpoint(
+                plan.callbacks, self.random_state, *samples.identity, *plan.parts,
+                *params_of(self, plan.solver, self._schedule),
+            )  # fmt: skip
+            rng, rule, n = self._generator(checkpoint.rng), plan.rule, samples.X.shape[0]
+            train_samples, train_rows, test_rows = samples, None, None
+            if isinstance(rule, HeldOut):
+                train_rows, test_rows = hold_out(rule.fraction, samples.X, samples.class_codes, rng)
+                train_samples = samples.take(train_rows)
+            with naming_held_out(test_rows, n):
+                problem, history = self._begin(plan, train_samples, samples, rng, kept)
+            problem.evaluator = evaluator
+            if isinstance(rule, HeldOut):
+                held_out = problem.coordinates(samples).validation(train_rows, test_rows)
+                history.judge(partial(problem.validation_error, held_out), int(rule.patience))
+            diverged = self._train(plan, problem, history, checkpoint)
+            self._finish(problem, history, diverged)
+            if plan.solver.by_batches and problem.keeps_last and not history.costs:
+                self._training = history, history.start, problem.preconditioner
+        if validate:
+            others = {
+                "sample_weight": sample_weight, "X_database": X_database, "y_database": y_database
+            }  # fmt: skip
+            others = {name: value for name, value in others.items() if value is not None}
+            self._validate_fit(X, y, **others)
+        return self
+
+    def _partial_fit(self, given: Given) -> Self:
+        """Train for one epoch, from where the last call, or `fit`, has ended."""
+        plan = self._plan()
+        refuse_partial(None if isinstance(self.early_stopping, str) else plan.rule, plan.callbacks)
+        begun = hasattr(self, self._fitted)
+        kept = self._earlier() if begun else None
+        samples = self._load(plan, given, kept, None, reset=not begun)
+        if samples is None:
+            return self
+        if self._training is None:
+            rng = self._generator(check_random_state(self.random_state))
+            problem, history = self._begin(replace(plan, rule=None), samples, samples, rng, kept)
+            self._training = history, history.start, problem.preconditioner
+        else:
+            problem = self._continue(plan, samples)
+        history, x0, problem.preconditioner = self._training
+        history.restart(history.x)
+        if history.metrics is not None:
+            history.metrics.follow(problem, samples.weight)
+        self._train(plan, problem, history, epoch_from=x0)
+        return self
+
+    def _train(
+        self, plan: Plan, problem: Any, history: History, checkpoint: OpenCheckpoint | None = None,
+        epoch_from: Vector | None = None,
+    ) -> bool:  # fmt: skip
+        """Run the solver, or a single epoch; return whether the training diverged."""
+        observers = Observers(
+            self, partial(self._set_fitted, problem, history), problem.learned, plan.callbacks,
+            checkpoint, unit=problem.unit, quantity=problem.quantity, score=problem.score,
+        )  # fmt: skip
+        batches = None
+        if isinstance(plan.solver, MiniBatchSolver):
+            batches = problem.batches(history.rng, plan.solver.batch_size)
+        return train(problem, history, plan.solver, observers, batches, epoch_from=epoch_from)
+
+
+def refuse_partial(rule: StoppingRule | None, callbacks: list[Any]) -> None:
+    """Raise ValueError for early stopping and checkpoints, which `partial_fit` cannot have."""
+    if rule is not None:
+        raise ValueError("partial_fit needs early_stopping as it is by default.")
+    if any(not callable(each) for each in callbacks):
+        raise ValueError("partial_fit takes no Checkpoint: save the learner instead.")
+
+
+@contextmanager
+def forget_on_error(learner: Any) -> Iterator[None]:
+    """Leave a learner unfitted if its fit fails. An interrupt leaves what is learned so far."""
+    try:
+        yield
+    except Exception:
+        forget(learner)
+        raise

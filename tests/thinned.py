@@ -1,0 +1,18 @@
+"""Tables of cases of which some are tried at each run, and all of them with `-m exhaustive`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+
+def thinned(cases: Iterable[Any], kept: Callable[[Any], object] | int = 1) -> list[Any]:
+    """Return parameters of which only those that are `kept`, or so many, are not `exhaustive`."""
+    marked = []
+    for place, case in enumerate(cases):
+        often = place < kept if isinstance(kept, int) else kept(case)
+        values = case if isinstance(case, tuple) else (case,)
+        marked.append(pytest.param(*values, marks=() if often else pytest.mark.exhaustive))
+    return marked
