@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import load_digits
+from sklearn.decomposition import PCA
+from sklearn.metrics import pairwise_distances
 
 from metricfast import (
     DMLMJ,
@@ -43,6 +46,28 @@ def error(L):
 def test_few_points_of_many_features_do_not_make_neighbours_worse(learner):
     """The error on the training points is 0 for each of them without shrinkage."""
     assert error(learner.fit(X[TRAIN], Y[TRAIN]).components_) < error(np.eye(64)) + 0.02
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("n", [20, 200], ids=["in the span", "in the features"])
+@pytest.mark.parametrize("n_components", [None, 3])
+@pytest.mark.parametrize(
+    "learner",
+    [
+        LFDA(shrinkage=1),
+        LFDA(shrinkage=1, embedding_type="orthonormalized"),
+        DMLMJ(reg=1),
+        ITML_Supervised(n_constraints=10, shrinkage=1, random_state=0),
+        MMC_Supervised(n_constraints=10, shrinkage=1, random_state=0),
+    ],
+    ids=repr,
+)
+def test_wholly_shrunk_is_the_given_distance(learner, n_components, n):
+    """In principal components, if some are left out, of the points that are learned from."""
+    model = clone(learner).set_params(n_components=n_components).fit(X[:n], Y[:n])
+    expected = X if n_components is None else PCA(n_components).fit(X[:n]).transform(X)
+    found, expected = (pairwise_distances(Z[-20:]) for Z in (model.transform(X), expected))
+    np.testing.assert_allclose(found / found.max(), expected / expected.max(), rtol=1e-6)
 
 
 def test_each_point_is_held_out_once_with_its_copies():

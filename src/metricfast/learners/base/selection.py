@@ -16,7 +16,7 @@ from metricfast.distances.neighbors import kneighbors
 __all__ = ["Fold", "held_out_folds", "select"]
 
 # Points that are dealt to three folds, at most; and held-out points that are enough, of all folds.
-_DRAWN, _FOLDS, _ENOUGH = 5000, 3, 300
+_DRAWN, _FOLDS, _ENOUGH = 5000, 3, 333
 # Held-out points of a fold, and training points among which their neighbours are found, at most.
 _HELD_OUT, _DATABASE = 1000, 2000
 # Chances of a neighbour to be the nearest in a random half of the training points, by its rank.
@@ -52,7 +52,7 @@ class Fold(NamedTuple):
 def held_out_folds(X: Array | Source, codes: Integers, weights: Floats | None = None) -> list[Fold]:
     """Deal points of each class to three folds, copies of a point to the same one.
 
-    One fold after the other is held out until 300 points were, 1000 points of it at most. The
+    One fold after the other is held out until 333 points were, 1000 points of it at most. The
     points of a class that has no other point are always learned from. There are no folds where no
     class has two different points. Of more than 5000 points, 5000 are drawn before.
     """

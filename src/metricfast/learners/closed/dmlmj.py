@@ -70,7 +70,8 @@ class DMLMJ(ClosedFormLearner):
     ----------
     components_ : ndarray of shape (n_components, n_features)
         The learned map, in float32 for float32 points, else in float64, by descending divergence.
-        Constant features have weight zero; rows beyond the number of others are zero.
+        Constant features have weight zero, unless `reg_` is 1; rows beyond the number of others are
+        zero.
     eigenvalues_ : ndarray of shape (n_components,)
         :math:`\lambda` of each row: the variance of differences between classes, in units
         of the variance of differences within classes. It is 1 for rows of zeros.

@@ -294,10 +294,10 @@ class ITML_Supervised(SupervisedForm, DrawnConstraints, _ITML):  # noqa: N801
         As for :class:`ITML`.
     shrinkage : float from 0 to 1 or "auto", default="auto"
         Move the learned metric towards the Euclidean one, of the same mean distance, by this
-        fraction. 0 leaves it as it is, as metric-learn does. "auto" tries 0 and several fractions,
-        towards the Euclidean distance, given or with standardized features, and takes what
-        makes the share of other classes among the 3 nearest neighbours of up to 1000 of the points
-        lowest.
+        fraction. 0 leaves it as it is, as metric-learn does; 1 is the Euclidean distance. "auto"
+        tries 0 and several fractions, towards the Euclidean distance, given or with standardized
+        features. The one with the lowest error of the nearest neighbour on held-out points is
+        chosen, if that is lower than in the Euclidean distance by two standard errors, else 1.
 
     Attributes
     ----------

@@ -318,6 +318,9 @@ class MMC_Supervised(SupervisedForm, DrawnConstraints, _MMC):  # noqa: N801
 
     Notes
     -----
+    Where points are few for their features, the learned metric is of no use to neighbours at any
+    fraction, and "auto" returns the Euclidean distance: ``shrinkage_`` is then 1.
+
     The chances of points to be in a pair are in proportion to `sample_weight`.
 
     References

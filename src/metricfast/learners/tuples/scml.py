@@ -359,6 +359,9 @@ class SCML_Supervised(SupervisedForm, _SCML):  # noqa: N801
 
     Notes
     -----
+    Where points are few for their features, the learned metric is of no use to neighbours at any
+    fraction, and "auto" returns the Euclidean distance: ``shrinkage_`` is then 1.
+
     `sample_weight` weights the triplets whose first point it belongs to. A repeated point would
     find its copy as the nearest of its class, so a weight of 2 is not the same as a repeated point.
 
