@@ -463,7 +463,7 @@ def test_sparse_points_give_what_dense_ones_do(name, form, metric):
     X, y, queries, radius = halves("iris")
     X, queries = (np.where(points > 1.5, points, 0) for points in (X, queries))
     dense, sparse = (
-        make(ours, name, metric=metric, radius=10 * radius).fit(as_given(X), y)
+        make(ours, name, metric=metric, radius=30 * radius).fit(as_given(X), y)
         for as_given in (np.asarray, form)
     )
     call = "predict" if hasattr(dense, "predict") else "kneighbors_graph"
