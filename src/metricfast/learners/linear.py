@@ -261,5 +261,4 @@ def _discriminant(
     n_jobs: int | None, X: Array, classes: Integers, weight: Floats | None, n_rows: int
 ) -> Array:
     with ignored(UserWarning):  # fit has warned of y
-        # Not shrunk: the folds that choose the start judge it.
-        return LFDA(n_rows, shrinkage=0, n_jobs=n_jobs).fit(X, classes, weight).components_
+        return LFDA(n_rows, n_jobs=n_jobs).fit(X, classes, weight).components_
