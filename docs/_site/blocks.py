@@ -2,7 +2,8 @@
 
 python docs/_site/blocks.py docs/retrieval.md ...
 
-writes output and pictures into these pages. Tests and the site run the same blocks and fail if
+writes output and pictures into these pages; where "..." stood for what differs from run to run, and
+more has changed, write it again. Tests and the site run the same blocks and fail if
 the output differs.
 """
 
@@ -55,12 +56,12 @@ def check(page: Path, pictures: Path | None = None) -> int:
     """Run a page, raise where output differs, and save its pictures; return how many blocks ran."""
     count = 0
     for count, result in enumerate(run(page), 1):  # noqa: B007
-        shown = result.block["text"] or ""
-        same = doctest.OutputChecker().check_output(shown, result.printed, doctest.ELLIPSIS)
+        shown = result.block["text"]
         line = page.read_text(encoding="utf-8")[: result.block.start()].count("\n") + 1
-        if not same:
+        if not _shows(shown, result.printed):
             raise AssertionError(
-                f"{page.name}:{line}: the block prints\n{result.printed}and the page shows\n{shown}"
+                f"{page.name}:{line}: the block prints\n{result.printed}and the page shows\n"
+                f"{shown or ''}"
                 f"Run python docs/_site/blocks.py {page.name} to write the output into the page."
             )
         if result.block["picture"]:
@@ -78,7 +79,7 @@ def write(page: Path) -> None:
         block = result.block
         parts += [text[end : block.end("source")], "```"]
         if result.printed:
-            kept = block["text"] if block["text"] and "..." in block["text"] else result.printed
+            kept = block["text"] if _shows(block["text"], result.printed) else result.printed
             parts.append(f"\n\n```text\n{kept}```")
         end = block.end("text") + 3 if block["text"] is not None else block.end("source") + 3
         if block["picture"]:
@@ -95,6 +96,11 @@ def run_all(root: Path, pictures: Path) -> None:
     with ProcessPoolExecutor(2, get_context("spawn")) as pool:
         for _ in pool.map(check, pages, [pictures] * len(pages)):
             pass
+
+
+def _shows(shown: str | None, printed: str) -> bool:
+    """Return whether a page shows what is printed, where "..." stands for anything."""
+    return doctest.OutputChecker().check_output(shown or "", printed, doctest.ELLIPSIS)
 
 
 def _figure() -> Any:
