@@ -20,6 +20,7 @@ from metricfast.training.linear_problem import LinearProblem
 from metricfast.training.objective import map_points
 from metricfast.training.preconditioner import FULL_BASIS, FlatParameters, Preconditioner
 from metricfast.training.samples import Samples
+from metricfast.training.span import MapOfSpan, WithConstant
 
 __all__ = ["LDML"]
 
@@ -105,8 +106,7 @@ class LDML(AllPairsLearner):
     _selects_shortest = False  # a longer training gives better answers for pairs
 
     def _problem(self, data: Samples) -> LinearProblem:
-        # Not `data.in_span`: the unit of the bias depends on the entries of the whole map.
-        return _PairProblem(data, losses.LDML(), n_jobs=self.n_jobs)
+        return _PairProblem(data.in_span, losses.LDML(), n_jobs=self.n_jobs)
 
     def _set_fitted(self, problem: LinearProblem, history: History, x: Vector, final: bool) -> None:
         super()._set_fitted(problem, history, x, final)
@@ -134,7 +134,7 @@ class _PairProblem(LinearProblem):
     def start_at(self, L: Array, *, selected: bool = False) -> Vector:
         data, wide = self.samples, self.samples.X.shape[1] > FULL_BASIS
         scatter = within_scatter(data.X, data.groups, data.weight, diagonal=wide)
-        self.preconditioner = _WithBias(data, L, scatter)
+        self.preconditioner = _WithBias(data, L, scatter, self.of_span)
         return self.vector(L)
 
     def vector(self, L: Array) -> Vector:
@@ -144,12 +144,20 @@ class _PairProblem(LinearProblem):
 
     def scale_initial(self, L: Array, *, named: bool) -> Array:
         del named
-        self.start_at(L)
-        distance = _mean_distance(self.samples, L)
+        start = self.map_of_span(L)
+        distance = _mean_distance(self.samples, L if start is None else start.inner)
         if distance > 0:
             L = L * math.sqrt(_START / distance)
+            start = self.map_of_span(L)
+        if start is None:
             self.start_at(L)
+        else:
+            self.start_in_span(start)
         return L
+
+    def start_in_span(self, start: MapOfSpan, *, selected: bool = False) -> Vector:
+        self.of_span = start
+        return self.start_at(start.inner, selected=selected)
 
     def of_loss(
         self, arrays: list[Array], batch: Batch | None, part: slice | None = None
@@ -182,10 +190,13 @@ class _WithBias(FlatParameters):
     about the same effect on both.
     """
 
-    def __init__(self, data: Samples, L: Array, scatter: Floats) -> None:
-        self._of_map = Preconditioner(data.X.shape[1], scatter)
+    def __init__(self, data: Samples, L: Array, scatter: Floats, of_span: MapOfSpan | None) -> None:
+        of_map, n_entries = Preconditioner(data.n_features, scatter), L.size
+        self._of_map: FlatParameters = of_map
+        if of_span is not None:
+            self._of_map, n_entries = WithConstant(of_map, of_span.rest_norm), of_span.n_entries
         self._first = _mean_distance(data, L)
-        size = math.sqrt(float(np.mean(self._of_map.vector([L]) ** 2)))
+        size = float(np.linalg.norm(self._of_map.vector([L]))) / math.sqrt(n_entries)
         self._unit = self._first / size if self._first > 0 and size > 0 else 1.0
 
     def vector(self, arrays: Sequence[Array]) -> Floats:

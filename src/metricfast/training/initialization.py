@@ -134,7 +134,7 @@ class Initialization:
             L = L * self._scale_by_batch(problem, L, rng)
         elif new and self.scale == "auto" and isinstance(self.init, str):
             L = self._scaled(problem, data, L, name)
-        start, selected = problem.map_of_span(L, data), name is not None
+        start, selected = problem.map_of_span(L), name is not None
         if start is None:
             return problem.start_at(L, selected=selected)
         return problem.start_in_span(start, selected=selected)
@@ -163,7 +163,7 @@ class Initialization:
         sample = sample_points(data)
         identity = np.array_equal(L, np.eye(*L.shape)) and problem.standardizes and name is None
         forms = [L, _standardized(L, data.representative)] if identity else [L]
-        of_span = [problem.map_of_span(form, data) for form in forms]
+        of_span = [problem.map_of_span(form) for form in forms]
         inner = [form if of is None else of.inner for form, of in zip(forms, of_span, strict=True)]
         if name not in self.chosen:
             value = problem.scale_problem()

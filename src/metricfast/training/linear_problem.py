@@ -122,11 +122,11 @@ class LinearProblem(Objective):
         L = self.map(x)
         return L if self.of_span is None else self.of_span.outer(L)
 
-    def map_of_span(self, L: Array, data: Samples) -> MapOfSpan | None:
+    def map_of_span(self, L: Array) -> MapOfSpan | None:
         """Return a map of all features as a map of the span of points, if training is in it."""
-        if self.samples.outer is None or data.span is None:
+        if self.samples.outer is None or self.samples.span is None:
             return None
-        return MapOfSpan(L, data.span.basis)
+        return MapOfSpan(L, self.samples.span.basis)
 
     def start_in_span(self, start: MapOfSpan, *, selected: bool = False) -> Vector:
         """Prepare to start from a map in the span of the points, and return its vector."""

@@ -121,10 +121,10 @@ class Samples:
     @cached_property
     def in_span(self) -> Samples:
         """The samples, with points by their coordinates in a basis of `span` if there is one."""
-        if self.span is None:
+        if self.span is None or self.outer is not None:
             return self
         X = (self.X @ self.span.basis).astype(self.X.dtype)
-        return replace(self, X=X, span=None, outer=self.n_features)
+        return replace(self, X=X, outer=self.n_features)
 
     @property
     def has_classes(self) -> bool:

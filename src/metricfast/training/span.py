@@ -66,6 +66,8 @@ class MapOfSpan:
         A at the start, in the dtype of L.
     rest_norm : float
         The norm of `rest`.
+    n_entries : int
+        The number of entries of L.
     """
 
     def __init__(self, L: Array, basis: Array) -> None:
@@ -76,7 +78,7 @@ class MapOfSpan:
         if len(L) > len(inner.T):
             self._left, inner = np.linalg.qr(inner)
         self.inner = inner.astype(L.dtype)
-        self.rest_norm = float(np.linalg.norm(self._rest))
+        self.rest_norm, self.n_entries = float(np.linalg.norm(self._rest)), L.size
 
     def outer(self, inner: Array) -> Array:
         """Return the map L of a trained A."""
