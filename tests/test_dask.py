@@ -275,7 +275,7 @@ def test_tasks_have_the_working_memory_of_the_client(client: Any) -> None:
 
 
 def test_learners_are_compared_on_workers(client: Any) -> None:
-    learners = {"LFDA": mf.LFDA(), "wrong": mf.LFDA(7), "RCA": mf.RCA_Supervised()}
+    learners = {"LFDA": mf.LFDA(), "wrong": mf.LFDA(7), "RCA": mf.RCA_Supervised(n_chunks=30)}
     how: dict[str, Any] = {"learners": learners, "random_state": 0, "cv": 3}
     expected = mf.compare(X, Y, **how)
     for points in ((cut(X), cut(Y)), (X, Y)):
