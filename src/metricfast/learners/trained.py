@@ -45,7 +45,7 @@ class Given:
 
 @dataclass(frozen=True)
 class Plan:
-    """What the parameters and arguments ask for, checked.
+    """The checked parameters and arguments of a training.
 
     Attributes
     ----------
@@ -161,7 +161,7 @@ class TrainedLearner(CallbackMixin):
         """Choose what is kept, and warn if it is of no use."""
 
     def _generator(self, rng: RandomState) -> RandomState:
-        """Return the generator of a training, given that of the parameter `random_state`."""
+        """Return the random number generator of a training, from that of `random_state`."""
         return rng
 
     @reports_to_sklearn

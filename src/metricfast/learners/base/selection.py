@@ -115,7 +115,7 @@ def select(folds: Sequence[Fold], maps: Callable[[Fold], Iterable[Array]]) -> in
     gains = (costs[0] - costs) * weight
     total = np.round(gains.sum(axis=1) / weight.max(), 9)
     best = int(total.argmax())
-    deviation = np.linalg.norm(gains[best]) / weight.max()
+    deviation = np.round(np.linalg.norm(gains[best]) / weight.max(), 9)
     return best if total[best] > _EVIDENCE * deviation else 0
 
 

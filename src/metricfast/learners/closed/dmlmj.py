@@ -157,7 +157,7 @@ class DMLMJ(ClosedFormLearner):
         found = shrunk_roots(positive, target, _FRACTIONS[1:], points.dtype)
         if n_components < len(varies):
             found = (_axes(positive, negative, variance, reg)[1] for reg in _FRACTIONS[1:])
-        # Of all directions, those of P alone give the same distance, by a single decomposition.
+        # With all directions, the roots of P alone give the same distance, by one decomposition.
         for rows in found:
             L = np.zeros((len(rows), len(points.origin)))
             L[:, varies] = rows

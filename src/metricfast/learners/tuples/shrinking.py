@@ -58,8 +58,8 @@ def shrink_metric(
 
     `sample`: as :func:`representative_sample` returns it.
     `given`: the points, labels and weights that the learner was fitted to.
-    `params`: parameters of two clones that differ from those of the learner, such that both
-        together take about as long.
+    `params`: parameters of clones that differ from those of the learner, so that a clone takes
+        about half as long.
     `span`: the coordinates in which to work.
     `how`: further arguments of `fit`.
     """
@@ -136,7 +136,7 @@ class _Moves:
             return self._given
         weights = share * self._simpler[name]
         if share == 1 and self._n_components is not None:
-            # Of directions that are alike, those in which points vary most.
+            # The Euclidean distance weights all directions equally: keep principal components.
             axes = np.linalg.eigh(self._covariance)[1].T[::-1][: self._n_components]
             moved = self._span.outer(axes * np.sqrt(weights[0]), square=False)
         else:

@@ -39,10 +39,9 @@ template <class T> class Scml {
                 "scml: batch and gamma must be positive, and beta not negative");
     }
 
-    /// Iterations from zero weights.
-    /// \param out weights, one value a basis, those of the last block of iterations done, also
-    /// after an
-    ///   exception.
+    /// Iterates from zero weights.
+    /// \param out the weight of each basis after the last finished block of iterations. It is set
+    ///   after an exception, too.
     /// \param next called with the number of iterations done; gives the triplets of further ones,
     ///   and none to end.
     void run(Span<T> out, const Control &control, const std::function<ScmlDraws(Index)> &next) {

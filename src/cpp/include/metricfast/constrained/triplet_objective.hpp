@@ -122,8 +122,8 @@ inline void excesses_of_triplets(const Points &x, const RowMatrix<double> &L,
 }
 } // namespace detail
 
-/// \param triplets (n_triplets x 3) rows of `x`; those of the same (a, b) share work where they
-///   follow each other. \param weights of the triplets, or null for ones. The result does not
+/// \param triplets (n_triplets x 3) rows of `x`; consecutive triplets of the same (a, b) share
+///   work. \param weights of the triplets, or null for ones. The result does not
 ///   depend on the number of threads.
 inline TripletObjective triplet_objective(const Points &x, const RowMatrix<double> &L,
                                           Codes triplets, Weights weights, double penalty,

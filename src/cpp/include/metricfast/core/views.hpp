@@ -58,7 +58,7 @@ template <class Matrix> auto view(Matrix &m) {
     }
 }
 
-/// Whether so many values are a matrix of so many rows and columns, whose product may overflow.
+/// Returns true if `size` is rows * cols. The product may overflow.
 inline bool is_matrix(Index size, Index rows, Index cols) {
     if (rows <= 0 || cols <= 0)
         return size == 0 && rows >= 0 && cols >= 0;

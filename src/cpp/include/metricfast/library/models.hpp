@@ -31,7 +31,7 @@ class SavedModel {
                            ModelSide side = ModelSide::query,
                            const Control &control = {}) const = 0;
 
-    /// How alike the points of each pair are: minus their distance, or x^T W x'.
+    /// The score of each pair of points: the negative distance, or x^T W x'.
     /// \param x, y rows of queries and of database points. \param scores one a row, written.
     virtual void pair_score(View<const float> x, View<const float> y, Span<float> scores,
                             const Control &control = {}) const = 0;

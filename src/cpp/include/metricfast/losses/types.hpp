@@ -41,7 +41,7 @@ struct Tags {
     Codes members;
     Index database; ///< how many database points there are
 
-    /// Of all five, so that two lists in braces are ClassLabels.
+    /// Takes all members: of an aggregate, two lists in braces could be Tags or ClassLabels.
     Tags(Codes query_starts_, Codes query_tags_, Codes member_starts_, Codes members_,
          Index database_)
         : query_starts(query_starts_), query_tags(query_tags_), member_starts(member_starts_),

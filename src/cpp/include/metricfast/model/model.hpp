@@ -78,7 +78,7 @@ class Model {
                                                " features, found " + std::to_string(points.cols()));
     }
 
-    /// How alike the points of each pair are: minus their distance, or x^T W x'.
+    /// The score of each pair of points: the negative distance, or x^T W x'.
     /// \param x, y rows of queries and of database points.
     /// \param scores one a row, written.
     template <class T>

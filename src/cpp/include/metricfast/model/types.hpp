@@ -1,4 +1,4 @@
-/// What models are asked for, and what is thrown where there is none.
+/// The sides of a model, and the error of a damaged file.
 #pragma once
 
 #include <stdexcept>
@@ -10,7 +10,7 @@ struct ModelError : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-/// What points are: some models embed queries, and points that are searched, differently.
+/// Queries or database points, which some models embed differently.
 enum class ModelSide { query, database };
 
 } // namespace metricfast
