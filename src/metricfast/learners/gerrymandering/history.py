@@ -26,7 +26,6 @@ __all__ = [
     "VoteMetrics",
     "keep_best",
     "objective_of",
-    "select_best",
     "unit_scale",
     "vote_batches",
     "vote_history",
@@ -124,7 +123,7 @@ def vote_batches(
     return batches_of(problem.X, draw, rng, size, POOL)
 
 
-def select_best(problem: Objective, history: History) -> tuple[Array, float]:
+def _select_best(problem: Objective, history: History) -> tuple[Array, float]:
     """Return the best vector around the best epoch and the start, with its objective.
 
     The objective of an epoch is a sum over batches between which parameters move. So all points are
@@ -151,7 +150,7 @@ def keep_best(
     `remedy`: of sets of neighbours none of which is right, apart from fewer neighbours.
     """
     if history.curve and not is_beyond(problem.X, problem.database):
-        x, learner.objective_ = select_best(problem, history)
+        x, learner.objective_ = _select_best(problem, history)
         learner._set_map(problem, x)
     if not isinstance(problem.X, Chunked):
         _warn_of_penalty(problem, history.metrics, start)
