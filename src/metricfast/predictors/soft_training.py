@@ -19,7 +19,8 @@ from metricfast.predictors.soft_votes import SoftVotes
 from metricfast.training.adapters import initial_parameters
 from metricfast.training.history import DivergedError, History
 from metricfast.training.objective import Objective
-from metricfast.training.preconditioner import FlatParameters, flat, parts
+from metricfast.training.preconditioner import parts
+from metricfast.training.problem import EMBEDDING, Problem
 from metricfast.training.samples import Samples
 from metricfast.training.steps import minimize_minibatch
 
@@ -80,11 +81,12 @@ class Training:
         self._shapes = [array.shape for array in start]
         weight = self._weight = None if task.weight is None else task.weight[train]
         losses = [loss.on(y[train], weight, n_jobs=course.n_jobs) for loss, y in task.losses]
-        self._objective = Objective(
-            Samples(self._points, None, np.empty(0), weight), embedding, _Outputs(losses),
-            FlatParameters(self._shapes), n_jobs=course.n_jobs,
+        problem = Problem(
+            Samples(self._points, None, np.empty(0), weight), _Outputs(losses),
+            embedding=embedding, traits=EMBEDDING, n_jobs=course.n_jobs,
         )  # fmt: skip
-        self._monitor = History(flat(start), rng=rng, quiet=True)
+        self._objective = Objective(problem, start)
+        self._monitor = History(self._objective.x0, rng=rng, quiet=True)
         if test is not None:
             self._monitor.judge(self._judge, course.n_iter_no_change)
         self.diverged = False

@@ -148,7 +148,7 @@ def train(
         diverged = True
     finally:
         observers.end()
-        last = problem.keeps_last and not history.costs
+        last = problem.traits.keeps_last and not history.costs
         observers.set_fitted(history.x if last else history.best_x, True)
         history.observer = None
     if diverged:
@@ -158,9 +158,9 @@ def train(
 
 def _report_divergence(problem: Any, history: History) -> None:
     """Raise ValueError if nothing was learned, else warn."""
-    if not (history.curve or (problem.keeps_last and history.step)):
-        raise ValueError(f"The loss is not finite in the first epoch: {problem.remedy}.")
-    kept = "last parameters with a finite loss" if problem.keeps_last else "best parameters"
+    if not (history.curve or (problem.traits.keeps_last and history.step)):
+        raise ValueError(f"The loss is not finite in the first epoch: {problem.traits.remedy}.")
+    kept = "last parameters with a finite loss" if problem.traits.keeps_last else "best parameters"
     warn_user(
         f"Training diverged in epoch {len(history.curve) + 1}, step {history.step}: the {kept} are "
         "kept. Lower learning_rate, and bring the features to a spread of about 1.",
