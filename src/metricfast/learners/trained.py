@@ -20,7 +20,7 @@ from metricfast.training.history import History, Vector
 from metricfast.training.objective import Evaluator, Objective
 from metricfast.training.problem import Problem, Traits
 from metricfast.training.samples import Samples
-from metricfast.training.solvers import MiniBatchSolver, Solver
+from metricfast.training.solvers import Solver
 from metricfast.training.stopping import HeldOut, StoppingRule, hold_out
 from metricfast.training.train import Observers, train
 
@@ -238,10 +238,7 @@ class TrainedLearner(CallbackMixin):
             checkpoint, unit=objective.unit, quantity=objective.traits.quantity,
             score=objective.score,
         )  # fmt: skip
-        batches = None
-        if isinstance(plan.solver, MiniBatchSolver):
-            batches = objective.batches(history.rng, plan.solver.batch_size)
-        return train(objective, history, plan.solver, observers, batches, epoch_from=epoch_from)
+        return train(objective, history, plan.solver, observers, epoch_from=epoch_from)
 
 
 def refuse_partial(rule: StoppingRule | None, callbacks: list[Any]) -> None:

@@ -26,6 +26,7 @@ from metricfast.training.initialization import Initialization
 from metricfast.training.samples import Samples, deduplicate
 from metricfast.training.solvers import Solver
 from metricfast.training.stopping import CrossValidated
+from metricfast.training.train import solve
 
 __all__ = ["select_training"]
 
@@ -131,11 +132,8 @@ class _Fold:
                 return float(_means(costs[-1], weight[test]))
 
             history = History(x0, cost=mean_cost, patience=self.patience, quiet=True)
-            batches = None
-            if self.solver.by_batches:
-                batches = objective.batches(history.rng, self.solver.batch_size)
             try:
-                self.solver.minimize(objective, history, batches)  # type: ignore[arg-type]
+                solve(objective, history, self.solver)
             except DivergedError:
                 if not history.curve:
                     raise

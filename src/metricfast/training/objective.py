@@ -239,13 +239,14 @@ class Objective:
         draw = self.problem.batches or class_batches_of
         return draw(self, rng, batch_size)
 
-    def history(self, rng: RandomState) -> History:
+    def history(self, rng: RandomState, *, quiet: bool = False) -> History:
         """Return the history of a training from the initial vector."""
         problem = self.problem
         metrics = None if problem.metrics is None else problem.metrics(self)
         return History(
-            self.x0, patience=problem.patience, tol=problem.tol, rng=rng, metrics=metrics
-        )
+            self.x0, patience=problem.patience, tol=problem.tol, rng=rng, metrics=metrics,
+            quiet=quiet,
+        )  # fmt: skip
 
     @property
     def unit(self) -> float:

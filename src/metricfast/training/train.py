@@ -15,9 +15,13 @@ from metricfast._core.warn import warn_user
 from metricfast.samplers import Batch
 from metricfast.training.callbacks import Checkpoint, OpenCheckpoint
 from metricfast.training.history import DivergedError, History, SolverState, Vector
-from metricfast.training.solvers import Solver
+from metricfast.training.objective import Objective
+from metricfast.training.problem import Traits
+from metricfast.training.solvers import MiniBatchSolver, Solver
 
-__all__ = ["Observers", "train"]
+__all__ = ["Observers", "solve", "train"]
+
+Batches = Callable[[], Iterable[Batch]]
 
 
 @dataclass
@@ -92,27 +96,24 @@ class Observers:
 
 
 def train(
-    problem: Any,
+    objective: Objective,
     history: History,
     solver: Solver,
     observers: Observers,
-    batches: Callable[[], Iterable[Batch]] | None = None,
     *,
     epoch_from: Vector | None = None,
 ) -> bool:
-    """Minimise a problem, and set the fitted attributes of the result.
+    """Minimise an objective, and set the fitted attributes of the result.
 
     The training continues from a checkpoint if there is one. An interrupted training sets the
     fitted attributes as well.
 
     Parameters
     ----------
-    problem : Objective
+    objective : Objective
     history : History
     solver : solver
     observers : Observers
-    batches : callable, optional
-        Draws the mini-batches of an epoch.
     epoch_from : ndarray, optional
         Train for a single epoch, of a training that began at this vector.
 
@@ -132,35 +133,55 @@ def train(
     ConvergenceWarning
         If the training diverged later.
     """
+    batches = _batches(objective, history, solver)  # before a checkpoint restores the generator
     if observers.checkpoint is not None:
         observers.checkpoint.restore(history, solver)
     observers.begin(solver, history, solver.n_iter if epoch_from is None else 1)
     history.observer, diverged = observers, False
     try:
-        with one_blas_thread():
-            if epoch_from is not None:
-                solver.run_epoch(problem, history, batches, epoch_from)  # type: ignore[arg-type]
-            elif history.max_iter == 0:
-                history.record_start(problem(history.start)[0], history.start)
-            else:
-                solver.minimize(problem, history, batches)  # type: ignore[arg-type]
+        solve(objective, history, solver, batches, epoch_from=epoch_from)
     except DivergedError:
         diverged = True
     finally:
         observers.end()
-        last = problem.traits.keeps_last and not history.costs
+        last = objective.traits.keeps_last and not history.costs
         observers.set_fitted(history.x if last else history.best_x, True)
         history.observer = None
     if diverged:
-        _report_divergence(problem, history)
+        _report_divergence(objective.traits, history)
     return diverged
 
 
-def _report_divergence(problem: Any, history: History) -> None:
+def solve(
+    objective: Objective,
+    history: History,
+    solver: Solver,
+    batches: Batches | None = None,
+    *,
+    epoch_from: Vector | None = None,
+) -> None:
+    """Run a solver from where a history is, to its end or for a single epoch."""
+    batches = batches or _batches(objective, history, solver)
+    with one_blas_thread():
+        if epoch_from is not None:
+            solver.run_epoch(objective, history, batches, epoch_from)  # type: ignore[arg-type]
+        elif history.max_iter == 0:
+            history.record_start(objective(history.start)[0], history.start)
+        else:
+            solver.minimize(objective, history, batches)  # type: ignore[arg-type]
+
+
+def _batches(objective: Objective, history: History, solver: Solver) -> Batches | None:
+    if not isinstance(solver, MiniBatchSolver):
+        return None
+    return objective.batches(history.rng, solver.batch_size)
+
+
+def _report_divergence(traits: Traits, history: History) -> None:
     """Raise ValueError if nothing was learned, else warn."""
-    if not (history.curve or (problem.traits.keeps_last and history.step)):
-        raise ValueError(f"The loss is not finite in the first epoch: {problem.traits.remedy}.")
-    kept = "last parameters with a finite loss" if problem.traits.keeps_last else "best parameters"
+    if not (history.curve or (traits.keeps_last and history.step)):
+        raise ValueError(f"The loss is not finite in the first epoch: {traits.remedy}.")
+    kept = "last parameters with a finite loss" if traits.keeps_last else "best parameters"
     warn_user(
         f"Training diverged in epoch {len(history.curve) + 1}, step {history.step}: the {kept} are "
         "kept. Lower learning_rate, and bring the features to a spread of about 1.",
