@@ -19,12 +19,13 @@ from metricfast._core.types import RandomState
 from metricfast.embeddings import Asymmetric
 from metricfast.exceptions import LossOverflowError
 from metricfast.metrics._neighbor_error import neighbor_error
-from metricfast.samplers import Batch
+from metricfast.samplers import Batch, class_batches
 from metricfast.training.adapters import bind
+from metricfast.training.chunks import batches_of
 from metricfast.training.embedded import LinearMap, embed_samples, finite
 from metricfast.training.history import History, Vector
 from metricfast.training.preconditioner import FlatParameters
-from metricfast.training.problem import Problem, class_batches_of, is_learnable
+from metricfast.training.problem import Problem, is_learnable
 from metricfast.training.samples import Samples
 from metricfast.training.span import WithConstant
 from metricfast.training.steps import runs_of
@@ -37,6 +38,8 @@ __all__ = ["Evaluator", "Objective", "anchors_of"]
 Array = NDArray[Any]
 # Evaluates the loss of an objective at parameters, on a batch or all points: on a cluster.
 Evaluator = Callable[["Objective", list[Array], Batch | None], tuple[float, list[Array]]]
+# Points of a mini-batch by default.
+_LEAST_BATCH, _LARGEST_BATCH, _BATCHES = 100, 1000, 10
 
 
 def anchors_of(batch: Batch | None, part: slice | None) -> slice | None:
@@ -236,7 +239,7 @@ class Objective:
         self, rng: RandomState, batch_size: int | None = None
     ) -> Callable[[], Iterable[Batch]]:
         """Return a function that draws the mini-batches of an epoch."""
-        draw = self.problem.batches or class_batches_of
+        draw = self.problem.batches or _class_batches
         return draw(self, rng, batch_size)
 
     def history(self, rng: RandomState, *, quiet: bool = False) -> History:
@@ -403,3 +406,19 @@ class Objective:
             kernels.normalize_backward(table, lengths, of_table, threads)
         by_own = self.embedding.backward(own, cache, upstream, n_jobs=self.n_jobs)
         return value, [*by_own, of_table]
+
+
+def _class_batches(
+    objective: Objective, rng: RandomState, batch_size: int | None = None
+) -> Callable[[], Iterable[Batch]]:
+    """Return a function that draws the mini-batches of an epoch, from all classes."""
+    samples, loss = objective.samples, objective.loss
+    usual = min(_LARGEST_BATCH, max(_LEAST_BATCH, samples.X.shape[0] // _BATCHES))
+    size = usual if batch_size is None else int(batch_size)
+    complete = getattr(loss, "with_targets", lambda batch: batch)
+
+    def draw(rows: Any) -> list[Batch]:
+        drawn = class_batches(samples.groups[rows], size, rng)
+        return [complete(Batch(rows[some], len(some))) for some in drawn]
+
+    return batches_of(samples.X, draw, rng, size)

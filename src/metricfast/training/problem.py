@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from metricfast._core.types import Array, RandomState
 from metricfast.embeddings import Embedding
-from metricfast.samplers import Batch, class_batches
-from metricfast.training.chunks import batches_of
+from metricfast.samplers import Batch
 from metricfast.training.embedded import LinearMap
 from metricfast.training.history import Metrics
 from metricfast.training.preconditioner import FlatParameters
 from metricfast.training.samples import Samples
 from metricfast.training.span import MapOfSpan
-
-if TYPE_CHECKING:
-    from metricfast.training.objective import Objective
 
 __all__ = [
     "EMBEDDING",
@@ -25,18 +21,15 @@ __all__ = [
     "Penalty",
     "Problem",
     "Traits",
-    "class_batches_of",
     "is_continuous",
     "is_learnable",
 ]
 
 # Value and gradients of parameters, and of those that a training began with.
 Penalty = Callable[[list[Array], list[Array]], tuple[float, list[Array]]]
-# Draws the mini-batches of an epoch: of an objective, a generator and the number of anchors.
-Batches = Callable[["Objective", RandomState, int | None], Callable[[], Iterable[Batch]]]
+# Of an `Objective`, a generator and the number of anchors: a function that draws an epoch.
+Batches = Callable[[Any, RandomState, int | None], Callable[[], Iterable[Batch]]]
 Preconditioning = Callable[[list[Array], MapOfSpan | None], FlatParameters]
-# Points of a mini-batch by default.
-_LEAST_BATCH, _LARGEST_BATCH, _BATCHES = 100, 1000, 10
 
 
 def is_continuous(loss: Any) -> bool:
@@ -175,7 +168,7 @@ class Problem:
     score: Callable[..., float] | None = None
     n_voters: int = 3
     tally: Callable[[float, float, Batch | None], None] | None = None
-    metrics: Callable[[Objective], Metrics] | None = None
+    metrics: Callable[[Any], Metrics] | None = None
     patience: int | None = None
     tol: float = 0.0
     proxy_lr_factor: float = 1.0
@@ -193,19 +186,3 @@ class Problem:
         if samples.outer is None or samples.span is None or L.shape[1] != samples.outer:
             return None
         return MapOfSpan(L, samples.span.basis)
-
-
-def class_batches_of(
-    objective: Objective, rng: RandomState, batch_size: int | None = None
-) -> Callable[[], Iterable[Batch]]:
-    """Return a function that draws the mini-batches of an epoch, from all classes."""
-    samples, loss = objective.samples, objective.loss
-    usual = min(_LARGEST_BATCH, max(_LEAST_BATCH, samples.X.shape[0] // _BATCHES))
-    size = usual if batch_size is None else int(batch_size)
-    complete = getattr(loss, "with_targets", lambda batch: batch)
-
-    def draw(rows: Any) -> list[Batch]:
-        drawn = class_batches(samples.groups[rows], size, rng)
-        return [complete(Batch(rows[some], len(some))) for some in drawn]
-
-    return batches_of(samples.X, draw, rng, size)
