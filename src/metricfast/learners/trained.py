@@ -22,7 +22,7 @@ from metricfast.training.problem import Problem, Traits
 from metricfast.training.samples import Samples
 from metricfast.training.solvers import Solver
 from metricfast.training.stopping import HeldOut, StoppingRule, hold_out
-from metricfast.training.train import Observers, train
+from metricfast.training.train import train
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -194,7 +194,7 @@ class TrainedLearner(CallbackMixin):
             if isinstance(rule, HeldOut):
                 held_out = objective.coordinates(samples).validation(train_rows, test_rows)
                 history.judge(partial(objective.cost, held_out), int(rule.patience))
-            diverged = self._train(plan, objective, history, checkpoint)
+            diverged = train(self, objective, history, plan.solver, plan.callbacks, checkpoint)
             self._finish(objective, history, diverged)
             if plan.solver.by_batches and objective.traits.keeps_last and not history.costs:
                 self._training = history, objective.x0, objective.preconditioner
@@ -225,20 +225,8 @@ class TrainedLearner(CallbackMixin):
             if history.metrics is not None:
                 history.metrics.follow(objective)
         history.restart(history.x)
-        self._train(plan, objective, history, epoch_from=objective.x0)
+        train(self, objective, history, plan.solver, plan.callbacks, epoch_from=objective.x0)
         return self
-
-    def _train(
-        self, plan: Plan, objective: Objective, history: History,
-        checkpoint: OpenCheckpoint | None = None, epoch_from: Vector | None = None,
-    ) -> bool:  # fmt: skip
-        """Run the solver, or a single epoch; return whether the training diverged."""
-        observers = Observers(
-            self, partial(self._set_fitted, objective, history), objective.learned, plan.callbacks,
-            checkpoint, unit=objective.unit, quantity=objective.traits.quantity,
-            score=objective.score,
-        )  # fmt: skip
-        return train(objective, history, plan.solver, observers, epoch_from=epoch_from)
 
 
 def refuse_partial(rule: StoppingRule | None, callbacks: list[Any]) -> None:

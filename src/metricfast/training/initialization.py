@@ -188,18 +188,21 @@ def of_scales(problem: Problem, L: Array) -> tuple[Callable[[float, Batch], floa
 
     The loss is the one that chooses the scale.
     """
-    loss = problem.loss if problem.scale_loss is None else problem.scale_loss
     inner, constrained = _inner(problem, L), problem.preconditioner
     if isinstance(constrained, FlatParameters):
         (inner,) = constrained.arrays(constrained.vector([inner]))
-    outside = replace(problem, loss=loss, preconditioner=None)
-    objective = Objective(outside, [inner])
+    loss = problem.loss if problem.scale_loss is None else problem.scale_loss
+    scaled = replace(problem, loss=loss, preconditioner=None)
+    if (penalty := problem.penalty) is not None:
+        # A training would begin with the parameters that are tried.
+        scaled = replace(scaled, penalty=lambda arrays, start: penalty(arrays, arrays))
+    objective = Objective(scaled, [inner])
 
     def value(factor: float, batch: Batch) -> float:
         arrays = [factor * inner.astype(np.float64)]
         if problem.extended is not None:
             arrays = problem.extended(arrays)
-        return objective.at(arrays, batch, arrays)[0]
+        return objective(objective.preconditioner.vector(arrays), batch)[0]
 
     return value, objective
 

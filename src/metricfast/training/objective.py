@@ -112,17 +112,16 @@ class Objective:
             arrays = start or []
             if self.of_span is not None:
                 arrays = [self.of_span.inner]
-            self.preconditioner = self._preconditioner(arrays)
-            if problem.extended is not None:
-                arrays = problem.extended(arrays)
+            full = arrays if problem.extended is None else problem.extended(arrays)
+            self.preconditioner = self._preconditioner(arrays, full)
             dtype = np.float64 if problem.traits.double else self.X.dtype
-            self.x0 = self.preconditioner.vector(arrays).astype(dtype, copy=False)
+            self.x0 = self.preconditioner.vector(full).astype(dtype, copy=False)
         self.start = self.parameters(self.x0)
 
-    def _preconditioner(self, arrays: list[Array]) -> FlatParameters:
+    def _preconditioner(self, arrays: list[Array], full: list[Array]) -> FlatParameters:
         found = self.problem.preconditioner
         if found is None:
-            found = FlatParameters([array.shape for array in arrays])
+            found = FlatParameters([array.shape for array in full])
         elif not isinstance(found, FlatParameters):
             found = found(arrays, self.of_span)
         return found if self.of_span is None else WithConstant(found, self.of_span.rest_norm)
@@ -132,47 +131,30 @@ class Objective:
 
         If they are not finite: infinity, and zeros.
         """
-        value, gradients = self.at(self.preconditioner.arrays(x), batch, self.start)
-        if not gradients:
-            return math.inf, np.zeros_like(x)
-        with np.errstate(over="ignore", invalid="ignore"):
-            gradient = self.preconditioner.pullback(gradients).astype(x.dtype, copy=False)
-        if not finite(gradient[None]):
-            return math.inf, np.zeros_like(x)
-        return value, gradient
-
-    def at(
-        self, arrays: list[Array], batch: Batch | None, start: list[Array]
-    ) -> tuple[float, list[Array]]:
-        """Return value and gradients at parameters; infinity, and none, if they are not finite.
-
-        `start`: the parameters that the penalty refers to.
-        """
+        problem, arrays = self.problem, self.preconditioner.arrays(x)
         try:
-            if self.evaluator is None:
-                loss, gradients = self.of_loss(arrays, batch)
-            else:
-                loss, gradients = self.evaluator(self, arrays, batch)
+            loss, gradients = (self.evaluator or Objective.of_loss)(self, arrays, batch)
         except LossOverflowError:
-            return math.inf, []
+            loss, gradients = math.nan, []
         if not (math.isfinite(loss) and gradients):
-            return math.inf, []
-        C, penalize = self.problem.C, self.problem.penalty
-        value = C * loss
+            return math.inf, np.zeros_like(x)
+        value = problem.C * loss
         with np.errstate(over="ignore", invalid="ignore"):
-            if C != 1:
-                gradients = [C * gradient for gradient in gradients]
-            if penalize is not None:
+            gradient = problem.C * self.preconditioner.pullback(gradients).astype(
+                x.dtype, copy=False
+            )
+            if problem.penalty is not None:
                 share = 1.0 if batch is None else batch.n_anchors / self.X.shape[0]
-                penalty, shrinking = penalize(arrays, start)
+                penalty, shrinking = problem.penalty(arrays, self.start)
                 value += share * penalty
-                pairs = zip(gradients, shrinking, strict=True)
-                gradients = [gradient + share * each for gradient, each in pairs]
-        if not math.isfinite(value):
-            return math.inf, []
+                gradient += share * self.preconditioner.pullback(shrinking).astype(
+                    x.dtype, copy=False
+                )
+            if not (math.isfinite(value) and finite(gradient[None])):
+                return math.inf, np.zeros_like(x)
         if self.tally is not None:
             self.tally(loss, value, batch)
-        return value, gradients
+        return value, gradient
 
     def of_loss(
         self, arrays: list[Array], batch: Batch | None, part: slice | None = None

@@ -353,20 +353,17 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
 
     def _set_fitted(self, objective: Objective, history: History, x: Vector, final: bool) -> None:
         super()._set_fitted(objective, history, x, final)
-        if isinstance(objective.tally, _Feasible):
-            self.infeasible_share_ = objective.tally.share
-
-    def _train(self, plan: Plan, objective: Objective, *rest: Any, **how: Any) -> bool:
-        diverged = super()._train(plan, objective, *rest, **how)
-        loss, counted = objective.problem.loss, objective.tally
-        if not diverged and isinstance(counted, _Feasible) and counted.share:
+        counted = objective.tally
+        if not isinstance(counted, _Feasible):
+            return
+        self.infeasible_share_ = counted.share
+        if final and counted.share:
             warn_user(
-                f"No set of n_neighbors={loss.n_neighbors} neighbours in a batch is right for "
-                f"{counted.share:.2%} of the queries, which are left out of the loss: raise "
-                "batch_size, choose a sampler of more points of a class, set database='all', or "
-                "lower n_neighbors."
+                f"No set of n_neighbors={objective.problem.loss.n_neighbors} neighbours in a batch "
+                f"is right for {counted.share:.2%} of the queries, which are left out of the loss: "
+                "raise batch_size, choose a sampler of more points of a class, set database='all', "
+                "or lower n_neighbors."
             )
-        return diverged
 
     def _finish(self, objective: Objective, history: History, diverged: bool) -> None:
         risen = 0 < RISE * history.first < (history.curve or [0.0])[-1]
