@@ -135,6 +135,10 @@ class ScatterStatistics:
             self.merge(found)
         return self
 
+    def __add__(self, other: ScatterStatistics) -> ScatterStatistics:
+        """Return the sums of both, which stay as they are."""
+        return copy.deepcopy(self).merge(other)
+
     def merge(self, other: ScatterStatistics) -> ScatterStatistics:
         """Add other sums, which stay as they are; return this."""
         if not other.n_points:

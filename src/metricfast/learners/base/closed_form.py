@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -65,11 +64,14 @@ class Statistics:
     sums: tuple[ScatterStatistics, ...] = ()
     of_call: Any = None
 
-    def merge(self, sums: tuple[ScatterStatistics, ...]) -> Statistics:
+    def __add__(self, other: Statistics) -> Statistics:
+        """Return the statistics of the points of both, with `of_call` of the first."""
+        sums = (one + more for one, more in zip(self.sums, other.sums, strict=True))
+        return Statistics(tuple(sums), self.of_call)
+
+    def after(self, sums: tuple[ScatterStatistics, ...]) -> Statistics:
         """Return the statistics of these points and of earlier ones, whose sums are given."""
-        pairs = zip(sums, self.sums, strict=True)
-        merged = tuple(copy.deepcopy(old).merge(new) for old, new in pairs)
-        return Statistics(merged, self.of_call)
+        return Statistics(sums, self.of_call) + self if sums else self
 
     def normalized(self) -> Statistics:
         """Return them with fractional weights scaled to a mean of 1."""
@@ -111,10 +113,6 @@ class ClosedFormLearner(MahalanobisMixin):
     @abstractmethod
     def _solve(self, statistics: Statistics) -> None:
         """Set the fitted attributes."""
-
-    def _with_earlier(self, new: Statistics) -> Statistics:
-        """Return normalized statistics of new points and of earlier calls of `partial_fit`."""
-        return (new.merge(self._sums) if self._sums else new).normalized()
 
     def fit(
         self,
@@ -248,7 +246,7 @@ def continues(learner: Any) -> bool:
 
 def add_statistics(learner: Any, new: Statistics) -> None:
     """Solve from new and earlier statistics. If that fails, the earlier statistics stay."""
-    statistics = new.merge(learner._sums) if learner._sums else new
+    statistics = new.after(learner._sums)
     learner._solve(statistics.normalized())
     learner._sums = statistics.sums
 

@@ -185,7 +185,8 @@ class LFDA(ClosedFormLearner):
         def scatters_of(fold: Fold) -> _Scatters:
             if self._sums:
                 some = fold.points, classes, fold.codes, fold.weights, k, self.n_jobs
-                return _merged_scatters(*self._with_earlier(Statistics(local_sums(*some))).sums)
+                sums = Statistics(local_sums(*some)).after(self._sums)
+                return _merged_scatters(*sums.normalized().sums)
             # Centred anew, features that are constant among these points are exactly zero.
             points, unit = center_and_rescale(fold.points)
             return _all_scatters(points, fold.codes, fold.weights, k, self.n_jobs, unit)
