@@ -31,8 +31,7 @@ from metricfast.dask import (
     compare,
 )
 from metricfast.dask._objective import ByParts
-from metricfast.dask._rows import OnWorkers
-from metricfast.dask._rows import blocks_of
+from metricfast.dask._rows import OnWorkers, blocks_of
 from metricfast.learners.impostors import TargetsAndImpostors
 from metricfast.samplers import Batch
 from metricfast.training.objective import LinearMap, Objective

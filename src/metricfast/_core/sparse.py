@@ -20,7 +20,6 @@ from metricfast._core.types import Array, Floats, Integers
 
 __all__ = [
     "check_structure",
-    "dense",
     "embed_sparse",
     "is_wide",
     "made_dense",
@@ -35,11 +34,13 @@ _WIDE = 2000
 
 
 def check_structure(X: Any, name: str = "X") -> None:
-    """Raise ValueError unless the entries of a sparse matrix lie within its shape.
+    """Raise ValueError if X is a sparse matrix with entries outside of its shape.
 
     SciPy and compiled code rely on that without looking. Only matrices that hold arrays of indices
     are looked at: CSR, CSC, BSR and COO.
     """
+    if not issparse(X):
+        return
     if X.format == "coo":
         sound = (
             len(X.row) == len(X.col) == len(X.data)
@@ -85,11 +86,6 @@ def made_dense(X: Any, name: str = "X") -> Any:
             f"{name}, a sparse matrix of shape {X.shape}, does not fit into memory as an array: "
             "give fewer points or features, or reduce them by TruncatedSVD first."
         ) from error
-
-
-def dense(X: Any) -> Array:
-    """Return the array itself, or a sparse matrix as an array."""
-    return np.asarray(X.toarray() if issparse(X) else X)
 
 
 def is_wide(X: Any) -> bool:

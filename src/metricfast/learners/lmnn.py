@@ -7,9 +7,7 @@ from itertools import product
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.sparse import issparse
 
-import metricfast.losses as losses
 from metricfast._core.parameters import (
     DEPRECATED,
     NonNegativeFloat,
@@ -18,18 +16,16 @@ from metricfast._core.parameters import (
     Share,
     positional,
 )
+from metricfast._core.points import dense
 from metricfast._core.scatter import blocks
-from metricfast._core.sparse import dense, nearest_of_class
 from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.warn import warn_user
 from metricfast.learners.impostors import MARGIN, TargetsAndImpostors
 from metricfast.learners.linear import LinearLearner
-from metricfast.learners.lmnn_targets import targets_in_chunks
+from metricfast.learners.lmnn_targets import find_targets
 from metricfast.samplers import Batch
-from metricfast.training.chunks import Chunked
 from metricfast.training.history import History, Vector
 from metricfast.training.linear_problem import LinearProblem
-from metricfast.training.objective import map_points
 from metricfast.training.preconditioner import FULL_BASIS, Preconditioner
 from metricfast.training.samples import Samples
 
@@ -188,31 +184,28 @@ class _LMNNProblem(LinearProblem):
         loss = TargetsAndImpostors(data.labels, data.weight, k, regularization, n_jobs)
         super().__init__(data, loss, n_jobs=n_jobs)
         self.n_neighbors, self.refresh_every = k, refresh_every
-        if isinstance(data.X, Chunked):
-            loss.targets = targets_in_chunks(data.X, loss.y, k, n_jobs=n_jobs)
-            sample, rows = data.representative.X, data.representative_rows
-            scatter = _target_scatter(sample, loss.targets[rows], data.X)
-        else:
-            loss.set_targets(_targets(data.X, data.labels, k, n_jobs))
-            scatter = _target_scatter(data.X, loss.targets, data.X)
-        self.preconditioner = Preconditioner(data.n_features, scatter)
+        self._precondition_by_targets()
 
     def start_at(self, L: Array, *, selected: bool = False) -> Vector:
         if selected:  # L is not the map of `init`, so the targets are searched for under L
-            data, loss = self.samples, self._targets_and_impostors
-            Z = map_points(data.X, L)
-            loss.set_targets(_targets(Z, data.labels, self.n_neighbors, self.n_jobs))
-            scatter = _target_scatter(data.X, loss.targets, data.X)
-            self.preconditioner = Preconditioner(data.n_features, scatter)
+            self._precondition_by_targets(L)
         return self.vector(L)
 
     def refresh(self, x: Vector) -> None:
-        L, loss = self.map(x), self._targets_and_impostors
-        if isinstance(self.X, Chunked):
-            loss.targets = targets_in_chunks(self.X, loss.y, self.n_neighbors, L, self.n_jobs)
-        else:
-            Z = map_points(self.X, L, self.n_jobs)
-            loss.set_targets(_targets(Z, loss.y, self.n_neighbors, self.n_jobs))
+        self._search(self.map(x))
+
+    def _search(self, L: Array | None = None) -> Integers:
+        """Set the targets of all points under a map."""
+        loss = self._targets_and_impostors
+        targets = find_targets(self.X, loss.y, self.n_neighbors, L, self.n_jobs)
+        loss.set_targets(targets)
+        return targets
+
+    def _precondition_by_targets(self, L: Array | None = None) -> None:
+        data, targets = self.samples, self._search(L)
+        sample = data.representative.X
+        scatter = _target_scatter(sample, targets[data.representative_rows], data.X)
+        self.preconditioner = Preconditioner(data.n_features, scatter)
 
     def complete(self, batch: Batch) -> Batch:
         return self._targets_and_impostors.with_targets(batch)
@@ -221,12 +214,6 @@ class _LMNNProblem(LinearProblem):
     def _targets_and_impostors(self) -> TargetsAndImpostors:
         assert isinstance(self.loss, TargetsAndImpostors)
         return self.loss
-
-
-def _targets(Z: Any, labels: Integers, k: int, n_jobs: int | None) -> Integers:
-    """Return the k nearest points of the same class."""
-    find = nearest_of_class if issparse(Z) else losses.LMNN.find_targets
-    return find(Z, labels, k, n_jobs=n_jobs)
 
 
 def _check_class_sizes(data: Samples, k: int) -> None:

@@ -15,7 +15,7 @@ from metricfast._core.checks import check_points
 from metricfast._core.scaling import undo_scale
 from metricfast._core.scatter import RANK_TOL, RANK_TOL_DOUBLE, with_signs
 from metricfast._core.scatter_statistics import ScatterStatistics
-from metricfast._core.sources import Source
+from metricfast._core.sources import on_disk
 from metricfast._core.stores import in_memory
 from metricfast._core.targets import (
     as_label_array,
@@ -206,11 +206,11 @@ def fit_points(
     )
     points, labels = checked if required else (checked, None)
     weight = check_sample_weight(sample_weight, points.shape[0])
-    if isinstance(points, Source) and points.shape[0] < points.shape[1]:
+    if points.shape[0] < points.shape[1]:
         points = in_memory(points, "X", "give fewer points")  # smaller than a square matrix
     tol = RANK_TOL if points.dtype == np.float32 else RANK_TOL_DOUBLE
     how: dict[str, Any] = {"beyond": learner._beyond_span, "tol": tol, "when": learner._spans}
-    counted = points if weight is None or isinstance(points, Source) else points[weight > 0]
+    counted = points if weight is None or on_disk(points) else points[weight > 0]
     with in_span(learner, counted, **how) as span:
         statistics = learner._statistics(span.points(points), labels, weight, execute=execute)
         learner._solve(statistics.normalized())
