@@ -29,8 +29,10 @@ def values_of(X: Any) -> Array:
 
 
 def stacked(tables: Sequence[Any]) -> Any:
-    """Return the rows of all tables, as a CSR matrix if any of them is sparse."""
-    return vstack(tables, "csr") if any(map(issparse, tables)) else np.concatenate(tables)
+    """Return the rows of all tables, as a CSR matrix if any is sparse; a single array as it is."""
+    if any(map(issparse, tables)):
+        return vstack(tables, "csr")
+    return np.asarray(tables[0]) if len(tables) == 1 else np.concatenate(tables)
 
 
 def apply_map(X: Any, L: Array, n_jobs: int | None = None) -> Array:

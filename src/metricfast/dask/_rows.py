@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from dask import array as da
 from dask import delayed, is_dask_collection
+from sklearn.utils import _safe_indexing
 
+from metricfast._core.points import stacked
 from metricfast._core.sources import Source
 from metricfast._core.types import Array, Integers
 from metricfast.dask._workers import Workers
@@ -115,17 +118,11 @@ def joined(blocks: Sequence[Any]) -> Any:
     An array in one block is not copied.
     """
     blocks = [block for block in blocks if _length(block)] or list(blocks[:1])
-    first = blocks[0]
-    if hasattr(first, "iloc"):
-        import pandas as pd
+    if not hasattr(blocks[0], "iloc"):
+        return stacked(blocks)
+    from pandas import concat
 
-        return pd.concat(blocks)
-    if hasattr(first, "tocsr"):
-        import scipy.sparse
-
-        return scipy.sparse.vstack(blocks, format="csr")
-    arrays = [np.asarray(block) for block in blocks]
-    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+    return concat(blocks)
 
 
 class OnWorkers(Source):
@@ -147,13 +144,14 @@ class OnWorkers(Source):
         found = np.empty((len(rows), self.shape[1]), self.dtype)
         order, ascending = self._ascending(rows)
         ends = np.searchsorted(ascending, self._starts)
-        some = [i for i in range(len(self._blocks)) if ends[i] < ends[i + 1]]
-        asked = [
-            delayed(_taken)(self._blocks[i], ascending[ends[i] : ends[i + 1]] - self._starts[i])
-            for i in some
-        ]
-        for i, block in zip(some, self._workers.computed(asked), strict=True):
-            found[order[ends[i] : ends[i + 1]]] = block
+        asked, places = [], []
+        for block, start, part in zip(self._blocks, self._starts, pairwise(ends), strict=False):
+            place = slice(*part)
+            if place.start < place.stop:
+                asked.append(delayed(_safe_indexing)(block, ascending[place] - start))
+                places.append(order[place])
+        for rows_of_block, block in zip(places, self._workers.computed(asked), strict=True):
+            found[rows_of_block] = block
         if len(rows):
             self._check_finite(found, int(ascending[0]), int(ascending[-1]) + 1)
         return found
@@ -199,11 +197,10 @@ def _dealt(
     """Return the rows of each group of a block."""
     group = group_of(i, block, *given)
     rows = [np.flatnonzero(group == each) for each in range(n)]
-    return [tuple(None if part is None else _taken(part, some) for part in block) for some in rows]
-
-
-def _taken(part: Any, rows: Integers) -> Any:
-    return part.iloc[rows] if hasattr(part, "iloc") else part[rows]
+    return [
+        tuple(None if part is None else _safe_indexing(part, some) for part in block)
+        for some in rows
+    ]
 
 
 def _length(block: Any) -> int:
