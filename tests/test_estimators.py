@@ -202,14 +202,6 @@ def test_float32_finds_the_same_metric(estimator):
     np.testing.assert_allclose(narrow.get_mahalanobis_matrix(), M, atol=0.03 * np.abs(M).max())
 
 
-@pytest.mark.parametrize("estimator", OF_CLASSES, ids=str)
-def test_labels_of_any_kind(estimator):
-    expected = clone(estimator).fit(X, Y).transform(X)
-    shift = 7 if estimator._partial_labels else -7
-    for labels in (np.array(["x", "y", "z"])[Y], Y + shift, np.array([0.0, 2.0, 5.0])[Y], list(Y)):
-        np.testing.assert_array_equal(clone(estimator).fit(X, labels).transform(X), expected)
-
-
 @pytest.mark.parametrize("learner", [n for n in learners() if n.__name__.endswith("_Supervised")])
 @pytest.mark.filterwarnings("ignore:The distance that:UserWarning")
 def test_points_of_unknown_class_play_no_part(learner):
@@ -255,17 +247,6 @@ def test_equal_weights_are_as_none(learner):
     expected = make(learner).fit(*given).pair_score(PAIRS)
     equal = make(learner).fit(*given, sample_weight=np.ones(len(given[0]))).pair_score(PAIRS)
     np.testing.assert_allclose(equal, expected, rtol=1e-9, atol=1e-12)
-
-
-@every_solver
-def test_repeated_rows_and_constant_columns(estimator):
-    points = np.c_[np.repeat(X, 2, axis=0), np.full(300, 7.0)]
-    model = clone(estimator).set_params(early_stopping=False)
-    if "init_scale" in model.get_params():  # under the best scale nothing may be left to learn
-        model.set_params(init_scale=None)
-    model.fit(points, np.repeat(Y, 2))
-    assert np.isfinite(model.components_).all()
-    assert model.objective_ < model.loss_curve_[0]
 
 
 @pytest.mark.parametrize("estimator", OF_CLASSES, ids=str)
