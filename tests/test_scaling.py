@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_array
 
-from metricfast._core import sparse
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.scaling import (
     center_and_rescale,
@@ -47,13 +45,6 @@ def test_unusual_units_are_rescaled_to_about_one(dtype, usual, unusual):
 def test_width_that_overflows():
     found, exponent = center_and_rescale(np.array([[-1.7e308], [1.7e308]]))
     np.testing.assert_allclose(np.ldexp(found[:, 0], exponent), [-1.7e308, 1.7e308])
-
-
-@pytest.mark.parametrize("size", [1e-100, 2.0**-12, 2.0**-9, 2.0**9, 2.0**11])
-def test_sparse_points_have_the_unit_of_dense_ones(size):
-    found, exponent = sparse.rescale(csr_array(size * X))
-    assert exponent == center_and_rescale(size * X)[1]
-    np.testing.assert_array_equal(np.ldexp(found.toarray(), exponent), size * X)
 
 
 @pytest.mark.parametrize("size", [1e-100, 1e-2, 50, 1e100])
