@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from metricfast._core.dispatch import get_kernels
 from metricfast._core.scaling import (
     center_and_rescale,
     log2_spread,
@@ -97,17 +96,6 @@ def test_scatter_is_the_sum_of_outer_products(n, d, dtype):
     found = scatter_matrix(points, weights, group, means, scale=scale)
     np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-12 * np.abs(expected).max())
     np.testing.assert_array_equal(found, found.T)
-
-
-def test_scatter_does_not_depend_on_threads():
-    rng = np.random.RandomState(0)
-    points, found = rng.normal(size=(5000, 80)), np.empty((2, 80, 80))
-    for threads in (1, 2):
-        get_kernels().group_scatter(
-            points, np.ones(5000), np.zeros(5000, np.int64), np.zeros((1, 80)), None, None,
-            found[threads - 1], threads,
-        )  # fmt: skip
-    np.testing.assert_array_equal(*found)
 
 
 def test_groups_must_have_means():

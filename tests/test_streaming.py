@@ -15,8 +15,6 @@ from working_memory import working_memory
 
 import metricfast as mf
 from metricfast import sources
-from metricfast._core.initialize import initialize_components
-from metricfast._core.scatter_statistics import centered
 
 Array = NDArray[Any]
 N, D = 3000, 5
@@ -123,35 +121,6 @@ def test_what_needs_all_points_reads_them() -> None:
             for p in (sources.Rows(points), points)
         )
         np.testing.assert_allclose(found, expected)
-
-
-@pytest.mark.parametrize("init", ["pca", "lda"])
-def test_starts_of_training(init: str) -> None:
-    weights = np.random.RandomState(1).randint(0, 3, N).astype(float)
-    source = Counted(X)
-    with working_memory(64 << 10):
-        points, exponent, _ = centered(source)
-        found = initialize_components(points, Y, init, 2, sample_weight=weights)
-    assert exponent == 0 and source.largest <= (64 << 10) // 8 // (D * 8)
-    assert source.total <= 2 * N  # for the mean, and for the components
-    expected = initialize_components(X - X.mean(axis=0), Y, init, 2, sample_weight=weights)
-    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
-
-
-@pytest.mark.parametrize("scale", [1e-200, 1e150])
-@pytest.mark.parametrize("name", ["Covariance", "LFDA", "DMLMJ", "GMML_Supervised"])
-def test_sources_of_unusual_units(name: str, scale: float) -> None:
-    learner, labels, _ = OF_POINTS[name]
-    points = (X[:500] - 1e3) * scale
-    with working_memory(32 << 10):
-        found = clone(learner).fit(sources.Rows(points), labels[:500])
-    expected = clone(learner).fit(points, labels[:500])
-    np.testing.assert_allclose(
-        found.components_ / np.abs(expected.components_).max(),
-        expected.components_ / np.abs(expected.components_).max(),
-        rtol=1e-7,
-        atol=1e-9,
-    )
 
 
 IN_PARTS: dict[str, tuple[Any, Array]] = {
