@@ -44,6 +44,7 @@ def tiny_pairwise() -> Case:
 def tiny_fit() -> Case:
     case = learners.fit("NCA", 400, when="quick", peer="quick", metric_learn="quick")
     case.entries[0].params["max_iter"] = 5
+    case.entries = [entry for entry in case.entries if entry.label in (OURS, "metric-learn")]
     return on_one_thread(case)
 
 

@@ -356,8 +356,8 @@ def test_clusters_are_searched_by_cells_with_the_same_result(kind, dtype, tmp_pa
 @pytest.mark.skipif(not get_kernels().has_int8(), reason="no products of integers")
 def test_threads_that_share_cells_find_what_one_finds():
     rng = np.random.default_rng(2)
-    X = CLUSTERED["wide"](rng, 40_000, 512).astype(np.float32)
-    queries = X[::4000] + normal(rng, 10, 512).astype(np.float32)
+    X = CLUSTERED["wide"](rng, 12_000, 256).astype(np.float32)
+    queries = X[::1200] + normal(rng, 10, 256).astype(np.float32)
     database = mf.Database(X)
     assert database.algorithm_ == "cells"
     alone = database.kneighbors(queries, 20, n_jobs=1)

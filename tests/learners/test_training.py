@@ -14,6 +14,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.preprocessing import scale
+from thinned import thinned
 from trained import configured
 
 from metricfast import (
@@ -90,9 +91,9 @@ def test_a_checkpoint_changes_nothing_and_is_gone_on_from(learner, tmp_path):
 
 WRONG = [None, "text", -1, 1.5, 10**30, math.inf, math.nan, True, [], {}, [1.0], "gone"]
 MUTATED = [
-    NCA(early_stopping=True, max_iter=3),
-    NCA(early_stopping=False, solver=Adam(batch_size=30)),
     EmbeddingLearner(losses.NCA(), batch_size=30, early_stopping=True),
+    NCA(early_stopping=False, solver=Adam(batch_size=30)),
+    NCA(early_stopping=True, max_iter=3),
     NeighborhoodGerrymandering(early_stopping=False, solver=Adam(batch_size=30)),
 ]
 
@@ -136,7 +137,7 @@ def refusal(model):
         return str(error)
 
 
-@pytest.mark.parametrize("learner", MUTATED, ids=str)
+@pytest.mark.parametrize("learner", thinned(MUTATED, 2), ids=str)
 def test_a_checkpoint_of_wrong_content_is_refused(learner, tmp_path):
     path = tmp_path / "training"
     learner = configured(learner, checkpoint=path, max_epochs=3, random_state=0)
