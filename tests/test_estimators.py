@@ -8,7 +8,6 @@ import warnings
 from inspect import signature
 
 import numpy as np
-import pandas as pd
 import pytest
 import sklearn
 from registry import CLASSES, REGISTRY, data_for, entry_of, learners, make, of_points
@@ -163,26 +162,6 @@ def test_learners_are_values_of_a_grid_in_parallel():
     grid = {"learner": [mf.LMNN(max_iter=2), mf.ITML_Supervised(n_constraints=5)]}
     search = GridSearchCV(steps, grid, cv=2, n_jobs=2, error_score="raise").fit(X, Y)
     assert search.best_score_ > 0.8
-
-
-@one_each
-def test_grid_search(estimator):
-    step = type(estimator).__name__.lower()
-    pipeline = make_pipeline(StandardScaler(), clone(estimator), KNeighborsClassifier(3))
-    search = GridSearchCV(pipeline, {f"{step}__n_components": [2, 3]}, cv=3).fit(X, Y)
-    assert search.best_score_ > 0.85
-
-
-@one_each
-def test_output_frames_and_names(estimator):
-    frame = pd.DataFrame(X, columns=list("abcd"))
-    model = clone(estimator).set_output(transform="pandas").fit(frame, Y)
-    embedded = model.transform(frame)
-    names = [f"{type(estimator).__name__.lower()}{i}" for i in range(embedded.shape[1])]
-    assert list(embedded.columns) == list(model.get_feature_names_out()) == names
-    assert list(model.feature_names_in_) == list("abcd")
-    with pytest.raises(ValueError, match="feature names"):
-        model.transform(frame[list("bacd")])
 
 
 @one_each

@@ -86,43 +86,6 @@ def test_means_are_scikit_learn_s(name, data, weights):
         np.testing.assert_allclose(found.predict(None), expected.predict(None))
 
 
-@pytest.mark.parametrize("X_given", [True, False])
-def test_searches_and_graphs_are_scikit_learn_s(X_given):
-    X, _, queries, radius = halves("iris")
-    given = queries if X_given else None
-    one, other = ours.NearestNeighbors(radius=radius).fit(X), theirs.NearestNeighbors(radius=radius)
-    other.fit(X)
-    for found, expected in zip(one.kneighbors(given, 4), other.kneighbors(given, 4), strict=True):
-        np.testing.assert_allclose(found, expected)
-    found, expected = (m.radius_neighbors(given, sort_results=True) for m in (one, other))
-    for i in range(len(X)):
-        np.testing.assert_allclose(found[0][i], expected[0][i])
-        np.testing.assert_array_equal(found[1][i], expected[1][i])
-    for graph in ("kneighbors_graph", "radius_neighbors_graph"):
-        for mode in ("connectivity", "distance"):
-            found, expected = (getattr(m, graph)(given, mode=mode) for m in (one, other))
-            assert found.shape == expected.shape
-            np.testing.assert_allclose(found.toarray(), expected.toarray())
-    assert one.kneighbors(given, return_distance=False).dtype == np.int64
-    assert len(one.radius_neighbors(given, 0.0, return_distance=False)) == len(
-        queries if X_given else X
-    )
-
-
-@pytest.mark.parametrize("mode", ["distance", "connectivity"])
-@pytest.mark.parametrize("name", [n for n in NAMES if "Transformer" in n])
-def test_transformers_are_scikit_learn_s(name, mode):
-    X, _, queries, radius = halves("iris")
-    found, expected = (
-        make(m, name, mode=mode, radius=radius, n_neighbors=3).fit(X) for m in (ours, theirs)
-    )
-    for points in (queries, X):
-        one, other = found.transform(points), expected.transform(points)
-        np.testing.assert_allclose(one.toarray(), other.toarray())
-        assert one.nnz == other.nnz
-    assert list(found.get_feature_names_out()) == list(expected.get_feature_names_out())
-
-
 @pytest.mark.parametrize("metric", ["euclidean", LFDA], ids=str)
 def test_points_are_added(metric):
     X, y, queries, _ = halves("iris")

@@ -18,7 +18,7 @@ from metricfast.learners.linear import LinearLearner
 from metricfast.solvers import Adam
 from metricfast.training import samples
 from metricfast.training.linear_problem import LinearProblem
-from metricfast.training.objective import LinearMap, Objective, map_points
+from metricfast.training.objective import LinearMap, Objective
 from metricfast.training.preconditioner import Preconditioner, best_scale
 from metricfast.training.samples import Samples
 
@@ -61,14 +61,6 @@ def test_coordinates_even_out_the_curvature():
     np.testing.assert_allclose(
         K @ K.T, scatter / np.diag(scatter).mean() + 0.03 * np.eye(4), atol=1e-12
     )
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_embed_keeps_the_dtype_of_the_points(dtype):
-    L = RNG.normal(size=(2, 4))
-    Z = map_points(X.astype(dtype), L)
-    assert Z.dtype == dtype
-    np.testing.assert_allclose(Z, X @ L.T, rtol=1e-5)
 
 
 def test_best_scale_passes_over_what_is_not_finite():

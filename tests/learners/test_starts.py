@@ -48,10 +48,6 @@ def test_the_scale_of_the_lowest_objective_is_found(best):
     assert len(tried) < 50
 
 
-def test_points_of_no_weight_tell_nothing_of_the_start():
-    assert (sample_points(POINTS).rows % 2 == 1).all()
-
-
 @few
 def test_without_a_scale_it_starts_where_init_says():
     named = NCA(init="identity", init_scale=None, max_iter=3).fit(X, Y)
@@ -79,13 +75,6 @@ def test_points_of_no_weight_have_no_part_in_the_start(learner):
     some = learner(max_iter=3).fit(X[kept], Y[kept], sample_weight=weight[kept])
     every = learner(max_iter=3).fit(X, Y, sample_weight=weight)
     np.testing.assert_allclose(every.components_, some.components_, rtol=1e-5, atol=1e-8)
-
-
-@few
-def test_sparse_points_start_alike():
-    points = np.where(np.abs(scale(X)) > 0.5, scale(X), 0)
-    dense, sparse = (NCA(max_iter=3).fit(A, Y).components_ for A in (points, csr_array(points)))
-    np.testing.assert_allclose(sparse, dense, rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("value", ["pca", 2, True])
@@ -169,14 +158,6 @@ def test_points_of_small_classes_stay_in_training():
     for train, test in _splits(labels, 2):
         assert not np.isin([150, 151, 152], test).any()
         assert sorted([*train, *test]) == list(range(153))
-
-
-def test_names_of_classes_do_not_matter_for_splits():
-    for (train, test), (train_named, test_named) in zip(
-        _splits(Y, 2), _splits(np.array([2, 0, 1])[Y], 2), strict=True
-    ):
-        np.testing.assert_array_equal(train, train_named)
-        np.testing.assert_array_equal(test, test_named)
 
 
 @few
