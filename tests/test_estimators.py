@@ -53,8 +53,10 @@ EMBEDDING = [
     make(mf.EmbeddingLearner, solver="lbfgs"),
 ]
 BY_SOLVER = SOLVED["lbfgs"] + SOLVED["adam"]
-ESTIMATORS = BY_SOLVER + MAPS + KERNELIZED
-# For what does not depend on the solver, nor on how far it went.
+# For what does not depend on how far training went.
+BRIEF = {"max_iter": 10, "max_epochs": 2, "early_stopping": False}
+ESTIMATORS = [*(configured(each, **BRIEF) for each in BY_SOLVER), *MAPS, *KERNELIZED]
+# For what does not depend on the solver either.
 ONE_EACH = [*(make(type(each)) for each in SOLVED["lbfgs"]), *MAPS, KERNELIZED[0]]
 OF_CLASSES = [each for each in ONE_EACH if entry_of(each).takes == CLASSES]
 WEIGHTED = [each for each in ESTIMATORS if has_fit_parameter(each, "sample_weight")]
