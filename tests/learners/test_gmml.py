@@ -60,6 +60,13 @@ def test_it_is_the_minimum():
         assert np.trace(other @ S) + np.trace(inv(other) @ D) > lowest
 
 
+@pytest.mark.parametrize("exponent", [-600, 600])
+def test_units_whose_squares_are_no_floats_change_nothing(exponent):
+    expected, points = GMML().fit(FEW[INDEX], SAME).components_, np.ldexp(FEW, exponent)
+    found = GMML().fit(points[INDEX], SAME).components_
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
+
+
 def test_no_unit_exceeds_the_range_of_float32():
     points = np.ldexp(X, -130).astype(np.float32)
     found = GMML_Supervised(t=0).fit(points, Y).components_
