@@ -129,6 +129,10 @@ def test_an_interrupted_fit_leaves_the_best_so_far(model):
     if isinstance(model, LinearLearner):
         best = min(states, key=lambda state: state.objective)
         np.testing.assert_array_equal(model.components_, best.components)
+    elif isinstance(model, mf.EmbeddingLearner) and not (
+        model.early_stopping or model.solver == "lbfgs"
+    ):  # the last
+        np.testing.assert_array_equal(model.parameters_[0], states[-1].parameters[0])
 
 
 def like_the_library_of_c(model, path, dtype):

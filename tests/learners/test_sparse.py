@@ -25,7 +25,7 @@ from metricfast._core.scaling import center_and_rescale
 from metricfast.learners.embedding.metric import EmbeddedMetricMixin
 from metricfast.learners.linear import LinearLearner
 from metricfast.solvers import Adam
-from metricfast.training.objective import LinearMap, Objective
+from metricfast.training.objective import LinearMap, Objective, map_points
 from metricfast.training.preconditioner import Preconditioner
 from metricfast.training.samples import Samples
 
@@ -139,6 +139,12 @@ def test_gradient(loss):
     x = np.random.default_rng(0).normal(size=80)
     expected = numeric_gradient(lambda v: objective(v)[0], x, 1e-5)
     np.testing.assert_allclose(objective(x)[1], expected, atol=1e-6)
+
+
+def test_embedded_points_have_mean_zero():
+    L = np.random.default_rng(0).normal(size=(3, 40))
+    Z = map_points(SPARSE, L)
+    np.testing.assert_allclose(Z, map_points(POINTS - POINTS.mean(axis=0), L), atol=1e-12)
 
 
 @pytest.mark.parametrize("exponent", [-300, -11, 0, 9, 12, 300])

@@ -48,6 +48,10 @@ def test_the_scale_of_the_lowest_objective_is_found(best):
     assert len(tried) < 50
 
 
+def test_points_of_no_weight_tell_nothing_of_the_start():
+    assert (sample_points(POINTS).rows % 2 == 1).all()
+
+
 @few
 def test_without_a_scale_it_starts_where_init_says():
     named = NCA(init="identity", init_scale=None, max_iter=3).fit(X, Y)
@@ -158,6 +162,14 @@ def test_points_of_small_classes_stay_in_training():
     for train, test in _splits(labels, 2):
         assert not np.isin([150, 151, 152], test).any()
         assert sorted([*train, *test]) == list(range(153))
+
+
+def test_names_of_classes_do_not_matter_for_splits():
+    for (train, test), (train_named, test_named) in zip(
+        _splits(Y, 2), _splits(np.array([2, 0, 1])[Y], 2), strict=True
+    ):
+        np.testing.assert_array_equal(train, train_named)
+        np.testing.assert_array_equal(test, test_named)
 
 
 @few

@@ -285,6 +285,22 @@ def test_more_epochs_of_a_cosine_are_another_training(tmp_path):
         configured(learner, max_epochs=4).fit(X, Y)
 
 
+def test_a_checkpoint_of_another_number_of_moments_is_refused(tmp_path):
+    path = tmp_path / "training"
+    learner = EmbeddingLearner(
+        losses.NCA(), max_epochs=2, callbacks=[Checkpoint(path)], random_state=0
+    )
+    learner.fit(X, Y)
+    (size,) = struct.unpack("<Q", path.read_bytes()[:8])
+    metadata = json.loads(path.read_bytes()[8 : 8 + size])["__metadata__"]
+    state, arrays = json.loads(metadata["state"]), load_arrays(path.read_bytes())
+    state["numbers"]["moments"] = 1
+    del arrays["moment1"]
+    write_tensors(path, metadata | {"state": json.dumps(state)}, arrays)
+    with pytest.raises(ValueError, match="moments cannot be 1"):
+        learner.fit(X, Y)
+
+
 @pytest.mark.parametrize(
     ("learner", "error", "message"),
     [
