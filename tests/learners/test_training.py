@@ -192,6 +192,13 @@ def test_early_stopping_keeps_the_best_by_score(learner):
         assert any(np.array_equal(found, each) for each in flat)
 
 
+@pytest.mark.parametrize("learner", FULL[:-1], ids=str)  # all but embeddings take weights
+def test_weights_count_beside_points_held_out(learner):
+    learner = of(learner, early_stopping=True, max_iter=2, max_epochs=2)
+    weighted = clone(learner).fit(X, Y, sample_weight=1.0 + np.arange(len(X)) % 3)
+    assert weighted.loss_curve_ != learner.fit(X, Y).loss_curve_
+
+
 @pytest.mark.parametrize("learner", LEARNERS, ids=str)
 def test_a_warm_start_goes_on_from_what_was_learned(learner):
     model = of(learner, max_epochs=12).fit(X, Y)
