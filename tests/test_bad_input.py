@@ -50,7 +50,7 @@ EVERYWHERE = [
 ]
 # Rows about classes, which labels of MLKR are not.
 OF_CLASSES = {"fit-y-continuous", "fit-y-strings", "fit-one-class"}
-SHORT = {"max_iter": 10, "output_iter": 10, "random_state": 0}
+SHORT = {"max_iter": 10, "output_iter": 10, "early_stopping": False, "random_state": 0}
 
 
 def fit(learner: type, points=X, labels=Y, sample_weight=None, **params):

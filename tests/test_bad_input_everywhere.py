@@ -266,11 +266,6 @@ def test_labels_that_are_dates():
         losses.NCA()(Z, dates, Z, Y)
 
 
-def test_frames_of_dates():
-    with pytest.raises(ValueError, match="X must hold numbers"):
-        FITTED.transform(pd.DataFrame(np.full(X.shape, np.datetime64("2020", "s"))))
-
-
 def test_a_mask_that_masks_nothing():
     np.testing.assert_array_equal(mf.pairwise_distances(masked(X, False)), mf.pairwise_distances(X))
     found = clone(NCA).fit(masked(X, False), masked(Y, False))

@@ -37,22 +37,15 @@ def on_one_thread(case: Case) -> Case:
 
 def tiny_pairwise() -> Case:
     case = kernels.pairwise("float64", n=300, d=20, p=8)
-    labels = (OURS, f"{OURS} out=", "scikit-learn", "products")
-    case.entries = [entry for entry in case.entries if entry.label in labels]
+    case.entries = [entry for entry in case.entries if entry.label in (OURS, "scikit-learn")]
     return on_one_thread(case)
 
 
 def tiny_fit() -> Case:
     case = learners.fit("NCA", 400, when="quick", peer="quick", metric_learn="quick")
     case.entries[0].params["max_iter"] = 5
+    case.entries = [entry for entry in case.entries if entry.label in (OURS, "metric-learn")]
     return on_one_thread(case)
-
-
-def test_neighbors_agree_with_scikit_learn(tmp_path):
-    case = kernels.neighbors("float32", n_queries=200, n_database=500, d=6, k=4)
-    case.entries = [e for e in case.entries if e.label in (OURS, "scikit-learn", "products")]
-    outcomes = timing.run_case(case, tmp_path, rounds=1)
-    assert [o.status for o in outcomes] == ["ok"] * 3, outcomes
 
 
 def test_wrong_distances_are_found():
@@ -263,16 +256,13 @@ def test_the_command_prints_a_table_and_writes_json(monkeypatch, tmp_path, capsy
     )
     (case,) = document["cases"]
     assert case["bound_seconds"] > 0
-    assert {entry["label"] for entry in case["entries"]} >= {OURS, "scikit-learn", "products"}
+    assert {entry["label"] for entry in case["entries"]} == {OURS, "scikit-learn"}
     for entry in case["entries"]:
+        assert {"threads", "peak_bytes"} <= set(entry)
         assert entry["status"] == "ok", entry
         assert len(entry["samples"]) == 2
         assert entry["seconds"] == np.mean(entry["samples"]) > 0
         assert entry["versions"]["numpy"] == np.__version__
-    assert all(
-        {"status", "seconds", "samples", "threads", "peak_bytes", "versions"} <= set(entry)
-        for entry in case["entries"]
-    )
     assert [set(target) for target in case["targets"]] == [{"text", "reached"}]
     assert (tmp_path / "benchmarks.png").exists() == (command.plot is not None)
 

@@ -11,20 +11,13 @@ import numpy as np
 import pytest
 from benchmarks import __main__ as command
 from benchmarks import against, peers, revisions
-from benchmarks.bounds import Rates
 from benchmarks.case import OURS, Outcome, Row
 from benchmarks.ours import LEARNERS, ours
+from test_benchmarks import RATES
 
 import metricfast
 
 THEIRS = f"{OURS} @abc"
-RATES = Rates(
-    gemm={"float32": 1e11, "float64": 1e11},
-    write=1e10,
-    first_touch=1e10,
-    read=1e10,
-    exponentials={"float32": 1e9, "float64": 5e8},
-)
 
 
 @pytest.fixture

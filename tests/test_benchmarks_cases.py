@@ -99,16 +99,56 @@ def test_gradients_of_definitions(loss):
         assert (gradient * direction).sum() == pytest.approx(slope, rel=1e-5, abs=1e-7)
 
 
-@pytest.mark.parametrize("name", thinned(["loss-triplet-256", "loss-log-ratio-256"]))
-def test_contestants_agree_with_the_definition(name, tmp_path):
-    """All that are installed, on a batch a quarter as large."""
-    case = next(case for case in losses.losses() if case.name == name)
-    case.arrays = lambda: losses.batch(64, continuous="log-ratio" in name)
+def contest(cases, name, arrays):
+    """Return the case of a name, on other arrays."""
+    case = next(case for case in cases if case.name == name)
+    case.arrays = arrays
+    return case
+
+
+def numbers(n):
+    return {"Y": np.random.default_rng(0).standard_normal((n, 1))}
+
+
+SEARCH = search.Search(2000, 6, 30, 4)
+CONTESTS = {
+    "map": lambda: search.map_at_r(300, 60, d=16),
+    "loss of classes": lambda: contest(
+        losses.losses(), "loss-triplet-256", lambda: losses.batch(64, continuous=False)
+    ),
+    "loss of numbers": lambda: contest(
+        losses.losses(), "loss-log-ratio-256", lambda: losses.batch(64, continuous=True)
+    ),
+    "step": lambda: next(case for case in embedding.embedding() if case.name == "mlp-step"),
+    "sampler": lambda: contest(embedding.embedding(), "sampler-1d", lambda: numbers(500)),
+    "step of a table": lambda: contest(
+        embedding.embedding(), "tabular-nca-step", lambda: embedding.table_batch(3000)
+    ),
+    "search by a tree": lambda: search.search(search.Search(2000, 3, 50, 4)),
+    "search of wide points": lambda: search.search(search.Search(2000, 20, 1, 4)),
+    "filter": lambda: search.some(SEARCH, 0.1),
+    "stream": lambda: search.stream(SEARCH, 1),
+}
+
+
+@pytest.mark.parametrize("name", thinned(CONTESTS))
+def test_contestants_agree(name, tmp_path):
+    """All that are installed, on little data."""
+    case = CONTESTS[name]()
     for entry in case.entries:
         entry.threads = (1,)
-    outcomes = timing.run_case(case, tmp_path, rounds=1)
+    outcomes = timing.run_case(case, tmp_path, rounds=1, level="full")
     assert {outcome.status for outcome in outcomes} <= {"ok", "missing"}, outcomes
     assert outcomes[0].status == "ok", outcomes
+
+
+def test_wrong_maps_and_neighbours_among_some_are_found():
+    map_at_r = search.map_at_r(300, 60, d=16)
+    assert set(map_at_r.check({}, {OURS: {"value": 0.5}, "other": {"value": 0.50001}})) == {OURS}
+    wrong = {"indices": np.zeros((30, 4), int), "distances": np.zeros((30, 4))}
+    for case in (search.some(SEARCH, 0.1), search.stream(SEARCH, 1)):
+        others = {OURS: wrong, "peer": {"indices": wrong["indices"] + 40}}
+        assert OURS in case.check(case.arrays(), others)
 
 
 def test_a_wrong_gradient_is_found():
@@ -129,57 +169,12 @@ def test_growth_is_fitted():
     assert GrowthAtMost(sizes, 2.1).judge({OURS: Outcome(OURS, "ok")}).reached is None
 
 
-@pytest.mark.parametrize("name", thinned(["mlp-step", "sampler-1d", "tabular-nca-step"]))
-def test_contestants_agree_with_each_other(name, tmp_path):
-    case = next(case for case in embedding.embedding() if case.name == name)
-    if name == "sampler-1d":
-        case.arrays = lambda: {"Y": np.random.default_rng(0).standard_normal((500, 1))}
-    if name == "tabular-nca-step":
-        case.arrays = lambda: embedding.table_batch(3000)
-    for entry in case.entries:
-        entry.threads = (1,)
-    outcomes = timing.run_case(case, tmp_path, rounds=1)
-    assert {outcome.status for outcome in outcomes} <= {"ok", "missing"}, outcomes
-    assert outcomes[0].status == "ok", outcomes
-
-
 def test_wrong_label_neighbours_are_found():
     case = next(case for case in embedding.embedding() if case.name == "sampler-3d")
     arrays = {"Y": np.arange(6.0)[:, None]}
     right = {"anchors": np.array([0, 3]), "neighbors": np.array([[1, 2], [4, 2]])}
     wrong = right | {"neighbors": np.array([[1, 2], [4, 5]])}
     assert list(case.check(arrays, {"right": right, "wrong": wrong})) == ["wrong"]
-
-
-@pytest.mark.parametrize(("width", "queries"), thinned([(20, 1), (3, 50)]))
-def test_searches_agree(width, queries, tmp_path):
-    """All that are installed, on points of few and of many coordinates."""
-    case = search.search(search.Search(2000, width, queries, 4))
-    for entry in case.entries:
-        entry.threads = (1,)
-    outcomes = timing.run_case(case, tmp_path, rounds=1, level="full")
-    assert {outcome.status for outcome in outcomes} <= {"ok", "missing"}, outcomes
-    assert outcomes[0].status == "ok", outcomes
-    assert width <= search.TREE or outcomes[0].metrics["MB held"] >= 0
-
-
-@pytest.mark.parametrize(
-    "case",
-    thinned(
-        [
-            search.some(search.Search(2000, 6, 30, 4), 0.1),
-            search.stream(search.Search(2000, 6, 30, 4), 1),
-        ]
-    ),
-    ids=["some", "stream"],
-)
-def test_changes_and_filters_agree(case, tmp_path):
-    outcomes = timing.run_case(case, tmp_path, rounds=1, level="full")
-    assert {outcome.status for outcome in outcomes} <= {"ok", "missing"}, outcomes
-    assert outcomes[0].status == "ok", outcomes
-    arrays = case.arrays()
-    wrong = {"indices": np.zeros((30, 4), int), "distances": np.zeros((30, 4))}
-    assert OURS in case.check(arrays, {OURS: wrong, "peer": {"indices": wrong["indices"] + 40}})
 
 
 def test_wrong_neighbours_are_found_equal_distances_aside():
@@ -205,14 +200,6 @@ def test_hard_points_are_what_they_are_called():
     assert (sizes.pop("equal"), sizes.pop("duplicates") <= 200) == (1, True)
     assert min(sizes.values()) == 300
     assert np.abs(points["subnormal"]["database"]).max() < np.finfo(np.float32).tiny
-
-
-def test_map_at_r_agrees(tmp_path):
-    case = search.map_at_r(300, 60, d=16)
-    outcomes = timing.run_case(case, tmp_path, rounds=1)
-    assert outcomes[0].status == "ok", outcomes
-    assert 0 < outcomes[0].metrics["MAP@R"] < 0.2
-    assert set(case.check({}, {OURS: {"value": 0.5}, "other": {"value": 0.50001}})) == {OURS}
 
 
 @pytest.fixture

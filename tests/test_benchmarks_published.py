@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ def tables(monkeypatch, tmp_path):
     monkeypatch.setenv("METRICFAST_DATA", str(tmp_path))
     for name in ("METRICFAST_NUM_THREADS", "OMP_NUM_THREADS"):  # which a run sets
         monkeypatch.setenv(name, "1")
+    monkeypatch.setattr(published, "ProcessPoolExecutor", lambda *given: ThreadPoolExecutor(1))
     (tmp_path / "tables").mkdir()
     X, y = load_iris(return_X_y=True)
     np.savez(tmp_path / "tables" / "iris.npz", X=X, y=y, fold=np.arange(150) % 10)

@@ -182,43 +182,6 @@ def test_many_threads_share_a_model_and_a_database(content) -> None:
         assert set(pool.map(work, range(8))) == {"ERROR_ARGUMENT"}
 
 
-LEARNERS = {
-    "linear": metricfast.EmbeddingLearner(losses.NCA(), Linear(3), max_epochs=2, random_state=0),
-    "layers": metricfast.EmbeddingLearner(
-        losses.NCA(), MLP((8,), 3, normalize=True), max_epochs=2, random_state=0
-    ),
-    "waves": metricfast.EmbeddingLearner(losses.NCA(), Periodic(3), max_epochs=2, random_state=0),
-    "two maps": metricfast.AsymmetricSimilarity(
-        3, random_state=0, solver=metricfast.solvers.Adam(max_epochs=2)
-    ),
-    "LMNN": metricfast.LMNN(random_state=0),
-    "LFDA": metricfast.LFDA(),
-    "gerrymandering": metricfast.NeighborhoodGerrymandering(
-        3, random_state=0, solver=metricfast.solvers.Adam(max_epochs=2)
-    ),
-}
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("name", LEARNERS)
-def test_embedded_points_are_those_of_python(name, dtype, path) -> None:
-    """Embeddings to the last bit; one matrix, by which NumPy multiplies, but for rounding."""
-    points = X.astype(dtype)
-    learner = LEARNERS[name].fit(points, Y)
-    metricfast.save(learner, path)
-    model = Model(path)
-    expected = learner.transform(points)
-    if hasattr(learner, "parameters_"):
-        np.testing.assert_array_equal(model.transform(points), expected)
-    else:
-        rounding = 16 * np.finfo(dtype).eps * np.abs(expected).max()
-        np.testing.assert_allclose(model.transform(points), expected, rtol=0, atol=rounding)
-    nearest = metricfast.NearestNeighbors(metric=learner).fit(points, Y).kneighbors(points, 5)
-    found = Database(model, points).kneighbors(points, 5)
-    for one, other in zip(found, nearest, strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
 def test_a_database_outlives_its_model(content) -> None:
     model = Model(content)
     expected = Database(model, X).kneighbors(X, 2)

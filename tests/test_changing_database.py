@@ -56,8 +56,10 @@ class Plain:
     def ids(self):
         return np.array(list(self.points))
 
-    def kneighbors(self, queries, k, **options):
+    def kneighbors(self, queries, k, exclude=None, **options):
         X, ids = np.stack(list(self.points.values())), self.ids
+        if exclude is not None:
+            options["exclude"] = np.where(np.isin(exclude, ids), np.searchsorted(ids, exclude), -1)
         distances, rows = mf.kneighbors(queries, X, k, **self.maps, **options)
         return distances, np.where(rows < 0, -1, ids[rows])
 
@@ -77,8 +79,9 @@ def changes(rng, draw, d, plain, database, steps, check_each):
             plain.remove(gone)
         if step % check_each == 0:
             queries = draw(rng, int(rng.choice([1, 1, 40])), d)
-            k = min(int(rng.choice([1, 5, 40])), len(plain.points))
+            k = min(int(rng.choice([1, 5, 40])), len(plain.points) - 1)
             m, where = len(plain.points), None
+            exclude = rng.integers(-1, plain.next, len(queries)) if rng.uniform() < 0.5 else None
             if rng.uniform() < 0.3:
                 shape = (m,) if rng.uniform() < 0.5 else (len(queries), m)
                 where = rng.uniform(size=shape) < rng.choice([0.02, 0.5])
@@ -86,8 +89,8 @@ def changes(rng, draw, d, plain, database, steps, check_each):
                 where = rng.integers(0, 4, len(queries)), rng.integers(0, 4, m)
                 where = ("equal", *where) if rng.uniform() < 0.5 else where
             squared = bool(rng.integers(2))
-            found = database.kneighbors(queries, k, where=where, squared=squared)
-            expected = plain.kneighbors(queries, k, where=where, squared=squared)
+            how = {"where": where, "exclude": exclude, "squared": squared}
+            found, expected = (each.kneighbors(queries, k, **how) for each in (database, plain))
             np.testing.assert_array_equal(found[1], expected[1])
             np.testing.assert_array_equal(found[0], expected[0])
             assert len(database) == m

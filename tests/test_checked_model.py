@@ -19,7 +19,9 @@ from metricfast import AsymmetricSimilarity, EmbeddingLearner, io
 from metricfast._checked_model import MAP
 
 X, Y = load_iris(return_X_y=True)
-VOTES = metricfast.NeighborhoodGerrymandering(random_state=0)
+VOTES = metricfast.NeighborhoodGerrymandering(
+    solver=metricfast.solvers.Adam(max_epochs=1), early_stopping=False, random_state=0
+)
 
 
 def with_changes(model: Any, path: Path, **changes: Any) -> Path:

@@ -39,6 +39,7 @@ from metricfast import (
     LMNN,
     NCA,
     KNeighborsClassifier,
+    MultiMetricLMNN,
     NCAClassifier,
     compare,
     learners,
@@ -168,12 +169,12 @@ def test_a_scorer_finds_a_gain_that_folds_are_too_few_for():
     thinned(
         [
             (None, 0, 1),
-            (get_scorer("roc_auc_ovr"), 0, 1),
             ("neg_log_loss", -np.inf, 0),
+            (get_scorer("roc_auc_ovr"), 0, 1),
             ("f1_macro", 0, 1),
             ("balanced_accuracy", 0, 1),
         ],
-        3,
+        2,
     ),
 )
 def test_intervals_end_where_scores_do(scoring, least, most):
@@ -247,14 +248,15 @@ def test_ctrl_c_leaves_what_was_done(limit):
 
 
 def test_learners_that_cannot_say_why():
-    found = compare(X, y, learners={"many": LFDA(n_components=99), "LMNN": LMNN()}, random_state=0)
+    found = compare(X, y, learners={"many": LFDA(n_components=99), "LFDA": LFDA()}, random_state=0)
     assert "n_components" in rows_of(found)["many"].note
-    assert rows_of(found)["LMNN"].score > 0.9
+    assert rows_of(found)["LFDA"].score > 0.9
 
 
 def test_predictors_are_judged_by_what_they_predict():
     model = NCAClassifier(max_epochs=2, random_state=0)
-    found = compare(X, y, learners=[model, "MultiMetricLMNN"], random_state=0, scale=True)
+    metrics = MultiMetricLMNN(max_iter=5)
+    found = compare(X, y, learners=[model, metrics], random_state=0, scale=True)
     folds = StratifiedKFold(5, shuffle=True, random_state=0)
     predicted = cross_val_predict(make_pipeline(StandardScaler(), model), X, y, cv=folds)
     assert rows_of(found)["NCAClassifier"].score == pytest.approx((predicted == y).mean())
@@ -318,7 +320,7 @@ def test_sparse_points_are_compared_as_arrays(tmp_path):
     table = pd.DataFrame({"kind": np.array(["a", "b", "c"])[y], "other": X[:, 0].round()})
     found = [
         compare(
-            table, y, learners=["LFDA", "NCA", "NCAClassifier"], cv=3, random_state=0,
+            table, y, learners=["LFDA", NCAClassifier(max_epochs=5)], cv=3, random_state=0,
             preprocessing=OneHotEncoder(sparse_output=sparse, handle_unknown="ignore"),
         )
         for sparse in (True, False)

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 
-import metricfast
 from metricfast import (
     Constraints,
     ITML_Supervised,
@@ -31,11 +30,6 @@ def all_pairs(labels, same):
     return {
         frozenset((i, j)) for i, j in combinations(known, 2) if (labels[i] == labels[j]) == same
     }
-
-
-def test_names():
-    assert metricfast.constraints.Constraints is Constraints
-    assert metricfast.constraints.wrap_pairs is wrap_pairs
 
 
 @pytest.mark.parametrize("n", [0, 1, 40, 500, 2000, 2035])

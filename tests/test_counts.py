@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from registry import VALUES, data_for, entry_of, learners, make
 from sklearn.base import clone
+from thinned import thinned
 
 import metricfast as mf
 from metricfast import constraints, embeddings, losses, metrics, neighbors, samplers
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore::sklearn.exceptions.ConvergenceWarning", "ignore:.*chunks:UserWarning"
 )
 DTYPES = [np.int8, np.uint64]
-dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
+dtypes = pytest.mark.parametrize("dtype", thinned(DTYPES), ids=lambda dtype: dtype.__name__)
 RNG = np.random.default_rng(0)
 N = 120
 Y = np.arange(N) % 3

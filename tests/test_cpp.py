@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from thinned import thinned
 
 import metricfast
 
@@ -193,7 +194,7 @@ def test_neighbors_on_arm(tmp_path: Path) -> None:
         assert "passed bounds_of_integers_hold" in output
 
 
-@pytest.mark.parametrize("family", ["default", "clang"])
+@pytest.mark.parametrize("family", thinned(["default", "clang"]))
 def test_misuse_does_not_compile(family: str, tmp_path: Path) -> None:
     lines = ["#include <metricfast/core/types.hpp>", "using namespace metricfast;"]
     lines += ["using Rows = RowMatrix<double>;"]
@@ -215,12 +216,15 @@ def test_misuse_does_not_compile(family: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("use", "threads"),
-    [
-        (use_source_tree, "ours"),
-        (use_source_tree, "Eigen's"),
-        (use_install_prefix, "ours"),
-        (use_install_prefix_of_another_project, "Eigen's"),
-    ],
+    thinned(
+        [
+            (use_source_tree, "ours"),
+            (use_source_tree, "Eigen's"),
+            (use_install_prefix, "ours"),
+            (use_install_prefix_of_another_project, "Eigen's"),
+        ],
+        3,
+    ),
 )
 def test_consumer_program(use, threads: str, tmp_path: Path) -> None:
     """Each route says where the headers are, and one is built; that of the wheel is the page's."""
@@ -286,6 +290,7 @@ def test_programs_with_the_compiled_library(tmp_path: Path) -> None:
     assert programs["train"][1] == "\n".join([*lines, ""])
 
 
+@pytest.mark.exhaustive
 def test_the_program_of_the_page(tmp_path: Path) -> None:
     """Its files and its commands, as a reader would type them."""
     found = blocks(CPP_PAGE, "## With CMake")
@@ -313,6 +318,7 @@ def test_the_command_without_cmake(tmp_path: Path) -> None:
     assert run(tmp_path / "consumer") == f"5{metricfast.__version__.partition('.')[0]}"
 
 
+@pytest.mark.exhaustive
 def test_the_program_of_the_page_on_models(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
@@ -368,6 +374,7 @@ def test_wrong_version_is_refused(tmp_path: Path) -> None:
         run("cmake", "-S", tmp_path, "-B", tmp_path / "build", use_wheel(tmp_path))
 
 
+@pytest.mark.exhaustive
 def test_example(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "examples" / "cpp", tmp_path, dirs_exist_ok=True)
     comment = re.findall(r"^# ?(.*)$", (tmp_path / "CMakeLists.txt").read_text(), re.MULTILINE)

@@ -55,8 +55,18 @@ def test_the_readme_begins_as_the_index_does():
     assert len(shown[0]) == 1 and shown[0] == shown[1]
 
 
+# Those that take the most time, half of that of all: .ci/run has them in a step of its own.
+LONG = {
+    *("gerrymandering", "learners", "tabular", "uses"),  # pages
+    *("anomaly_detection", "head_pose", "loss_curves", "pair_verification", "tuning"),
+    *("arrangements", "before_and_after", "captions", "clustering", "dimensionality_reduction"),
+    *("knn_classification", "knn_regression", "new_classes", "pipeline", "poses", "texts"),
+    *("retrieval", "two_domains", "which_learner"),
+}
+
+
 @pytest.mark.parametrize(
-    "page", thinned(PAGES[1:], lambda page: page.stem != "tabular"), ids=page_id
+    "page", thinned(PAGES[1:], lambda page: page.stem not in LONG), ids=page_id
 )
 def test_code_on_pages_runs_and_prints_what_is_shown(page):
     """All blocks of a page run in order and share their names, as a reader would type them."""
@@ -200,16 +210,6 @@ def test_the_check_of_the_site_sees_what_is_wrong(monkeypatch, tmp_path):
         '<table></table><p style="width: 900px"><script src="https://else.where/a.js"></script>'
     )
     assert len(check.problems(tmp_path)) == 7
-
-
-# Those that take the most time, half of that of all: .ci/run has them in a step of its own, with
-# the page that takes as long as ten others.
-LONG = {
-    *("anomaly_detection", "loss_curves", "pair_verification", "two_domains"),
-    *("arrangements", "before_and_after", "captions", "clustering", "dimensionality_reduction"),
-    *("knn_classification", "knn_regression", "new_classes", "pipeline", "poses"),
-    *("retrieval", "which_learner"),
-}
 
 
 def marked(example: Path):

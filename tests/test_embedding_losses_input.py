@@ -42,19 +42,6 @@ def test_smallest_batches(loss, oracle, n):
         assert value == 0 and not grad.any()
 
 
-@every_case
-def test_labels_all_tied_or_all_different(loss, oracle):
-    """No negatives, no positives, or nothing to order: a finite value, and what was skipped."""
-    del oracle
-    Z, _ = problem(loss)
-    for y in (np.zeros(len(Z)), np.arange(len(Z))):
-        database = (Z[:3] + 1.0, y[:3]) if loss.learnable_database else ()
-        value, grad = loss(Z, y, *database)
-        assert np.isfinite(value)
-        assert all(np.isfinite(g).all() for g in grad)
-        assert set(loss.counts_) == {"terms", "anchors", "skipped", "dropped"}
-
-
 @pytest.mark.parametrize("dtype", PRECISIONS)
 @pytest.mark.parametrize("form", ["sum", "log"])
 def test_nca_without_positives_is_exactly_zero(form, dtype):

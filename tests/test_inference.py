@@ -159,15 +159,6 @@ def test_repeated_points(ties, dtype):
                 np.testing.assert_allclose(found.values, expected.values, rtol=1e-12)
 
 
-def test_crowds_of_equal_points():
-    X = np.repeat([[0.0, 0.0], [1.0, 0.0], [5.0, 5.0]], 300, axis=0).astype(np.float32)
-    y = np.tile([0, 1, 2], 300)
-    for ties in TIES:
-        targeted, augmented = inference.both(X, None, y, y, 5, ties=ties)
-        np.testing.assert_array_equal(targeted.values, 0)
-        np.testing.assert_array_equal(augmented.values, 1)
-
-
 @pytest.mark.parametrize(
     ("distances", "labels", "classes", "k", "greedy", "exact"),
     [

@@ -57,14 +57,6 @@ def test_more_components_than_points():
         initialize_components(X[::50], Y[::50], "lda", 2)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("init", ["auto", "pca", "lda", "identity", "random", np.ones((2, 4), int)])
-def test_shape_and_dtype(init, dtype):
-    found = initialize_components(X.astype(dtype), Y, init, 2, 0)
-    assert found.shape == (2, 4)
-    assert found.dtype == dtype
-
-
 def test_identity_and_random():
     np.testing.assert_array_equal(initialize_components(X, Y, "identity", 3), np.eye(3, 4))
     expected = np.random.RandomState(5).standard_normal((3, 4))
@@ -252,17 +244,6 @@ def test_eigenvalues_within_rounding_count_as_zero():
 POINTS = np.random.RandomState(0).randn(30, 4) @ np.diag([1, 2, 3, 4])
 
 
-def test_priors():
-    np.testing.assert_array_equal(initialize_metric(POINTS, "identity"), np.eye(4))
-    np.testing.assert_allclose(
-        initialize_metric(POINTS, "covariance"), np.linalg.inv(np.cov(POINTS.T)), rtol=1e-10
-    )
-    M = initialize_metric(POINTS, "random", 3)
-    np.testing.assert_array_equal(M, initialize_metric(POINTS, "random", 3))
-    assert np.linalg.eigvalsh(M).min() > 0
-    assert initialize_metric(POINTS[:, :1], "covariance").shape == (1, 1)
-
-
 def test_matrices_are_copied():
     given = np.diag([1, 2, 3, 0])
     M = initialize_metric(POINTS, given)
@@ -286,33 +267,3 @@ def test_singular_covariance():
         initialize_metric(POINTS[:1], "covariance")
     with pytest.raises(ValueError, match="squares do not overflow"):
         initialize_metric(POINTS * 1e200, "covariance")
-
-
-@pytest.mark.parametrize(
-    ("prior", "error", "text"),
-    [
-        (3, ValueError, "`init` must be 'identity'"),
-        (np.full((4, 4), np.nan), ValueError, "init contains NaN"),
-    ],
-)
-def test_wrong_matrices(prior, error, text):
-    with pytest.raises(error, match=text):
-        initialize_metric(POINTS, prior, name="init")
-
-
-def test_strictly_positive():
-    with pytest.raises(np.linalg.LinAlgError, match="This one is not definite"):
-        initialize_metric(POINTS, np.diag([1.0, 1, 1, 0]), strictly_positive=True)
-    initialize_metric(POINTS, np.diag([1.0, 1, 1, 1e-6]), strictly_positive=True)
-
-
-def test_leading_components():
-    A = np.random.RandomState(1).randn(5, 5)
-    M = A @ A.T
-    full = components_from_metric(M, n_components=5)
-    np.testing.assert_allclose(full.T @ full, M, rtol=1e-10, atol=1e-12)
-    leading = components_from_metric(M, n_components=2)
-    np.testing.assert_array_equal(leading, full[:2])
-    assert (np.diff((full**2).sum(axis=1)) <= 0).all()
-    with pytest.raises(ValueError, match=r"Invalid n_components, must be in \[1, 5\]"):
-        components_from_metric(M, n_components=6)

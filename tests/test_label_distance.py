@@ -11,9 +11,9 @@ from sklearn.metrics.pairwise import haversine_distances
 
 from metricfast import LogRatioLearner, losses
 from metricfast._labels import distance as _label_distance
-from metricfast._labels.binding import agreed, bind_labels
+from metricfast._labels.binding import bind_labels
 from metricfast._labels.neighbors import label_neighbors, label_neighbors_between
-from metricfast.metrics import label_disjoint_folds, mean_label_distance_at_k, retrieval_report
+from metricfast.metrics import label_disjoint_folds, retrieval_report
 from metricfast.samplers import DenseTriplet
 
 RNG = np.random.default_rng(0)
@@ -146,13 +146,6 @@ def test_folds_are_cut_by_the_distance(labels, matrix, said):
                 assert matrix[np.ix_(a, b)].min() > 1e-7
 
 
-def test_the_opposite_of_an_angle_is_its_neighbour():
-    angles = np.linspace(-np.pi, np.pi, 200, endpoint=False)
-    epoch = DenseTriplet(4, 5, label_distance=("angular", 2 * np.pi)).prepare(angles)
-    batches = {b.rows[0]: sorted(b.rows[1:]) for b in epoch(np.random.RandomState(0))}
-    assert batches[0] == [1, 2, 198, 199]
-
-
 def test_points_at_one_distance_are_all_chosen():
     words = [{i} for i in range(30)]
     distance, labels, _ = bind_labels("jaccard", words)
@@ -210,19 +203,6 @@ def test_a_metric_compares_few_pairs(columns, share):
     label_neighbors(labels, 5, distance=distance)
     assert sum(compared) < share * n * n
     assert len(compared) < n  # a call has many queries
-
-
-def test_a_learner_takes_a_metric():
-    Z = RNG.normal(size=(N, 3))
-    one, other = (
-        LogRatioLearner(
-            2, n_neighbors=2, batch_size=30, label_distance=said, max_epochs=2, random_state=0
-        )
-        .fit(Z, SETS)
-        .transform(Z)
-        for said in (("metric", jaccard), jaccard)
-    )
-    np.testing.assert_array_equal(one, other)
 
 
 class Watched(np.memmap):
@@ -317,23 +297,6 @@ def test_two_sides_of_another_width_or_given_twice():
             call(np.ones((3, 4)))
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("cosine", "euclidean"),
-        (("angular", 360), ("angular", 180)),
-        (jaccard, "jaccard"),
-        (jaccard, cdist),
-        (("metric", jaccard), ("metric", cdist)),
-        (lambda a, b: 0, lambda a, b: 0),
-    ],
-)
-def test_what_contradicts_itself(one, other):
-    assert agreed({"a": None, "b": one, "c": one}) is one
-    with pytest.raises(ValueError, match="label_distance is given twice: a has"):
-        agreed({"a": one, "b": other})
-
-
 def test_rows_of_a_single_one_are_classes():
     X, rows = RNG.normal(size=(12, 2)), np.eye(3)[np.arange(12) % 3]
     for labels in (rows, rows.astype(int).tolist()):
@@ -352,11 +315,3 @@ def test_objects_need_a_distance():
         LogRatioLearner().fit(np.zeros((N, 1)), SETS)
     with pytest.raises(ValueError, match="label_distance needs labels='dense'"):
         losses.Triplet(label_distance="cosine")(np.zeros((3, 1)), [0, 0, 1])
-
-
-def test_whole_numbers_index_what_a_function_looks_up():
-    matrix = cdist(VECTORS, VECTORS)
-    found = mean_label_distance_at_k(
-        VECTORS, np.arange(N), k=3, label_distance=lambda a, b: matrix[np.ix_(a, b)]
-    )
-    assert found == pytest.approx(np.sort(matrix, axis=1)[:, 1:4].mean())

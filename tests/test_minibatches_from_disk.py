@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import threading
@@ -240,37 +239,6 @@ def test_a_training_is_gone_on_from_its_checkpoint(learner: Any, tmp_path: Any) 
         np.testing.assert_array_equal(parameters(found), parameters(expected))
         with pytest.raises(ValueError, match="other parameters or other data"):
             clone(learner).fit(Counted(X + 1), Y)
-
-
-KILLED = """
-import os, sys, numpy as np, metricfast as mf, sklearn
-X = np.load(sys.argv[1] + "/X.npy", mmap_mode="r")
-sklearn.set_config(working_memory=int(sys.argv[2]) / 2**20)
-checkpoint = mf.callbacks.Checkpoint(sys.argv[1] + "/training")
-lmnn = mf.LMNN(solver=mf.solvers.Adam(max_epochs=4), random_state=0)
-lmnn.callbacks = [checkpoint, lambda state: state.iteration > 2 and os.kill(os.getpid(), 9)]
-lmnn.fit(X, np.load(sys.argv[1] + "/y.npy"))
-"""
-
-
-@pytest.mark.skipif(os.name != "posix", reason="there is no kill -9")
-def test_a_training_that_was_killed_loses_no_more_than_its_last_step(tmp_path: Any) -> None:
-    pytest.importorskip("safetensors")
-    np.save(tmp_path / "X.npy", X)
-    np.save(tmp_path / "y.npy", Y)
-    ended = subprocess.run(
-        [sys.executable, "-c", KILLED, tmp_path, str(LIMIT)], check=False, capture_output=True
-    )
-    assert ended.returncode == -9, ended.stderr.decode()
-    source, seen = np.load(tmp_path / "X.npy", mmap_mode="r"), []
-    with working_memory(LIMIT):
-        whole = mf.LMNN(**SGD).fit(source, Y)
-        resumed = mf.LMNN(
-            **SGD, callbacks=[mf.callbacks.Checkpoint(tmp_path / "training"), seen.append]
-        )
-        resumed.fit(source, Y)
-    assert [state.iteration for state in seen] in ([3, 4], [4])
-    np.testing.assert_array_equal(resumed.components_, whole.components_)
 
 
 HELD = """

@@ -103,25 +103,6 @@ def test_repeated_rows_take_no_longer(search):
         assert seconds(repeated) < 10 * distinct + 0.5  # of 60 and more
 
 
-@pytest.mark.parametrize("dtype", PRECISIONS)
-@pytest.mark.parametrize("copies", [200, 3000])
-def test_copies_are_ordered_by_index(dtype, copies):
-    # Every candidate ties: first the float64 screen, then the exhaustive search has to decide.
-    X = np.repeat(points(2, 3, dtype), copies, axis=0)
-    distances, indices = mf.kneighbors(X[:3], X, 4, exclude=[-1, 1, 2])
-    assert (distances == 0).all()
-    np.testing.assert_array_equal(indices, [[0, 1, 2, 3], [0, 2, 3, 4], [0, 1, 3, 4]])
-
-
-def test_float32_cannot_tell_but_float64_can():
-    # Two clusters 1e4 apart: within one, float32 screens see only rounding.
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(900, 5)) * 1e-3
-    X[450:] += 1e4
-    _, indices = mf.kneighbors(X[:40], X, 8, exclude=np.arange(40))
-    np.testing.assert_array_equal(indices, nearest(squared_distances(X[:40], X), 8, np.arange(40)))
-
-
 @pytest.mark.parametrize("far", [1e9, 1e20, 1e200])
 @pytest.mark.parametrize("maps", [{}, {"L": np.eye(4)}, {"U": np.eye(4), "V": 2 * np.eye(4)}])
 def test_one_outlier_does_not_matter(maps, far):
@@ -176,14 +157,6 @@ def test_data_far_from_the_origin_lose_nothing_under_a_map():
         mf.kneighbors(X, n_neighbors=3, L=L)[0],
         rtol=1e-12,
     )
-
-
-def test_equal_copies_of_a_map_are_one_map_for_kernels():
-    L, X = np.random.default_rng(1).normal(size=(3, 4)), points(50, 4, np.float64) + 1e9
-    one, two = np.empty((2, 50, 50))
-    for V, out in ((L, one), (L.copy(), two)):
-        get_kernels().pairwise_distances(X, X, L, V, False, out, 1)
-    np.testing.assert_array_equal(two, one)
 
 
 @pytest.mark.parametrize("dtype", PRECISIONS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import tarfile
 from pathlib import Path
 
@@ -50,6 +51,11 @@ def test_the_recipe_of_conda_asks_for_what_pyproject_does():
     users = [extras[name] for name in ("dask", "disk", "io", "onnx", "plot", "torch")]
     wanted = [one for extra in users for one in extra if not one.startswith("metricfast[")]
     assert of_conda(requirements["run_constraints"]) == of_pip(wanted)
+
+
+def test_the_program_for_fresh_machines_installs_the_build_requirements():
+    installed = runpy.run_path(str(ROOT / "run.py"))["BUILD_TOOLS"]
+    assert {name.partition(">")[0] for name in BUILT_BY} <= set(installed)
 
 
 def test_the_recipe_of_conda_says_the_same_of_the_package():

@@ -10,7 +10,6 @@ from sklearn.neighbors import NearestNeighbors
 from working_memory import working_memory
 
 import metricfast as mf
-from metricfast._core.dispatch import get_kernels
 
 PRECISIONS = [np.float32, np.float64]
 
@@ -183,13 +182,3 @@ def test_an_infinite_radius_reaches_all_points(dtype, sort, scale):
 def test_wrong_arguments(given, message):
     with pytest.raises(ValueError, match=message):
         mf.neighbors.radius_neighbors(points(5, 3, float), **given)
-
-
-def test_the_kernel_checks_once_more():
-    X = points(5, 3, float)
-    for y, radius, exclude in ((X[:, :2].copy(), 1.0, None), (X, -1.0, None), (X, np.nan, None),
-                               (X, 1.0, np.zeros(4, np.int64))):  # fmt: skip
-        with pytest.raises(ValueError, match=r"radius_neighbors|exclude"):
-            get_kernels().radius_neighbors(
-                X, y, radius, None, None, exclude, False, False, False, 9, 1
-            )

@@ -98,10 +98,18 @@ CALLS = {
     "sum_of_distances, diagonal": lambda X, n: get_kernels().sum_of_distances(
         X, TUPLES[:, :2].copy(), np.ones((1, 6)), True, False, n
     ),
+    "group_scatter": lambda X, n: scatter(np.tile(X, (6, 12)), n),
     "triplet_objective": lambda X, n: get_kernels().triplet_objective(
         X.astype(float), L, TUPLES[:, :3].copy(), None, 0.0, n
     ),
 }
+
+
+def scatter(X, threads):
+    found, ones = np.empty((X.shape[1],) * 2), np.ones(len(X))
+    zeros = np.zeros(len(X), np.int64)
+    get_kernels().group_scatter(X, ones, zeros, 0 * X[:1].astype(float), None, None, found, threads)
+    return found
 
 
 def flat(result):

@@ -41,19 +41,9 @@ DRAWN = (RCA_Supervised, SDML_Supervised)
 every_estimator = pytest.mark.parametrize("estimator", ESTIMATORS, ids=str)
 
 
-# Of neighbours, rounding decides others where distances are nearly equal.
-@pytest.mark.parametrize("estimator", [*ESTIMATORS[:4], *ESTIMATORS[-2:]], ids=str)
-def test_float32_stays(estimator):
-    single = clone(estimator).fit(X.astype(np.float32), Y)
-    double = clone(estimator).fit(X.astype(np.float32).astype(np.float64), Y)
-    assert single.components_.dtype == single.transform(X.astype(np.float32)).dtype == np.float32
-    size = np.abs(double.components_).max()
-    np.testing.assert_allclose(single.components_, double.components_, atol=1e-4 * size)
-
-
 @pytest.mark.parametrize("estimator", [ESTIMATORS[i] for i in (0, 1, 2)], ids=str)
 def test_whole_weights_are_repetitions(estimator):
-    weights = np.random.RandomState(0).randint(0, 4, len(X))
+    weights = np.random.RandomState(0).randint(0, 4, len(X)) * (Y < 2)
     repeated = np.repeat(np.arange(len(X)), weights)
     expected = clone(estimator).fit(X[repeated], Y[repeated]).get_mahalanobis_matrix()
     found = clone(estimator).fit(X, Y, sample_weight=weights).get_mahalanobis_matrix()

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
 from embedding_cases import NCA, X, Y
 from sklearn.exceptions import ConvergenceWarning
 
-from metricfast import EmbeddingLearner, LogRatioLearner, ProxyNCALearner, TripletLearner, losses
+from metricfast import EmbeddingLearner, LogRatioLearner, ProxyNCALearner, losses
 from metricfast.callbacks import Checkpoint
 from metricfast.embeddings import MLP, Asymmetric, Linear
 from metricfast.inference import targeted
@@ -138,9 +136,6 @@ def test_a_resumed_training_knows_where_the_loss_began(tmp_path):
             learner.set_params(max_epochs=max_epochs).fit(X, Y)
 
 
-CONTINUOUS = "Unknown label type: continuous. {} must hold class labels"
-
-
 def fitted(embedding, **params):
     return EmbeddingLearner(NCA, embedding, max_epochs=1, random_state=0, **params).fit(X, Y)
 
@@ -180,37 +175,6 @@ def test_the_gradient_of_a_huge_point_is_that_of_its_direction():
     longer = [L[0] * 2.0**600]
     found = embedding.backward(longer, embedding.forward(longer, X)[1], upstream)[0]
     np.testing.assert_allclose(found * 2.0**600, expected, rtol=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("labels", "message"),
-    [
-        (X[:, 0], CONTINUOUS.format("y")),
-        (X[:, 0].astype(object), CONTINUOUS.format("y")),
-        (np.array([None, *Y[1:]], object), "y contains None"),
-        (np.array([None, *Y[1:].astype(str)], object), "y contains None"),
-    ],
-    ids=["float", "object", "none", "none-words"],
-)
-def test_labels_that_are_no_classes(labels, message):
-    learner = TripletLearner(2, max_epochs=1, random_state=0)
-    with pytest.raises(ValueError, match=message):
-        learner.fit(X, labels)
-    learner.fit(X, Y)
-    with pytest.raises(ValueError, match=message):
-        learner.score(X, labels)
-    with pytest.raises(ValueError, match=re.sub(r"\by\b", "y_database", message)):
-        learner.score(X, Y, X, labels)
-    if labels.dtype == object:
-        with pytest.raises(ValueError, match=message):
-            losses.Triplet()(X, labels)
-
-
-def test_whole_numbers_and_words_are_classes_in_any_dtype():
-    for labels in (Y.astype(float), Y.astype(float).astype(object), Y.astype(str).astype(object)):
-        model = TripletLearner(2, max_epochs=1, random_state=0).fit(X, labels)
-        assert model.score(X, labels) > 0.5
-        losses.Triplet()(X, labels)
 
 
 def test_numbers_that_are_none():

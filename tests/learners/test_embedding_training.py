@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from embedding_cases import DIGIT, DIGITS, LEARNERS, NCA, Steep, X, Y, same
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 from trained import configured
 
 import metricfast
@@ -17,9 +16,6 @@ from metricfast import EmbeddingLearner, losses
 from metricfast.callbacks import Checkpoint
 from metricfast.embeddings import MLP, Linear
 from metricfast.samplers import ClassBalanced, Uniform
-from metricfast.solvers import Adam
-from metricfast.training import checkpoint as files
-from metricfast.training.history import History
 
 TRAIN = """
 import sys, time
@@ -228,40 +224,6 @@ def test_a_damaged_checkpoint_is_refused(tmp_path):
     metricfast.save(clone(LEARNERS[0]).fit(X, Y), path)
     with pytest.raises(ValueError, match="not a training of metricfast"):
         configured(LEARNERS[0], checkpoint=path).fit(X, Y)
-
-
-def test_every_damage_of_a_checkpoint_is_found(tmp_path):
-    path = tmp_path / "training"
-    rng = np.random.RandomState(0)
-    checkpoint = files.Checkpoint(path, "of this test")
-    monitor = History(np.ones(5))
-    monitor(2.0, np.zeros(5))
-    monitor.step = 2
-    checkpoint.write(3, monitor)
-    found, again = checkpoint.read(), History(np.ones(5))
-    checkpoint.restore(again, found, Adam(max_epochs=1))
-    assert (found["seed"], again.step, again.curve, again.best_value) == (3, 2, [2.0], 2.0)
-    content = path.read_bytes()
-    for position in rng.permutation(len(content))[:400]:
-        changed = bytearray(content)
-        changed[position] ^= 1 << rng.randint(8)
-        for damaged in (changed, content[:position], content + content[position:]):
-            path.write_bytes(damaged)
-            with pytest.raises(ValueError, match=path.name):
-                checkpoint.read()
-
-
-@pytest.mark.parametrize("solver", ["adam", "sgd"])
-def test_divergence_keeps_the_last_finite_parameters(solver):
-    learner = EmbeddingLearner(Steep(), MLP((8,), 3), solver=solver, random_state=0)
-    rate = 10.0 if solver == "sgd" else 1e200
-    with pytest.warns(
-        ConvergenceWarning, match="Training diverged in epoch .* Lower learning_rate"
-    ):
-        learner.set_params(learning_rate=rate, batch_size=30).fit(X, Y)
-    assert all(np.isfinite(array).all() for array in learner.parameters_)
-    assert np.isfinite(learner.transform(X)).all()
-    assert np.isfinite(learner.loss_curve_).all()
 
 
 @pytest.mark.filterwarnings("ignore:(overflow|invalid value) encountered:RuntimeWarning")

@@ -60,47 +60,17 @@ def test_it_is_the_minimum():
         assert np.trace(other @ S) + np.trace(inv(other) @ D) > lowest
 
 
-def test_uneven_classes_and_weights_are_repetitions():
-    rng = np.random.RandomState(0)
-    rows = rng.choice(len(X), 60, replace=False)
-    weight = rng.randint(0, 4, size=60)
-    repeated = np.repeat(rows, weight)
-    expected = GMML_Supervised().fit(X[repeated], Y[repeated]).components_
-    found = GMML_Supervised().fit(X[rows], Y[rows], sample_weight=weight).components_
-    np.testing.assert_allclose(found, expected, rtol=1e-9)
-    without = weight.astype(float)
-    without[Y[rows] == 2] = 0
-    kept = without > 0
-    np.testing.assert_allclose(
-        GMML_Supervised().fit(X[rows], Y[rows], sample_weight=without).components_,
-        GMML_Supervised().fit(X[rows][kept], Y[rows][kept], without[kept]).components_,
-        rtol=1e-9,
-    )
-
-
-@pytest.mark.parametrize("exponent", [-300, -20, 20, 300])
-def test_units(exponent):
-    plain = GMML_Supervised().fit(X, Y).components_
-    np.testing.assert_allclose(
-        GMML_Supervised().fit(np.ldexp(X, exponent), Y).components_, plain, rtol=1e-6, atol=1e-9
-    )
-    inverse = GMML_Supervised(t=0).fit(np.ldexp(X, exponent), Y).components_
-    np.testing.assert_allclose(inverse, GMML_Supervised(t=0).fit(X, Y).components_, rtol=1e-6)
-    pairs = GMML().fit(np.ldexp(FEW, exponent)[INDEX], SAME).components_
-    np.testing.assert_allclose(
-        pairs, GMML().fit(FEW[INDEX], SAME).components_, rtol=1e-6, atol=1e-9
-    )
+@pytest.mark.parametrize("exponent", [-600, 600])
+def test_units_whose_squares_are_no_floats_change_nothing(exponent):
+    expected, points = GMML().fit(FEW[INDEX], SAME).components_, np.ldexp(FEW, exponent)
+    found = GMML().fit(points[INDEX], SAME).components_
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
 
 
 def test_no_unit_exceeds_the_range_of_float32():
     points = np.ldexp(X, -130).astype(np.float32)
     found = GMML_Supervised(t=0).fit(points, Y).components_
     np.testing.assert_allclose(found, GMML_Supervised(t=0).fit(X, Y).components_, rtol=1e-3)
-
-
-def test_the_order_of_a_pair_does_not_matter():
-    swapped = GMML().fit(FEW[INDEX[:, ::-1]], SAME).get_mahalanobis_matrix()
-    np.testing.assert_allclose(swapped, GMML().fit(FEW[INDEX], SAME).get_mahalanobis_matrix())
 
 
 def test_more_features_than_points_and_constant_ones():
@@ -122,13 +92,3 @@ def test_pairs_of_equal_points():
         GMML().fit(FEW[[[0, 0], [0, 20]]], [1, -1])
     with pytest.raises(ValueError, match="there is no dissimilar pair of different points"):
         GMML().fit(FEW[INDEX[:3]], [1, 1, 1])
-
-
-def test_classifier_of_pairs():
-    learner = GMML().fit(FEW[INDEX], SAME)
-    assert learner.score(FEW[INDEX], SAME) > 0.93
-    assert set(learner.predict(FEW[INDEX])) == {-1, 1}
-    strict = GMML().fit(
-        FEW[INDEX], SAME, calibration_params={"strategy": "max_tpr", "min_rate": 0.99}
-    )
-    assert strict.threshold_ < learner.threshold_

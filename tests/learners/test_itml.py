@@ -59,15 +59,6 @@ def test_sweeps_are_those_of_the_oracle(d, gamma, dtype):
     assert found[1].min() >= 0
 
 
-def test_inverse_is_the_sum_of_prior_and_duals():
-    points, index, prior = problem(11)
-    M, duals, _ = run(points, index, 20, prior, (20.0, 60.0), 1.0, 50)
-    v = differences(points, index)
-    signed = np.where(np.arange(45) < 20, duals, -duals)
-    expected = np.linalg.inv(prior) + (v.T * signed) @ v
-    np.testing.assert_allclose(np.linalg.inv(M), expected, rtol=1e-9, atol=1e-10)
-
-
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("gamma", [0.05, 1.0])
 def test_converged_metric_is_optimal(gamma):
@@ -244,19 +235,6 @@ def test_order_of_labels_and_kind_of_indicators():
     np.testing.assert_array_equal(given.components_, model.components_)
     np.testing.assert_array_equal(given.bounds_, model.bounds_)
     assert given.threshold_ == model.threshold_
-
-
-@pytest.mark.parametrize("prior", ["identity", "covariance", "random", np.diag([1.0, 2, 3, 4])])
-def test_priors(prior):
-    settings = {"prior": prior, "random_state": 3, "gamma": 0.01}
-    models = [ITML(**settings).fit(X[INDEX], LABELS) for _ in range(2)]
-    np.testing.assert_array_equal(models[0].components_, models[1].components_)
-    assert models[0].score(X[INDEX], LABELS) > 0.75
-
-
-def test_threshold_is_calibrated():
-    model = ITML(gamma=0.1).fit(X[INDEX], LABELS)
-    assert np.mean(model.predict(X[INDEX]) == LABELS) > 0.85
 
 
 def test_supervised_is_itml_on_the_drawn_pairs():

@@ -61,6 +61,7 @@ KINDS = {
     "array of sets": (lambda _: np.array(SETS, object), "jaccard"),
     "rows": (lambda _: BINARY, "jaccard"),
     "function": (lambda _: SETS, jaccard),
+    "metric": (lambda _: SETS, ("metric", jaccard)),
     "matrix": (lambda _: MATRIX, "precomputed"),
     "memory map": (memory_map, "precomputed"),
     "lists": (lambda _: MATRIX.tolist(), "precomputed"),
@@ -155,21 +156,22 @@ def test_it_may_be_said_in_any_place():
         same(clone(model).fit(ROUND, DEGREES), model)
 
 
-OTHER = DenseTriplet(label_distance="euclidean")
-
-
 @pytest.mark.parametrize(
-    "parts",
+    ("one", "other"),
     [
-        {"loss": losses.LogRatio(label_distance="cosine"), "label_distance": "euclidean"},
-        {"loss": losses.LogRatio(label_distance="sqeuclidean"), "label_distance": "cityblock"},
-        {"loss": losses.LogRatio(), "label_distance": turned, "sampler": OTHER},
-        {"loss": losses.LogRatio(label_distance="cosine"), "sampler": OTHER},
+        ("cosine", "euclidean"),
+        (("angular", 360), ("angular", 180)),
+        (jaccard, "jaccard"),
+        (jaccard, cdist),
+        (("metric", jaccard), ("metric", cdist)),
+        (lambda a, b: 0, lambda a, b: 0),
     ],
 )
-def test_two_that_contradict_each_other_are_refused(parts):
-    with pytest.raises(ValueError, match="label_distance is given twice"):
-        EmbeddingLearner(**parts).fit(X, BINARY)
+def test_two_that_contradict_each_other_are_refused(one, other):
+    loss, sampler = losses.LogRatio(label_distance=one), DenseTriplet(label_distance=other)
+    for parts in ({"label_distance": other}, {"sampler": sampler}):
+        with pytest.raises(ValueError, match="label_distance is given twice"):
+            EmbeddingLearner(loss, **parts).fit(X, BINARY)
 
 
 def test_metrics_that_contradict_the_learner_are_refused():

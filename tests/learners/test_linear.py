@@ -17,7 +17,6 @@ from metricfast.learners import trained
 from metricfast.learners.linear import LinearLearner
 from metricfast.solvers import Adam
 from metricfast.training import samples
-from metricfast.training.embedded import map_points
 from metricfast.training.objective import Objective
 from metricfast.training.preconditioner import Preconditioner, best_scale
 from metricfast.training.problem import Problem
@@ -61,14 +60,6 @@ def test_coordinates_even_out_the_curvature():
     np.testing.assert_allclose(
         K @ K.T, scatter / np.diag(scatter).mean() + 0.03 * np.eye(4), atol=1e-12
     )
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_embed_keeps_the_dtype_of_the_points(dtype):
-    L = RNG.normal(size=(2, 4))
-    Z = map_points(X.astype(dtype), L)
-    assert Z.dtype == dtype
-    np.testing.assert_allclose(Z, X @ L.T, rtol=1e-5)
 
 
 def test_best_scale_passes_over_what_is_not_finite():
@@ -123,8 +114,8 @@ class TestEveryLearner:
     @pytest.mark.parametrize(
         ("dtype", "factors"),
         [
-            (np.float64, [1e-300, 1e-150, 1e-60, 1e-20, 1e-8, 1e-3, 1e3, 1e8, 1e20, 1e60, 1e150]),
-            (np.float32, [1e-36, 1e-20, 1e-8, 1e-3, 1e3, 1e8, 1e20, 1e30]),
+            (np.float64, [1e-300, 1e-3, 1e3, 1e150]),
+            (np.float32, [1e-36, 1e30]),
         ],
     )
     def test_any_scale_is_learned_as_well(self, learner, solver, dtype, factors):

@@ -122,20 +122,6 @@ def test_whole_weights_mean_repetition():
     )
 
 
-def test_order_of_quadruplets_and_turned_pairs_do_not_matter():
-    turned = np.random.default_rng(0).permutation(Q)[:, [1, 0, 3, 2]]
-    M, other = (LSML(tol=1e-6).fit(X[q]).get_mahalanobis_matrix() for q in (Q, turned))
-    np.testing.assert_allclose(M, other, rtol=1e-4, atol=1e-5)
-
-
-def test_pairs_that_coincide():
-    q = np.r_[Q, [[0, 1, 5, 5], [7, 7, 3, 90], [8, 8, 9, 9]]]
-    model = LSML().fit(X[q])
-    M = model.get_mahalanobis_matrix()
-    assert np.isfinite(M).all()
-    assert np.linalg.eigvalsh(M)[0] > 0
-
-
 def test_fewer_quadruplets_than_features_and_constant_columns():
     points = load_digits().data[:20]
     model = LSML(tol=1e-6).fit(points[np.arange(20).reshape(5, 4)])

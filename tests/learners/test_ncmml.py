@@ -79,22 +79,6 @@ def test_separable_classes_warn_or_stop():
     assert np.isfinite(learner.components_).all()
 
 
-def test_float32():
-    wide = NCMML(tol=1e-5).fit(X, Y)
-    narrow = NCMML(tol=1e-5).fit(X.astype(np.float32), Y)
-    assert narrow.components_.dtype == np.float32
-    assert narrow.objective_ == pytest.approx(wide.objective_, rel=0.02)
-
-
-def test_units():
-    plain = NCMML(n_components=2, tol=1e-4).fit(np.ldexp(X, 20), Y)
-    for exponent in (-300, 300):
-        scaled = NCMML(n_components=2, tol=1e-4).fit(np.ldexp(X, exponent), Y)
-        np.testing.assert_array_equal(
-            np.ldexp(scaled.components_, exponent), np.ldexp(plain.components_, 20)
-        )
-
-
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_classification_by_means_gets_better():
     points, labels = make_classification(

@@ -20,12 +20,10 @@ from metricfast import (
     losses,
     save,
 )
-from metricfast.callbacks import Checkpoint
 from metricfast.embeddings import MLP, Asymmetric, Embedding, Linear
 from metricfast.samplers import Batch, DenseTriplet, Sampler, Uniform
 from metricfast.solvers import Adam
-from metricfast.stopping import HeldOut
-from metricfast.training.problem import is_continuous, is_learnable
+from metricfast.training.problem import is_continuous
 
 LOSSES = [getattr(losses, name)() for name in NAMES]
 every_loss = pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
@@ -62,22 +60,6 @@ def test_presets_have_the_parameters_of_the_learner(preset):
     if preset is not LogRatioLearner:
         del learner["label_distance"]
     assert learner.items() <= own.items()
-
-
-def test_presets_train_as_the_learner_does(tmp_path):
-    seen = []
-    preset = TripletLearner(
-        2, hidden_layer_sizes=(4,), max_epochs=3, early_stopping=HeldOut(fraction=0.3),
-        callbacks=[Checkpoint(tmp_path / "training"), lambda s: seen.append(s.iteration)],
-        random_state=0,
-    ).fit(X, Y)  # fmt: skip
-    assert seen == [1, 2, 3] == list(range(1, 1 + len(preset.validation_scores_)))
-    assert preset.set_params(max_epochs=5).fit(X, Y).n_iter_ == 5
-    assert seen == [1, 2, 3, 4, 5]
-    preset = TripletLearner(2, max_epochs=2, warm_start=True, random_state=0).fit(X, Y)
-    first = preset.parameters_[0]
-    assert preset.fit(X, Y).loss_curve_[0] != clone(preset).fit(X, Y).loss_curve_[0]
-    assert not np.array_equal(preset.parameters_[0], first)
 
 
 def test_log_ratio_orders_by_labels():
@@ -122,25 +104,6 @@ def test_every_loss_takes_tiny_batches(loss, batch_size):
         return
     model.fit(X[::5], labels[::5])
     assert np.isfinite(model.transform(X)).all()
-
-
-ONE_SIDED = {"LDML", "CoSENT", "NTXent"}
-
-
-@pytest.mark.parametrize(
-    "loss",
-    [e for e in LOSSES if type(e).__name__ not in ONE_SIDED and not is_learnable(e)],
-    ids=lambda loss: type(loss).__name__,
-)
-def test_every_loss_takes_two_sides_and_some_anchors(loss):
-    continuous = is_continuous(loss)
-    labels = X[:, 0] if continuous else Y
-    sampler = DenseTriplet(3, 30, 5) if continuous else None
-    for embedding in (Linear(2), Asymmetric(Linear(2), MLP((6,), 2))):
-        model = EmbeddingLearner(clone(loss), embedding, sampler, max_epochs=2, random_state=0).fit(
-            X, labels
-        )
-        assert np.isfinite(model.transform(X)).all()
 
 
 def plain(Z, y):

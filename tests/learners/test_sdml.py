@@ -79,14 +79,6 @@ def test_defaults_give_a_definite_matrix_where_there_is_no_minimum(prior, points
     )
 
 
-def test_pairs_learner_with_defaults_on_iris():
-    with pytest.warns(ConvergenceWarning, match="reduced"):
-        model = SDML(preprocessor=X).fit(INDEX, LABELS)
-    assert model.score(INDEX, LABELS) > 0.9
-    assert set(model.predict(INDEX)) == {-1, 1}
-    assert model.n_features_in_ == 4
-
-
 def test_similar_pairs_alone_need_no_reduction():
     similar = LABELS == 1
     model = SDML(preprocessor=X).fit(INDEX[similar], LABELS[similar])
@@ -120,11 +112,6 @@ def test_many_features_and_few_pairs():
     assert np.linalg.eigvalsh(M)[0] > 0
 
 
-def test_one_feature():
-    model = SDML().fit([[[1.0], [3.0]], [[4.0], [5.0]]], [1, 1])
-    assert model.get_mahalanobis_matrix() == pytest.approx(1 / (1 + 0.5 * 5))
-
-
 @pytest.mark.parametrize("scale", [1e154, 1e160, 1e300])
 @pytest.mark.parametrize("prior", ["identity", "covariance"])
 def test_points_whose_squares_overflow(scale, prior):
@@ -132,12 +119,6 @@ def test_points_whose_squares_overflow(scale, prior):
         SDML(prior=prior).fit(X[INDEX] * scale, LABELS)
     with pytest.raises(ValueError, match="exceed the largest float: rescale the points"):
         SDML_Supervised(prior=prior).fit(X * scale, Y)
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("scale", [1e-150, 1e-20, 1e20, 1e150])
-def test_points_of_large_and_small_units(scale):
-    assert np.isfinite(SDML().fit(X[INDEX] * scale, LABELS).components_).all()
 
 
 def test_products_without_an_inverse():

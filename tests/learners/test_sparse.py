@@ -68,7 +68,6 @@ GIVEN = {
     "given": ({"init": np.eye(40)[3:5], "n_components": None}, 1.0),
 }
 untuned = pytest.mark.filterwarnings("ignore:At the initial map the regularizer")  # of C
-every_learner = pytest.mark.parametrize(("learner", "solver"), SOLVED)
 one_learner = pytest.mark.parametrize(
     ("learner", "solver"), thinned(SOLVED, lambda case: case[0] is NCA)
 )
@@ -96,7 +95,7 @@ def test_the_map_is_that_of_the_array(learner, solver, given):
 
 
 @untuned
-@every_learner
+@one_learner
 def test_float32_is_kept(learner, solver):
     dense, sparse = (
         quick(learner, solver).fit(X.astype(np.float32), LABELS) for X in (POINTS, SPARSE)
@@ -182,7 +181,7 @@ def test_many_features_stay_sparse(weighted):
 
 
 @pytest.mark.filterwarnings("ignore:The map fits")
-@pytest.mark.parametrize("learner", LEARNERS)
+@pytest.mark.parametrize("learner", thinned(LEARNERS, lambda learner: learner in (NCA, LMNN)))
 def test_a_fit_of_many_features_stays_sparse(learner):
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 2, 300)

@@ -14,6 +14,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.preprocessing import scale
+from thinned import thinned
 from trained import configured
 
 from metricfast import (
@@ -90,9 +91,9 @@ def test_a_checkpoint_changes_nothing_and_is_gone_on_from(learner, tmp_path):
 
 WRONG = [None, "text", -1, 1.5, 10**30, math.inf, math.nan, True, [], {}, [1.0], "gone"]
 MUTATED = [
-    NCA(early_stopping=True, max_iter=3),
-    NCA(early_stopping=False, solver=Adam(batch_size=30)),
     EmbeddingLearner(losses.NCA(), batch_size=30, early_stopping=True),
+    NCA(early_stopping=False, solver=Adam(batch_size=30)),
+    NCA(early_stopping=True, max_iter=3),
     NeighborhoodGerrymandering(early_stopping=False, solver=Adam(batch_size=30)),
 ]
 
@@ -136,7 +137,7 @@ def refusal(model):
         return str(error)
 
 
-@pytest.mark.parametrize("learner", MUTATED, ids=str)
+@pytest.mark.parametrize("learner", thinned(MUTATED, 2), ids=str)
 def test_a_checkpoint_of_wrong_content_is_refused(learner, tmp_path):
     path = tmp_path / "training"
     learner = configured(learner, checkpoint=path, max_epochs=3, random_state=0)
@@ -189,6 +190,13 @@ def test_early_stopping_keeps_the_best_by_score(learner):
         found = parameters(model)
         flat = [np.concatenate([a.ravel() for a in s.parameters]) for s in chosen]
         assert any(np.array_equal(found, each) for each in flat)
+
+
+@pytest.mark.parametrize("learner", FULL[:-1], ids=str)  # all but embeddings take weights
+def test_weights_count_beside_points_held_out(learner):
+    learner = of(learner, early_stopping=True, max_iter=2, max_epochs=2)
+    weighted = clone(learner).fit(X, Y, sample_weight=1.0 + np.arange(len(X)) % 3)
+    assert weighted.loss_curve_ != learner.fit(X, Y).loss_curve_
 
 
 @pytest.mark.parametrize("learner", LEARNERS, ids=str)

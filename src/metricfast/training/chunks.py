@@ -50,8 +50,8 @@ def why_in_memory(learner: Any, by_batches: bool, validate: bool) -> tuple[str, 
 def hold(X: Any, needed: tuple[str, str] | None = None, name: str = "X") -> Any:
     """Return points as an array or a CSR array, or a source that takes too much memory.
 
-    Too much is more than half of the working memory. With `needed`, which `why_in_memory` returns, all
-    points are read, and a MemoryError says why.
+    Too much is more than half of the working memory. With `needed`, which `why_in_memory` returns,
+    all points are read, and a MemoryError says why.
     """
     if not isinstance(X, Source):
         return csr_array(X) if issparse(X) else X
