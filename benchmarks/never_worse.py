@@ -231,7 +231,8 @@ NUMERIC = ["MLKR", "LogRatioLearner", "NeighborhoodGerrymanderingRegressor"]
 NUMERIC += [f"loss-{name}" for name in LABELS if name not in CLASS_LOSSES]
 LEARNERS = [*study_defaults.LEARNERS, *study_defaults.OURS]
 LEARNERS += ["ProxyNCALearner", "TripletLearner", "AsymmetricSimilarity"]
-LEARNERS += [f"{maps}-{name}" for maps in ("loss", "maps") for name in CLASS_LOSSES]
+LEARNERS += [f"loss-{name}" for name in CLASS_LOSSES]
+LEARNERS += [f"maps-{n}" for n in CLASS_LOSSES if not getattr(losses, n).learnable_database]
 LEARNERS = [name for name in LEARNERS if name not in ("MLKR", "OASIS_Supervised")] + NUMERIC
 
 
