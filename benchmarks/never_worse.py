@@ -13,10 +13,10 @@ A second table has the mean differences of each learner, for data whose queries 
 known classes and for data whose queries are of new classes. The last line names what is marked.
 
 A pattern is a name, or as in "mnist-*" and "loss-*". The learners are those of classes, "loss-NAME"
-for `EmbeddingLearner(NAME())` and, for pairs of two kinds of points, "maps-NAME" for the same with
-two linear maps. All parameters are the defaults. The points of two views, such as those of two
-cameras, are concatenated for learners of one map. Images and texts have different features: two
-maps compete there with canonical correlations.
+for `EmbeddingLearner(NAME())` and, for data of two views, "maps-NAME" for the same with two linear
+maps. Learners of one map are fitted to the points of both views. Images and texts have different
+features: two maps compete there with canonical correlations. Faces have continuous labels, and
+learners of these. All parameters are the defaults.
 
 Kinds of data without a file in METRICFAST_DATA are left out. Without the folder there are: wide,
 few-points, noise, many-points, many-classes and digits.
@@ -383,8 +383,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--data", action="append", metavar="PATTERN")
-    parser.add_argument("--learner", action="append", metavar="PATTERN")
+    parser.add_argument("--data", action="append", metavar="PATTERN", help="kinds of data")
+    parser.add_argument("--learner", action="append", metavar="PATTERN", help="learners")
     parser.add_argument("--splits", type=int, default=5, help="number of splits of each kind")
     parser.add_argument("--n-jobs", type=int, default=1, help="number of threads")
     parser.add_argument("--list", action="store_true", help="print kinds of data and learners")
