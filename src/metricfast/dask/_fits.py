@@ -1,4 +1,4 @@
-"""Distributed fits: each divides something, and adds up what workers make of the parts."""
+"""Distributed fits: each divides the work, and sums the results of its parts."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def fit_of(learner: Any, sync: str, arguments: list[str]) -> Fit:
 
 
 def _by_sums(learner: Any, rows: Rows, n_parts: int | None) -> Any:
-    """Fit to the sums of all partitions, of which the client sees the total."""
+    """Fit to the sums of all partitions; the client holds the total alone."""
     statistics = rows.workers.sum(_sums, rows.blocks, learner=learner)
     if statistics is None:
         raise ValueError("X must hold at least 2 points; found 0.")
@@ -84,7 +84,7 @@ def _by_sums(learner: Any, rows: Rows, n_parts: int | None) -> Any:
 
 
 def _sums(block: tuple[Any, ...], threads: int, learner: Any) -> Statistics | None:
-    """Return the statistics of a partition, and the learner that has seen its columns."""
+    """Return the statistics of a partition, and the learner with the names of its columns."""
     X, y, weight = block
     if not X.shape[0]:
         return None
@@ -151,7 +151,7 @@ def _sums_of_classes(
 
 
 def _by_anchors(learner: Any, rows: Rows, n_parts: int | None, **params: Any) -> Any:
-    """Fit to the scatters of parts of the points, of which all workers hold all."""
+    """Fit to the scatters of parts of the points; every worker holds all points."""
 
     def scatters(X: Any, labels: Integers, weights: Floats, *how: Any) -> tuple[Floats, Floats]:
         order = np.argsort(labels, kind="stable")  # so that a part is of few classes
@@ -173,7 +173,7 @@ def _scatters(anchors: Integers, shared: tuple[Any, ...], threads: int) -> tuple
 
 
 def _of_draws(learner: Any, rows: Rows, n_parts: int | None, **params: Any) -> Any:
-    """Fit to tuples or chunks of rows that the client draws, and whose points it fetches."""
+    """Fit to tuples or chunks that the client draws; it fetches the rows that are in these."""
     labels, weights = rows.others()
     if weights is not None:
         params["sample_weight"] = weights

@@ -1,4 +1,4 @@
-"""Evaluation of a loss on workers: each task takes some anchors; sums have a fixed order."""
+"""Evaluation of a loss on workers: each task evaluates some anchors, and results are summed."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ Found = tuple[float, list[Array], dict[str, Any]]
 class ByParts:
     """An evaluator of objectives on workers, in `n_parts` parts for any number of workers.
 
-    Points and labels are sent to each worker once. An evaluation sends parameters, and gets a value
-    and a gradient of each part. Losses with lists of active pairs are
-    evaluated from these in this process. Without `n_parts`, the number of anchors decides.
+    Points and labels are sent to each worker once. An evaluation sends parameters, and returns a
+    value and a gradient of each part. Losses with lists of active pairs are evaluated in this
+    process. By default the number of parts depends on the number of anchors.
     """
 
     def __init__(self, workers: Workers, n_parts: int | None) -> None:

@@ -1,4 +1,4 @@
-"""The workers of a client: results of parts in order, or their sum, or an error in time."""
+"""The executor: runs a function of each part on the workers of a client, and sums the results."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _FEW = 4
 
 
 class Shared:
-    """Something that each worker is sent once."""
+    """A value that is sent to each worker once."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -112,7 +112,7 @@ class Workers:
         return [delayed(in_caller_memory(function))(block, **how) for block in blocks]
 
     def sum(self, function: Callable[..., Any], blocks: list[Any], **common: Any) -> Any:
-        """Return the :func:`total` of `tasks`, of which workers add up two at a time."""
+        """Return the :func:`total` of the results of `tasks`; workers add two at a time."""
         parts = self.tasks(function, blocks, **common)
         while len(parts) > 1:  # neighbours, so that no worker ever has more than two
             parts = [delayed(total)(parts[i : i + 2]) for i in range(0, len(parts), 2)]
@@ -188,7 +188,7 @@ class Workers:
 
 
 class _Signs:
-    """When each worker was heard of, while nothing comes of waiting."""
+    """The time of the last heartbeat of each worker, while no task ends."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
