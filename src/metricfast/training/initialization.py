@@ -26,7 +26,7 @@ __all__ = ["Initialization", "choose_scale", "n_rows", "sample_points", "spread"
 _SAMPLE = 500
 _FIRST_SPREAD = 4.0
 # Initial maps that compete with the one that `init="auto"` names. LFDA costs n_features^3.
-STANDARDIZED, DISCRIMINANT = "standardized", "discriminant"
+STANDARDIZED, DISCRIMINANT, GIVEN = "standardized", "discriminant", "given"
 _WIDE = 500
 
 
@@ -77,12 +77,21 @@ class Initialization:
     def alternatives(self, data: Samples) -> list[str]:
         """Return the names of maps that compete with the one that `init="auto"` names."""
         n_features = data.X.shape[1]
-        if not (isinstance(self.init, str) and self.init == "auto"):
+        if not self._is_auto:
             return []
         # `scale` looks at standardized features as well.
         standardize = self.n_components in (None, n_features) and self.scale is None
         discriminant = self.discriminant is not None and self.has_classes and n_features <= _WIDE
         return [STANDARDIZED] * standardize + [DISCRIMINANT] * discriminant
+
+    @property
+    def given(self) -> str | None:
+        """The name of the map that changes distances least; None for the map that `init` names."""
+        return GIVEN if self._is_auto else None
+
+    @property
+    def _is_auto(self) -> bool:
+        return isinstance(self.init, str) and self.init == "auto"
 
     def initial_map(self, data: Samples, rng: RandomState, *, quiet: bool = False) -> Array:
         """Return the map that `init` names, or the map of an earlier fit.
@@ -137,6 +146,9 @@ class Initialization:
 
     def _alternative(self, name: str, L: Array, data: Samples) -> Array:
         """Return such a map of as many rows as L; L itself where the points have none."""
+        if name == GIVEN:
+            square = len(L) == L.shape[1]
+            return initialize_components(data.X, None, "identity" if square else "pca", len(L))
         if name == STANDARDIZED:
             return _standardized(np.eye(*L.shape, dtype=L.dtype), data)
         assert self.discriminant is not None

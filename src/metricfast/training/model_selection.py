@@ -1,6 +1,7 @@
 """Selection of the start and the number of iterations, by validation points.
 
 Up to 2,000 points, the training set is split into five folds. Above, one fifth of it validates.
+Classes of few points are held out as a whole, half of them at a time.
 Every start trains on the same splits. After each iteration, the nearest training points of a
 validation point give its cost. A paired test of these costs compares two settings.
 """
@@ -18,6 +19,8 @@ from metricfast._core.scatter import repetitions
 from metricfast._core.targets import by_appearance
 from metricfast._core.threadpool import one_blas_thread
 from metricfast._core.types import Array, Floats, Integers
+from metricfast._core.warn import warn_user
+from metricfast.distances.neighbors import kneighbors
 from metricfast.metrics._neighbor_error import neighbor_costs
 from metricfast.training.embedded import embed
 from metricfast.training.history import DivergedError, History
@@ -36,8 +39,10 @@ _CROSS_VALIDATED = 2000
 _DENSE_VALUES = 10**6
 # Standard errors of a paired difference, below which two settings count as equally good,
 _EQUAL = 1.0
-# and beyond which a start is given up after some of the folds.
-_BEHIND = 2.0
+# and beyond which a start is given up after some of the folds, or training is better than none.
+_BEHIND = _SURELY = 2.0
+# Points of the median class below which classes are held out, not points.
+_FEW_POINTS = 5
 
 
 def select_training(
@@ -74,7 +79,15 @@ def select_training(
             raise ValueError("CrossValidated needs points in memory: set early_stopping=False.")
         return None, None
     least, points = learner._min_class_size, _distinct(data)
-    splits = _splits(points.groups, least, rule.n_folds)
+    splits = _class_splits(points.class_codes, least, rule.unit)
+    by_classes = bool(splits)
+    if not splits and rule.unit != "classes":
+        splits = _splits(points.groups, least, rule.n_folds)
+    if not splits and rule.unit == "classes" and required:
+        raise ValueError(
+            f"CrossValidated(unit='classes') needs four classes of more than {least - 1} "
+            "different points: give more points, or set unit='points'."
+        )
     if not splits:
         if required:
             raise ValueError(
@@ -85,15 +98,28 @@ def select_training(
     starts, weight = [None, *initialization.alternatives(data)], points.weight
     assert weight is not None
     initialization = replace(initialization, chosen={})
-    fold = _Fold(learner, points, weight, solver, initialization, int(rule.patience))
+    fold = _Fold(learner, points, weight, solver, initialization, int(rule.patience), by_classes)
+    judged = np.concatenate([weight[test] for _, test in splits])
     try:
         costs = _race(fold.costs, splits, starts, weight)
+        start, n_iter = _select(costs, judged, shortest=learner._selects_shortest)
+        if not by_classes:
+            return start, n_iter
+        given = initialization.given
+        untrained = [fold.costs(*split, given, trained=False) for split in splits]
     except (DivergedError, ValueError):
         if required:
             raise
         return None, None  # the training on all points raises it again
-    judged = np.concatenate([weight[test] for _, test in splits])
-    return _select(costs, judged, shortest=learner._selects_shortest)
+    last = len(costs[start]) - 1
+    learned = costs[start][last if n_iter is None else min(n_iter, last)]
+    if _excess(_joined(untrained)[0], learned, judged) > _SURELY:
+        return start, n_iter
+    warn_user(
+        "No training was better than none by two standard errors on held-out classes, so the "
+        "map is the initial one: give more classes, or early_stopping=False to train all the same."
+    )
+    return given, 0
 
 
 @dataclass(frozen=True)
@@ -106,8 +132,11 @@ class _Fold:
     solver: Solver
     initialization: Initialization
     patience: int
+    by_classes: bool
 
-    def costs(self, train: Integers, test: Integers, start: str | None) -> Array:
+    def costs(
+        self, train: Integers, test: Integers, start: str | None, *, trained: bool = True
+    ) -> Array:
         """Return the cost of each validation point, before training and after each iteration."""
         rng, weight = np.random.RandomState(0), self.weight
         # Training on all points gives the warnings.
@@ -122,9 +151,14 @@ class _Fold:
             def costs_at(x: Array) -> Array:
                 # Mapped together: sparse points are centred where they are mapped to.
                 Z = embed(objective.embedding, objective.parameters(x), data.X, n_jobs=n_jobs)
+                if self.by_classes:
+                    near = kneighbors(Z[test], Z, 1, exclude=test, n_jobs=n_jobs)[1][:, 0]
+                    return np.asarray(data.labels[near] != data.labels[test], np.float32)
                 return neighbor_costs(Z, data.labels, train, test, weight, n_jobs)
 
             costs = [costs_at(x0)]
+            if not trained:
+                return np.asarray(costs)
 
             def mean_cost(x: Array) -> float:
                 costs.append(costs_at(x))
@@ -169,6 +203,27 @@ def _splits(groups: Integers, least: int, n_folds: int = 5) -> list[Split]:
     fold[order] = np.arange(len(order)) % n_folds
     n_splits = n_folds if n <= _CROSS_VALIDATED else 1
     return [(np.flatnonzero(fold != i), np.flatnonzero(fold == i)) for i in range(n_splits)]
+
+
+def _class_splits(codes: Integers | None, least: int, unit: str) -> list[Split]:
+    """Return training and validation rows, each of half of the classes, and the other way round.
+
+    Points of classes with fewer than `least` of them, or without a second, only take part as
+    neighbours. There are no splits unless two classes of each half are left, nor if classes have
+    enough points to be divided and `unit` does not name them.
+    """
+    if codes is None or unit == "points":
+        return []
+    codes = by_appearance(codes)
+    sizes = np.bincount(codes)
+    if unit == "auto" and np.median(sizes) >= _FEW_POINTS:
+        return []
+    several = np.flatnonzero(sizes >= max(2, least))
+    if len(several) < 4:
+        return []
+    halves = np.array_split(np.random.RandomState(0).permutation(several), 2)
+    first, second = (np.flatnonzero(np.isin(codes, half)) for half in halves)
+    return [(first, second), (second, first)]
 
 
 def _race(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -63,8 +63,14 @@ class CrossValidated(BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     n_folds : int, default=5
+        Number of folds of points.
     patience : int, default=10
         Iterations without improvement that end the training of a fold.
+    unit : {"auto", "points", "classes"}, default="auto"
+        What is held out. With "classes", each half of the classes is a validation set once, as if
+        they were new, and the cost of a point is whether its nearest neighbour among all points is
+        of another class. Training must then be better than none by two standard errors of the
+        paired difference. "auto" holds classes out if half of them have fewer than 5 points.
 
     Examples
     --------
@@ -78,6 +84,7 @@ class CrossValidated(BaseEstimator):  # type: ignore[misc]
 
     n_folds: AtLeastTwo = 5
     patience: PositiveInt = 10
+    unit: Literal["auto", "points", "classes"] = "auto"
 
     def check(self) -> None:
         """Raise ValueError if a parameter has a value that cannot be used."""
