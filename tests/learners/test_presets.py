@@ -23,7 +23,7 @@ from metricfast import (
 from metricfast.embeddings import MLP, Asymmetric, Embedding, Linear
 from metricfast.samplers import Batch, DenseTriplet, Sampler, Uniform
 from metricfast.solvers import Adam
-from metricfast.training.objective import is_continuous
+from metricfast.training.problem import is_continuous
 
 LOSSES = [getattr(losses, name)() for name in NAMES]
 every_loss = pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
