@@ -169,9 +169,7 @@ def full_size(name: str) -> Split:
 def compare_few_points(learners: list[str]) -> None:
     """Print the errors of learners that are fitted to few points of many features."""
     if (data.folder() / "mnist.npz").exists():
-        with np.load(data.folder() / "mnist.npz") as saved:
-            x, y = saved["X"].reshape(-1, 14, 2, 14, 2).mean(axis=(2, 4)), saved["y"]
-        x, sizes = x.reshape(len(x), -1).astype(np.float64), FEW
+        (x, y), sizes = data.small_mnist(), FEW
     else:
         x, y = load_digits(return_X_y=True)
         sizes = tuple(n // 3 for n in FEW)

@@ -14,6 +14,7 @@ import pytest
 from benchmarks import __main__ as suite
 from benchmarks import (
     gerrymandering,
+    never_worse,
     published,
     study_defaults,
     study_dimension,
@@ -57,7 +58,10 @@ def classes(n, width, n_classes, rng):
 
 @pytest.fixture(scope="module")
 def stand_ins(tmp_path_factory):
-    """A folder with a small file for each that benchmarks/DATA.md describes, and for each table."""
+    """A folder with a small file for each that benchmarks/DATA.md describes, and for each table.
+
+    `stsb_static` and `20news_sparse` are missing.
+    """
     folder, rng = tmp_path_factory.mktemp("data"), np.random.default_rng(0)
     (folder / "tables").mkdir()
     for name, (width, n_classes) in CLASSES.items():
@@ -68,6 +72,11 @@ def stand_ins(tmp_path_factory):
         X = rng.normal(size=(620, width)).astype(np.float32)
         np.savez(folder / f"{name}.npz", X=X, Y=np.tanh(X[:, :n_labels]))
     np.savez(folder / "mpii_poses.npz", Y=rng.uniform(0, 99, (400, 16, 2)).astype(np.float32))
+    a, b = rng.normal(size=(2, 40, 6)).astype(np.float32)
+    splits = np.argsort(rng.random((2, 40)), axis=1)
+    np.savez(folder / "viper_mdf.npz", camera_a=a, camera_b=a + b / 9, splits=splits)
+    topics = {"y": np.arange(40) % 2, "n_train": 24}
+    np.savez(folder / "wikipedia_image_text.npz", image=a, text=a[:, :3] + b[:, :3], **topics)
     office = classes(160, 70, 2, rng) | {"domain": np.arange(160) % 8 // 2}
     office["X"] = rng.poisson(3 + 2 * office["y"][:, None], size=(160, 70)).astype(np.uint8)
     np.savez(
@@ -205,6 +214,51 @@ def test_local(run, short, monkeypatch):
     monkeypatch.setattr(metricfast, "MultiMetricLMNN", partial(MultiMetricLMNN, max_iter=2))
     found = rows(run("benchmarks.study_local --splits 1 --depth 2"))
     assert set(study_defaults.SETS) <= set(found)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_never_worse(run):
+    text = run(
+        "benchmarks.never_worse --splits 2 --data few-points --data viper --data *-to-texts "
+        "--data sentences --learner RCA_Sup* --learner maps-SupCon"
+    )
+    assert rows(text) == [
+        *("data", "few-points", "sentences", "viper", "viper", "images-to-texts"),
+        *("learner", "RCA_Supervised", "maps-SupCon", "all"),
+    ]
+    assert "| sentences | no " in text
+    assert "| points | maps-SupCon | " in text
+    assert "Below by more than two standard errors: " in text.splitlines()[-1]
+    with pytest.raises(SystemExit, match="--learner RCA: see --list"):
+        run("benchmarks.never_worse --learner RCA")
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", never_worse.KINDS)
+def test_kinds_of_data_of_never_worse(name, real_data):
+    kind = never_worse.KINDS[name]
+    split = kind.split(1, *kind.read())
+    (X, y), (queries, truth), (database, labels) = split[:3]
+    assert len(X) == len(y) and len(queries) == len(truth) == len(split.groups)
+    assert X.dtype == queries.dtype
+    if kind.new == never_worse.CLASSES:
+        assert not np.isin(truth, y).any()
+        assert np.isin(truth, labels).all()
+        assert split.second is None or np.isin(y, split.second[1]).all()
+    elif split.second is None:
+        np.testing.assert_array_equal(database, X)
+
+
+def test_the_error_of_a_difference():
+    """A query that is judged in two splits counts once; splits that differ count more."""
+    better, given = np.array([1.0, 0, 1, 0, 1]), np.zeros(5)
+    queries = np.arange(5)
+    once = never_worse.difference([better], [given], [queries])
+    assert once == pytest.approx((0.6, np.std(better) / np.sqrt(5)))
+    twice = never_worse.difference([better, better], [given, given], [queries, queries])
+    assert twice == pytest.approx(once)
+    other = never_worse.difference([better, -better], [given, given], [queries, queries + 5])
+    assert other == pytest.approx((0, 0.6))
 
 
 def test_gerrymandering_rates(run):

@@ -24,14 +24,14 @@ import dask
 from dask_cases import CHUNKS, LEARNERS, MARKS, ORDER, SAME, X, Y, cluster, cut, learned
 
 from metricfast._core.memory import in_caller_memory
+from metricfast._core.scatter_statistics import ScatterStatistics
 from metricfast.dask import (
     DistributedLearner,
     _workers,
     compare,
 )
 from metricfast.dask._objective import ByParts
-from metricfast.dask._remote import OnWorkers
-from metricfast.dask._rows import blocks_of
+from metricfast.dask._rows import OnWorkers, blocks_of
 from metricfast.learners.impostors import TargetsAndImpostors
 from metricfast.samplers import Batch
 from metricfast.training.objective import Objective
@@ -304,3 +304,15 @@ def test_frames_and_unknown_sizes(client: Any) -> None:
             found.transform(frames[list("abcd")]).compute(), plain.transform(rest[0])
         )
         assert found.kneighbors(frames[list("abcd")])[1].compute().shape == (99, 5)
+
+
+def test_results_of_parts_add_up() -> None:
+    total, halves = _workers.total, (X[:40], X[40:])
+    sums = [(ScatterStatistics(4).add(half), {"rows": len(half)}) for half in halves]
+    found, counts = total([sums[0], None, sums[1]])
+    np.testing.assert_allclose(found.within, ScatterStatistics(4).add(X).within)
+    assert counts == {"rows": len(X)} and sums[0][0].n_points == 40
+    singles = [np.float32([1, 2]), np.float32([5, 6])]
+    mean = total(singles, np.array([0.25, 0.75]))
+    assert mean.tolist() == [4, 5] and mean.dtype == np.float32
+    assert total([None]) is None

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from metricfast._core.arguments import as_array, check_bool, check_count, check_random_state
-from metricfast._core.arrays import as_points
+from metricfast._core.arrays import as_points, as_points_or_source
 from metricfast._core.pair_draws import class_bounds, draw_different_pairs
 from metricfast._core.parameters import DEPRECATED, renamed
-from metricfast._core.sources import Source, take
+from metricfast._core.sources import take
 from metricfast._core.targets import as_label_array, by_appearance, check_sample_weight
 from metricfast._core.types import Array, Integers, RandomState
 from metricfast._core.warn import warn_user
@@ -280,7 +280,7 @@ def class_neighbors(
     [0 1] [[1], [0]] [[2], [2]]
     [2] [[]] [[1]]
     """
-    X = X if isinstance(X, Source) else as_points(X, "X")
+    X = as_points_or_source(X, "X")
     labels = Constraints(labels).partial_labels
     if len(labels) != len(X):
         raise ValueError(f"labels must hold {len(X)} labels, one a point, got {len(labels)}.")

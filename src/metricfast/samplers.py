@@ -22,7 +22,6 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 
 from metricfast._core.arguments import (
@@ -382,12 +381,12 @@ def _with_database(
 
 def _check_sized(y: Any, name: str) -> None:
     sized = isinstance(y, Sized) and getattr(y, "ndim", 1) > 0
-    if not (sized or issparse(y)) or isinstance(y, (str, bytes)) or n_rows(y) == 0:
+    if not (sized or are_tags(y)) or isinstance(y, (str, bytes)) or n_rows(y) == 0:
         raise ValueError(f"{name} must hold one label a point, got shape {np.shape(y)}.")
 
 
 def _refuse_tags(y: Any, name: str) -> None:
-    if issparse(y):
+    if are_tags(y):
         raise ValueError(
             f"{name} must hold numbers for DenseTriplet; found a sparse matrix of tags. Choose "
             "ClassBalanced or Uniform."

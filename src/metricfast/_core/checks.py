@@ -75,8 +75,7 @@ def check_points(
         X = _formed(_with_shape(X), 2, "points", preprocessor, estimator)
         if not params.get("accept_sparse"):
             X = made_dense(X)
-        elif issparse(X):
-            check_structure(X)
+        check_structure(X)
         y = check_labels(y)
         # A frame has no dtype of NumPy. It may hold float32 alone.
         single = not hasattr(X, "dtype") and _dtype(X) == np.float32
@@ -251,7 +250,7 @@ def _as_numbers(X: Any) -> Any:
         raise ValueError(f"Complex data not supported: X has dtype {dtype}.")
     if kind in ("m", "M"):
         raise ValueError(f"X must hold numbers only: it has dtype {dtype}.")
-    if not isinstance(X, np.ndarray) and not issparse(X):
+    if not hasattr(X, "dtype"):
         return X
     try:
         if kind not in "biuf":

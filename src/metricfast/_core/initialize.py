@@ -24,7 +24,7 @@ from metricfast._core.scatter import (
     with_signs,
 )
 from metricfast._core.scatter_statistics import ScatterStatistics
-from metricfast._core.sources import Source
+from metricfast._core.sources import on_disk
 from metricfast._core.sparse import is_wide
 from metricfast._core.types import Array, Floats, RandomState
 from metricfast.exceptions import NonPSDError
@@ -102,7 +102,7 @@ def initialize_components(
     if verbose:
         kind = "principal" if init == "pca" else "most discriminative"
         print(f"Finding {kind} components... ", file=sys.stderr, flush=True)
-    if isinstance(X, Source) and X.shape[0] > X.shape[1]:
+    if on_disk(X) and X.shape[0] > X.shape[1]:
         components = _components_of_source(X, None if init == "pca" else y, weights, n_components)
     elif y is None or init == "pca":
         components = principal_components(X, weights, n_components)
@@ -197,7 +197,7 @@ def _non_negative(eigenvalues: Array) -> Array:
     return np.asarray(np.maximum(eigenvalues, 0))
 
 
-def _components_of_source(X: Source, y: Any, weights: Floats, n_components: int) -> Floats:
+def _components_of_source(X: Any, y: Any, weights: Floats, n_components: int) -> Floats:
     """Return what `discriminant_components` would of classes y, or `principal_components` of None.
 
     X must have more points than features.

@@ -6,11 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
 from sklearn.utils import check_array
 
 from metricfast._core.frames import as_readable
-from metricfast._core.sources import Source
+from metricfast._core.points import dense
 from metricfast._core.sparse import check_structure
 from metricfast._core.stores import as_source
 from metricfast._core.types import Array
@@ -33,8 +32,7 @@ class ArrayIndexer:
         if source is not None:
             self.X: Any = source
             return
-        if issparse(X):
-            check_structure(X, "preprocessor")
+        check_structure(X, "preprocessor")
         self.X = check_array(
             X,
             accept_sparse="csr",
@@ -51,10 +49,6 @@ class ArrayIndexer:
         largest = indices.max(initial=0) if indices.dtype.kind == "u" else 0
         if largest > np.iinfo(np.intp).max:
             raise IndexError(f"index {largest} is out of bounds for {self.X.shape[0]} points")
-        if isinstance(self.X, Source):
-            if indices.dtype.kind not in "iu":
-                raise IndexError(f"indices of points must be whole numbers; found {indices.dtype}")
-            indices = np.where(indices < 0, indices + len(self.X), indices)
         return self.X[indices]
 
 
@@ -80,6 +74,6 @@ def form(preprocessor: Preprocessor, *columns: Array) -> Any:
         points = [preprocessor(column) for column in columns]
         if len(points) == 1:
             return points[0]
-        return np.stack([p.toarray() if issparse(p) else p for p in points], axis=1)
+        return np.stack([dense(p) for p in points], axis=1)
     except Exception as error:
         raise PreprocessorError(error) from error

@@ -12,8 +12,9 @@ from scipy.linalg import eigh, qr
 from metricfast._core.arrays import as_threads
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.memory import block_rows
-from metricfast._core.sources import Source, parts, row_bytes, take
-from metricfast._core.sparse import dense, is_wide, principal_axes
+from metricfast._core.points import dense
+from metricfast._core.sources import on_disk, parts, row_bytes, take
+from metricfast._core.sparse import is_wide, principal_axes
 from metricfast._core.types import Array, Floats, Integers
 
 __all__ = [
@@ -189,7 +190,7 @@ def blocks(X: Array, n_rows: int | None = None) -> Iterator[slice]:
 
 def pieces(X: Any) -> Iterator[tuple[slice, Array]]:
     """Return the same parts of points of any kind, each an array, with where it is."""
-    if not isinstance(X, Source):
+    if not on_disk(X):
         yield from ((rows, dense(X[rows])) for rows in blocks(X))
         return
     for part, block in readings(X):
@@ -201,7 +202,7 @@ def pieces(X: Any) -> Iterator[tuple[slice, Array]]:
 
 def readings(X: Any) -> Iterator[tuple[slice, Array]]:
     """Return longer parts, which suit kernels: those that are read at once, or the whole array."""
-    if isinstance(X, Source):
+    if on_disk(X):
         n = as_threads(None)  # blocks may be in use at a time
         yield from parts(X, block_rows(n * row_bytes(X), most=n * _READ))
     elif isinstance(X, np.ndarray):

@@ -12,7 +12,7 @@ import numpy as np
 from metricfast._core.in_threads import in_threads
 from metricfast._core.scaling import ORDINARY, center_and_rescale, times_power_of_two
 from metricfast._core.scatter import group_sums, readings, scatter_matrix
-from metricfast._core.sources import Scaled, Source
+from metricfast._core.sources import Scaled, on_disk
 from metricfast._core.targets import check_comparable, codes_among, encode_together
 from metricfast._core.types import Array, Floats, Integers
 
@@ -119,7 +119,8 @@ class ScatterStatistics:
             of other calls are not comparable then.
         Returns this.
         """
-        n_jobs = 1 if isinstance(X, Source) else None  # of one of several blocks at a time
+        # Several blocks at a time are in a thread each; an array is one block of all threads.
+        n_jobs, n_threads = (1, None) if on_disk(X) else (None, 1)
 
         def of(rows: slice, block: Array) -> ScatterStatistics:
             w = np.ones(len(block)) if weights is None else weights[rows]
@@ -129,11 +130,13 @@ class ScatterStatistics:
                 block, w, g = block[seen], w[seen], g[seen]
             return self._of(block, w, g, exponent, n_jobs)
 
-        if not isinstance(X, Source):
-            return self.merge(of(slice(None), X))
-        for found in in_threads(of, readings(X)):
+        for found in in_threads(of, readings(X), n_threads):
             self.merge(found)
         return self
+
+    def __add__(self, other: ScatterStatistics) -> ScatterStatistics:
+        """Return the sums of both, which stay as they are."""
+        return copy.deepcopy(self).merge(other)
 
     def merge(self, other: ScatterStatistics) -> ScatterStatistics:
         """Add other sums, which stay as they are; return this."""
@@ -273,7 +276,7 @@ def centered(X: Any) -> tuple[Any, int, ScatterStatistics]:
     a source. Returns also the exponent, and the sums of the points as given.
     """
     sums = ScatterStatistics(X.shape[1]).add(X)
-    if not isinstance(X, Source):
+    if not on_disk(X):
         return *center_and_rescale(X), sums
     mean = sums.origin + times_power_of_two(sums.means[0], sums.exponent)
     exponent, largest = 0, float(np.diag(sums.within).max()) / len(X)

@@ -22,6 +22,7 @@ __all__ = [
     "Source",
     "by_blocks",
     "in_one_array",
+    "on_disk",
     "parts",
     "row_bytes",
     "take",
@@ -115,6 +116,9 @@ class Source(ABC):
             if rows.shape != (len(self),):
                 raise IndexError(f"a mask must have {len(self)} values; found {rows.shape}.")
             rows = np.flatnonzero(rows)
+        if rows.size and rows.dtype.kind not in "iu":
+            raise IndexError(f"indices of points must be whole numbers; found {rows.dtype}")
+        rows = np.where(rows < 0, rows + len(self), rows)
         if rows.ndim == 0:
             return np.asarray(self._gather(rows[None])[0])
         return self._gather(rows)
@@ -232,6 +236,11 @@ class Part(Source):
         return self._source._gather(self._rows[rows])
 
 
+def on_disk(*points: Any) -> bool:
+    """Return whether any of the points are read by blocks."""
+    return any(isinstance(each, Source) for each in points)
+
+
 def take(X: Any, rows: Any) -> Any:
     """Return some points, of a mask or of indices: of a source a source, that reads nothing yet."""
     if not isinstance(X, Source):
@@ -264,12 +273,12 @@ def row_bytes(X: Any) -> int:
     return X.row_bytes if isinstance(X, Source) else int(X.dtype.itemsize * X.shape[1])
 
 
-def in_one_array(X: Any, make: Callable[[Array], Array]) -> Array:
-    """Return what is made of points, a row of each; of a source, block by block."""
-    if not isinstance(X, Source):
+def in_one_array(X: Any, make: Callable[[Array], Array], n_rows: int | None = None) -> Array:
+    """Return what is made of points, a row of each; of a source, or of `n_rows`, block by block."""
+    if n_rows is None and not isinstance(X, Source):
         return make(X)
     found: Array | None = None
-    for rows, block in parts(X):
+    for rows, block in parts(X, n_rows):
         made = make(block)
         if found is None:
             found = np.empty((X.shape[0], *made.shape[1:]), made.dtype)

@@ -20,8 +20,6 @@ from metricfast._core.types import Array, Floats, Integers
 
 __all__ = [
     "check_structure",
-    "dense",
-    "embed_sparse",
     "is_wide",
     "made_dense",
     "nearest_of_class",
@@ -35,11 +33,13 @@ _WIDE = 2000
 
 
 def check_structure(X: Any, name: str = "X") -> None:
-    """Raise ValueError unless the entries of a sparse matrix lie within its shape.
+    """Raise ValueError if X is a sparse matrix with entries outside of its shape.
 
     SciPy and compiled code rely on that without looking. Only matrices that hold arrays of indices
     are looked at: CSR, CSC, BSR and COO.
     """
+    if not issparse(X):
+        return
     if X.format == "coo":
         sound = (
             len(X.row) == len(X.col) == len(X.data)
@@ -87,11 +87,6 @@ def made_dense(X: Any, name: str = "X") -> Any:
         ) from error
 
 
-def dense(X: Any) -> Array:
-    """Return the array itself, or a sparse matrix as an array."""
-    return np.asarray(X.toarray() if issparse(X) else X)
-
-
 def is_wide(X: Any) -> bool:
     """Return whether X is sparse and has too many features for an array."""
     return bool(issparse(X) and X.shape[1] > _WIDE)
@@ -116,12 +111,6 @@ def rescale(X: Any) -> tuple[Any, int]:
 
 def _with_data(X: Any, data: Array) -> Any:
     return type(X)((data, X.indices, X.indptr), shape=X.shape)
-
-
-def embed_sparse(X: Any, L: Array) -> Array:
-    """Map points in their own dtype, less the mean of the mapped points."""
-    Z = np.asarray(X @ L.T.astype(X.dtype))
-    return np.ascontiguousarray(Z - Z.mean(axis=0, dtype=np.float64).astype(Z.dtype))
 
 
 def sparse_gradient(upstream: Array, X: Any) -> Floats:

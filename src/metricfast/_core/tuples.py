@@ -11,10 +11,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_consistent_length
 
 from metricfast._core.checks import check_labels, check_pair_labels, check_tuples
+from metricfast._core.points import dense
 from metricfast._core.preprocessors import ArrayIndexer, Preprocessor
 from metricfast._core.scatter import pair_scatter, repetitions
-from metricfast._core.sources import Source
-from metricfast._core.sparse import dense
 from metricfast._core.targets import as_column, check_sample_weight
 from metricfast._core.types import Array, Floats, Integers
 
@@ -155,14 +154,12 @@ def _rows_of_array(
         return None
     if tuple_size is not None and index.shape[1] != tuple_size:
         return None
-    if not isinstance(points, Source):
-        with np.errstate(over="ignore", invalid="ignore"):
-            if not np.isfinite(points.sum()):
-                return None
     if index.max() >= n_points:  # before large unsigned numbers become negative
         return None
     index = index.astype(np.int64, order="C")
     index[index < 0] += n_points
     if index.min() < 0:
         return None
-    return TupleSet.of_rows(points, index)
+    found = TupleSet.of_rows(points, index)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return found if np.isfinite(found.points.sum()) else None

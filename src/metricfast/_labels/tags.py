@@ -78,7 +78,7 @@ def both_tags(
 
 def n_rows(labels: Any) -> int:
     """Return how many points labels are of; a sparse matrix has no length."""
-    return int(labels.shape[0]) if issparse(labels) else len(labels)
+    return int(labels.shape[0]) if hasattr(labels, "shape") else len(labels)
 
 
 def lists_of(tags: csr_array) -> tuple[Integers, Integers]:

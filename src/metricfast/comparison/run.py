@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import KFold, StratifiedKFold
@@ -245,10 +244,8 @@ def _seeded(found: dict[str, Any], seed: int) -> dict[str, Any]:
 
 def _content(X: Any) -> Any:
     """Return a digest of points."""
-    if issparse(X):
-        return X
     columns = [[str(name), column_of(X, j)] for j, (name, _) in enumerate(columns_of(X))]
-    return columns or np.asarray(X)
+    return columns or (X if hasattr(X, "tocsr") else np.asarray(X))
 
 
 def _show(row: Row) -> None:

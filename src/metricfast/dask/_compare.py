@@ -11,7 +11,7 @@ import metricfast
 from metricfast.comparison.result import Comparison
 from metricfast.comparison.schedule import Folds
 from metricfast.comparison.trial import Judge, Trial, try_learner
-from metricfast.dask._rows import joined, row_blocks
+from metricfast.dask._rows import Rows
 from metricfast.dask._workers import Shared, Workers, threads_here
 
 __all__ = ["compare"]
@@ -44,8 +44,7 @@ def compare(X: Any, y: Any, *, client: Any = None, **options: Any) -> Comparison
     """
     workers = Workers(client)
     if is_dask_collection(X) or is_dask_collection(y):
-        blocks = workers.computed(row_blocks(X, y=y))
-        X, y = (joined(column) for column in zip(*blocks, strict=True))
+        X, y = Rows(workers, X, y=y).joined()
     shared: list[Shared] = []
 
     def on_workers(judge: Judge, predictor: Any, X: Any, y: Any, folds: Folds) -> list[Trial]:

@@ -14,16 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from metricfast._core.arguments import check_choice, check_count
 from metricfast._core.memory import in_caller_memory
-from metricfast.dask._divided import fit_divided, is_divided
-from metricfast.dask._epochs import fit_by_epochs
-from metricfast.dask._objective import ByParts
-from metricfast.dask._rows import blocks_of, joined, row_blocks
+from metricfast.dask._fits import fit_of
+from metricfast.dask._rows import Rows, blocks_of
 from metricfast.dask._search import kneighbors, retrieval_report
-from metricfast.dask._sums import fit_by_sums, is_exact
 from metricfast.dask._workers import Workers
-from metricfast.learners.embedding.base import BaseEmbeddingLearner
-from metricfast.learners.gerrymandering.asymmetric import AsymmetricSimilarity
-from metricfast.learners.linear import LinearLearner
 from metricfast.metrics import RetrievalReport
 from metricfast.metrics._selection import label_distance_of
 
@@ -31,8 +25,6 @@ __all__ = ["DistributedLearner"]
 
 # Neighbours in the score of continuous labels, as in the learners.
 _NEIGHBORS = 10
-# Learners that are trained iteration by iteration.
-_TRAINED = (LinearLearner, BaseEmbeddingLearner, AsymmetricSimilarity)
 
 
 @dataclass(eq=False, repr=False)
@@ -146,49 +138,13 @@ class DistributedLearner(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mis
             If several workers died of the same part, as they do for want of memory.
         """
         check_choice("sync", self.sync, ("gradients", "epochs"))
-        n_parts = 16 if self.n_parts is None else check_count("n_parts", self.n_parts)
+        n_parts = None if self.n_parts is None else check_count("n_parts", self.n_parts)
         workers, learner = Workers(self.client), clone(self.learner)
         if y is None and getattr(learner, "_requires_y", False):
             raise ValueError(f"{type(learner).__name__} needs y, a dask array or series.")
-        if is_exact(learner):
-            if params:
-                raise TypeError(f"Sums take no further arguments; found {list(params)}.")
-            self.learner_ = fit_by_sums(learner, workers, X, y, sample_weight)
-            return self
-        if is_divided(learner):
-            fit_divided(learner, workers, n_parts, X, y, sample_weight, **params)
-            self.learner_ = learner
-            return self
-        if not isinstance(learner, _TRAINED):
-            raise TypeError(
-                "learner must be of sums (Covariance, RCA; GMML, SDML of pairs), from classes "
-                "(LFDA, ANMM, DMLMJ and those whose names end in _Supervised), or trained "
-                f"iteration by iteration, such as NCA, LMNN or EmbeddingLearner; found {learner!r}."
-                " Fit others in one place."
-            )
-        if self.sync == "epochs":
-            if not hasattr(learner, "partial_fit"):
-                raise ValueError(
-                    "sync='epochs' needs a learner of mini-batches: set solver='adam', or "
-                    f"sync='gradients'; found {learner!r}."
-                )
-            if params:
-                raise TypeError(f"sync='epochs' takes no further arguments; found {list(params)}.")
-            learner = fit_by_epochs(learner, workers, n_parts, X, y, sample_weight)
-        else:
-            given = {"y": y, "sample_weight": sample_weight}
-            blocks = workers.computed(row_blocks(X, **given))
-            points, *others = (
-                None if column[0] is None else joined(column)
-                for column in zip(*blocks, strict=True)
-            )
-            labels = () if others[0] is None else (others[0],)
-            if others[1] is not None:
-                params["sample_weight"] = others[1]
-            del blocks
-            params["evaluator"] = ByParts(workers, self.n_parts)
-            learner._fit(points, *labels, **params)
-        self.learner_ = learner
+        fit = fit_of(learner, self.sync, list(params))
+        rows = Rows(workers, X, y=y, sample_weight=sample_weight)
+        self.learner_ = fit(learner, rows, n_parts, **params)
         return self
 
     def transform(self, X: Any, side: str | None = None) -> Any:

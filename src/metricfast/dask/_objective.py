@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metricfast.dask._workers import Shared, Workers, threads_here
+from metricfast.dask._workers import Shared, Workers, threads_here, total
 from metricfast.exceptions import LossOverflowError
 from metricfast.losses._call import Loss
 from metricfast.samplers import Batch
@@ -61,22 +61,15 @@ class ByParts:
         of_tasks: list[list[Found]] = self._workers.run(
             _evaluate, runs, self._sent(objective), arrays=arrays, batch=batch
         )
-        return self._summed(objective, [found for task in of_tasks for found in task], weighed_by)
-
-    def _summed(
-        self, objective: Objective, parts: list[Found], weighed_by: str
-    ) -> tuple[float, list[Array]]:
-        if not all(gradients and math.isfinite(value) for value, gradients, _ in parts):
+        values, gradients, counts = zip(*(part for task in of_tasks for part in task), strict=True)
+        if not (all(gradients) and np.isfinite(values).all()):
             return math.nan, []
-        vars(objective.loss.loss).update(_total([counts for _, _, counts in parts]))
+        vars(objective.loss.loss).update(total(counts))
+        shares = np.ones(n_parts)
         if weighed_by:
-            counts = [found["counts_"][weighed_by] for _, _, found in parts]
-            shares = [count / max(1, sum(counts)) for count in counts]
-        else:
-            shares = [1.0] * len(parts)
-        value = sum(share * part for share, (part, _, _) in zip(shares, parts, strict=True))
-        by_parameter = zip(*(gradients for _, gradients, _ in parts), strict=True)
-        return value, [_weighted_sum(shares, gradients) for gradients in by_parameter]
+            shares = np.array([count["counts_"][weighed_by] for count in counts])
+            shares = shares / max(1, shares.sum())
+        return total(values, shares), total(gradients, shares)
 
     def _sent(self, objective: Objective) -> Shared:
         """Return what workers have of an objective: each is sent once, and where it changed."""
@@ -113,20 +106,3 @@ def _evaluate(
     except LossOverflowError:
         return [(math.nan, [], {})]
     return found
-
-
-def _weighted_sum(shares: list[float], gradients: tuple[Array, ...]) -> Array:
-    """Sum in the order given, in float64."""
-    total = np.zeros(gradients[0].shape)
-    for share, gradient in zip(shares, gradients, strict=True):
-        total += share * gradient
-    return total.astype(gradients[0].dtype)
-
-
-def _total(counts: list[dict[str, Any]]) -> dict[str, Any]:
-    """Sum the counts of evaluations, numbers or dictionaries of numbers."""
-    total: dict[str, Any] = {}
-    for name, first in counts[0].items():
-        values = [each[name] for each in counts]
-        total[name] = _total(values) if isinstance(first, dict) else sum(values)
-    return total

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from dask import array as da
 from dask import delayed, is_dask_collection
+from sklearn.utils import _safe_indexing
 
-__all__ = ["array_of", "blocks_of", "joined", "row_blocks", "starts_of"]
+from metricfast._core.points import stacked
+from metricfast._core.sources import Source
+from metricfast._core.types import Array, Integers
+from metricfast.dask._workers import Workers
+
+__all__ = [
+    "OnWorkers", "Rows", "array_of", "blocks_of", "join_rows", "joined", "starts_of"
+]  # fmt: skip
 
 
 def blocks_of(name: str, values: Any) -> list[Any]:
@@ -37,31 +46,70 @@ def _in_rows(name: str, values: Any) -> Any:
     return values
 
 
-def row_blocks(X: Any, **others: Any) -> list[Any]:
-    """Return blocks of X and, row by row, of what else is given, None if not: delayed tuples.
+class Rows:
+    """Rows of dask collections: X, and row by row what else is given, None if not.
 
     Raises ValueError if the rows of the collections cannot be matched.
+
+    Attributes
+    ----------
+    blocks : list of delayed tuples
     """
-    of_X = blocks_of("X", X)
-    columns = [of_X]
-    for name, values in others.items():
-        blocks = [None] * len(of_X) if values is None else blocks_of(name, _cut_alike(values, X))
-        if len(blocks) != len(of_X):
-            raise ValueError(
-                f"{name} has {len(blocks)} partitions and X {len(of_X)}, and they are of different "
-                "lengths, or of sizes that are not all known: give as many rows of both, and call "
-                "compute_chunk_sizes() on both, or partition them alike."
-            )
-        columns.append(blocks)
-    together = delayed(_together)  # under names of its own: fits share nothing
-    names = ("X", *others)
-    return [together(names, i, *parts) for i, parts in enumerate(zip(*columns, strict=True))]
+
+    def __init__(self, workers: Workers, X: Any, **others: Any) -> None:
+        of_X = blocks_of("X", X)
+        columns, names = [of_X], ("X", *others)
+        for name, values in others.items():
+            if values is None:
+                columns.append([None] * len(of_X))
+                continue
+            columns.append(blocks_of(name, _cut_alike(values, X)))
+            if len(columns[-1]) != len(of_X):
+                raise ValueError(
+                    f"{name} has {len(columns[-1])} partitions and X {len(of_X)}, and they are of "
+                    "different lengths, or of sizes that are not all known: give as many rows of "
+                    "both, and call compute_chunk_sizes() on both, or partition them alike."
+                )
+        together = delayed(_together)  # under names of its own: fits share nothing
+        parts = enumerate(zip(*columns, strict=True))
+        self.workers, self.blocks = workers, [together(names, i, *each) for i, each in parts]
+
+    def joined(self) -> tuple[Any, ...]:
+        """Return all rows, in memory."""
+        return join_rows(self.workers.computed(self.blocks))
+
+    def others(self) -> tuple[Any, ...]:
+        """Return all but X, in memory."""
+        return join_rows(self.workers.computed([block[1:] for block in self.blocks]))
+
+    def points(self) -> OnWorkers:
+        """Return X as a source."""
+        return OnWorkers(self.workers, [block[0] for block in self.blocks])
+
+    def starts(self) -> Any:
+        """Return where each block begins, and where the last one ends, delayed."""
+        return starts_of([block[0] for block in self.blocks])
+
+    def dealt(self, n: int, group_of: Callable[..., Integers], *given: Any) -> list[Any]:
+        """Return the rows in `n` groups, delayed tuples like the blocks.
+
+        ``group_of(i, block, *given)`` returns the group of each row of block i, or -1 for none.
+        """
+        pieces = [
+            delayed(_dealt)(block, n, group_of, i, *given) for i, block in enumerate(self.blocks)
+        ]
+        return [delayed(join_rows)([piece[group] for piece in pieces]) for group in range(n)]
 
 
 def starts_of(blocks: Sequence[Any]) -> Any:
-    """Return where each block begins, delayed."""
-    lengths = [delayed(_length)(block) for block in blocks]
-    return delayed(_starts)(lengths)
+    """Return where each block begins, and where the last one ends, delayed."""
+    return delayed(_starts)([delayed(_length)(block) for block in blocks])
+
+
+def join_rows(blocks: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
+    """Return the points of all blocks, and their labels and so on, None where there are none."""
+    columns = zip(*blocks, strict=True)
+    return tuple(None if column[0] is None else joined(column) for column in columns)
 
 
 def joined(blocks: Sequence[Any]) -> Any:
@@ -70,17 +118,57 @@ def joined(blocks: Sequence[Any]) -> Any:
     An array in one block is not copied.
     """
     blocks = [block for block in blocks if _length(block)] or list(blocks[:1])
-    first = blocks[0]
-    if hasattr(first, "iloc"):
-        import pandas as pd
+    if not hasattr(blocks[0], "iloc"):
+        return stacked(blocks)
+    from pandas import concat
 
-        return pd.concat(blocks)
-    if hasattr(first, "tocsr"):
-        import scipy.sparse
+    return concat(blocks)
 
-        return scipy.sparse.vstack(blocks, format="csr")
-    arrays = [np.asarray(block) for block in blocks]
-    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+
+class OnWorkers(Source):
+    """Points of blocks, which a cluster holds; the client gets the rows that it asks for."""
+
+    def __init__(self, workers: Workers, blocks: list[Any]) -> None:
+        self._workers, self._blocks = workers, workers.client.compute(blocks)
+        described = workers.run(_described, self._blocks)
+        self._starts = np.cumsum([0, *(n_rows for n_rows, *_ in described)])
+        held = [each for each in described if each[0]] or described
+        self.shape, self.feature_names = (int(self._starts[-1]), held[0][1]), held[0][3]
+        self.dtype = np.dtype(np.float32 if all(each[2] for each in held) else np.float64)
+
+    def read(self, start: int, stop: int) -> Array:
+        """Return rows."""
+        return self._gather(np.arange(start, stop))
+
+    def _gather(self, rows: Integers) -> Array:
+        found = np.empty((len(rows), self.shape[1]), self.dtype)
+        order, ascending = self._ascending(rows)
+        ends = np.searchsorted(ascending, self._starts)
+        asked, places = [], []
+        for block, start, part in zip(self._blocks, self._starts, pairwise(ends), strict=False):
+            place = slice(*part)
+            if place.start < place.stop:
+                asked.append(delayed(_safe_indexing)(block, ascending[place] - start))
+                places.append(order[place])
+        for rows_of_block, block in zip(places, self._workers.computed(asked), strict=True):
+            found[rows_of_block] = block
+        if len(rows):
+            self._check_finite(found, int(ascending[0]), int(ascending[-1]) + 1)
+        return found
+
+
+def _described(block: Any, threads: int) -> tuple[int, int, bool, list[str] | None]:
+    """Return numbers of rows and of columns, whether all are float32, and names if there are."""
+    if len(block.shape) != 2 or hasattr(block, "tocsr"):
+        raise TypeError(
+            "X must be arrays or frames of two dimensions; found a block that is a "
+            f"{type(block).__name__} of shape {block.shape}."
+        )
+    kinds = list(block.dtypes) if hasattr(block, "dtypes") else [block.dtype]
+    names = list(getattr(block, "columns", []))
+    if not all(isinstance(name, str) for name in names):
+        names = []
+    return block.shape[0], block.shape[1], all(kind == np.float32 for kind in kinds), names or None
 
 
 def _cut_alike(values: Any, X: Any) -> Any:
@@ -101,6 +189,18 @@ def _together(names: tuple[str, ...], i: int, *parts: Any) -> tuple[Any, ...]:
                 f"{_length(part)}."
             )
     return parts
+
+
+def _dealt(
+    block: tuple[Any, ...], n: int, group_of: Callable[..., Integers], i: int, *given: Any
+) -> list[tuple[Any, ...]]:
+    """Return the rows of each group of a block."""
+    group = group_of(i, block, *given)
+    rows = [np.flatnonzero(group == each) for each in range(n)]
+    return [
+        tuple(None if part is None else _safe_indexing(part, some) for part in block)
+        for some in rows
+    ]
 
 
 def _length(block: Any) -> int:

@@ -18,7 +18,7 @@ from metricfast._core.memory import in_caller_memory
 from metricfast._core.targets import as_label_array
 from metricfast._core.types import Integers
 from metricfast._labels.binding import is_precomputed
-from metricfast.dask._rows import array_of, blocks_of, joined, row_blocks, starts_of
+from metricfast.dask._rows import Rows, array_of, blocks_of, join_rows, joined, starts_of
 from metricfast.dask._workers import Workers
 from metricfast.distances.database import Database
 from metricfast.distances.neighbors import check_neighbors
@@ -97,26 +97,22 @@ def kneighbors(
     dtype = _precision(queries, database)
     maps = {k: np.array(v) for k, v in {"L": L, "U": U, "V": V}.items() if v is not None}
     ready = delayed(_Ready)("queries" if own else "database", maps)
-    where = _in_memory(where)
-    starts, which = None, tuple[Any, ...]()
-    if own or _of_each(where):
-        starts = starts_of(blocks_of("queries", of_queries))
-        which = da.arange(of_queries.numblocks[0], chunks=1), "i"
+    sides = _sides(blocks_of("queries", of_queries), own, where)
     if workers:  # once the search is dealt out its graph is taken as it is
         of_queries, of_database = optimize(of_queries, of_database)
-    filtered = _sent(where)
     name = f"nearest-{uuid4().hex}"
     keys = [(name, i) for i in range(of_queries.numblocks[0])]
+    which = da.arange(len(keys), chunks=1)
     with workers.dealt(keys) if workers else nullcontext():
         found = da.blockwise(
-            in_caller_memory(_nearest), "i", of_queries, "ij", of_database, "mj", *which,
-            ready=ready, k=n_neighbors, precision=dtype, starts=starts, own=own, squared=squared,
-            where=filtered, concatenate=None, align_arrays=False, dtype=object,
-            meta=np.empty(0, object), name=name,
+            in_caller_memory(_nearest), "i", of_queries, "ij", of_database, "mj",
+            which, "i", ready=ready, k=n_neighbors, precision=dtype, squared=squared,
+            concatenate=None, align_arrays=False, dtype=object, meta=np.empty(0, object),
+            name=name, **sides,
         )  # fmt: skip
     if workers:
-        sides = zip(*workers.computed(list(found.to_delayed(optimize_graph=False))), strict=True)
-        distances, indices = (np.concatenate(side) for side in sides)
+        blocks = workers.computed(list(found.to_delayed(optimize_graph=False)))
+        distances, indices = map(np.concatenate, zip(*blocks, strict=True))
         if not len(indices):
             raise ValueError("queries is empty: all of its blocks are.")
         return distances, indices
@@ -169,23 +165,17 @@ def retrieval_report(
     if own != (database_labels is None):
         raise ValueError("database and database_labels must be given together.")
     k, confidence = options.pop("k", 10), options.pop("confidence", 0.95)
-    blocks = row_blocks(queries, labels=labels)
-    references = delayed(_joined_rows)(
-        blocks if own else row_blocks(database, database_labels=database_labels)
-    )
-    where = _in_memory(options.pop("where", None))
-    divided = own or _of_each(where)
-    starts = starts_of([block[0] for block in blocks]) if divided else None
-    filtered = _sent(where)
-    choose = delayed(_chosen)(options.pop("metrics", None), blocks, k, options)
+    rows = Rows(workers, queries, labels=labels)
+    known = rows if own else Rows(workers, database, database_labels=database_labels)
+    references = delayed(_joined_arrays)(known.blocks)
+    sides = _sides([block[0] for block in rows.blocks], own, options.pop("where", None))
+    of_all = [block[1] for block in rows.blocks]
+    choose = delayed(_chosen)(options.pop("metrics", None), of_all, k, options)
     judge = delayed(in_caller_memory(_judged))
-    wanted, *found = workers.computed(
-        [choose]
-        + [
-            judge(block, references, starts, i, own, filtered, choose, options)
-            for i, block in enumerate(blocks)
-        ]
-    )
+    judged = [
+        judge(block, references, i, choose, options, **sides) for i, block in enumerate(rows.blocks)
+    ]
+    wanted, *found = workers.computed([choose, *judged])
     values = {key: np.concatenate([each[key] for each in found], axis=1) for key in wanted}
     return scored(wanted, values, confidence)
 
@@ -226,31 +216,69 @@ class _Ready:
 
 
 def _nearest(
-    columns: list[Any],
-    rows: list[list[Any]],
-    which: Integers | None = None,
-    *,
-    ready: _Ready,
-    k: int,
-    precision: type[np.floating[Any]],
-    starts: list[int] | None,
-    own: bool,
-    where: Any,
-    squared: bool,
-) -> tuple[Any, Any]:
+    columns: list[Any], rows: list[list[Any]], which: Integers, *, ready: _Ready, k: int,
+    precision: type[np.floating[Any]], squared: bool, **sides: Any,
+) -> tuple[Any, Any]:  # fmt: skip
     """Search for a block of queries, as `columns` of blocks, in the `rows` of the database."""
     block = np.asarray(columns[0])
     if not len(block):
         return np.empty((0, k), precision), np.empty((0, k), np.int64)
-    exclude = None
-    if starts is not None and which is not None:
-        exclude = np.arange(starts[which[0]], starts[which[0] + 1]) if own else None
-        where = _of_block(where, starts, which[0])
+    how = _of_block(int(which[0]), **sides)
     database = ready([row[0] for row in rows])
-    distances, found = database.kneighbors(
-        block, k, exclude=exclude, where=where, squared=squared, n_jobs=1
-    )
+    distances, found = database.kneighbors(block, k, squared=squared, n_jobs=1, **how)
     return distances.astype(precision, copy=False), found
+
+
+def _joined_arrays(blocks: list[tuple[Any, ...]]) -> tuple[Any, ...]:
+    return tuple(map(np.asarray, join_rows(blocks)))
+
+
+def _chosen(metrics: Any, labels: list[Any], k: Any, options: dict[str, Any]) -> Wanted:
+    """Return the metrics to be measured, which the labels of all queries decide."""
+    continuous = None if options.get("label_distance") is None else True
+    return scores_of(chosen_metrics(metrics, np.asarray(joined(labels)), continuous), k)
+
+
+def _judged(
+    block: tuple[Any, ...], database: tuple[Any, ...], i: int, wanted: Wanted,
+    options: dict[str, Any], **sides: Any,
+) -> dict[str, Any]:  # fmt: skip
+    """Return the values of a block of queries."""
+    points, labels = (np.asarray(part) for part in block)
+    if not len(points):
+        return {key: np.empty((3, 0)) for key in wanted}
+    how = {**options, **_of_block(i, **sides), "n_jobs": 1}
+    return values_of(points, labels, *database, wanted=wanted, **how)
+
+
+def _sides(blocks: list[Any], own: bool, where: Any) -> dict[str, Any]:
+    """Return what `_of_block` takes, for blocks of queries; `own`: that are the database."""
+    where = _in_memory(where)
+    return {
+        "starts": starts_of(blocks) if own or _is_of_each(where) else None,
+        "own": own,
+        "where": None if where is None else delayed(_itself)(where),  # goes to each worker once
+    }
+
+
+def _of_block(i: int, starts: list[int] | None, own: bool, where: Any) -> dict[str, Any]:
+    """Return `exclude` and `where` of a block of queries."""
+    if starts is None:
+        return {"exclude": None, "where": where}
+    rows = slice(starts[i], starts[i + 1])
+    exclude = np.arange(rows.start, rows.stop) if own else None
+    labelled = isinstance(where, tuple)
+    if not _is_of_each(where) or (labelled and len(where) not in (2, 3)):
+        return {"exclude": exclude, "where": where}
+    at = len(where) - 2 if labelled else 0
+    name, what = (f"where[{at}]", "label") if labelled else ("where", "mask")
+    given = as_label_array(where[at] if labelled else where, name)
+    if len(given) != starts[-1]:
+        raise ValueError(
+            f"{name} must hold one {what} a query: expected {starts[-1]}, found {len(given)}."
+        )
+    some = (*where[:at], given[rows], *where[at + 1 :]) if labelled else given[rows]
+    return {"exclude": exclude, "where": some}
 
 
 def _in_memory(where: Any) -> Any:
@@ -260,59 +288,10 @@ def _in_memory(where: Any) -> Any:
     return where.compute() if is_dask_collection(where) else where
 
 
-def _sent(where: Any) -> Any:
-    """Return a filter that goes to each worker once."""
-    return None if where is None else delayed(_itself)(where)
-
-
-def _itself(where: Any) -> Any:
-    return where
-
-
-def _of_each(where: Any) -> bool:
+def _is_of_each(where: Any) -> bool:
     """Return whether a filter has a label or a mask for each query."""
     return isinstance(where, tuple) or getattr(where, "ndim", 1) == 2
 
 
-def _of_block(where: Any, starts: list[int], i: int) -> Any:
-    """Return the filter of a block of queries: their labels or masks, if there are some."""
-    labelled = isinstance(where, tuple)
-    if not _of_each(where) or (labelled and len(where) not in (2, 3)):
-        return where
-    at = len(where) - 2 if labelled else 0
-    name, what = (f"where[{at}]", "label") if labelled else ("where", "mask")
-    rows = as_label_array(where[at] if labelled else where, name)
-    if len(rows) != starts[-1]:
-        raise ValueError(
-            f"{name} must hold one {what} a query: expected {starts[-1]}, found {len(rows)}."
-        )
-    rows = rows[starts[i] : starts[i + 1]]
-    return (*where[:at], rows, *where[at + 1 :]) if labelled else rows
-
-
-def _joined_rows(blocks: list[tuple[Any, ...]]) -> tuple[Any, ...]:
-    return tuple(np.asarray(joined(column)) for column in zip(*blocks, strict=True))
-
-
-def _chosen(metrics: Any, blocks: list[tuple[Any, ...]], k: Any, options: dict[str, Any]) -> Wanted:
-    """Return the metrics to be measured, which the labels of all queries decide."""
-    labels = joined([block[1] for block in blocks])
-    said = None if options.get("label_distance") is None else True
-    return scores_of(chosen_metrics(metrics, np.asarray(labels), said), k)
-
-
-def _judged(
-    block: tuple[Any, ...], database: tuple[Any, ...], starts: list[int] | None, i: int, own: bool,
-    where: Any, wanted: Wanted, options: dict[str, Any],
-) -> dict[str, Any]:  # fmt: skip
-    """Return the values of a block of queries."""
-    points, labels = (np.asarray(part) for part in block)
-    if not len(points):
-        return {key: np.empty((3, 0)) for key in wanted}
-    exclude = None
-    if starts is not None:
-        exclude = np.arange(starts[i], starts[i + 1]) if own else None
-        where = _of_block(where, starts, i)
-    return values_of(
-        points, labels, *database, wanted=wanted, exclude=exclude, where=where, n_jobs=1, **options
-    )
+def _itself(where: Any) -> Any:
+    return where

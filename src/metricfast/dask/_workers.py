@@ -1,10 +1,10 @@
-"""The workers of a client: results in order, or an error, within a time limit."""
+"""The workers of a client: results of parts in order, or their sum, or an error in time."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError, wait
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -12,12 +12,16 @@ from operator import getitem
 from typing import Any
 
 import distributed
-from dask import annotate, get_annotations
+import numpy as np
+from dask import annotate, delayed, get_annotations
 
 from metricfast._core.memory import in_caller_memory
+from metricfast._core.types import Array
 
-__all__ = ["Shared", "Workers", "threads_here"]
+__all__ = ["N_PARTS", "Shared", "Workers", "threads_here", "total"]
 
+# Parts by default, but of gradients.
+N_PARTS = 16
 # Seconds between two looks at whether there is a worker, and without any until that is an error.
 _LOOK, _PATIENCE = 2.0, 30.0
 # Seconds without a sign of a worker, of which there should be two each second, or one in a few.
@@ -77,22 +81,23 @@ class Workers:
         return max(1, sum(map(int, self.client.nthreads().values())))
 
     def run(
-        self, function: Callable[..., Any], items: Iterable[Any], *shared: Shared, **common: Any
+        self, function: Callable[..., Any], parts: Iterable[Any], *shared: Shared, **common: Any
     ) -> list[Any]:
-        """Return ``function(item, *shared, threads=, **common)`` of each item, in order.
+        """Return ``function(part, *shared, threads=, **common)`` of each part, in order.
 
-        `threads` is how many a task may use, such that all of a worker together have what it has.
+        Parts are values or futures. `threads` is how many a task may use, such that all of a worker
+        together have what it has.
         """
-        items = list(items)
+        parts = list(parts)
         for attempt in range(_ATTEMPTS):
             self._check_connection()
             try:
-                of_shared = [[self._sent(each)] * len(items) for each in shared]
+                of_shared = [[self._sent(each)] * len(parts) for each in shared]
                 futures = self.client.map(
-                    in_caller_memory(function), items, *of_shared, pure=False,
-                    threads=max(1, self.n_threads // max(1, len(items))), **common,
+                    in_caller_memory(function), parts, *of_shared, pure=False,
+                    threads=self._threads_each(parts), **common,
                 )  # fmt: skip
-                return self.results(futures)
+                return self._gathered(futures)
             except (CancelledError, distributed.TimeoutError, OSError):
                 if attempt == _ATTEMPTS - 1:
                     raise
@@ -100,7 +105,23 @@ class Workers:
                     each.future = None
         raise AssertionError
 
-    def results(self, futures: list[Any]) -> list[Any]:
+    def tasks(self, function: Callable[..., Any], blocks: list[Any], **common: Any) -> list[Any]:
+        """Return ``function(block, threads=, **common)`` of delayed blocks, delayed as well."""
+        how = {"threads": self._threads_each(blocks)}
+        how |= {name: delayed(value) for name, value in common.items()}  # each is sent once
+        return [delayed(in_caller_memory(function))(block, **how) for block in blocks]
+
+    def sum(self, function: Callable[..., Any], blocks: list[Any], **common: Any) -> Any:
+        """Return the :func:`total` of `tasks`, of which workers add up two at a time."""
+        parts = self.tasks(function, blocks, **common)
+        while len(parts) > 1:  # neighbours, so that no worker ever has more than two
+            parts = [delayed(total)(parts[i : i + 2]) for i in range(0, len(parts), 2)]
+        return self.computed(parts)[0]
+
+    def _threads_each(self, parts: list[Any]) -> int:
+        return max(1, self.n_threads // max(1, len(parts)))
+
+    def _gathered(self, futures: list[Any]) -> list[Any]:
         """Wait for what futures are, as long as there are workers, and these give signs."""
         gathering = self.client.gather(futures, direct=self._direct, asynchronous=True)
         found: list[Any] = self._awaited(gathering, futures)
@@ -127,7 +148,7 @@ class Workers:
     def computed(self, delayed: list[Any]) -> list[Any]:
         """Return what delayed objects are, in order."""
         try:
-            return self.results(self.client.compute(delayed)) if delayed else []
+            return self._gathered(self.client.compute(delayed)) if delayed else []
         except CancelledError as error:
             raise RuntimeError(
                 "what the collections are made of is not on the cluster of this client: it was "
@@ -210,3 +231,24 @@ def threads_here(threads: int) -> int:
         return max(1, min(threads, int(distributed.get_worker().state.nthreads)))
     except ValueError:  # no worker
         return 1
+
+
+def total(parts: Sequence[Any], shares: Array | None = None) -> Any:
+    """Return the sum of the results of parts, in order; None adds nothing.
+
+    Results are numbers, arrays, statistics, or tuples, lists and dictionaries of these. With
+    `shares`, of numbers and arrays, each is multiplied by its own, in float64.
+    """
+    parts = [part for part in parts if part is not None]
+    if not parts:
+        return None
+    first = parts[0]
+    if isinstance(first, dict):
+        return {name: total([part[name] for part in parts], shares) for name in first}
+    if isinstance(first, (list, tuple)):
+        return type(first)(total(each, shares) for each in zip(*parts, strict=True))
+    if shares is None:
+        return sum(parts[1:], first)
+    terms = (s * np.asarray(part, np.float64) for s, part in zip(shares, parts, strict=True))
+    found = np.asarray(sum(terms))
+    return found.astype(first.dtype) if isinstance(first, np.ndarray) else float(found)

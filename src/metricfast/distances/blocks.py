@@ -16,13 +16,13 @@ from metricfast._core.dispatch import get_kernels
 from metricfast._core.in_threads import in_threads
 from metricfast._core.memory import block_rows, working_memory
 from metricfast._core.scaling import times_power_of_two
-from metricfast._core.sources import Source, parts, row_bytes
+from metricfast._core.sources import Source, on_disk, parts, row_bytes
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.distances.filters import Filter
 
 __all__ = [
     "Block", "Embedded", "Maps", "Nearest", "Points", "Queries", "each_block", "embedded",
-    "nearest_in_part", "on_disk", "search_by_blocks", "write_distances",
+    "nearest_in_part", "search_by_blocks", "write_distances",
 ]  # fmt: skip
 
 Points = Array | Source
@@ -85,11 +85,6 @@ class Queries(NamedTuple):
     threads: int  # of each
 
 
-def on_disk(*points: Points) -> bool:
-    """Return whether any of the points are read by blocks."""
-    return any(isinstance(each, Source) for each in points)
-
-
 def embedded(queries: Points, database: Points, maps: Maps, threads: int) -> tuple[Points, Points]:
     """Return both as the maps embed them, block by block."""
     U, V = maps
@@ -135,7 +130,7 @@ def search_by_blocks(
     size = max(1, memory // 2 // (row_bytes(queries) + found))
     most = memory // 4 // (_SEARCH * (database.shape[1] + 9))
     at_once, n_rows = 1, block_rows(row_bytes(database))
-    if not isinstance(database, Source):
+    if not on_disk(database):
         n_rows = block_rows(row_bytes(database), most=memory)  # there is nothing to read
     elif min(size, len(queries)) <= _FEW_QUERIES:
         at_once = max(1, min(threads, memory // (8 * _LEAST)))

@@ -23,7 +23,7 @@ from metricfast._core.arrays import (
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.files import map_tensors, write_tensors
 from metricfast._core.memory import block_rows
-from metricfast._core.sources import Source, parts, row_bytes
+from metricfast._core.sources import on_disk, parts, row_bytes
 from metricfast._core.types import Array, Integers
 from metricfast.distances.blocks import Maps
 from metricfast.distances.filters import Filter, as_filter
@@ -238,7 +238,7 @@ class Database:
         ):
             held, allowed = some, Filter()
         row = held.query_bytes(n_neighbors)
-        at_once = row == 0 and not isinstance(query, Source)
+        at_once = row == 0 and not on_disk(query)
         size = len(query) if at_once else block_rows(row_bytes(query) + row)
         for part, points in parts(query, size):
             images = held.space.embed(points, 0, held.origin, threads)

@@ -28,7 +28,7 @@ from metricfast._core.arrays import (
 )
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.initialize import components_from_metric
-from metricfast._core.sources import Source
+from metricfast._core.sources import on_disk
 from metricfast._core.types import Array
 from metricfast.distances.blocks import (
     Block,
@@ -38,7 +38,6 @@ from metricfast.distances.blocks import (
     each_block,
     embedded,
     nearest_in_part,
-    on_disk,
     search_by_blocks,
     write_distances,
 )
@@ -153,7 +152,7 @@ def _check_out(out: object, shape: tuple[int, int], inputs: tuple[Points, ...]) 
     rows_fit = out.strides[0] >= out.itemsize * shape[1] or shape[0] == 1
     if (shape[1] > 1 and out.strides[1] != out.itemsize) or not rows_fit:
         raise ValueError("out must have contiguous rows (C order).")
-    if any(not isinstance(x, Source) and np.may_share_memory(out, x) for x in inputs):
+    if any(isinstance(x, np.ndarray) and np.may_share_memory(out, x) for x in inputs):
         raise ValueError("out must not overlap X or Y.")
 
 

@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 from metricfast._core.arguments import check_bool
 from metricfast._core.arrays import as_maps, as_threads, common_precision
 from metricfast._core.dispatch import get_kernels
+from metricfast._core.sources import on_disk
 from metricfast._core.types import Array, Integers
 from metricfast.distances.blocks import (
     Block,
     each_block,
-    on_disk,
     search_by_blocks,
     write_distances,
 )

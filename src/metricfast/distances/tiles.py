@@ -8,7 +8,7 @@ import numpy as np
 
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.memory import block_rows, working_memory
-from metricfast._core.sources import Source, parts, row_bytes
+from metricfast._core.sources import parts, row_bytes
 from metricfast._core.types import Array, Integers
 from metricfast.distances.blocks import Maps, Points, embedded
 
@@ -89,11 +89,5 @@ def paired_by_blocks(
     for start in range(0, len(out), size):
         rows: Any = slice(start, min(start + size, len(out)))
         of_left, of_right = (rows, rows) if pairs is None else pairs[rows].T
-        get_kernels().paired_distances(
-            _rows(left, of_left), _rows(right, of_right), None, *maps, squared, out[rows], threads
-        )
-
-
-def _rows(points: Points, rows: Any) -> Array:
-    found = points[rows]
-    return found if isinstance(points, Source) else np.ascontiguousarray(found)
+        one, other = map(np.ascontiguousarray, (left[of_left], right[of_right]))
+        get_kernels().paired_distances(one, other, None, *maps, squared, out[rows], threads)

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import csr_array
 
 from metricfast._core.arguments import check_random_state
+from metricfast._core.points import dense
 from metricfast._core.scatter import svd
 from metricfast._core.types import Array, Integers, RandomState
 from metricfast.embeddings._base import (
@@ -214,6 +215,4 @@ def _class_means(X: Any, y: Integers, n_classes: int) -> Array:
     """Return the mean of each class, zero for a class without points."""
     counts = np.bincount(y, minlength=n_classes)
     member = csr_array((np.ones(len(y)), (y, np.arange(len(y)))), shape=(n_classes, len(y)))
-    total = member @ X
-    total = total.toarray() if issparse(total) else total
-    return np.asarray(total / np.maximum(counts, 1)[:, None])
+    return np.asarray(dense(member @ X) / np.maximum(counts, 1)[:, None])

@@ -14,7 +14,8 @@ from metricfast._core.arguments import check_choice
 from metricfast._core.arrays import as_codes, as_real, as_threads
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.frames import fault_of
-from metricfast._core.sources import Source
+from metricfast._core.points import values_of
+from metricfast._core.sources import on_disk
 from metricfast._core.sparse import check_structure
 from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast.exceptions import LossOverflowError
@@ -50,14 +51,13 @@ def as_embeddable(X: Any, dtype: Any = None, width: int | None = None) -> Any:
     By default in float32 if they are, otherwise in float64; `width` is how many features there are.
     """
     given = X
-    if issparse(X):
-        check_structure(X)
+    check_structure(X)
     with np.errstate(over="ignore"):
         X = _converted(X, dtype)
     if width not in (None, X.shape[1]):
         raise ValueError(f"X must have {width} features, as the parameters do; found {X.shape[1]}.")
     _check_not_empty(X)
-    if not get_kernels().all_finite(X.data[None] if issparse(X) else X):
+    if not get_kernels().all_finite(np.atleast_2d(values_of(X))):
         raise fault_of(given, "X") or ValueError(
             f"X contains NaN, infinity or what overflows {X.dtype}; remove or impute these values."
         )
@@ -85,7 +85,7 @@ def _check_not_empty(X: Any) -> None:
 
 def check_start(X: Any, y: Any) -> tuple[Any, Integers | None]:
     """What `initialize` is given: points as `forward` takes them, and codes of their classes."""
-    if isinstance(X, Source):
+    if on_disk(X):
         _check_not_empty(X)
     else:
         X = as_embeddable(X)

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
 
 from metricfast._core.arguments import check_random_state
 from metricfast._core.initialize import as_given_map, initialize_components
 from metricfast._core.parameters import PositiveInt, check_parameters
-from metricfast._core.sources import Source
+from metricfast._core.points import values_of
+from metricfast._core.sources import on_disk
 from metricfast._core.types import Array, RandomState
 from metricfast.embeddings._base import LayeredEmbedding, Parameters, check_start
 
@@ -87,7 +87,7 @@ class Linear(LayeredEmbedding):
                 f"n_components must be at most n_features={width} with init={init!r}, got "
                 f"{rows}: use 'identity', 'random' or an array."
             )
-        if isinstance(init, str) and init in ("auto", "pca", "lda") and not isinstance(X, Source):
+        if isinstance(init, str) and init in ("auto", "pca", "lda") and not on_disk(X):
             _check_squares(X)
         L = initialize_components(X, y, init, rows, random_state)
         if rows > width and isinstance(init, str) and init == "auto":
@@ -104,7 +104,7 @@ class Linear(LayeredEmbedding):
 
 def _check_squares(X: Any) -> None:
     """Refuse points that have no covariance in float64."""
-    values = X.data if issparse(X) else X
+    values = values_of(X)
     most = np.sqrt(np.finfo(np.float64).max / (X.shape[0] * X.shape[1]))
     if not max(values.max(initial=0), -values.min(initial=0)) < most:
         raise ValueError("X is so large that its squares overflow: scale its features.")

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
 
 from metricfast._core.arguments import (
     check_random_state,
@@ -19,6 +18,7 @@ from metricfast._core.parameters import (
     PositiveInt,
     check_parameters,
 )
+from metricfast._core.points import dense
 from metricfast._core.types import Array, RandomState
 from metricfast.embeddings._base import Cache, CompiledEmbedding, Parameters, check_start
 
@@ -151,7 +151,7 @@ class Periodic(CompiledEmbedding):
 
     def _outputs(self, parameters: Parameters, X: Any, threads: int) -> list[Array]:
         Z = np.empty((X.shape[0], len(parameters[-1])), parameters[0].dtype)
-        get_kernels().periodic_forward(_dense(X), list(parameters), Z, threads)
+        get_kernels().periodic_forward(dense(X), list(parameters), Z, threads)
         return [Z]
 
     def _pull(
@@ -159,14 +159,10 @@ class Periodic(CompiledEmbedding):
     ) -> Parameters:
         gradients = [np.empty_like(array) for array in parameters]
         get_kernels().periodic_backward(
-            _dense(cache.X), list(parameters), upstream, gradients, threads
+            dense(cache.X), list(parameters), upstream, gradients, threads
         )
         return gradients
 
     def decays(self, default: float) -> list[float]:
         own = default if self.weight_decay is None else self.weight_decay
         return [0.0, own, 0.0, own]
-
-
-def _dense(X: Any) -> Array:
-    return np.asarray(X.toarray() if issparse(X) else X)

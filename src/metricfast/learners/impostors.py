@@ -159,11 +159,11 @@ class TargetsAndImpostors:
         self.loss = losses.LMNN(n_neighbors, regularization, MARGIN)
         self._bound = self.loss.on(labels, weight, n_jobs=n_jobs)
         self.targets: Any = None
+        self._lists: ImpostorLists | None = None
 
     def set_targets(self, targets: NDArray[np.int64]) -> None:
-        """Set the targets of all points, which are in memory."""
-        self.targets = targets
-        self._lists = ImpostorLists(self.y, targets, MARGIN, self._n_jobs)
+        """Set the targets of all points."""
+        self.targets, self._lists = targets, None
 
     def with_targets(self, anchors: Batch) -> Batch:
         """Return a batch of anchors and their targets."""
@@ -179,6 +179,8 @@ class TargetsAndImpostors:
 
     def evaluate_pairs(self, Z: NDArray[Any]) -> tuple[float, NDArray[Any]] | None:
         """Return the loss of all points by their lists, if there are any."""
+        if self._lists is None:
+            self._lists = ImpostorLists(self.y, self.targets, MARGIN, self._n_jobs)
         lists, self.loss.regularization = self._lists(Z), self._regularization
         if lists is None:
             return None

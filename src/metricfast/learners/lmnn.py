@@ -8,9 +8,7 @@ from itertools import product
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.sparse import issparse
 
-import metricfast.losses as losses
 from metricfast._core.parameters import (
     DEPRECATED,
     NonNegativeFloat,
@@ -19,15 +17,13 @@ from metricfast._core.parameters import (
     Share,
     positional,
 )
+from metricfast._core.points import dense
 from metricfast._core.scatter import blocks
-from metricfast._core.sparse import dense, nearest_of_class
 from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.warn import warn_user
 from metricfast.learners.impostors import MARGIN, TargetsAndImpostors
 from metricfast.learners.linear import LinearLearner
-from metricfast.learners.lmnn_targets import targets_in_chunks
-from metricfast.training.chunks import Chunked
-from metricfast.training.embedded import map_points
+from metricfast.learners.lmnn_targets import find_targets
 from metricfast.training.history import History, Vector
 from metricfast.training.objective import Objective
 from metricfast.training.preconditioner import FULL_BASIS, Preconditioner
@@ -188,12 +184,7 @@ def _search_targets(
     X: Any, loss: TargetsAndImpostors, k: int, n_jobs: int | None, L: Array | None = None
 ) -> None:
     """Search for the k nearest points of the same class, under a map if there is one."""
-    if isinstance(X, Chunked):
-        loss.targets = targets_in_chunks(X, loss.y, k, L, n_jobs)
-        return
-    Z = X if L is None else map_points(X, L, n_jobs)
-    find = nearest_of_class if issparse(Z) else losses.LMNN.find_targets
-    loss.set_targets(find(Z, loss.y, k, n_jobs=n_jobs))
+    loss.set_targets(find_targets(X, loss.y, k, L, n_jobs))
 
 
 def _preconditioner(

@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+import metricfast.losses as losses
 from metricfast._core.memory import working_memory
 from metricfast._core.sources import Source, parts
+from metricfast._core.sparse import nearest_of_class
 from metricfast._core.types import Array, Integers
 from metricfast.distances.neighbors import kneighbors
 from metricfast.training.chunks import Chunked
+from metricfast.training.embedded import map_points
 
-__all__ = ["targets_in_chunks", "targets_of_all"]
+__all__ = ["find_targets", "targets_in_chunks", "targets_of_all"]
 
 # Points of a class that are looked at for each of it, where not all are in memory.
 _CANDIDATES = 1 << 16
 # Share of the memory for points that are held to be targets, where rows are read best in blocks.
 _HELD = 3 / 8
+
+
+def find_targets(
+    X: Any, labels: Integers, k: int, L: Array | None = None, n_jobs: int | None = None
+) -> Integers:
+    """Return the k nearest points of the class of each point, under a map L if there is one."""
+    if isinstance(X, Chunked):
+        return targets_in_chunks(X, labels, k, L, n_jobs)
+    Z = X if L is None else map_points(X, L, n_jobs)
+    find = losses.LMNN.find_targets if isinstance(Z, np.ndarray) else nearest_of_class
+    return find(Z, labels, k, n_jobs=n_jobs)
 
 
 def targets_in_chunks(

@@ -6,19 +6,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
 from scipy.special import log_softmax
 
 import metricfast.losses as losses
-from metricfast._core.arrays import as_threads
-from metricfast._core.dispatch import get_kernels
 from metricfast._core.parameters import NonNegativeFloat, PositiveInt, positional
+from metricfast._core.points import apply_map, map_gradient
 from metricfast._core.scatter import group_means, repetitions
-from metricfast._core.sparse import sparse_gradient
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.learners.linear import LinearLearner
 from metricfast.samplers import Batch
-from metricfast.training.embedded import map_points
 from metricfast.training.objective import Objective, anchors_of
 from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples
@@ -130,10 +126,7 @@ class _Likelihood:
         embedded = self._means @ L.T
         own = np.arange(len(labels)), labels
         towards = embedded @ L
-        if issparse(X):
-            scores = np.asarray(X @ towards.T, np.float64)
-        else:
-            scores = map_points(X, towards, objective.n_jobs).astype(np.float64)
+        scores = apply_map(X, towards, objective.n_jobs).astype(np.float64)
         scores -= np.einsum("ij,ij->i", embedded, embedded) / 2
         log_p = log_softmax(scores, axis=1)
         value = -float(weights @ log_p[own])
@@ -141,11 +134,6 @@ class _Likelihood:
         upstream[own] -= 1
         upstream *= weights[:, None]
         sums = upstream.sum(axis=0)
-        if issparse(X):
-            cross = sparse_gradient(upstream, X)
-        else:
-            cross = get_kernels().linear_backward(
-                upstream.astype(X.dtype), X, as_threads(objective.n_jobs)
-            )
+        cross = map_gradient(upstream, X, objective.n_jobs)
         centred = cross - sums[:, None] * self._means
         return value, [embedded.T @ centred + (L @ cross.T) @ self._means]

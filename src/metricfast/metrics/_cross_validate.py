@@ -17,7 +17,6 @@ from sklearn.utils.validation import _num_samples
 from metricfast._core.arguments import check_choice, check_count, check_random_state
 from metricfast._core.frames import as_readable
 from metricfast._core.scatter import svd
-from metricfast._core.sources import Part, Source
 from metricfast._core.sparse import check_structure
 from metricfast._core.stores import as_source
 from metricfast._core.targets import by_appearance, encode
@@ -267,8 +266,8 @@ def cross_validate_retrieval(
     trained, untrained = [], []
     for fold in folds:
         train, test = _rows(fold, len(labels))
-        fitted = _fitted(estimator, _some(X, train), subset(labels, train))
-        held_out = _some(X, test)
+        fitted = _fitted(estimator, _safe_indexing(X, train), subset(labels, train))
+        held_out = _safe_indexing(X, test)
         if set(names) & set(CLASS_METRICS) and len(np.unique(subset(labels, test))) == 1:
             warn_user(
                 "a test fold holds one class alone, so that every order of its points is right: "
@@ -300,9 +299,8 @@ def _fitted(estimator: Any, X: Any, y: Any) -> Any:
 def _table(X: Any, n: int) -> Any:
     """Return a table of points whose rows can be taken."""
     X = as_readable(X, "X")
-    if issparse(X):
-        check_structure(X)
-        X = X.tocsr()
+    check_structure(X)
+    X = X.tocsr() if hasattr(X, "tocsr") else X
     source = as_source(X)
     if source is not None and not isinstance(X, np.memmap):
         X = source
@@ -318,11 +316,6 @@ def _table(X: Any, n: int) -> Any:
     # pandas takes no rows of columns in the other byte order.
     other = {name: each for name, each in dtypes.items() if not getattr(each, "isnative", True)}
     return X.astype({name: each.newbyteorder("=") for name, each in other.items()})
-
-
-def _some(X: Any, rows: Integers) -> Any:
-    """Return some points; of those that are not in memory, what reads them."""
-    return Part(X, rows) if isinstance(X, Source) else _safe_indexing(X, rows)
 
 
 def _rows(fold: Any, n: int) -> Fold:

@@ -13,7 +13,7 @@ from sklearn.utils import gen_batches
 
 from metricfast._core.memory import working_memory
 from metricfast._core.progress import Progress
-from metricfast._core.sources import Source
+from metricfast._core.sources import Source, on_disk
 from metricfast._core.types import Array, Integers
 from metricfast._labels.distance import block_rows
 from metricfast.distances.database import Database
@@ -123,10 +123,11 @@ class Search:
 
     def _made_ready(self) -> Database | None:
         """Return the database ready to be searched, if it is in memory."""
-        if isinstance(self.database, Source):
+        database: Any = self.database
+        if on_disk(database):
             return None
         # Read-only, so that no copy is made.
-        points = np.asarray(self.database.data.toreadonly())
+        points = np.asarray(database.data.toreadonly())
         return Database(points, **self.options)
 
     def _find(self, ready: Database | None, queries: Array, **how: Any) -> tuple[Array, Integers]:

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 
 from metricfast._core.arguments import check_verbose, takes_side
 from metricfast._core.arrays import as_common_codes, as_exclude, as_points_or_source
-from metricfast._core.sources import Source
 from metricfast._core.types import Array, Integers
 from metricfast._core.warn import warn_user
 from metricfast._labels.binding import bind_labels, is_precomputed
@@ -255,9 +254,7 @@ def _among(search: Search) -> bool:
     """Whether the queries, or 20 of them from first to last, are rows of the database."""
     points, references = search.queries, search.database
     some = np.linspace(0, len(points) - 1, min(len(points), 20)).astype(np.int64)
-    if isinstance(references, Source):  # which is not read again
-        return bool((references[search.nearest[some]] == points[some]).all())
-    return all((references == point).all(axis=1).any() for point in points[some])
+    return bool((references[search.nearest[some]] == points[some]).all())
 
 
 def _check_candidates(wanted: Wanted, search: Search) -> None:

@@ -10,7 +10,7 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.sparse import csr_matrix, issparse, vstack
+from scipy.sparse import csr_matrix
 from sklearn.utils import Tags, _safe_indexing, get_tags
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
@@ -18,6 +18,7 @@ import metricfast._core.parameters as parameters
 from metricfast._core.arguments import check_bool, check_choice, check_count
 from metricfast._core.checks import check_points
 from metricfast._core.frames import as_table
+from metricfast._core.points import stacked
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.distances.filters import as_filter, known_rows, name_rows
 from metricfast.distances.neighbors import check_neighbors
@@ -183,7 +184,7 @@ class NeighborsBase:
         """Return the distances to the points that are searched; other points as they are."""
         if self._rows is None or not self._precomputed:
             return X
-        return X[:, self._rows] if issparse(X) else _safe_indexing(X, self._rows, axis=1)
+        return _safe_indexing(X, self._rows, axis=1)
 
     def _of_searched(self, values: Array) -> Array:
         """Return values of the points of `fit` that are searched."""
@@ -242,9 +243,8 @@ class NeighborsBase:
         """Add points to those that are searched."""
         if isinstance(self._space, ScikitLearn):
             added = check_points(self, X, preprocessor=None, reset=False, accept_sparse="csr")
-            both, names = (self._fit_X, added), getattr(self, "feature_names_in_", None)
-            sparse = issparse(self._fit_X) or issparse(added)
-            self._hand_over(vstack(both, "csr") if sparse else np.concatenate(both))
+            names = getattr(self, "feature_names_in_", None)
+            self._hand_over(stacked((self._fit_X, added)))
             if names is not None:
                 self.feature_names_in_ = names
             return

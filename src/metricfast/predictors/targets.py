@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
 from sklearn.utils import _safe_indexing, check_consistent_length
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import column_or_1d
@@ -14,7 +13,7 @@ from sklearn.utils.validation import column_or_1d
 from metricfast._core.arguments import as_real, check_choice
 from metricfast._core.checks import check_rows
 from metricfast._core.frames import as_readable, as_table
-from metricfast._core.sources import Source
+from metricfast._core.sparse import made_dense
 from metricfast._core.targets import (
     as_label_array,
     check_class_labels,
@@ -36,7 +35,7 @@ def check_given(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
         raise ValueError(
             f"{type(estimator).__name__} requires y to be passed, but the target y is None."
         )
-    y = y.toarray() if issparse(y) else as_readable(y, "y")
+    y = as_readable(made_dense(y, "y"), "y")
     if is_searched(X):
         return X, y
     X = as_table(X, "X")
@@ -47,9 +46,9 @@ def check_given(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
 
 def rows_of(X: Any, rows: Integers) -> Any:
     """Return some rows of a table, a sparse matrix, points on disk or whatever is an array."""
-    if hasattr(X, "columns") or issparse(X):
+    if hasattr(X, "columns"):
         return _safe_indexing(X, rows)
-    return (X if isinstance(X, Source) else np.asarray(X))[rows]
+    return (X if hasattr(X, "dtype") else np.asarray(X))[rows]
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from metricfast._core.scaling import (
     times_power_of_two,
 )
 from metricfast._core.scatter import pieces
-from metricfast._core.sources import Part, Scaled, Source, parts
+from metricfast._core.sources import Named, Part, Scaled, Source, parts
 from metricfast._core.stores import in_memory
 from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast.samplers import Batch
@@ -48,13 +48,14 @@ def why_in_memory(learner: Any, by_batches: bool, validate: bool) -> tuple[str, 
 
 
 def hold(X: Any, needed: tuple[str, str] | None = None, name: str = "X") -> Any:
-    """Return the points of a source as an array, or the source if they take too much memory.
+    """Return points as an array or a CSR array, or a source that takes too much memory.
 
-    That is more than half of the working memory. With `needed`, which `why_in_memory` returns, all
-    points are read, and a MemoryError says why.
+    Too much is more than half of the working memory. With `needed`, which `why_in_memory` returns,
+    all points are read, and a MemoryError says why.
     """
     if not isinstance(X, Source):
-        return X
+        return csr_array(X) if issparse(X) else X
+    X = X if name == "X" else Named(X, name)
     if needed is not None:
         reason, remedy = needed
         return in_memory(X, f"{name}, which {reason},", remedy)

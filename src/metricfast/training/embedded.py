@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse, vstack
 
-from metricfast._core.arrays import as_threads
 from metricfast._core.dispatch import get_kernels
+from metricfast._core.points import apply_map, map_gradient
 from metricfast._core.sources import by_blocks, in_one_array
-from metricfast._core.sparse import embed_sparse, sparse_gradient
 from metricfast._core.types import Array
 from metricfast.training.samples import Samples
 
@@ -29,11 +28,10 @@ def finite(Z: Array) -> bool:
 
 def map_points(X: Any, L: Array, n_jobs: int | None = None) -> Array:
     """Map points, in their own dtype; sparse ones to points of mean zero."""
-    if issparse(X):
-        return embed_sparse(X, L)
-    Z = np.empty((len(X), len(L)), X.dtype)
-    get_kernels().linear_forward(X, np.ascontiguousarray(L, dtype=X.dtype), Z, as_threads(n_jobs))
-    return Z
+    Z = apply_map(X, L, n_jobs)
+    if not issparse(X):
+        return Z
+    return np.ascontiguousarray(Z - Z.mean(axis=0, dtype=np.float64).astype(Z.dtype))
 
 
 class LinearMap:
@@ -65,11 +63,11 @@ class LinearMap:
             X, upstream = X[used], upstream[used]
         if not len(used):
             return [np.zeros(parameters[0].shape)]
+        gradient = map_gradient(upstream, X, n_jobs)
         if issparse(X):
             # All points were centred: those without a gradient have a part in the mean, too.
-            total = upstream.sum(axis=0, dtype=np.float64)
-            return [sparse_gradient(upstream, X) - np.outer(total, cache.mean(axis=0))]
-        return [np.asarray(get_kernels().linear_backward(upstream, X, as_threads(n_jobs)))]
+            gradient -= np.outer(upstream.sum(axis=0, dtype=np.float64), cache.mean(axis=0))
+        return [gradient]
 
 
 def embed(

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
 
 from metricfast._core.initialize import as_given_map, check_n_components, initialize_components
+from metricfast._core.points import dense
 from metricfast._core.scatter import within_scatter
 from metricfast._core.types import Array, Floats, RandomState
 from metricfast.samplers import Batch, class_batches
@@ -140,7 +140,7 @@ class Initialization:
         if name == STANDARDIZED:
             return _standardized(np.eye(*L.shape, dtype=L.dtype), data)
         assert self.discriminant is not None
-        points = data.X.toarray() if issparse(data.X) else data.X
+        points = dense(data.X)
         try:
             return self.discriminant(points, data.labels, data.weight, len(L))
         except ValueError:  # the points of some class do not differ

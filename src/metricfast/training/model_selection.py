@@ -19,7 +19,6 @@ from metricfast._core.targets import by_appearance
 from metricfast._core.threadpool import one_blas_thread
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.metrics._neighbor_error import neighbor_costs
-from metricfast.training.chunks import Chunked
 from metricfast.training.embedded import embed
 from metricfast.training.history import DivergedError, History
 from metricfast.training.initialization import Initialization
@@ -70,7 +69,7 @@ def select_training(
     n_iter : int or None
         0 if the map is better without training; None if the last iteration is the best.
     """
-    if isinstance(data.X, Chunked):
+    if data.in_chunks:
         if required:
             raise ValueError("CrossValidated needs points in memory: set early_stopping=False.")
         return None, None

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import issparse
 
 from metricfast._core.checks import check_points
+from metricfast._core.points import dense, values_of
 from metricfast._core.scaling import (
     center_and_rescale,
     log2_spread,
@@ -115,6 +116,11 @@ class Samples:
         return self if self.database is None else self.database
 
     @property
+    def in_chunks(self) -> bool:
+        """Whether points are not in memory."""
+        return isinstance(self.X, Chunked)
+
+    @property
     def n_features(self) -> int:
         """The number of features, of points in a basis of their span as well."""
         return int(self.X.shape[1] if self.outer is None else self.outer)
@@ -156,7 +162,7 @@ class Samples:
     def representative(self) -> Samples:
         """All samples; of points that are not in memory, a sample from all classes."""
         rows, found = self.representative_rows, self
-        if isinstance(self.X, Chunked):
+        if self.in_chunks:
             found = self._with_points(self.X[rows], rows)
         if self.database is None:
             return found
@@ -165,7 +171,7 @@ class Samples:
     @cached_property
     def representative_rows(self) -> Any:
         """The rows of `representative`."""
-        if not isinstance(self.X, Chunked):
+        if not self.in_chunks:
             return slice(None)
         return self.X.sample(self.class_codes, self.weight)
 
@@ -176,7 +182,7 @@ class Samples:
         """
         among = self.take(train) if self.database is None else self.database
         found = self.take(test)
-        X = found.X[:] if isinstance(found.X, Chunked) else found.X
+        X = found.X[:] if found.in_chunks else found.X
         return replace(found, X=X, database=among.representative)
 
     def undo_scale(self, L: Array) -> Array:
@@ -256,7 +262,7 @@ def load_samples(
     else:
         X, y = learner._prepare_inputs(X, y, **how)
     weight = check_sample_weight(sample_weight, X.shape[0])
-    X = csr_array(X) if issparse(X) else hold(X, in_memory)
+    X = hold(X, in_memory)
     given = X if keep else None
     classes, labels, unit = target(y)
     if isinstance(X, Source):
@@ -272,7 +278,7 @@ def load_samples(
     else:
         with np.errstate(over="ignore", invalid="ignore"):
             X = times_power_of_two(X - X.mean(axis=0), -exponent)
-    values = X.data if issparse(X) else X
+    values = values_of(X)
     # Sums of squares must not overflow.
     if later and not np.abs(values).max(initial=0) < np.finfo(X.dtype).max ** 0.25:
         raise ValueError(
@@ -336,7 +342,7 @@ def as_targets(y: Any) -> tuple[Array, Array, float]:
 def deduplicate(data: Samples) -> Samples:
     """Return the distinct points of positive weight; a point that came twice weighs twice."""
     weights = repetitions(data.weight, len(data.labels))
-    points = data.X.toarray() if issparse(data.X) else data.X
+    points = dense(data.X)
     rows = np.flatnonzero(weights)
     # Labels come last, so that the order of points does not depend on the names of classes.
     labelled = np.column_stack([points[rows], data.labels[rows]])
@@ -352,7 +358,7 @@ def deduplicate_if_smaller(data: Samples) -> Samples:
     """
     weight = data.weight
     whole = weight is None or np.array_equal(weight, np.floor(weight))
-    if not whole or isinstance(data.X, Chunked) or issparse(data.X):
+    if not whole or data.in_chunks or issparse(data.X):
         return data
     distinct = deduplicate(data)
     return distinct if len(distinct.labels) <= _FEW * len(data.labels) else data

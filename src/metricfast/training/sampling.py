@@ -15,7 +15,7 @@ from metricfast.distances.neighbors import check_neighbors
 from metricfast.losses import Gerrymander
 from metricfast.samplers import Batch, Epoch, Sampler
 from metricfast.training.adapters import checked_batches, prepared
-from metricfast.training.chunks import Chunked, batches_of
+from metricfast.training.chunks import batches_of
 from metricfast.training.objective import Objective
 
 __all__ = ["SamplerBatches", "check_neighbors_of"]
@@ -52,7 +52,7 @@ class SamplerBatches:
         def prepare(labels: Array) -> Epoch:
             return prepared(self.sampler, labels, batch_size, objective.n_jobs, **options)
 
-        whole = None if isinstance(samples.X, Chunked) else prepare(y)
+        whole = None if samples.in_chunks else prepare(y)
 
         def draw(rows: Integers) -> Iterator[Batch]:
             epoch = prepare(y[rows]) if whole is None else whole

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from metricfast._core.checks import check_points
 from metricfast._core.scaling import undo_scale
 from metricfast._core.scatter import RANK_TOL, RANK_TOL_DOUBLE, with_signs
 from metricfast._core.scatter_statistics import ScatterStatistics
-from metricfast._core.sources import Source
+from metricfast._core.sources import on_disk
 from metricfast._core.stores import in_memory
 from metricfast._core.targets import (
     as_label_array,
@@ -65,11 +64,14 @@ class Statistics:
     sums: tuple[ScatterStatistics, ...] = ()
     of_call: Any = None
 
-    def merge(self, sums: tuple[ScatterStatistics, ...]) -> Statistics:
+    def __add__(self, other: Statistics) -> Statistics:
+        """Return the statistics of the points of both, with `of_call` of the first."""
+        sums = (one + more for one, more in zip(self.sums, other.sums, strict=True))
+        return Statistics(tuple(sums), self.of_call)
+
+    def after(self, sums: tuple[ScatterStatistics, ...]) -> Statistics:
         """Return the statistics of these points and of earlier ones, whose sums are given."""
-        pairs = zip(sums, self.sums, strict=True)
-        merged = tuple(copy.deepcopy(old).merge(new) for old, new in pairs)
-        return Statistics(merged, self.of_call)
+        return Statistics(sums, self.of_call) + self if sums else self
 
     def normalized(self) -> Statistics:
         """Return them with fractional weights scaled to a mean of 1."""
@@ -111,10 +113,6 @@ class ClosedFormLearner(MahalanobisMixin):
     @abstractmethod
     def _solve(self, statistics: Statistics) -> None:
         """Set the fitted attributes."""
-
-    def _with_earlier(self, new: Statistics) -> Statistics:
-        """Return normalized statistics of new points and of earlier calls of `partial_fit`."""
-        return (new.merge(self._sums) if self._sums else new).normalized()
 
     def fit(
         self,
@@ -208,11 +206,11 @@ def fit_points(
     )
     points, labels = checked if required else (checked, None)
     weight = check_sample_weight(sample_weight, points.shape[0])
-    if isinstance(points, Source) and points.shape[0] < points.shape[1]:
+    if points.shape[0] < points.shape[1]:
         points = in_memory(points, "X", "give fewer points")  # smaller than a square matrix
     tol = RANK_TOL if points.dtype == np.float32 else RANK_TOL_DOUBLE
     how: dict[str, Any] = {"beyond": learner._beyond_span, "tol": tol, "when": learner._spans}
-    counted = points if weight is None or isinstance(points, Source) else points[weight > 0]
+    counted = points if weight is None or on_disk(points) else points[weight > 0]
     with in_span(learner, counted, **how) as span:
         statistics = learner._statistics(span.points(points), labels, weight, execute=execute)
         learner._solve(statistics.normalized())
@@ -248,7 +246,7 @@ def continues(learner: Any) -> bool:
 
 def add_statistics(learner: Any, new: Statistics) -> None:
     """Solve from new and earlier statistics. If that fails, the earlier statistics stay."""
-    statistics = new.merge(learner._sums) if learner._sums else new
+    statistics = new.after(learner._sums)
     learner._solve(statistics.normalized())
     learner._sums = statistics.sums
 

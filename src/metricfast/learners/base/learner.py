@@ -16,7 +16,7 @@ from metricfast._core.checks import check_labels, check_points, check_tuples
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.mahalanobis import MahalanobisMetric
 from metricfast._core.parameters import take_renamed
-from metricfast._core.sources import Source, in_one_array
+from metricfast._core.sources import in_one_array
 from metricfast._core.tuples import TupleSet, index_tuples
 from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast._core.warn import warn_user
@@ -535,16 +535,18 @@ def embed_points(X: Any, embed: Callable[[Any], Array]) -> Array:
 
     Raises ValueError if embedded points overflow.
     """
-    if isinstance(X, Source):
-        return in_one_array(X, lambda block: embed_points(block, embed))
-    with np.errstate(over="ignore", invalid="ignore"):
-        embedded = embed(X)
-    if not get_kernels().all_finite(embedded):
-        raise ValueError(
-            f"X is so large that embedded points overflow {embedded.dtype}: scale its features "
-            "as those in fit."
-        )
-    return embedded
+
+    def of_block(block: Any) -> Array:
+        with np.errstate(over="ignore", invalid="ignore"):
+            embedded = embed(block)
+        if not get_kernels().all_finite(embedded):
+            raise ValueError(
+                f"X is so large that embedded points overflow {embedded.dtype}: scale its features "
+                "as those in fit."
+            )
+        return embedded
+
+    return in_one_array(X, of_block)
 
 
 def _pair_decisions(learner: Any, pairs: ArrayLike) -> Array:

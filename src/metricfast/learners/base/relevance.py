@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
-from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from metricfast._core.arrays import scaled_alike
-from metricfast._core.sources import parts
+from metricfast._core.points import spread_of_features
 from metricfast._core.types import Array, Floats
 
 __all__ = ["feature_names", "in_spreads", "shares_of_features"]
@@ -23,28 +21,10 @@ def in_spreads(L: Array, X: Any = None) -> Floats:
     (weighted,) = scaled_alike(L.astype(np.float64))
     if X is None:
         return weighted
-    spread = _spread(X)
+    spread = spread_of_features(X)
     if not spread.any():
         raise ValueError("X must hold points that differ, to measure how far each feature spreads.")
     return scaled_alike(weighted * spread)[0]
-
-
-def _spread(X: Any) -> Floats:
-    """Return a multiple of the standard deviation of each feature, of points read by blocks."""
-    if issparse(X):
-        X = X.astype(np.float64)  # a copy
-        (X.data,) = scaled_alike(X.data)
-        return np.asarray(np.sqrt(mean_variance_axis(X, axis=0)[1]))
-    count, mean, spread = 0, np.zeros(X.shape[1]), np.zeros(X.shape[1])
-    for _, block in parts(X):
-        unit = float(np.abs(block).max()) or 1.0  # so that no square overflows
-        scaled = block.astype(np.float64) / unit
-        share = len(block) / (count + len(block))
-        away = unit * scaled.mean(axis=0) - mean
-        own = np.hypot(unit * scaled.std(axis=0), np.sqrt(1 - share) * away)
-        spread = np.hypot(np.sqrt(1 - share) * spread, np.sqrt(share) * own)
-        mean, count = mean + share * away, count + len(block)
-    return spread
 
 
 def shares_of_features(L: Floats) -> Floats:

@@ -18,6 +18,7 @@ from scipy.linalg import block_diag, qr
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from metricfast._core.initialize import check_n_components, components_from_metric
+from metricfast._core.points import dense
 from metricfast._core.scaling import (
     center_and_rescale,
     mean_of_points,
@@ -25,7 +26,6 @@ from metricfast._core.scaling import (
     undo_scale,
 )
 from metricfast._core.scatter import svd, with_signs
-from metricfast._core.sparse import dense
 from metricfast._core.threadpool import one_blas_thread
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, Integers

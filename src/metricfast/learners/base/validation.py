@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from typing import Any, TypedDict
 
 import numpy as np
-from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
@@ -16,6 +15,7 @@ from sklearn.utils.multiclass import type_of_target
 
 from metricfast._core.checks import check_points
 from metricfast._core.pair_draws import draw_different_pairs
+from metricfast._core.points import dense
 from metricfast._core.targets import as_label_array, encode
 from metricfast._core.types import Array, Integers
 from metricfast._core.warn import warn_user
@@ -81,7 +81,8 @@ def validate_fit(learner: Any, X: Any, y: Any = None, **params: Any) -> Validati
         X = check_points(
             learner, X, preprocessor=learner.preprocessor_, reset=False, accept_sparse="csr"
         )
-    X = X if issparse(X) else np.asarray(X)
+    else:
+        X = np.asarray(X)
     retrieves = hasattr(kind, "_retrieval_score")
     if retrieves and not kind._has_classes:
         y = label_sequence(kind._said_label_distance, y, "y")
@@ -239,7 +240,7 @@ def _retrieval_scores(
             trained, params["X_database"], params["y_database"], preprocessor=None, reset=False,
             accept_sparse="csr",
         )  # fmt: skip
-    raw = [points.toarray() if issparse(points) else points for points in (X[test], database)]
+    raw = [dense(points) for points in (X[test], database)]
     embedded = trained.transform(X[test], side="query"), trained.transform(database, "database")
     return [
         trained._retrieval_score(queries, y[test], points, labels, **how)

@@ -146,7 +146,7 @@ class DMLMJ(ClosedFormLearner):
         """Return the maps of the points of a fold, for all values of `reg` that are tried."""
         k = int(self.n_neighbors)
         sums = neighborhood_scatters(fold.points, fold.codes, fold.weights, k, k, self.n_jobs)
-        statistics = self._with_earlier(Statistics(sums))
+        statistics = Statistics(sums).after(self._sums).normalized()
         positive, negative, variance, varies = self._covariances(statistics)
         if not np.trace(positive) > 0:
             raise ValueError("no class has two different points.")

@@ -24,7 +24,7 @@ from metricfast._core.scatter import (
     with_signs,
 )
 from metricfast._core.scatter_statistics import ScatterStatistics
-from metricfast._core.sources import Part, Source, take
+from metricfast._core.sources import on_disk, take
 from metricfast._core.stores import in_memory
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.learners.base.closed_form import (
@@ -176,7 +176,7 @@ class LFDA(ClosedFormLearner):
         if not seen.all():
             X, weights = take(X, seen), weights[seen]
             classes, codes = class_codes(y[seen], partial=partial)
-        in_parts, exponent = partial or isinstance(X, Source), 0
+        in_parts, exponent = partial or on_disk(X), 0
         if not in_parts:
             X, exponent = center_and_rescale(X)
         judged = check_shrinkage(self.shrinkage) is None
@@ -185,7 +185,8 @@ class LFDA(ClosedFormLearner):
         def scatters_of(fold: Fold) -> _Scatters:
             if self._sums:
                 some = fold.points, classes, fold.codes, fold.weights, k, self.n_jobs
-                return _merged_scatters(*self._with_earlier(Statistics(local_sums(*some))).sums)
+                sums = Statistics(local_sums(*some)).after(self._sums)
+                return _merged_scatters(*sums.normalized().sums)
             # Centred anew, features that are constant among these points are exactly zero.
             points, unit = center_and_rescale(fold.points)
             return _all_scatters(points, fold.codes, fold.weights, k, self.n_jobs, unit)
@@ -328,22 +329,18 @@ def _merged_scatters(points: ScatterStatistics, local: ScatterStatistics) -> _Sc
 def _classes_in_turn(X: Any, codes: Integers) -> Iterator[tuple[int, Integers, Array]]:
     """Return each class, its rows and its points.
 
-    A source is read once for as many classes as memory has room for, and one at least.
+    Points are taken once for as many classes as memory has room for, and one at least.
     """
     order = np.argsort(codes, kind="stable")
     ends = np.cumsum(np.bincount(codes))
     starts = np.append(0, ends[:-1])
-    if not isinstance(X, Source):
-        for label, (start, end) in enumerate(zip(starts, ends, strict=True)):
-            yield label, order[start:end], X[order[start:end]]
-        return
     row_bytes = X.dtype.itemsize * X.shape[1]
     most, first = working_memory() // (4 * row_bytes), 0
     while first < len(ends):
         last = max(first + 1, int(np.searchsorted(ends, starts[first] + most, side="right")))
         rows = np.sort(order[starts[first] : ends[last - 1]])
         what = f"A class of {len(rows)} points, which is learned from as a whole,"
-        block = in_memory(Part(X, rows), what, "give fewer points")
+        block = in_memory(take(X, rows), what, "give fewer points")
         for label in range(first, last):
             members = order[starts[label] : ends[label]]
             yield label, members, block[np.searchsorted(rows, members)]

@@ -324,7 +324,7 @@ class RCA_Supervised(ClosedFormLearner):  # noqa: N801
         """Return the maps of the points of a fold, for all that is tried."""
         with without_advice():
             sums = self._draw(fold.points, fold.codes, fold.weights, np.random.RandomState(0))
-        some = self._with_earlier(Statistics((sums,)))
+        some = Statistics((sums,)).after(self._sums).normalized()
         scatter, chunks, n_components = _scatter_within(self, some, "no chunk is left")
         for name, fractions in _TRIED.items():
             target = self._target(name, scatter)

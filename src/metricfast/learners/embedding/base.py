@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
@@ -455,7 +454,7 @@ def _check_comparison(samples: Samples, said: Any) -> None:
             "label distances are precomputed: hold queries out, and judge their embedding by "
             "metricfast.metrics.retrieval_report, which prints chance."
         )
-    if issparse(samples.labels):
+    if samples.distance is None and not samples.has_classes:
         raise ValueError(
             "validate must be False where y holds tags: hold points out, and judge their "
             "embedding by metricfast.metrics.retrieval_report, which prints chance."

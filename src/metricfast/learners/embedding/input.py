@@ -12,7 +12,7 @@ from sklearn.utils import check_array
 
 from metricfast._core.arguments import as_array, check_choice, check_range
 from metricfast._core.checks import check_points
-from metricfast._core.sources import Named, Source
+from metricfast._core.sources import Source
 from metricfast._core.targets import (
     as_column,
     as_label_array,
@@ -172,7 +172,7 @@ def load_points(
             learner, X, labels, preprocessor=learner.preprocessor_, reset=False, order="C", **how
         )
     X, labels = (checked, y) if apart else checked
-    X = csr_array(X) if issparse(X) else hold(X, needed)
+    X = hold(X, needed)
     if isinstance(X, Source) and learner.database == "all":
         raise ValueError(
             "database must be 'batch' for points that are read in chunks: set it, or raise "
@@ -267,10 +267,8 @@ def _load_database(
                 f"{error} For a database of other features, give {of}"
                 "embedding=Asymmetric(query, database)."
             ) from error
-    if isinstance(database, Source):
-        reason = f"{type(learner).__name__} needs in memory"
-        database = hold(Named(database, "X_database"), (reason, "give fewer points"), "X_database")
-    return csr_array(database) if issparse(database) else database
+    reason = f"{type(learner).__name__} needs in memory"
+    return hold(database, (reason, "give fewer points"), "X_database")
 
 
 def _joined(y: Any, y_database: Any, m: int) -> Array:

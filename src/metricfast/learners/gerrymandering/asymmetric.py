@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
@@ -16,7 +15,6 @@ from metricfast._core.checks import check_points
 from metricfast._core.initialize import as_given_map
 from metricfast._core.parameters import NonNegativeFloat, check_parameters
 from metricfast._core.scaling import log2_spread
-from metricfast._core.sources import Named, Source
 from metricfast._core.targets import check_classification_target, check_sample_weight
 from metricfast._core.types import Array, RandomState
 from metricfast.distances.neighbors import check_neighbors
@@ -281,8 +279,7 @@ class AsymmetricSimilarity(
             else:
                 del how["preprocessor"], how["reset"]
                 database = self._database_points(given.X_database, reset=reset, **how)
-            if isinstance(database, Source):
-                database = hold(Named(database, "X_database"), in_memory, "X_database")
+            database = hold(database, in_memory, "X_database")
             self.classes_, labels = check_classification_target(
                 given.y_database, database.shape[0], "y_database"
             )
@@ -294,7 +291,7 @@ class AsymmetricSimilarity(
             samples, means, shared=self.tied, mean_of_queries=mean_of_queries
         )
         sample = samples.representative
-        if not (issparse(sample.points.X) or issparse(sample.X)):
+        if all(isinstance(side, np.ndarray) for side in (sample.points.X, sample.X)):
             _check_units(sample.points.X, "database is")
             if samples.n_features != samples.points.n_features:
                 _check_units(sample.X, "queries are")

@@ -153,7 +153,7 @@ def keep_best(
     if history.curve and not is_beyond(objective.X, objective.database):
         x, learner.objective_ = _select_best(objective, history)
         learner._set_map(objective, x)
-    if not isinstance(objective.X, Chunked):
+    if not objective.samples.in_chunks:
         _warn_of_penalty(objective, history.metrics, start)
     _check_feasible(history.metrics, learner.n_neighbors, remedy)
 

@@ -13,9 +13,9 @@ from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from metricfast._core.memory import working_memory
+from metricfast._core.memory import block_rows
 from metricfast._core.parameters import Seed, check_parameters
-from metricfast._core.sources import Source, by_blocks, in_one_array
+from metricfast._core.sources import in_one_array
 from metricfast._core.types import Array
 from metricfast.learners.base.bilinear import BilinearMixin
 from metricfast.learners.base.inputs import points_of, tuples_of
@@ -244,10 +244,8 @@ class KernelizedMetricLearner(MetricTransformer, BaseMetricLearner):
         def of_block(block: Array) -> Array:
             return np.asarray(self._ask("transform", self._mapped(block)))
 
-        if isinstance(points, Source):
-            return in_one_array(points, of_block)
-        row_bytes = points.itemsize * (self.map_.n_components + points.shape[1])
-        return by_blocks(points, max(1, working_memory() // row_bytes), of_block)
+        width = self.map_.n_components + points.shape[1]
+        return in_one_array(points, of_block, block_rows(points.dtype.itemsize * width))
 
     @_available_if_learner_has("pair_distance")
     def pair_distance(self, pairs: ArrayLike) -> Array:

@@ -15,7 +15,7 @@ from metricfast._core.prior import is_identity
 from metricfast._core.scaling import center_and_rescale
 from metricfast._core.scatter import repetitions, scatters_of_all_pairs
 from metricfast._core.scatter_statistics import ScatterStatistics
-from metricfast._core.sources import Source, take
+from metricfast._core.sources import on_disk, take
 from metricfast._core.stores import in_memory
 from metricfast._core.targets import (
     as_label_array,
@@ -196,7 +196,7 @@ class GMML_Supervised(_GMML, ClosedFormLearner):  # type: ignore[override]  # no
         _, codes = check_partial_target(y[rows])
         rows, codes = rows[codes >= 0], codes[codes >= 0]
         points = take(X, rows)
-        if not isinstance(points, Source):
+        if not on_disk(points):
             points, _ = center_and_rescale(points)
             scatters = scatters_of_all_pairs(points, codes, weights[rows])
             tuples = TupleSet(points, np.arange(len(points)))

@@ -1,0 +1,71 @@
+"""Operations on points of any kind: arrays and sparse matrices, and sources where they say so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse, vstack
+from sklearn.utils.sparsefuncs import mean_variance_axis
+
+from metricfast._core.arrays import as_threads, scaled_alike
+from metricfast._core.dispatch import get_kernels
+from metricfast._core.sources import parts
+from metricfast._core.sparse import sparse_gradient
+from metricfast._core.types import Array, Floats
+
+__all__ = ["apply_map", "dense", "map_gradient", "spread_of_features", "stacked", "values_of"]
+
+
+def dense(X: Any) -> Array:
+    """Return the array itself, or a sparse matrix as an array."""
+    return np.asarray(X.toarray() if issparse(X) else X)
+
+
+def values_of(X: Any) -> Array:
+    """Return the array itself, or the stored values of a sparse matrix."""
+    return np.asarray(X.data if issparse(X) else X)
+
+
+def stacked(tables: Sequence[Any]) -> Any:
+    """Return the rows of all tables, as a CSR matrix if any is sparse; a single array as it is."""
+    if any(map(issparse, tables)):
+        return vstack(tables, "csr")
+    return np.asarray(tables[0]) if len(tables) == 1 else np.concatenate(tables)
+
+
+def apply_map(X: Any, L: Array, n_jobs: int | None = None) -> Array:
+    """Return ``X @ L.T``, in the dtype of X."""
+    L = np.ascontiguousarray(L, dtype=X.dtype)
+    if issparse(X):
+        return np.asarray(X @ L.T)
+    Z = np.empty((len(X), len(L)), X.dtype)
+    get_kernels().linear_forward(X, L, Z, as_threads(n_jobs))
+    return Z
+
+
+def map_gradient(upstream: Array, X: Any, n_jobs: int | None = None) -> Floats:
+    """Return ``upstream.T @ X``: the gradient by the map, from that by embedded points."""
+    if issparse(X):
+        return sparse_gradient(upstream, X)
+    upstream = upstream.astype(X.dtype, copy=False)
+    return np.asarray(get_kernels().linear_backward(upstream, X, as_threads(n_jobs)))
+
+
+def spread_of_features(X: Any) -> Floats:
+    """Return a multiple of the standard deviation of each feature; a source is read once."""
+    if issparse(X):
+        X = X.astype(np.float64)  # a copy
+        (X.data,) = scaled_alike(X.data)
+        return np.asarray(np.sqrt(mean_variance_axis(X, axis=0)[1]))
+    count, mean, spread = 0, np.zeros(X.shape[1]), np.zeros(X.shape[1])
+    for _, block in parts(X):
+        unit = float(np.abs(block).max()) or 1.0  # so that no square overflows
+        scaled = block.astype(np.float64) / unit
+        share = len(block) / (count + len(block))
+        away = unit * scaled.mean(axis=0) - mean
+        own = np.hypot(unit * scaled.std(axis=0), np.sqrt(1 - share) * away)
+        spread = np.hypot(np.sqrt(1 - share) * spread, np.sqrt(share) * own)
+        mean, count = mean + share * away, count + len(block)
+    return spread
