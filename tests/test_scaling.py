@@ -8,6 +8,7 @@ import pytest
 from metricfast._core.scaling import (
     center_and_rescale,
     log2_spread,
+    mean_of_points,
     rescale_targets,
     times_power_of_two,
 )
@@ -39,6 +40,12 @@ def test_unusual_units_are_rescaled_to_about_one(dtype, usual, unusual):
         np.testing.assert_allclose(
             back, wide - wide.mean(axis=0), rtol=1e-4, atol=float(np.longdouble(1e-5) * size)
         )
+
+
+def test_the_mean_of_constant_columns_is_exact():
+    constant = np.full((50, 2), [0.1, 1e9 + 0.1])
+    for weight in (None, np.random.RandomState(0).rand(50)):
+        np.testing.assert_array_equal(mean_of_points(constant, weight), constant[0])
 
 
 def test_width_that_overflows():

@@ -162,6 +162,8 @@ def test_units_change_nothing(exponent):
     scaled = ITML(gamma=0.1).fit(X[INDEX] * factor, LABELS)
     np.testing.assert_array_equal(scaled.components_, model.components_)
     np.testing.assert_array_equal(scaled.bounds_, model.bounds_ * factor)
+    given = ITML(gamma=0.1).fit(X[INDEX] * factor, LABELS, bounds=scaled.bounds_)
+    np.testing.assert_array_equal(given.components_, model.components_)
 
 
 def test_pairs_of_coinciding_points_are_passed_over():

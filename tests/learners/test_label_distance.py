@@ -174,6 +174,19 @@ def test_two_that_contradict_each_other_are_refused(one, other):
             EmbeddingLearner(loss, **parts).fit(X, BINARY)
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "labels"),
+    [
+        ("cosine", "".join("cosine"), np.c_[DEGREES, DEGREES[::-1]]),
+        (("angular", 360), ("angular", 360.0), DEGREES),
+    ],
+)
+def test_two_that_are_equal_agree(one, other, labels):
+    sampler = DenseTriplet(4, 5, label_distance=other)
+    model = EmbeddingLearner(losses.LogRatio(label_distance=one), None, sampler, max_epochs=1)
+    assert model.fit(np.c_[DEGREES, DEGREES**2], labels).n_iter_ == 1
+
+
 def test_metrics_that_contradict_the_learner_are_refused():
     model = learner("jaccard", early_stopping=False)
     for call in (
