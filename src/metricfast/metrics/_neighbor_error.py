@@ -9,10 +9,12 @@ import numpy as np
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.distances.neighbors import kneighbors
 
-__all__ = ["count_votes", "mean_error", "neighbor_costs", "neighbor_error"]
+__all__ = ["CHANCES", "count_votes", "mean_error", "neighbor_costs", "neighbor_error"]
 
 # Neighbours of a majority vote, and of the cost of a single point, which is less noisy with more.
 _VOTERS, _NEIGHBORS = 3, 5
+# Chances of a neighbour to be the nearest in a random half of the training points, by its rank.
+CHANCES = np.array([4.0, 2.0, 1.0]) / 7
 
 
 def neighbor_error(

@@ -21,7 +21,7 @@ from metricfast._core.threadpool import one_blas_thread
 from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.warn import warn_user
 from metricfast.distances.neighbors import kneighbors
-from metricfast.metrics._neighbor_error import neighbor_costs
+from metricfast.metrics._neighbor_error import CHANCES, neighbor_costs
 from metricfast.training.embedded import embed
 from metricfast.training.history import DivergedError, History
 from metricfast.training.initialization import Initialization
@@ -43,6 +43,8 @@ _EQUAL = 1.0
 _BEHIND = _SURELY = 2.0
 # Points of the median class below which classes are held out, not points.
 _FEW_POINTS = 5
+# Points for each feature up to which a map can fit all of them.
+_WIDE = 2
 
 
 def select_training(
@@ -98,12 +100,16 @@ def select_training(
     starts, weight = [None, *initialization.alternatives(data)], points.weight
     assert weight is not None
     initialization = replace(initialization, chosen={})
-    fold = _Fold(learner, points, weight, solver, initialization, int(rule.patience), by_classes)
+    # Where a map can fit all points, training has to prove itself.
+    n_samples, n_features = points.X.shape
+    wide = points.has_classes and n_samples <= _WIDE * n_features
+    costs_of = _costs_of_new if by_classes else _costs_of_few if wide else neighbor_costs
+    fold = _Fold(learner, points, weight, solver, initialization, int(rule.patience), costs_of)
     judged = np.concatenate([weight[test] for _, test in splits])
     try:
         costs = _race(fold.costs, splits, starts, weight)
         start, n_iter = _select(costs, judged, shortest=learner._selects_shortest)
-        if not by_classes:
+        if not (by_classes or wide):
             return start, n_iter
         given = initialization.given
         untrained = [fold.costs(*split, given, trained=False) for split in splits]
@@ -115,9 +121,10 @@ def select_training(
     learned = costs[start][last if n_iter is None else min(n_iter, last)]
     if _excess(_joined(untrained)[0], learned, judged) > _SURELY:
         return start, n_iter
+    unit = "classes" if by_classes else "points"
     warn_user(
-        "No training was better than none by two standard errors on held-out classes, so the "
-        "map is the initial one: give more classes, or early_stopping=False to train all the same."
+        f"No training was better than none by two standard errors on held-out {unit}, so the map "
+        f"is the initial one: give more {unit}, or early_stopping=False to train all the same."
     )
     return given, 0
 
@@ -132,7 +139,7 @@ class _Fold:
     solver: Solver
     initialization: Initialization
     patience: int
-    by_classes: bool
+    costs_of: Callable[..., Array]
 
     def costs(
         self, train: Integers, test: Integers, start: str | None, *, trained: bool = True
@@ -151,10 +158,7 @@ class _Fold:
             def costs_at(x: Array) -> Array:
                 # Mapped together: sparse points are centred where they are mapped to.
                 Z = embed(objective.embedding, objective.parameters(x), data.X, n_jobs=n_jobs)
-                if self.by_classes:
-                    near = kneighbors(Z[test], Z, 1, exclude=test, n_jobs=n_jobs)[1][:, 0]
-                    return np.asarray(data.labels[near] != data.labels[test], np.float32)
-                return neighbor_costs(Z, data.labels, train, test, weight, n_jobs)
+                return self.costs_of(Z, data.labels, train, test, weight, n_jobs)
 
             costs = [costs_at(x0)]
             if not trained:
@@ -224,6 +228,25 @@ def _class_splits(codes: Integers | None, least: int, unit: str) -> list[Split]:
     halves = np.array_split(np.random.RandomState(0).permutation(several), 2)
     first, second = (np.flatnonzero(np.isin(codes, half)) for half in halves)
     return [(first, second), (second, first)]
+
+
+def _costs_of_new(
+    Z: Array, y: Array, train: Integers, test: Integers, weight: Floats, n_jobs: int | None
+) -> Array:
+    """Return, of each held-out point, whether the nearest of all others has another class."""
+    del train, weight
+    near = kneighbors(Z[test], Z, 1, exclude=test, n_jobs=n_jobs)[1][:, 0]
+    return np.asarray(y[near] != y[test], np.float32)
+
+
+def _costs_of_few(
+    Z: Array, y: Array, train: Integers, test: Integers, weight: Floats, n_jobs: int | None
+) -> Array:
+    """Return the expected error of the nearest in a random half of the training points."""
+    del weight
+    k = min(len(train), len(CHANCES))
+    near = train[kneighbors(Z[test], Z[train], k, n_jobs=n_jobs)[1]]
+    return np.asarray((y[near] != y[test][:, None]) @ CHANCES[:k], np.float32)
 
 
 def _race(

@@ -12,6 +12,7 @@ from metricfast._core.scatter import repetitions
 from metricfast._core.sources import Source
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.distances.neighbors import kneighbors
+from metricfast.metrics._neighbor_error import CHANCES
 
 __all__ = ["Fold", "held_out_folds", "select"]
 
@@ -19,8 +20,6 @@ __all__ = ["Fold", "held_out_folds", "select"]
 _DRAWN, _FOLDS, _ENOUGH = 5000, 3, 333
 # Held-out points of a fold, and training points among which their neighbours are found, at most.
 _HELD_OUT, _DATABASE = 1000, 2000
-# Chances of a neighbour to be the nearest in a random half of the training points, by its rank.
-_CHANCES = np.array([4.0, 2.0, 1.0]) / 7
 # Standard errors by which a learned distance must be better than the given one.
 _EVIDENCE = 2.0
 
@@ -45,8 +44,8 @@ class Fold(NamedTuple):
         # Rounded, so that ties do not depend on last digits, which the origin changes.
         size = max(np.abs(Z).max(), np.abs(Q).max()) or 1.0
         Z, Q = (Z / size).astype(np.float32), (Q / size).astype(np.float32)
-        near = kneighbors(Q, Z, min(len(Z), len(_CHANCES)))[1]
-        return np.asarray((labels[near] != wanted[:, None]) @ _CHANCES[: near.shape[1]])
+        near = kneighbors(Q, Z, min(len(Z), len(CHANCES)))[1]
+        return np.asarray((labels[near] != wanted[:, None]) @ CHANCES[: near.shape[1]])
 
 
 def held_out_folds(X: Array | Source, codes: Integers, weights: Floats | None = None) -> list[Fold]:
