@@ -24,7 +24,7 @@ from metricfast.learners.tuples.factored import start_metric
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["PairSumsLearner", "pair_sums", "prior_matrix"]
+__all__ = ["PairSumsLearner", "check_differ", "pair_sums", "prior_matrix"]
 
 
 class PairSumsLearner(PairsClassifierMixin):
@@ -141,6 +141,15 @@ def pair_sums(tuples: TupleSet) -> ScatterStatistics:
     found = ScatterStatistics.of_scatters(groups, totals, scatters, exponent, points.dtype)
     found.n_points, found.whole = len(index), bool((weights == np.floor(weights)).all())
     return found
+
+
+def check_differ(kind: str, scatter: Floats, rounding: float = 0.0) -> None:
+    """Raise ValueError unless the points of some pairs differ, by more than rounding."""
+    if not np.trace(scatter) > rounding:
+        raise ValueError(
+            f"there is no {kind} pair of different points: both similar and dissimilar pairs are "
+            "needed."
+        )
 
 
 def _in_safe_units(points: Array) -> tuple[Array, int]:
