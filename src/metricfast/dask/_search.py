@@ -173,10 +173,12 @@ def retrieval_report(
     references = delayed(_joined_rows)(
         blocks if own else row_blocks(database, database_labels=database_labels)
     )
-    where = _in_memory(options.pop("where", None))
-    divided = own or _of_each(where)
+    where, groups = (_in_memory(options.pop(name, None)) for name in ("where", "groups"))
+    if groups is not None and not isinstance(groups, tuple):
+        groups = groups, groups
+    divided = own or _of_each(where) or groups is not None
     starts = starts_of([block[0] for block in blocks]) if divided else None
-    filtered = _sent(where)
+    filtered = _sent((where, groups))
     choose = delayed(_chosen)(options.pop("metrics", None), blocks, k, options)
     judge = delayed(in_caller_memory(_judged))
     wanted, *found = workers.computed(
@@ -303,7 +305,7 @@ def _chosen(metrics: Any, blocks: list[tuple[Any, ...]], k: Any, options: dict[s
 
 def _judged(
     block: tuple[Any, ...], database: tuple[Any, ...], starts: list[int] | None, i: int, own: bool,
-    where: Any, wanted: Wanted, options: dict[str, Any],
+    filters: tuple[Any, Any], wanted: Wanted, options: dict[str, Any],
 ) -> dict[str, Any]:  # fmt: skip
     """Return the values of a block of queries."""
     points, labels = (np.asarray(part) for part in block)
@@ -312,7 +314,9 @@ def _judged(
     exclude = None
     if starts is not None:
         exclude = np.arange(starts[i], starts[i + 1]) if own else None
-        where = _of_block(where, starts, i)
+        filters = tuple(_of_block(each, starts, i) for each in filters)
+    where, groups = filters
     return values_of(
-        points, labels, *database, wanted=wanted, exclude=exclude, where=where, n_jobs=1, **options
-    )
+        points, labels, *database, wanted=wanted, exclude=exclude, where=where, groups=groups,
+        n_jobs=1, **options,
+    )  # fmt: skip

@@ -13,11 +13,11 @@ from metricfast._core.checks import check_points
 from metricfast._core.memory import in_caller_memory
 from metricfast._core.scatter_statistics import ScatterStatistics
 from metricfast._core.targets import check_sample_weight
+from metricfast._core.thresholds import best_threshold
 from metricfast.dask._rows import row_blocks
 from metricfast.dask._workers import Workers
 from metricfast.learners.base.closed_form import Statistics
 from metricfast.learners.base.inputs import begin_fit
-from metricfast.learners.base.thresholds import best_threshold
 from metricfast.learners.tuples.pair_sums import pair_sums
 
 __all__ = ["fit_by_sums", "is_exact"]

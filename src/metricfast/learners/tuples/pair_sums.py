@@ -12,13 +12,13 @@ from metricfast._core.prior import initialize_metric
 from metricfast._core.scaling import center_and_rescale
 from metricfast._core.scatter import pair_scatter
 from metricfast._core.scatter_statistics import ScatterStatistics
+from metricfast._core.thresholds import check_calibration_params
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, RandomState
 from metricfast.learners.base.classifiers import PairsClassifierMixin
 from metricfast.learners.base.closed_form import Statistics, add_statistics, continues
 from metricfast.learners.base.inputs import tuples_of
 from metricfast.learners.base.span import in_span
-from metricfast.learners.base.thresholds import check_calibration_params
 from metricfast.learners.tuples.factored import start_metric
 
 if TYPE_CHECKING:
