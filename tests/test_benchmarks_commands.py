@@ -167,7 +167,7 @@ def test_poses(run, monkeypatch):
 
 @pytest.mark.parametrize("names", [reid.LEARNERS[:1] + reid.GROUPED, reid.PAIRS, ["LMNN"]])
 def test_reid(run, names):
-    text = run("benchmarks.reid --splits 2 " + " ".join(f"--only {name}" for name in names))
+    text = run("benchmarks.reid --splits 3 " + " ".join(f"--only {name}" for name in names))
     assert [*names] == [row for row in rows(text)[1:] if row in names]
     assert ("The protocol is another one." in text) == (reid.EUCLIDEAN in names)
     if "LMNN" in names:
