@@ -140,6 +140,10 @@ class KISSME_Supervised(_KISSME, GroupedPairsLearner):  # noqa: N801
 
     Notes
     -----
+    The learner is made for many classes of few points each. Classes of several clusters differ most
+    along the directions that separate their clusters; nearest neighbours may then be worse than in
+    the Euclidean distance.
+
     A whole number as `sample_weight` means the same as a repeated point. `partial_fit` stores the
     scatter of each class, or of each class in each group.
 
@@ -199,6 +203,8 @@ class XQDA(GroupedPairsLearner):
     Notes
     -----
     Without regularisation, the result does not depend on the units of the features.
+
+    The learner is made for many classes of few points each, see :class:`KISSME_Supervised`.
 
     A whole number as `sample_weight` means the same as a repeated point. `partial_fit` stores the
     scatter of each class, or of each class in each group.
