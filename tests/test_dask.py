@@ -34,8 +34,8 @@ from metricfast.dask._remote import OnWorkers
 from metricfast.dask._rows import blocks_of
 from metricfast.learners.impostors import TargetsAndImpostors
 from metricfast.samplers import Batch
-from metricfast.training.objective import LinearMap, Objective
-from metricfast.training.preconditioner import FlatParameters
+from metricfast.training.objective import Objective
+from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples
 
 pytestmark = MARKS
@@ -70,8 +70,7 @@ def test_losses_of_parts_add_up_or_are_refused(name: str, weighted: bool, client
     table = loss.learnable_database
     samples = Samples(X, y, np.arange(3), weight)
     arrays = [rng.randn(2, 4) / 3, *([rng.randn(3, 2)] if table else [])]
-    shapes = FlatParameters([array.shape for array in arrays])
-    objective = Objective(samples, LinearMap(), loss, shapes)
+    objective = Objective(Problem(samples, loss), arrays)
     spread = ByParts(_workers.Workers(client), 4)
     by = loss._weighed_by.get(loss.reduction)
     if by is None or (by and weighted):
@@ -114,7 +113,7 @@ def test_the_number_of_anchors_decides_how_many_parts_there_are(
     rng, workers = np.random.RandomState(0), Noted(n_threads)
     points, arrays = rng.randn(n, 2), [np.eye(2)]
     samples = Samples(points, np.arange(n) // 2, np.arange((n + 1) // 2))
-    objective = Objective(samples, LinearMap(), losses.NCA(), FlatParameters([(2, 2)]))
+    objective = Objective(Problem(samples, losses.NCA()), arrays)
     batch = Batch(np.arange(n), n)
     value, gradients = ByParts(workers, n_parts)(objective, arrays, batch)
     assert [len(task) for task in workers.tasks] == expected

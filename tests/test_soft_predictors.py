@@ -504,8 +504,9 @@ def test_batches_are_bounded(kind):
     for n, anchors, candidates in (
         (300, 150, 75), (2000, 250, 875), (6000, 750, 2625), (50_000, 1020, 4096)
     ):  # fmt: skip
-        plan = course.plan(mf.embeddings.Linear(2), n)
-        batches = list(plan.batches(np.random.RandomState(0)))
+        solver, drawn = course.plan(mf.embeddings.Linear(2), n)
+        objective = SimpleNamespace(X=np.empty((n, 1)))
+        batches = list(drawn(objective, np.random.RandomState(0), solver.batch_size)())
         assert {len(batch.rows) for batch in batches} <= {
             size + count
             for size in (anchors, anchors + 1)
@@ -568,13 +569,13 @@ def test_a_time_limit_ends_training(kind):
 
 def test_held_out_points_choose_how_sharp_votes_are():
     class Trained:
-        task, _best = SimpleNamespace(n_confirming=500), None
+        task = SimpleNamespace(n_confirming=500)
 
         def __init__(self, n, turns):
-            self._test, self._turns = np.arange(n), turns
+            self.held_out, self._turns = np.arange(n), turns
 
-        def _judge(self, x, factor):
-            return abs(np.log2(factor) - self._turns)
+        def costs_of_factors(self, factors):
+            return abs(np.log2(factors) - self._turns)
 
     assert sharpness([Trained(400, 1)]) == 1
     assert sharpness([Trained(400, 1), Trained(200, -1)]) == 2

@@ -13,6 +13,7 @@ from metricfast._core.progress import Progress
 from metricfast.samplers import class_batches
 from metricfast.training.history import History
 from metricfast.training.lbfgs import minimize_hinge, minimize_smooth
+from metricfast.training.problem import Traits
 from metricfast.training.solvers import SGD, Adam, AdamW
 from metricfast.training.steps import minimize_minibatch, run_epoch
 
@@ -218,10 +219,7 @@ def quarters():
 
 def relative_steps(learning_rate, max_epochs, start=START):
     """Steps of Adam for a problem that has no scale of its own."""
-    problem = SimpleNamespace(
-        relative_steps=True, schedule="cosine", averages_batches=False,
-        runs=lambda decay: [(slice(None), decay, 1.0)],
-    )  # fmt: skip
+    problem = SimpleNamespace(traits=Traits(), runs=lambda decay: [(slice(None), decay, 1.0)])
     return Adam(learning_rate).steps(problem, start, max_epochs)
 
 
@@ -338,10 +336,8 @@ def test_progress_shows_a_bar_with_tqdm(capsys):
 
 @pytest.mark.parametrize(("solver", "factor"), [(Adam(), 1), (SGD(), 10)])
 def test_the_default_rate_is_in_proportion_to_the_rate_of_the_problem(solver, factor):
-    problem = SimpleNamespace(
-        learning_rate=0.02, relative_steps=False, schedule="constant", runs=lambda decay: (),
-        averages_batches=True,
-    )  # fmt: skip
+    traits = Traits(learning_rate=0.02, relative_steps=False, schedule="constant")
+    problem = SimpleNamespace(traits=traits, runs=lambda decay: ())
     assert solver.steps(problem, START, None).rate(0.0, 0) == pytest.approx(0.02 * factor)
 
 

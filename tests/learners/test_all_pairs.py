@@ -19,7 +19,7 @@ from metricfast.learners import linear
 from metricfast.learners.linear import LinearLearner
 from metricfast.losses._call import BoundLoss
 from metricfast.solvers import Adam
-from metricfast.training.linear_problem import LinearProblem
+from metricfast.training.problem import Problem
 
 X, Y = load_iris(return_X_y=True)
 X = scale(X)
@@ -280,7 +280,7 @@ def test_validate_compares_squared_errors():
 def test_a_loss_that_depends_on_where_zero_is_cannot_be_that_of_a_linear_learner(loss):
     class Learner(LinearLearner):
         def _problem(self, data):
-            return LinearProblem(data, loss)
+            return Problem(data, loss)
 
     with pytest.raises(ValueError, match=r"is a loss of inner products, .* Use EmbeddingLearner"):
         Learner().fit(X, Y)

@@ -17,9 +17,10 @@ from metricfast.learners import trained
 from metricfast.learners.linear import LinearLearner
 from metricfast.solvers import Adam
 from metricfast.training import samples
-from metricfast.training.linear_problem import LinearProblem
-from metricfast.training.objective import LinearMap, Objective, map_points
+from metricfast.training.embedded import map_points
+from metricfast.training.objective import Objective
 from metricfast.training.preconditioner import Preconditioner, best_scale
+from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples
 
 X, Y = load_iris(return_X_y=True)
@@ -43,9 +44,8 @@ def test_coordinates_are_a_change_of_variables(scatter):
     if scatter is None:
         np.testing.assert_array_equal(vector, L.ravel())
     np.testing.assert_allclose(coordinates.arrays(vector)[0], L, rtol=1e-9, atol=1e-12)
-    objective = Objective(
-        Samples(X[::3], Y[::3], np.arange(3)), LinearMap(), losses.NCA(), coordinates
-    )
+    samples = Samples(X[::3], Y[::3], np.arange(3))
+    objective = Objective(Problem(samples, losses.NCA(), preconditioner=coordinates), [L])
     np.testing.assert_allclose(
         objective(vector)[1],
         numeric_gradient(lambda v: objective(v)[0], vector, 1e-5),
@@ -244,7 +244,7 @@ class Few(LinearLearner):
         self.n_components = n_components
 
     def _problem(self, data):
-        return LinearProblem(data, losses.MCML())
+        return Problem(data, losses.MCML())
 
 
 def test_a_learner_has_the_defaults_of_parameters_that_it_does_not_take():
@@ -258,7 +258,7 @@ class Spread(Few):
     """A learner by a function."""
 
     def _problem(self, data):
-        return LinearProblem(data, lambda Z, y: (-float(np.abs(Z).sum()), -np.sign(Z)))
+        return Problem(data, lambda Z, y: (-float(np.abs(Z).sum()), -np.sign(Z)))
 
 
 class Weighed(Few):
@@ -269,7 +269,7 @@ class Weighed(Few):
             pull = sample_weight[:, None] * Z
             return float((pull * Z).sum()) / 2, pull
 
-        return LinearProblem(data, loss)
+        return Problem(data, loss)
 
 
 def test_weights_reach_a_function_that_takes_them():

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import NearestCentroid
 
 from metricfast import NCMML
-from metricfast.learners.ncmml import _Likelihood
+from metricfast.training.objective import Objective
 from metricfast.training.samples import Samples
 
 X, Y = load_iris(return_X_y=True)
@@ -34,8 +34,8 @@ def test_value_and_gradient(weighted, rows):
     rng = np.random.RandomState(0)
     weight = rng.uniform(1, 2, len(FEW)) if weighted else None
     data = Samples(np.ascontiguousarray(FEW - 3), LABELS, np.arange(3), weight, 0)
-    likelihood = _Likelihood(data, None)
     L = rng.standard_normal((rows, 4)) / 2
+    likelihood = Objective(NCMML()._problem(data), [L])
     value, gradient = likelihood(L.ravel())
     expected = negative_log_likelihood(
         L, FEW, LABELS, np.ones(len(FEW)) if weight is None else weight

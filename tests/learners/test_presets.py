@@ -25,7 +25,7 @@ from metricfast.embeddings import MLP, Asymmetric, Embedding, Linear
 from metricfast.samplers import Batch, DenseTriplet, Sampler, Uniform
 from metricfast.solvers import Adam
 from metricfast.stopping import HeldOut
-from metricfast.training.objective import is_continuous, is_learnable
+from metricfast.training.problem import is_continuous, is_learnable
 
 LOSSES = [getattr(losses, name)() for name in NAMES]
 every_loss = pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)

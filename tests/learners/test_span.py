@@ -10,9 +10,9 @@ import pytest
 import metricfast.learners.linear as linear
 from metricfast import LDML, LMNN, MCML, MLKR, NCA, NCMML, NeighborhoodGerrymandering, losses
 from metricfast.solvers import LBFGS
-from metricfast.training.linear_problem import LinearProblem
 from metricfast.training.objective import Objective
 from metricfast.training.preconditioner import FlatParameters
+from metricfast.training.problem import Problem
 from metricfast.training.span import MapOfSpan, Span, span_of
 
 RNG = np.random.default_rng(0)
@@ -82,16 +82,16 @@ class Diagonal(FlatParameters):
 class DiagonalNCA(NCA):
     def _problem(self, data):
         shape = (data.X.shape[1], data.X.shape[1])
-        return LinearProblem(data, losses.NCA("log"), preconditioner=Diagonal([shape]))
+        return Problem(data, losses.NCA("log"), preconditioner=Diagonal([shape]))
 
 
 class SparseNCA(NCA):
     def _problem(self, data):
-        def penalty(arrays):
+        def penalty(arrays, start):
             lengths = np.sqrt((arrays[0] ** 2).sum(axis=0) + 1e-4)
             return lengths.sum(), [arrays[0] / lengths]
 
-        return LinearProblem(data, losses.NCA("log"), penalty=penalty)
+        return Problem(data, losses.NCA("log"), penalty=penalty)
 
 
 @few

@@ -25,8 +25,9 @@ from metricfast._core.scaling import center_and_rescale
 from metricfast.learners.embedding.metric import EmbeddedMetricMixin
 from metricfast.learners.linear import LinearLearner
 from metricfast.solvers import Adam
-from metricfast.training.objective import LinearMap, Objective, map_points
-from metricfast.training.preconditioner import Preconditioner
+from metricfast.training.embedded import map_points
+from metricfast.training.objective import Objective
+from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples
 
 POINTS, LABELS = load_digits(n_class=4, return_X_y=True)
@@ -134,10 +135,9 @@ def test_validate():
 
 @pytest.mark.parametrize("loss", [losses.NCA(), losses.SupCon(5.0)])
 def test_gradient(loss):
-    objective = Objective(
-        Samples(SPARSE[:30], LABELS[:30], np.unique(LABELS)), LinearMap(), loss, Preconditioner(40)
-    )
+    samples = Samples(SPARSE[:30], LABELS[:30], np.unique(LABELS))
     x = np.random.default_rng(0).normal(size=80)
+    objective = Objective(Problem(samples, loss), [x.reshape(2, 40)])
     expected = numeric_gradient(lambda v: objective(v)[0], x, 1e-5)
     np.testing.assert_allclose(objective(x)[1], expected, atol=1e-6)
 

@@ -19,8 +19,7 @@ from metricfast.stopping import CrossValidated
 from metricfast.training import model_selection
 from metricfast.training.initialization import choose_scale, sample_points, spread
 from metricfast.training.model_selection import _race, _select, _splits, select_training
-from metricfast.training.objective import LinearMap, Objective
-from metricfast.training.preconditioner import Preconditioner
+from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples
 
 X, Y = load_iris(return_X_y=True)
@@ -33,15 +32,16 @@ every = pytest.mark.parametrize("learner", [NCA, MCML, LDML, MLKR])
 
 @pytest.mark.parametrize("best", [0.3, 1.0, 2.0**4])
 def test_the_scale_of_the_lowest_objective_is_found(best):
-    objective = Objective(POINTS, LinearMap(), losses.NCA(), Preconditioner(4))
     tried = []
 
-    def value(x, batch):
-        tried.append(x)
-        return float(((np.log2(x[::5] / best / [4, 1, 1, 1])) ** 2).sum()), x
+    def evaluate(objective, arrays, batch, part):
+        (L,) = arrays
+        tried.append(L)
+        return float((np.log2(np.diag(L) / best / [4, 1, 1, 1]) ** 2).sum()), [L]
 
     starts = [np.eye(4), np.diag([4.0, 1, 1, 1])]
-    form, found = choose_scale(value, objective, starts, sample_points(POINTS))
+    problem = Problem(POINTS, losses.NCA(), evaluate=evaluate)
+    form, found = choose_scale(problem, starts, sample_points(POINTS))
     wanted = spread(best * starts[1], X, sample_points(POINTS))
     assert form == 1
     np.testing.assert_allclose(found, wanted, rtol=0.1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy.optimize import brentq
@@ -15,12 +16,13 @@ from metricfast._core.scatter import within_scatter
 from metricfast._core.types import Array, Floats
 from metricfast.learners.linear import AllPairsLearner
 from metricfast.samplers import Batch
+from metricfast.training.embedded import map_points
 from metricfast.training.history import History, Vector
-from metricfast.training.linear_problem import LinearProblem
-from metricfast.training.objective import map_points
+from metricfast.training.objective import Objective
 from metricfast.training.preconditioner import FULL_BASIS, FlatParameters, Preconditioner
+from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples
-from metricfast.training.span import MapOfSpan, WithConstant
+from metricfast.training.span import MapOfSpan
 
 __all__ = ["LDML"]
 
@@ -105,82 +107,66 @@ class LDML(AllPairsLearner):
 
     _selects_shortest = False  # a longer training gives better answers for pairs
 
-    def _problem(self, data: Samples) -> LinearProblem:
-        return _PairProblem(data.in_span, losses.LDML(), n_jobs=self.n_jobs)
+    def _problem(self, samples: Samples) -> Problem:
+        samples = samples.in_span
+        return Problem(
+            samples, losses.LDML(), evaluate=_evaluate, extended=partial(_with_bias, samples),
+            preconditioner=partial(_WithBias, samples), rescale=partial(_factor, samples),
+            standardizes=False, n_jobs=self.n_jobs,
+        )  # fmt: skip
 
-    def _set_fitted(self, problem: LinearProblem, history: History, x: Vector, final: bool) -> None:
-        super()._set_fitted(problem, history, x, final)
-        self.bias_ = float(problem.preconditioner.arrays(x)[1][0])
+    def _set_fitted(self, objective: Objective, history: History, x: Vector, final: bool) -> None:
+        super()._set_fitted(objective, history, x, final)
+        self.bias_ = float(objective.parameters(x)[1][0])
 
-    def _finish(self, problem: LinearProblem, history: History, diverged: bool) -> None:
-        super()._finish(problem, history, diverged)
+    def _finish(self, objective: Objective, history: History, diverged: bool) -> None:
+        super()._finish(objective, history, diverged)
         if history.max_iter is None:
             return
         # The chosen number of iterations may be too small for the bias.
-        assert isinstance(problem, _PairProblem)
-        L = problem.map(history.best_x)
-        self.bias_ = problem.best_bias(L, self.bias_)
-        value = problem.of_loss([L, np.array([self.bias_])], None)[0]
-        self.objective_ = problem.samples.unit * value
+        L = objective.parameters(history.best_x)[0]
+        self.bias_ = _best_bias(objective, L, self.bias_)
+        value = objective.of_loss([L, np.array([self.bias_])], None)[0]
+        self.objective_ = objective.unit * value
         self.loss_curve_.append(self.objective_)
         self.n_iter_ += 1
 
 
-class _PairProblem(LinearProblem):
-    """Minimise the loss of pairs over a map and a bias."""
+def _evaluate(
+    objective: Objective, arrays: list[Array], batch: Batch | None, part: slice | None
+) -> tuple[float, list[Array]]:
+    """Return the loss of pairs, and its gradients by map and bias."""
+    of_pairs, (L, bias) = objective.loss.loss, arrays
+    of_pairs.bias = float(bias[0])
+    value, gradients = objective.of_embedding([L], batch, part)
+    return value, gradients and [*gradients, np.array([of_pairs.bias_gradient_])]
 
-    standardizes = False
 
-    def start_at(self, L: Array, *, selected: bool = False) -> Vector:
-        data, wide = self.samples, self.samples.X.shape[1] > FULL_BASIS
-        scatter = within_scatter(data.X, data.groups, data.weight, diagonal=wide)
-        self.preconditioner = _WithBias(data, L, scatter, self.of_span)
-        return self.vector(L)
+def _with_bias(samples: Samples, arrays: list[Array]) -> list[Array]:
+    """Return a map, and the mean squared distance under it as the initial bias."""
+    return [arrays[0], np.array([_mean_distance(samples, arrays[0])])]
 
-    def vector(self, L: Array) -> Vector:
-        if not isinstance(self.preconditioner, _WithBias):
-            return self.start_at(L)
-        return super().vector(L)
 
-    def scale_initial(self, L: Array, *, named: bool) -> Array:
-        del named
-        start = self.map_of_span(L)
-        distance = _mean_distance(self.samples, L if start is None else start.inner)
-        if distance > 0:
-            L = L * math.sqrt(_START / distance)
-            start = self.map_of_span(L)
-        if start is None:
-            self.start_at(L)
-        else:
-            self.start_in_span(start)
-        return L
+def _factor(samples: Samples, L: Array) -> float:
+    """Return the factor of a map that brings the mean squared distance to `_START`."""
+    distance = _mean_distance(samples, L)
+    return math.sqrt(_START / distance) if distance > 0 else 1.0
 
-    def start_in_span(self, start: MapOfSpan, *, selected: bool = False) -> Vector:
-        self.of_span = start
-        return self.start_at(start.inner, selected=selected)
 
-    def of_loss(
-        self, arrays: list[Array], batch: Batch | None, part: slice | None = None
-    ) -> tuple[float, list[Array]]:
-        of_pairs, (L, bias) = self.loss.loss, arrays
-        of_pairs.bias = float(bias[0])
-        value, gradients = super().of_loss([L], batch, part)
-        return value, gradients and [*gradients, np.array([of_pairs.bias_gradient_])]
+def _best_bias(objective: Objective, L: Array, bias: float) -> float:
+    """Return the bias of the lowest loss under a map, of which the loss is convex."""
 
-    def best_bias(self, L: Array, bias: float) -> float:
-        """Return the bias of the lowest loss under a map, of which the loss is convex."""
+    def slope(bias: float) -> float:
+        return float(objective.of_loss([L, np.array([bias])], None)[1][1][0])
 
-        def slope(bias: float) -> float:
-            return float(self.of_loss([L, np.array([bias])], None)[1][1][0])
-
-        here = there = slope(bias)
-        end, step = bias, max(1.0, abs(bias)) * -math.copysign(_STEP, here)
-        while here * there > 0 and abs(step) < _FARTHEST * max(1.0, abs(bias)):
-            end, step = end + step, 2 * step
-            there = slope(end)
-        if here * there >= 0:  # the best already, or infinite
-            return bias
-        return float(brentq(slope, *sorted((bias, end)), rtol=_PRECISION))
+    here = there = slope(bias)
+    end, step = bias, max(1.0, abs(bias)) * -math.copysign(_STEP, here)
+    while here * there > 0 and abs(step) < _FARTHEST * max(1.0, abs(bias)):
+        end, step = end + step, 2 * step
+        there = slope(end)
+    if here * there >= 0:  # the best already, or infinite
+        return bias
+    return float(brentq(slope, *sorted((bias, end)), rtol=_PRECISION))
 
 
 class _WithBias(FlatParameters):
@@ -190,17 +176,19 @@ class _WithBias(FlatParameters):
     about the same effect on both.
     """
 
-    def __init__(self, data: Samples, L: Array, scatter: Floats, of_span: MapOfSpan | None) -> None:
-        of_map, n_entries = Preconditioner(data.n_features, scatter), L.size
-        self._of_map: FlatParameters = of_map
+    def __init__(self, samples: Samples, start: list[Array], of_span: MapOfSpan | None) -> None:
+        wide = samples.X.shape[1] > FULL_BASIS
+        scatter = within_scatter(samples.X, samples.groups, samples.weight, diagonal=wide)
+        self._of_map, (L,) = Preconditioner(samples.n_features, scatter), start
+        self.least = self._of_map.least
+        norm, n_entries = float(np.linalg.norm(self._of_map.vector(start))), L.size
         if of_span is not None:
-            self._of_map, n_entries = WithConstant(of_map, of_span.rest_norm), of_span.n_entries
-        self._first = _mean_distance(data, L)
-        size = float(np.linalg.norm(self._of_map.vector([L]))) / math.sqrt(n_entries)
-        self._unit = self._first / size if self._first > 0 and size > 0 else 1.0
+            norm, n_entries = math.hypot(norm, self.least * of_span.rest_norm), of_span.n_entries
+        first, size = _mean_distance(samples, L), norm / math.sqrt(n_entries)
+        self._unit = first / size if first > 0 and size > 0 else 1.0
 
     def vector(self, arrays: Sequence[Array]) -> Floats:
-        return np.append(self._of_map.vector(arrays), self._first / self._unit)
+        return np.append(self._of_map.vector(arrays), arrays[1] / self._unit)
 
     def arrays(self, vector: Array) -> list[Array]:
         return [*self._of_map.arrays(vector[:-1]), vector[-1:] * self._unit]
@@ -208,14 +196,11 @@ class _WithBias(FlatParameters):
     def pullback(self, gradients: Sequence[Array]) -> Floats:
         return np.append(self._of_map.pullback(gradients), gradients[1] * self._unit)
 
-    def scaled(self, vector: Array, factor: float) -> Array:
-        return np.append(vector[:-1] * factor, vector[-1] * factor**2)
 
-
-def _mean_distance(data: Samples, L: Array) -> float:
+def _mean_distance(samples: Samples, L: Array) -> float:
     """Return the mean squared distance of two points under a map."""
-    data = data.representative
-    Z = map_points(data.X, L).astype(np.float64)
-    weight = np.ones(len(Z)) if data.weight is None else data.weight
+    samples = samples.representative
+    Z = map_points(samples.X, L).astype(np.float64)
+    weight = np.ones(len(Z)) if samples.weight is None else samples.weight
     share = weight / weight.sum()
     return 2 * float(share @ ((Z - share @ Z) ** 2).sum(axis=1))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -26,8 +25,8 @@ from metricfast.learners.trained import Given, Plan, TrainedLearner, for_mini_ba
 from metricfast.training.callbacks import as_callbacks
 from metricfast.training.history import History, Vector
 from metricfast.training.initialization import Initialization
-from metricfast.training.linear_problem import LinearProblem
 from metricfast.training.model_selection import select_training
+from metricfast.training.objective import Objective
 from metricfast.training.samples import (
     Samples,
     Target,
@@ -78,10 +77,6 @@ class LinearLearner(TrainedLearner, LinearParameters, MahalanobisMixin):
     _weights_neighbors = False  # whether a duplicate is the same as a point of weight 2
     _selects_batches = False  # whether "auto" chooses by folds for mini-batches too
     _exponent: int = 0
-
-    @abstractmethod
-    def _problem(self, data: Samples) -> LinearProblem:
-        """Return what to minimise."""
 
     def fit(
         self,
@@ -181,7 +176,7 @@ class LinearLearner(TrainedLearner, LinearParameters, MahalanobisMixin):
 
     def _begin(
         self, plan: Plan, train_samples: Samples, samples: Samples, rng: RandomState, kept: Any
-    ) -> tuple[LinearProblem, History]:
+    ) -> tuple[Objective, History]:
         if self._weights_neighbors and not plan.solver.by_batches:
             train_samples = deduplicate_if_smaller(train_samples)
         initialization = self._initialization(plan.solver, kept)
@@ -194,13 +189,11 @@ class LinearLearner(TrainedLearner, LinearParameters, MahalanobisMixin):
                 required=self.early_stopping != "auto",
             )  # fmt: skip
         problem = self._problem(train_samples)
-        problem.all_samples, problem.initial_map = samples, L
-        history = problem.history(initialization.start(problem, train_samples, L, rng, start), rng)
+        _refuse_inner_products(problem.loss)
+        objective = initialization.start(problem, train_samples, L, rng, start)
+        history = objective.history(rng)
         history.max_iter = n_iter
-        return problem, history
-
-    def _continue(self, plan: Plan, samples: Samples) -> LinearProblem:
-        return self._problem(samples)
+        return objective, history
 
     def _earlier(self) -> Array | None:
         return getattr(self, "components_", None)
@@ -224,19 +217,20 @@ class LinearLearner(TrainedLearner, LinearParameters, MahalanobisMixin):
             bool(self.verbose), warm,
         )  # fmt: skip
 
-    def _set_map(self, problem: LinearProblem, x: Vector) -> None:
-        (self.components_,) = problem.learned(x)
+    def _set_map(self, objective: Objective, x: Vector) -> None:
+        (self.components_,) = objective.learned(x)
 
-    def _set_fitted(self, problem: LinearProblem, history: History, x: Vector, final: bool) -> None:
-        super()._set_fitted(problem, history, x, final)
+    def _set_fitted(self, objective: Objective, history: History, x: Vector, final: bool) -> None:
+        super()._set_fitted(objective, history, x, final)
         value = history.best_objective if final else history.curve[-1]
-        self.objective_ = problem.unit * value
+        self.objective_ = objective.unit * value
 
-    def _finish(self, problem: LinearProblem, history: History, diverged: bool) -> None:
+    def _finish(self, objective: Objective, history: History, diverged: bool) -> None:
         """Warn if the solver found no slope at the initial map."""
-        excess = history.best_objective - problem.lower_bound
+        bound = objective.problem.lower_bound
+        excess = history.best_objective - bound
         stayed = np.array_equal(history.best_x, history.start)
-        if stayed and history.max_iter is None and excess > 1e-3 * abs(problem.lower_bound):
+        if stayed and history.max_iter is None and excess > 1e-3 * abs(bound):
             warn_user(
                 "The objective has no slope at the initial map, so nothing was learned. If that "
                 "map is not a minimum already, rescale the points (StandardScaler), choose another "
@@ -262,3 +256,12 @@ def _discriminant(
 ) -> Array:
     with ignored(UserWarning):  # fit has warned of y
         return LFDA(n_rows, n_jobs=n_jobs).fit(X, classes, weight).components_
+
+
+def _refuse_inner_products(loss: Any) -> None:
+    if getattr(loss, "of_inner_products", False):
+        raise ValueError(
+            f"{type(loss).__name__} is a loss of inner products, which depend on the origin; a "
+            "metric does not. Use EmbeddingLearner with Linear(normalize=True), or a loss of "
+            "distances."
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from typing import Any, ClassVar
 
@@ -25,12 +26,12 @@ from metricfast._core.warn import warn_user
 from metricfast.learners.impostors import MARGIN, TargetsAndImpostors
 from metricfast.learners.linear import LinearLearner
 from metricfast.learners.lmnn_targets import targets_in_chunks
-from metricfast.samplers import Batch
 from metricfast.training.chunks import Chunked
+from metricfast.training.embedded import map_points
 from metricfast.training.history import History, Vector
-from metricfast.training.linear_problem import LinearProblem
-from metricfast.training.objective import map_points
+from metricfast.training.objective import Objective
 from metricfast.training.preconditioner import FULL_BASIS, Preconditioner
+from metricfast.training.problem import Problem, Traits
 from metricfast.training.samples import Samples
 
 __all__ = ["LMNN"]
@@ -150,20 +151,26 @@ class LMNN(LinearLearner):
     def _min_class_size(self) -> int:  # type: ignore[override]
         return int(self.n_neighbors) + 1
 
-    def _problem(self, data: Samples) -> LinearProblem:
-        data = data.in_span
-        _check_class_sizes(data, int(self.n_neighbors))
-        return _LMNNProblem(
-            data, int(self.n_neighbors), self.regularization, int(self.target_refresh), self.n_jobs
+    def _problem(self, samples: Samples) -> Problem:
+        samples, k = samples.in_span, int(self.n_neighbors)
+        _check_class_sizes(samples, k)
+        loss = TargetsAndImpostors(
+            samples.labels, samples.weight, k, self.regularization, self.n_jobs
         )
+        search = partial(_search_targets, samples.X, loss, k, self.n_jobs)
+        search()
+        return Problem(
+            samples, loss, preconditioner=partial(_preconditioner, samples, loss), refresh=search,
+            refresh_every=int(self.target_refresh), traits=Traits(smooth=False), n_jobs=self.n_jobs,
+        )  # fmt: skip
 
-    def _set_fitted(self, problem: LinearProblem, history: History, x: Vector, final: bool) -> None:
-        super()._set_fitted(problem, history, x, final)
-        self.labels_ = np.arange(len(problem.samples.classes))
+    def _set_fitted(self, objective: Objective, history: History, x: Vector, final: bool) -> None:
+        super()._set_fitted(objective, history, x, final)
+        self.labels_ = np.arange(len(objective.samples.classes))
 
-    def _finish(self, problem: LinearProblem, history: History, diverged: bool) -> None:
-        n_samples, n_features = problem.samples.X.shape[0], problem.samples.n_features
-        weight = problem.samples.weight
+    def _finish(self, objective: Objective, history: History, diverged: bool) -> None:
+        samples, weight = objective.samples, objective.samples.weight
+        n_samples, n_features = samples.X.shape[0], samples.n_features
         total = n_samples if weight is None else float(weight.sum())
         if n_samples > 2 * n_features or (
             self.objective_ > _COLLAPSED * MARGIN * self.regularization * self.n_neighbors * total
@@ -177,56 +184,26 @@ class LMNN(LinearLearner):
         )
 
 
-class _LMNNProblem(LinearProblem):
-    """Minimise pull and push over a map, with targets that `refresh` searches for."""
-
-    smooth = False
-
-    def __init__(
-        self, data: Samples, k: int, regularization: float, refresh_every: int, n_jobs: int | None
-    ) -> None:
-        loss = TargetsAndImpostors(data.labels, data.weight, k, regularization, n_jobs)
-        super().__init__(data, loss, n_jobs=n_jobs)
-        self.n_neighbors, self.refresh_every = k, refresh_every
-        if isinstance(data.X, Chunked):
-            loss.targets = targets_in_chunks(data.X, loss.y, k, n_jobs=n_jobs)
-            sample, rows = data.representative.X, data.representative_rows
-            scatter = _target_scatter(sample, loss.targets[rows], data.X)
-        else:
-            loss.set_targets(_targets(data.X, data.labels, k, n_jobs))
-            scatter = _target_scatter(data.X, loss.targets, data.X)
-        self.preconditioner = Preconditioner(data.n_features, scatter)
-
-    def start_at(self, L: Array, *, selected: bool = False) -> Vector:
-        if selected:  # L is not the map of `init`, so the targets are searched for under L
-            data, loss = self.samples, self._targets_and_impostors
-            Z = map_points(data.X, L)
-            loss.set_targets(_targets(Z, data.labels, self.n_neighbors, self.n_jobs))
-            scatter = _target_scatter(data.X, loss.targets, data.X)
-            self.preconditioner = Preconditioner(data.n_features, scatter)
-        return self.vector(L)
-
-    def refresh(self, x: Vector) -> None:
-        L, loss = self.map(x), self._targets_and_impostors
-        if isinstance(self.X, Chunked):
-            loss.targets = targets_in_chunks(self.X, loss.y, self.n_neighbors, L, self.n_jobs)
-        else:
-            Z = map_points(self.X, L, self.n_jobs)
-            loss.set_targets(_targets(Z, loss.y, self.n_neighbors, self.n_jobs))
-
-    def complete(self, batch: Batch) -> Batch:
-        return self._targets_and_impostors.with_targets(batch)
-
-    @property
-    def _targets_and_impostors(self) -> TargetsAndImpostors:
-        assert isinstance(self.loss, TargetsAndImpostors)
-        return self.loss
-
-
-def _targets(Z: Any, labels: Integers, k: int, n_jobs: int | None) -> Integers:
-    """Return the k nearest points of the same class."""
+def _search_targets(
+    X: Any, loss: TargetsAndImpostors, k: int, n_jobs: int | None, L: Array | None = None
+) -> None:
+    """Search for the k nearest points of the same class, under a map if there is one."""
+    if isinstance(X, Chunked):
+        loss.targets = targets_in_chunks(X, loss.y, k, L, n_jobs)
+        return
+    Z = X if L is None else map_points(X, L, n_jobs)
     find = nearest_of_class if issparse(Z) else losses.LMNN.find_targets
-    return find(Z, labels, k, n_jobs=n_jobs)
+    loss.set_targets(find(Z, loss.y, k, n_jobs=n_jobs))
+
+
+def _preconditioner(
+    samples: Samples, loss: TargetsAndImpostors, start: list[Array], of_span: Any
+) -> Preconditioner:
+    """Return the preconditioner that evens out the pull of targets."""
+    del start, of_span
+    X = samples.representative.X
+    scatter = _target_scatter(X, loss.targets[samples.representative_rows], samples.X)
+    return Preconditioner(samples.n_features, scatter)
 
 
 def _check_class_sizes(data: Samples, k: int) -> None:

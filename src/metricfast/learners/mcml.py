@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import metricfast.losses as losses
 from metricfast._core.parameters import positional
 from metricfast.learners.linear import AllPairsLearner
-from metricfast.training.linear_problem import LinearProblem
 from metricfast.training.preconditioner import class_preconditioner
+from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples
 
 __all__ = ["MCML"]
@@ -74,7 +74,7 @@ class MCML(AllPairsLearner):
     (150, 2)
     """
 
-    def _problem(self, data: Samples) -> LinearProblem:
+    def _problem(self, data: Samples) -> Problem:
         data = data.in_span
         preconditioner = class_preconditioner(data)
-        return LinearProblem(data, losses.MCML(), preconditioner=preconditioner, n_jobs=self.n_jobs)
+        return Problem(data, losses.MCML(), preconditioner=preconditioner, n_jobs=self.n_jobs)

@@ -8,8 +8,8 @@ from typing import Literal
 import metricfast.losses as losses
 from metricfast._core.parameters import PositiveInt, positional
 from metricfast.learners.linear import AllPairsLearner
-from metricfast.training.linear_problem import LinearProblem
 from metricfast.training.preconditioner import class_preconditioner
+from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples, as_targets
 
 __all__ = ["MLKR"]
@@ -89,8 +89,8 @@ class MLKR(AllPairsLearner):
     _has_classes = False
     _target = staticmethod(as_targets)
 
-    def _problem(self, data: Samples) -> LinearProblem:
+    def _problem(self, data: Samples) -> Problem:
         data, preconditioner = data.in_span, None
         if not self._solver().by_batches:
             preconditioner = class_preconditioner(data, root=True)
-        return LinearProblem(data, losses.MLKR(), preconditioner=preconditioner, n_jobs=self.n_jobs)
+        return Problem(data, losses.MLKR(), preconditioner=preconditioner, n_jobs=self.n_jobs)

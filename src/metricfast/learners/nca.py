@@ -9,7 +9,7 @@ import numpy as np
 import metricfast.losses as losses
 from metricfast._core.parameters import positional
 from metricfast.learners.linear import AllPairsLearner
-from metricfast.training.linear_problem import LinearProblem
+from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples
 
 __all__ = ["NCA"]
@@ -121,10 +121,10 @@ class NCA(AllPairsLearner):
     (150, 2)
     """
 
-    def _problem(self, data: Samples) -> LinearProblem:
+    def _problem(self, data: Samples) -> Problem:
         # The lowest value: each point with company of its class attracts no other.
         sizes = np.bincount(data.labels, data.weight)
-        return LinearProblem(
+        return Problem(
             data.in_span, losses.NCA(), scale_loss=losses.NCA("log"), n_jobs=self.n_jobs,
             lower_bound=-float(sizes[sizes > 1].sum()),
         )  # fmt: skip

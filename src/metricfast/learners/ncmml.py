@@ -15,11 +15,12 @@ from metricfast._core.dispatch import get_kernels
 from metricfast._core.parameters import NonNegativeFloat, PositiveInt, positional
 from metricfast._core.scatter import group_means, repetitions
 from metricfast._core.sparse import sparse_gradient
-from metricfast._core.types import Array
+from metricfast._core.types import Array, Floats, Integers
 from metricfast.learners.linear import LinearLearner
 from metricfast.samplers import Batch
-from metricfast.training.linear_problem import LinearProblem
-from metricfast.training.objective import anchors_of, map_points
+from metricfast.training.embedded import map_points
+from metricfast.training.objective import Objective, anchors_of
+from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples
 
 __all__ = ["NCMML"]
@@ -92,43 +93,47 @@ class NCMML(LinearLearner):
 
     _selects_shortest = False  # a longer training is better for class means
 
-    def _problem(self, data: Samples) -> LinearProblem:
-        return _Likelihood(data.in_span, self.n_jobs)
+    def _problem(self, samples: Samples) -> Problem:
+        samples = samples.in_span
+        weights = repetitions(samples.weight, samples.X.shape[0])
+        seen = weights > 0
+        if not seen.all():
+            samples = samples.take(np.flatnonzero(seen))
+        labels = np.unique(samples.labels, return_inverse=True)[1].astype(np.int64)
+        likelihood = _Likelihood(samples.X, weights[seen], labels)
+        return Problem(
+            replace(samples, labels=labels), losses.NCA(), evaluate=likelihood, database="all",
+            n_jobs=self.n_jobs,
+        )  # fmt: skip
 
 
-class _Likelihood(LinearProblem):
+class _Likelihood:
     """The negative mean log-likelihood of labels, as a function of the map.
 
     Distances enter through products of points with the few embedded means alone: what is common to
     all classes cancels in a softmax.
     """
 
-    def __init__(self, data: Samples, n_jobs: int | None) -> None:
-        weights = repetitions(data.weight, data.X.shape[0])
-        seen = weights > 0
-        self._weights = weights[seen] / weights.sum()
-        if not seen.all():
-            data = data.take(np.flatnonzero(seen))
-        labels = np.unique(data.labels, return_inverse=True)[1].astype(np.int64)
-        self._means = group_means(data.X, weights[seen], labels, int(labels.max()) + 1)
-        super().__init__(replace(data, labels=labels), losses.NCA(), database="all", n_jobs=n_jobs)
-        self._codes = labels
+    def __init__(self, X: Any, weights: Floats, labels: Integers) -> None:
+        self._weights, self._labels = weights / weights.sum(), labels
+        self._means = group_means(X, weights, labels, int(labels.max()) + 1)
 
-    def of_loss(
-        self, arrays: list[Array], batch: Batch | None, part: slice | None = None
+    def __call__(
+        self, objective: Objective, arrays: list[Array], batch: Batch | None, part: slice | None
     ) -> tuple[float, list[Array]]:
+        """Return value and gradient."""
         (L,) = arrays
         rows: Any = part or slice(None)
         if batch is not None:
             rows = batch.rows[anchors_of(batch, part)]
-        X, labels, weights = self.X[rows], self._codes[rows], self._weights[rows]
+        X, labels, weights = objective.X[rows], self._labels[rows], self._weights[rows]
         embedded = self._means @ L.T
         own = np.arange(len(labels)), labels
         towards = embedded @ L
         if issparse(X):
             scores = np.asarray(X @ towards.T, np.float64)
         else:
-            scores = map_points(X, towards, self.n_jobs).astype(np.float64)
+            scores = map_points(X, towards, objective.n_jobs).astype(np.float64)
         scores -= np.einsum("ij,ij->i", embedded, embedded) / 2
         log_p = log_softmax(scores, axis=1)
         value = -float(weights @ log_p[own])
@@ -140,7 +145,7 @@ class _Likelihood(LinearProblem):
             cross = sparse_gradient(upstream, X)
         else:
             cross = get_kernels().linear_backward(
-                upstream.astype(X.dtype), X, as_threads(self.n_jobs)
+                upstream.astype(X.dtype), X, as_threads(objective.n_jobs)
             )
         centred = cross - sums[:, None] * self._means
         return value, [embedded.T @ centred + (L @ cross.T) @ self._means]

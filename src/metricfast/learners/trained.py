@@ -18,10 +18,11 @@ from metricfast.training.chunks import why_in_memory
 from metricfast.training.fingerprint import params_of
 from metricfast.training.history import History, Vector
 from metricfast.training.objective import Evaluator, Objective
+from metricfast.training.problem import Problem, Traits
 from metricfast.training.samples import Samples
-from metricfast.training.solvers import MiniBatchSolver, Solver
+from metricfast.training.solvers import Solver
 from metricfast.training.stopping import HeldOut, StoppingRule, hold_out
-from metricfast.training.train import Observers, train
+from metricfast.training.train import train
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -101,8 +102,8 @@ class TrainedLearner(CallbackMixin):
     random_state: Any = None
 
     _fitted: str  # the attribute that a fitted learner has
-    _schedule: str = Objective.schedule  # of learning rates, for solvers without one
-    _training: Any = None  # where `partial_fit` continues: history, start and preconditioner
+    _traits: Traits = Traits()
+    _training: Any = None  # where `partial_fit` continues: history, initial vector, preconditioner
     _validate_fit: Callable[..., None]
 
     @abstractmethod
@@ -125,39 +126,39 @@ class TrainedLearner(CallbackMixin):
         """
 
     @abstractmethod
+    def _problem(self, samples: Samples) -> Problem:
+        """Return what to minimise."""
+
+    @abstractmethod
     def _begin(
         self, plan: Plan, train_samples: Samples, samples: Samples, rng: RandomState, kept: Any
-    ) -> tuple[Any, History]:
-        """Return the problem of the samples to train on, and a history from its initial vector.
+    ) -> tuple[Objective, History]:
+        """Return the objective of the samples to train on, at its start, and its history.
 
         `samples`: these, and the samples that are held out.
         """
-
-    @abstractmethod
-    def _continue(self, plan: Plan, samples: Samples) -> Any:
-        """Return the problem of further samples, for the parameters that are being trained."""
 
     @abstractmethod
     def _earlier(self) -> Any:
         """Return what an earlier fit has learned, to start from; None if there was none."""
 
     @abstractmethod
-    def _set_map(self, problem: Any, x: Vector) -> None:
+    def _set_map(self, objective: Objective, x: Vector) -> None:
         """Set what is learned, the parameters of the solver's vector x."""
 
-    def _set_fitted(self, problem: Any, history: History, x: Vector, final: bool) -> None:
+    def _set_fitted(self, objective: Objective, history: History, x: Vector, final: bool) -> None:
         """Set the fitted attributes of x: the result, or the present iteration."""
-        self._set_map(problem, x)
-        self.loss_curve_ = [value * problem.unit for value in history.curve]
+        self._set_map(objective, x)
+        self.loss_curve_ = [value * objective.unit for value in history.curve]
         self.n_iter_ = len(history.curve)
         if history.costs:
-            self.validation_scores_ = [problem.score(cost) for cost in history.costs]
+            self.validation_scores_ = [objective.score(cost) for cost in history.costs]
         if history.metrics is not None:
             self.history_ = {name: list(values) for name, values in history.metrics.values.items()}
             if history.costs:
                 self.history_["validation_error"] = list(history.costs)
 
-    def _finish(self, problem: Any, history: History, diverged: bool) -> None:
+    def _finish(self, objective: Objective, history: History, diverged: bool) -> None:
         """Choose what is kept, and warn if it is of no use."""
 
     def _generator(self, rng: RandomState) -> RandomState:
@@ -180,7 +181,7 @@ class TrainedLearner(CallbackMixin):
             assert samples is not None
             checkpoint = OpenCheckpoint(
                 plan.callbacks, self.random_state, *samples.identity, *plan.parts,
-                *params_of(self, plan.solver, self._schedule),
+                *params_of(self, plan.solver, self._traits.schedule),
             )  # fmt: skip
             rng, rule, n = self._generator(checkpoint.rng), plan.rule, samples.X.shape[0]
             train_samples, train_rows, test_rows = samples, None, None
@@ -188,15 +189,15 @@ class TrainedLearner(CallbackMixin):
                 train_rows, test_rows = hold_out(rule.fraction, samples.X, samples.class_codes, rng)
                 train_samples = samples.take(train_rows)
             with naming_held_out(test_rows, n):
-                problem, history = self._begin(plan, train_samples, samples, rng, kept)
-            problem.evaluator = evaluator
+                objective, history = self._begin(plan, train_samples, samples, rng, kept)
+            objective.all_samples, objective.evaluator = samples, evaluator
             if isinstance(rule, HeldOut):
-                held_out = problem.coordinates(samples).validation(train_rows, test_rows)
-                history.judge(partial(problem.validation_error, held_out), int(rule.patience))
-            diverged = self._train(plan, problem, history, checkpoint)
-            self._finish(problem, history, diverged)
-            if plan.solver.by_batches and problem.keeps_last and not history.costs:
-                self._training = history, history.start, problem.preconditioner
+                held_out = objective.coordinates(samples).validation(train_rows, test_rows)
+                history.judge(partial(objective.cost, held_out), int(rule.patience))
+            diverged = train(self, objective, history, plan.solver, plan.callbacks, checkpoint)
+            self._finish(objective, history, diverged)
+            if plan.solver.by_batches and objective.traits.keeps_last and not history.costs:
+                self._training = history, objective.x0, objective.preconditioner
         if validate:
             others = {
                 "sample_weight": sample_weight, "X_database": X_database, "y_database": y_database
@@ -216,30 +217,16 @@ class TrainedLearner(CallbackMixin):
             return self
         if self._training is None:
             rng = self._generator(check_random_state(self.random_state))
-            problem, history = self._begin(replace(plan, rule=None), samples, samples, rng, kept)
-            self._training = history, history.start, problem.preconditioner
+            objective, history = self._begin(replace(plan, rule=None), samples, samples, rng, kept)
+            self._training = history, objective.x0, objective.preconditioner
         else:
-            problem = self._continue(plan, samples)
-        history, x0, problem.preconditioner = self._training
+            history, *continued = self._training
+            objective = Objective(self._problem(samples), continued=tuple(continued))
+            if history.metrics is not None:
+                history.metrics.follow(objective)
         history.restart(history.x)
-        if history.metrics is not None:
-            history.metrics.follow(problem, samples.weight)
-        self._train(plan, problem, history, epoch_from=x0)
+        train(self, objective, history, plan.solver, plan.callbacks, epoch_from=objective.x0)
         return self
-
-    def _train(
-        self, plan: Plan, problem: Any, history: History, checkpoint: OpenCheckpoint | None = None,
-        epoch_from: Vector | None = None,
-    ) -> bool:  # fmt: skip
-        """Run the solver, or a single epoch; return whether the training diverged."""
-        observers = Observers(
-            self, partial(self._set_fitted, problem, history), problem.learned, plan.callbacks,
-            checkpoint, unit=problem.unit, quantity=problem.quantity, score=problem.score,
-        )  # fmt: skip
-        batches = None
-        if isinstance(plan.solver, MiniBatchSolver):
-            batches = problem.batches(history.rng, plan.solver.batch_size)
-        return train(problem, history, plan.solver, observers, batches, epoch_from=epoch_from)
 
 
 def refuse_partial(rule: StoppingRule | None, callbacks: list[Any]) -> None:

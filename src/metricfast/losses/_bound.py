@@ -120,13 +120,16 @@ class BoundLoss:
         """
         own = np.arange(len(Z))
         if anchors is None or anchors == slice(0, len(Z)):
-            return self._of(self.call(Z, None, rows, None, own, options))
+            found: tuple[float, Array] = self.loss._evaluate(
+                self.call(Z, None, rows, None, own, options)
+            )
+            return found
         rows = own if rows is None else rows
         call = self.call(Z[anchors], Z, rows[anchors], rows, own[anchors], options)
         call.first = int(own[anchors][0])
         if self.loss._weighs_columns and self._weight is not None:
             call.column_weight = self._weight[rows]
-        value, (of_anchors, gradient) = self._of(call)
+        value, (of_anchors, gradient) = self.loss._evaluate(call)
         gradient[anchors] += of_anchors
         return value, gradient
 
@@ -144,7 +147,10 @@ class BoundLoss:
         ``database_rows`` are the rows of their labels in ``y_database``, or in y without it.
         ``exclude`` holds for each point the row of Z_database to leave out, -1 for none.
         """
-        return self._of(self.call(Z, Z_database, rows, database_rows, exclude, options))
+        found: tuple[float, tuple[Array, Array]] = self.loss._evaluate(
+            self.call(Z, Z_database, rows, database_rows, exclude, options)
+        )
+        return found
 
     def for_thread(self, n_jobs: int | None) -> BoundLoss:
         """Return a copy for another thread, which takes a part of the anchors at a time.
@@ -164,11 +170,6 @@ class BoundLoss:
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take other memory to work in."""
         self.__dict__.update(state, _workspace=get_kernels().workspace())
-
-    def _of(self, call: Call) -> tuple[float, Any]:
-        call.check_finite(call.queries, call.database)
-        value, gradient = self.loss._evaluate(call)
-        return value, gradient
 
     def call(
         self,

@@ -136,7 +136,8 @@ class Loss(BaseEstimator, ABC):  # type: ignore[misc]
         weight = None if sample_weight is None else as_vector(sample_weight, "sample_weight", n)
         return BoundLoss(self, labels, weight, as_threads(n_jobs))
 
-    def _evaluate(self, call: Call) -> tuple[float, Gradient]:
+    def _evaluate(self, call: Call) -> tuple[float, Any]:
+        call.check_finite(call.queries, call.database)
         if self._weighs_columns:
             call.check_squares()
         totals = self._run(call)

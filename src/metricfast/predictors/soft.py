@@ -17,6 +17,7 @@ from metricfast.predictors.soft_base import Hidden, SoftNeighbors
 from metricfast.predictors.soft_training import Task
 from metricfast.predictors.targets import Classes, as_numbers, check_given, with_class_weight
 from metricfast.training.callbacks import reports_to_sklearn
+from metricfast.training.samples import Samples
 
 __all__ = ["NCAClassifier", "NCARegressor"]
 
@@ -247,9 +248,9 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
             total: Floats = np.sum(logs, axis=0)
             return total
 
-        return Task(E, weight, self._values.astype(E.dtype), losses, costs, _CONFIRMING), codes[
-            :, 0
-        ]
+        return Task(
+            Samples(E, weight=weight), self._values.astype(E.dtype), losses, costs, _CONFIRMING
+        ), codes[:, 0]
 
     def _of_outputs(self, means: Floats) -> list[Floats]:
         """Return the probabilities of the classes of each output."""
@@ -420,7 +421,7 @@ class NCARegressor(RegressorMixin, SoftNeighbors):  # type: ignore[misc]
             errors: Floats = ((means - standard[held_out]) ** 2).sum(axis=1)
             return errors
 
-        return Task(E, weight, standard.astype(E.dtype), losses, costs), None
+        return Task(Samples(E, weight=weight), standard.astype(E.dtype), losses, costs), None
 
     def predict(self, X: Any) -> Floats:
         """Return the mean of the values of `fit`, weighed by the softmax of distances.

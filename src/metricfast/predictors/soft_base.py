@@ -50,6 +50,7 @@ from metricfast.predictors.soft_votes import SoftVotes
 from metricfast.predictors.tables import NormalScores, Table
 from metricfast.predictors.targets import rows_of
 from metricfast.training.callbacks import CallbackMixin
+from metricfast.training.samples import Samples
 
 __all__ = ["SoftNeighbors"]
 
@@ -166,7 +167,7 @@ class SoftNeighbors(
         splits, seeds = self._splits(len(E), n_out, codes)
         n_maps, embedding = len(splits), next(iter(choices.values()))
         if self._fit_task is not None:
-            of_one = course.plan(embedding, len(splits[0][0])).n_epochs
+            of_one = course.plan(embedding, len(splits[0][0]))[0].n_iter
             self._fit_task.begin("epoch", n_maps * of_one if len(choices) == 1 else None)
         trained: list[Training] = []
         self.choices_: dict[str, float] = {}
@@ -179,7 +180,9 @@ class SoftNeighbors(
                 more = n_maps > 1 or len(split[0]) > LARGE or "perceptron" in choices
                 racing = course.until(end, 1 / 2 if more else 1)
                 scores = table.scores(self, X, weight)
-                of_scores = replace(task, points=table.encoded(self, X, scores))
+                of_scores = replace(
+                    task, samples=Samples(table.encoded(self, X, scores), weight=weight)
+                )
                 winner = race(task, of_scores, racing, choices, split, seed, label)
                 embedding, self.choices_ = winner.training.embedding, winner.costs
                 if winner.training.task is not task:
@@ -190,7 +193,7 @@ class SoftNeighbors(
                 own = course.until(end, 1 / (n_maps - place))
                 final = Training(task, own, embedding, of, seed).run(label)
             trained.append(final)
-        self._keep(table, trained, rows, weight, task.points)
+        self._keep(table, trained, rows, weight, task.samples.X)
 
     def _n_held_out(self, n: int) -> int:
         """Return how many of n points judge a map that the others train."""

@@ -1,10 +1,10 @@
-"""The course of a training of maps for soft votes: batches, steps and epochs."""
+"""The training of maps for soft votes: its parameters, solver and batches."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,9 +13,10 @@ from metricfast._core.types import RandomState
 from metricfast.embeddings import MLP, Embedding
 from metricfast.samplers import Batch, batch_count
 from metricfast.training.callbacks import FitTask
-from metricfast.training.steps import Steps, adam_step, adamw_step, runs_of
+from metricfast.training.objective import Objective
+from metricfast.training.solvers import Adam, AdamW, MiniBatchSolver
 
-__all__ = ["LARGE", "Course", "Plan"]
+__all__ = ["LARGE", "CandidateBatches", "Course"]
 
 # With more points than this, embeddings are chosen with so many, and a map is trained for so many
 # epochs, whose learning rate falls to zero.
@@ -42,8 +43,8 @@ class Course:
     fit_task: FitTask | None = None
     deadline: float = math.inf  # of time.monotonic(), after which each training ends
 
-    def plan(self, embedding: Embedding, n: int) -> Plan:
-        """Return how an embedding is trained with n points.
+    def plan(self, embedding: Embedding, n: int) -> tuple[MiniBatchSolver, CandidateBatches]:
+        """Return the solver and the batches by which n points train an embedding.
 
         A perceptron takes small batches, few candidates and a strong decay, and its learning rate
         falls. Other maps are trained for fewer epochs if there are many points.
@@ -58,9 +59,9 @@ class Course:
         if not isinstance(self.batch_size, str):
             anchors = self.batch_size
         rate = self.learning_rate * math.sqrt(max(anchors / _ANCHORS, 1.0))
-        return Plan(
-            n, anchors, candidates, self.candidate_fraction, epochs, self.solver, rate, falls, decay
-        )
+        kind = AdamW if self.solver == "adamw" else Adam
+        solver = kind(rate, anchors, epochs, "cosine" if falls else "constant", decay)
+        return solver, CandidateBatches(candidates, self.candidate_fraction)
 
     def at_most(self, epochs: int) -> Course:
         """Return this course for at most so many epochs."""
@@ -78,47 +79,30 @@ class Course:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """The batches and steps of an embedding that n points train."""
+class CandidateBatches:
+    """Batches of anchors, each with a share of the other points as candidates, of a bounded number.
 
-    n: int
-    n_anchors: int
-    most_candidates: int
-    candidate_fraction: float
-    n_epochs: int
-    solver: str
-    learning_rate: float
-    falls: bool  # the learning rate, to zero along half a cosine
-    weight_decay: float
+    So an epoch takes time in proportion to the number of points.
+    """
 
-    def batches(self, rng: RandomState) -> Iterator[Batch]:
-        """Draw batches of anchors, each with a share of the other points as candidates.
+    most: int
+    fraction: float
 
-        The number of candidates is bounded, so that an epoch takes time in proportion to n.
-        """
-        n = self.n
+    def __call__(
+        self, objective: Objective, rng: RandomState, batch_size: int | None
+    ) -> Callable[[], Iterator[Batch]]:
+        """Return a function that draws the batches of an epoch."""
+        assert batch_size is not None
+        return lambda: self._drawn(objective.X.shape[0], rng, batch_size)
+
+    def _drawn(self, n: int, rng: RandomState, n_anchors: int) -> Iterator[Batch]:
         order, pool = rng.permutation(n), rng.permutation(n)
         is_anchor = np.zeros(n, bool)
-        for anchors in np.array_split(order, batch_count(n, self.n_anchors)):
+        for anchors in np.array_split(order, batch_count(n, n_anchors)):
             is_anchor[anchors] = True
-            size = round(self.candidate_fraction * (n - len(anchors)))
-            size = min(size, self.most_candidates)
+            size = min(round(self.fraction * (n - len(anchors))), self.most)
             window = (rng.randint(n) + np.arange(size + len(anchors))) % n
             drawn = pool[window]
             candidates = drawn[~is_anchor[drawn]][:size]
             yield Batch(np.concatenate([anchors, candidates]), len(anchors))
             is_anchor[anchors] = False
-
-    def steps(self, embedding: Embedding, shapes: list[tuple[int, ...]]) -> Steps:
-        """Return the steps of the parameters."""
-        decays = embedding.decays(self.weight_decay)
-        runs = runs_of(shapes, decays, [1.0] * len(decays))
-        return Steps(
-            adamw_step if self.solver == "adamw" else adam_step, 2, self._rate, runs, average=True
-        )
-
-    def _rate(self, epoch: float, step: int) -> float:
-        del step
-        if not self.falls:
-            return self.learning_rate
-        return self.learning_rate * (1 + math.cos(math.pi * epoch / self.n_epochs)) / 2

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,11 +17,11 @@ from metricfast.losses._call import BoundLoss, Loss
 from metricfast.predictors.soft_course import Course
 from metricfast.predictors.soft_votes import SoftVotes
 from metricfast.training.adapters import initial_parameters
-from metricfast.training.history import DivergedError, History
+from metricfast.training.history import DivergedError
 from metricfast.training.objective import Objective
-from metricfast.training.preconditioner import FlatParameters, flat, parts
+from metricfast.training.problem import EMBEDDING, Problem
 from metricfast.training.samples import Samples
-from metricfast.training.steps import minimize_minibatch
+from metricfast.training.train import solve
 
 __all__ = ["Task", "Training", "folds", "hold_out", "sharpness"]
 
@@ -36,8 +36,8 @@ class Task:
 
     Attributes
     ----------
-    points : ndarray of shape (n_samples, n_encoded)
-    weight : ndarray of shape (n_samples,), or None
+    samples : Samples
+        Encoded points, and their weights.
     values : ndarray of shape (n_samples, n_values)
         What votes are the mean of, in the precision of the points.
     losses : list of (loss, ndarray of shape (n_samples,))
@@ -48,8 +48,7 @@ class Task:
         Held-out points that it takes to choose the sharpness of votes.
     """
 
-    points: Array
-    weight: Floats | None
+    samples: Samples
     values: Array
     losses: list[tuple[Loss, Array]]
     costs: Callable[[Floats, Integers], Floats]
@@ -66,51 +65,54 @@ class Training:
         Rows to train on, and those to judge by; all, and None, where there are none to judge by.
     seed : int
         Decides the start and the batches.
+
+    Attributes
+    ----------
+    held_out : ndarray of int64 or None
+        The rows that judge.
+    diverged : bool
     """
 
     def __init__(
         self, task: Task, course: Course, embedding: Embedding, split: tuple[Any, Any], seed: int
     ) -> None:
-        train, test = split
-        self.embedding, self.task, self._course = embedding, task, course
-        self._train, self._test = train, test
-        self._points, rng = task.points[train], np.random.RandomState(seed)
-        self._plan = course.plan(embedding, len(self._points))
-        start = initial_parameters(embedding, self._points, None, rng)
-        self._shapes = [array.shape for array in start]
-        weight = self._weight = None if task.weight is None else task.weight[train]
-        losses = [loss.on(y[train], weight, n_jobs=course.n_jobs) for loss, y in task.losses]
-        self._objective = Objective(
-            Samples(self._points, None, np.empty(0), weight), embedding, _Outputs(losses),
-            FlatParameters(self._shapes), n_jobs=course.n_jobs,
+        train, self.held_out = split
+        self.embedding, self.task, self.diverged = embedding, task, False
+        self._course, self._train, rng = course, train, np.random.RandomState(seed)
+        samples = task.samples.take(train)
+        self._solver, batches = course.plan(embedding, len(samples.X))
+        losses = [
+            loss.on(y[train], samples.weight, n_jobs=course.n_jobs) for loss, y in task.losses
+        ]
+        problem = Problem(
+            samples, _Outputs(losses), embedding=embedding, traits=EMBEDDING, batches=batches,
+            n_jobs=course.n_jobs,
         )  # fmt: skip
-        self._monitor = History(flat(start), rng=rng, quiet=True)
-        if test is not None:
-            self._monitor.judge(self._judge, course.n_iter_no_change)
-        self.diverged = False
+        start = initial_parameters(embedding, samples.X, None, rng)
+        self._objective = Objective(problem, start)
+        self._history = self._objective.history(rng, quiet=True)
+        self._judges: Samples | None = None
+        if self.held_out is not None:
+            self._judges = replace(task.samples.take(self.held_out), database=samples)
+            self._history.judge(self._judge, course.n_iter_no_change)
 
     def run(self, label: str = "", max_epochs: int | None = None) -> Training:
         """Train on until held-out points are predicted no better, or so many epochs in all."""
-        history, course, plan = self._monitor, self._course, self._plan
+        history, course = self._history, self._course
 
         def observer(epoch: int, value: float, x: Array) -> bool:
             progress(epoch, value)
             stopped = course.fit_task is not None and course.fit_task.iteration()
             return stopped or course.late
 
-        if history.curve and course.late:
+        if self.diverged or (history.curve and course.late):
             return self
 
-        most = min(plan.n_epochs, max_epochs or plan.n_epochs)
+        most = min(self._solver.n_iter, max_epochs or self._solver.n_iter)
         with Progress(label, most - len(history.curve), shown=course.verbose) as progress:
-            history.observer = observer
+            history.observer, history.max_iter = observer, most
             try:
-                minimize_minibatch(
-                    self._objective,
-                    lambda: plan.batches(history.rng), history,
-                    max_epochs=0 if self.diverged else most,
-                    steps=plan.steps(self.embedding, self._shapes),
-                )  # fmt: skip
+                solve(self._objective, history, self._solver)
             except DivergedError:
                 self.diverged = True
             finally:
@@ -120,77 +122,68 @@ class Training:
     @property
     def costs(self) -> list[float]:
         """How bad held-out points were predicted after each epoch; without any, the loss."""
-        return self._monitor.curve if self._test is None else self._monitor.costs
+        return self._history.curve if self._judges is None else self._history.costs
 
     @property
     def cost(self) -> float:
         """The least of these."""
         return min(self.costs, default=np.inf)
 
+    @property
+    def still(self) -> bool:
+        """Whether the training points gave no gradient."""
+        return self._history.still
+
     def learned(self, factor: float) -> list[Array]:
         """Return the parameters of the best epoch, or of the last where no points judge.
 
         Embedded points are multiplied by a factor.
         """
-        return self._scaled(self._best, factor)
-
-    def _scaled(self, x: Array, factor: float) -> list[Array]:
-        """Return parameters after which embedded points are multiplied by a factor."""
-        arrays = parts(x, self._shapes)
+        arrays = self._objective.parameters(self._best)
         first = len(arrays) - (2 if isinstance(self.embedding, MLP) else 1)  # of the last layer
-        return [
-            array.copy() if place < first else array * array.dtype.type(factor)
-            for place, array in enumerate(arrays)
-        ]
-
-    @property
-    def _best(self) -> Array:
-        judged = self._test is not None and self.costs
-        best: Array = self._monitor.best_x if judged else self._monitor.x
-        return best
-
-    @property
-    def held_out(self) -> Integers | None:
-        """The rows that judge, None if there are none."""
-        found: Integers | None = self._test
-        return found
-
-    @property
-    def still(self) -> bool:
-        """Whether the training points gave no gradient."""
-        return self._monitor.still
+        scaled = [array * array.dtype.type(factor) for array in arrays[first:]]
+        return arrays[:first] + scaled
 
     def held_out_means(self, Z: Array, values: Floats) -> Floats:
         """Return the votes of the points that were trained on for those that judge.
 
         `Z` are all points under the map, and `values` what votes are the mean of.
         """
-        voters = SoftVotes(Z[self._train], self._weight, self._course.n_jobs)
-        return voters.means(values[self._train], Z[self._test], n_jobs=self._course.n_jobs)
+        voters = SoftVotes(Z[self._train], self._objective.samples.weight, self._course.n_jobs)
+        return voters.means(values[self._train], Z[self.held_out], n_jobs=self._course.n_jobs)
 
-    def _judge(self, x: Array, factor: float = 1.0) -> float:
-        weight = None if self.task.weight is None else self.task.weight[self._test]
-        return float(np.average(self._predicted(x, factor), weights=weight))
-
-    def _predicted(self, x: Array, factor: float = 1.0) -> Floats:
-        """Return how badly each held-out point is predicted by the others."""
-        task, n_jobs = self.task, self._course.n_jobs
-        arrays = self._scaled(x, factor)
-        Z, queries = (
-            self.embedding._forward(arrays, points, n_jobs=n_jobs)[0]
-            for points in (self._points, task.points[self._test])
-        )
-        votes = SoftVotes(Z, self._weight, n_jobs)
-        means = votes.means(task.values[self._train], queries, n_jobs=n_jobs)
-        return task.costs(means, self._test)
+    def costs_of_factors(self, factors: Sequence[float]) -> list[float]:
+        """Return the mean costs of held-out points under multiples of the map."""
+        return [self._judge(self._best, factor) for factor in factors]
 
     def better_than(self, other: Training, n_errors: float = 1.0) -> bool:
         """Return whether held-out points are predicted better, by so many standard errors."""
-        gains = other._predicted(other._monitor.best_x) - self._predicted(self._monitor.best_x)
-        weight = np.ones(len(gains)) if self.task.weight is None else self.task.weight[self._test]
+        gains = other._predicted(other._history.best_x) - self._predicted(self._history.best_x)
+        assert self._judges is not None
+        weight = np.ones(len(gains)) if self._judges.weight is None else self._judges.weight
         mean = np.average(gains, weights=weight)
         error = np.sqrt((weight**2 * (gains - mean) ** 2).sum()) / weight.sum()
         return bool(mean > n_errors * error)
+
+    @property
+    def _best(self) -> Array:
+        best: Array = self._history.best_x if self._history.costs else self._history.x
+        return best
+
+    def _judge(self, x: Array, factor: float = 1.0) -> float:
+        assert self._judges is not None
+        return float(np.average(self._predicted(x, factor), weights=self._judges.weight))
+
+    def _predicted(self, x: Array, factor: float = 1.0) -> Floats:
+        """Return how badly each held-out point is predicted by the others."""
+        assert self._judges is not None and self.held_out is not None
+        task, n_jobs = self.task, self._course.n_jobs
+        queries, Z = (
+            side * side.dtype.type(factor) for side in self._objective.embed(self._judges, x)
+        )
+        votes = SoftVotes(Z, self._objective.samples.weight, n_jobs)
+        means = votes.means(task.values[self._train], queries, n_jobs=n_jobs)
+        return task.costs(means, self.held_out)
 
 
 class _Outputs:
@@ -212,17 +205,12 @@ class _Outputs:
 
 def sharpness(trained: list[Training]) -> float:
     """Return the factor of the maps with which held-out points are predicted best."""
-    judged = [each for each in trained if each._test is not None]
-    sizes = [len(each._test) for each in judged]
+    judged = [each for each in trained if each.held_out is not None]
+    sizes = [len(each.held_out) for each in judged]
     if not judged or sum(sizes) < judged[0].task.n_confirming:
         return 1.0
-
-    def cost(factor: float) -> float:
-        return float(
-            np.average([each._judge(each._best, factor) for each in judged], weights=sizes)
-        )
-
-    return float(min(_FACTORS, key=cost))
+    costs = np.average([each.costs_of_factors(_FACTORS) for each in judged], 0, weights=sizes)
+    return float(_FACTORS[int(costs.argmin())])
 
 
 def folds(

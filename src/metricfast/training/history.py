@@ -77,8 +77,8 @@ class Metrics(Protocol):
     def check(self, values: dict[str, list[float]], n_done: int) -> None:
         """Raise an error unless a snapshot of `values` fits a training of so many iterations."""
 
-    def follow(self, objective: Any, weight: Vector | None) -> None:
-        """Measure another objective, of points of these weights, from now on."""
+    def follow(self, objective: Any) -> None:
+        """Measure another objective from now on."""
 
 
 class History:

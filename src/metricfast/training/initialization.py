@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,10 @@ from metricfast._core.initialize import as_given_map, check_n_components, initia
 from metricfast._core.scatter import within_scatter
 from metricfast._core.types import Array, Floats, RandomState
 from metricfast.samplers import Batch, class_batches
-from metricfast.training.history import Vector
-from metricfast.training.linear_problem import LinearProblem
-from metricfast.training.objective import Objective, map_points
-from metricfast.training.preconditioner import best_scale, near_scale
+from metricfast.training.embedded import map_points
+from metricfast.training.objective import Objective
+from metricfast.training.preconditioner import FlatParameters, best_scale, near_scale
+from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples
 
 __all__ = ["Initialization", "choose_scale", "n_rows", "sample_points", "spread"]
@@ -114,30 +114,26 @@ class Initialization:
         return data.rescale_map(self.warm, quiet=quiet)
 
     def start(
-        self,
-        problem: LinearProblem,
-        data: Samples,
-        L: Array,
-        rng: RandomState,
-        name: str | None = None,
-    ) -> Vector:
-        """Return the solver's initial vector, from the map that `initial_map` returned.
+        self, problem: Problem, data: Samples, L: Array, rng: RandomState, name: str | None = None
+    ) -> Objective:
+        """Return the objective that starts from the map that `initial_map` returned.
 
         `name`: one of `alternatives` to start from in its place.
         """
-        new = self.warm is None
+        initial, new = L, self.warm is None
         if name is not None:
             L = _spread_like(L, self._alternative(name, L, data), data)
-        if new:
-            L = problem.scale_initial(L, named=isinstance(self.init, str))
+        if new and isinstance(self.init, str) and problem.rescale is not None:
+            L = L * L.dtype.type(problem.rescale(_inner(problem, L)))
         if new and self.by_batches:
             L = L * self._scale_by_batch(problem, L, rng)
         elif new and self.scale == "auto" and isinstance(self.init, str):
             L = self._scaled(problem, data, L, name)
-        start, selected = problem.map_of_span(L), name is not None
-        if start is None:
-            return problem.start_at(L, selected=selected)
-        return problem.start_in_span(start, selected=selected)
+        if name is not None and problem.refresh is not None:
+            problem.refresh(_inner(problem, L))
+        objective = Objective(problem, [L])
+        objective.initial_map = initial
+        return objective
 
     def _alternative(self, name: str, L: Array, data: Samples) -> Array:
         """Return such a map of as many rows as L; L itself where the points have none."""
@@ -150,47 +146,71 @@ class Initialization:
         except ValueError:  # the points of some class do not differ
             return L
 
-    def _scale_by_batch(self, problem: LinearProblem, L: Array, rng: RandomState) -> float:
+    def _scale_by_batch(self, problem: Problem, L: Array, rng: RandomState) -> float:
         """Return the factor of the map under which the loss of the first batch is lowest."""
         if not problem.searches_scale:
             return 1.0
-        preconditioner, value = problem.preconditioner, problem.scale_problem()
-        first = next(iter(problem.batches(rng, self.batch_size)()))
-        x0 = problem.vector(L)
-        return best_scale(lambda scale: value(preconditioner.scaled(x0, scale), first)[0])
+        value, objective = of_scales(problem, L)
+        first = next(iter(objective.batches(rng, self.batch_size)()))
+        return best_scale(lambda scale: value(scale, first))
 
-    def _scaled(self, problem: LinearProblem, data: Samples, L: Array, name: str | None) -> Array:
+    def _scaled(self, problem: Problem, data: Samples, L: Array, name: str | None) -> Array:
         sample = sample_points(data)
         identity = np.array_equal(L, np.eye(*L.shape)) and problem.standardizes and name is None
         forms = [L, _standardized(L, data.representative)] if identity else [L]
-        of_span = [problem.map_of_span(form) for form in forms]
-        inner = [form if of is None else of.inner for form, of in zip(forms, of_span, strict=True)]
+        X = problem.samples.X
         if name not in self.chosen:
-            value = problem.scale_problem()
-            self.chosen[name] = choose_scale(value, problem, inner, sample, data.weight)
+            self.chosen[name] = choose_scale(problem, forms, sample, data.weight)
         form, wanted = self.chosen[name]
-        L, found = forms[form], spread(inner[form], problem.X, sample, data.weight)
+        L, found = forms[form], spread(_inner(problem, forms[form]), X, sample, data.weight)
         return np.asarray(L * L.dtype.type(wanted / found)) if wanted > 0 and found > 0 else L
 
 
 def choose_scale(
-    value: Objective,
-    problem: Objective,
-    forms: list[Array],
-    batch: Batch,
-    weight: Floats | None = None,
+    problem: Problem, forms: list[Array], batch: Batch, weight: Floats | None = None
 ) -> tuple[int, float]:
     """Return which map, and which `spread` of points under it, gives the lowest value."""
-    preconditioner, found = problem.preconditioner, list[tuple[float, int, float]]()
+    found = list[tuple[float, int, float]]()
     for L in forms:
-        x0, own = preconditioner.vector([L]), spread(L, problem.X, batch, weight)
+        value, _ = of_scales(problem, L)
+        own = spread(_inner(problem, L), problem.samples.X, batch, weight)
 
-        def at(scale: float, x0: Vector = x0) -> float:
-            return value(preconditioner.scaled(x0, scale), batch)[0]
+        def at(scale: float, value: Callable[[float, Batch], float] = value) -> float:
+            return value(scale, batch)
 
         scale = near_scale(at, _FIRST_SPREAD / own) if own > 0 else 1.0
         found.append((at(scale), len(found), scale * own))
     return min(found)[1:]
+
+
+def of_scales(problem: Problem, L: Array) -> tuple[Callable[[float, Batch], float], Objective]:
+    """Return the value of a map times a factor, ``value(factor, batch)``, and its objective.
+
+    The loss is the one that chooses the scale.
+    """
+    inner, constrained = _inner(problem, L), problem.preconditioner
+    if isinstance(constrained, FlatParameters):
+        (inner,) = constrained.arrays(constrained.vector([inner]))
+    loss = problem.loss if problem.scale_loss is None else problem.scale_loss
+    scaled = replace(problem, loss=loss, preconditioner=None)
+    if (penalty := problem.penalty) is not None:
+        # A training would begin with the parameters that are tried.
+        scaled = replace(scaled, penalty=lambda arrays, start: penalty(arrays, arrays))
+    objective = Objective(scaled, [inner])
+
+    def value(factor: float, batch: Batch) -> float:
+        arrays = [factor * inner.astype(np.float64)]
+        if problem.extended is not None:
+            arrays = problem.extended(arrays)
+        return objective(objective.preconditioner.vector(arrays), batch)[0]
+
+    return value, objective
+
+
+def _inner(problem: Problem, L: Array) -> Array:
+    """Return a map as the problem sees points: in a basis of their span, or as it is."""
+    start = problem.of_span(L)
+    return L if start is None else start.inner
 
 
 def sample_points(data: Samples) -> Batch:

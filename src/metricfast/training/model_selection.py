@@ -18,12 +18,15 @@ from metricfast._core.scatter import repetitions
 from metricfast._core.targets import by_appearance
 from metricfast._core.threadpool import one_blas_thread
 from metricfast._core.types import Array, Floats, Integers
+from metricfast.metrics._neighbor_error import neighbor_costs
 from metricfast.training.chunks import Chunked
+from metricfast.training.embedded import embed
 from metricfast.training.history import DivergedError, History
 from metricfast.training.initialization import Initialization
 from metricfast.training.samples import Samples, deduplicate
 from metricfast.training.solvers import Solver
 from metricfast.training.stopping import CrossValidated
+from metricfast.training.train import solve
 
 __all__ = ["select_training"]
 
@@ -113,22 +116,24 @@ class _Fold:
             part = self.data.take(train)
             L = self.initialization.initial_map(part, rng, quiet=True)
             problem = self.learner._problem(part)
-            problem.initial_map = L
-            data = problem.coordinates(self.data)
-            x0 = self.initialization.start(problem, part, L, rng, start)
-            problem = problem.local()
-            costs = [problem.validation_costs(x0, data, train, test, weight)]
+            objective = self.initialization.start(problem, part, L, rng, start)
+            data, x0 = objective.coordinates(self.data), objective.x0
+            n_jobs = objective.n_jobs
+
+            def costs_at(x: Array) -> Array:
+                # Mapped together: sparse points are centred where they are mapped to.
+                Z = embed(objective.embedding, objective.parameters(x), data.X, n_jobs=n_jobs)
+                return neighbor_costs(Z, data.labels, train, test, weight, n_jobs)
+
+            costs = [costs_at(x0)]
 
             def mean_cost(x: Array) -> float:
-                costs.append(problem.validation_costs(x, data, train, test, weight))
+                costs.append(costs_at(x))
                 return float(_means(costs[-1], weight[test]))
 
             history = History(x0, cost=mean_cost, patience=self.patience, quiet=True)
-            batches = None
-            if self.solver.by_batches:
-                batches = problem.batches(history.rng, self.solver.batch_size)
             try:
-                self.solver.minimize(problem, history, batches)  # type: ignore[arg-type]
+                solve(objective, history, self.solver)
             except DivergedError:
                 if not history.curve:
                     raise

@@ -1,4 +1,4 @@
-"""The objective of a training: loss and penalty as a function of the solver's vector.
+"""A problem as a function of the solver's vector.
 
 X → Z → loss → dZ → gradient by the parameters, for all points or for a batch, in one place.
 """
@@ -12,38 +12,34 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 
 from metricfast._core.arrays import as_threads
 from metricfast._core.dispatch import get_kernels
-from metricfast._core.sparse import embed_sparse, sparse_gradient
-from metricfast.embeddings import Asymmetric, Embedding
+from metricfast._core.types import RandomState
+from metricfast.embeddings import Asymmetric
 from metricfast.exceptions import LossOverflowError
-from metricfast.samplers import Batch
+from metricfast.metrics._neighbor_error import neighbor_error
+from metricfast.samplers import Batch, class_batches
 from metricfast.training.adapters import bind
+from metricfast.training.chunks import batches_of
+from metricfast.training.embedded import LinearMap, embed_samples, finite
+from metricfast.training.history import History, Vector
 from metricfast.training.preconditioner import FlatParameters
+from metricfast.training.problem import Problem, is_learnable
 from metricfast.training.samples import Samples
+from metricfast.training.span import WithConstant
+from metricfast.training.steps import runs_of
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = [
-    "Evaluator",
-    "LinearMap",
-    "Objective",
-    "anchors_of",
-    "finite",
-    "is_continuous",
-    "is_learnable",
-    "map_points",
-]
+__all__ = ["Evaluator", "Objective", "anchors_of"]
 
 Array = NDArray[Any]
-Penalty = Callable[[list[Array]], tuple[float, list[Array]]]
 # Evaluates the loss of an objective at parameters, on a batch or all points: on a cluster.
 Evaluator = Callable[["Objective", list[Array], Batch | None], tuple[float, list[Array]]]
-# With gradients of fewer points than this share, a gradient by a map looks at these alone.
-_FEW = 0.5
+# Points of a mini-batch by default.
+_LEAST_BATCH, _LARGEST_BATCH, _BATCHES = 100, 1000, 10
 
 
 def anchors_of(batch: Batch | None, part: slice | None) -> slice | None:
@@ -51,79 +47,16 @@ def anchors_of(batch: Batch | None, part: slice | None) -> slice | None:
     return part if batch is None or part is not None else slice(0, batch.n_anchors)
 
 
-def is_continuous(loss: Any) -> bool:
-    """Return whether the labels of a loss are continuous, not classes."""
-    return bool(getattr(loss, "labels", "class") != "class")
-
-
-def is_learnable(loss: Any) -> bool:
-    """Return whether a loss learns its database, a table of proxies."""
-    return bool(getattr(loss, "learnable_database", False))
-
-
-def finite(Z: Array) -> bool:
-    """Return whether all values are finite."""
-    return bool(get_kernels().all_finite(Z))
-
-
-def map_points(X: Any, L: Array, n_jobs: int | None = None) -> Array:
-    """Map points, in their own dtype; sparse ones to points of mean zero."""
-    if issparse(X):
-        return embed_sparse(X, L)
-    Z = np.empty((len(X), len(L)), X.dtype)
-    get_kernels().linear_forward(X, np.ascontiguousarray(L, dtype=X.dtype), Z, as_threads(n_jobs))
-    return Z
-
-
-class LinearMap:
-    """A linear map in float64 of points in either dtype: an embedding without checks."""
-
-    asymmetric = False
-
-    def _forward(
-        self, parameters: list[Array], X: Any, *, side: str = "query", n_jobs: int | None = None
-    ) -> tuple[Array, Any]:
-        del side
-        return map_points(X, parameters[0], n_jobs), X
-
-    def backward(
-        self, parameters: list[Array], cache: Any, upstream: Array, *, n_jobs: int | None = None
-    ) -> list[Array]:
-        """Turn the gradient by embedded points into that by the map."""
-        X = cache
-        used = np.flatnonzero(upstream.any(axis=1))
-        if len(used) < _FEW * len(upstream):
-            X, upstream = X[used], upstream[used]
-        if not len(used):
-            return [np.zeros(parameters[0].shape)]
-        if issparse(X):
-            # All points were centred: those without a gradient have a part in the mean, too.
-            total = upstream.sum(axis=0, dtype=np.float64)
-            return [sparse_gradient(upstream, X) - np.outer(total, cache.mean(axis=0))]
-        return [np.asarray(get_kernels().linear_backward(upstream, X, as_threads(n_jobs)))]
-
-
 class Objective:
-    """Embedding, loss and penalty, as a function of the solver's vector.
+    """A problem as a function of the solver's vector: ``objective(x, batch)``.
 
     Parameters
     ----------
-    samples : Samples
-    embedding : Embedding or LinearMap
-    loss : loss
-        One of `metricfast.losses`, a function with the same arguments, or one that has its labels.
-    preconditioner : FlatParameters
-    database : {"batch", "all"}, default="batch"
-        The points that anchors are compared with, if the samples are their own database: the other
-        points of their batch, or all.
-    penalty : callable, optional
-        ``penalty(arrays)`` returns value and gradients. A batch has its share of the penalty.
-    C : float, default=1
-        Weight of the loss.
-    tally : callable, optional
-        ``tally(loss, value, batch)`` is called after every evaluation, with the loss and the
-        objective.
-    n_jobs : int, optional
+    problem : Problem
+    start : list of ndarray, optional
+        The initial parameters; of a linear map, that of all features.
+    continued : tuple of (ndarray, FlatParameters), optional
+        In place of `start`, the `x0` and the preconditioner of a training to continue.
 
     Attributes
     ----------
@@ -132,96 +65,87 @@ class Objective:
         another database, or "table" for proxies, the last of the parameters, which are normalized
         if embedded points are. A batch compares its anchors with the database rows that follow its
         anchors, or with all rows if there are none.
+    x0 : ndarray
+        The solver's initial vector.
+    start : list of ndarray
+        The parameters that it stands for.
+    of_span : MapOfSpan or None
+        The initial map of all features, if the problem is trained in the span of the points.
+    initial_map : ndarray or None
+        The map that `init` names, of a linear learner.
     all_samples : Samples
         `samples`, and the validation samples if there are any.
     evaluator : callable or None
         Computes the loss elsewhere, such as on a cluster.
-    smooth : bool
-        Whether "lbfgs" is L-BFGS of SciPy. Otherwise it is the variant for sums of hinges.
-    refresh_every : int
-        Iterations between two calls of `refresh`; 0 for none.
-    relative_steps : bool
-        Whether learning rates are relative to the size of the initial vector.
-    averages_batches : bool
-        Whether the objective of an epoch is the mean over its batches, not the sum.
-    keeps_last : bool
-        Whether the result is the last iteration. By default it is the best. With validation points
-        it is always the best.
-    learning_rate, schedule : float, str
-        Values for solvers without their own.
-    unit : float
-        Factor that turns the objective into the units of the given data.
-    quantity : str
-        What progress calls the objective.
-    remedy : str
-        What to do if the loss is not finite.
     """
-
-    smooth = True
-    refresh_every = 0
-    relative_steps = True
-    averages_batches = False
-    keeps_last = False
-    learning_rate = 0.01
-    schedule = "cosine"
-    unit = 1.0
-    quantity = "objective"
-    remedy = (
-        "rescale X, choose another `init`, lower learning_rate, or make sure that your own loss "
-        "and its gradient are finite"
-    )
 
     def __init__(
         self,
-        samples: Samples,
-        embedding: Embedding | LinearMap,
-        loss: Any,
-        preconditioner: FlatParameters,
+        problem: Problem,
+        start: list[Array] | None = None,
         *,
-        database: str = "batch",
-        penalty: Penalty | None = None,
-        C: float = 1.0,
-        tally: Callable[[float, float, Batch | None], None] | None = None,
-        n_jobs: int | None = None,
+        continued: tuple[Vector, FlatParameters] | None = None,
     ) -> None:
-        compared: Any = database
+        samples, loss, compared = problem.samples, problem.loss, problem.database
         of_database = None
         if is_learnable(loss):
             compared, of_database = "table", np.arange(len(samples.classes))
         elif samples.database is not None:
             compared, of_database = samples.database.X, samples.database.labels
         if not hasattr(loss, "for_thread"):
-            loss = bind(loss, samples, of_database, n_jobs)
-        self.samples, self.all_samples = samples, samples
-        self.X, self.database, self.penalty, self.C = samples.X, compared, penalty, C
-        self.embedding, self.loss, self.preconditioner = embedding, loss, preconditioner
-        self.tally, self.n_jobs = tally, n_jobs
+            loss = bind(loss, samples, of_database, problem.n_jobs)
+        self.problem, self.samples, self.all_samples = problem, samples, samples
+        self.traits, self.n_jobs = problem.traits, problem.n_jobs
+        self.X, self.database, self.loss, self.embedding = (
+            samples.X, compared, loss, problem.embedding
+        )  # fmt: skip
         self.evaluator: Evaluator | None = None
+        self.tally, self._evaluate = problem.tally, problem.evaluate
         self._of_parts = False
         self._kept: tuple[Array, Any] | None = None
+        self.initial_map: Array | None = None
+        self.of_span = problem.of_span(start[0]) if start else None
+        self._n_own = len(self.embedding.decays(0.0))
+        if continued is not None:
+            self.x0, self.preconditioner = continued
+        else:
+            arrays = start or []
+            if self.of_span is not None:
+                arrays = [self.of_span.inner]
+            full = arrays if problem.extended is None else problem.extended(arrays)
+            self.preconditioner = self._preconditioner(arrays, full)
+            dtype = np.float64 if problem.traits.double else self.X.dtype
+            self.x0 = self.preconditioner.vector(full).astype(dtype, copy=False)
+        self.start = self.parameters(self.x0)
+
+    def _preconditioner(self, arrays: list[Array], full: list[Array]) -> FlatParameters:
+        found = self.problem.preconditioner
+        if found is None:
+            found = FlatParameters([array.shape for array in full])
+        elif not isinstance(found, FlatParameters):
+            found = found(arrays, self.of_span)
+        return found if self.of_span is None else WithConstant(found, self.of_span.rest_norm)
 
     def __call__(self, x: Array, batch: Batch | None = None) -> tuple[float, Array]:
         """Return value and gradient, of all points or of a batch.
 
         If they are not finite: infinity, and zeros.
         """
-        arrays = self.preconditioner.arrays(x)
+        problem, arrays = self.problem, self.preconditioner.arrays(x)
         try:
-            if self.evaluator is None:
-                value, gradients = self.of_loss(arrays, batch)
-            else:
-                value, gradients = self.evaluator(self, arrays, batch)
+            loss, gradients = (self.evaluator or Objective.of_loss)(self, arrays, batch)
         except LossOverflowError:
-            value, gradients = math.nan, []
-        surrogate = value
-        if not (math.isfinite(value) and gradients):
+            loss, gradients = math.nan, []
+        if not (math.isfinite(loss) and gradients):
             return math.inf, np.zeros_like(x)
+        value = problem.C * loss
         with np.errstate(over="ignore", invalid="ignore"):
-            gradient = self.C * self.preconditioner.pullback(gradients).astype(x.dtype, copy=False)
-            value *= self.C
-            if self.penalty is not None:
+            gradient = problem.C * self.preconditioner.pullback(gradients).astype(
+                x.dtype, copy=False
+            )
+            if problem.penalty is not None:
                 share = 1.0 if batch is None else batch.n_anchors / self.X.shape[0]
-                penalty, shrinking = self.penalty(arrays)
+                penalty, shrinking = problem.penalty(arrays, self.start)
                 value += share * penalty
                 gradient += share * self.preconditioner.pullback(shrinking).astype(
                     x.dtype, copy=False
@@ -229,7 +153,7 @@ class Objective:
             if not (math.isfinite(value) and finite(gradient[None])):
                 return math.inf, np.zeros_like(x)
         if self.tally is not None:
-            self.tally(surrogate, value, batch)
+            self.tally(loss, value, batch)
         return value, gradient
 
     def of_loss(
@@ -240,6 +164,14 @@ class Objective:
         `part`: the anchors to evaluate, by default all anchors of the batch. If the loss is a sum
         over anchors, the losses of parts add up to the loss of all.
         """
+        if self._evaluate is not None:
+            return self._evaluate(self, arrays, batch, part)
+        return self.of_embedding(arrays, batch, part)
+
+    def of_embedding(
+        self, arrays: list[Array], batch: Batch | None, part: slice | None = None
+    ) -> tuple[float, list[Array]]:
+        """Return the loss of embedded points, as `of_loss` does by default."""
         arrays = [np.ascontiguousarray(array, self.X.dtype) for array in arrays]
         found: tuple[float, list[Array]]
         if isinstance(self.database, str) and self.database == "table":
@@ -277,26 +209,82 @@ class Objective:
 
     def runs(self, weight_decay: float) -> list[tuple[slice, float, float]]:
         """Return adjacent parameters, with their weight decay and factor of the learning rate."""
-        return [(slice(None), float(weight_decay), 1.0)]
+        if isinstance(self.embedding, LinearMap):
+            return [(slice(None), float(weight_decay), 1.0)]
+        shapes = self.preconditioner.shapes
+        decays = [float(decay) for decay in self.embedding.decays(weight_decay)]
+        n_others = len(shapes) - len(decays)
+        factors = [1.0] * len(decays) + [self.problem.proxy_lr_factor] * n_others
+        return runs_of(shapes, decays + [0.0] * n_others, factors)
 
-    def learned(self, x: Array) -> list[Array]:
-        """Return the parameters of the solver's vector, as callbacks see them."""
-        return self.preconditioner.arrays(x)
+    def batches(
+        self, rng: RandomState, batch_size: int | None = None
+    ) -> Callable[[], Iterable[Batch]]:
+        """Return a function that draws the mini-batches of an epoch."""
+        draw = self.problem.batches or _class_batches
+        return draw(self, rng, batch_size)
+
+    def history(self, rng: RandomState, *, quiet: bool = False) -> History:
+        """Return the history of a training from the initial vector."""
+        problem = self.problem
+        metrics = None if problem.metrics is None else problem.metrics(self)
+        return History(
+            self.x0, patience=problem.patience, tol=problem.tol, rng=rng, metrics=metrics,
+            quiet=quiet,
+        )  # fmt: skip
+
+    @property
+    def unit(self) -> float:
+        """Factor that turns the objective into the units of the given data."""
+        return self.samples.unit
+
+    def parameters(self, x: Vector) -> list[Array]:
+        """Return the parameters of the embedding and of the loss, such as proxies."""
+        return self.preconditioner.arrays(x.copy())
+
+    def learned(self, x: Vector) -> list[Array]:
+        """Return the parameters for points as they were given, as callbacks see them."""
+        arrays = self.parameters(x)[: self._n_own]
+        if isinstance(self.embedding, LinearMap):
+            L = self.embedding.map_of(arrays)
+            arrays = [L if self.of_span is None else self.of_span.outer(L)]
+        return [self.samples.undo_scale(array) for array in arrays]
+
+    def embed(self, samples: Samples, x: Vector) -> tuple[Array, Array]:
+        """Return queries and their database, embedded."""
+        arrays = self.parameters(x)[: self._n_own]
+        return embed_samples(self.embedding, arrays, samples, self.n_jobs)
 
     def coordinates(self, samples: Samples) -> Samples:
-        """Return samples as this problem sees points: in a basis of their span, or as they are."""
-        return samples
+        """Return samples as the problem sees points: in a basis of their span, or as they are."""
+        return samples if self.samples.outer is None else samples.in_span
+
+    def cost(self, held_out: Samples, x: Vector) -> float:
+        """Return the cost of validation samples.
+
+        That is the share of wrong classes, the mean squared error, or the negative score.
+        """
+        Z, Z_database = self.embed(held_out, x)
+        y, y_database, problem = held_out.labels, held_out.points.labels, self.problem
+        if problem.score is not None:
+            return -problem.score(Z, y, Z_database, y_database)
+        numeric = not held_out.has_classes
+        error = neighbor_error(Z_database, y_database, Z, y, numeric, problem.n_voters, self.n_jobs)
+        return error * held_out.unit if numeric else error
 
     def score(self, cost: float) -> float:
-        """Return the score of validation samples, given their cost."""
-        return -cost
+        """Return the score of a cost of validation samples: greater is better."""
+        return 1 - cost if self.problem.score is None and self.samples.has_classes else -cost
+
+    @property
+    def refresh_every(self) -> int:
+        """Iterations between two calls of `refresh`; 0 for none."""
+        return self.problem.refresh_every
 
     def refresh(self, x: Array) -> None:
         """Update the state that the loss keeps between iterations, such as impostors, for x."""
-
-    def local(self) -> Self:
-        """Return a copy that is evaluated in this process."""
-        return self._with(evaluator=None)
+        assert self.problem.refresh is not None
+        self.problem.refresh(self.parameters(x)[0])
 
     def for_thread(self, n_jobs: int | None) -> Self:
         """Return a copy for another thread, which evaluates the loss alone."""
@@ -305,7 +293,7 @@ class Objective:
             n_jobs=n_jobs,
             evaluator=None,
             tally=None,
-            penalty=None,
+            problem=None,
             samples=None,
             all_samples=None,
         )
@@ -400,3 +388,19 @@ class Objective:
             kernels.normalize_backward(table, lengths, of_table, threads)
         by_own = self.embedding.backward(own, cache, upstream, n_jobs=self.n_jobs)
         return value, [*by_own, of_table]
+
+
+def _class_batches(
+    objective: Objective, rng: RandomState, batch_size: int | None = None
+) -> Callable[[], Iterable[Batch]]:
+    """Return a function that draws the mini-batches of an epoch, from all classes."""
+    samples, loss = objective.samples, objective.loss
+    usual = min(_LARGEST_BATCH, max(_LEAST_BATCH, samples.X.shape[0] // _BATCHES))
+    size = usual if batch_size is None else int(batch_size)
+    complete = getattr(loss, "with_targets", lambda batch: batch)
+
+    def draw(rows: Any) -> list[Batch]:
+        drawn = class_batches(samples.groups[rows], size, rng)
+        return [complete(Batch(rows[some], len(some))) for some in drawn]
+
+    return batches_of(samples.X, draw, rng, size)

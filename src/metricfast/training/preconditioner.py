@@ -49,7 +49,15 @@ def parts(vector: Array, shapes: Sequence[tuple[int, ...]]) -> list[Array]:
 
 
 class FlatParameters:
-    """The parameters themselves, of such shapes, one after the other."""
+    """The parameters themselves, of such shapes, one after the other.
+
+    Attributes
+    ----------
+    least : float
+        The smallest factor by which the solver's vector multiplies a direction of a map.
+    """
+
+    least = 1.0
 
     def __init__(self, shapes: Sequence[tuple[int, ...]]) -> None:
         self.shapes = list(shapes)
@@ -65,10 +73,6 @@ class FlatParameters:
     def pullback(self, gradients: Sequence[Array]) -> Array:
         """Turn the gradients by the parameters into the gradient by the solver's vector."""
         return flat(gradients)
-
-    def scaled(self, vector: Array, factor: float) -> Array:
-        """Return the vector of the map times a factor."""
-        return vector * factor
 
 
 class PSDProjection(FlatParameters):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -75,7 +75,8 @@ class Samples:
         points are read from a source by chunks.
     labels : ndarray of shape (n_samples,) or (n_samples, n_labels), or csr_array
         int64 indices into `classes`, or float64 targets of a regression, or continuous labels as
-        `distance` takes them, or tags, of which a point may have several.
+        `distance` takes them, or tags, of which a point may have several; None if the loss has
+        its own.
     classes : ndarray of shape (n_classes,)
         Empty if labels are no classes.
     weight : ndarray of shape (n_samples,) or None
@@ -97,8 +98,8 @@ class Samples:
     """
 
     X: Any
-    labels: Any
-    classes: Array
+    labels: Any = None
+    classes: Array = field(default_factory=lambda: np.empty(0))
     weight: Floats | None = None
     exponent: int = 0
     unit: float = 1.0
@@ -205,7 +206,8 @@ class Samples:
 
     def _with_points(self, X: Any, rows: Any) -> Samples:
         weight = None if self.weight is None else self.weight[rows]
-        return replace(self, X=X, labels=self.labels[rows], weight=weight, given=None)
+        labels = None if self.labels is None else self.labels[rows]
+        return replace(self, X=X, labels=labels, weight=weight, given=None)
 
 
 def load_samples(

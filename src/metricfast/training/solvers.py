@@ -120,7 +120,7 @@ class LBFGS(FullBatchSolver):
         left = self.n_iter - len(history.curve)
         x = history.x.astype(np.float64)
         _refresh_again(problem, history)
-        if problem.smooth:
+        if problem.traits.smooth:
             tol = self.tol
             if tol is None and problem.X.dtype == np.float32:
                 tol = _SINGLE_TOL
@@ -226,10 +226,10 @@ class MiniBatchSolver(BaseEstimator):  # type: ignore[misc]
         """Return the steps of a training; `max_epochs` is None where there is no last epoch."""
         first = self.learning_rate
         if first is None:
-            first = self.rate_factor * float(problem.learning_rate)
-        if problem.relative_steps:
+            first = self.rate_factor * float(problem.traits.learning_rate)
+        if problem.traits.relative_steps:
             first *= math.sqrt(float(np.mean(start**2))) or 1.0
-        schedule = problem.schedule if self.schedule is None else self.schedule
+        schedule = problem.traits.schedule if self.schedule is None else self.schedule
 
         def rate(epoch: float, step: int) -> float:
             if schedule == "inverse":
@@ -239,7 +239,9 @@ class MiniBatchSolver(BaseEstimator):  # type: ignore[misc]
             return float(first)
 
         runs = problem.runs(self.weight_decay)
-        return Steps(self.rule(problem), self.n_moments, rate, runs, problem.averages_batches)
+        return Steps(
+            self.rule(problem), self.n_moments, rate, runs, problem.traits.averages_batches
+        )
 
     def rule(self, problem: Any) -> Rule:
         """Return `step`, in the form that fits a problem."""
@@ -275,7 +277,7 @@ class Adam(MiniBatchSolver):
 
     def rule(self, problem: Any) -> Rule:
         """Return `step`. Relative steps fit any scale of the data."""
-        if problem.relative_steps and type(self).step is Adam.step:
+        if problem.traits.relative_steps and type(self).step is Adam.step:
             return partial(steps.adam_step, relative=True)
         return self.step
 
@@ -380,8 +382,8 @@ class Subgradient(MiniBatchSolver):
     def steps(self, problem: Any, start: Vector, max_epochs: int | None) -> Steps:
         """Return the steps of a training."""
         del start, max_epochs
-        rate = problem.learning_rate if self.learning_rate is None else self.learning_rate
-        average = problem.averages_batches
+        rate = problem.traits.learning_rate if self.learning_rate is None else self.learning_rate
+        average = problem.traits.averages_batches
         return Steps(self.step, self.n_moments, lambda epoch, step: float(rate), average=average)
 
 

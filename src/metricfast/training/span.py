@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metricfast.training.preconditioner import FULL_BASIS, FlatParameters, Preconditioner
+from metricfast.training.preconditioner import FULL_BASIS, FlatParameters
 
 __all__ = ["MapOfSpan", "Span", "WithConstant", "span_of"]
 
@@ -92,7 +92,7 @@ class WithConstant(FlatParameters):
     It never moves. Lengths of steps are relative to the norm of the whole map.
     """
 
-    def __init__(self, of_span: Preconditioner, rest_norm: float) -> None:
+    def __init__(self, of_span: FlatParameters, rest_norm: float) -> None:
         self._of_span, self._constant = of_span, rest_norm * of_span.least
 
     def vector(self, arrays: Sequence[Array]) -> Array:

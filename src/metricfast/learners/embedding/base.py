@@ -29,16 +29,18 @@ from metricfast.learners.embedding.input import (
 )
 from metricfast.learners.embedding.metric import EmbeddedMetricMixin
 from metricfast.learners.trained import Given, Plan, TrainedLearner, for_mini_batches
+from metricfast.losses import Gerrymander
 from metricfast.losses._call import Loss
-from metricfast.samplers import Sampler
+from metricfast.samplers import Batch, Sampler
 from metricfast.training.adapters import initial_parameters
 from metricfast.training.callbacks import as_callbacks
-from metricfast.training.embedding_problem import EmbeddingProblem, embed
+from metricfast.training.embedded import embed
 from metricfast.training.fingerprint import fingerprint
 from metricfast.training.history import History, Vector
-from metricfast.training.objective import is_continuous, is_learnable
-from metricfast.training.preconditioner import flat
+from metricfast.training.objective import Objective
+from metricfast.training.problem import EMBEDDING, Problem, is_continuous, is_learnable
 from metricfast.training.samples import Samples, center
+from metricfast.training.sampling import SamplerBatches, check_neighbors_of
 from metricfast.training.solvers import LBFGS, Solver, as_solver, check_solver_params
 from metricfast.training.steps import RISE
 from metricfast.training.stopping import as_stopping_rule
@@ -67,7 +69,7 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
     _requires_y = True
     _solver_names = ("adam", "adamw", "sgd", "lbfgs")
     _sampler_params: tuple[str, ...] = ("sampler",)
-    _schedule = EmbeddingProblem.schedule
+    _traits = EMBEDDING
 
     batch_size: int | None = None
     database: str = "batch"
@@ -270,24 +272,28 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
 
     def _begin(
         self, plan: Plan, train_samples: Samples, samples: Samples, rng: RandomState, kept: Any
-    ) -> tuple[EmbeddingProblem, History]:
+    ) -> tuple[Objective, History]:
         loss, embedding, _ = plan.parts
         start = self._initialize(train_samples, loss, embedding, rng, kept and kept[0])
-        problem = self._problem(plan, train_samples, start)
-        problem.check_size(plan.solver.by_batches)
-        return problem, History(flat(start), rng=rng)
+        objective = Objective(self._problem(train_samples), start)
+        check_neighbors_of(objective, plan.solver.by_batches)
+        return objective, objective.history(rng)
 
-    def _continue(self, plan: Plan, samples: Samples) -> EmbeddingProblem:
-        return self._problem(plan, samples, self._all_parameters())
-
-    def _problem(self, plan: Plan, samples: Samples, start: list[Array]) -> EmbeddingProblem:
-        loss, _, sampler = plan.parts
+    def _problem(self, samples: Samples) -> Problem:
+        given, _, sampler = self._parts()
+        loss, sampler = clone(given, safe=False), clone(sampler, safe=False)
         share_label_distance(samples.distance, loss, sampler, self._said_label_distance)
-        score = partial(self._retrieval_score, label_distance=samples.distance)
-        return EmbeddingProblem(
-            samples, loss, self.embedding_, sampler, start, score, database=self.database,
-            candidate_fraction=self.candidate_fraction, proxy_lr_factor=self.proxy_lr_factor,
-            by_batches=plan.solver.by_batches, n_jobs=self.n_jobs,
+        whole, share = self.database == "all", self.candidate_fraction
+        decays = [] if self._solver().by_batches else self.embedding_.decays(0.0)
+        return Problem(
+            # Candidates of a batch are its last rows.
+            samples, loss, embedding=self.embedding_, traits=EMBEDDING, n_jobs=self.n_jobs,
+            database="all" if whole and share is None else "batch",
+            batches=SamplerBatches(sampler, not whole, share),
+            penalty=partial(_decay, decays) if any(decays) else None,
+            score=partial(self._retrieval_score, label_distance=samples.distance),
+            proxy_lr_factor=self.proxy_lr_factor,
+            tally=_Feasible(loss, samples.X.shape[0]) if isinstance(loss, Gerrymander) else None,
         )  # fmt: skip
 
     def _earlier(self) -> tuple[list[Array], tuple[Array, Array]] | None:
@@ -335,8 +341,9 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
         self._set(start)
         return start
 
-    def _set_map(self, problem: EmbeddingProblem, x: Vector) -> None:
-        self._set(problem.parameters(x))
+    def _set_map(self, objective: Objective, x: Vector) -> None:
+        dtype = objective.X.dtype
+        self._set([array.astype(dtype) for array in objective.parameters(x)])
 
     def _set(self, arrays: list[Array]) -> None:
         n_own = len(self.embedding_.decays(0.0))
@@ -344,25 +351,21 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
         if len(arrays) > n_own:
             self.proxies_ = arrays[n_own].copy()
 
-    def _set_fitted(
-        self, problem: EmbeddingProblem, history: History, x: Vector, final: bool
-    ) -> None:
-        super()._set_fitted(problem, history, x, final)
-        if problem.tally is not None:
-            self.infeasible_share_ = problem.n_infeasible / max(problem.n_queries, 1)
-
-    def _train(self, plan: Plan, problem: EmbeddingProblem, *rest: Any, **how: Any) -> bool:
-        diverged = super()._train(plan, problem, *rest, **how)
-        if not diverged and problem.n_infeasible:
+    def _set_fitted(self, objective: Objective, history: History, x: Vector, final: bool) -> None:
+        super()._set_fitted(objective, history, x, final)
+        counted = objective.tally
+        if not isinstance(counted, _Feasible):
+            return
+        self.infeasible_share_ = counted.share
+        if final and counted.share:
             warn_user(
-                f"No set of n_neighbors={problem.loss.loss.n_neighbors} neighbours in a batch is "
-                f"right for {problem.n_infeasible / problem.n_queries:.2%} of the queries, which "
-                "are left out of the loss: raise batch_size, choose a sampler of more points of a "
-                "class, set database='all', or lower n_neighbors."
+                f"No set of n_neighbors={objective.problem.loss.n_neighbors} neighbours in a batch "
+                f"is right for {counted.share:.2%} of the queries, which are left out of the loss: "
+                "raise batch_size, choose a sampler of more points of a class, set database='all', "
+                "or lower n_neighbors."
             )
-        return diverged
 
-    def _finish(self, problem: EmbeddingProblem, history: History, diverged: bool) -> None:
+    def _finish(self, objective: Objective, history: History, diverged: bool) -> None:
         risen = 0 < RISE * history.first < (history.curve or [0.0])[-1]
         if risen and not diverged and not history.costs:
             warn_user(
@@ -370,6 +373,35 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
                 "training diverged. Lower learning_rate.",
                 ConvergenceWarning,
             )
+
+
+class _Feasible:
+    """Counts queries, and those for which no set of neighbours has a right vote."""
+
+    def __init__(self, loss: Gerrymander, n: int) -> None:
+        self._loss, self._n = loss, n
+        self._n_queries = self._n_infeasible = 0
+
+    def __call__(self, loss: float, value: float, batch: Batch | None) -> None:
+        """Count the queries of an evaluation."""
+        self._n_queries += self._n if batch is None else batch.n_anchors
+        self._n_infeasible += self._loss.n_infeasible_
+
+    @property
+    def share(self) -> float:
+        """The share of queries for which no set is right."""
+        return self._n_infeasible / max(self._n_queries, 1)
+
+
+def _decay(
+    decays: list[float], arrays: list[Array], start: list[Array]
+) -> tuple[float, list[Array]]:
+    """Return the weight decay that an embedding has itself, for a solver without decay."""
+    del start
+    decays = decays + [0.0] * (len(arrays) - len(decays))
+    pairs = list(zip(decays, arrays, strict=True))
+    value = sum(c / 2 * float(np.sum(a.astype(np.float64) ** 2)) for c, a in pairs)
+    return value, [c * a for c, a in pairs]
 
 
 def _check_continuation(learner: BaseEmbeddingLearner, plan: Plan, has_database: bool) -> None:

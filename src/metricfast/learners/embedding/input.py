@@ -32,7 +32,7 @@ from metricfast.losses._call import Loss
 from metricfast.samplers import Sampler
 from metricfast.training.adapters import check_labels
 from metricfast.training.chunks import hold
-from metricfast.training.objective import is_continuous, is_learnable
+from metricfast.training.problem import is_continuous, is_learnable
 from metricfast.training.samples import Samples
 
 __all__ = ["check_database", "check_parts", "load_points", "share_label_distance"]

@@ -10,7 +10,7 @@ from metricfast._labels.binding import SaidDistance
 from metricfast.embeddings import Embedding, Linear
 from metricfast.learners.embedding.base import BaseEmbeddingLearner
 from metricfast.samplers import ClassBalanced, Sampler, Uniform
-from metricfast.training.objective import is_continuous
+from metricfast.training.problem import is_continuous
 
 __all__ = ["EmbeddingLearner"]
 

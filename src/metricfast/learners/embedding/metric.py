@@ -30,7 +30,7 @@ from metricfast.embeddings._base import check_side
 from metricfast.learners.base.inputs import points_of
 from metricfast.learners.base.learner import BaseMetricLearner, MetricTransformer, embed_points
 from metricfast.metrics import mean_label_distance_at_k, precision_at_1
-from metricfast.training.embedding_problem import EMBEDDED, embed
+from metricfast.training.embedded import EMBEDDED, embed
 
 __all__ = ["EmbeddedDistance", "EmbeddedMetricMixin"]
 

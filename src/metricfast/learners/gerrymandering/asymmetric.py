@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import Any
@@ -25,14 +24,11 @@ from metricfast.embeddings import Asymmetric, Embedding, Linear
 from metricfast.learners.embedding.metric import EmbeddedMetricMixin
 from metricfast.learners.gerrymandering.classifier import DatabaseClassifierMixin, codes_of
 from metricfast.learners.gerrymandering.history import (
-    REMEDY,
     keep_best,
     objective_of,
-    vote_batches,
-    vote_history,
+    vote_problem,
 )
 from metricfast.learners.gerrymandering.two_sides import (
-    embedded,
     initial_maps,
     is_linear,
     mean_of_queries,
@@ -40,14 +36,13 @@ from metricfast.learners.gerrymandering.two_sides import (
 )
 from metricfast.learners.gerrymandering.voting import VoteParameters, largest_cost, vote_loss
 from metricfast.learners.trained import Given, Plan, TrainedLearner, for_mini_batches
-from metricfast.metrics._neighbor_error import neighbor_error
-from metricfast.samplers import Batch
+from metricfast.losses import Gerrymander
 from metricfast.training.callbacks import as_callbacks
 from metricfast.training.chunks import hold
+from metricfast.training.embedded import embed_samples
 from metricfast.training.history import History, Vector
 from metricfast.training.objective import Objective
-from metricfast.training.paired_chunks import is_beyond
-from metricfast.training.preconditioner import FlatParameters, flat
+from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples, center
 from metricfast.training.solvers import LBFGS, Solver, as_solver
 from metricfast.training.stopping import as_stopping_rule
@@ -305,42 +300,45 @@ class AsymmetricSimilarity(
                 _check_units(sample.X, "queries are")
         return samples
 
+    def _problem(self, samples: Samples) -> Problem:
+        embedding = self.embedding_
+        return vote_problem(
+            samples, _vote_loss(self), C=self.C, tol=self.tol, n_jobs=self.n_jobs,
+            embedding=embedding,
+            penalty=lambda arrays, _: penalty_of(embedding, self.regularizer, arrays),
+        )  # fmt: skip
+
     def _begin(
         self, plan: Plan, train_samples: Samples, samples: Samples, rng: RandomState, kept: Any
-    ) -> tuple[_TwoSidedProblem, History]:
+    ) -> tuple[Objective, History]:
         (embedding,) = plan.parts
-        start = initial_maps(self, embedding, train_samples, rng, kept, _largest_cost(self))
+        cost = largest_cost(_vote_loss(self))
+        start = initial_maps(self, embedding, train_samples, rng, kept, cost)
         self.embedding_ = embedding
         self._set_parameters(start)
         if samples.database is None:
             check_neighbors(self.n_neighbors, train_samples.X.shape[0] - 1)
-        problem = _TwoSidedProblem(self, train_samples, start)
-        problem.all_samples = samples
-        return problem, problem.history(start, rng)
-
-    def _continue(self, plan: Plan, samples: Samples) -> _TwoSidedProblem:
-        return _TwoSidedProblem(self, samples, self.parameters_)
+        objective = Objective(self._problem(train_samples), start)
+        return objective, objective.history(rng)
 
     def _earlier(self) -> list[Array] | None:
         return getattr(self, "parameters_", None)
 
-    def _set_map(self, problem: _TwoSidedProblem, x: Vector) -> None:
-        self._set_parameters(problem.learned(x))
-        self._set_database(problem.all_samples)
+    def _set_map(self, objective: Objective, x: Vector) -> None:
+        self._set_parameters(objective.learned(x))
+        self._set_database(objective.all_samples)
 
-    def _set_fitted(
-        self, problem: _TwoSidedProblem, history: History, x: Vector, final: bool
-    ) -> None:
-        super()._set_fitted(problem, history, x, final)
+    def _set_fitted(self, objective: Objective, history: History, x: Vector, final: bool) -> None:
+        super()._set_fitted(objective, history, x, final)
         self.objective_ = objective_of(history, final)
 
-    def _finish(self, problem: _TwoSidedProblem, history: History, diverged: bool) -> None:
-        keep_best(self, problem, history, history.start, "leave small classes out")
+    def _finish(self, objective: Objective, history: History, diverged: bool) -> None:
+        keep_best(self, objective, history, objective.start, "leave small classes out")
 
     def _set_database(self, samples: Samples) -> None:
         """Embed the database of `predict`."""
-        queries, self.database_embedding_ = embedded(
-            samples, self.embedding_, self.parameters_, self.n_jobs
+        queries, self.database_embedding_ = embed_samples(
+            self.embedding_, self.parameters_, samples, self.n_jobs
         )
         self.database_labels_ = samples.points.labels
         if samples.database is None:
@@ -382,50 +380,6 @@ class AsymmetricSimilarity(
         return np.asarray(both.T @ both)
 
 
-class _TwoSidedProblem(Objective):
-    """Minimise a regularizer and the loss of votes over the parameters of two embeddings."""
-
-    smooth = False
-    learning_rate = 0.03
-    remedy = REMEDY
-
-    def __init__(self, learner: AsymmetricSimilarity, samples: Samples, start: list[Array]) -> None:
-        embedding = learner.embedding_
-        super().__init__(
-            samples, embedding, vote_loss(learner, len(samples.classes)),
-            FlatParameters([array.shape for array in start]), C=learner.C, n_jobs=learner.n_jobs,
-            database="batch" if is_beyond(samples.X) else "all",
-            penalty=lambda arrays: penalty_of(embedding, learner.regularizer, arrays),
-        )  # fmt: skip
-        self.embedding: Embedding = embedding
-        self._tol = learner.tol
-
-    def history(self, start: list[Array], rng: RandomState) -> History:
-        """Return the history of a training from these parameters."""
-        return vote_history(flat(start), rng, self, self.samples.weight, self._tol)
-
-    def batches(
-        self, rng: RandomState, batch_size: int | None = None
-    ) -> Callable[[], Iterable[Batch]]:
-        """Return a function that draws the mini-batches of an epoch."""
-        return vote_batches(self, rng, batch_size)
-
-    def learned(self, x: Vector) -> list[Array]:
-        """Return the parameters in the dtype of the points."""
-        return [array.astype(self.X.dtype) for array in self.preconditioner.arrays(x)]
-
-    def validation_error(self, held_out: Samples, x: Vector) -> float:
-        """Return the error of validation samples."""
-        arrays, k = self.preconditioner.arrays(x), int(self.loss.loss.n_neighbors)
-        queries, database = embedded(held_out, self.embedding, arrays, self.n_jobs)
-        labels = held_out.points.labels
-        return neighbor_error(database, labels, queries, held_out.labels, False, k, self.n_jobs)
-
-    def score(self, cost: float) -> float:
-        """Return the share of right votes."""
-        return 1 - cost
-
-
 def _embedding_of(learner: AsymmetricSimilarity) -> Embedding:
     """Return the embedding that the parameters name, unfitted."""
     for name in ("query", "database"):
@@ -456,8 +410,8 @@ def _check_rows(learner: AsymmetricSimilarity, width: int, width_of_queries: int
         )
 
 
-def _largest_cost(learner: AsymmetricSimilarity) -> float:
-    return largest_cost(vote_loss(learner, len(learner.classes_)))
+def _vote_loss(learner: AsymmetricSimilarity) -> Gerrymander:
+    return vote_loss(learner, len(learner.classes_))
 
 
 def _check_units(centred: Array, name: str) -> None:

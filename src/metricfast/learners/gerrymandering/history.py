@@ -1,4 +1,4 @@
-"""The history of gerrymandering: metrics of each epoch, the best map, and warnings."""
+"""The training of gerrymandering: problem, metrics of each epoch, the best map, and warnings."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from metricfast.training.chunks import POOL, Chunked, batches_of
 from metricfast.training.history import History, Metrics
 from metricfast.training.objective import Objective
 from metricfast.training.paired_chunks import batches_of_both, is_beyond
+from metricfast.training.problem import Problem, Traits
+from metricfast.training.samples import Samples
 
 __all__ = [
-    "REMEDY",
     "VoteMetrics",
     "keep_best",
     "objective_of",
     "unit_scale",
-    "vote_batches",
-    "vote_history",
+    "vote_problem",
 ]
 
 Array = NDArray[Any]
@@ -37,10 +37,11 @@ _QUANTITIES = ("objective", "surrogate", "vote_loss", "error", "infeasible")
 _SWAMPED = 10
 # Epochs without progress that end a training.
 _PATIENCE = 10
-# Remedy for a loss that is not finite.
-REMEDY = (
-    "bring the features to a spread of about 1, or lower learning_rate, C or the costs of "
-    "loss_matrix"
+_TRAITS = Traits(
+    smooth=False,
+    learning_rate=0.03,
+    remedy="bring the features to a spread of about 1, or lower learning_rate, C or the costs of "
+    "loss_matrix",
 )
 
 
@@ -51,15 +52,15 @@ class VoteMetrics:
     per weight. "infeasible" is the number of points without a right set.
     """
 
-    def __init__(self, objective: Objective, weight: NDArray[np.float64] | None) -> None:
-        self.follow(objective, weight)
+    def __init__(self, objective: Objective) -> None:
+        self.follow(objective)
         self.values: dict[str, list[float]] = {name: [] for name in _QUANTITIES}
         self._noted: dict[float, Array] = {}
         self._found = np.zeros(4)
 
-    def follow(self, objective: Objective, weight: NDArray[np.float64] | None) -> None:
-        """Measure another objective, of points of these weights, from now on."""
-        self.n = objective.X.shape[0]
+    def follow(self, objective: Objective) -> None:
+        """Measure another objective from now on."""
+        self.n, weight = objective.X.shape[0], objective.samples.weight
         self.weight = float(self.n if weight is None else weight.sum())
         self._loss: Gerrymander = objective.loss.loss
         objective.tally = self._count
@@ -90,26 +91,26 @@ class VoteMetrics:
                 raise ValueError(f"history must have {n_done} numbers of each quantity")
 
 
-def vote_history(
-    x0: Array,
-    rng: np.random.RandomState,
-    objective: Objective,
-    weight: NDArray[np.float64] | None,
-    tol: float,
-) -> History:
-    """Return the history of a training from x0 in double precision, with the metrics of votes."""
-    metrics = VoteMetrics(objective, weight)
-    return History(x0.astype(np.float64), patience=_PATIENCE, tol=tol, rng=rng, metrics=metrics)
+def vote_problem(
+    samples: Samples, loss: Gerrymander, *, C: float, tol: float, n_jobs: int | None, **parts: Any
+) -> Problem:
+    """Return the problem of a loss of votes, with an embedding and a penalty among its parts."""
+    return Problem(
+        samples, loss, C=C, tol=tol, n_jobs=n_jobs, n_voters=int(loss.n_neighbors),
+        database="batch" if is_beyond(samples.X) else "all", batches=vote_batches,
+        metrics=VoteMetrics, patience=_PATIENCE, traits=_TRAITS, **parts,
+    )  # fmt: skip
 
 
 def vote_batches(
-    problem: Objective, rng: np.random.RandomState, batch_size: int | None
+    objective: Objective, rng: np.random.RandomState, batch_size: int | None
 ) -> Callable[[], Iterable[Batch]]:
     """Return a function that draws the batches of an epoch, each with its database points."""
-    size = int(batch_size or min(1000, max(32, problem.X.shape[0] // 20)))
-    if isinstance(problem.database, Chunked):
-        return batches_of_both(problem.X, problem.database, rng, size)
-    pooled = isinstance(problem.database, str) and problem.database == "batch"
+    X, database = objective.X, objective.database
+    size = int(batch_size or min(1000, max(32, X.shape[0] // 20)))
+    if isinstance(database, Chunked):
+        return batches_of_both(X, database, rng, size)
+    pooled = isinstance(database, str) and database == "batch"
 
     def draw(rows: NDArray[np.int64]) -> Iterable[Batch]:
         n = len(rows)
@@ -120,10 +121,10 @@ def vote_batches(
             Batch(np.concatenate([rows[some], np.delete(rows, some)]), len(some)) for some in drawn
         )
 
-    return batches_of(problem.X, draw, rng, size, POOL)
+    return batches_of(X, draw, rng, size, POOL)
 
 
-def _select_best(problem: Objective, history: History) -> tuple[Array, float]:
+def _select_best(objective: Objective, history: History) -> tuple[Array, float]:
     """Return the best vector around the best epoch and the start, with its objective.
 
     The objective of an epoch is a sum over batches between which parameters move. So all points are
@@ -131,7 +132,7 @@ def _select_best(problem: Objective, history: History) -> tuple[Array, float]:
     """
     candidates, cost = (history.best_x, history.before_best, history.start), history.cost
     with one_blas_thread():
-        judged = [(0.0 if cost is None else cost(x), problem(x.copy())[0]) for x in candidates]
+        judged = [(0.0 if cost is None else cost(x), objective(x.copy())[0]) for x in candidates]
     best = min(range(len(candidates)), key=judged.__getitem__)
     return candidates[best], judged[best][1]
 
@@ -142,18 +143,18 @@ def objective_of(history: History, final: bool) -> float:
 
 
 def keep_best(
-    learner: Any, problem: Objective, history: History, start: Array, remedy: str
+    learner: Any, objective: Objective, history: History, start: list[Array], remedy: str
 ) -> None:
     """Set the best map around the best epoch and the start, and warn if it is of no use.
 
-    `start`: the vector of the initial map, under which the penalty should not be large.
+    `start`: the initial parameters, for which the penalty should not be large.
     `remedy`: of sets of neighbours none of which is right, apart from fewer neighbours.
     """
-    if history.curve and not is_beyond(problem.X, problem.database):
-        x, learner.objective_ = _select_best(problem, history)
-        learner._set_map(problem, x)
-    if not isinstance(problem.X, Chunked):
-        _warn_of_penalty(problem, history.metrics, start)
+    if history.curve and not is_beyond(objective.X, objective.database):
+        x, learner.objective_ = _select_best(objective, history)
+        learner._set_map(objective, x)
+    if not isinstance(objective.X, Chunked):
+        _warn_of_penalty(objective, history.metrics, start)
     _check_feasible(history.metrics, learner.n_neighbors, remedy)
 
 
@@ -174,11 +175,12 @@ def _check_feasible(metrics: Metrics | None, n_neighbors: int, remedy: str) -> N
         )
 
 
-def _warn_of_penalty(problem: Objective, metrics: Metrics | None, start: Array) -> None:
+def _warn_of_penalty(objective: Objective, metrics: Metrics | None, start: list[Array]) -> None:
     """Warn if the penalty of the initial map is so large that the loss hardly matters."""
+    problem = objective.problem
     assert problem.penalty is not None and isinstance(metrics, VoteMetrics)
-    penalty = problem.penalty(problem.preconditioner.arrays(start.copy()))[0]
-    most = problem.C * metrics.weight * largest_cost(problem.loss.loss)
+    penalty = problem.penalty(start, start)[0]
+    most = problem.C * metrics.weight * largest_cost(problem.loss)
     if penalty > _SWAMPED * most > 0:
         warn_user(
             f"At the initial map the regularizer is {penalty:.2g}, and C times the loss of wrong "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
@@ -19,12 +19,10 @@ from metricfast.distances.neighbors import check_neighbors
 from metricfast.learners.base.inputs import points_of
 from metricfast.learners.gerrymandering.classifier import DatabaseClassifierMixin
 from metricfast.learners.gerrymandering.history import (
-    REMEDY,
     keep_best,
     objective_of,
     unit_scale,
-    vote_batches,
-    vote_history,
+    vote_problem,
 )
 from metricfast.learners.gerrymandering.regularizers import penalty
 from metricfast.learners.gerrymandering.voting import VoteParameters, largest_cost, vote_loss
@@ -32,16 +30,16 @@ from metricfast.learners.linear import LinearLearner
 from metricfast.learners.trained import Plan
 from metricfast.losses import Gerrymander
 from metricfast.samplers import Batch
-from metricfast.training.chunks import Chunked
+from metricfast.training.embedded import LinearMap, finite, map_points
 from metricfast.training.history import History, Vector
 from metricfast.training.initialization import Initialization
-from metricfast.training.linear_problem import LinearProblem
-from metricfast.training.objective import Objective, anchors_of, finite, map_points
-from metricfast.training.preconditioner import FlatParameters, PSDProjection
+from metricfast.training.objective import Objective, anchors_of
+from metricfast.training.preconditioner import PSDProjection
+from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples
 from metricfast.training.solvers import Solver
 
-__all__ = ["GerrymanderingLearner", "NeighborhoodGerrymandering", "vote_problem"]
+__all__ = ["GerrymanderingLearner", "NeighborhoodGerrymandering"]
 
 _ZERO_INIT = "`init` is zero, where the objective has no slope: give another map."
 
@@ -89,12 +87,41 @@ class GerrymanderingLearner(VoteParameters, LinearLearner):
             return replace(found, init="identity")  # of as many rows as M
         return found
 
-    def _set_map(self, problem: LinearProblem, x: Vector) -> None:
-        super()._set_map(problem, x)
-        self._set_database(problem.all_samples)
+    @abstractmethod
+    def _vote_loss(self, n_classes: int) -> Gerrymander:
+        """Return the loss of votes."""
 
-    def _set_fitted(self, problem: LinearProblem, history: History, x: Vector, final: bool) -> None:
-        super()._set_fitted(problem, history, x, final)
+    def _problem(self, samples: Samples) -> Problem:
+        check_neighbors(self.n_neighbors, samples.X.shape[0] - 1)
+        loss, d = self._vote_loss(len(samples.classes)), samples.X.shape[1]
+        over_matrix: dict[str, Any] = {}
+        if self.parameterization == "M":
+            over_matrix = {
+                "embedding": _MapOfMatrix(), "evaluate": _loss_of_matrix,
+                "preconditioner": PSDProjection([(d, d)]),
+            }  # fmt: skip
+        penalize = _penalty_of_matrix if over_matrix else penalty
+        # Not `samples.in_span`: the regularizer shrinks the map in all directions.
+        return vote_problem(
+            samples, loss, C=self.C, tol=self.tol, n_jobs=self.n_jobs, searches_scale=False,
+            penalty=lambda arrays, _: penalize(self.regularizer, arrays),
+            rescale=partial(_factor, samples, loss, self.n_jobs), **over_matrix,
+        )  # fmt: skip
+
+    def _begin(
+        self, plan: Plan, train_samples: Samples, samples: Samples, rng: RandomState, kept: Any
+    ) -> tuple[Objective, History]:
+        objective, history = super()._begin(plan, train_samples, samples, rng, kept)
+        if not history.start.any():
+            raise ValueError(_ZERO_INIT)
+        return objective, history
+
+    def _set_map(self, objective: Objective, x: Vector) -> None:
+        super()._set_map(objective, x)
+        self._set_database(objective.all_samples)
+
+    def _set_fitted(self, objective: Objective, history: History, x: Vector, final: bool) -> None:
+        super()._set_fitted(objective, history, x, final)
         self.objective_ = objective_of(history, final)
 
     def _set_database(self, data: Samples) -> None:
@@ -107,12 +134,14 @@ class GerrymanderingLearner(VoteParameters, LinearLearner):
         else:
             self.database_embedding_ = self._embed(given)
 
-    def _finish(self, problem: LinearProblem, history: History, diverged: bool) -> None:
-        start, L = history.start, problem.initial_map
+    def _finish(self, objective: Objective, history: History, diverged: bool) -> None:
+        start, L = objective.start, objective.initial_map
         if history.max_iter is not None and isinstance(self.init, str) and L is not None:
-            start = problem.vector(problem.scale_initial(L, named=True))
+            assert objective.problem.rescale is not None
+            vector = objective.preconditioner.vector([L * objective.problem.rescale(L)])
+            start = objective.parameters(vector)
         remedy = "lower n_bins" if hasattr(self, "n_bins") else "leave small classes out"
-        keep_best(self, problem, history, start, remedy)
+        keep_best(self, objective, history, start, remedy)
 
 
 @positional("n_neighbors n_components")
@@ -238,96 +267,27 @@ class NeighborhoodGerrymandering(DatabaseClassifierMixin, GerrymanderingLearner)
 
     _one_map = True
 
-    def _problem(self, data: Samples) -> LinearProblem:
-        return vote_problem(self, data, vote_loss(self, len(data.classes)))
+    def _vote_loss(self, n_classes: int) -> Gerrymander:
+        return vote_loss(self, n_classes)
 
     def _database_points(self, X: Any) -> Any:
         """Check points of a database, which have the features of the queries."""
         return points_of(self, X, "X_database")
 
 
-def vote_problem(learner: GerrymanderingLearner, data: Samples, loss: Gerrymander) -> VoteProblem:
-    """Return the problem of a learner, with a loss of votes."""
-    check_neighbors(learner.n_neighbors, data.X.shape[0] - 1)
-    # Not `data.in_span`: the regularizer shrinks the map in all directions.
-    return VoteProblem(
-        data, loss, learner.C, learner.regularizer, learner.tol, learner.n_jobs,
-        over_matrix=learner.parameterization == "M",
-    )  # fmt: skip
+def _factor(samples: Samples, loss: Gerrymander, n_jobs: int | None, L: Array) -> float:
+    """Return the factor of a map that brings sums of k squared distances to the largest loss."""
+    X = samples.representative.X
+    Z, own = map_points(X, L, n_jobs), np.arange(X.shape[0])
+    return unit_scale(Z, Z, own, min(int(loss.n_neighbors), len(Z) - 1), largest_cost(loss))
 
 
-class VoteProblem(LinearProblem):
-    """Minimise a regularizer and the loss of votes over a map L, or over the matrix M.
+class _MapOfMatrix(LinearMap):
+    """A map L of a matrix M = L^T L, the only parameter."""
 
-    Parameters
-    ----------
-    data : Samples
-    loss : Gerrymander
-    C : float
-    regularizer : str or None
-    tol : float
-        Relative decrease of the objective that counts as progress.
-    n_jobs : int or None
-    over_matrix : bool, default=False
-        Whether the solver moves M. Its eigenvalues below zero are set to zero.
-    """
-
-    smooth = False
-    searches_scale = False
-    learning_rate = 0.03
-    remedy = REMEDY
-
-    def __init__(
-        self, data: Samples, loss: Gerrymander, C: float, regularizer: str | None, tol: float,
-        n_jobs: int | None, *, over_matrix: bool = False,
-    ) -> None:  # fmt: skip
-        database = "batch" if isinstance(data.X, Chunked) else "all"
-        penalize = _penalty_of_matrix if over_matrix else penalty
-        super().__init__(
-            data, loss, preconditioner=FlatParameters([]), database=database, C=C, n_jobs=n_jobs,
-            penalty=partial(penalize, regularizer),
-        )  # fmt: skip
-        self._tol, self._over_matrix = tol, over_matrix
-        self.n_voters = int(loss.n_neighbors)
-
-    def scale_initial(self, L: Array, *, named: bool) -> Array:
-        if not named:
-            return L
-        data = self.samples.representative
-        Z, own = map_points(data.X, L, self.n_jobs), np.arange(data.X.shape[0])
-        k = min(int(self.loss.loss.n_neighbors), len(Z) - 1)
-        return L * unit_scale(Z, Z, own, k, largest_cost(self.loss.loss))
-
-    def start_at(self, L: Array, *, selected: bool = False) -> Vector:
-        if not np.any(L):
-            raise ValueError(_ZERO_INIT)
-        return self.vector(L)
-
-    def vector(self, L: Array) -> Vector:
-        if self._over_matrix:
-            self.preconditioner = PSDProjection([(L.shape[1],) * 2])
-        else:
-            self.preconditioner = FlatParameters([L.shape])
-        return super().vector(L)
-
-    def map(self, x: Vector) -> Array:
-        found = super().map(x.copy())
-        return _root(found) if self._over_matrix else found
-
-    def of_loss(
-        self, arrays: list[Array], batch: Batch | None, part: slice | None = None
-    ) -> tuple[float, list[Array]]:
-        if self._over_matrix:
-            return _loss_of_matrix(self, arrays, batch, part)
-        return super().of_loss(arrays, batch, part)
-
-    def batches(
-        self, rng: RandomState, batch_size: int | None = None
-    ) -> Callable[[], Iterable[Batch]]:
-        return vote_batches(self, rng, batch_size)
-
-    def history(self, x0: Vector, rng: RandomState) -> History:
-        return vote_history(x0, rng, self, self.samples.weight, self._tol)
+    def map_of(self, parameters: list[Array]) -> Array:
+        """Return the map L of the parameters."""
+        return _root(parameters[0])
 
 
 def _root(M: Array) -> Array:
@@ -351,18 +311,18 @@ def _penalty_of_matrix(name: str | None, arrays: list[Array]) -> tuple[float, li
 
 
 def _loss_of_matrix(
-    problem: Objective, arrays: list[Array], batch: Batch | None, part: slice | None
+    objective: Objective, arrays: list[Array], batch: Batch | None, part: slice | None
 ) -> tuple[float, list[Array]]:
     """Return the loss of queries as a function of M, and its gradient."""
-    (M,), X, among = arrays, problem.X, None
-    anchors = rows = problem._anchors(batch, part)
-    if batch is not None and problem.database == "batch":
+    (M,), X, among = arrays, objective.X, None
+    anchors = rows = objective._anchors(batch, part)
+    if batch is not None and objective.database == "batch":
         X, among = X[batch.rows], batch.rows
         anchors = np.arange(len(among))[anchors_of(batch, part)]
-    Z = map_points(X, _root(M), problem.n_jobs)
+    Z = map_points(X, _root(M), objective.n_jobs)
     if not finite(Z):
         return float("nan"), []
-    call = problem.loss.call(Z[anchors], Z, rows, among, anchors)
-    value, weights = problem.loss.loss.of_distances(call)
-    gradient = metric_gradient(X[anchors], weights, X, M=M, n_jobs=problem.n_jobs)
+    call = objective.loss.call(Z[anchors], Z, rows, among, anchors)
+    value, weights = objective.loss.loss.of_distances(call)
+    gradient = metric_gradient(X[anchors], weights, X, M=M, n_jobs=objective.n_jobs)
     return value, [np.asarray(gradient)]

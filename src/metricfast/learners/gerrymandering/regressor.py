@@ -17,10 +17,8 @@ from metricfast._core.types import Array, Floats, Integers
 from metricfast.distances.neighbors import kneighbors
 from metricfast.learners.base.inputs import points_of
 from metricfast.learners.gerrymandering.explanation import Explanation, explanation
-from metricfast.learners.gerrymandering.metric import GerrymanderingLearner, vote_problem
+from metricfast.learners.gerrymandering.metric import GerrymanderingLearner
 from metricfast.losses import Gerrymander
-from metricfast.training.linear_problem import LinearProblem
-from metricfast.training.samples import Samples
 
 __all__ = ["NeighborhoodGerrymanderingRegressor"]
 
@@ -105,10 +103,7 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, GerrymanderingLearner)
         places = np.searchsorted(filled, np.searchsorted(edges, y))
         return np.minimum(places, len(filled) - 1).astype(np.int64)
 
-    def _problem(self, data: Samples) -> LinearProblem:
-        return vote_problem(self, data, self._vote_loss())
-
-    def _vote_loss(self) -> Gerrymander:
+    def _vote_loss(self, n_classes: int) -> Gerrymander:
         matrix = np.abs(self.bins_[:, None] - self.bins_) / self._spread
         return Gerrymander(self.n_neighbors, matrix, self.ties, self.inference)
 
@@ -160,7 +155,14 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, GerrymanderingLearner)
                 )
             codes = self._quantiles(targets)
         return explanation(
-            queries, database, codes, labels, self.bins_, self._vote_loss(), own, self.n_jobs
+            queries,
+            database,
+            codes,
+            labels,
+            self.bins_,
+            self._vote_loss(len(self.bins_)),
+            own,
+            self.n_jobs,
         )
 
     def predict(self, X: ArrayLike) -> Floats:

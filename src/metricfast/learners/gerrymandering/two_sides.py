@@ -7,17 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metricfast._core.sources import in_one_array, take
+from metricfast._core.sources import take
 from metricfast.embeddings import MLP, Asymmetric, Embedding, Linear
 from metricfast.learners.gerrymandering.history import unit_scale
 from metricfast.learners.gerrymandering.regularizers import penalty
 from metricfast.training.chunks import mean_of
-from metricfast.training.embedding_problem import embed
-from metricfast.training.objective import finite
+from metricfast.training.embedded import embed_samples, finite
 from metricfast.training.samples import Samples
 
 __all__ = [
-    "embedded",
     "initial_maps",
     "is_linear",
     "mean_of_queries",
@@ -25,18 +23,6 @@ __all__ = [
 ]
 
 Array = NDArray[Any]
-
-
-def embedded(
-    samples: Samples, embedding: Embedding, parameters: list[Array], n_jobs: int | None
-) -> tuple[Array, Array]:
-    """Return queries and database, embedded."""
-    arrays = [np.ascontiguousarray(array, samples.X.dtype) for array in parameters]
-
-    def of(X: Any, side: str) -> Array:
-        return in_one_array(X, lambda part: embed(embedding, arrays, part, side, n_jobs))
-
-    return of(samples.X, "query"), of(samples.points.X, "database")
 
 
 def initial_maps(
@@ -70,7 +56,7 @@ def initial_maps(
             )
         return [array.astype(samples.X.dtype) for array in kept]
     sample = samples.representative
-    queries, database = embedded(sample, embedding, start, estimator.n_jobs)
+    queries, database = embed_samples(embedding, start, sample, estimator.n_jobs)
     if not (finite(queries) and finite(database)):
         raise ValueError(
             "Embedded points are not finite: bring the features to a spread of about 1, or "
