@@ -222,7 +222,7 @@ def test_validation_holds_groups_out_too(learner):
 
 
 def test_n_components():
-    with pytest.raises(ValueError, match="n_components must be 'auto' or an integer"):
+    with pytest.raises(ValueError, match=r"Invalid n_components, must be in \[1, 4\]"):
         XQDA(n_components=0).fit(X, Y)
     with pytest.raises(ValueError, match=r"Invalid n_components, must be in \[1, 4\]"):
         XQDA(n_components=5).fit(X, Y)

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg import eigh, eigvalsh
 
 from metricfast._core.initialize import check_n_components
-from metricfast._core.parameters import NonNegativeFloat, PositiveInt
+from metricfast._core.parameters import NonNegativeFloat
 from metricfast._core.scatter import RANK_TOL, RANK_TOL_DOUBLE, whitening, with_signs
 from metricfast._core.scatter_statistics import ScatterStatistics
 from metricfast._core.types import Floats
@@ -223,7 +223,7 @@ class XQDA(GroupedPairsLearner):
     (2, 4)
     """
 
-    n_components: Literal["auto"] | PositiveInt = "auto"  # type: ignore[assignment]
+    n_components: Literal["auto"] | int = "auto"  # type: ignore[assignment]
     preprocessor: Any = None
     _: KW_ONLY
     regularization: NonNegativeFloat = 1e-3
