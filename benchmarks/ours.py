@@ -36,6 +36,8 @@ LEARNERS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "GMML_Supervised": ("fit", "labels", {}),
     "ITML": ("fit_tuples", "pairs", {"max_iter": 3, "tol": 1e-12}),
     "ITML_Supervised": ("fit", "labels", {"max_iter": 30, "tol": 1e-12}),
+    "KISSME": ("fit_tuples", "pairs", {}),
+    "KISSME_Supervised": ("fit", "labels", {}),
     "KernelizedMetricLearner": ("kernelized", "labels", {"learner": "LMNN", "n_components": 50}),
     "LDML": ("fit", "labels", {"max_iter": 10, "tol": 0.0}),
     "LFDA": ("fit", "labels", {}),
@@ -64,6 +66,7 @@ LEARNERS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "SDML": ("fit_tuples", "pairs", {}),
     "SDML_Supervised": ("fit", "labels", {}),
     "TripletLearner": ("fit", "labels", {"max_epochs": 3}),
+    "XQDA": ("fit", "labels", {}),
 }
 
 

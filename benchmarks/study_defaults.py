@@ -66,10 +66,12 @@ OURS = [
     "DMLMJ",
     "ANMM",
     "GMML_Supervised",
+    "KISSME_Supervised",
+    "XQDA",
     "OASIS_Supervised",
 ]
 SETS = ["wine", "iris", "vowel", "segmentation", "letter", "digits", "breast_cancer", "synthetic"]
-WITHOUT_SEED = {"Covariance", "LFDA", "DMLMJ", "ANMM"}
+WITHOUT_SEED = {"Covariance", "LFDA", "DMLMJ", "ANMM", "KISSME_Supervised", "XQDA"}
 MOST = 3000
 
 FULL_SIZE = ["letter", "covtype", "synthetic", "mnist", "isolet", "usps"]

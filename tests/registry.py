@@ -57,6 +57,8 @@ REGISTRY = {
     "GMML_Supervised": Entry(CLASSES),
     "ITML": Entry("pairs"),
     "ITML_Supervised": Entry(CLASSES, fails=unequal(CHANCES)),
+    "KISSME": Entry("pairs"),
+    "KISSME_Supervised": Entry(CLASSES),
     "KernelizedMetricLearner": Entry(
         CLASSES, {"n_components": 20}, {"learner": mf.DMLMJ()}, unequal(KERNEL)
     ),
@@ -84,6 +86,7 @@ REGISTRY = {
     "SDML": Entry("pairs", {"balance_param": 1e-3}),
     "SDML_Supervised": Entry(CLASSES, fails=unequal(CHANCES)),
     "TripletLearner": Entry(CLASSES, _STEPS),
+    "XQDA": Entry(CLASSES),
 }
 
 

@@ -13,9 +13,11 @@ import numpy as np
 import pytest
 from benchmarks import __main__ as suite
 from benchmarks import (
+    data,
     gerrymandering,
     never_worse,
     published,
+    reid,
     study_defaults,
     study_dimension,
     study_large,
@@ -72,11 +74,15 @@ def stand_ins(tmp_path_factory):
         X = rng.normal(size=(620, width)).astype(np.float32)
         np.savez(folder / f"{name}.npz", X=X, Y=np.tanh(X[:, :n_labels]))
     np.savez(folder / "mpii_poses.npz", Y=rng.uniform(0, 99, (400, 16, 2)).astype(np.float32))
-    a, b = rng.normal(size=(2, 40, 6)).astype(np.float32)
-    splits = np.argsort(rng.random((2, 40)), axis=1)
-    np.savez(folder / "viper_mdf.npz", camera_a=a, camera_b=a + b / 9, splits=splits)
+    people = rng.normal(size=(40, 8))
+    np.savez(
+        folder / "viper_mdf.npz",
+        camera_a=people + rng.normal(size=(40, 8)) * 0.3,
+        camera_b=people + rng.normal(size=(40, 8)) * 0.3 + 1,
+        splits=np.array([rng.permutation(40) for _ in range(3)], np.int16),
+    )
     topics = {"y": np.arange(40) % 2, "n_train": 24}
-    np.savez(folder / "wikipedia_image_text.npz", image=a, text=a[:, :3] + b[:, :3], **topics)
+    np.savez(folder / "wikipedia_image_text.npz", image=people[:, :6], text=people[:, :3], **topics)
     office = classes(160, 70, 2, rng) | {"domain": np.arange(160) % 8 // 2}
     office["X"] = rng.poisson(3 + 2 * office["y"][:, None], size=(160, 70)).astype(np.uint8)
     np.savez(
@@ -163,6 +169,41 @@ def test_poses(run, monkeypatch):
     for dimension in study_poses.DIMENSIONS:
         for method in study_poses.METHODS:
             assert f"{dimension}: {method.name}" in found
+
+
+@pytest.mark.parametrize("names", [reid.LEARNERS[:1] + reid.GROUPED, reid.PAIRS, ["LMNN"]])
+def test_reid(run, names):
+    text = run("benchmarks.reid --splits 3 " + " ".join(f"--only {name}" for name in names))
+    assert [*names] == [row for row in rows(text)[1:] if row in names]
+    assert ("The protocol is another one." in text) == (reid.EUCLIDEAN in names)
+    if "LMNN" in names:
+        assert "| LMNN | not enough class labels" in text
+
+
+def test_reid_of_faces(run, monkeypatch, tmp_path):
+    monkeypatch.setenv("SCIKIT_LEARN_DATA", str(tmp_path))
+    text = run("benchmarks.reid --faces --only Euclidean --only KISSME --only XQDA")
+    accuracy = {row.split(" | ")[0]: float(row.split(" | ")[1]) for row in text.splitlines()[3:]}
+    assert set(accuracy) == {"| Euclidean", "| KISSME"}
+    assert accuracy["| KISSME"] > 0.95 > 0.75 > accuracy["| Euclidean"]
+
+
+@pytest.mark.data
+def test_reid_repeats_the_published_protocol(capsys, monkeypatch):
+    path = data.folder() / "viper_mdf.npz"
+    if not path.exists():
+        pytest.skip(f"no {path}")
+    reid.main(["--only", "Euclidean", "--only", "KISSME_Supervised", "--only", "XQDA"])
+    text = capsys.readouterr().out
+    assert "The protocol is the same." in text
+    found = {line.split(" | ")[0]: line.split(" | ")[1:9] for line in text.splitlines()}
+    for name, expected in (
+        ("KISSME_Supervised", (29.43, 60.13, 74.37, 86.71)),
+        ("XQDA", (29.75, 61.08, 75.0, 87.03)),
+    ):
+        values = np.array(found[f"| {name}"], float)
+        np.testing.assert_allclose(values[:4], expected, atol=0.2)
+        assert (values[4:] > values[:4]).all()
 
 
 @pytest.fixture

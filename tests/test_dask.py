@@ -127,7 +127,7 @@ def test_the_number_of_anchors_decides_how_many_parts_there_are(
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(
-    "learner", [mf.Covariance(), mf.RCA(n_components=2), mf.GMML_Supervised()], ids=repr
+    "learner", [mf.Covariance(), mf.RCA(n_components=2), mf.GMML_Supervised(), mf.XQDA()], ids=repr
 )
 def test_sums_of_parts_are_those_of_all(learner: Any, weighted: bool, client: Any) -> None:
     weight = np.random.RandomState(0).rand(len(X)) if weighted else None
@@ -195,7 +195,7 @@ def test_rows_that_are_asked_for_come_from_their_blocks(client: Any) -> None:
         DistributedLearner(mf.LFDA(9)).fit(cut(X), cut(Y))
 
 
-@pytest.mark.parametrize("learner", [mf.SDML(balance_param=1e-3), mf.GMML()], ids=repr)
+@pytest.mark.parametrize("learner", [mf.SDML(balance_param=1e-3), mf.GMML(), mf.KISSME()], ids=repr)
 def test_pairs_of_parts_teach_what_all_do(learner: Any, client: Any) -> None:
     rng = np.random.RandomState(0)
     rows = rng.randint(0, len(X), (len(X), 2))

@@ -130,6 +130,14 @@ def test_filters_are_those_of_arrays(client: Any, database: Any) -> None:
                 "r_precision"
             ].values,
         )
+    how = {"metrics": "cmc_at_k", "k": 2}
+    for groups in (labels, cameras) if database is None else (labels,):
+        found = retrieval_report(
+            cut(X), *(None if side is None else cut(side, 25) for side in sides), **how,
+            groups=groups,
+        )  # fmt: skip
+        expected = metrics.retrieval_report(X, *sides, **how, groups=groups)
+        np.testing.assert_array_equal(found["cmc_at_k"].values, expected["cmc_at_k"].values)
     for where, message in (
         ((of_queries[1:], cameras), r"where\[0\] must hold one label a query: expected 150"),
         ((of_queries, cameras[1:]), r"where\[1\]"),

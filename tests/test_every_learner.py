@@ -281,6 +281,7 @@ OWN = {
         ({"gamma": -1.0}, "gamma must be"),
         ({"gamma": np.nan}, "gamma must be"),
     ],
+    "KISSME": [({"regularization": -1}, "regularization must be")],
     "LFDA": [
         ({"k": 0}, "k must be an integer"),
         ({"shrinkage": -0.1}, "shrinkage must be a number from 0 to 1"),
@@ -312,6 +313,7 @@ OWN = {
         ({"gamma": 0}, "gamma must be"),
         ({"basis": [[1.0]]}, "`basis` must be one of the options"),
     ],
+    "XQDA": [({"regularization": "much"}, "regularization must be a finite number from 0")],
     "SDML": [
         ({"balance_param": -1}, "balance_param"),
         ({"sparsity_param": np.inf}, "sparsity_param"),

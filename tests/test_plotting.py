@@ -198,7 +198,10 @@ def test_pairs_are_counted_by_kind_beside_the_threshold():
     accepted = learner.predict_pairs(PAIRS) == 1
     expected = [[accepted[3:].mean(), accepted[:3].mean()]]
     np.testing.assert_array_equal(threshold.get_xydata(), expected)
-    assert roc.get_label() == f"LFDA: area {display.roc_auc:.3f}"
+    report = metrics.verification_report(SAME, distances, folds=2)
+    assert display.equal_error_rate == report["equal_error_rate"]
+    label = f"LFDA: area {display.roc_auc:.3f}, EER {display.equal_error_rate:.3f}"
+    assert roc.get_label() == label
     alone = PairScoreDisplay.from_predictions(SAME, distances, roc=False)
     assert len(alone.figure_.axes) == 1
     assert not alone.ax_.lines  # no threshold

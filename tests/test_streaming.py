@@ -52,6 +52,8 @@ OF_POINTS: dict[str, tuple[Any, Array, float]] = {
     "LFDA": (mf.LFDA(), Y, 5),
     "LFDA-2": (mf.LFDA(2, shrinkage=0.1, embedding_type="plain"), Y, 4),
     "GMML_Supervised": (mf.GMML_Supervised(), Y, 1),
+    "KISSME_Supervised": (mf.KISSME_Supervised(regularization=0.01), Y, 1),
+    "XQDA": (mf.XQDA(), Y, 1),
     "SDML_Supervised": (mf.SDML_Supervised(random_state=0, balance_param=1e-5), Y, 1),
     "ANMM": (mf.ANMM(), Y, 60),
     "DMLMJ": (mf.DMLMJ(), Y, 60),
@@ -159,7 +161,7 @@ IN_PARTS: dict[str, tuple[Any, Array]] = {
 @pytest.mark.parametrize("order", ["shuffled", "by label"])
 @pytest.mark.parametrize("name", IN_PARTS)
 def test_ten_parts_are_one_fit(name: str, order: str, weight: str | None) -> None:
-    assert len(IN_PARTS) == 5
+    assert len(IN_PARTS) == 7
     learner, labels = IN_PARTS[name]
     w = None if weight is None else np.random.RandomState(1).randint(0, 4, N) / 3
     rows = np.arange(N)

@@ -43,6 +43,7 @@ _NAMES = {
     "learners.nca": "NCA",
     "learners.ncmml": "NCMML",
     "learners.tuples.gmml": "GMML GMML_Supervised",
+    "learners.tuples.kissme": "KISSME KISSME_Supervised XQDA",
     "learners.tuples.itml": "ITML ITML_Supervised",
     "learners.tuples.lsml": "LSML LSML_Supervised",
     "learners.tuples.mmc": "MMC MMC_Supervised",

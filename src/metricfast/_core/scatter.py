@@ -33,7 +33,6 @@ __all__ = [
     "readings",
     "repetitions",
     "scatter_matrix",
-    "scatters_of_all_pairs",
     "square_root",
     "svd",
     "whitening",
@@ -159,26 +158,6 @@ def pair_scatter(points: Array, index: Integers, weights: Floats | None = None) 
             difference *= np.sqrt(weights[rows])[:, None]
         scatter += difference.T @ difference
     return scatter
-
-
-def scatters_of_all_pairs(X: Array, group: Integers, weights: Floats) -> tuple[Floats, Floats]:
-    """Scatter of the differences of all pairs within groups, and of all pairs across groups.
-
-    Every group must have weight. A pair weighs the product of the weights of its points. No pair
-    is formed: the scatters follow from those around the means.
-    """
-    counts = np.bincount(group, weights)
-    means = group_means(X, weights, group, len(counts))
-    spread = (means - counts @ means / counts.sum()) * np.sqrt(counts)[:, None]
-    within = np.zeros((X.shape[1], X.shape[1]))
-    across = counts.sum() * (spread.T @ spread)
-    for rows, block in pieces(X):
-        residual = block - means[group[rows]]
-        size = counts[group[rows]]
-        for total, weight in ((within, size), (across, counts.sum() - size)):
-            scaled = residual * np.sqrt(weights[rows] * weight)[:, None]
-            total[:] += scaled.T @ scaled
-    return within, across
 
 
 def blocks(X: Array, n_rows: int | None = None) -> Iterator[slice]:

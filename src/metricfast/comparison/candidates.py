@@ -21,7 +21,16 @@ DISTANCES = ("cityblock", "cosine")
 
 # In the order of what they take of a thousand points, roughly.
 CLASSES = (
-    *("Covariance", "GMML_Supervised", "RCA_Supervised", "DMLMJ", "ANMM", "SDML_Supervised"),
+    *(
+        "Covariance",
+        "GMML_Supervised",
+        "KISSME_Supervised",
+        "XQDA",
+        "RCA_Supervised",
+        "DMLMJ",
+        "ANMM",
+        "SDML_Supervised",
+    ),
     *("LSML_Supervised", "NCA", "LFDA", "NCMML", "MCML", "LDML", "MMC_Supervised"),
     *("ProxyNCALearner", "LMNN", "TripletLearner", "SCML_Supervised", "ITML_Supervised"),
     *("NeighborhoodGerrymandering", "MultiMetricLMNN", "NCAClassifier"),

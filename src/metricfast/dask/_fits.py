@@ -12,6 +12,7 @@ from metricfast._core.arrays import as_points
 from metricfast._core.checks import check_points
 from metricfast._core.scatter_statistics import ScatterStatistics
 from metricfast._core.targets import as_label_array, check_sample_weight, codes_among, encode
+from metricfast._core.thresholds import best_threshold
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.dask._epochs import fit_by_epochs
 from metricfast.dask._objective import ByParts
@@ -19,7 +20,6 @@ from metricfast.dask._rows import Rows, join_rows
 from metricfast.dask._workers import N_PARTS, Shared, threads_here, total
 from metricfast.learners.base.closed_form import Statistics, fit_points
 from metricfast.learners.base.inputs import begin_fit
-from metricfast.learners.base.thresholds import best_threshold
 from metricfast.learners.closed.anmm import ANMM
 from metricfast.learners.closed.dmlmj import DMLMJ
 from metricfast.learners.closed.lfda import LFDA, local_sums

@@ -168,7 +168,11 @@ def retrieval_report(
     rows = Rows(workers, queries, labels=labels)
     known = rows if own else Rows(workers, database, database_labels=database_labels)
     references = delayed(_joined_arrays)(known.blocks)
-    sides = _sides([block[0] for block in rows.blocks], own, options.pop("where", None))
+    sides = _sides(
+        [block[0] for block in rows.blocks],
+        own,
+        **{name: options.pop(name, None) for name in ("where", "groups")},
+    )
     of_all = [block[1] for block in rows.blocks]
     choose = delayed(_chosen)(options.pop("metrics", None), of_all, k, options)
     judge = delayed(in_caller_memory(_judged))
@@ -251,34 +255,43 @@ def _judged(
     return values_of(points, labels, *database, wanted=wanted, **how)
 
 
-def _sides(blocks: list[Any], own: bool, where: Any) -> dict[str, Any]:
+def _sides(blocks: list[Any], own: bool, where: Any, **groups: Any) -> dict[str, Any]:
     """Return what `_of_block` takes, for blocks of queries; `own`: that are the database."""
-    where = _in_memory(where)
+    filters = {"where": _in_memory(where)}
+    for name, given in groups.items():
+        pair = _in_memory(given)
+        filters[name] = pair if pair is None or isinstance(pair, tuple) else (pair, pair)
+    divided = own or any(map(_is_of_each, filters.values()))
     return {
-        "starts": starts_of(blocks) if own or _is_of_each(where) else None,
+        "starts": starts_of(blocks) if divided else None,
         "own": own,
-        "where": None if where is None else delayed(_itself)(where),  # goes to each worker once
+        "filters": delayed(_itself)(filters),  # goes to each worker once
     }
 
 
-def _of_block(i: int, starts: list[int] | None, own: bool, where: Any) -> dict[str, Any]:
-    """Return `exclude` and `where` of a block of queries."""
+def _of_block(
+    i: int, starts: list[int] | None, own: bool, filters: dict[str, Any]
+) -> dict[str, Any]:
+    """Return `exclude` and the filters of a block of queries."""
     if starts is None:
-        return {"exclude": None, "where": where}
+        return {"exclude": None, **filters}
     rows = slice(starts[i], starts[i + 1])
-    exclude = np.arange(rows.start, rows.stop) if own else None
+    found: dict[str, Any] = {"exclude": np.arange(rows.start, rows.stop) if own else None}
+    for name, where in filters.items():
+        found[name] = _filter_of_rows(name, where, rows, starts[-1])
+    return found
+
+
+def _filter_of_rows(name: str, where: Any, rows: slice, n: int) -> Any:
     labelled = isinstance(where, tuple)
     if not _is_of_each(where) or (labelled and len(where) not in (2, 3)):
-        return {"exclude": exclude, "where": where}
+        return where
     at = len(where) - 2 if labelled else 0
-    name, what = (f"where[{at}]", "label") if labelled else ("where", "mask")
+    name, what = (f"{name}[{at}]", "label") if labelled else (name, "mask")
     given = as_label_array(where[at] if labelled else where, name)
-    if len(given) != starts[-1]:
-        raise ValueError(
-            f"{name} must hold one {what} a query: expected {starts[-1]}, found {len(given)}."
-        )
-    some = (*where[:at], given[rows], *where[at + 1 :]) if labelled else given[rows]
-    return {"exclude": exclude, "where": some}
+    if len(given) != n:
+        raise ValueError(f"{name} must hold one {what} a query: expected {n}, found {len(given)}.")
+    return (*where[:at], given[rows], *where[at + 1 :]) if labelled else given[rows]
 
 
 def _in_memory(where: Any) -> Any:

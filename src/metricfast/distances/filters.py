@@ -70,9 +70,11 @@ class Filter(NamedTuple):
 
     @property
     def argument(self) -> Any:
-        """The argument `where` that this is the filter of."""
+        """The argument `where` that this is the filter of, or the filter itself."""
         if self.labels is None:
             return self.mask
+        if self.mask is not None:
+            return self
         return ("equal", *self.labels[:2]) if self.labels.equal else self.labels[:2]
 
     def arguments(self) -> tuple[Array | None, Labels | None]:
@@ -90,6 +92,8 @@ def as_filter(
     """
     if where is None:
         return Filter()
+    if isinstance(where, Filter):
+        return where
     if isinstance(where, tuple):
         return Filter(labels=_as_labels(where, sizes))
     if isinstance(where, list) and any(np.iterable(x) and not isinstance(x, str) for x in where):

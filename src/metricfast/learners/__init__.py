@@ -21,6 +21,7 @@ from metricfast.learners.nca import NCA
 from metricfast.learners.ncmml import NCMML
 from metricfast.learners.tuples.gmml import GMML, GMML_Supervised
 from metricfast.learners.tuples.itml import ITML, ITML_Supervised
+from metricfast.learners.tuples.kissme import KISSME, XQDA, KISSME_Supervised
 from metricfast.learners.tuples.lsml import LSML, LSML_Supervised
 from metricfast.learners.tuples.mmc import MMC, MMC_Supervised
 from metricfast.learners.tuples.oasis import OASIS, OASIS_Supervised
@@ -32,6 +33,7 @@ __all__ = [
     "DMLMJ",
     "GMML",
     "ITML",
+    "KISSME",
     "LDML",
     "LFDA",
     "LMNN",
@@ -45,11 +47,13 @@ __all__ = [
     "RCA",
     "SCML",
     "SDML",
+    "XQDA",
     "AsymmetricSimilarity",
     "Covariance",
     "EmbeddingLearner",
     "GMML_Supervised",
     "ITML_Supervised",
+    "KISSME_Supervised",
     "KernelizedMetricLearner",
     "LSML_Supervised",
     "LogRatioLearner",

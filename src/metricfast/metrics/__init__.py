@@ -3,6 +3,7 @@
 All take points, embedded or with a map to embed them by, search the database in blocks, and never
 hold an n x m matrix. :func:`retrieval_report` computes several at once, with what chance and the
 best order would give; :func:`cross_validate_retrieval` judges a learner on labels it has not seen.
+:func:`verification_report` takes distances of pairs.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from metricfast.metrics._cross_validate import (
 from metricfast.metrics._report import retrieval_report
 from metricfast.metrics._score import RetrievalReport, Score
 from metricfast.metrics._single import (
+    cmc_at_k,
     map_at_r,
     mean_average_precision,
     mean_label_distance_at_k,
@@ -26,11 +28,14 @@ from metricfast.metrics._single import (
     retrieval_scorer,
     spearman,
 )
+from metricfast.metrics._verification import VerificationReport, verification_report
 
 __all__ = [
     "CrossValidation",
     "RetrievalReport",
     "Score",
+    "VerificationReport",
+    "cmc_at_k",
     "cross_validate_retrieval",
     "label_disjoint_folds",
     "map_at_r",
@@ -44,4 +49,5 @@ __all__ = [
     "retrieval_report",
     "retrieval_scorer",
     "spearman",
+    "verification_report",
 ]

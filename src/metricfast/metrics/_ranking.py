@@ -72,16 +72,19 @@ class Search:
         mask, labels = self.where
         if mask is not None and not self.where.alike:
             found = np.empty(n, np.int64)
+            every = np.arange(len(of_references))
             for rows in gen_batches(n, block_rows(len(of_references))):
-                found[rows] = (mask[rows] & (numbers[rows, None] == of_references)).sum(axis=1)
+                allowed = self.where.allows(np.arange(n)[rows, None], every)
+                found[rows] = (allowed & (numbers[rows, None] == of_references)).sum(axis=1)
             return found
         known = of_references if mask is None else of_references[mask]
         size = int(max(numbers.max(), of_references.max())) + 1
         found = np.bincount(known, minlength=size)[numbers]
         if labels is not None:
             own, others, equal = labels
+            others = others if mask is None else others[mask]
             _, both = np.unique(np.concatenate([own, others]), return_inverse=True)
-            pairs = both * size + np.concatenate([numbers, of_references])
+            pairs = both * size + np.concatenate([numbers, known])
             of_pairs, places = np.unique(pairs, return_inverse=True)
             same = np.bincount(places[n:], minlength=len(of_pairs))[places[:n]]
             found = same if equal else found - same

@@ -15,7 +15,7 @@ from metricfast._core.types import Array, Integers
 from metricfast._core.warn import warn_user
 from metricfast._labels.binding import bind_labels, is_precomputed
 from metricfast._labels.tags import are_tags, both_tags, n_shared, share_tag
-from metricfast.distances.filters import as_filter, known_rows
+from metricfast.distances.filters import Filter, Labels, as_filter, known_rows
 from metricfast.metrics._classes import CLASS_METRICS
 from metricfast.metrics._continuous import CONTINUOUS_METRICS, LabelDistances
 from metricfast.metrics._ranking import Search
@@ -28,6 +28,7 @@ from metricfast.metrics._selection import (
     scores_of,
     unwrapped,
 )
+from metricfast.metrics._shots import SHOT_METRICS, single_shot
 
 __all__ = ["both_sides", "report_of", "retrieval_report", "scored", "values_of"]
 
@@ -48,6 +49,7 @@ def retrieval_report(
     V: ArrayLike | None = None,
     exclude: ArrayLike | None = None,
     where: ArrayLike | tuple[ArrayLike, ArrayLike] | None = None,
+    groups: ArrayLike | tuple[ArrayLike, ArrayLike] | None = None,
     label_distance: Any = None,
     confidence: float = 0.95,
     baselines: bool = True,
@@ -81,8 +83,10 @@ def retrieval_report(
         share of hits in the first R; "map_at_r", the precisions at the hits in the first R, summed
         and divided by R; "mean_average_precision", the same in the whole order;
         "mean_reciprocal_rank", of the first hit; "recall_at_k", whether there is a hit in the
-        first k. For continuous labels with label distance d: "ndcg_at_k" with gain ``1 / (1 + d)``
-        and discount ``1 / log2(rank + 1)``, which depends on the unit of the labels;
+        first k; "cmc_at_k", the chance that the class of the query is among the first k classes if
+        one reference of each class is drawn. For continuous labels with label distance d:
+        "ndcg_at_k" with gain ``1 / (1 + d)`` and discount ``1 / log2(rank + 1)``, which depends on
+        the unit of the labels;
         "mean_label_distance_at_k", where less is better; "spearman", the rank correlation of
         distances and label distances over all references.
     k : int or sequence of int, default=10
@@ -96,6 +100,10 @@ def retrieval_report(
         The references that queries may find, as for :func:`metricfast.kneighbors`. A tuple (labels
         of queries, labels of the database), for instance of cameras, leaves out the references
         with the label of the query; after "equal", all others.
+    groups : array-like of shape (n,) or tuple of two, optional
+        The group of each query, such as the camera, or a tuple (groups of queries, groups of the
+        database). References of the class and the group of the query are left out. Labels must be
+        classes. `where` may be a mask or ids in addition, which leaves out junk images.
     label_distance : str, tuple or callable, optional
         Distance of continuous labels, as in :class:`metricfast.losses.LogRatio`; by default
         "euclidean". With "precomputed", `labels` holds the distances themselves, of shape (n, m),
@@ -155,8 +163,8 @@ def retrieval_report(
     wanted = scores_of(names, k)
     found = values_of(
         queries, labels, database, database_labels, wanted=wanted, L=L, U=U, V=V, exclude=exclude,
-        where=where, label_distance=label_distance, baselines=baselines, n_jobs=n_jobs,
-        verbose=verbose,
+        where=where, groups=groups, label_distance=label_distance, baselines=baselines,
+        n_jobs=n_jobs, verbose=verbose,
     )  # fmt: skip
     return scored(wanted, found, confidence)
 
@@ -177,6 +185,7 @@ def values_of(
     wanted: Wanted,
     exclude: ArrayLike | None = None,
     where: Any = None,
+    groups: Any = None,
     label_distance: Any = None,
     baselines: bool = True,
     n_jobs: int | None = None,
@@ -194,9 +203,14 @@ def values_of(
     else:
         references = as_points_or_source(database, "database", width=points.shape[1])
     sizes = len(points), len(references)
+    allowed = as_filter(where, sizes, known_rows(sizes[1]))
+    if groups is not None:
+        if not isinstance(groups, tuple):
+            groups = groups, groups
+        allowed = _without_group(allowed, groups, (labels, database_labels), sizes)
+    most = max(each for _, each in wanted.values())
     search = Search(
-        points, references, as_exclude(exclude, *sizes),
-        as_filter(where, sizes, known_rows(sizes[1])), max(each for _, each in wanted.values()),
+        points, references, as_exclude(exclude, *sizes), allowed, most,
         {**maps, "n_jobs": n_jobs}, verbose,
     )  # fmt: skip
     _check_candidates(wanted, search)
@@ -211,9 +225,11 @@ def values_of(
 
     if of_classes := asked(CLASS_METRICS):
         _judge_classes(search, of_classes, labels, database_labels, baselines)
+    if shots := asked(SHOT_METRICS):
+        _judge_shots(search, shots, labels, database_labels)
     if continuous := asked(CONTINUOUS_METRICS):
         _judge_continuous(search, continuous, labels, database_labels, label_distance, baselines)
-    if exclude is None and where is None and _among(search):
+    if exclude is None and search.where.argument is None and _among(search):
         warn_user(
             "database holds the queries themselves, and nothing is excluded: each query finds "
             "itself. Leave database out, or give exclude=np.arange(n), the row of each query."
@@ -307,6 +323,36 @@ def _judge_classes(
             if baselines:
                 of_counts = [metric.chance(int(count), block.n_candidates, k) for count in counts]
                 chance[rows], oracle[rows] = np.array(of_counts)[inverse], 1
+
+
+def _judge_shots(search: Search, asked: Asked, labels: Any, database_labels: Any) -> None:
+    names, sizes = ("labels", "database_labels"), (len(search.queries), len(search.database))
+    _, codes, references = as_common_codes(labels, database_labels, names, sizes)
+    most = max(k for _, k, *_ in asked)
+    for block in search.blocks(sizes[1], sizes[1]):
+        for row, ranked in zip(block.rows, references[block.indices], strict=True):
+            if codes[row] in ranked:
+                chances, n_classes = single_shot(ranked, codes[row], most)
+                for _, k, values, chance, oracle in asked:
+                    values[row], oracle[row] = chances[k - 1], 1
+                    chance[row] = min(k, n_classes) / n_classes
+
+
+def _without_group(
+    allowed: Filter, groups: tuple[Any, ...], labels: tuple[Any, Any], sizes: tuple[int, int]
+) -> Filter:
+    """Return a filter that also leaves out references of the class and group of the query."""
+    if allowed.labels is not None or len(groups) != 2:
+        raise ValueError(
+            "groups must be an array, or a tuple (groups of queries, groups of the database), and "
+            "`where` a mask or ids; or give `where` alone, the labels of classes in groups."
+        )
+    _, *classes = as_common_codes(*labels, ("labels", "database_labels"), sizes)
+    known, *own = as_common_codes(*groups, ("groups[0]", "groups[1]"), sizes)
+    of_queries, of_references = (
+        each * len(known) + group for each, group in zip(classes, own, strict=True)
+    )
+    return Filter(allowed.mask, Labels(of_queries, of_references))
 
 
 def _relevance(

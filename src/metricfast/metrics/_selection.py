@@ -16,6 +16,7 @@ from metricfast._labels.distance import label_array
 from metricfast._labels.tags import are_tags
 from metricfast.metrics._classes import CLASS_METRICS
 from metricfast.metrics._continuous import CONTINUOUS_METRICS
+from metricfast.metrics._shots import SHOT_METRICS
 
 __all__ = [
     "METRICS",
@@ -31,7 +32,7 @@ __all__ = [
 
 # The metric and the k of each score.
 Wanted = dict[str, tuple[str, int]]
-METRICS = CLASS_METRICS | CONTINUOUS_METRICS
+METRICS: dict[str, Any] = CLASS_METRICS | SHOT_METRICS | CONTINUOUS_METRICS
 
 
 def chosen_metrics(

@@ -16,6 +16,7 @@ from metricfast.metrics._score import RetrievalReport
 from metricfast.metrics._selection import chosen_metrics
 
 __all__ = [
+    "cmc_at_k",
     "map_at_r",
     "mean_average_precision",
     "mean_label_distance_at_k",
@@ -53,6 +54,10 @@ _METRICS = {
         "The share of queries with a reference of their class among the first k.",
         "0.75",
     ),
+    "cmc_at_k": (
+        "The chance that the query's class is among the first k, of one reference of each class.",
+        "1.0",
+    ),
     "ndcg_at_k": (
         "Normalised discounted cumulative gain, with gain ``1 / (1 + label distance)``.",
         "1.0",
@@ -74,7 +79,7 @@ _DOC = """{summary}
     labels, database_labels : array-like of shape {shape}
     k : int, default=10
         Number of neighbours, for metrics "at k".
-    L, U, V, exclude, where, label_distance, confidence, n_jobs, verbose
+    L, U, V, exclude, where, groups, label_distance, confidence, n_jobs, verbose
         As for :func:`retrieval_report`, which documents all parameters and errors.
 
     Returns
@@ -102,6 +107,7 @@ def _search(
     V: ArrayLike | None = None,
     exclude: ArrayLike | None = None,
     where: ArrayLike | tuple[ArrayLike, ArrayLike] | None = None,
+    groups: ArrayLike | tuple[ArrayLike, ArrayLike] | None = None,
     label_distance: Any = None,
     confidence: float = 0.95,
     n_jobs: int | None = None,
@@ -134,6 +140,7 @@ map_at_r = _metric(_search, "map_at_r")
 mean_average_precision = _metric(_search, "mean_average_precision")
 mean_reciprocal_rank = _metric(_search, "mean_reciprocal_rank")
 recall_at_k = _metric(_search, "recall_at_k")
+cmc_at_k = _metric(_search, "cmc_at_k")
 ndcg_at_k = _metric(_search, "ndcg_at_k")
 mean_label_distance_at_k = _metric(_search, "mean_label_distance_at_k")
 spearman = _metric(_search, "spearman")

@@ -12,6 +12,7 @@ from metricfast._core.arguments import as_array, check_bool
 from metricfast._core.arrays import as_numbers
 from metricfast._core.checks import check_both_kinds
 from metricfast._core.types import Array, Floats
+from metricfast.metrics._verification import equal_error_rate
 from metricfast.plotting._axes import BASELINE, DISSIMILAR, SIMILAR, Display
 
 __all__ = ["PairScoreDisplay"]
@@ -41,6 +42,8 @@ class PairScoreDisplay(Display):
         The ROC curve.
     roc_auc : float
         The area under it.
+    equal_error_rate : float
+        The rate at which it has equal errors of both kinds.
     ax_, figure_
         Axes, or two of them with a ROC curve; and their figure.
 
@@ -66,6 +69,7 @@ class PairScoreDisplay(Display):
         self.threshold, self.name = threshold, name
         self.fpr, self.tpr, _ = roc_curve(similar, -distances)
         self.roc_auc = float(roc_auc_score(similar, -distances))
+        self.equal_error_rate = equal_error_rate(self.fpr, self.tpr)
 
     @classmethod
     def from_estimator(
@@ -179,7 +183,8 @@ class PairScoreDisplay(Display):
         counts.legend(frameon=False)
         for axes in rest:
             named = "" if self.name is None else f"{self.name}: "
-            axes.plot(self.fpr, self.tpr, label=f"{named}area {self.roc_auc:.3f}")
+            found = f"area {self.roc_auc:.3f}, EER {self.equal_error_rate:.3f}"
+            axes.plot(self.fpr, self.tpr, label=f"{named}{found}")
             axes.plot([0, 1], [0, 1], color=BASELINE, ls=":", label="chance")
             if self.threshold is not None:
                 accepted = self.distances <= self.threshold

@@ -197,8 +197,12 @@ def fit_points(
     *,
     validate: bool = False,
     execute: Callable[..., Any] | None = None,
+    **given: Any,
 ) -> None:
-    """Fit a learner to points. For `execute` see `ClosedFormLearner._statistics`."""
+    """Fit a learner to points. For `execute` see `ClosedFormLearner._statistics`.
+
+    `given`: further arguments of `_statistics`.
+    """
     learner._sums = ()
     required = learner._requires_y
     checked = learner._prepare_inputs(
@@ -212,14 +216,16 @@ def fit_points(
     how: dict[str, Any] = {"beyond": learner._beyond_span, "tol": tol, "when": learner._spans}
     counted = points if weight is None or on_disk(points) else points[weight > 0]
     with in_span(learner, counted, **how) as span:
-        statistics = learner._statistics(span.points(points), labels, weight, execute=execute)
+        statistics = learner._statistics(
+            span.points(points), labels, weight, execute=execute, **given
+        )
         learner._solve(statistics.normalized())
     if validate:
-        learner._validate_fit(X, y, sample_weight=sample_weight)
+        learner._validate_fit(X, y, sample_weight=sample_weight, **given)
 
 
 def partial_fit_points(
-    learner: ClosedFormLearner, X: Any, y: Any, sample_weight: ArrayLike | None
+    learner: ClosedFormLearner, X: Any, y: Any, sample_weight: ArrayLike | None, **given: Any
 ) -> None:
     """Fit a learner to these points and to the points of earlier calls."""
     begun, required = continues(learner), learner._requires_y
@@ -231,7 +237,7 @@ def partial_fit_points(
     )  # fmt: skip
     points, labels = checked if required else (checked, None)
     weight = check_sample_weight(sample_weight, points.shape[0])
-    add_statistics(learner, learner._statistics(points, labels, weight, partial=True))
+    add_statistics(learner, learner._statistics(points, labels, weight, partial=True, **given))
 
 
 def continues(learner: Any) -> bool:

@@ -17,6 +17,7 @@ from metricfast._core.dispatch import get_kernels
 from metricfast._core.mahalanobis import MahalanobisMetric
 from metricfast._core.parameters import take_renamed
 from metricfast._core.sources import in_one_array
+from metricfast._core.thresholds import best_threshold, check_calibration
 from metricfast._core.tuples import TupleSet, index_tuples
 from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast._core.warn import warn_user
@@ -25,7 +26,6 @@ from metricfast.learners.base.html import learned_rows, learned_table, with_tabl
 from metricfast.learners.base.inputs import begin_fit, points_of, tuples_of
 from metricfast.learners.base.relevance import in_spreads, shares_of_features
 from metricfast.learners.base.span import GIVEN, GivenAxes, SpanMap, SquareOf
-from metricfast.learners.base.thresholds import best_threshold, check_calibration
 from metricfast.learners.base.validation import validate_fit
 
 if TYPE_CHECKING:

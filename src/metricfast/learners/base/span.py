@@ -425,6 +425,8 @@ def in_span(
         yield span
         return
     n_components = learner.n_components if hasattr(learner, "n_components") else None
+    if isinstance(n_components, str):  # the learner chooses
+        n_components = None
     if n_components is not None:
         check_n_components(len(span.basis), n_components)
         learner.n_components = min(n_components, span.width)

@@ -31,6 +31,8 @@ _HELD_OUT = 0.2
 _NEIGHBORS = 3
 # Chunks that can be divided, and pairs of either kind that they are judged by.
 _LEAST_CHUNKS, _MOST_PAIRS = 3, 100_000
+# Arguments of `fit` that have a value for each point or tuple.
+_OF_SAMPLES = ("sample_weight", "weights", "groups")
 # Queries whose similarities to all points are held at a time.
 _BLOCK_SIZE = 256
 
@@ -72,7 +74,7 @@ def validate_fit(learner: Any, X: Any, y: Any = None, **params: Any) -> Validati
     """
     kind = _innermost(learner)
     params = {name: value for name, value in params.items() if value is not None}
-    weights = {n: np.asarray(params.pop(n)) for n in ("sample_weight", "weights") if n in params}
+    weights = {n: np.asarray(params.pop(n)) for n in _OF_SAMPLES if n in params}
     on_points = kind._tuple_size is None
     what = "points" if on_points else "tuples"
     if on_points:

@@ -12,21 +12,14 @@ from metricfast._core.arguments import check_range
 from metricfast._core.initialize import check_n_components, components_from_metric
 from metricfast._core.parameters import Seed
 from metricfast._core.prior import is_identity
-from metricfast._core.scaling import center_and_rescale
-from metricfast._core.scatter import repetitions, scatters_of_all_pairs
 from metricfast._core.scatter_statistics import ScatterStatistics
-from metricfast._core.sources import on_disk, take
 from metricfast._core.stores import in_memory
-from metricfast._core.targets import (
-    as_label_array,
-    check_class_labels,
-    check_partial_target,
-)
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats
-from metricfast.learners.base.closed_form import ONE_CLASS, ClosedFormLearner, Statistics
+from metricfast.learners.base.closed_form import Statistics
 from metricfast.learners.base.learner import MahalanobisMixin
-from metricfast.learners.tuples.pair_sums import PairSumsLearner, prior_matrix
+from metricfast.learners.tuples.all_pairs import AllPairsLearner
+from metricfast.learners.tuples.pair_sums import PairSumsLearner, check_differ, prior_matrix
 
 __all__ = ["GMML", "GMML_Supervised"]
 
@@ -136,12 +129,11 @@ class GMML(PairSumsLearner, _GMML):
 
     def _solve(self, statistics: Statistics) -> None:
         (pairs,) = statistics.sums
-        scatters = pairs.of_group(1)[1], pairs.of_group(-1)[1]
-        self._solve_for(scatters, pairs.dtype, statistics.of_call)
+        self._solve_for(_both(pairs), pairs.dtype, statistics.of_call)
 
 
 @dataclass(eq=False, repr=False)
-class GMML_Supervised(_GMML, ClosedFormLearner):  # type: ignore[override]  # noqa: N801
+class GMML_Supervised(_GMML, AllPairsLearner):  # type: ignore[override]  # noqa: N801
     r"""Geometric mean metric learning from class labels.
 
     All pairs of points of one class are similar and all others dissimilar. Their scatters follow
@@ -176,55 +168,22 @@ class GMML_Supervised(_GMML, ClosedFormLearner):  # type: ignore[override]  # no
     (150, 2)
     """
 
-    _partial_labels = True
     _beyond_span = True
 
-    def _statistics(
-        self, X: Any, y: Any, weight: Floats | None, *, partial: bool = False, execute: Any = None
-    ) -> Statistics:
-        if partial:
-            check_class_labels(y)
-            names = as_label_array(y, "y")
-            weights = np.ones(X.shape[0]) if weight is None else weight
-            if names.dtype.kind in "if":
-                weights = np.where(names < 0, 0, weights)  # whose class is unknown
-            return Statistics(
-                (ScatterStatistics(X.shape[1], per_group=True).add(X, weights, names),)
-            )
-        weights = repetitions(weight, X.shape[0])
-        rows = np.flatnonzero(weights)
-        _, codes = check_partial_target(y[rows])
-        rows, codes = rows[codes >= 0], codes[codes >= 0]
-        points = take(X, rows)
-        if not on_disk(points):
-            points, _ = center_and_rescale(points)
-            scatters = scatters_of_all_pairs(points, codes, weights[rows])
-            tuples = TupleSet(points, np.arange(len(points)))
-            return Statistics(of_call=(scatters, points.dtype, tuples))
-        sums = ScatterStatistics(points.shape[1], per_group=True).add(points, weights[rows], codes)
-        if isinstance(self.prior, str) and self.prior == "covariance":
-            points = in_memory(points, "X, for prior='covariance',", "give the prior as a matrix")
-            tuples = TupleSet(points, np.arange(len(points)))
-            return Statistics(of_call=(_scatters_of_pairs(sums.counted()), sums.dtype, tuples))
-        return Statistics((sums,))
-
-    def _solve(self, statistics: Statistics) -> None:
-        if statistics.of_call is None:
-            (sums,) = statistics.sums
-            self._solve_for(_scatters_of_pairs(sums), sums.dtype, None)
-        else:
-            self._solve_for(*statistics.of_call)
+    def _solve_pairs(self, pairs: ScatterStatistics, points: Any) -> None:
+        tuples = None
+        if points is not None:
+            if isinstance(self.prior, str) and self.prior == "covariance":
+                points = in_memory(
+                    points, "X, for prior='covariance',", "give the prior as a matrix"
+                )
+            tuples = TupleSet(points, np.arange(points.shape[0]))
+        self._solve_for(_both(pairs), pairs.dtype, tuples)
 
 
-def _scatters_of_pairs(classes: ScatterStatistics) -> tuple[Floats, Floats]:
-    """Return the scatters of the differences of all pairs within classes, and across classes."""
-    if len(classes.groups) < 2:
-        raise ValueError(ONE_CLASS)
-    counts = classes.weights
-    within, across = (
-        np.einsum("i,ijk->jk", w, classes.scatters) for w in (counts, counts.sum() - counts)
-    )
-    return within, across + counts.sum() * classes.between
+def _both(pairs: ScatterStatistics) -> tuple[Floats, Floats]:
+    """Return the scatters of similar and of dissimilar pairs."""
+    return pairs.of_group(1)[1], pairs.of_group(-1)[1]
 
 
 def _blended(kind: str, scatter: Floats, target: Floats, size: float | None, reg: float) -> Floats:
@@ -232,13 +191,8 @@ def _blended(kind: str, scatter: Floats, target: Floats, size: float | None, reg
 
     `size`: the trace of the target, if not all directions of the features are in it.
     """
-    trace = np.trace(scatter)
-    if not trace > 0:
-        raise ValueError(
-            f"there is no {kind} pair of different points: both similar and dissimilar pairs are "
-            "needed."
-        )
-    return np.asarray(scatter / trace + reg * target / (size or np.trace(target)))
+    check_differ(kind, scatter)
+    return np.asarray(scatter / np.trace(scatter) + reg * target / (size or np.trace(target)))
 
 
 def _geometric_mean(S: Floats, D: Floats, t: float) -> Floats:

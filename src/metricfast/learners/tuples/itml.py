@@ -27,6 +27,7 @@ from metricfast._core.parameters import (
 from metricfast._core.prior import is_identity
 from metricfast._core.progress import IterationProgress
 from metricfast._core.scaling import times_power_of_two
+from metricfast._core.thresholds import check_calibration_params
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast._core.warn import warn_user
@@ -35,7 +36,6 @@ from metricfast.learners.base.classifiers import PairsClassifierMixin
 from metricfast.learners.base.learner import MahalanobisMixin
 from metricfast.learners.base.shrinkage import Shrinkage
 from metricfast.learners.base.span import GivenAxes, in_span
-from metricfast.learners.base.thresholds import check_calibration_params
 from metricfast.learners.tuples.drawing import DrawnConstraints, Given, SupervisedForm, draw_pairs
 from metricfast.learners.tuples.factored import start_metric
 from metricfast.learners.tuples.shrinking import half_of_pairs, representative_sample, shrink_metric

@@ -27,6 +27,7 @@ from metricfast._core.parameters import (
 )
 from metricfast._core.prior import is_identity
 from metricfast._core.threadpool import one_blas_thread
+from metricfast._core.thresholds import check_calibration_params
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, RandomState
 from metricfast.learners.base.classifiers import PairsClassifierMixin
@@ -40,7 +41,6 @@ from metricfast.learners.base.span import (
     inverse_root,
     span_of,
 )
-from metricfast.learners.base.thresholds import check_calibration_params
 from metricfast.learners.tuples.drawing import DrawnConstraints, Given, SupervisedForm, draw_pairs
 from metricfast.learners.tuples.factored import minimize_factor, start_metric
 from metricfast.learners.tuples.pair_distances import (

@@ -12,19 +12,19 @@ from metricfast._core.prior import initialize_metric
 from metricfast._core.scaling import center_and_rescale
 from metricfast._core.scatter import pair_scatter
 from metricfast._core.scatter_statistics import ScatterStatistics
+from metricfast._core.thresholds import check_calibration_params
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, RandomState
 from metricfast.learners.base.classifiers import PairsClassifierMixin
 from metricfast.learners.base.closed_form import Statistics, add_statistics, continues
 from metricfast.learners.base.inputs import tuples_of
 from metricfast.learners.base.span import in_span
-from metricfast.learners.base.thresholds import check_calibration_params
 from metricfast.learners.tuples.factored import start_metric
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["PairSumsLearner", "pair_sums", "prior_matrix"]
+__all__ = ["PairSumsLearner", "check_differ", "pair_sums", "prior_matrix"]
 
 
 class PairSumsLearner(PairsClassifierMixin):
@@ -141,6 +141,15 @@ def pair_sums(tuples: TupleSet) -> ScatterStatistics:
     found = ScatterStatistics.of_scatters(groups, totals, scatters, exponent, points.dtype)
     found.n_points, found.whole = len(index), bool((weights == np.floor(weights)).all())
     return found
+
+
+def check_differ(kind: str, scatter: Floats, rounding: float = 0.0) -> None:
+    """Raise ValueError unless the points of some pairs differ, by more than rounding."""
+    if not np.trace(scatter) > rounding:
+        raise ValueError(
+            f"there is no {kind} pair of different points: both similar and dissimilar pairs are "
+            "needed."
+        )
 
 
 def _in_safe_units(points: Array) -> tuple[Array, int]:

@@ -1,0 +1,282 @@
+"""KISSME and XQDA: metrics from the covariances of similar and of dissimilar differences."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Literal
+
+import numpy as np
+from scipy.linalg import eigh, eigvalsh
+
+from metricfast._core.initialize import check_n_components
+from metricfast._core.parameters import NonNegativeFloat
+from metricfast._core.scatter import RANK_TOL, RANK_TOL_DOUBLE, whitening, with_signs
+from metricfast._core.scatter_statistics import ScatterStatistics
+from metricfast._core.types import Floats
+from metricfast._core.warn import warn_user
+from metricfast.learners.base.closed_form import Statistics, padded_components
+from metricfast.learners.base.learner import MahalanobisMixin
+from metricfast.learners.tuples.all_pairs import GroupedPairsLearner
+from metricfast.learners.tuples.pair_sums import PairSumsLearner, check_differ
+
+__all__ = ["KISSME", "XQDA", "KISSME_Supervised"]
+
+# The regularisation of singular covariances.
+_LEAST = 1e-3
+
+
+@dataclass(eq=False, repr=False)
+class _KISSME(MahalanobisMixin):
+    """Parameters and solver of both forms."""
+
+    n_components: int | None = None
+    preprocessor: Any = None
+    _: KW_ONLY
+    regularization: NonNegativeFloat | None = None
+
+    _spans = True
+
+    def _solve_pairs(self, pairs: ScatterStatistics, points: Any = None) -> None:
+        """Learn from sums over similar and dissimilar pairs."""
+        del points
+        n_components = check_n_components(len(pairs.origin), self.n_components)
+        try:
+            self.regularization_ = float(self.regularization or 0)
+            ratios, axes = _directions(self, pairs, self.regularization_, noise_in_both=True)
+        except _SingularError as error:
+            if self.regularization is not None:
+                raise
+            warn_user(f"regularization={_LEAST} is used, since {error}")
+            self.regularization_ = _LEAST
+            ratios, axes = _directions(self, pairs, _LEAST, noise_in_both=True)
+        values, vectors = eigh((axes * (1 - 1 / ratios)) @ axes.T)
+        rows = with_signs(vectors.T * np.sqrt(np.maximum(values, 0))[:, None])[::-1]
+        self.components_ = padded_components(rows, n_components, pairs.exponent, pairs.dtype)
+
+
+@dataclass(eq=False, repr=False)
+class KISSME(PairSumsLearner, _KISSME):
+    r"""Keep it simple and straightforward metric learning from similar and dissimilar pairs.
+
+    The differences of similar and of dissimilar pairs are taken as normally distributed with mean
+    zero and covariances :math:`\Sigma_1` and :math:`\Sigma_0`. The logarithm of their likelihood
+    ratio is, but for a constant and a factor, the squared distance of
+
+    .. math::
+
+        M = \Sigma_1^{-1} - \Sigma_0^{-1}.
+
+    M is projected to the cone of positive semidefinite matrices: negative eigenvalues become zero.
+    Time is of order n_pairs n_features^2 + n_features^3.
+
+    Parameters
+    ----------
+    n_components : int, optional
+        Number of rows of `components_`: the leading eigenvectors of M. By default n_features.
+    preprocessor : array-like or callable, optional
+        Gives the points when `pairs` holds indicators of points.
+    regularization : float, optional
+        This multiple of the mean variance of :math:`\Sigma_1` is added to the diagonals of both
+        covariances. 0 is the published algorithm. It needs similar and dissimilar pairs that differ
+        in the same directions. None is 0.001 with a warning if they do not, and otherwise 0.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        The linear map L with M = L.T @ L, in float32 for float32 points, else in float64. Rows are
+        by descending eigenvalue of M, and zero for eigenvalues below zero.
+    regularization_ : float
+        The regularisation in use.
+    threshold_, validation_, n_features_in_, preprocessor_
+        As for :class:`ITML`.
+
+    See Also
+    --------
+    KISSME_Supervised : The same from class labels.
+    XQDA : Fewer components, chosen by the ratio of the two variances.
+
+    Notes
+    -----
+    The projection depends on the units of the features: standardise them, or project them to
+    their principal components, as the authors do.
+
+    References
+    ----------
+    M. Köstinger, M. Hirzer, P. Wohlhart, P. M. Roth, H. Bischof, "Large scale metric learning from
+    equivalence constraints", CVPR (2012).
+
+    Examples
+    --------
+    >>> from metricfast import KISSME
+    >>> points = [[1.0, 7.0], [1.2, 3.0], [5.0, 4.0], [5.1, 8.0]]
+    >>> pairs = [[0, 1], [2, 3], [0, 2], [0, 3], [1, 2], [1, 3]]
+    >>> kissme = KISSME(preprocessor=points).fit(pairs, [1, 1, -1, -1, -1, -1])
+    >>> kissme.predict(pairs)
+    array([ 1,  1, -1, -1, -1, -1])
+    """
+
+    def _solve(self, statistics: Statistics) -> None:
+        self._solve_pairs(*statistics.sums)
+
+
+@dataclass(eq=False, repr=False)
+class KISSME_Supervised(_KISSME, GroupedPairsLearner):  # noqa: N801
+    r"""Keep it simple and straightforward metric learning from class labels.
+
+    All pairs of points of one class are similar and all others dissimilar. Their covariances follow
+    from the means and scatters of the classes, so no pairs are drawn or formed, and time is of
+    order n_samples n_features^2 + n_features^3. If `fit` gets `groups`, such as the cameras that
+    took images, only pairs of points from different groups count. See :class:`KISSME` for M.
+
+    Parameters
+    ----------
+    n_components, preprocessor, regularization
+        As for :class:`KISSME`, and so are their defaults.
+
+    Attributes
+    ----------
+    components_, regularization_, validation_, n_features_in_, feature_names_in_, preprocessor_
+        As for :class:`KISSME`.
+
+    Notes
+    -----
+    The learner is made for many classes of few points each. Classes of several clusters differ most
+    along the directions that separate their clusters; nearest neighbours may then be worse than in
+    the Euclidean distance.
+
+    A whole number as `sample_weight` means the same as a repeated point. `partial_fit` stores the
+    scatter of each class, or of each class in each group.
+
+    References
+    ----------
+    As for :class:`KISSME`.
+
+    Examples
+    --------
+    >>> from metricfast import KISSME_Supervised
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> KISSME_Supervised(n_components=2).fit(X, y).transform(X).shape
+    (150, 2)
+    """
+
+
+@dataclass(eq=False, repr=False)
+class XQDA(GroupedPairsLearner):
+    r"""Cross-view quadratic discriminant analysis.
+
+    Finds the directions in which dissimilar pairs differ more than similar ones, and learns the
+    metric of :class:`KISSME` in these. With the covariances :math:`\Sigma_1` of the differences of
+    similar and :math:`\Sigma_0` of dissimilar pairs, directions are the generalised eigenvectors
+
+    .. math::
+
+        \Sigma_0 w = \rho\, \Sigma_1 w, \qquad w^T \Sigma_1 w = 1, \qquad \rho > 1,
+
+    and the rows of the map are :math:`\sqrt{1 - 1/\rho}\; w^T`. All pairs of classes count. If
+    `fit` gets `groups`, such as the cameras that took images, only pairs of points from different
+    groups count. One map embeds the points of all groups.
+
+    Parameters
+    ----------
+    n_components : int or "auto", default="auto"
+        Number of directions, of largest :math:`\rho`. "auto" is the number of directions with
+        :math:`\rho > 1`, at least one.
+    preprocessor : array-like or callable, optional
+        Gives the points when `X` holds indicators of points.
+    regularization : float, default=0.001
+        This multiple of the mean variance of :math:`\Sigma_1` is added to its diagonal. With 0,
+        similar pairs must differ in all directions in which dissimilar ones do.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        The map, in float32 for float32 points, else in float64. Rows are by descending
+        :math:`\rho`, and zero for :math:`\rho \le 1`.
+    n_features_in_, feature_names_in_, preprocessor_, validation_
+        As for :class:`BaseMetricLearner`.
+
+    See Also
+    --------
+    KISSME_Supervised : The metric of all directions.
+
+    Notes
+    -----
+    Without regularisation, the result does not depend on the units of the features.
+
+    The learner is made for many classes of few points each, see :class:`KISSME_Supervised`.
+
+    A whole number as `sample_weight` means the same as a repeated point. `partial_fit` stores the
+    scatter of each class, or of each class in each group.
+
+    References
+    ----------
+    S. Liao, Y. Hu, X. Zhu, S. Z. Li, "Person re-identification by local maximal occurrence
+    representation and metric learning", CVPR (2015).
+
+    Examples
+    --------
+    >>> from metricfast import XQDA
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> XQDA().fit(X, y).components_.shape
+    (2, 4)
+    """
+
+    n_components: Literal["auto"] | int = "auto"  # type: ignore[assignment]
+    preprocessor: Any = None
+    _: KW_ONLY
+    regularization: NonNegativeFloat = 1e-3
+
+    _spans = True
+
+    def _solve_pairs(self, pairs: ScatterStatistics, points: Any) -> None:
+        del points
+        ratios, axes = _directions(self, pairs, self.regularization, noise_in_both=False)
+        if self.n_components == "auto":
+            n_components = max(1, int(np.count_nonzero(ratios > 1)))
+        else:
+            n_components = check_n_components(len(pairs.origin), self.n_components)
+        rows = with_signs(axes.T) * np.sqrt(1 - 1 / np.maximum(ratios, 1))[:, None]
+        self.components_ = padded_components(rows[::-1], n_components, pairs.exponent, pairs.dtype)
+
+
+class _SingularError(ValueError):
+    """A covariance does not have full rank."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(
+            f"the covariance of {kind} pairs is singular: some directions vary only between other "
+            "pairs. Give more pairs, or a larger `regularization`."
+        )
+
+
+def _directions(
+    learner: Any, pairs: ScatterStatistics, regularization: float, *, noise_in_both: bool
+) -> tuple[Floats, Floats]:
+    """Return generalised eigenvectors, columns in which similar pairs have variance 1.
+
+    Also return the variances of dissimilar pairs along them, ascending. Directions in which no
+    pairs differ are left out.
+
+    `noise_in_both`: whether regularisation adds to the dissimilar covariance, too.
+    """
+    (n_similar, similar), (n_dissimilar, dissimilar) = map(pairs.of_group, (1, -1))
+    rounding = 4 * np.finfo(pairs.dtype).eps ** 2 * np.trace(dissimilar)
+    check_differ("similar", similar, rounding)
+    check_differ("dissimilar", dissimilar)
+    similar, dissimilar = similar / n_similar, dissimilar / n_dissimilar
+    W = whitening(similar + dissimilar, pairs.dtype)
+    level = regularization * np.trace(similar) / learner._span.identity(similar)[1]
+    similar, dissimilar = (W @ C @ W.T for C in (similar, dissimilar))
+    noise = level * W @ W.T
+    similar = similar + noise
+    if noise_in_both:
+        dissimilar = dissimilar + noise
+    least = (RANK_TOL if pairs.dtype == np.float32 else RANK_TOL_DOUBLE) ** 2
+    if not eigvalsh(similar)[0] > least:
+        raise _SingularError("similar")
+    if noise_in_both and not eigvalsh(dissimilar)[0] > least:
+        raise _SingularError("dissimilar")
+    ratios, vectors = eigh(dissimilar, similar)
+    return ratios, W.T @ vectors

@@ -1,0 +1,148 @@
+"""Verification: how well distances tell similar pairs from dissimilar ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.metrics import roc_auc_score, roc_curve
+from sklearn.model_selection import StratifiedKFold
+
+from metricfast._core.arguments import as_array, check_range
+from metricfast._core.arrays import as_numbers
+from metricfast._core.checks import check_both_kinds
+from metricfast._core.targets import as_column, encode
+from metricfast._core.thresholds import best_threshold
+from metricfast._core.types import Array, Floats, Integers
+
+__all__ = ["VerificationReport", "equal_error_rate", "verification_report"]
+
+_FAR = (1e-1, 1e-2, 1e-3, 1e-4)
+
+
+class VerificationReport(dict[str, float]):
+    """Values by the name of their metric, which are shown as a table.
+
+    Attributes
+    ----------
+    fold_accuracies : ndarray of shape (n_folds,)
+        The accuracy on each fold.
+    """
+
+    fold_accuracies: Floats
+
+    def __repr__(self) -> str:
+        """Return the table."""
+        width = max(map(len, self), default=0)
+        return "\n".join(f"{name:{width}}  {value:6.4f}" for name, value in self.items())
+
+
+def verification_report(
+    y_true: ArrayLike,
+    distances: ArrayLike,
+    *,
+    far: Sequence[float] = _FAR,
+    folds: int | ArrayLike = 10,
+) -> VerificationReport:
+    """Score the distances of pairs, of which some are similar.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_pairs,)
+        1 for similar pairs, -1 for dissimilar ones.
+    distances : array-like of shape (n_pairs,)
+        Distances, such as `pair_distance` of a learner; or similarities, each multiplied by -1.
+    far : sequence of float, default=(0.1, 0.01, 0.001, 0.0001)
+        False acceptance rates: shares of dissimilar pairs that may be accepted.
+    folds : int or array-like of shape (n_pairs,), default=10
+        Number of folds, or the fold of each pair. A number cuts the similar and the dissimilar
+        pairs into contiguous folds in their order.
+
+    Returns
+    -------
+    VerificationReport
+        A dictionary, which is shown as a table:
+
+        - "roc_auc": the area under the ROC curve;
+        - "equal_error_rate": the share of errors at the threshold at which equal shares of similar
+          and of dissimilar pairs are wrong;
+        - "tar_at_far_0.1" and so on, one for each of `far`: the share of similar pairs that are
+          accepted at the largest threshold that accepts no more than this share of dissimilar
+          pairs; NaN if that is less than one dissimilar pair;
+        - "accuracy": the mean accuracy on the folds, with the threshold that is best on the others;
+        - "accuracy_error": the standard error of this mean.
+
+    Raises
+    ------
+    ValueError
+        If an argument is not as above, all pairs are of one kind, or there are too few for `folds`.
+
+    Examples
+    --------
+    >>> from metricfast.metrics import verification_report
+    >>> y = [1, 1, 1, 1, -1, -1, -1, -1]
+    >>> distances = [0.1, 0.4, 0.3, 0.6, 0.5, 0.7, 0.9, 0.8]
+    >>> verification_report(y, distances, far=[0.25], folds=2)
+    roc_auc           0.9375
+    equal_error_rate  0.2500
+    tar_at_far_0.25   1.0000
+    accuracy          0.7500
+    accuracy_error    0.0000
+    """
+    known = as_numbers(distances, "distances", as_array(distances, "distances").size)
+    y = check_both_kinds(y_true, len(known), "y_true")
+    rates = list(far) if np.iterable(far) else [far]
+    for rate in rates:
+        check_range("far", rate, high=1, positive=True)
+    accepted, kept, _ = roc_curve(y, -known, pos_label=1, drop_intermediate=False)
+    n_dissimilar = np.count_nonzero(y != 1)
+    report = VerificationReport(roc_auc=float(roc_auc_score(y, -known)))
+    report["equal_error_rate"] = equal_error_rate(accepted, kept)
+    for rate in rates:
+        enough = rate * n_dissimilar >= 1
+        report[f"tar_at_far_{rate:g}"] = float(kept[accepted <= rate].max()) if enough else np.nan
+    report.fold_accuracies = values = _fold_accuracies(y, known, folds)
+    report["accuracy"] = float(values.mean())
+    report["accuracy_error"] = float(values.std(ddof=1) / np.sqrt(len(values)))
+    return report
+
+
+def equal_error_rate(accepted: Floats, kept: Floats) -> float:
+    """Return the rate at which a ROC curve has equal errors of both kinds.
+
+    `accepted`, `kept`: shares of dissimilar and of similar pairs that are accepted, ascending.
+    """
+    excess = accepted - (1 - kept)
+    i = int(np.argmax(excess >= 0))
+    part = excess[i] / (excess[i] - excess[i - 1])
+    return float(accepted[i] - part * (accepted[i] - accepted[i - 1]))
+
+
+def _fold_accuracies(y: Array, distances: Floats, folds: Any) -> Floats:
+    found = []
+    for fold in _folds(y, folds):
+        others = np.setdiff1d(np.arange(len(y)), fold)
+        threshold = best_threshold(distances[others], y[others])
+        found.append(np.mean((distances[fold] <= threshold) == (y[fold] == 1)))
+    return np.array(found)
+
+
+def _folds(y: Array, folds: Any) -> list[Integers]:
+    if np.ndim(folds):
+        given = as_column(as_array(folds, "folds"), "folds")
+        if len(given) != len(y):
+            raise ValueError(f"folds must hold {len(y)} folds, one per pair, got {len(given)}.")
+        names, codes = encode(given, "folds")
+        if len(names) < 2:
+            raise ValueError("folds must hold at least 2 folds, got 1.")
+        return [np.flatnonzero(codes == fold) for fold in range(len(names))]
+    least = int(min(np.count_nonzero(y == 1), np.count_nonzero(y != 1)))
+    whole = isinstance(folds, (int, np.integer)) and not isinstance(folds, bool)
+    if not whole or not 2 <= folds <= least:
+        raise ValueError(
+            f"folds must be an integer from 2 to {least}, the pairs of the rarer kind, or the fold "
+            f"of each pair; found {folds!r}."
+        )
+    return [fold for _, fold in StratifiedKFold(int(folds)).split(y, y)]

@@ -1,0 +1,232 @@
+"""KISSME and XQDA, against the authors' formulas over pairs in long double."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from scipy.linalg import eigh
+
+from metricfast import KISSME, XQDA, KISSME_Supervised, sources
+
+RNG = np.random.RandomState(0)
+# Nine people as seen by three cameras: some of them several times, and some by one camera only.
+Y = np.repeat(np.arange(9), 5)
+GROUPS = RNG.permutation(np.resize([0, 0, 1, 1, 2], 45))
+GROUPS[:5], GROUPS[5:10] = 0, [0, 0, 0, 0, 1]
+X = RNG.standard_normal((9, 4))[Y] + 0.5 * RNG.standard_normal((3, 4))[GROUPS]
+X = (X + RNG.standard_normal((45, 4)) * [0.3, 0.6, 1, 3]) @ RNG.standard_normal((4, 4)) + 100
+INDEX = np.array(list(combinations(range(45), 2)))
+SAME = np.where(Y[INDEX[:, 0]] == Y[INDEX[:, 1]], 1, -1)
+ACROSS = GROUPS[INDEX[:, 0]] != GROUPS[INDEX[:, 1]]
+BY_GROUPS = pytest.mark.parametrize("groups", [None, GROUPS], ids=["all", "across"])
+CLASSES = pytest.mark.parametrize("learner", [KISSME_Supervised, XQDA])
+
+
+def covariances(points=X, index=INDEX, same=SAME):
+    """Mean outer products of the differences of similar and of dissimilar pairs."""
+    points = points.astype(np.longdouble)
+    found = []
+    for kind in (1, -1):
+        total = np.zeros((points.shape[1],) * 2, np.longdouble)
+        for i, j in index[same == kind]:
+            total += np.outer(points[i] - points[j], points[i] - points[j])
+        found.append(total / np.sum(same == kind))
+    return found
+
+
+def inverse(matrix):
+    """Gauss-Jordan elimination, which keeps long double."""
+    n = len(matrix)
+    both = np.hstack([matrix, np.eye(n, dtype=matrix.dtype)])
+    for i in range(n):
+        best = i + np.abs(both[i:, i]).argmax()
+        both[[i, best]] = both[[best, i]]
+        both[i] /= both[i, i]
+        others = np.arange(n) != i
+        both[others] -= np.outer(both[others, i], both[i])
+    return both[:, n:]
+
+
+def kissme(similar, dissimilar, regularization=0.0):
+    noise = regularization * np.trace(similar) / len(similar) * np.eye(len(similar))
+    M = (inverse(similar + noise) - inverse(dissimilar + noise)).astype(np.float64)
+    values, vectors = np.linalg.eigh(M)
+    return (vectors * np.maximum(values, 0)) @ vectors.T
+
+
+def xqda(similar, dissimilar, regularization=1e-3, n_components=None):
+    similar = similar + regularization * np.trace(similar) / len(similar) * np.eye(len(similar))
+    ratios, W = eigh(dissimilar.astype(np.float64), similar.astype(np.float64))
+    W = W[:, ratios > 1][:, ::-1][:, :n_components].astype(np.longdouble)
+    return W @ (inverse(W.T @ similar @ W) - inverse(W.T @ dissimilar @ W)) @ W.T
+
+
+def check(learner, expected, rtol=1e-10):
+    found = learner.get_mahalanobis_matrix()
+    np.testing.assert_allclose(found, expected.astype(float), atol=rtol * np.abs(expected).max())
+
+
+def pairs_of(groups):
+    return slice(None) if groups is None else ACROSS
+
+
+@BY_GROUPS
+def test_metrics_are_the_published_ones(groups):
+    index, same = INDEX[pairs_of(groups)], SAME[pairs_of(groups)]
+    both = covariances(X, index, same)
+    assert np.linalg.eigvalsh((inverse(both[0]) - inverse(both[1])).astype(float))[0] < 0
+    learner = KISSME().fit(X[index], same)
+    assert learner.regularization_ == 0
+    check(learner, kissme(*both))
+    check(KISSME(preprocessor=X).fit(index, same), kissme(*both))
+    check(KISSME(regularization=0.1).fit(X[index], same), kissme(*both, 0.1))
+    check(KISSME_Supervised().fit(X, Y, groups=groups), kissme(*both))
+    check(XQDA().fit(X, Y, groups=groups), xqda(*both))
+    check(XQDA(regularization=0).fit(X, Y, groups=groups), xqda(*both, 0))
+    leading = XQDA(n_components=1, regularization=0.5).fit(X, Y, groups=groups)
+    check(leading, xqda(*both, 0.5, 1))
+    assert leading.components_.shape == (1, 4)
+
+
+def test_rows_beyond_the_ratio_of_one_are_zero():
+    points = np.c_[X, RNG.permutation(X[:, 0] * np.repeat([1, 30], [44, 1]))]
+    auto = XQDA().fit(points, Y)
+    every = XQDA(n_components=5).fit(points, Y)
+    n = len(auto.components_)
+    assert 0 < n < 5
+    np.testing.assert_allclose(every.components_[:n], auto.components_)
+    assert not every.components_[n:].any()
+    nothing = XQDA().fit(np.repeat([0.0, 1, 10, 11], 2)[:, None], [0, 1, 2, 3, 0, 1, 2, 3])
+    assert nothing.components_.tolist() == [[0.0]]
+
+
+@BY_GROUPS
+@CLASSES
+def test_weights_are_repetitions_and_unknown_classes_do_not_count(learner, groups):
+    weights = RNG.randint(0, 3, 45)
+    rows = np.repeat(np.arange(45), weights)
+    given = {} if groups is None else {"groups": groups}
+    expected = learner().fit(X[rows], Y[rows], **{name: v[rows] for name, v in given.items()})
+    found = learner().fit(X, Y, weights, **given)
+    check(found, expected.get_mahalanobis_matrix())
+    kept = Y > 1
+    expected = learner().fit(X[kept], Y[kept], **{name: v[kept] for name, v in given.items()})
+    found = learner().fit(X, np.where(kept, Y, -1), **given)
+    check(found, expected.get_mahalanobis_matrix())
+
+
+@pytest.mark.parametrize("names", ["numbers", "text", "objects"])
+@BY_GROUPS
+@CLASSES
+def test_parts_and_sources_are_one_fit(learner, groups, names):
+    kind = {"numbers": np.int64, "text": str, "objects": object}[names]
+    y = Y.astype(str).astype(kind) if names != "numbers" else Y
+    given = {} if groups is None else {"groups": groups.astype(kind)}
+    weights = RNG.uniform(0.5, 2, 45)
+    expected = learner().fit(X, y, weights, **given).get_mahalanobis_matrix()
+    check(learner().fit(sources.Rows(X), y, weights, **given), expected)
+    found, rows = learner(), np.r_[np.arange(20)[::-1], 20:45]
+    for part in (rows[:20], rows[20:30], rows[30:]):
+        of_part = {name: v[part] for name, v in given.items()}
+        found.partial_fit(X[part], y[part], weights[part], **of_part)
+    check(found, expected)
+
+
+def test_weights_of_pairs_are_repetitions():
+    weights = RNG.randint(0, 3, len(INDEX))
+    rows = np.repeat(np.arange(len(INDEX)), weights)
+    found = KISSME().fit(X[INDEX], SAME, sample_weight=weights)
+    check(found, kissme(*covariances(X, INDEX[rows], SAME[rows])))
+
+
+def test_parts_of_pairs_are_one_fit():
+    found = KISSME()
+    for part in np.array_split(RNG.permutation(len(INDEX)), 3):
+        found.partial_fit(X[INDEX[part]], SAME[part])
+    check(found, kissme(*covariances()))
+
+
+@BY_GROUPS
+def test_few_points_are_learned_from_in_their_span(groups):
+    wide = X @ RNG.standard_normal((4, 60)) + 0.1 * RNG.standard_normal((45, 60))
+    both = covariances(wide, INDEX[pairs_of(groups)], SAME[pairs_of(groups)])
+    learner = KISSME_Supervised(regularization=0.1).fit(wide, Y, groups=groups)
+    check(learner, kissme(*both, 0.1), 1e-8)
+    check(XQDA(regularization=0.1).fit(wide, Y, groups=groups), xqda(*both, 0.1), 1e-8)
+    pairs = KISSME(preprocessor=wide, regularization=0.1).fit(INDEX, SAME)
+    check(pairs, kissme(*covariances(wide), 0.1), 1e-8)
+
+
+@pytest.mark.parametrize("exponent", [-300, 300])
+def test_units_do_not_matter(exponent):
+    for learner in (KISSME_Supervised(), XQDA()):
+        expected = learner.fit(X, Y, groups=GROUPS).transform(X)
+        scaled = np.ldexp(X, exponent)
+        found = learner.fit(scaled, Y, groups=GROUPS).transform(scaled)
+        np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-9)
+
+
+def test_singular_covariances_are_regularised_with_a_warning_or_refused():
+    few, same = INDEX[ACROSS][:14], SAME[ACROSS][:14]
+    few = np.r_[few[same == -1], INDEX[SAME == 1][:3]]
+    same = np.r_[-np.ones(len(few) - 3), 1, 1, 1]
+    with pytest.warns(UserWarning, match=r"regularization=0.001 is used, since .* singular"):
+        learner = KISSME().fit(X[few], same)
+    assert learner.regularization_ == 1e-3
+    check(learner, kissme(*covariances(X, few, same), 1e-3))
+    with pytest.raises(ValueError, match=r"similar pairs is singular.* `regularization`"):
+        KISSME(regularization=0).fit(X[few], same)
+    with pytest.raises(ValueError, match=r"dissimilar pairs is singular.* `regularization`"):
+        KISSME(regularization=0).fit(X[few], -same)
+    with pytest.raises(ValueError, match=r"similar pairs is singular.* `regularization`"):
+        XQDA(regularization=0).fit(X[:6], [0, 0, 1, 2, 3, 4])
+
+
+@CLASSES
+def test_features_that_say_nothing_take_no_part(learner):
+    M = learner(regularization=0).fit(X, Y).get_mahalanobis_matrix()
+    found = learner(regularization=0).fit(np.c_[X, np.ones(45)], Y)
+    np.testing.assert_array_equal(found.components_[:, 4], 0)
+    check(found, np.pad(M, (0, 1)))
+    twice = learner(regularization=0).fit(np.c_[X, X[:, 0]], Y)
+    points = np.stack([X[:-1], X[1:]], 1)
+    expected = learner(regularization=0).fit(X, Y).pair_distance(points)
+    same = np.concatenate([points, points[:, :, :1]], 2)
+    if learner is XQDA:  # the cone depends on the units of features
+        np.testing.assert_allclose(twice.pair_distance(same), expected)
+
+
+@CLASSES
+def test_groups_must_give_pairs(learner):
+    fit = learner().fit
+    with pytest.raises(ValueError, match="groups must hold at least 2 groups"):
+        fit(X, Y, groups=np.zeros(45))
+    with pytest.raises(ValueError, match="groups must hold 45 labels, one per sample, got 44"):
+        fit(X, Y, groups=GROUPS[1:])
+    with pytest.raises(ValueError, match="groups contains NaN"):
+        fit(X, Y, groups=np.full(45, np.nan))
+    with pytest.raises(ValueError, match="there is no similar pair of different points"):
+        fit(X, Y, groups=Y)
+    with pytest.raises(ValueError, match="there is no similar pair of different points"):
+        fit(X[::5][Y] + 0.1, Y)
+    with pytest.raises(ValueError, match="2 classes, together"):
+        learner().partial_fit(X, np.zeros(45), groups=GROUPS)
+
+
+@CLASSES
+def test_validation_holds_groups_out_too(learner):
+    found = learner().fit(X, Y, groups=GROUPS, validate=True)
+    assert found.validation_["n_held_out"] == 9
+
+
+def test_n_components():
+    with pytest.raises(ValueError, match=r"Invalid n_components, must be in \[1, 4\]"):
+        XQDA(n_components=0).fit(X, Y)
+    with pytest.raises(ValueError, match=r"Invalid n_components, must be in \[1, 4\]"):
+        XQDA(n_components=5).fit(X, Y)
+    M = kissme(*covariances())
+    values, vectors = np.linalg.eigh(M)
+    found = KISSME_Supervised(n_components=1).fit(X, Y)
+    check(found, values[-1] * np.outer(vectors[:, -1], vectors[:, -1]))

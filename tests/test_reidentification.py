@@ -1,0 +1,173 @@
+"""Metrics of re-identification and of verification, against slow and obvious definitions."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from sklearn import config_context
+from sklearn.metrics import average_precision_score
+
+from metricfast import metrics, sources
+from metricfast.metrics import retrieval_report, verification_report
+
+RNG = np.random.RandomState(0)
+QUERIES, GALLERY = RNG.standard_normal((12, 3)), RNG.standard_normal((25, 3))
+WHO, OTHERS = np.arange(12) % 6, RNG.randint(0, 7, 25)
+CAMERA, CAMERAS = RNG.randint(0, 3, 12), RNG.randint(0, 3, 25)
+JUNK = RNG.rand(25) < 0.2
+DISTANCES = np.linalg.norm(QUERIES[:, None] - GALLERY, axis=2)
+
+
+def references_of(query, groups, junk):
+    """The references that a query may find, nearest first."""
+    out = JUNK if junk else np.zeros(25, bool)
+    if groups:
+        out = out | ((WHO[query] == OTHERS) & (CAMERA[query] == CAMERAS))
+    order = np.argsort(DISTANCES[query], kind="stable")
+    return order[~out[order]]
+
+
+def cmc_of(ranked, own, k):
+    """The share of all draws of one reference a class that have the own class in the first k."""
+    places = [np.flatnonzero(ranked == each) for each in np.unique(ranked)]
+    mine = int(np.flatnonzero(np.unique(ranked) == own)[0])
+    return np.mean([np.sum(np.array(drawn) < drawn[mine]) < k for drawn in product(*places)])
+
+
+@pytest.mark.parametrize("junk", [None, "mask", "masks"])
+@pytest.mark.parametrize("groups", [False, True])
+def test_reidentification_is_that_of_all_draws(groups, junk):
+    how = {"groups": (CAMERA, CAMERAS)} if groups else {}
+    how |= {None: {}, "mask": {"where": ~JUNK}, "masks": {"where": np.tile(~JUNK, (12, 1))}}[junk]
+    names = ["cmc_at_k", "recall_at_k", "mean_average_precision"]
+    given = QUERIES, WHO, GALLERY, OTHERS
+    report = retrieval_report(*given, metrics=names, k=(1, 2, 4), **how)
+    for query, own in enumerate(WHO):
+        ranked = OTHERS[references_of(query, groups, junk)]
+        found = {name: score.values[query] for name, score in report.items()}
+        if own not in ranked:
+            assert np.isnan(list(found.values())).all()
+            continue
+        for k in (1, 2, 4):
+            assert found[f"cmc_at_{k}"] == pytest.approx(cmc_of(ranked, own, k), abs=1e-12)
+            assert found[f"recall_at_{k}"] == (own in ranked[:k])
+        precision = average_precision_score(ranked == own, -np.arange(len(ranked)))
+        assert found["mean_average_precision"] == pytest.approx(precision)
+    n_classes = [
+        len(np.unique(OTHERS[references_of(query, groups, junk)]))
+        for query in np.flatnonzero(~np.isnan(report["cmc_at_2"].values))
+    ]
+    assert report["cmc_at_2"].chance == pytest.approx(np.mean(2 / np.array(n_classes)))
+    assert report["cmc_at_2"].oracle == 1
+    with config_context(working_memory=1):
+        on_disk = retrieval_report(
+            *given[:2], sources.Rows(GALLERY), OTHERS, metrics=names, k=(1, 2, 4), **how
+        )
+    for name, score in report.items():
+        np.testing.assert_array_equal(on_disk[name].values, score.values)
+    single = metrics.cmc_at_k(*given, k=2, **how)
+    assert single == pytest.approx(report["cmc_at_2"].mean)
+
+
+def test_one_shot_of_each_class_is_recall():
+    people = np.arange(25)
+    names = ["cmc_at_k", "recall_at_k"]
+    report = retrieval_report(QUERIES, people[:12], GALLERY, people, metrics=names, k=(1, 5))
+    for k in (1, 5):
+        np.testing.assert_array_equal(report[f"cmc_at_{k}"].values, report[f"recall_at_{k}"].values)
+        assert report[f"cmc_at_{k}"].chance == pytest.approx(report[f"recall_at_{k}"].chance)
+
+
+def test_groups_of_points_that_search_each_other():
+    among = retrieval_report(GALLERY, OTHERS, metrics="recall_at_k", k=2, groups=CAMERAS)
+    apart = retrieval_report(
+        GALLERY, OTHERS, GALLERY, OTHERS, metrics="recall_at_k", k=2, groups=(CAMERAS, CAMERAS)
+    )
+    np.testing.assert_array_equal(among["recall_at_k"].values, apart["recall_at_k"].values)
+    labels = np.char.add(OTHERS.astype(str), np.char.add("/", CAMERAS.astype(str)))
+    both = retrieval_report(GALLERY, OTHERS, metrics="recall_at_k", k=2, where=(labels, labels))
+    np.testing.assert_array_equal(among["recall_at_k"].values, both["recall_at_k"].values)
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"groups": (CAMERA, CAMERAS), "where": (WHO, OTHERS)}, "groups must be an array"),
+        ({"groups": (CAMERA, CAMERAS, CAMERAS)}, "groups must be an array, or a tuple"),
+        ({"groups": (CAMERA[1:], CAMERAS)}, r"groups\[0\]"),
+        ({"groups": (CAMERA, CAMERA)}, r"groups\[1\]"),
+    ],
+)
+def test_groups_that_do_not_fit(how, message):
+    with pytest.raises(ValueError, match=message):
+        retrieval_report(QUERIES, WHO, GALLERY, OTHERS, metrics="recall_at_k", k=1, **how)
+
+
+def test_tags_have_no_single_shot():
+    with pytest.raises(ValueError, match="labels"):
+        metrics.cmc_at_k(QUERIES, np.eye(12, 4, dtype=bool), k=1)
+
+
+Y = np.where(RNG.rand(200) < 0.4, 1, -1)
+PAIRS = np.round(RNG.standard_normal(200) - Y, 1)  # with ties
+
+
+def rates_at(threshold):
+    accepted = threshold >= PAIRS
+    return np.mean(accepted[Y == -1]), np.mean(accepted[Y == 1])
+
+
+def test_verification_is_that_of_the_definition():
+    report = verification_report(Y, PAIRS, far=(0.1, 0.01, 0.001))
+    similar, dissimilar = PAIRS[Y == 1], PAIRS[Y == -1]
+    nearer = similar[:, None] < dissimilar
+    ties = similar[:, None] == dissimilar
+    assert report["roc_auc"] == pytest.approx(np.mean(nearer + ties / 2))
+    curve = [(0.0, 0.0), *(rates_at(t) for t in np.unique(PAIRS))]
+    for far in (0.1, 0.01):
+        expected = max(tar for rate, tar in curve if rate <= far)
+        assert report[f"tar_at_far_{far}"] == expected
+    assert np.isnan(report["tar_at_far_0.001"])  # of 120 pairs
+    rate = report["equal_error_rate"]
+    far, tar = np.array(curve).T
+    assert np.interp(rate, far, tar) == pytest.approx(1 - rate, abs=1e-9)
+    assert "equal_error_rate" in repr(report)
+
+
+def test_thresholds_of_folds_are_those_of_the_others():
+    folds = np.arange(200) // 20
+    report = verification_report(Y, PAIRS, folds=folds)
+    for fold, accuracy in enumerate(report.fold_accuracies):
+        own = folds == fold
+        right = [
+            np.mean((PAIRS[~own] <= t) == (Y[~own] == 1)) for t in [-9.0, *np.unique(PAIRS[~own])]
+        ]
+        threshold = [-9.0, *np.unique(PAIRS[~own])][int(np.argmax(right))]
+        assert accuracy == np.mean((PAIRS[own] <= threshold) == (Y[own] == 1))
+    assert report["accuracy"] == pytest.approx(report.fold_accuracies.mean())
+    error = report.fold_accuracies.std(ddof=1) / np.sqrt(10)
+    assert report["accuracy_error"] == pytest.approx(error)
+    # A number cuts pairs in their order, as the folds of Labeled Faces in the Wild are.
+    y = np.tile(np.repeat([1, -1], 10), 10)
+    numbered = verification_report(y, PAIRS)
+    given = verification_report(y, PAIRS, folds=folds)
+    np.testing.assert_array_equal(numbered.fold_accuracies, given.fold_accuracies)
+
+
+@pytest.mark.parametrize(
+    ("y", "how", "message"),
+    [
+        (np.ones(200), {}, "y_true must hold 1 or -1"),
+        (Y[1:], {}, "y_true must hold 1 or -1 for each of 200 pairs"),
+        (Y, {"far": [0]}, "far must be a number above 0 to 1"),
+        (Y, {"folds": 1}, "folds must be an integer from 2 to"),
+        (Y, {"folds": 199}, "folds must be an integer from 2 to"),
+        (Y, {"folds": np.zeros(200)}, "folds must hold at least 2 folds"),
+        (Y, {"folds": np.arange(9)}, "folds must hold 200 folds, one per pair, got 9"),
+    ],
+)
+def test_verification_refuses(y, how, message):
+    with pytest.raises(ValueError, match=message):
+        verification_report(y, PAIRS, **how)
