@@ -100,7 +100,7 @@ def test_numbers_in_place_of_classes_are_warned_of_once(learner):
     X, y = load_diabetes(return_X_y=True)
     with pytest.warns(UserWarning, match=r"y has 214 classes among 442 labels.*MLKR") as found:
         learner.fit(X, y)
-    assert len({str(each.message) for each in found}) == 1
+    assert len({text for each in found if "MLKR" in (text := str(each.message))}) == 1
     check_classification_target(y.astype(int))  # may be classes of two points
     with pytest.warns(UserWarning, match="100 classes among 150 labels"):
         check_classification_target(np.arange(150) % 100)
