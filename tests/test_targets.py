@@ -96,6 +96,7 @@ def test_unusable_labels(y, text):
 @pytest.mark.parametrize(
     "learner", [mf.NCA(max_iter=2, tol=1e9), mf.LFDA(), mf.SDML_Supervised(n_constraints=50)]
 )
+@pytest.mark.filterwarnings("ignore:No training was better")
 def test_numbers_in_place_of_classes_are_warned_of_once(learner):
     X, y = load_diabetes(return_X_y=True)
     with pytest.warns(UserWarning, match=r"y has 214 classes among 442 labels.*MLKR") as found:
