@@ -56,7 +56,7 @@ _METRICS = {
     ),
     "cmc_at_k": (
         "The chance that the query's class is among the first k, of one reference of each class.",
-        "1.0",
+        "0.75",
     ),
     "ndcg_at_k": (
         "Normalised discounted cumulative gain, with gain ``1 / (1 + label distance)``.",
