@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from minibatch_cases import Counted
 from sklearn.datasets import load_digits, load_iris, load_wine, make_spd_matrix
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -55,6 +56,14 @@ def test_more_components_than_points():
         initialize_components(X[:3], Y[:3], "pca", 4)
     with pytest.raises(ValueError, match="The number of samples must be more than the number of"):
         initialize_components(X[::50], Y[::50], "lda", 2)
+
+
+@pytest.mark.parametrize("points", [X, Counted(X)], ids=["array", "source"])
+def test_a_class_without_weight_is_no_class(points):
+    weight = (Y < 2).astype(float)
+    with pytest.raises(ValueError, match="n_components cannot be larger"):
+        initialize_components(points, Y, "lda", 2, sample_weight=weight)
+    assert initialize_components(points, Y, "lda", 1, sample_weight=weight).shape == (1, 4)
 
 
 def test_identity_and_random():
