@@ -81,7 +81,8 @@ def expected_local_scatter(points, k):
 
 
 @pytest.mark.parametrize(
-    ("n", "d", "k"), [(2, 3, 1), (3, 1, 7), (47, 2, 7), (150, 33, 1), (611, 5, 7), (611, 5, 300)]
+    ("n", "d", "k"),
+    [(2, 3, 1), (3, 1, 7), (47, 2, 7), (150, 33, 1), (611, 5, 7), (611, 5, 32), (611, 5, 300)],
 )
 def test_local_scatter(n, d, k):
     rng = np.random.RandomState(n)

@@ -62,7 +62,8 @@ def initial_maps(
             "Embedded points are not finite: bring the features to a spread of about 1, or "
             "choose another `init`."
         )
-    if not isinstance(estimator.init, str):
+    fixed = isinstance(embedding, Asymmetric) and not all(embedding.split(start))
+    if fixed or not isinstance(estimator.init, str):  # maps as long as a side without parameters
         return start
     own = np.arange(len(queries)) if samples.database is None else None
     k = min(estimator.n_neighbors, len(database) - (own is not None))
