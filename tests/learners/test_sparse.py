@@ -30,7 +30,7 @@ from metricfast.training.objective import Objective
 from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples
 
-# Of few points with many features, the given distance may be all that is learned.
+# With few points, `early_stopping="auto"` may keep the given distance.
 pytestmark = pytest.mark.filterwarnings("ignore:No training was better")
 
 POINTS, LABELS = load_digits(n_class=4, return_X_y=True)

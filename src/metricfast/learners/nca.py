@@ -63,8 +63,8 @@ class NCA(AllPairsLearner):
     init_scale : "auto" or None, default="auto"
         "auto" multiplies a map that `init` names by the factor under which the loss of up to 500
         points is lowest, and compares "identity" with a map of standardized features. None starts
-        from the map itself, as metric-learn does. An array is never rescaled, except for
-        mini-batches.
+        from the map itself, as metric-learn does, and an array is never rescaled. Mini-batches
+        always start at the scale that is best for the first batch.
     warm_start : bool, default=False
         Start from the map of the last `fit`.
     callbacks : iterable of callables, optional

@@ -162,7 +162,7 @@ class TrainedLearner(CallbackMixin):
         """Choose what is kept, and warn if it is of no use."""
 
     def _generator(self, rng: RandomState) -> RandomState:
-        """Return the random number generator of a training, from that of `random_state`."""
+        """Return the random number generator that draws the batches."""
         return rng
 
     @reports_to_sklearn

@@ -9,12 +9,12 @@ import numpy as np
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.distances.neighbors import kneighbors
 
-__all__ = ["CHANCES", "count_votes", "mean_error", "neighbor_costs", "neighbor_error"]
+__all__ = ["costs_in_half", "count_votes", "mean_error", "neighbor_costs", "neighbor_error"]
 
 # Neighbours of a majority vote, and of the cost of a single point, which is less noisy with more.
 _VOTERS, _NEIGHBORS = 3, 5
 # Chances of a neighbour to be the nearest in a random half of the training points, by its rank.
-CHANCES = np.array([4.0, 2.0, 1.0]) / 7
+_CHANCES = np.array([4.0, 2.0, 1.0]) / 7
 
 
 def neighbor_error(
@@ -62,6 +62,18 @@ def neighbor_costs(
     else:
         costs = ((votes * y[near]).sum(axis=1) - y[test]) ** 2
     return np.asarray(costs, np.float32)
+
+
+def costs_in_half(
+    database: Array, y_database: Any, queries: Array, y: Any, n_jobs: int | None = None
+) -> Floats:
+    """Return the expected error of the nearest neighbour of each query in half of a database.
+
+    The half is random, so near misses count.
+    """
+    k = min(len(database), len(_CHANCES))
+    near = kneighbors(queries, database, k, n_jobs=n_jobs)[1]
+    return np.asarray((y_database[near] != y[:, None]) @ _CHANCES[:k])
 
 
 def count_votes(weights: Array, k: int | Array) -> Array:

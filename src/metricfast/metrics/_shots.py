@@ -36,7 +36,7 @@ def single_shot(ranked: Integers, own: int, k: int) -> tuple[Floats, int]:
     classes, code, sizes = np.unique(ranked, return_inverse=True, return_counts=True)
     mine = int(np.searchsorted(classes, own))
     places = np.flatnonzero(code == mine)
-    # How many references of each class are before each reference of the query's class.
+    # Count the references of each class before each reference of the query's class.
     between = np.searchsorted(places, np.arange(len(ranked)), side="right")
     before = np.zeros((len(places) + 1, len(classes)))
     np.add.at(before, (between, code), 1)

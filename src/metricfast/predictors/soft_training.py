@@ -131,7 +131,7 @@ class Training:
 
     @property
     def still(self) -> bool:
-        """Whether the training points gave no gradient."""
+        """Whether all gradients of the first epoch were zero."""
         return self._history.still
 
     def learned(self, factor: float) -> list[Array]:
@@ -154,7 +154,9 @@ class Training:
 
     def costs_of_factors(self, factors: Sequence[float]) -> list[float]:
         """Return the mean costs of held-out points under multiples of the map."""
-        return [self._judge(self._best, factor) for factor in factors]
+        assert self._judges is not None
+        sides = self._objective.embed(self._judges, self._best)
+        return [self._mean(self._costs(*sides, factor)) for factor in factors]
 
     def better_than(self, other: Training, n_errors: float = 1.0) -> bool:
         """Return whether held-out points are predicted better, by so many standard errors."""
@@ -170,17 +172,22 @@ class Training:
         best: Array = self._history.best_x if self._history.costs else self._history.x
         return best
 
-    def _judge(self, x: Array, factor: float = 1.0) -> float:
-        assert self._judges is not None
-        return float(np.average(self._predicted(x, factor), weights=self._judges.weight))
+    def _judge(self, x: Array) -> float:
+        return self._mean(self._predicted(x))
 
-    def _predicted(self, x: Array, factor: float = 1.0) -> Floats:
+    def _mean(self, costs: Floats) -> float:
+        assert self._judges is not None
+        return float(np.average(costs, weights=self._judges.weight))
+
+    def _predicted(self, x: Array) -> Floats:
         """Return how badly each held-out point is predicted by the others."""
-        assert self._judges is not None and self.held_out is not None
+        assert self._judges is not None
+        return self._costs(*self._objective.embed(self._judges, x))
+
+    def _costs(self, queries: Array, Z: Array, factor: float = 1.0) -> Floats:
+        assert self.held_out is not None
         task, n_jobs = self.task, self._course.n_jobs
-        queries, Z = (
-            side * side.dtype.type(factor) for side in self._objective.embed(self._judges, x)
-        )
+        queries, Z = (side * side.dtype.type(factor) for side in (queries, Z))
         votes = SoftVotes(Z, self._objective.samples.weight, n_jobs)
         means = votes.means(task.values[self._train], queries, n_jobs=n_jobs)
         return task.costs(means, self.held_out)

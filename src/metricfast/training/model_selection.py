@@ -21,7 +21,7 @@ from metricfast._core.threadpool import one_blas_thread
 from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.warn import warn_user
 from metricfast.distances.neighbors import kneighbors
-from metricfast.metrics._neighbor_error import CHANCES, neighbor_costs
+from metricfast.metrics._neighbor_error import costs_in_half, neighbor_costs
 from metricfast.training.embedded import embed
 from metricfast.training.history import DivergedError, History
 from metricfast.training.initialization import Initialization
@@ -85,22 +85,22 @@ def select_training(
     by_classes = bool(splits)
     if not splits and rule.unit != "classes":
         splits = _splits(points.groups, least, rule.n_folds)
-    if not splits and rule.unit == "classes" and required:
-        raise ValueError(
-            f"CrossValidated(unit='classes') needs four classes of more than {least - 1} "
-            "different points: give more points, or set unit='points'."
-        )
     if not splits:
-        if required:
+        if not required:
+            return None, None
+        if rule.unit == "classes":
             raise ValueError(
-                f"CrossValidated needs two classes of more than {least} different points: give "
-                "more points, or set early_stopping to True or False."
+                f"CrossValidated(unit='classes') needs four classes of more than {least - 1} "
+                "different points: give more points, or set unit='points'."
             )
-        return None, None
+        raise ValueError(
+            f"CrossValidated needs two classes of more than {least} different points: give more "
+            "points, or set early_stopping to True or False."
+        )
     starts, weight = [None, *initialization.alternatives(data)], points.weight
     assert weight is not None
     initialization = replace(initialization, chosen={})
-    # Where a map can fit all points, training has to prove itself.
+    # A map can fit so few points exactly, which says nothing of others.
     n_samples, n_features = points.X.shape
     wide = points.has_classes and n_samples <= _WIDE * n_features
     costs_of = _costs_of_new if by_classes else _costs_of_few if wide else neighbor_costs
@@ -244,9 +244,7 @@ def _costs_of_few(
 ) -> Array:
     """Return the expected error of the nearest in a random half of the training points."""
     del weight
-    k = min(len(train), len(CHANCES))
-    near = train[kneighbors(Z[test], Z[train], k, n_jobs=n_jobs)[1]]
-    return np.asarray((y[near] != y[test][:, None]) @ CHANCES[:k], np.float32)
+    return costs_in_half(Z[train], y[train], Z[test], y[test], n_jobs).astype(np.float32)
 
 
 def _race(

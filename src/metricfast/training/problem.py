@@ -1,4 +1,4 @@
-"""What a learner minimises: loss, embedding and penalty on samples, and how it is trained."""
+"""The problem that a learner minimises, as data."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
 
 # Value and gradients of parameters, and of those that a training began with.
 Penalty = Callable[[list[Array], list[Array]], tuple[float, list[Array]]]
-# Of an `Objective`, a generator and the number of anchors: a function that draws an epoch.
+# Takes an objective, a random generator and a batch size. The result draws the batches of an epoch.
 Batches = Callable[[Any, RandomState, int | None], Callable[[], Iterable[Batch]]]
 Preconditioning = Callable[[list[Array], MapOfSpan | None], FlatParameters]
 
@@ -44,7 +44,7 @@ def is_learnable(loss: Any) -> bool:
 
 @dataclass(frozen=True)
 class Traits:
-    """What solvers know of a problem.
+    """Properties of a problem that solvers depend on.
 
     Attributes
     ----------

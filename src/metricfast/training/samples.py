@@ -117,7 +117,7 @@ class Samples:
 
     @property
     def in_chunks(self) -> bool:
-        """Whether points are not in memory."""
+        """Whether points are read in chunks."""
         return isinstance(self.X, Chunked)
 
     @property

@@ -69,8 +69,15 @@ class CrossValidated(BaseEstimator):  # type: ignore[misc]
     unit : {"auto", "points", "classes"}, default="auto"
         What is held out. With "classes", each half of the classes is a validation set once, as if
         they were new, and the cost of a point is whether its nearest neighbour among all points is
-        of another class. Training must then be better than none by two standard errors of the
-        paired difference. "auto" holds classes out if half of them have fewer than 5 points.
+        of another class. "auto" holds classes out if half of them have fewer than 5 points.
+
+    Notes
+    -----
+    Training must be better than the initial map by two standard errors of the paired difference,
+    if classes are held out, or if there are at most two distinct points for each feature, whose
+    cost is then the expected error of the nearest neighbour in a random half of the training
+    points. Otherwise the initial map stays (with ``init="auto"``, the given distance or principal
+    components), with a warning.
 
     Examples
     --------

@@ -11,8 +11,7 @@ from metricfast._core.scaling import center_and_rescale
 from metricfast._core.scatter import repetitions
 from metricfast._core.sources import Source
 from metricfast._core.types import Array, Floats, Integers
-from metricfast.distances.neighbors import kneighbors
-from metricfast.metrics._neighbor_error import CHANCES
+from metricfast.metrics._neighbor_error import costs_in_half
 
 __all__ = ["Fold", "held_out_folds", "select"]
 
@@ -35,17 +34,13 @@ class Fold(NamedTuple):
     queries: tuple[Floats, Integers, Floats]  # and weights
 
     def costs(self, L: Array) -> Floats:
-        """Return the expected error of the nearest neighbour of each held-out point.
-
-        The neighbour is sought in a random half of the training points, so that near misses count.
-        """
+        """Return the expected error of the nearest neighbour of each held-out point."""
         (X, labels), (held, wanted, _) = self.database, self.queries
         Z, Q = X @ L.T, held @ L.T
         # Rounded, so that ties do not depend on last digits, which the origin changes.
         size = max(np.abs(Z).max(), np.abs(Q).max()) or 1.0
         Z, Q = (Z / size).astype(np.float32), (Q / size).astype(np.float32)
-        near = kneighbors(Q, Z, min(len(Z), len(CHANCES)))[1]
-        return np.asarray((labels[near] != wanted[:, None]) @ CHANCES[: near.shape[1]])
+        return costs_in_half(Z, labels, Q, wanted)
 
 
 def held_out_folds(X: Array | Source, codes: Integers, weights: Floats | None = None) -> list[Fold]:

@@ -37,7 +37,7 @@ from metricfast.learners.base.closed_form import (
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["AllPairsLearner", "GroupedPairsLearner"]
+__all__ = ["ClassPairsLearner", "GroupedPairsLearner"]
 
 
 class _OfCall(NamedTuple):
@@ -47,7 +47,7 @@ class _OfCall(NamedTuple):
     points: Any
 
 
-class AllPairsLearner(ClosedFormLearner):
+class ClassPairsLearner(ClosedFormLearner):
     """Base class of learners that solve for their map from all pairs of classes.
 
     A learner defines `_solve_pairs`.
@@ -105,7 +105,7 @@ class AllPairsLearner(ClosedFormLearner):
             self._solve_pairs(*statistics.of_call)
 
 
-class GroupedPairsLearner(AllPairsLearner):
+class GroupedPairsLearner(ClassPairsLearner):
     """Base class of learners of all pairs that may be restricted to pairs across groups."""
 
     def fit(  # type: ignore[override]

@@ -18,7 +18,7 @@ from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats
 from metricfast.learners.base.closed_form import Statistics
 from metricfast.learners.base.learner import MahalanobisMixin
-from metricfast.learners.tuples.all_pairs import AllPairsLearner
+from metricfast.learners.tuples.all_pairs import ClassPairsLearner
 from metricfast.learners.tuples.pair_sums import PairSumsLearner, check_differ, prior_matrix
 
 __all__ = ["GMML", "GMML_Supervised"]
@@ -133,7 +133,7 @@ class GMML(PairSumsLearner, _GMML):
 
 
 @dataclass(eq=False, repr=False)
-class GMML_Supervised(_GMML, AllPairsLearner):  # type: ignore[override]  # noqa: N801
+class GMML_Supervised(_GMML, ClassPairsLearner):  # type: ignore[override]  # noqa: N801
     r"""Geometric mean metric learning from class labels.
 
     All pairs of points of one class are similar and all others dissimilar. Their scatters follow

@@ -48,7 +48,7 @@ class _SDML(CallbackMixin, MahalanobisMixin):
 
     @property
     def _spans(self) -> bool:
-        """Whether the result does not depend on the axes, as it does with the l1 penalty."""
+        """Whether the result is the same in rotated axes, as it is without the l1 penalty."""
         return is_identity(self.prior) and not self.sparsity_param
 
     def _solve(self, statistics: Statistics) -> None:
