@@ -25,6 +25,7 @@ attribute                  meaning
 ``takes_tags``             y may hold tags
 ``learnable_database``     the database is a table of parameters, the proxies
 ``of_inner_products``      points are compared by inner products, not distances
+``of_unit_length``         a learner normalises the points by default
 ``counts_``                after a call, the numbers of active terms
 ========================== ===================================================
 """

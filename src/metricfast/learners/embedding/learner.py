@@ -9,7 +9,6 @@ from metricfast._core.parameters import NonNegativeFloat
 from metricfast._labels.binding import SaidDistance
 from metricfast.embeddings import Embedding, Linear
 from metricfast.learners.embedding.base import BaseEmbeddingLearner
-from metricfast.losses import Contrastive
 from metricfast.samplers import ClassBalanced, Sampler, Uniform
 from metricfast.training.problem import is_continuous
 
@@ -27,9 +26,8 @@ class EmbeddingLearner(BaseEmbeddingLearner):
         gradient, with an attribute ``labels`` that is "class" or "continuous". With other points
         as the database, it is called like a loss of `metricfast.losses`.
     embedding : Embedding, optional
-        One of `metricfast.embeddings`, or of a class of your own. By default `Linear()`; for losses
-        of classes by inner products (`of_inner_products`) and for `Contrastive`, which compare with
-        fixed margins, `Linear(normalize=True)`.
+        One of `metricfast.embeddings`, or of a class of your own. By default `Linear()`. If its
+        `normalize` is None, embedded points have length 1 for losses `of_unit_length`.
     sampler : Sampler, optional
         One of `metricfast.samplers`, or of a class of your own; by default `ClassBalanced()`
         for losses of classes, else `Uniform()`. "lbfgs" ignores it.
@@ -149,12 +147,6 @@ class EmbeddingLearner(BaseEmbeddingLearner):
         default = Uniform() if is_continuous(self.loss) else ClassBalanced()
         return (
             self.loss,
-            _embedding_for(self.loss) if self.embedding is None else self.embedding,
+            Linear() if self.embedding is None else self.embedding,
             default if self.sampler is None else self.sampler,
         )
-
-
-def _embedding_for(loss: Any) -> Linear:
-    """Return a linear map, to points of length 1 where the loss has fixed margins for these."""
-    fixed = getattr(loss, "of_inner_products", False) or isinstance(loss, Contrastive)
-    return Linear(normalize=fixed and not is_continuous(loss))
