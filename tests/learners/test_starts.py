@@ -18,7 +18,8 @@ from metricfast.solvers import Adam
 from metricfast.stopping import CrossValidated
 from metricfast.training import model_selection
 from metricfast.training.initialization import choose_scale, sample_points, spread
-from metricfast.training.model_selection import _race, _select, _splits, select_training
+from metricfast.training.model_selection import _race, _select, select_training
+from metricfast.training.splits import _folds
 from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples
 
@@ -126,7 +127,8 @@ def test_what_helps_is_trained_on(learner):
 @folded
 @pytest.mark.parametrize(("before", "kept"), [(0.1, True), (0.2, False), (0.3, False)])
 def test_a_start_that_is_better_is_kept(learner, before, kept, monkeypatch):
-    def race(costs_of, splits, starts, weight):
+    def race(costs_of, splits, starts):
+        weight = np.concatenate([split.weight for split in splits])
         wrong = np.arange(len(weight)) < len(weight) * np.array([[before], [0.2], [0.2]])
         return {None: wrong.astype(np.float32)}
 
@@ -159,15 +161,15 @@ def test_folds_need_two_classes_of_enough_points():
 
 def test_points_of_small_classes_stay_in_training():
     labels = np.r_[Y, 3, 4, 4]
-    for train, test in _splits(labels, 2):
+    for train, test in _folds(labels, 2):
         assert not np.isin([150, 151, 152], test).any()
         assert sorted([*train, *test]) == list(range(153))
 
 
-def test_names_of_classes_do_not_matter_for_splits():
+def test_names_of_classes_do_not_matter_for_folds():
     labels = np.repeat([0, 1, 2], [16, 17, 18])
     for (train, test), (train_named, test_named) in zip(
-        _splits(labels, 2), _splits(np.array([2, 0, 1])[labels], 2), strict=True
+        _folds(labels, 2), _folds(np.array([2, 0, 1])[labels], 2), strict=True
     ):
         np.testing.assert_array_equal(train, train_named)
         np.testing.assert_array_equal(test, test_named)
@@ -188,7 +190,8 @@ def test_a_regression_is_not_worse_than_its_start():
 def selected(learner, data):
     plan = learner._plan()
     initialization = learner._initialization(plan.solver, None)
-    return select_training(learner, data, plan.rule, plan.solver, initialization, required=False)
+    candidates = learner._candidates(initialization, data)
+    return select_training(candidates, data, plan.rule, plan.solver, required=False)
 
 
 @few
@@ -235,10 +238,10 @@ def test_of_equally_good_settings_the_least_training_is_taken():
 
 def test_many_points_are_split_once_at_their_full_number():
     labels = np.repeat(np.arange(3), [2000, 2000, 1000])
-    ((train, test),) = _splits(labels, 2)
+    ((train, test),) = _folds(labels, 2)
     assert len(train) == 4000 and len(test) == 1000
     np.testing.assert_allclose(np.bincount(labels[test]) / 1000, [0.4, 0.4, 0.2], atol=1e-2)
-    assert len(_splits(labels[::5], 2)) == 5
+    assert len(_folds(labels[::5], 2)) == 5
 
 
 BY_FOLDS = pytest.mark.parametrize(

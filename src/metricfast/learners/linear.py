@@ -206,7 +206,7 @@ class LinearLearner(TrainedLearner, LinearParameters, MahalanobisMixin):
 
         return Candidates(
             begin, [None, *initialization.alternatives(samples)], initialization.given,
-            self._min_class_size, self._selects_shortest,
+            self._min_class_size, shortest=self._selects_shortest,
         )  # fmt: skip
 
     def _earlier(self) -> Array | None:

@@ -26,10 +26,9 @@ from metricfast.training.train import solve
 
 __all__ = ["Candidates", "Choice", "select_training"]
 
-# Standard errors of a paired difference, below which two settings count as equally good,
-_EQUAL = 1.0
-# and beyond which a start is given up after some of the splits, or training is better than none.
-_BEHIND = _SURELY = 2.0
+# Standard errors of a paired difference, below which two settings count as equally good, and
+# beyond which training is surely better than none, as it must be where a map can fit all points.
+_EQUAL, _SURELY = 1.0, 2.0
 
 
 class Choice(NamedTuple):
@@ -57,6 +56,9 @@ class Candidates:
         The start that changes distances least, which no training must lose to.
     least : int
         Points of a class that a training needs.
+    behind : float
+        Standard errors of a paired difference, beyond which a start is given up after some of the
+        splits.
     shortest : bool
         Whether the shortest of equally good trainings is chosen, not the longest.
     """
@@ -65,8 +67,8 @@ class Candidates:
     names: Sequence[str | None]
     given: str | None
     least: int = 2
+    behind: float = 2.0
     shortest: bool = True
-    always: bool = False
 
 
 def select_training(
@@ -99,10 +101,8 @@ def select_training(
     weight = np.concatenate([split.weight for split in splits])
     costs_of = partial(_costs, candidates, solver, int(rule.patience))
     try:
-        costs = _race(costs_of, splits, candidates.names)
+        costs = _race(costs_of, splits, candidates.names, candidates.behind)
         choice = _select(costs, weight, shortest=candidates.shortest)
-        if not (few or candidates.always):
-            return choice
         given = [costs_of(split, candidates.given, trained=False) for split in splits]
     except (DivergedError, ValueError):
         if required:
@@ -112,9 +112,10 @@ def select_training(
     learned = costs[choice.start][last if choice.n_iter is None else min(choice.n_iter, last)]
     if _excess(_joined(given)[0], learned, weight) > (_SURELY if few else 0):
         return choice
+    surely = " by two standard errors" if few else ""
     warn_user(
-        f"No training was better than none by two standard errors on held-out {unit}, so the map "
-        f"is the initial one: give more {unit}, or early_stopping=False to train all the same."
+        f"No training was better than none{surely} on held-out {unit}, so the map is the initial "
+        f"one: give more {unit}, or early_stopping=False to train all the same."
     )
     return Choice(candidates.given, 0)
 
@@ -151,7 +152,7 @@ def _costs(
 
 
 def _race(
-    costs_of: Callable[..., Array], splits: list[Split], starts: Sequence[str | None]
+    costs_of: Callable[..., Array], splits: list[Split], starts: Sequence[str | None], behind: float
 ) -> dict[str | None, Array]:
     """Return the validation costs of the starts that stay near the best until the last split.
 
@@ -166,8 +167,8 @@ def _race(
         seen = np.concatenate([each.weight for each in splits[:number]])
         best = {start: each[_means(each, seen).argmin()] for start, each in joined.items()}
         lowest = min(best.values(), key=lambda each: float(_means(each, seen)))
-        behind = {start: _excess(each, lowest, seen) > _BEHIND for start, each in best.items()}
-        costs = {start: found for start, found in costs.items() if not behind[start]}
+        near = {start: _excess(each, lowest, seen) <= behind for start, each in best.items()}
+        costs = {start: found for start, found in costs.items() if near[start]}
     return {start: joined[start] for start in costs}
 
 

@@ -49,6 +49,8 @@ __all__ = ["BaseEmbeddingLearner"]
 
 # Rows of this length or less are zero where rows are normalized, and have no gradient.
 _LEAST = 1e-12
+# Folds by which "auto" selects.
+_FOLDS = 3
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -195,8 +197,8 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
         if not is_learnable(loss):
             check_unused(self, ["proxy_lr_factor"], "unless the loss learns proxies")
         rule = as_stopping_rule(self.early_stopping)
-        if isinstance(self.early_stopping, str) and not self._has_classes:
-            rule = None
+        if isinstance(self.early_stopping, str):
+            rule = CrossValidated(n_folds=_FOLDS) if self._has_classes else None
         callbacks = as_callbacks(self.callbacks, warm_start=self.warm_start)
         parts = clone(loss, safe=False), resolved(embedding, loss), clone(sampler, safe=False)
         return Plan(solver, rule, callbacks, parts)
@@ -303,7 +305,7 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
 
         return Candidates(
             begin, [None, *alternatives(embedding, samples)], given_of(embedding, samples),
-            always=True,
+            behind=0.0,
         )  # fmt: skip
 
     def _problem(self, samples: Samples) -> Problem:

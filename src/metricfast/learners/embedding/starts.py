@@ -8,13 +8,14 @@ import numpy as np
 from scipy.linalg import eigh
 from sklearn.base import clone
 
-from metricfast._core.points import dense, stacked
+from metricfast._core.points import stacked
 from metricfast._core.scatter import within_scatter
 from metricfast._core.types import Array, RandomState
 from metricfast.embeddings import Asymmetric, Embedding, Linear
 from metricfast.embeddings._correlated import correlated_maps
 from metricfast.training.adapters import initial_parameters
 from metricfast.training.initialization import GIVEN
+from metricfast.training.problem import is_continuous
 from metricfast.training.samples import Samples
 
 __all__ = ["alternatives", "given_of", "resolved", "start_at"]
@@ -32,7 +33,8 @@ def resolved(embedding: Any, loss: Any) -> Any:
     embedding = clone(embedding)
     for part in _parts(embedding):
         if getattr(part, "normalize", False) is None:
-            part.normalize = bool(getattr(loss, "of_unit_length", False))
+            suits = getattr(loss, "of_unit_length", False) or embedding.asymmetric
+            part.normalize = bool(suits and not is_continuous(loss))
     return embedding
 
 
@@ -64,7 +66,7 @@ def start_at(
         return embedding, _own_start(embedding, samples, rng)
     n_rows = len(_own_start(embedding, samples, rng)[0])
     if name == CORRELATED:
-        points = [(dense(each.X), each.labels) for each in (samples, samples.points)]
+        points = [(each.X, each.labels) for each in (samples, samples.points)]
         return embedding, correlated_maps(points, n_rows, _BETWEEN, rng)
     if name == GIVEN:
         embedding = clone(embedding)
