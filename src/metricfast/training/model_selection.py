@@ -26,9 +26,9 @@ from metricfast.training.train import solve
 
 __all__ = ["Candidates", "Choice", "select_training"]
 
-# Standard errors of a paired difference, below which two settings count as equally good, and
-# beyond which training is surely better than none, as it must be where a map can fit all points.
-_EQUAL, _SURELY = 1.0, 2.0
+# Standard errors of a paired difference, by which training must be better than none where a map
+# can fit all points.
+_SURELY = 2.0
 
 
 class Choice(NamedTuple):
@@ -56,9 +56,9 @@ class Candidates:
         The start that changes distances least, which no training must lose to.
     least : int
         Points of a class that a training needs.
-    behind : float
-        Standard errors of a paired difference, beyond which a start is given up after some of the
-        splits.
+    equal : float
+        Standard errors of a paired difference, below which two settings count as equally good. A
+        start is given up after some of the splits beyond twice as many.
     shortest : bool
         Whether the shortest of equally good trainings is chosen, not the longest.
     """
@@ -67,7 +67,7 @@ class Candidates:
     names: Sequence[str | None]
     given: str | None
     least: int = 2
-    behind: float = 2.0
+    equal: float = 1.0
     shortest: bool = True
 
 
@@ -101,8 +101,8 @@ def select_training(
     weight = np.concatenate([split.weight for split in splits])
     costs_of = partial(_costs, candidates, solver, int(rule.patience))
     try:
-        costs = _race(costs_of, splits, candidates.names, candidates.behind)
-        choice = _select(costs, weight, shortest=candidates.shortest)
+        costs = _race(costs_of, splits, candidates.names, 2 * candidates.equal)
+        choice = _select(costs, weight, candidates.equal, shortest=candidates.shortest)
         given = [costs_of(split, candidates.given, trained=False) for split in splits]
     except (DivergedError, ValueError):
         if required:
@@ -192,7 +192,9 @@ def _excess(costs: Array, best: Array, weight: Floats) -> Array:
     return np.asarray(np.round(_means(difference, weight) / np.sqrt(square + 1e-300), 6))
 
 
-def _select(costs: dict[str | None, Array], weight: Floats, *, shortest: bool) -> Choice:
+def _select(
+    costs: dict[str | None, Array], weight: Floats, equal: float = 1.0, *, shortest: bool
+) -> Choice:
     """Return the start and the number of iterations with the lowest cost.
 
     Among settings that a paired test does not separate from the best, the result has the fewest
@@ -204,9 +206,9 @@ def _select(costs: dict[str | None, Array], weight: Floats, *, shortest: bool) -
     untrained = int(means[:, 0].argmin())
     best = np.unravel_index(trained.argmin(), trained.shape)
     lowest = joined[:, 1:][best] if means.shape[1] > 1 else joined[best]
-    if _excess(lowest, joined[untrained, 0], weight) > _EQUAL:
+    if _excess(lowest, joined[untrained, 0], weight) > equal:
         return Choice(starts[untrained], 0)
-    good = _excess(joined[:, -trained.shape[1] :], lowest, weight) <= _EQUAL
+    good = _excess(joined[:, -trained.shape[1] :], lowest, weight) <= equal
     n_iter = int(np.flatnonzero(good.any(axis=0))[0 if shortest else -1])
     start = int(np.where(good[:, n_iter], trained[:, n_iter], np.inf).argmin())
     n_iter += 1

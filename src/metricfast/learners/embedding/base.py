@@ -305,7 +305,7 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
 
         return Candidates(
             begin, [None, *alternatives(embedding, samples)], given_of(embedding, samples),
-            behind=0.0,
+            equal=0.0,
         )  # fmt: skip
 
     def _problem(self, samples: Samples) -> Problem:
