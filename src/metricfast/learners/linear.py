@@ -188,6 +188,7 @@ class LinearLearner(TrainedLearner, LinearParameters, MahalanobisMixin):
                 self._candidates(initialization, samples), samples, plan.rule, plan.solver,
                 required=self.early_stopping != "auto",
             )  # fmt: skip
+            self.choice_ = choice._asdict()
         problem = self._problem(train_samples)
         _refuse_inner_products(problem.loss)
         objective = initialization.start(problem, train_samples, L, rng, choice.start)

@@ -6,6 +6,7 @@ give its cost. A paired test of these costs compares two settings.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -32,14 +33,25 @@ _SURELY = 2.0
 
 
 class Choice(NamedTuple):
-    """The start of a training, by its name, and its number of iterations.
+    """The start of a training and its number of iterations, and why.
 
-    No name is that of the start that parameters name. 0 iterations: it is better without training;
-    None: the last iteration is the best.
+    Attributes
+    ----------
+    start : str or None
+        Its name; None for the start that parameters name.
+    n_iter : int or None
+        0 if the start is better without training, None if the last iteration is the best.
+    cost, given_cost : float
+        The mean costs of held-out points by what is chosen, and by the given distance.
+    error : float
+        The standard error of their difference.
     """
 
     start: str | None = None
     n_iter: int | None = None
+    cost: float = math.nan
+    given_cost: float = math.nan
+    error: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -110,14 +122,19 @@ def select_training(
         return Choice()  # the training on all points raises it again
     last = len(costs[choice.start]) - 1
     learned = costs[choice.start][last if choice.n_iter is None else min(choice.n_iter, last)]
-    if _excess(_joined(given)[0], learned, weight) > (_SURELY if few else 0):
-        return choice
+    untrained = _joined(given)[0]
+    of_given, difference = _means(untrained, weight), untrained.astype(np.float64) - learned
+    error = math.sqrt(float(_means(difference**2, weight)) / weight.sum())
+    if _excess(untrained, learned, weight) > (_SURELY if few else 0):
+        cost = float(_means(learned, weight))
+        return choice._replace(cost=cost, given_cost=float(of_given), error=error)
+    other = ", or CrossValidated(unit='points') if no new classes will come" * (unit == "classes")
     surely = " by two standard errors" if few else ""
     warn_user(
         f"No training was better than none{surely} on held-out {unit}, so the map is the initial "
-        f"one: give more {unit}, or early_stopping=False to train all the same."
+        f"one: give more {unit}, or early_stopping=False to train all the same{other}."
     )
-    return Choice(candidates.given, 0)
+    return Choice(candidates.given, 0, float(of_given), float(of_given), 0.0)
 
 
 def _costs(

@@ -145,7 +145,7 @@ def _class_splits(data: Samples, least: int, unit: str) -> list[Split]:
     both = data.labels if database is None else np.append(data.labels, database.labels)
     codes = by_appearance(both)
     sizes = np.bincount(codes)
-    if unit == "auto" and np.median(sizes) >= _FEW_POINTS:
+    if unit == "auto" and np.median(sizes) >= max(_FEW_POINTS, len(sizes) / 2):
         return []
     usable = sizes >= max(2, least)
     if not alone:

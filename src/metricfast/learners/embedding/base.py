@@ -286,6 +286,7 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
                 self._candidates(loss, embedding, samples), samples, plan.rule, plan.solver,
                 required=self.early_stopping != "auto",
             )  # fmt: skip
+            self.choice_ = choice._asdict()
         if choice.start is not None:
             start = self._initialize(train_samples, loss, embedding, rng, name=choice.start)
         objective = Objective(self._problem(train_samples), start)
