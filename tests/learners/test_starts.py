@@ -19,9 +19,9 @@ from metricfast.stopping import CrossValidated
 from metricfast.training import model_selection
 from metricfast.training.initialization import choose_scale, sample_points, spread
 from metricfast.training.model_selection import _race, _select, select_training
-from metricfast.training.splits import _folds
 from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples
+from metricfast.training.splits import _folds
 
 X, Y = load_iris(return_X_y=True)
 WINE, KINDS = load_wine(return_X_y=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from metricfast._core.arguments import check_random_state
 from metricfast._core.types import Array, RandomState
@@ -20,7 +21,7 @@ from metricfast.embeddings._base import (
 from metricfast.embeddings._correlated import correlated_maps
 from metricfast.embeddings._linear import Linear
 
-__all__ = ["Asymmetric"]
+__all__ = ["Asymmetric", "sides_of", "with_length"]
 
 # Of the covariance of each side, in units of the mean variance of its features.
 _RIDGE = 1.0
@@ -109,7 +110,8 @@ class Asymmetric(Embedding):
                 raise TypeError(f"{name} must be an embedding of one kind of points, got {part!r}.")
             parts.append(part.initialize(*data, rng))
         if X_database is not None and self._starts_by_classes(points, parts):
-            parts = [[L] for L in correlated_maps(points, len(parts[0][0]), _RIDGE, rng)]
+            labelled: list[Any] = points
+            parts = [[L] for L in correlated_maps(labelled, len(parts[0][0]), _RIDGE, rng)]
         widths = [
             part._forward(parameters, data[0][:1])[0].shape[1]
             for part, parameters, data in zip(
@@ -183,3 +185,25 @@ class Asymmetric(Embedding):
 
     def decays(self, default: float) -> list[float]:
         return self.query.decays(default) + self.database.decays(default)
+
+
+def sides_of(embedding: Embedding) -> list[Embedding]:
+    """Return both embeddings of queries and database, or the one of all points."""
+    if isinstance(embedding, Asymmetric):
+        return [embedding.query, embedding.database]
+    return [embedding]
+
+
+def with_length(embedding: Embedding, normalize: bool) -> Any:
+    """Return a copy that divides points by their length, or not, where it leaves that open.
+
+    Both sides do the same: if one says it, or cannot do it, so does the other.
+    """
+    found = clone(embedding)
+    sides: list[Any] = sides_of(found)
+    said = [getattr(side, "normalize", False) for side in sides]
+    normalize = all(each is not False for each in said) and (normalize or any(said))
+    for side, each in zip(sides, said, strict=True):
+        if each is None:
+            side.normalize = normalize
+    return found

@@ -16,7 +16,8 @@ points of one class. ``loss.takes_tags`` shows whether a loss takes them.
 ``metricfast.tags_of`` makes tags of a function that says which labels are related.
 
 ``loss.on(y)`` checks labels once and returns a function of points, which training calls many times.
-Losses never normalise. Give the embedding ``normalize=True``.
+Losses never normalise. Learners do, for losses `of_unit_length`, unless the embedding says
+``normalize=False``.
 
 ========================== ===================================================
 attribute                  meaning

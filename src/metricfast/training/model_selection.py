@@ -125,7 +125,8 @@ def select_training(
     untrained = _joined(given)[0]
     of_given, difference = _means(untrained, weight), untrained.astype(np.float64) - learned
     error = math.sqrt(float(_means(difference**2, weight)) / weight.sum())
-    if _excess(untrained, learned, weight) > (_SURELY if few else 0):
+    gain = _excess(untrained, learned, weight)
+    if gain > _SURELY if few else gain >= 0:
         cost = float(_means(learned, weight))
         return choice._replace(cost=cost, given_cost=float(of_given), error=error)
     other = ", or CrossValidated(unit='points') if no new classes will come" * (unit == "classes")

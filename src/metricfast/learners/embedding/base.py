@@ -19,6 +19,7 @@ from metricfast._core.warn import warn_user
 from metricfast._labels.binding import agreed, bind_labels, is_precomputed
 from metricfast._labels.distance import LabelDistance
 from metricfast.embeddings import Embedding
+from metricfast.embeddings._asymmetric import sides_of, with_length
 from metricfast.learners.base.inputs import forget
 from metricfast.learners.embedding.input import (
     check_database,
@@ -27,7 +28,7 @@ from metricfast.learners.embedding.input import (
     share_label_distance,
 )
 from metricfast.learners.embedding.metric import EmbeddedMetricMixin
-from metricfast.learners.embedding.starts import alternatives, given_of, resolved, start_at
+from metricfast.learners.embedding.starts import alternatives, given_of, start_at
 from metricfast.learners.trained import Given, Plan, TrainedLearner, for_mini_batches
 from metricfast.losses import Gerrymander
 from metricfast.losses._call import Loss
@@ -200,7 +201,7 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
         if isinstance(self.early_stopping, str):
             rule = CrossValidated(n_folds=_FOLDS) if self._has_classes else None
         callbacks = as_callbacks(self.callbacks, warm_start=self.warm_start)
-        parts = clone(loss, safe=False), resolved(embedding, loss), clone(sampler, safe=False)
+        parts = clone(loss, safe=False), _as_preferred(embedding, loss), clone(sampler, safe=False)
         return Plan(solver, rule, callbacks, parts)
 
     def _solver(self) -> Solver:
@@ -354,9 +355,10 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
                     "the fit before: set warm_start=False."
                 )
             start = [array.astype(samples.X.dtype) for array in kept]
-        Z = embed(embedding, start, samples.representative.X[:1], n_jobs=self.n_jobs)
-        self.embedding_, self.n_components_ = embedding, Z.shape[1]
+        self.embedding_ = embedding
         self._set(start)
+        X = samples.representative.X[:1]
+        self.n_components_ = embed(embedding, self.parameters_, X, n_jobs=self.n_jobs).shape[1]
         return start
 
     def _start(
@@ -436,6 +438,15 @@ def _decay(
     return value, [c * a for c, a in pairs]
 
 
+def _as_preferred(embedding: Embedding, loss: Any) -> Embedding:
+    """Return a copy that divides points by their length, if it leaves that open and it pays.
+
+    That is so for losses of classes with margins or similarities, and for two maps of classes.
+    """
+    suits = getattr(loss, "of_unit_length", False) or embedding.asymmetric
+    return with_length(embedding, suits and not is_continuous(loss))
+
+
 def _check_continuation(learner: BaseEmbeddingLearner, plan: Plan, has_database: bool) -> None:
     """Raise ValueError for parameters that do not go with what `partial_fit` continues."""
     if not hasattr(learner, "loss_curve_"):
@@ -443,13 +454,14 @@ def _check_continuation(learner: BaseEmbeddingLearner, plan: Plan, has_database:
             "partial_fit cannot continue from a model file, which holds the map alone: call fit "
             "with warm_start=True, or save the learner by skops."
         )
-    loss, embedding, _ = plan.parts
+    loss, fitted = plan.parts[0], learner.embedding_
+    embedding = with_length(learner._parts()[1], getattr(sides_of(fitted)[0], "normalize", False))
     moments = [] if learner._training is None else learner._training[0].moments
     proxies, numbers = hasattr(learner, "proxies_"), not hasattr(learner, "classes_")
     for name, has_changed in (
         ("solver", moments and len(moments) != plan.solver.n_moments),
         ("loss", (is_learnable(loss), is_continuous(loss)) != (proxies, numbers)),
-        ("embedding", fingerprint(embedding) != fingerprint(learner.embedding_)),
+        ("embedding", fingerprint(embedding) != fingerprint(fitted)),
         ("kind of database", has_database != learner._has_database),
     ):
         if has_changed:

@@ -43,9 +43,14 @@ class EmbeddingLearner(BaseEmbeddingLearner):
         batch is larger than the data.
     max_epochs : int, default=50
         Passes over the points, or iterations of "lbfgs", if `solver` is a name.
-    early_stopping : bool or metricfast.stopping.HeldOut, default=False
-        Hold a tenth of the points out, `score` them against the others after every epoch, stop
-        after ten epochs without a better score, and keep the parameters with the best one.
+    early_stopping : bool, "auto" or rule, default="auto"
+        "auto" selects, for losses of classes, the start and the number of epochs on held-out
+        points, by `metricfast.stopping.CrossValidated` with three folds, and trains on all points;
+        the given distance is kept, with a warning, where no training is better. Points that are
+        read in chunks, tags and other labels are trained on to the end. True, or a
+        `metricfast.stopping.HeldOut`: hold a tenth of the points out, `score` them against the
+        others after every epoch, stop after ten epochs without a better score, and keep the
+        parameters with the best one. False: train to the end.
     database : {"batch", "all"}, default="batch"
         The points that anchors of a batch are compared with: the other points of the batch, or all
         training points (all of `X_database`, if `fit` has one), which are embedded anew in every
@@ -102,8 +107,10 @@ class EmbeddingLearner(BaseEmbeddingLearner):
     infeasible_share_ : float
         With the loss `Gerrymander` alone: of all queries of all batches, the share for which no set
         of neighbours has a right vote. They are left out of the loss, with a warning.
+    choice_ : dict
+        What "auto" has chosen, see `metricfast.stopping.CrossValidated`.
     validation_scores_ : list of float
-        The score of the held-out points after each epoch, with early stopping.
+        The score of the held-out points after each epoch, with `HeldOut`.
     validation_ : dict
         Only after ``fit(..., validate=True)``: the score of the embedding and of the points as they
         were given, on a fifth of the points that a clone has not seen.

@@ -6,19 +6,18 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
-from sklearn.base import clone
 
 from metricfast._core.points import stacked
 from metricfast._core.scatter import within_scatter
 from metricfast._core.types import Array, RandomState
 from metricfast.embeddings import Asymmetric, Embedding, Linear
+from metricfast.embeddings._asymmetric import sides_of, with_length
 from metricfast.embeddings._correlated import correlated_maps
 from metricfast.training.adapters import initial_parameters
 from metricfast.training.initialization import GIVEN
-from metricfast.training.problem import is_continuous
 from metricfast.training.samples import Samples
 
-__all__ = ["alternatives", "given_of", "resolved", "start_at"]
+__all__ = ["alternatives", "given_of", "start_at"]
 
 # Maps that compete with the one that ``init="auto"`` names.
 WHITENED, CORRELATED = "whitened", "correlated"
@@ -26,16 +25,6 @@ WHITENED, CORRELATED = "whitened", "correlated"
 _WIDE = 1000
 # Multiples of the identity that covariances are shrunk by, in units of their mean variance.
 _WITHIN, _BETWEEN = 0.05, 0.1
-
-
-def resolved(embedding: Any, loss: Any) -> Any:
-    """Return a copy of an embedding that divides by lengths if it, or else the loss, says so."""
-    embedding = clone(embedding)
-    for part in _parts(embedding):
-        if getattr(part, "normalize", False) is None:
-            suits = getattr(loss, "of_unit_length", False) or embedding.asymmetric
-            part.normalize = bool(suits and not is_continuous(loss))
-    return embedding
 
 
 def alternatives(embedding: Embedding, samples: Samples) -> list[str]:
@@ -69,9 +58,7 @@ def start_at(
         points = [(each.X, each.labels) for each in (samples, samples.points)]
         return embedding, correlated_maps(points, n_rows, _BETWEEN, rng)
     if name == GIVEN:
-        embedding = clone(embedding)
-        for part, as_said in zip(_parts(embedding), _parts(said), strict=True):
-            part.normalize = bool(as_said.normalize)
+        embedding = with_length(said, False)
         square = n_rows >= samples.X.shape[1]
         plain = Linear(n_rows, init="identity" if square else "pca")
         (L,) = plain.initialize(samples.points.X, None, rng)
@@ -80,7 +67,7 @@ def start_at(
         X = stacked([each.X for each in sides]) if apart else samples.X
         y = np.concatenate([each.labels for each in sides]) if apart else samples.labels
         L = _whitened(X, y, n_rows)
-    return embedding, [L.astype(samples.X.dtype).copy() for _ in _parts(embedding)]
+    return embedding, [L.astype(samples.X.dtype).copy() for _ in sides_of(embedding)]
 
 
 def _own_start(embedding: Embedding, samples: Samples, rng: RandomState) -> list[Array]:
@@ -97,16 +84,9 @@ def _own_start(embedding: Embedding, samples: Samples, rng: RandomState) -> list
     return start
 
 
-def _parts(embedding: Any) -> list[Any]:
-    """Return both sides of an embedding, or itself."""
-    return (
-        [embedding.query, embedding.database] if isinstance(embedding, Asymmetric) else [embedding]
-    )
-
-
 def _is_open(embedding: Embedding) -> bool:
     """Return whether an embedding is linear and leaves its start open."""
-    parts = _parts(embedding)
+    parts = sides_of(embedding)
     rows = {part.n_components for part in parts if isinstance(part, Linear)}
     return len(rows) == 1 and all(
         type(part) is Linear and isinstance(part.init, str) and part.init == "auto"
