@@ -111,7 +111,7 @@ def test_partial_fit_of_equal_labels_learns_nothing(width):
 @pytest.mark.parametrize("batch_size", [20, 1000])
 def test_a_loss_that_rises_without_end_is_told_of(batch_size, max_epochs):
     learner = EmbeddingLearner(
-        losses.Contrastive(), Linear(2), learning_rate=1e6, batch_size=batch_size,
+        losses.Contrastive(), Linear(2, normalize=False), learning_rate=1e6, batch_size=batch_size,
         max_epochs=max_epochs + (batch_size > 150), random_state=0, early_stopping=False
     )  # fmt: skip
     with pytest.warns(ConvergenceWarning, match="The loss has risen from .* Lower learning_rate"):
@@ -136,7 +136,7 @@ def test_batches_that_differ_are_no_rise():
 
 def test_a_resumed_training_knows_where_the_loss_began(tmp_path):
     learner = EmbeddingLearner(
-        losses.Contrastive(), Linear(2), learning_rate=1e6, batch_size=20, random_state=0,
+        losses.Contrastive(), Linear(2, normalize=False), learning_rate=1e6, batch_size=20, random_state=0,
         callbacks=[Checkpoint(tmp_path / "training")], early_stopping=False
     )  # fmt: skip
     for max_epochs in (1, 2):

@@ -201,7 +201,7 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
         if isinstance(self.early_stopping, str):
             rule = CrossValidated(n_folds=_FOLDS) if self._has_classes else None
         callbacks = as_callbacks(self.callbacks, warm_start=self.warm_start)
-        parts = clone(loss, safe=False), _as_preferred(embedding, loss), clone(sampler, safe=False)
+        parts = clone(loss, safe=False), clone(embedding), clone(sampler, safe=False)
         return Plan(solver, rule, callbacks, parts)
 
     def _solver(self) -> Solver:
@@ -279,7 +279,7 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
     def _begin(
         self, plan: Plan, train_samples: Samples, samples: Samples, rng: RandomState, kept: Any
     ) -> tuple[Objective, History]:
-        loss, embedding, _ = plan.parts
+        loss, embedding = plan.parts[0], _as_preferred(plan.parts[1], plan.parts[0], samples)
         start = self._initialize(train_samples, loss, embedding, rng, kept and kept[0])
         choice = Choice()
         if isinstance(plan.rule, CrossValidated) and kept is None:
@@ -438,12 +438,13 @@ def _decay(
     return value, [c * a for c, a in pairs]
 
 
-def _as_preferred(embedding: Embedding, loss: Any) -> Embedding:
+def _as_preferred(embedding: Embedding, loss: Any, samples: Samples) -> Any:
     """Return a copy that divides points by their length, if it leaves that open and it pays.
 
-    That is so for losses of classes with margins or similarities, and for two maps of classes.
+    That is so for losses of classes with margins or similarities, and for two kinds of points.
     """
-    suits = getattr(loss, "of_unit_length", False) or embedding.asymmetric
+    two_kinds = embedding.asymmetric and samples.database is not None
+    suits = two_kinds or getattr(loss, "of_unit_length", False)
     return with_length(embedding, suits and not is_continuous(loss))
 
 

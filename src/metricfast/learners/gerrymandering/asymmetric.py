@@ -389,8 +389,11 @@ def _embedding_of(learner: AsymmetricSimilarity) -> Embedding:
     if learner.tied:
         if learner.query is not None and learner.database is not None:
             raise ValueError("tied=True is for one map: give query, and leave database out.")
-        return with_length(learner.query or learner.database or linear, False)
-    return with_length(Asymmetric(learner.query or linear, learner.database or linear), False)
+        given = learner.query or learner.database or linear
+    else:
+        given = Asymmetric(learner.query or linear, learner.database or linear)
+    found: Embedding = with_length(given, False)
+    return found
 
 
 def _check_rows(learner: AsymmetricSimilarity, width: int, width_of_queries: int) -> None:
