@@ -64,7 +64,13 @@ def diverging(learner):
     del learner
     for loss in (losses.Triplet(), losses.SupCon(), losses.MultiSimilarity(), losses.CoSENT()):
         model = EmbeddingLearner(
-            loss, Linear(2), Uniform(50), solver="sgd", learning_rate=1e6, random_state=0
+            loss,
+            Linear(2),
+            Uniform(50),
+            solver="sgd",
+            learning_rate=1e6,
+            random_state=0,
+            early_stopping=False,
         )
         labels = Y if loss.labels == "class" else NUMBERS
         warned("Training diverged.*Lower learning_rate", model, X.astype("f4"), labels)

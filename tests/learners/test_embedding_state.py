@@ -136,8 +136,8 @@ def test_batches_that_differ_are_no_rise():
 
 def test_a_resumed_training_knows_where_the_loss_began(tmp_path):
     learner = EmbeddingLearner(
-        losses.Contrastive(), Linear(2, normalize=False), learning_rate=1e6, batch_size=20, random_state=0,
-        callbacks=[Checkpoint(tmp_path / "training")], early_stopping=False
+        losses.Contrastive(), Linear(2, normalize=False), learning_rate=1e6, batch_size=20,
+        random_state=0, callbacks=[Checkpoint(tmp_path / "training")], early_stopping=False
     )  # fmt: skip
     for max_epochs in (1, 2):
         with pytest.warns(ConvergenceWarning, match="The loss has risen from"):

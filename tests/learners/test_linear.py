@@ -213,6 +213,7 @@ def test_the_objective_is_that_of_the_definition(learner):
     assert model.objective_ == min(model.loss_curve_)
 
 
+@pytest.mark.filterwarnings("ignore:No training was better than none")
 @pytest.mark.parametrize("init", ["pca", "lda", "identity"])
 @pytest.mark.parametrize("learner", REFERENCES)
 def test_whole_weights_mean_repetition(learner, init):

@@ -126,7 +126,8 @@ def select_training(
     of_given, difference = _means(untrained, weight), untrained.astype(np.float64) - learned
     error = math.sqrt(float(_means(difference**2, weight)) / weight.sum())
     gain = _excess(untrained, learned, weight)
-    if gain > _SURELY if few else gain >= 0:
+    better = gain > _SURELY if few else gain >= 0
+    if better and choice[:2] != (candidates.given, 0):
         cost = float(_means(learned, weight))
         return choice._replace(cost=cost, given_cost=float(of_given), error=error)
     other = ", or CrossValidated(unit='points') if no new classes will come" * (unit == "classes")
