@@ -116,7 +116,9 @@ SAME: dict[str, Callable[[], DistributedLearner]] = {
         sync="epochs", n_parts=4,
     ),
     "epochs of an embedding": lambda: DistributedLearner(
-        mf.ProxyNCALearner(2, max_epochs=3, batch_size=10, learning_rate=0.01, random_state=0, early_stopping=False),
+        mf.ProxyNCALearner(
+            2, max_epochs=3, batch_size=10, learning_rate=0.01, random_state=0, early_stopping=False
+        ),
         sync="epochs", n_parts=4,
     ),
 }  # fmt: skip
