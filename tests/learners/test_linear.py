@@ -97,6 +97,7 @@ class TestEveryLearner:
         model = learner(init=np.eye(4)[:2], solver=short(solver, 1), callbacks=[bool]).fit(X, Y)
         assert model.components_.shape == (2, 4)
 
+    @pytest.mark.filterwarnings("ignore:No training was better than none")
     def test_a_shift_changes_nothing(self, learner, solver):
         points = X + RNG.normal(size=X.shape)  # without ties among the neighbours
         settings = {"solver": short(solver, 2), "random_state": 0}
