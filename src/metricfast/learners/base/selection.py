@@ -87,7 +87,7 @@ def held_out_folds(X: Array | Source, codes: Integers, weights: Floats | None = 
             Fold(
                 rows[kept], given[kept], labels[kept], share[kept],
                 (points[database], classes[database]),
-                (points[held], classes[held], total[held]),
+                (points[held], classes[held], total[held].astype(np.float64)),
                 np.argsort(database)[held] if by_classes else None,
             )
         )  # fmt: skip
