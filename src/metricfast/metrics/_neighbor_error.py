@@ -66,14 +66,21 @@ def neighbor_costs(
 
 
 def costs_in_half(
-    database: Array, y_database: Any, queries: Array, y: Any, n_jobs: int | None = None
+    database: Array,
+    y_database: Any,
+    queries: Array,
+    y: Any,
+    n_jobs: int | None = None,
+    exclude: Integers | None = None,
 ) -> Floats:
     """Return the expected error of the nearest neighbour of each query in half of a database.
 
     The half is random, so near misses count.
+
+    `exclude`: the row of the database that each query leaves out.
     """
-    k = min(len(database), len(_CHANCES))
-    near = kneighbors(queries, database, k, n_jobs=n_jobs)[1]
+    k = min(len(database) - (exclude is not None), len(_CHANCES))
+    near = kneighbors(queries, database, k, exclude=exclude, n_jobs=n_jobs)[1]
     return np.asarray((y_database[near] != y[:, None]) @ _CHANCES[:k])
 
 
