@@ -17,6 +17,7 @@ from metricfast._core.scatter import repetitions
 from metricfast._core.targets import by_appearance
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.distances.neighbors import kneighbors
+from metricfast.metrics._held_out import class_halves
 from metricfast.metrics._neighbor_error import costs_in_half, neighbor_costs
 from metricfast.training.samples import Samples, deduplicate
 from metricfast.training.stopping import CrossValidated
@@ -29,8 +30,6 @@ _CROSS_VALIDATED = 2000
 _ENOUGH, _HELD_OUT = 333, 1000
 # Values of sparse points up to which copies are looked for: that takes them as a dense array.
 _DENSE_VALUES = 10**6
-# Points of the median class below which classes are held out, not points.
-_FEW_POINTS = 5
 # Points for each feature up to which a map can fit all of them.
 _WIDE = 2
 
@@ -132,45 +131,25 @@ def _folds(
 
 
 def _class_splits(data: Samples, least: int, unit: str) -> list[Split]:
-    """Return splits that hold out half of the classes, and the other half.
-
-    Points of classes with fewer than `least` of them, or without a second, only take part as
-    neighbours. There are no splits unless two classes of each half are left, nor if classes have
-    enough points to be divided and `unit` does not name them.
-    """
-    if not data.has_classes or unit == "points":
+    """Return splits that hold out half of the classes, and the other half."""
+    if not data.has_classes:
         return []
-    n, database = len(data.labels), data.database
-    alone = database is None
-    both = data.labels if database is None else np.append(data.labels, database.labels)
-    codes = by_appearance(both)
-    sizes = np.bincount(codes)
-    if unit == "auto" and np.median(sizes) >= max(_FEW_POINTS, len(sizes) / 2):
-        return []
-    usable = sizes >= max(2, least)
-    if not alone:
-        usable &= (np.bincount(codes[:n], minlength=len(sizes)) < sizes) & (
-            np.bincount(codes[n:], minlength=len(sizes)) < sizes
-        )
-    several = np.flatnonzero(usable)
-    if len(several) < 4:
-        return []
-    halves = np.array_split(np.random.RandomState(0).permutation(several), 2)
-    return [_class_split(data, codes, *pair) for pair in (halves, halves[::-1])]
+    both = data.labels
+    if data.database is not None:
+        both = np.append(both, data.database.labels)
+    return [_class_split(data, *halves) for halves in class_halves(both, least, unit)]
 
 
-def _class_split(data: Samples, codes: Integers, known: Integers, new: Integers) -> Split:
-    n, database = len(data.labels), data.database
-    learned, asked = (np.flatnonzero(np.isin(codes[:n], some)) for some in (known, new))
-    train, held_out = data.take(learned), data.take(asked)
-    if database is None:
-        among, exclude = data, asked
-    else:
-        among, exclude = database, None
-        seen = np.flatnonzero(np.isin(codes[n:], known))
-        train = replace(train, database=database.take(seen))
+def _class_split(data: Samples, known: Integers, new: Integers) -> Split:
+    """Return a split of points of known classes, and of new ones, queries before the database."""
     assert data.weight is not None
-    held_out = replace(held_out, database=among)
+    n, database = len(data.labels), data.database
+    asked = new[new < n]
+    train = data.take(known[known < n])
+    if database is not None:
+        train = replace(train, database=database.take(known[known >= n] - n))
+    held_out = replace(data.take(asked), database=data.points)
+    exclude = asked if database is None else None
     return Split(train, held_out, data.weight[asked], exclude, _costs_of_new)
 
 
