@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from metricfast._core.types import Array, Floats
+from metricfast._core.types import Array, Floats, Integers
 from metricfast.distances.neighbors import kneighbors
 
 __all__ = ["costs_in_half", "count_votes", "mean_error", "neighbor_costs", "neighbor_error"]
