@@ -59,8 +59,9 @@ class CrossValidated(BaseEstimator):  # type: ignore[misc]
     mini-batches, folds are validation sets until 333 points have been, and have 1,000 points of
     them at most. The cost of a validation point is the share of other classes among its 5 nearest
     training points, or the squared error of their mean target. Among settings that differ from the
-    best by no more than chance, the shortest training is chosen. `EmbeddingLearner` takes the lowest
-    cost. The given distance competes, and stays, with a warning, if no training has a lower cost. The
+    best by no more than chance, the shortest training is chosen; embeddings take the lowest cost.
+
+    The given distance competes, and stays, with a warning, if no training has a lower cost. The
     attribute `choice_` of the learner says what was chosen: the start, the number of iterations,
     the mean costs of this training and of the given distance, and the standard error of their
     difference.
@@ -82,8 +83,8 @@ class CrossValidated(BaseEstimator):  # type: ignore[misc]
     Training must be better than the given distance by two standard errors of the paired difference,
     if classes are held out, or if there are at most two distinct points for each feature, whose
     cost is then the expected error of the nearest neighbour in a random half of the training
-    points. The given distance is that of principal components where the map has fewer rows than
-    there are features, and that of the start where parameters name it.
+    points. If the map has fewer rows than there are features, principal components take the place
+    of the given distance, and if parameters name a start, this start does.
 
     Examples
     --------
