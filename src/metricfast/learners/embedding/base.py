@@ -50,8 +50,8 @@ __all__ = ["BaseEmbeddingLearner"]
 
 # Rows of this length or less are zero where rows are normalized, and have no gradient.
 _LEAST = 1e-12
-# Folds by which "auto" selects.
-_FOLDS = 3
+# Folds by which "auto" selects, and epochs without improvement that end a training on one.
+_FOLDS, _PATIENCE = 3, 7
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -199,7 +199,7 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
             check_unused(self, ["proxy_lr_factor"], "unless the loss learns proxies")
         rule = as_stopping_rule(self.early_stopping)
         if isinstance(self.early_stopping, str):
-            rule = CrossValidated(_FOLDS) if self._has_classes else None
+            rule = CrossValidated(_FOLDS, _PATIENCE) if self._has_classes else None
         callbacks = as_callbacks(self.callbacks, warm_start=self.warm_start)
         parts = clone(loss, safe=False), clone(embedding), clone(sampler, safe=False)
         return Plan(solver, rule, callbacks, parts)
