@@ -147,13 +147,6 @@ def test_categories_of_a_column_are_of_one_type(column, found):
         table.encoded(estimator, given)
 
 
-def test_settings_of_scikit_learn_leave_the_encoding_alone():
-    pytest.importorskip("pandas")
-    with sklearn.config_context(transform_output="pandas"):
-        table, estimator = encode(np.array([[1.0, 2], [2, 3], [4, 2]]), categorical_features=[1])
-        assert isinstance(table.encoded(estimator, np.ones((1, 2))), np.ndarray)
-
-
 def test_normal_scores_are_quantiles_of_ranks():
     numbers = np.array([[-5.0], [0.0], [0.0], [1e6]])
     scores = NormalScores(numbers)
@@ -602,16 +595,6 @@ def test_without_early_stopping_all_points_are_trained_on():
     assert few.predict([[0.1], [0.9]]).tolist() == ["a", "b"]
 
 
-def test_frames_in_and_out():
-    pd = pytest.importorskip("pandas")
-    frame = pd.DataFrame(X, columns=list("abcd")).assign(kind=pd.Categorical(Y % 2 == 0))
-    frame.loc[::9, "b"] = np.nan
-    model = mf.NCARegressor(**QUICK).set_output(transform="pandas").fit(frame, X[:, 0])
-    assert model.transform(frame).columns.tolist() == [f"ncaregressor{i}" for i in range(4)]
-    only = mf.NCAClassifier(**QUICK).fit(frame[["kind"]], Y % 2)
-    assert only.score(frame[["kind"]], Y % 2) == 1
-
-
 @pytest.mark.parametrize(
     ("params", "message"),
     [
@@ -636,16 +619,6 @@ def test_wrong_parameters(kind, params, message):
 def test_wrong_hidden_layers(hidden):
     with pytest.raises((ValueError, TypeError), match="hidden must be"):
         mf.NCARegressor(**QUICK, hidden=hidden).fit(X, Y)
-
-
-@every_kind
-def test_parameters_may_be_numbers_of_numpy(kind):
-    rate = {"learning_rate": 0.25, "weight_decay": 0.5}
-    plain, same = (
-        kind(**{**QUICK, **given}).fit(IRIS, SPECIES).transform(IRIS)
-        for given in (rate, {name: np.float64(value) for name, value in rate.items()})
-    )
-    np.testing.assert_array_equal(plain, same)
 
 
 @every_kind

@@ -117,6 +117,18 @@ def test_a_store_gives_the_rows_of_an_array(stored: tuple[Array, Any]) -> None:
         np.testing.assert_array_equal(np.concatenate(found), X)
 
 
+def test_rows_of_a_source_are_indexed_as_those_of_an_array() -> None:
+    X = np.random.RandomState(0).randn(30, 4)
+    source = sources.Rows(X)
+    np.testing.assert_array_equal(source[[-1, 3, -30]], X[[-1, 3, -30]])
+    np.testing.assert_array_equal(source[-2], X[-2])
+    assert source[[]].shape == (0, 4)
+    with pytest.raises(IndexError, match="whole numbers; found float64"):
+        source[np.array([0.0, 1.0])]
+    with pytest.raises(IndexError, match="rows must be from 0 to 29"):
+        source[[-31]]
+
+
 def test_a_column_that_is_not_finite_is_named() -> None:
     X = np.ones((5, 3))
     X[2, 1] = np.nan

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import reference_tuples as reference
-from sklearn.datasets import load_digits, load_iris, load_wine
+from sklearn.datasets import load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning
 
 from metricfast import MMC
@@ -145,16 +145,6 @@ def test_similar_points_that_do_not_differ(diagonal):
     model = MMC(diagonal=diagonal).fit(X[same], [1, 1, -1, -1, -1])
     assert np.isfinite(model.components_).all()
     assert model.components_.any()
-
-
-@both_modes
-def test_fewer_pairs_than_features(diagonal):
-    points, labels = load_digits(return_X_y=True)
-    pairs, kind = reference.labelled_pairs(points[:60], labels[:60], 60)
-    model = MMC(diagonal=diagonal).fit(points[pairs], kind)
-    assert model.converged_
-    assert np.isfinite(model.A_).all()
-    assert model.score(points[pairs], kind) > 0.95
 
 
 def test_components_are_those_of_the_metric():

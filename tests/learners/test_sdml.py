@@ -104,14 +104,6 @@ def test_lasso_that_runs_out_of_iterations_warns_and_is_definite(monkeypatch):
     assert np.linalg.eigvalsh(model.get_mahalanobis_matrix())[0] > 0
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_many_features_and_few_pairs():
-    points = np.random.RandomState(0).normal(size=(20, 60))
-    index = np.random.RandomState(1).randint(20, size=(30, 2))
-    M = SDML(preprocessor=points).fit(index, np.repeat([1, -1], 15)).get_mahalanobis_matrix()
-    assert np.linalg.eigvalsh(M)[0] > 0
-
-
 @pytest.mark.parametrize("scale", [1e154, 1e160, 1e300])
 @pytest.mark.parametrize("prior", ["identity", "covariance"])
 def test_points_whose_squares_overflow(scale, prior):
