@@ -50,6 +50,13 @@ def test_regularizers(name, count):
         assert value == pytest.approx(norm ** (2 if name == "frobenius2" else 1))
 
 
+def test_votes():
+    winners, shares = vote(np.array([[0, 1, 2, 3], [2, 1, 0, 3]]), np.array([0, 1, 1, 0]), 3)
+    np.testing.assert_array_equal(winners, [0, 1])
+    np.testing.assert_allclose(shares, [[0.5, 0.5, 0]] * 2)
+    np.testing.assert_array_equal(shares.argmax(axis=1), winners)
+
+
 @pytest.mark.parametrize(
     "parameters",
     [

@@ -58,22 +58,6 @@ def test_sweeps_are_those_of_the_oracle(d, gamma, dtype):
     assert found[1].min() >= 0
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("gamma", [0.05, 1.0])
-def test_converged_metric_is_optimal(gamma):
-    """The conditions of Karush, Kuhn and Tucker, of which the solver does not know."""
-    itml = ITML(gamma=gamma, tol=0, max_iter=20000)
-    M = itml.fit(X[INDEX], LABELS, bounds=BOUNDS).get_mahalanobis_matrix()
-    v, sign = differences(X, INDEX), LABELS
-    squared = np.einsum("ij,jk,ik->i", v, M, v)
-    bound = np.where(sign == 1, *np.square(BOUNDS))
-    # Active pairs are at their slack: 1/p = 1/b - sign * dual / gamma, with a positive dual.
-    duals = np.maximum(0, sign * gamma * (1 / bound - 1 / squared))
-    assert 0 < np.count_nonzero(duals) < len(duals)
-    inverse = np.eye(4) + (v.T * (sign * duals)) @ v
-    np.testing.assert_allclose(np.linalg.inv(M), inverse, rtol=1e-5, atol=1e-5)
-
-
 # By metric-learn 0.7 with bounds=np.square(BOUNDS), since it compares them with squared distances:
 # ITML(gamma=gamma).fit(X[INDEX], LABELS, bounds=...).get_mahalanobis_matrix()[triu_indices(4)].
 PEER = {
