@@ -7,6 +7,7 @@ import pytest
 
 from metricfast._core.scaling import (
     center_and_rescale,
+    log2_spread,
     mean_of_points,
     rescale_targets,
     times_power_of_two,
@@ -53,6 +54,14 @@ def test_rescaled_targets_are_as_many_powers_of_two_smaller_as_is_returned(size)
     targets, exponent = rescale_targets(y)
     assert 1 <= targets.std() < 2
     np.testing.assert_allclose(np.ldexp(targets, exponent), y - y.mean(), atol=1e-13 * size)
+
+
+def test_log2_spread():
+    assert log2_spread(np.zeros((3, 2))) is None
+    assert log2_spread(np.array([[8.0, 1e-300], [-8.0, 0]])) == (3, 0)
+    whole, rest = log2_spread(np.array([[2.0**900 * 3], [2.0**900 * -3]]))
+    assert whole == 901
+    assert rest == pytest.approx(np.log2(1.5))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

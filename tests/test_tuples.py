@@ -91,6 +91,14 @@ def test_of_sparse_points_those_in_tuples_become_dense(dtype):
         indexed([[0, 5]], preprocessor=ArrayIndexer(sparse))
 
 
+def test_another_width_than_in_fit():
+    estimator = BaseEstimator()
+    estimator.n_features_in_ = 2
+    for preprocessor, pairs in ((ArrayIndexer(POINTS), [[0, 1]] * 3), (None, POINTS[[[0, 1]]])):
+        with pytest.raises(ValueError, match="X has 3 features"):
+            index_tuples(estimator, pairs, preprocessor=preprocessor, reset=False, tuple_size=2)
+
+
 @pytest.mark.parametrize("largest", [2**63, 2**64 - 1])
 def test_large_unsigned_indices_do_not_wrap(largest):
     points = np.random.RandomState(0).normal(size=(4, 2))
