@@ -25,6 +25,7 @@ from metricfast._core.scaling import center_and_rescale
 from metricfast.learners.embedding.metric import EmbeddedMetricMixin
 from metricfast.learners.linear import LinearLearner
 from metricfast.solvers import Adam
+from metricfast.training.embedded import map_points
 
 # With few points, `early_stopping="auto"` may keep the given distance.
 pytestmark = pytest.mark.filterwarnings("ignore:No training was better")
@@ -125,6 +126,12 @@ def test_validate():
         NCA(init="lda", n_components=3).fit(X, LABELS, validate=True) for X in (SPARSE, POINTS)
     )
     assert model.validation_ == expected.validation_
+
+
+def test_embedded_points_have_mean_zero():
+    L = np.random.default_rng(0).normal(size=(3, 40))
+    Z = map_points(SPARSE, L)
+    np.testing.assert_allclose(Z, map_points(POINTS - POINTS.mean(axis=0), L), atol=1e-12)
 
 
 @pytest.mark.parametrize("exponent", [-300, -11, 0, 9, 12, 300])
