@@ -43,6 +43,19 @@ def smallest_deviations() -> float:
     ).fun
 
 
+def test_a_history_keeps_a_copy_of_the_best_since_its_restart():
+    history, x = History(START), np.zeros(1)
+    for value in (3.0, 1.0, 2.0):
+        x[:] = -value
+        history(value, x)
+    assert (history.best_value, history.best_x[0]) == (1, -1)
+    history.restart(np.array([7.0]))
+    assert history.best_x[0] == 7
+    history(9.0, x)
+    assert history.best_value == 9
+    assert history.curve == [3, 1, 2, 9]
+
+
 def test_smooth_finds_the_least_squares_solution():
     monitor = History(START)
     minimize_smooth(least_squares, START, monitor, max_iter=100, tol=1e-12)
