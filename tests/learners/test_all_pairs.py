@@ -53,22 +53,34 @@ def test_a_lone_point_has_no_part_in_mcml():
     )
 
 
+def pairs_of_one_class(model, points):
+    """Return which pairs are of one class, and the probabilities that they are."""
+    Z = model.transform(points)
+    same, probability = Y[:, None] == Y, expit(model.bias_ - squared_distances(Z, Z))
+    for matrix in (same, probability):
+        np.fill_diagonal(matrix, 0)
+    return same, probability
+
+
 def test_ldml_is_the_minimum_over_all_metrics():
     """Convex in M and b: the gradient by M is positive semidefinite and vanishes where M does not,
     and that by b is zero: as many pairs are expected to be of one class as are.
     """
     model = LDML(tol=1e-12, max_iter=1000, early_stopping=False).fit(X, Y)
     M = model.get_mahalanobis_matrix()
-    D = squared_distances(model.transform(X), model.transform(X))
-    same, probability = Y[:, None] == Y, expit(model.bias_ - D)
-    for matrix in (same, probability):
-        np.fill_diagonal(matrix, 0)
+    same, probability = pairs_of_one_class(model, X)
     assert probability.sum() == pytest.approx(same.sum(), rel=1e-4)
     weights = same - probability
     gradient = 2 * X.T @ (np.diag(weights.sum(1)) - weights) @ X
     size = np.linalg.norm(2 * X.T @ (np.diag(same.sum(1)) - same) @ X)
     assert np.linalg.eigvalsh(gradient).min() > -1e-3 * size
     assert abs(np.trace(gradient @ M)) < 1e-3 * size
+
+
+def test_the_bias_is_the_best_where_iterations_were_chosen():
+    noisy = np.c_[X, np.random.default_rng(0).normal(size=(len(X), 6))]
+    same, probability = pairs_of_one_class(LDML(random_state=0).fit(noisy, Y), noisy)
+    assert probability.sum() == pytest.approx(same.sum(), rel=1e-6)
 
 
 def test_an_interrupted_fit_leaves_the_bias_that_belongs_to_the_map():

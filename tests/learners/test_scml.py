@@ -113,10 +113,10 @@ def test_a_metric_that_is_zero_is_no_result():
 
 
 def test_the_result_is_the_best_of_the_evaluations():
-    model = SCML_Supervised(beta=1e-3, shrinkage=0, **SHORT).fit(X, Y)
-    assert len(model.loss_curve_) == 3
-    assert model.objective_ == min(model.loss_curve_)
-    assert model.n_iter_ == 600
+    model = SCML_Supervised(beta=1e-3, shrinkage=0, **SHORT | {"max_iter": 400}).fit(X, Y)
+    first, last = model.loss_curve_
+    assert model.objective_ == first < last
+    assert model.n_iter_ == 400
     rng = np.random.RandomState(0)
     basis = local_discriminants(X, Y, None, rng)
     assert model.weights_.shape == (len(basis),)
