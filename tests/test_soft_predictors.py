@@ -401,16 +401,16 @@ def test_a_perceptron_predicts_smooth_functions():
 
 @pytest.mark.parametrize("noisy", [False, True])
 def test_held_out_points_choose_a_perceptron(monkeypatch, noisy):
-    monkeypatch.setattr(soft_base, "_ENOUGH", 800)
+    monkeypatch.setattr(soft_base, "_ENOUGH", 300)
     monkeypatch.setattr(soft_base, "_HIDDEN", (32, 32))
     X, y = turning_products()
     y = np.random.default_rng(1).normal(size=len(y)) if noisy else y
-    model = mf.NCARegressor(scale=0.1, **FAST).fit(X[:800], y[:800])
-    plain = mf.NCARegressor(scale=0.1, hidden=None, **FAST).fit(X[:800], y[:800])
+    model = mf.NCARegressor(scale=0.1, **FAST).fit(X[:300], y[:300])
+    plain = mf.NCARegressor(scale=0.1, hidden=None, **FAST).fit(X[:300], y[:300])
     assert list(model.choices_) == [*plain.choices_, "perceptron"]
     assert isinstance(model.embedding_, mf.embeddings.MLP) != noisy
-    assert model.score(X[800:], y[800:]) >= plain.score(X[800:], y[800:])
-    np.testing.assert_allclose(model.transform(X[:800]), model._queries(None)[0][0], atol=1e-4)
+    assert model.score(X[300:], y[300:]) >= plain.score(X[300:], y[300:])
+    np.testing.assert_allclose(model.transform(X[:300]), model._queries(None)[0][0], atol=1e-4)
 
 
 def test_several_outputs_and_several_labels():
@@ -450,14 +450,14 @@ def test_a_fit_that_fails_leaves_no_model(kind, bad):
 
 def test_weights_count_in_the_choice_of_an_embedding():
     rng = np.random.default_rng(0)
-    points, others = rng.normal(size=(400, 2)), rng.normal(size=(2000, 2))
-    waves = np.sin(6 * np.concatenate([points, others])[:, 0]) > 0
+    points = rng.normal(size=(1200, 2))
+    waves = np.sin(6 * points[:, 0]) > 0
     waves[400:] ^= True  # of nearly no weight
-    weight = np.where(np.arange(2400) < 400, 1, 1e-6)
-    params = {"scale": 1.0, "n_estimators": 1, "max_epochs": 30, "random_state": 0}
-    model = mf.NCAClassifier(**params).fit(np.concatenate([points, others]), waves, weight)
+    weight = np.where(np.arange(1200) < 400, 1, 1e-6)
+    params = {"scale": 1.0, "n_estimators": 1, "max_epochs": 15, "random_state": 0}
+    model = mf.NCAClassifier(**params).fit(points, waves, weight)
     assert isinstance(model.embedding_, Periodic)
-    assert model.choices_["periodic, scale 1"] < model.choices_["linear"]
+    assert model.choices_["periodic, scale 1"] < 0.1 < model.choices_["linear"]
 
 
 @every_kind
