@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import threading
-import weakref
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import make_blobs
+from stored import Stored
 
 import metricfast as mf
-from metricfast import losses, sources
+from metricfast import losses
 from metricfast.embeddings import MLP
 from metricfast.metrics._neighbor_error import neighbor_error
 
@@ -21,24 +21,20 @@ N, WIDTH = 4000, 8
 LIMIT = N * WIDTH * 4
 
 
-class Counted(sources.Source):
-    """Points in memory, as if they were not: counts what is read, and what of it is still there."""
+class Counted(Stored):
+    """They are read by one thread at a time, until the disk is gone."""
 
     def __init__(self, X: Array) -> None:
-        self.X, self.shape, self.dtype = X, X.shape, X.dtype
-        self.rows_read = self.largest = self.most = 0
+        super().__init__(X)
         self.fail_after = np.inf
-        self._alive: weakref.WeakSet[Array] = weakref.WeakSet()
         self._reading = threading.Lock()
 
     def read(self, start: int, stop: int) -> Array:
         assert self._reading.acquire(blocking=False), "two threads read at a time"
         try:
-            self.rows_read += stop - start
-            if self.rows_read > self.fail_after:
+            if self.rows_read + stop - start > self.fail_after:
                 raise OSError("the disk is gone")
-            self.largest = max(self.largest, stop - start)
-            return self.X[start:stop].copy()
+            return super().read(start, stop)
         finally:
             self._reading.release()
 

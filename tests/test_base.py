@@ -99,13 +99,6 @@ def test_use_before_fit(use):
         use(Whitening())
 
 
-def test_transform_is_the_product_with_the_map():
-    learner = Whitening().fit(X)
-    np.testing.assert_allclose(learner.transform(X), X @ learner.components_.T)
-    np.testing.assert_allclose(learner.fit_transform(X), learner.transform(X))
-    np.testing.assert_allclose(np.cov(learner.transform(X).T), np.eye(4), atol=1e-9)
-
-
 @pytest.mark.parametrize("container", [csr_array, csr_matrix, csc_array, coo_array])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
 def test_transform_of_sparse_points(container, dtype):

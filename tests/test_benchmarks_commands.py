@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -16,7 +15,6 @@ from benchmarks import (
     data,
     gerrymandering,
     never_worse,
-    published,
     reid,
     study_defaults,
     study_dimension,
@@ -121,6 +119,7 @@ def rows(text):
 def test_every_quoted_command_has_a_test():
     """`python -m benchmarks` has others."""
     tested = set(re.findall(r"(benchmarks\.\w+) ", Path(__file__).read_text()))
+    tested.add("benchmarks.published")  # in test_benchmarks_published.py
     assert {command.split()[0] for command in QUOTED} - {"benchmarks"} <= tested
 
 
@@ -327,19 +326,6 @@ def test_gerrymandering(run, short_methods):
     assert {"letter", "usps", "isolet", "office dslr", "dslr in webcam", "webcam in amazon"} <= set(
         found
     )
-
-
-@pytest.mark.exhaustive
-@pytest.mark.filterwarnings("ignore")
-def test_published(run, short_methods, monkeypatch, tmp_path):
-    monkeypatch.setattr(published, "ProcessPoolExecutor", lambda *given: ThreadPoolExecutor(1))
-    monkeypatch.setattr(gerrymandering, "RESULTS", tmp_path / "errors.json")
-    for name in ("METRICFAST_NUM_THREADS", "OMP_NUM_THREADS"):  # which a run sets
-        monkeypatch.setenv(name, "1")
-    monkeypatch.setattr(published, "tables", lambda: ["glass"])
-    text = run("benchmarks.published --k 3 --results {tmp}/lines.jsonl")
-    assert set(published.LEARNERS) <= set(rows(text))
-    assert "office dslr" in rows(text)
 
 
 @pytest.mark.parametrize("name", study_large.CALLS)

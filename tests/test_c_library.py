@@ -167,6 +167,15 @@ def test_a_pipeline_is_its_map_of_unscaled_points(steps, path) -> None:
     np.testing.assert_allclose(distances, metricfast.kneighbors(Z, Z, 3)[0], atol=1e-6)
 
 
+@pytest.mark.parametrize("scale", [0.0, -1.0])
+def test_a_scaler_that_divides_by_no_positive_number_is_refused(scale, path) -> None:
+    pipeline = make_pipeline(StandardScaler(), metricfast.LFDA(n_components=2)).fit(X, Y)
+    pipeline[0].scale_[1] = scale
+    metricfast.save(pipeline, path)
+    with pytest.raises(CError, match="scaler does not fit"):
+        Model(path)
+
+
 def test_many_threads_share_a_model_and_a_database(content) -> None:
     model = Model(content)
     database = Database(model, X)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from model_files import contents, rewritten
 from registry import data_for, make
-from safetensors.numpy import load as load_arrays
 from sklearn.datasets import load_iris
-from test_io import forged
 
 import metricfast
 from metricfast import AsymmetricSimilarity, EmbeddingLearner, io
@@ -27,16 +25,13 @@ VOTES = metricfast.NeighborhoodGerrymandering(
 def with_changes(model: Any, path: Path, **changes: Any) -> Path:
     """Save a model whose file has other values of fitted attributes, or none (...)."""
     metricfast.save(model, path)
-    content = path.read_bytes()
-    size = int.from_bytes(content[:8], "little")
-    state = json.loads(json.loads(content[8 : 8 + size])["__metadata__"]["state"])
-    arrays = load_arrays(content)
+    metadata, state, arrays = contents(path.read_bytes())
     for name, value in changes.items():
         if value is ...:
             del state["fitted"][name]
         else:
             state["fitted"][name] = io._encode(value, f"new.{name}", name, arrays)
-    forged(content, path, arrays, state=json.dumps(state))
+    rewritten(path, metadata, state, arrays)
     return path
 
 
@@ -67,6 +62,8 @@ def test_wrong_attributes_are_refused_by_name(name, path):
     [
         (VOTES, {"components_": ...}, "components_ is missing"),
         (VOTES, {"components_": np.ones((4, 3))}, r"n_features_in_=4\), got .*\(4, 3\)"),
+        (VOTES, {"components_": np.ones(4)}, r"n_features_in_=4\), got .* shape \(4,\)"),
+        (VOTES, {"components_": np.ones((0, 4))}, r"n_features_in_=4\), got .*\(0, 4\)"),
         (VOTES, {"feature_names_in_": ["a", "b"]}, r"feature_names_in_ must be 4 texts"),
         (VOTES, {"feature_names_in_": [0, 1, 2, 3]}, r"must be 4 texts, got \[0, 1, 2, 3\]"),
         (VOTES, {"feature_names_database_in_": ["a"]}, "feature_names_database_in_ must be 0"),

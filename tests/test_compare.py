@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import signal
-import struct
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import registry
-from safetensors.numpy import load as load_arrays
+from model_files import contents, rewritten
 from scipy import stats
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.datasets import load_iris, load_wine
@@ -45,7 +43,6 @@ from metricfast import (
     learners,
     solvers,
 )
-from metricfast._core.files import write_tensors
 from metricfast.comparison import candidates
 from metricfast.comparison.labels import looks_continuous
 from metricfast.comparison.statistics import adjusted, expected_of_the_best, paired_p_value
@@ -281,10 +278,7 @@ def test_a_checkpoint_of_wrong_content_is_refused(tmp_path):
     path = tmp_path / "trials.safetensors"
     how = {"learners": ["Covariance"], "checkpoint": path, "refit": False, "cv": 2}
     compare(X, y, **how)
-    content = path.read_bytes()
-    (size,) = struct.unpack("<Q", content[:8])
-    metadata = json.loads(content[8 : 8 + size])["__metadata__"]
-    state, arrays = json.loads(metadata["state"]), load_arrays(content)
+    metadata, state, arrays = contents(path.read_bytes())
     key = next(iter(arrays))
     states = [state | {name: wrong} for name in state for wrong in WRONG]
     states += [state | {"numbers": state["numbers"] | {key: wrong}} for wrong in WRONG]
@@ -296,9 +290,9 @@ def test_a_checkpoint_of_wrong_content_is_refused(tmp_path):
         arrays[key] * np.nan,
         np.zeros((10**6, 0)),
     ):
-        changed.append((state, arrays | {key: np.ascontiguousarray(wrong)}))
+        changed.append((state, arrays | {key: wrong}))
     for each, values in changed:
-        write_tensors(path, metadata | {"state": json.dumps(each)}, values)
+        rewritten(path, metadata, each, values)
         with pytest.raises(ValueError, match=path.name):
             compare(X, y, **how)
 

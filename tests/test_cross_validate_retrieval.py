@@ -6,7 +6,6 @@ import itertools
 import pickle
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy.sparse import bsr_array, coo_array, csr_array
 from sklearn.cross_decomposition import PLSRegression
@@ -199,15 +198,6 @@ def test_sparse_points_in_any_form():
     damaged.indptr[75] = 10**6
     with pytest.raises(ValueError, match="X is a damaged sparse matrix"):
         cross_validate_retrieval(TruncatedSVD(2), damaged, X[:, 0])
-
-
-def test_frames_in_the_other_byte_order():
-    X = RNG.normal(size=(12, 2))
-    reports = [
-        cross_validate_retrieval(PCA(1), pd.DataFrame(points), DOZEN, folds=2, k=2)
-        for points in (X, X.astype(">f8"))
-    ]
-    assert reports[0]["map_at_r"].mean == reports[1]["map_at_r"].mean
 
 
 def test_sparse_points_have_no_untrained_scores():

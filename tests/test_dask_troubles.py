@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -109,55 +108,39 @@ def test_a_client_of_another_cluster(client: Any) -> None:
             DistributedLearner(mf.NCA(), client).fit(elsewhere, cut(Y))
 
 
-NCA_BY_EPOCHS = partial(DistributedLearner, LEARNERS["NCA by batches"], sync="epochs")
+def fit(*data: Any, learner: Any = LEARNERS["NCA by batches"], **how: Any) -> object:
+    """Fit to these parts, or to some that are right."""
+    return DistributedLearner(learner, **how).fit(*(data or (cut(X), cut(Y))))
+
+
+BY_EPOCHS = DistributedLearner(LEARNERS["NCA by batches"], sync="epochs")
+SAVED = clone(LEARNERS["NCA by batches"]).set_params(callbacks=[mf.callbacks.Checkpoint("x")])
+OWN_LOSS = mf.EmbeddingLearner(lambda Z, y: (0.0, 0 * Z))
+FEW_A_PART = "shard of 2 to 2 points, of which there are 75.*set n_parts to fewer"
 
 
 @pytest.mark.parametrize(
     ("make", "error", "text"),
     [
-        (lambda: DistributedLearner(mf.NCA(), 7).fit(cut(X), cut(Y)), TypeError, "client must be"),
-        (lambda: DistributedLearner(mf.ITML()).fit(cut(X), cut(Y)), TypeError, "iterat"),
-        (lambda: DistributedLearner(mf.NCA()).fit(cut(X)), ValueError, "NCA needs y"),
-        (lambda: DistributedLearner(mf.NCA()).fit(X, cut(Y)), TypeError, "X must be a dask array"),
-        (lambda: DistributedLearner(mf.NCA()).fit(cut(X), Y), TypeError, "y must be a dask array"),
-        (lambda: DistributedLearner(mf.NCA()).fit(cut(X), cut(Y[:9], 9)), ValueError, "partitions"),
-        (lambda: DistributedLearner(mf.NCA(), sync="all").fit(cut(X), cut(Y)), ValueError, "sync"),
-        (lambda: DistributedLearner(mf.NCA(), n_parts=0).fit(cut(X), cut(Y)), ValueError, "n_part"),
+        (lambda: fit(client=7), TypeError, "client must be"),
+        (lambda: fit(learner=mf.ITML()), TypeError, "iterat"),
+        (lambda: fit(cut(X)), ValueError, "NCA needs y"),
+        (lambda: fit(X, cut(Y)), TypeError, "X must be a dask array"),
+        (lambda: fit(cut(X), Y), TypeError, "y must be a dask array"),
+        (lambda: fit(cut(X), cut(Y[:9], 9)), ValueError, "partitions"),
+        (lambda: fit(sync="all"), ValueError, "sync"),
+        (lambda: fit(n_parts=0), ValueError, "n_part"),
+        (lambda: fit(learner=mf.NCA(), sync="epochs"), ValueError, "solver='adam'"),
         (
-            lambda: DistributedLearner(mf.NCA(), sync="epochs").fit(cut(X), cut(Y)),
+            lambda: fit(learner=mf.LMNN(solver="adam"), sync="epochs", n_parts=200),
             ValueError,
-            "solver='adam'",
+            FEW_A_PART,
         ),
-        (
-            lambda: DistributedLearner(mf.LMNN(solver="adam"), sync="epochs", n_parts=200).fit(
-                cut(X), cut(Y)
-            ),
-            ValueError,
-            "shard of 2 to 2 points, of which there are 75.*set n_parts to fewer",
-        ),
-        (lambda: NCA_BY_EPOCHS().fit(cut(X), cut(Y), validate=True), TypeError, "validate"),
-        (
-            lambda: (
-                clone(NCA_BY_EPOCHS())
-                .set_params(learner__callbacks=[mf.callbacks.Checkpoint("x")])
-                .fit(cut(X), cut(Y))
-            ),
-            ValueError,
-            "Checkpoint",
-        ),
-        (
-            lambda: DistributedLearner(mf.NCA()).fit(cut(X, 50), cut(Y[:140], (50, 50, 40))),
-            ValueError,
-            "partition 2 has 50 and 40",
-        ),
-        (
-            lambda: DistributedLearner(
-                mf.EmbeddingLearner(lambda Z, y: (0.0, 0 * Z), early_stopping=False)
-            ).fit(cut(X), cut(Y)),
-            ValueError,
-            "sync='epochs'",
-        ),
-        (lambda: DistributedLearner(mf.NCA()).transform(cut(X)), ValueError, "not fitted"),
+        (lambda: BY_EPOCHS.fit(cut(X), cut(Y), validate=True), TypeError, "validate"),
+        (lambda: fit(learner=SAVED, sync="epochs"), ValueError, "Checkpoint"),
+        (lambda: fit(cut(X, 50), cut(Y[:140], (50, 50, 40))), ValueError, "partition 2 has 50 and"),
+        (lambda: fit(learner=OWN_LOSS), ValueError, "sync='epochs'"),
+        (lambda: clone(BY_EPOCHS).transform(cut(X)), ValueError, "not fitted"),
         (lambda: kneighbors(cut(Y)), ValueError, "queries must have two dimensions"),
         (lambda: kneighbors(cut(X), token=1), TypeError, "'token'"),
         (lambda: kneighbors(X), TypeError, "queries must be a dask array"),
@@ -166,11 +149,7 @@ NCA_BY_EPOCHS = partial(DistributedLearner, LEARNERS["NCA by batches"], sync="ep
         (lambda: kneighbors(cut(X[:0], 5), cut(X), compute=True), ValueError, "queries is empty"),
         (lambda: kneighbors(cut(X), client=1), ValueError, "client is for compute=True"),
         (lambda: kneighbors(cut(X), compute=True, client=1), TypeError, "client must be"),
-        (
-            lambda: kneighbors(cut(X), n_neighbors=150, compute=True),
-            ValueError,
-            "n_neighbors",
-        ),
+        (lambda: kneighbors(cut(X), n_neighbors=150, compute=True), ValueError, "n_neighbors"),
     ],
 )
 def test_bad_input(

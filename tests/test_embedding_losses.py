@@ -335,6 +335,19 @@ def test_supcon_is_ntxent_with_two_points_a_class():
     np.testing.assert_allclose(one[1], two[1], atol=1e-12)
 
 
+def test_semihard_mining_leaves_out_far_points_that_are_as_far_as_the_near_one():
+    """On a grid many distances are equal. Two dense labels give the triplets of two classes."""
+    rng = np.random.default_rng(0)
+    Z, y = rng.integers(0, 3, (24, 2)).astype(float), np.arange(24) % 2
+    of_classes, dense = (losses.Triplet(0.9, "semihard", labels) for labels in ("class", "dense"))
+    expected = reference.triplet(0.9, "semihard")(Z, y, Z, y, True)
+    value, grad = of_classes(Z, y)
+    same, same_grad = dense(Z, y)
+    assert value == pytest.approx(expected, rel=1e-9)
+    assert same == pytest.approx(expected, rel=1e-9)
+    np.testing.assert_allclose(same_grad, grad, atol=1e-12)
+
+
 @pytest.mark.parametrize("labels", ["class", "dense"])
 def test_all_triplets_weights_cancel_where_classes_are_large(labels):
     """Many near points: the weights of an anchor sum to zero, so moving all moves nothing."""

@@ -265,6 +265,10 @@ def test_what_overflows_the_parameters_is_not_finite():
     ):
         with pytest.raises(ValueError, match="embedded points overflow float64"):
             each.forward(large, form(1e200 * np.abs(X)))
+    # The difference of two infinite numbers within a layer is no number, and not zero.
+    weights = [np.array([[1e200, -1e200]]), np.zeros(1), np.ones((1, 1)), np.zeros(1)]
+    with pytest.raises(ValueError, match="embedded points overflow float64"):
+        MLP((1,), 1).forward(weights, np.full((1, 2), 1e200))
 
 
 @pytest.mark.parametrize("sign", [-1, 1])

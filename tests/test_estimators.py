@@ -10,7 +10,7 @@ from inspect import signature
 import numpy as np
 import pytest
 import sklearn
-from registry import CLASSES, REGISTRY, data_for, entry_of, learners, make, of_points
+from registry import REGISTRY, data_for, entry_of, learners, make, of_points
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -58,7 +58,6 @@ BRIEF = {"max_iter": 10, "max_epochs": 2, "early_stopping": False}
 ESTIMATORS = [*(configured(each, **BRIEF) for each in BY_SOLVER), *MAPS, *KERNELIZED]
 # For what does not depend on the solver either.
 ONE_EACH = [*(make(type(each)) for each in SOLVED["lbfgs"]), *MAPS, KERNELIZED[0]]
-OF_CLASSES = [each for each in ONE_EACH if entry_of(each).takes == CLASSES]
 WEIGHTED = [each for each in ESTIMATORS if has_fit_parameter(each, "sample_weight")]
 # The steps of SCML are drawn by chance, and rounding tells which directions it has.
 EXACT = [each for each in MAPS if type(each).__name__ != "SCML_Supervised"]
@@ -228,15 +227,6 @@ def test_equal_weights_are_as_none(learner):
     expected = make(learner).fit(*given).pair_score(PAIRS)
     equal = make(learner).fit(*given, sample_weight=np.ones(len(given[0]))).pair_score(PAIRS)
     np.testing.assert_allclose(equal, expected, rtol=1e-9, atol=1e-12)
-
-
-@pytest.mark.parametrize("estimator", OF_CLASSES, ids=str)
-@pytest.mark.parametrize(
-    ("labels", "message"), [(0 * Y, "class"), (X[:, 0], "continuous")], ids=["one", "continuous"]
-)
-def test_labels_that_are_no_classes(estimator, labels, message):
-    with pytest.raises(ValueError, match=message):
-        clone(estimator).fit(X, labels)
 
 
 def fit_and_compare(estimator, expected) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from stored import Stored
+from working_memory import working_memory
 
 import metricfast as mf
 from metricfast.metrics import precision_at_1, retrieval_report
@@ -80,21 +82,13 @@ def test_points_without_a_place_in_memory_and_text_labels():
     own = np.array(["left", "back"])[np.arange(90) % 2]
     mask = np.arange(3000) % 5 > 0
 
-    class Squares(mf.sources.Source):
-        shape, dtype = X.shape, X.dtype
-
-        def read(self, start, stop):
-            return X[start:stop]
-
     L = np.random.default_rng(2).normal(size=(5, 8))
     pairs = np.random.default_rng(3).uniform(size=(90, 3000)) < 0.3
     for where in ((own, labels), ("equal", own, labels), mask, np.flatnonzero(mask), pairs):
         for maps in ({}, {"L": L}):
             right = mf.Database(X, **maps).kneighbors(queries, 6, where=where)
-            import sklearn
-
-            with sklearn.config_context(working_memory=0.1):
-                compare(mf.kneighbors(queries, Squares(), 6, where=where, **maps), right)
+            with working_memory(100_000):
+                compare(mf.kneighbors(queries, Stored(X), 6, where=where, **maps), right)
             compare(mf.kneighbors(queries, X, 6, where=where, **maps), right)
     compare(
         mf.kneighbors(queries, X, 6, where=(own, labels)),

@@ -98,22 +98,6 @@ def data(learner):
     return () if entry_of(learner).takes == POINTS else (Y,)
 
 
-@pytest.mark.parametrize(
-    ("learner", "package"),
-    thinned(
-        product(of_points(), ["polars", "pandas nullable", "Arrow"]),
-        lambda case: case[1] == "polars" or case[0] in (mf.LFDA, mf.NCA, mf.TripletLearner),
-    ),
-)
-def test_every_learner_takes_frames(learner, package):
-    frame = FRAMES[package]
-    expected = make(learner).fit(X, *data(learner))
-    model = make(learner).fit(frame, *data(learner))
-    assert model.feature_names_in_.tolist() == NAMES
-    if hasattr(model, "transform"):
-        np.testing.assert_allclose(model.transform(frame), expected.transform(X))
-
-
 PREDICTORS = {
     "classes": lambda A: mf.KNeighborsClassifier(3).fit(A, Y).predict_proba(A),
     "learned": lambda A: mf.KNeighborsClassifier(3, metric=mf.LFDA()).fit(A, Y).kneighbors(A)[0],
@@ -304,33 +288,20 @@ def in_package(frame, package):
     return pl.from_arrow(table) if package == "polars" else table
 
 
-NEEDS_NUMBERS = {
-    "fit": lambda A: mf.NCA(max_iter=1).fit(A, Y),
-    "closed": lambda A: mf.Covariance().fit(A),
-    "transform": lambda A: mf.LFDA().fit(PANDAS, Y).transform(A),
-    "neighbours": lambda A: mf.KNeighborsClassifier().fit(A, Y),
-    "predict": lambda A: mf.KNeighborsClassifier().fit(PANDAS, Y).predict(A),
-    "embedding": lambda A: mf.TripletLearner(max_epochs=1).fit(A, Y),
-    "search": lambda A: mf.kneighbors(A, A, 2),
-    "database": mf.Database,
-    "loss": lambda A: losses.NCA()(A, Y),
-}
-
-
-PACKAGES = ["pandas", "polars", "Arrow"]
-every_package = pytest.mark.parametrize("package", PACKAGES)
+every_package = pytest.mark.parametrize("package", ["pandas", "polars", "Arrow"])
 every_fault = pytest.mark.parametrize(("column", "text", "taken"), BAD.values(), ids=BAD)
 
 
-@pytest.mark.parametrize(
-    ("package", "name", "fault"),
-    thinned(product(PACKAGES, NEEDS_NUMBERS, BAD), lambda case: case[1] in ("fit", "search")),
-)
-def test_an_error_names_the_column(package, name, fault):
-    column, text, _ = BAD[fault]
-    with pytest.raises(ValueError, match="column 'c'") as told:
-        NEEDS_NUMBERS[name](in_package(with_column(column), package))
-    assert text in str(told.value)
+@every_package
+@every_fault
+def test_an_error_names_the_column(package, column, text, taken):
+    """By the two doors that points come through; `test_bad_input_everywhere` has the functions."""
+    del taken
+    frame = in_package(with_column(column), package)
+    for call in (lambda: mf.NCA(max_iter=1).fit(frame, Y), lambda: mf.kneighbors(frame, frame, 2)):
+        with pytest.raises(ValueError, match="column 'c'") as told:
+            call()
+        assert text in str(told.value)
 
 
 @every_package
@@ -367,25 +338,24 @@ EQUAL = {  # two columns of one name
 }
 
 
-@pytest.mark.parametrize("frame", EQUAL.values(), ids=EQUAL)
-@pytest.mark.parametrize(
-    "call",
-    [
-        *NEEDS_NUMBERS.values(),
-        lambda A: mf.NCAClassifier(**QUICK).fit(A, Y),
-        lambda A: mf.NCAClassifier(**QUICK).fit(PANDAS, Y).predict(A),
-        lambda A: mf.KNeighborsClassifier(metric=mf.LFDA()).fit(A, Y),
-        lambda A: mf.compare(A, Y, learners=["LFDA"], cv=2),
-    ],
-    ids=[*NEEDS_NUMBERS, "soft", "soft predict", "learned", "comparison"],
-)
-def test_equal_names_of_columns_are_named(call, frame, request):
-    names = request.node.callspec.id
-    if "pandas" in names and any(f in names for f in ("search", "database", "loss")):
-        call(frame)  # functions read no names
+READERS = {
+    "fit": lambda A: mf.NCA(max_iter=1).fit(A, Y),
+    "predict": lambda A: mf.KNeighborsClassifier().fit(PANDAS, Y).predict(A),
+    "soft": lambda A: mf.NCAClassifier(**QUICK).fit(A, Y),
+    "soft predict": lambda A: mf.NCAClassifier(**QUICK).fit(PANDAS, Y).predict(A),
+    "comparison": lambda A: mf.compare(A, Y, learners=["LFDA"], cv=2),
+    "search": lambda A: mf.kneighbors(A, A, 2),
+}
+
+
+@pytest.mark.parametrize("kind", EQUAL)
+@pytest.mark.parametrize("name", READERS)
+def test_equal_names_of_columns_are_named(name, kind):
+    if name == "search" and "pandas" in kind:
+        READERS[name](EQUAL[kind])  # functions read no names
         return
     with pytest.raises(ValueError, match=r" has 2 columns named ('a'|0): give each column a name"):
-        call(frame)
+        READERS[name](EQUAL[kind])
 
 
 @pytest.mark.parametrize("column", [[True, False, True] * 25, [decimal.Decimal("1.5")] * N, Y])

@@ -36,11 +36,6 @@ def classes(n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
     return rng.normal(size=(n, d)) + rng.normal(size=(5, d))[y], y
 
 
-def numbers(n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
-    X, _ = classes(n, d)
-    return X, X[:, 0]
-
-
 def index(n: int, m: int, size: int) -> np.ndarray:
     return np.random.default_rng(0).integers(n, size=(m, size))
 
@@ -76,7 +71,7 @@ class Gradient:
 
 POINTS = classes(20000, 64)[0]
 TO_THE_END = {"init": "identity", "early_stopping": False}
-# Each lasts for several seconds, many of them for ever.
+# Of each loop that can be interrupted. Each lasts for several seconds, many of them for ever.
 FITS: dict[str, Case] = {
     "ANMM": (mf.ANMM, labelled(100000, 64)),
     "AsymmetricSimilarity": (
@@ -98,15 +93,12 @@ FITS: dict[str, Case] = {
         ),
         labelled(15000, 40),
     ),
-    "LDML": (lambda: mf.LDML(init="identity"), labelled(15000, 40)),
     "LFDA": (mf.LFDA, labelled(150000, 64)),
     "LMNN": (lambda: mf.LMNN(init="identity", early_stopping=False), labelled(20000, 40)),
     "LSML": (
         lambda: mf.LSML(preprocessor=POINTS, tol=0, max_iter=ENDLESS),
         lambda: (index(20000, 200000, 4),),
     ),
-    "MCML": (lambda: mf.MCML(init="identity", early_stopping=False), labelled(15000, 40)),
-    "MLKR": (lambda: mf.MLKR(init="identity"), lambda: numbers(15000, 40)),
     "MMC": (
         lambda: mf.MMC(preprocessor=POINTS, tol=0, max_iter=ENDLESS),
         lambda: pairs(20000, 500000),
@@ -130,12 +122,6 @@ FITS: dict[str, Case] = {
         lambda: mf.NeighborhoodGerrymandering(**TO_THE_END, solver=mf.solvers.LBFGS(ENDLESS)),
         labelled(30000, 40),
     ),
-    "NeighborhoodGerrymanderingRegressor": (
-        lambda: mf.NeighborhoodGerrymanderingRegressor(
-            init="identity", solver=mf.solvers.Adam(max_epochs=ENDLESS)
-        ),
-        lambda: numbers(30000, 40),
-    ),
     "OASIS": (
         lambda: mf.OASIS(preprocessor=POINTS, max_iter=ENDLESS),
         lambda: (index(20000, 10**6, 3),),
@@ -145,7 +131,6 @@ FITS: dict[str, Case] = {
         lambda: mf.SCML(preprocessor=POINTS, max_iter=ENDLESS),
         lambda: (index(20000, 20000, 3),),
     ),
-    "SCML_Supervised": (lambda: mf.SCML_Supervised(max_iter=ENDLESS), labelled(2000, 20)),
     "SDML": (
         lambda: mf.SDML(preprocessor=classes(2000, 400)[0], balance_param=0.01),
         lambda: pairs(2000, 100000),

@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import pickle
-import struct
 import sys
 import tracemalloc
 import warnings
@@ -14,7 +13,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from safetensors.numpy import load as load_arrays
+from model_files import contents, forged
 from safetensors.numpy import save_file
 from sklearn.base import BaseEstimator
 from sklearn.datasets import load_iris
@@ -316,14 +315,6 @@ def test_every_flipped_bit_raises(content, path):
             metricfast.load(path)
 
 
-def forged(content: bytes, path, arrays=None, **changes) -> None:
-    """Write a file with other content and a right checksum, as an attacker would."""
-    (size,) = struct.unpack("<Q", content[:8])
-    metadata = json.loads(content[8 : 8 + size])["__metadata__"]
-    tensors = load_arrays(content) | (arrays or {})
-    write_tensors(path, metadata | changes, tensors)
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -351,31 +342,6 @@ def test_a_forged_file_raises(content, path, changes, message):
     assert str(path) in str(raised.value)
 
 
-@pytest.mark.parametrize(
-    ("fitted", "message"),
-    [
-        ({}, "components_ is missing"),
-        (
-            {"components_": "text"},
-            "components_ must be an array of float32 or float64 .* got 'text'",
-        ),
-        ({"components_": np.eye(4, dtype=int)}, "components_ .* got an array of int64"),
-        ({"components_": np.ones(4)}, r"components_ .*n_features_in_=4\), got .* shape \(4,\)"),
-        ({"components_": np.ones((4, 3))}, r"components_ .*n_features_in_=4\), .* \(4, 3\)"),
-        ({"components_": np.ones((0, 4))}, r"components_ .*n_features_in_=4\), .* \(0, 4\)"),
-        ({"components_": np.eye(4), "n_features_in_": 4.0}, "n_features_in_ must be an integer"),
-        ({"components_": np.diag([1, 1, 1, np.nan])}, "components_ must be finite, got nan"),
-    ],
-)
-def test_a_file_without_a_map_of_the_points_raises(content, path, fitted, message):
-    fitted = {"n_features_in_": 4} | fitted
-    tensors: dict[str, np.ndarray] = {}
-    encoded = {key: io._encode(value, key, key, tensors) for key, value in fitted.items()}
-    forged(content, path, tensors, state=json.dumps({"params": {}, "fitted": encoded}))
-    with pytest.raises(ValueError, match=f"{path} does not describe a NCA: .*{message}"):
-        metricfast.load(path)
-
-
 EMPTY = (10**6, 0)
 
 
@@ -394,8 +360,7 @@ def test_an_empty_array_of_a_large_shape_takes_no_memory(name, value, path):
         warnings.simplefilter("ignore", ConvergenceWarning)
         metricfast.save(learner.fit(X, Y), path)
     content, empty = path.read_bytes(), np.empty(EMPTY)
-    (size,) = struct.unpack("<Q", content[:8])
-    text = json.loads(content[8 : 8 + size])["__metadata__"]["state"]
+    text = contents(content)[0]["state"]
     for part, key in [(part, key) for part, keys in json.loads(text).items() for key in keys]:
         state = json.loads(text)
         state[part][key] = value

@@ -146,13 +146,6 @@ def test_folds_are_cut_by_the_distance(labels, matrix, said):
                 assert matrix[np.ix_(a, b)].min() > 1e-7
 
 
-def test_points_at_one_distance_are_all_chosen():
-    words = [{i} for i in range(30)]
-    distance, labels, _ = bind_labels("jaccard", words)
-    found = label_neighbors(labels, 4, distance=distance, rng=np.random.RandomState(0))
-    assert (np.bincount(found.ravel()) == 4).all()
-
-
 def letters(a, b):
     """Return the number of letters that differ, which has many ties."""
     return sum(x != y for x, y in zip(a, b, strict=True))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import itertools
 
 import numpy as np
@@ -236,13 +235,6 @@ CLASSES = np.array([0, 0, 1, 1])
 def test_errors_say_what_is_wrong(arguments, options, message):
     with pytest.raises(ValueError, match=message):
         retrieval_report(*arguments, **options)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_metrics_have_the_defaults_of_the_report(name):
-    expected = inspect.signature(retrieval_report).parameters
-    for each in inspect.signature(getattr(metrics, name)).parameters.values():
-        assert each.name in ("queries", "labels") or each.default == expected[each.name].default
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -116,18 +116,3 @@ def test_missing_headers_are_reported(monkeypatch: pytest.MonkeyPatch, tmp_path:
     monkeypatch.setattr(metricfast, "__path__", [str(tmp_path)])
     with pytest.raises(FileNotFoundError, match="no include in"):
         metricfast.get_include()
-
-
-def test_forked_child_after_use() -> None:
-    code = """
-import multiprocessing
-import numpy as np
-import metricfast
-
-X = np.random.default_rng(0).normal(size=(600, 4))
-expected = metricfast.pairwise_distances(X, n_jobs=2)
-with multiprocessing.get_context("fork").Pool(1) as pool:
-    found = pool.apply(metricfast.pairwise_distances, (X,), {"n_jobs": 2})
-print(np.array_equal(found, expected))
-"""
-    assert in_new_process(code).strip() == "True"

@@ -210,43 +210,31 @@ def test_wrong_parameters(params, error, message):
         ours.KNeighborsClassifier(**params).fit(IRIS, y).predict(IRIS)
 
 
+def classify(X=IRIS, y=SPECIES, **params):
+    return ours.KNeighborsClassifier(**params).fit(X, y)
+
+
+def classify_within(**params):
+    return ours.RadiusNeighborsClassifier(**params).fit(IRIS, SPECIES)
+
+
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (
-            lambda: ours.RadiusNeighborsRegressor(-1).fit(IRIS, SPECIES),
-            ValueError,
-            "radius must be",
-        ),
+        (lambda: ours.RadiusNeighborsRegressor(-1).fit(IRIS, SPECIES), ValueError, "radius must"),
         (lambda: ours.KNeighborsTransformer(mode="x").fit(IRIS), ValueError, "mode must be"),
         (lambda: ours.NearestNeighbors().kneighbors(IRIS), NotFittedError, "not fitted"),
         (lambda: ours.KNeighborsClassifier().loo_score_, NotFittedError, "not fitted"),
         (lambda: ours.NearestNeighbors(metric=LFDA).fit(IRIS), ValueError, "requires y"),
-        (lambda: ours.KNeighborsClassifier().fit(IRIS, IRIS[:, 0]), ValueError, "continuous"),
-        (lambda: ours.KNeighborsClassifier().fit(IRIS, None), ValueError, "requires y"),
-        (lambda: ours.KNeighborsClassifier().fit(IRIS, SPECIES[:9]), ValueError, "inconsistent"),
+        (lambda: classify(y=IRIS[:, 0]), ValueError, "continuous"),
+        (lambda: classify(y=None), ValueError, "requires y"),
+        (lambda: classify(y=SPECIES[:9]), ValueError, "inconsistent"),
         (lambda: ours.KNeighborsRegressor().fit(IRIS, list("abc") * 50), ValueError, "y must hold"),
         (lambda: ours.KNeighborsRegressor().fit(IRIS, SPECIES / 0.0), ValueError, "Input y"),
-        (
-            lambda: ours.KNeighborsClassifier().fit(IRIS, SPECIES).kneighbors(IRIS, 2.5),
-            ValueError,
-            "n_neighbors must be an integer",
-        ),
-        (
-            lambda: ours.NearestNeighbors().fit(IRIS).kneighbors_graph(mode=1),
-            ValueError,
-            "Unsupported mode",
-        ),
-        (
-            lambda: ours.RadiusNeighborsClassifier(outlier_label="a").fit(IRIS, SPECIES),
-            TypeError,
-            "outlier_label must be of the type",
-        ),
-        (
-            lambda: ours.RadiusNeighborsClassifier(outlier_label=[1, 2]).fit(IRIS, SPECIES),
-            ValueError,
-            "outlier_label must be one label",
-        ),
+        (lambda: classify().kneighbors(IRIS, 2.5), ValueError, "n_neighbors must be an integer"),
+        (lambda: classify().kneighbors_graph(mode=1), ValueError, "Unsupported mode"),
+        (lambda: classify_within(outlier_label="a"), TypeError, "outlier_label must be of the typ"),
+        (lambda: classify_within(outlier_label=[1, 2]), ValueError, "outlier_label must be one la"),
         (
             lambda: ours.KNeighborsClassifier().partial_fit(IRIS, SPECIES, classes=["a"]),
             ValueError,

@@ -48,28 +48,12 @@ def test_the_mean_of_constant_columns_is_exact():
         np.testing.assert_array_equal(mean_of_points(constant, weight), constant[0])
 
 
-def test_width_that_overflows():
-    found, exponent = center_and_rescale(np.array([[-1.7e308], [1.7e308]]))
-    np.testing.assert_allclose(np.ldexp(found[:, 0], exponent), [-1.7e308, 1.7e308])
-
-
 @pytest.mark.parametrize("size", [1e-100, 1e-2, 50, 1e100])
 def test_rescaled_targets_are_as_many_powers_of_two_smaller_as_is_returned(size):
     y = size * (X[:, 0] + 7)
     targets, exponent = rescale_targets(y)
     assert 1 <= targets.std() < 2
     np.testing.assert_allclose(np.ldexp(targets, exponent), y - y.mean(), atol=1e-13 * size)
-
-
-@pytest.mark.parametrize("value", [0, 0.1, 1e-200, 1e200, 1.7e308])
-def test_constant_columns_become_zero(value):
-    found, exponent = center_and_rescale(np.c_[X, np.full(20, float(value))])
-    assert exponent == 0
-    np.testing.assert_array_equal(found[:, 3], 0)
-    np.testing.assert_allclose(found[:, :3], X - X.mean(axis=0))
-    found, exponent = center_and_rescale(np.full((3, 2), float(value)))
-    assert exponent == 0
-    assert not found.any()
 
 
 def test_log2_spread():
@@ -103,8 +87,3 @@ def test_scatter_is_the_sum_of_outer_products(n, d, dtype):
     found = scatter_matrix(points, weights, group, means, scale=scale)
     np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-12 * np.abs(expected).max())
     np.testing.assert_array_equal(found, found.T)
-
-
-def test_groups_must_have_means():
-    with pytest.raises(ValueError, match="a group has no mean"):
-        scatter_matrix(np.ones((2, 2)), np.ones(2), np.array([0, 1]), np.zeros((1, 2)))

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sklearn.datasets import load_iris
+from stored import Stored
 from working_memory import working_memory
 
 import metricfast as mf
@@ -41,17 +42,6 @@ LABELS = RNG.randint(0, 3, N)
 EXCLUDE = np.where(RNG.rand(QUERIES) < 0.7, RNG.randint(0, N, QUERIES), -1)
 PAIRS = np.column_stack([RNG.randint(0, QUERIES, 3 * N), RNG.randint(0, N, 3 * N)])
 FEW = 3  # neighbours, and classes
-
-
-class Stored(sources.Source):
-    """Points that count how often they are read."""
-
-    def __init__(self, X: Array) -> None:
-        self.X, self.shape, self.dtype, self.rows_read = X, X.shape, X.dtype, 0
-
-    def read(self, start: int, stop: int) -> Array:
-        self.rows_read += stop - start
-        return self.X[start:stop].copy()
 
 
 def pairwise(X: Any, Y: Any, dtype: Any, **how: Any) -> Array:

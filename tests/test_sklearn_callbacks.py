@@ -243,26 +243,6 @@ def test_scores_are_monitored(model):
     assert of_fit == [model.score(X, Y)]
 
 
-def test_a_score_of_ones_own_is_monitored():
-    def error(fitted, X, y):
-        embedded = fitted.transform(X)
-        found = KNeighborsClassifier(3).fit(embedded, y).predict(embedded)
-        return {"error": float(np.mean(found != y))}
-
-    monitor = callback.ScoringMonitor(scoring=error)
-    model = mf.NCA(early_stopping=False, max_iter=5).set_callbacks(monitor).fit(X, Y)
-    log = monitor.get_logs()
-    assert log.estimator_name == "NCA"
-    assert len(log.data) == model.n_iter_ + 1
-    assert log.data[0]["error"] == error(model, X, Y)["error"]
-
-
-def test_votes_are_scored_by_name():
-    monitor = callback.ScoringMonitor(scoring="accuracy")
-    model = mf.NeighborhoodGerrymandering(early_stopping=False).set_callbacks(monitor).fit(X, Y)
-    assert monitor.get_logs().data[0]["accuracy"] == model.score(X, Y)
-
-
 @pytest.mark.parametrize("kind", [mf.NCAClassifier, mf.NCARegressor])
 def test_soft_votes(kind):
     how = {"n_components": 2, "max_epochs": 3, "random_state": 0, "n_estimators": 2}

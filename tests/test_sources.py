@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from stored import Stored
 from working_memory import working_memory
 
 import metricfast as mf
@@ -62,14 +63,6 @@ def parquet_file(X: Array, folder: Path) -> Any:
     return pq.ParquetFile(folder / "X.parquet")
 
 
-class Own(sources.Source):
-    def __init__(self, X: Array) -> None:
-        self.X, self.shape, self.dtype = X, X.shape, X.dtype
-
-    def read(self, start: int, stop: int) -> Array:
-        return self.X[start:stop].copy()
-
-
 STORES: dict[str, Callable[[Array, Path], Any]] = {
     "memory map": memory_map,
     "zarr": zarr_array,
@@ -79,7 +72,7 @@ STORES: dict[str, Callable[[Array, Path], Any]] = {
     "Parquet file": parquet_file,
     "batches": lambda X, _: sources.Batches(lambda: iter(np.array_split(X, 7))),
     "rows": lambda X, _: sources.Rows(X),
-    "own": lambda X, _: Own(X),
+    "own": lambda X, _: Stored(X),
 }
 
 
@@ -117,6 +110,18 @@ def test_a_store_gives_the_rows_of_an_array(stored: tuple[Array, Any]) -> None:
         np.testing.assert_array_equal(np.concatenate(found), X)
 
 
+def test_rows_of_a_source_are_indexed_as_those_of_an_array() -> None:
+    X = np.random.RandomState(0).randn(30, 4)
+    source = sources.Rows(X)
+    np.testing.assert_array_equal(source[[-1, 3, -30]], X[[-1, 3, -30]])
+    np.testing.assert_array_equal(source[-2], X[-2])
+    assert source[[]].shape == (0, 4)
+    with pytest.raises(IndexError, match="whole numbers; found float64"):
+        source[np.array([0.0, 1.0])]
+    with pytest.raises(IndexError, match="rows must be from 0 to 29"):
+        source[[-31]]
+
+
 def test_a_column_that_is_not_finite_is_named() -> None:
     X = np.ones((5, 3))
     X[2, 1] = np.nan
@@ -125,7 +130,7 @@ def test_a_column_that_is_not_finite_is_named() -> None:
 
 
 def test_training_rows_on_disk_ascend() -> None:
-    train, test = hold_out(0.3, Own(np.zeros((50, 1))), None, np.random.RandomState(0))
+    train, test = hold_out(0.3, Stored(np.zeros((50, 1))), None, np.random.RandomState(0))
     assert (np.diff(train) > 0).all()
     assert set(train) | set(test) == set(range(50))
 
@@ -158,7 +163,7 @@ def test_tools_of_scikit_learn_divide_a_source(stored: tuple[Array, Any]) -> Non
 def test_views_of_a_source() -> None:
     X = np.random.RandomState(0).randn(50, 2) + 7
     rows = np.arange(3, 50, 4)
-    scaled = Scaled(Part(Own(X), rows), X.mean(axis=0), 3)
+    scaled = Scaled(Part(Stored(X), rows), X.mean(axis=0), 3)
     expected = (X[rows] - X.mean(axis=0)) / 8
     np.testing.assert_array_equal(scaled[:], expected)
     np.testing.assert_array_equal(scaled[np.array([4, 1])], expected[[4, 1]])
@@ -260,8 +265,8 @@ def test_one_block_is_read_ahead_with_the_working_memory_of_the_caller() -> None
         (lambda: sources.Columns(arrow(np.eye(2)), ["x0", "x0"]), ValueError, "different names"),
         (lambda: sources.Columns(arrow(np.eye(2)).to_batches()[0]), TypeError, "data must be"),
         (lambda: sources.Rows(np.eye(3))[0, 1], IndexError, "by rows alone"),
-        (lambda: mf.Covariance().fit(Own(np.eye(3, dtype=int))), TypeError, "Own has .*int64"),
-        (lambda: mf.Covariance().fit(Own(np.ones(3))), TypeError, "A source must have a shape"),
+        (lambda: mf.Covariance().fit(Stored(np.eye(3, dtype=int))), TypeError, "Stored has"),
+        (lambda: mf.Covariance().fit(Stored(np.ones(3))), TypeError, "A source must have a shape"),
         (lambda: sources.Rows(np.eye(3))[np.array([True])], IndexError, "3 values"),
         (lambda: mf.Covariance().fit(sources.Rows(np.eye(1))), ValueError, "minimum of 2"),
         (lambda: mf.NCA().fit(sources.Rows(np.eye(3)), [0, 1]), ValueError, "inconsistent"),

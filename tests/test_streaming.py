@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sklearn.base import clone
+from stored import Stored
 from thinned import thinned
 from working_memory import working_memory
 
@@ -28,18 +29,6 @@ X[:, :2] += 3 * np.column_stack([Y % 2, Y // 2])
 X = X @ np.diag([1.0, 2, 3, 4, 1]) + 1e3
 CHUNKS = np.where(np.arange(N) % 3 > 0, np.arange(N) % 100, -1)
 ALL = slice(None)
-
-
-class Counted(sources.Source):
-    """Points that tell how many rows were read at most, and altogether."""
-
-    def __init__(self, X: Array) -> None:
-        self.X, self.shape, self.dtype = X, X.shape, X.dtype
-        self.largest = self.total = 0
-
-    def read(self, start: int, stop: int) -> Array:
-        self.largest, self.total = max(self.largest, stop - start), self.total + stop - start
-        return self.X[start:stop].copy()
 
 
 # Learners with labels, and how often they may read all points.
@@ -83,7 +72,7 @@ def test_a_source_is_learned_from_as_an_array_is(
     if weight is not None:
         w = np.random.RandomState(1).randint(0, 4, N)
         how["sample_weight"] = w if weight == "whole" else w / 3
-    source = Counted(points)
+    source = Stored(points)
     with working_memory(128 << 10):
         found = clone(learner).fit(source, labels, **how)
     expected = clone(learner).fit(points, labels, **how)
@@ -95,7 +84,7 @@ def test_a_source_is_learned_from_as_an_array_is(
     # LFDA holds a class.
     held = np.bincount(Y).max() if name.startswith("LFDA") else 0
     assert source.largest <= max((128 << 10) // 8 // (D * points.itemsize), held)
-    assert source.total <= passes * N
+    assert source.rows_read <= passes * N
 
 
 class Made(sources.Source):
@@ -228,18 +217,18 @@ TUPLES: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("name", TUPLES)
 def test_tuples_of_a_source_read_what_they_hold(name: str) -> None:
-    learner, source = TUPLES[name], Counted(X)
+    learner, source = TUPLES[name], Stored(X)
     size = learner(None)._tuple_size
     index = np.random.RandomState(0).randint(-50, 50, (60, size))  # also from the end
     y = (np.resize([1, -1], 60),) if size == 2 else ()
     found, expected = learner(source).fit(index, *y), learner(X).fit(index, *y)
     np.testing.assert_allclose(found.pair_score(index[:, :2]), expected.pair_score(index[:, :2]))
-    assert source.total < N
-    formed = Counted(X)
+    assert source.rows_read < N
+    formed = Stored(X)
     assert mf.Covariance(preprocessor=formed).fit(index[:, 0]).n_features_in_ == D
-    assert formed.total < N
+    assert formed.rows_read < N
     with pytest.raises(mf.exceptions.PreprocessorError, match="0 to 2999"):
-        learner(Counted(X)).fit(index + N, *y)
+        learner(Stored(X)).fit(index + N, *y)
 
 
 @pytest.mark.parametrize("name", ["Covariance", "RCA", "LFDA", "DMLMJ", "GMML_Supervised"])
@@ -265,7 +254,7 @@ def test_what_is_no_number_is_named_and_nothing_is_lost(name: str) -> None:
 def test_validation_reads_all_points(name: str) -> None:
     learner, labels, _ = OF_POINTS[name]
     with working_memory(64 << 10):
-        fitted = clone(learner).fit(Counted(X), labels, validate=True)
+        fitted = clone(learner).fit(Stored(X), labels, validate=True)
     assert fitted.validation_["n_held_out"] > 0
 
 

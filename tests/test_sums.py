@@ -66,29 +66,3 @@ def test_sums_of_parts_are_those_of_all(
     )
     assert sums.n_points == np.count_nonzero(w) and not sums.whole
     np.testing.assert_allclose(sums.counted().weights.sum(), sums.n_points)
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_sums_do_not_depend_on_the_layout(dtype: Any) -> None:
-    X = points().astype(dtype)
-    wide = np.repeat(X, 2, axis=1)
-    plain = ScatterStatistics(D).add(X)
-    for same in (np.asfortranarray(X), wide[:, ::2]):
-        found = ScatterStatistics(D).add(same)
-        np.testing.assert_array_equal(found.within, plain.within)
-        np.testing.assert_array_equal(found.origin + found.means, plain.origin + plain.means)
-
-
-def test_constant_features_have_no_scatter() -> None:
-    X = np.hstack([points(), np.full((N, 1), 0.1)])
-    sums = ScatterStatistics(D + 1)
-    for part in np.array_split(X, 7):
-        sums.add(part)
-    assert (sums.within[-1] == 0).all() and sums.dtype == np.float64 and sums.whole
-
-
-def test_groups_that_cannot_be_kept() -> None:
-    with pytest.raises(ValueError, match="text"):
-        ScatterStatistics(2).add(np.eye(2), group=np.array([0, 1])).add(
-            np.eye(2), group=np.array(["a", "b"])
-        )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from registry import POINTS, entry_of, make, of_points
-from sklearn.base import clone
 from sklearn.datasets import load_iris
 
 import metricfast as mf
@@ -126,17 +125,3 @@ def test_what_cannot_be_read_is_told(make_bad, text, what):
             continue  # what they compute of it may be no such tensor
         with pytest.raises(TypeError, match=f"is a tensor .*{text}"):
             call(bad)
-
-
-def test_the_argument_is_named():
-    tensor = torch.tensor(X, requires_grad=True)
-    for call, name in [
-        (lambda: mf.kneighbors(X, tensor, 3), "database"),
-        (lambda: mf.kneighbors(X, X, 3, L=tensor), "L"),
-        (lambda: mf.NCA().fit(X, tensor[:, 0]), "y"),
-        (lambda: mf.NCA().fit(X, Y, sample_weight=tensor[:, 0]), "sample_weight"),
-        (lambda: clone(mf.NCA()).fit(tensor, Y), "X"),
-        (lambda: mf.NCA(preprocessor=tensor).fit(np.arange(75), Y), "preprocessor"),
-    ]:
-        with pytest.raises(TypeError, match=f"^{name} is a tensor that requires gradients"):
-            call()

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator
 
 from metricfast import GMML, ITML, MMC, NCA, SDML
-from metricfast._core.preprocessors import ArrayIndexer, form
+from metricfast._core.preprocessors import ArrayIndexer
 from metricfast._core.tuples import TupleSet, index_tuples
 from metricfast.exceptions import PreprocessorError
 
@@ -23,27 +23,6 @@ def indexed(tuples, y=None, preprocessor=None, size=2):
     )
     assert estimator.n_features_in_ == found.points.shape[1]
     return found
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("size", [2, 3, 4])
-def test_indices_of_an_array_are_kept_as_they_are(dtype, size):
-    indexer = ArrayIndexer(POINTS.astype(dtype))
-    tuples = np.array([[0, 1, 2, 2], [-1, 2, 0, 1], [3, 3, 1, 0]])[:, :size]
-    found = indexed(tuples, preprocessor=indexer, size=size)
-    assert found.points is indexer.X
-    assert found.index.dtype == np.int64
-    np.testing.assert_array_equal(found.points[found.index], form(indexer, *tuples.T))
-    assert tuples[1, 0] == -1
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_formed_tuples_are_rows_of_their_points(dtype):
-    tuples = POINTS.astype(dtype)[[[0, 1], [2, 2], [3, 0]]]
-    found = indexed(tuples)
-    assert found.points.dtype == dtype
-    assert np.shares_memory(found.points, tuples)
-    np.testing.assert_array_equal(found.points[found.index], tuples)
 
 
 @pytest.mark.parametrize(

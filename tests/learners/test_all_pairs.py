@@ -45,17 +45,6 @@ def test_mcml_is_the_minimum_over_all_metrics():
     assert abs(np.trace(gradient @ M)) < 1e-4 * size
 
 
-def test_classes_collapse():
-    def collapse(Z):
-        within = sum(((Z[c == Y] - Z[c == Y].mean(0)) ** 2).sum() for c in range(3))
-        return within / ((Z - Z.mean(0)) ** 2).sum()
-
-    model = MCML(n_components=2, early_stopping=False).fit(X, Y)
-    assert collapse(model.transform(X)) < 0.2 * collapse(X)
-    nearest = kneighbors(model.transform(X), n_neighbors=1)[1][:, 0]
-    assert np.mean(Y[nearest] != Y) <= 0.04
-
-
 def test_a_lone_point_has_no_part_in_mcml():
     with_company = MCML(n_components=2).fit(X[:101], Y[:101])
     assert np.isfinite(with_company.components_).all()
@@ -64,16 +53,22 @@ def test_a_lone_point_has_no_part_in_mcml():
     )
 
 
+def pairs_of_one_class(model, points):
+    """Return which pairs are of one class, and the probabilities that they are."""
+    Z = model.transform(points)
+    same, probability = Y[:, None] == Y, expit(model.bias_ - squared_distances(Z, Z))
+    for matrix in (same, probability):
+        np.fill_diagonal(matrix, 0)
+    return same, probability
+
+
 def test_ldml_is_the_minimum_over_all_metrics():
     """Convex in M and b: the gradient by M is positive semidefinite and vanishes where M does not,
     and that by b is zero: as many pairs are expected to be of one class as are.
     """
     model = LDML(tol=1e-12, max_iter=1000, early_stopping=False).fit(X, Y)
     M = model.get_mahalanobis_matrix()
-    D = squared_distances(model.transform(X), model.transform(X))
-    same, probability = Y[:, None] == Y, expit(model.bias_ - D)
-    for matrix in (same, probability):
-        np.fill_diagonal(matrix, 0)
+    same, probability = pairs_of_one_class(model, X)
     assert probability.sum() == pytest.approx(same.sum(), rel=1e-4)
     weights = same - probability
     gradient = 2 * X.T @ (np.diag(weights.sum(1)) - weights) @ X
@@ -82,14 +77,10 @@ def test_ldml_is_the_minimum_over_all_metrics():
     assert abs(np.trace(gradient @ M)) < 1e-3 * size
 
 
-@pytest.mark.parametrize("solver", ["lbfgs", Adam(learning_rate=0.1)])
-def test_pairs_are_told_apart(solver):
-    model = LDML(n_components=2, solver=solver, random_state=0).fit(X, Y)
-    pairs = np.random.default_rng(0).integers(0, 150, (2000, 2))
-    near = model.pair_distance(X[pairs]) ** 2 < model.bias_
-    assert np.mean(near == (Y[pairs[:, 0]] == Y[pairs[:, 1]])) > 0.93
-    nearest = kneighbors(model.transform(X), n_neighbors=1)[1][:, 0]
-    assert np.mean(Y[nearest] != Y) <= 0.05
+def test_the_bias_is_the_best_where_iterations_were_chosen():
+    noisy = np.c_[X, np.random.default_rng(0).normal(size=(len(X), 6))]
+    same, probability = pairs_of_one_class(LDML(random_state=0).fit(noisy, Y), noisy)
+    assert probability.sum() == pytest.approx(same.sum(), rel=1e-6)
 
 
 def test_an_interrupted_fit_leaves_the_bias_that_belongs_to_the_map():
@@ -105,14 +96,6 @@ def test_an_interrupted_fit_leaves_the_bias_that_belongs_to_the_map():
         model.fit(X, Y)
     loss = on_itself(ldml(model.bias_))
     assert loss(model.transform(X), Y) == pytest.approx(min(s.objective for s in states))
-
-
-def test_where_classes_do_not_show_the_bias_is_their_frequency():
-    points = np.random.default_rng(0).normal(size=(300, 2))
-    labels = np.arange(300) % 10
-    model = LDML().fit(points, labels)
-    share = np.mean(labels[:, None] == labels) - 1 / 300
-    assert model.bias_ == pytest.approx(np.log(share / (1 - share)), abs=0.2)
 
 
 RAW, Y = load_iris(return_X_y=True)
@@ -206,24 +189,6 @@ def test_targets_of_any_type():
     expected = MLKR(**settings).fit(DIABETES, TARGETS).components_
     for targets in (TARGETS.astype(int), list(TARGETS), TARGETS.astype(object)):
         np.testing.assert_array_equal(MLKR(**settings).fit(DIABETES, targets).components_, expected)
-
-
-def test_mini_batches_of_mlkr_learn():
-    points, targets = make_regression(1500, 10, n_informative=2, random_state=0)
-    points = scale(points)
-    model = MLKR(n_components=2, init="pca", solver="adam", random_state=0).fit(points, targets)
-    start = MLKR(n_components=2, init="pca", callbacks=[bool]).fit(points, targets)
-    before = squared_error(points @ start.components_.T, targets)
-    assert squared_error(model.transform(points), targets) < 0.5 * before
-    assert model.loss_curve_[-1] < model.loss_curve_[0]
-
-
-def test_validate_compares_squared_errors():
-    points, targets = make_regression(300, 10, n_informative=2, random_state=0)
-    for values in (targets, np.round(targets)):
-        model = MLKR(n_components=2).fit(scale(points), values, validate=True)
-        assert model.validation_["measure"] == "3-NN mean squared error"
-        assert model.validation_["learned"] < 0.5 * model.validation_["euclidean"]
 
 
 @pytest.mark.parametrize("loss", [losses.SupCon(), losses.Compiled(metric="inner_product")])

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.datasets import load_iris
-from sklearn.neighbors import KNeighborsClassifier
 from trained import configured
 
 import metricfast
@@ -107,36 +104,6 @@ def test_weights_are_those_of_queries():
         clone(QUICK).fit(X, Y, sample_weight=Y - 1.0)
 
 
-def test_callbacks():
-    seen = []
-    model = clone(QUICK).set_params(callbacks=[seen.append])
-    model.fit(X, Y)
-    assert [state.iteration for state in seen] == list(range(1, 7))
-    assert [state.objective for state in seen] == model.loss_curve_
-    assert seen[0].score is None
-    np.testing.assert_array_equal(seen[0].parameters[1].shape, (4, 4))
-    seen.clear()
-    model.set_params(callbacks=[seen.append, lambda state: state.iteration == 2])
-    model.set_params(early_stopping=True).fit(X, Y)
-    assert model.n_iter_ == 2
-    assert [1 - state.score for state in seen] == pytest.approx(model.history_["validation_error"])
-
-
-def test_output_of_frames():
-    model = clone(QUICK).set_output(transform="pandas").fit(X, Y)
-    assert list(model.transform(X).columns) == [f"asymmetricsimilarity{i}" for i in range(4)]
-    np.testing.assert_array_equal(model.predict(X), pickle.loads(pickle.dumps(model)).predict(X))
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_divergence():
-    model = configured(QUICK, query=MLP((8,), 3), database=MLP((8,), 3), learning_rate=1e5)
-    sizes = 10.0 ** np.arange(4) * X.astype(np.float32)
-    model.set_params(solver=Adam(max_epochs=40), regularizer=None)
-    model.fit(sizes, Y)
-    assert all(np.isfinite(array).all() for array in model.parameters_)
-
-
 def test_each_side_has_its_own_mean():
     queries, y, database, y_database = seen_by_another_sensor()
     model = clone(QUICK).set_params(C=0.1).fit(queries, y, database, y_database)
@@ -176,22 +143,6 @@ def test_functions_of_two_maps_agree_with_the_learner(tied):
     expected = metricfast.paired_distances(*centred, **maps)
     np.testing.assert_allclose(model.pair_distance(pairs), expected)
     assert model.get_metric()(*pairs[0]) == pytest.approx(expected[0])
-
-
-def test_the_side_of_two_maps_must_be_said():
-    queries, y, database, y_database = seen_by_another_sensor()
-    model = clone(QUICK).fit(queries, y, database, y_database)
-    index = KNeighborsClassifier(3).fit(model.transform(database, "database"), y_database)
-    found = index.kneighbors(model.transform(queries, "query"))[1]
-    np.testing.assert_array_equal(found, model.kneighbors(queries)[1])
-    with pytest.raises(ValueError, match="side must be 'query' or 'database'"):
-        model.transform(database)
-    one_map = clone(model).set_params(tied=True).fit(queries, y, database, y_database)
-    np.testing.assert_array_equal(one_map.transform(queries), one_map.transform(queries, "query"))
-    of_one_set = clone(model).fit(queries, y)
-    np.testing.assert_array_equal(
-        of_one_set.transform(queries), of_one_set.transform(queries, "query")
-    )
 
 
 @pytest.mark.parametrize("tied", [False, True])

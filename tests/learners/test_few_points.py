@@ -6,6 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
+from stored import Stored
 from thinned import thinned
 
 import metricfast as mf
@@ -14,7 +15,6 @@ from metricfast.constraints import Constraints
 from metricfast.learners.base import span
 from metricfast.learners.base.closed_form import ClosedFormLearner, Statistics
 from metricfast.learners.base.span import SpanMap
-from metricfast.sources import Source
 
 RNG = np.random.default_rng(0)
 N, D = 30, 45
@@ -200,15 +200,9 @@ def test_learners_of_others_get_the_features_as_given():
 
 
 def test_points_of_a_source_and_copies_of_points():
-    class Held(Source):
-        shape, dtype = X.shape, X.dtype
-
-        def read(self, start, stop):
-            return X[start:stop]
-
     direct = mf.LFDA(shrinkage=0).fit(X, Y)
     np.testing.assert_array_equal(
-        mf.LFDA(shrinkage=0).fit(Held(), Y).components_, direct.components_
+        mf.LFDA(shrinkage=0).fit(Stored(X), Y).components_, direct.components_
     )
     twice, labels = np.repeat(X, 2, axis=0), np.repeat(Y, 2)
     weighted = mf.Covariance().fit(X, sample_weight=np.full(N, 2))

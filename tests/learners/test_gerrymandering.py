@@ -7,11 +7,9 @@ from itertools import combinations
 import numpy as np
 import pytest
 from reference import numeric_gradient
-from scipy.sparse import csr_array
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone
 from sklearn.datasets import load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import scale
 from trained import configured
@@ -25,7 +23,6 @@ from metricfast.learners.gerrymandering.regularizers import REGULARIZERS, penalt
 from metricfast.learners.gerrymandering.voting import vote
 from metricfast.losses import Gerrymander
 from metricfast.solvers import Adam
-from metricfast.stopping import HeldOut
 from metricfast.training.history import History
 from metricfast.training.solvers import Subgradient
 from metricfast.training.steps import Steps, minimize_minibatch
@@ -140,36 +137,6 @@ def test_learns_what_counts():
     assert M[0, 0] > 10 * np.diag(M)[1:].max()
 
 
-def test_infeasible_points_are_counted():
-    labels = np.r_[Y[:-1], 7]
-    model = clone(QUICK)
-    with pytest.warns(UserWarning, match="neighbours is right for 1 of 150 points"):
-        model.fit(X, labels)
-    assert model.history_["infeasible"] == [1] * 8
-    epochs = []
-    with pytest.raises(ValueError, match="no set of n_neighbors=1"):
-        model.set_params(n_neighbors=1, callbacks=[epochs.append]).fit([[0.0], [1.0]], [0, 1])
-    assert len(epochs) == 1  # it is known after an epoch
-
-
-def test_sparse_points():
-    points = X + 0.01 * np.random.default_rng(0).normal(size=X.shape)  # no ties of distances
-    for parameters in ({}, {"early_stopping": HeldOut(0.3)}):
-        dense, sparse = (
-            clone(QUICK).set_params(**parameters).fit(given, Y)
-            for given in (points, csr_array(points))
-        )
-        np.testing.assert_allclose(dense.components_, sparse.components_, rtol=1e-6, atol=1e-8)
-        assert dense.history_.get("validation_error") == sparse.history_.get("validation_error")
-    dense, sparse = (
-        clone(QUICK).set_params(parameterization="M").fit(given, Y) for given in (X, csr_array(X))
-    )
-    np.testing.assert_array_equal(dense.components_, sparse.components_)
-    model = NeighborhoodGerrymanderingRegressor(random_state=0, solver=Adam(max_epochs=2))
-    found = model.fit(csr_array(points[:, 1:]), X[:, 0]).predict(csr_array(points[:, 1:]))
-    np.testing.assert_array_equal(found, model.fit(points[:, 1:], X[:, 0]).predict(points[:, 1:]))
-
-
 @pytest.mark.parametrize("parameterization", ["L", "M"])
 def test_the_points_of_fit_vote(parameterization):
     model = clone(QUICK).set_params(parameterization=parameterization, n_neighbors=4)
@@ -183,16 +150,6 @@ def test_the_points_of_fit_vote(parameterization):
     kept = model.set_params(warm_start=True, solver=Adam(max_epochs=1, learning_rate=1e-12))
     kept.fit(X[::2], NAMES[::2])
     assert (left_out != Y[::2]).mean() == pytest.approx(kept.history_["error"][0])
-
-
-def test_a_search_scores_by_the_votes():
-    search = GridSearchCV(QUICK, {"n_neighbors": [1, 3, 9]}, cv=3).fit(X, NAMES)
-    folds = StratifiedKFold(3).split(X, NAMES)
-    model = clone(QUICK).set_params(**search.best_params_)
-    scores = [model.fit(X[a], NAMES[a]).score(X[b], NAMES[b]) for a, b in folds]
-    assert search.best_score_ == pytest.approx(np.mean(scores))
-    assert search.best_score_ > 0.9
-    assert not is_classifier(NeighborhoodGerrymanderingRegressor())
 
 
 def test_regressor():

@@ -48,18 +48,6 @@ def test_metric_is_that_of_matrix_functions(t, reg, prior):
     np.testing.assert_allclose(supervised.get_mahalanobis_matrix(), expected, rtol=1e-7, atol=1e-9)
 
 
-def test_it_is_the_minimum():
-    S, D = (scatter(FEW, INDEX[label == SAME]) for label in (1, -1))
-    M = GMML_Supervised(reg=0).fit(FEW, LABELS).get_mahalanobis_matrix()
-    np.testing.assert_allclose(M @ S @ M, D, atol=1e-12)  # where the gradient is zero
-    lowest = np.trace(M @ S) + np.trace(inv(M) @ D)
-    rng = np.random.RandomState(0)
-    for _ in range(20):
-        step = rng.standard_normal((4, 4)) * 0.02
-        other = (np.eye(4) + step) @ M @ (np.eye(4) + step).T
-        assert np.trace(other @ S) + np.trace(inv(other) @ D) > lowest
-
-
 @pytest.mark.parametrize("exponent", [-600, 600])
 def test_units_whose_squares_are_no_floats_change_nothing(exponent):
     expected, points = GMML().fit(FEW[INDEX], SAME).components_, np.ldexp(FEW, exponent)

@@ -151,15 +151,6 @@ def test_a_feature_that_is_constant_within_classes_comes_first():
     assert direction[4] > 1e3 * direction[:4].max()
 
 
-def test_repeated_points():
-    points, labels = np.r_[X, np.repeat(X[:1], 20, axis=0)], np.r_[Y, np.zeros(20, int)]
-    sizes, vectors = expected_directions(points, labels, 7)
-    assert_same_rows(
-        LFDA(shrinkage=0).fit(points, labels).components_,
-        vectors * np.sqrt(np.maximum(sizes, 0))[:, None],
-    )
-
-
 def test_shrinkage():
     between, within = scatters(X, Y, 7)
     level = np.trace(within) / 4

@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 import reference_losses as reference
 from reference import numeric_gradient
-from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.neighbors import NeighborhoodComponentsAnalysis
 from sklearn.preprocessing import scale
 
 from metricfast import LDML, LMNN, MCML, MLKR, NCA, kneighbors, losses
@@ -188,15 +186,6 @@ def test_a_start_that_leaves_nothing_to_learn_does_not():
     assert NCA().fit(separate, Y).objective_ == pytest.approx(-150)  # nothing left to learn
 
 
-def test_raw_units_stay_those_of_the_user():
-    points, labels = load_breast_cancer(return_X_y=True)
-    plain = {"init": "identity", "init_scale": None, "early_stopping": False}
-    objective = NCA(**plain, callbacks=[bool], max_iter=1000).fit(points, labels)
-    peer = NeighborhoodComponentsAnalysis(init="identity", max_iter=1000).fit(points, labels)
-    expected = losses.NCA()(peer.transform(points), labels)[0]
-    assert objective.objective_ == pytest.approx(expected, rel=0.01)
-
-
 REFERENCES = {
     NCA: lambda model: reference.nca(),
     MLKR: lambda model: reference.mlkr(),
@@ -212,22 +201,6 @@ def test_the_objective_is_that_of_the_definition(learner):
     expected = reference.on_itself(REFERENCES[learner](model))(model.transform(scale(X)), Y)
     assert model.objective_ == pytest.approx(expected, rel=1e-9)
     assert model.objective_ == min(model.loss_curve_)
-
-
-@pytest.mark.filterwarnings("ignore:No training was better than none")
-@pytest.mark.parametrize("init", ["pca", "lda", "identity"])
-@pytest.mark.parametrize("learner", REFERENCES)
-def test_whole_weights_mean_repetition(learner, init):
-    if learner is MLKR and init == "lda":
-        return
-    weight, stop = np.random.default_rng(0).integers(0, 4, len(X)), lambda s: s.iteration == 5
-    model = learner(init=init, n_components=2, callbacks=[stop])
-    repeated = clone(model).fit(np.repeat(scale(X), weight, axis=0), np.repeat(Y, weight))
-    model.fit(scale(X), Y, sample_weight=weight)
-    np.testing.assert_allclose(model.components_, repeated.components_, rtol=1e-6, atol=1e-8)
-    assert model.objective_ == pytest.approx(repeated.objective_)
-    if learner is LDML:
-        assert model.bias_ == pytest.approx(repeated.bias_)
 
 
 class Few(LinearLearner):

@@ -6,10 +6,9 @@ from inspect import signature
 
 import numpy as np
 import pytest
-from embedding_cases import DIGIT, DIGITS, X, Y, same
+from embedding_cases import X, Y, same
 from reference_losses import NAMES
 from sklearn.base import clone
-from trained import configured
 
 import metricfast
 from metricfast import (
@@ -62,21 +61,6 @@ def test_presets_have_the_parameters_of_the_learner(preset):
     if preset is not LogRatioLearner:
         del learner["label_distance"]
     assert learner.items() <= own.items()
-
-
-def test_log_ratio_orders_by_labels():
-    labels = np.c_[X[:, 2], X[:, 0] * X[:, 1]]
-    learner = LogRatioLearner(2, hidden_layer_sizes=(32,), learning_rate=0.01, random_state=0)
-    before = configured(learner, max_epochs=1, learning_rate=1e-9).fit(X, labels)
-    after = learner.fit(X, labels)
-    assert after.score(X, labels) > 0.7 * before.score(X, labels)
-
-
-@pytest.mark.parametrize("preset", [TripletLearner, ProxyNCALearner])
-def test_proxies_and_triplets_classify_digits(preset):
-    learner = preset(8, hidden_layer_sizes=(64,), learning_rate=0.005, random_state=0)
-    learner.set_params(max_epochs=30).fit(DIGITS[:400], DIGIT[:400])
-    assert learner.score(DIGITS[400:], DIGIT[400:], DIGITS[:400], DIGIT[:400]) > 0.85
 
 
 @every_loss

@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 from scipy.linalg import eigh, sqrtm
 from sklearn.covariance import OAS
-from sklearn.datasets import load_digits, load_iris
-from sklearn.model_selection import train_test_split
-from sklearn.neighbors import KNeighborsClassifier
+from sklearn.datasets import load_iris
 
 from metricfast import RCA, KernelizedMetricLearner, RCA_Supervised, pairwise_distances
 from metricfast.learners.base import validation as _validation
@@ -82,21 +80,6 @@ def test_automatic_shrinkage_is_that_of_scikit_learn():
 def test_full_shrinkage_is_euclidean():
     M = RCA(shrinkage=1).fit(X, CHUNKS).get_mahalanobis_matrix()
     np.testing.assert_allclose(M, np.eye(4) * M[0, 0], atol=1e-12)
-
-
-def test_digits_with_default_parameters():
-    digits, labels = load_digits(return_X_y=True)
-    train, test, y_train, y_test = train_test_split(
-        digits, labels, test_size=0.3, random_state=0, stratify=labels
-    )
-
-    def error(model):
-        model.fit(train, y_train)
-        knn = KNeighborsClassifier(3).fit(model.transform(train), y_train)
-        return 1 - knn.score(model.transform(test), y_test)
-
-    assert np.mean([error(RCA_Supervised(random_state=seed)) for seed in range(3)]) < 0.03
-    assert error(RCA_Supervised(random_state=0, shrinkage=0)) > 0.04
 
 
 def test_too_many_chunks():

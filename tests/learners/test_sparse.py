@@ -8,7 +8,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from reference import numeric_gradient, peak_memory
+from reference import peak_memory
 from registry import CHUNKS, entry_of, make, of_points
 from scipy.sparse import coo_array, csc_matrix, csr_array, csr_matrix, issparse, random_array
 from sklearn.compose import make_column_transformer
@@ -18,7 +18,7 @@ from sklearn.preprocessing import OneHotEncoder
 from thinned import thinned
 from trained import configured
 
-from metricfast import LMNN, MLKR, NCA, NCMML, losses
+from metricfast import LMNN, NCA, NCMML
 from metricfast._core import sparse as _sparse
 from metricfast._core.initialize import initialize_components
 from metricfast._core.scaling import center_and_rescale
@@ -26,9 +26,6 @@ from metricfast.learners.embedding.metric import EmbeddedMetricMixin
 from metricfast.learners.linear import LinearLearner
 from metricfast.solvers import Adam
 from metricfast.training.embedded import map_points
-from metricfast.training.objective import Objective
-from metricfast.training.problem import Problem
-from metricfast.training.samples import Samples
 
 # With few points, `early_stopping="auto"` may keep the given distance.
 pytestmark = pytest.mark.filterwarnings("ignore:No training was better")
@@ -58,10 +55,6 @@ def quick(learner, solver, **more):
         "callbacks": [lambda s: s.iteration == 5],
     }
     return configured(learner(), **settings | more)
-
-
-def test_all_that_learn_by_gradients_are_here():
-    assert {NCA, LMNN, MLKR} <= set(LEARNERS)
 
 
 SOLVED = list(product(LEARNERS, ("lbfgs", "adam")))
@@ -135,15 +128,6 @@ def test_validate():
     assert model.validation_ == expected.validation_
 
 
-@pytest.mark.parametrize("loss", [losses.NCA(), losses.SupCon(5.0)])
-def test_gradient(loss):
-    samples = Samples(SPARSE[:30], LABELS[:30], np.unique(LABELS))
-    x = np.random.default_rng(0).normal(size=80)
-    objective = Objective(Problem(samples, loss), [x.reshape(2, 40)])
-    expected = numeric_gradient(lambda v: objective(v)[0], x, 1e-5)
-    np.testing.assert_allclose(objective(x)[1], expected, atol=1e-6)
-
-
 def test_embedded_points_have_mean_zero():
     L = np.random.default_rng(0).normal(size=(3, 40))
     Z = map_points(SPARSE, L)
@@ -194,11 +178,6 @@ def test_a_fit_of_many_features_stays_sparse(learner):
     model = quick(learner, "lbfgs", n_components=2)
     assert peak_memory(lambda: model.fit(points, labels)) < 300 * 10000 * 8 / 2
     assert model.components_.shape == (2, 10000)
-
-
-def test_targets_of_sparse_points():
-    expected = losses.LMNN.find_targets(POINTS, LABELS, 3)
-    np.testing.assert_array_equal(_sparse.nearest_of_class(SPARSE, LABELS, 3, None), expected)
 
 
 @pytest.mark.parametrize("kind", [csr_matrix, csr_array, csc_matrix, coo_array])

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import math
 import pickle
-import struct
 
 import numpy as np
 import pytest
-from safetensors.numpy import load as load_arrays
+from model_files import contents, rewritten
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.model_selection import StratifiedShuffleSplit
@@ -32,7 +31,6 @@ from metricfast import (
     losses,
     save,
 )
-from metricfast._core.files import write_tensors
 from metricfast.callbacks import Checkpoint
 from metricfast.metrics import precision_at_1
 from metricfast.solvers import Adam, MiniBatchSolver, Subgradient
@@ -148,12 +146,10 @@ def test_a_checkpoint_of_wrong_content_is_refused(learner, tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         configured(learner, checkpoint=path, callbacks=[stop]).fit(X, Y)
-    (size,) = struct.unpack("<Q", path.read_bytes()[:8])
-    metadata = json.loads(path.read_bytes()[8 : 8 + size])["__metadata__"]
-    arrays, n_refused = load_arrays(path.read_bytes()), 0
-    for state, others in mutations(json.loads(metadata["state"]), arrays):
-        changed = metadata | {"state": json.dumps(state)}
-        write_tensors(path, changed, {k: np.ascontiguousarray(v) for k, v in others.items()})
+    metadata, written, arrays = contents(path.read_bytes())
+    n_refused = 0
+    for state, others in mutations(written, arrays):
+        rewritten(path, metadata, state, others)
         model = clone(learner)
         error = refusal(model)
         assert error is None or str(path) in error
@@ -302,12 +298,10 @@ def test_a_checkpoint_of_another_number_of_moments_is_refused(tmp_path):
         early_stopping=False,
     )
     learner.fit(X, Y)
-    (size,) = struct.unpack("<Q", path.read_bytes()[:8])
-    metadata = json.loads(path.read_bytes()[8 : 8 + size])["__metadata__"]
-    state, arrays = json.loads(metadata["state"]), load_arrays(path.read_bytes())
+    metadata, state, arrays = contents(path.read_bytes())
     state["numbers"]["moments"] = 1
     del arrays["moment1"]
-    write_tensors(path, metadata | {"state": json.dumps(state)}, arrays)
+    rewritten(path, metadata, state, arrays)
     with pytest.raises(ValueError, match="moments cannot be 1"):
         learner.fit(X, Y)
 

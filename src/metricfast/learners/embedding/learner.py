@@ -45,9 +45,9 @@ class EmbeddingLearner(BaseEmbeddingLearner):
         Passes over the points, or iterations of "lbfgs", if `solver` is a name.
     early_stopping : bool, "auto" or rule, default="auto"
         "auto" selects, for losses of classes, the start and the number of epochs on held-out
-        points, by ``metricfast.stopping.CrossValidated(n_folds=3, patience=7)``, and trains on all points. The
-        given distance is kept, with a warning, where no training is better. Points that are read in
-        chunks, and points with tags or other labels, are trained on to the end. True, or a
+        points, by ``metricfast.stopping.CrossValidated(n_folds=3, patience=7)``, and trains on all
+        points. The given distance is kept, with a warning, where no training is better. Points that
+        are read in chunks, or have tags or other labels, are trained on to the end. True, or a
         `metricfast.stopping.HeldOut`: hold a tenth of the points out, `score` them against the
         others after every epoch, stop after ten epochs without a better score, and keep the
         parameters with the best one. False: train to the end.
