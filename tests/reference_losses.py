@@ -350,9 +350,10 @@ def proxy_anchor(margin=0.1, alpha=32.0):
     return loss
 
 
-def cosent_of_pairs(similarities, scores, scale=20.0, near=lambda a, b: 0):
+def cosent_of_pairs(similarities, scores, scale=20.0, near=lambda a, b: 0, weight=None):
+    w = np.ones(len(scores)) if weight is None else weight
     terms = [
-        scale * (similarities[b] - similarities[a])
+        scale * (similarities[b] - similarities[a]) + np.log(w[a] * w[b])
         for a in range(len(scores))
         for b in range(len(scores))
         if scores[a] - scores[b] > near(abs(scores[a]), abs(scores[b]))

@@ -7,6 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 import reference_losses as reference
+from reference import numeric_gradient
 from test_embedding_losses import PRECISIONS, every_case, pair_problem, problem
 
 from metricfast import losses
@@ -142,6 +143,24 @@ def test_bad_arguments(loss, y, arguments, message):
     Z, labels = problem(loss) if loss.labels != "binary" else problem(losses.Triplet())
     with pytest.raises(ValueError, match=message):
         loss(Z, labels if y is None else y, **arguments)
+
+
+def test_scored_pairs_have_weights():
+    rng = np.random.default_rng(0)
+    A, B, y = rng.normal(size=(8, 3)), rng.normal(size=(8, 3)), np.array([1, 0, 2, 2, 0, 1, 3, 3.0])
+    weight, loss = np.array([1, 2, 0.5, 1, 0, 3, 1, 1]), losses.CoSENT(2.0)
+    value, (dA, dB) = loss(A, y, B, sample_weight=weight)
+    some = weight > 0
+    expected = reference.cosent_of_pairs((A * B).sum(1)[some], y[some], 2.0, weight=weight[some])
+    assert value == pytest.approx(expected)
+    whole = weight.round().astype(int)
+    twice = [np.repeat(part, whole, axis=0) for part in (A, y, B)]
+    assert loss(A, y, B, sample_weight=whole)[0] == pytest.approx(loss(*twice)[0])
+    slope = numeric_gradient(lambda A: loss(A, y, B, sample_weight=weight)[0], A)
+    np.testing.assert_allclose(dA, slope, atol=1e-7)
+    assert not dB[4].any()
+    bound = loss.on_pairs(y, weight)
+    np.testing.assert_array_equal(bound.evaluate_two_sided(A, B)[1][1], dB)
 
 
 @pytest.mark.parametrize("partners", [[], [[[0, 2], [-2, 0], [-2, 2]]]])

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import metricfast
 from metricfast._core.types import Array
-from metricfast.embeddings import MLP, Asymmetric, Linear, Periodic
+from metricfast.embeddings import MLP, Asymmetric, Identity, Linear, Periodic
 from metricfast.embeddings._base import check_side
 from metricfast.learners.base.learner import MahalanobisMixin
 from metricfast.learners.embedding.metric import EmbeddedMetricMixin
@@ -222,7 +222,7 @@ def _embed(graph: _Graph, Z: str, embedding: Any, parameters: list[Array]) -> st
                 Z = graph.add(embedding.activation.capitalize(), Z)
     elif type(embedding) is Periodic:
         Z = _periodic(graph, Z, *parameters)
-    else:
+    elif type(embedding) is not Identity:
         raise TypeError(f"embedding_ must be one of metricfast, got {embedding!r:.80}.")
     return _unit(graph, Z) if embedding.normalize else Z
 

@@ -209,16 +209,17 @@ void register_label_losses(py::module_ &m) {
 }
 
 py::tuple cosent_of(const py::array &similarities, const py::array &scores, double rounding,
-                    double scale, py::array weights) {
+                    double scale, py::array weights, const py::object &log_weights) {
     const Index n = similarities.size();
     const auto s = elements<double>(similarities, n, "similarities");
     const auto y = elements<double>(scores, n, "scores");
     const auto w = writable_elements<double>(weights, n, "weights");
+    const auto of_pairs = elements<double>(log_weights, n, "log_weights");
     std::int64_t terms = 0;
     double value = 0;
     {
         const Released release;
-        value = kernels().losses.cosent(s, y, scale, w, terms, rounding);
+        value = kernels().losses.cosent(s, y, scale, w, terms, rounding, of_pairs);
     }
     return py::make_tuple(value, terms);
 }
@@ -232,7 +233,7 @@ void register_losses(py::module_ &m) {
     register_retrieval_losses(m);
     register_compiled(m);
     m.def("cosent", &cosent_of, py::arg("similarities"), py::arg("scores"), py::kw_only(),
-          py::arg("rounding"), py::arg("scale"), py::arg("weights"));
+          py::arg("rounding"), py::arg("scale"), py::arg("weights"), py::arg("log_weights"));
 }
 
 } // namespace metricfast::python

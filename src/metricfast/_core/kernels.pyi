@@ -163,7 +163,8 @@ class Kernels(Protocol):
     ) -> Totals: ...
     def compiled(self, call: LossCall, *, function: int, data: int, metric: str) -> Totals: ...
     def cosent(
-        self, similarities: A, scores: A, *, rounding: float, scale: float, weights: A
+        self, similarities: A, scores: A, *, rounding: float, scale: float, weights: A,
+        log_weights: A | None,
     ) -> tuple[float, int]: ...
     # learners of constraints
     def itml(

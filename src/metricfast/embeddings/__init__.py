@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from metricfast.embeddings._asymmetric import Asymmetric
 from metricfast.embeddings._base import Embedding
+from metricfast.embeddings._identity import Identity
 from metricfast.embeddings._linear import Linear
 from metricfast.embeddings._mlp import MLP
 from metricfast.embeddings._periodic import Periodic
 
-__all__ = ["MLP", "Asymmetric", "Embedding", "Linear", "Periodic"]
+__all__ = ["MLP", "Asymmetric", "Embedding", "Identity", "Linear", "Periodic"]

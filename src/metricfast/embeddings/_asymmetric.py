@@ -19,6 +19,7 @@ from metricfast.embeddings._base import (
     checked_forward,
 )
 from metricfast.embeddings._correlated import correlated_maps
+from metricfast.embeddings._identity import Identity
 from metricfast.embeddings._linear import Linear
 
 __all__ = ["Asymmetric", "sides_of", "with_length"]
@@ -50,7 +51,7 @@ class Asymmetric(Embedding):
         start as one, which is a good start. Queries and database may have different features, such
         as images and texts. With class labels, two linear maps of different points start from the
         directions in which the means of their classes are correlated most (regularised canonical
-        correlation).
+        correlation). One of them may be `Identity`, which holds its side fixed.
 
     Examples
     --------
@@ -103,12 +104,15 @@ class Asymmetric(Embedding):
         if X_database is not None:
             points[1] = check_start(X_database, y_database)
         parts = []
-        for name, part, data in zip(
-            ("query", "database"), (self.query, self.database), points, strict=True
+        sides = self.query, self.database
+        for name, part, other, data in zip(
+            ("query", "database"), sides, sides[::-1], points, strict=True
         ):
             if not isinstance(part, Embedding) or part.asymmetric:
                 raise TypeError(f"{name} must be an embedding of one kind of points, got {part!r}.")
-            parts.append(part.initialize(*data, rng))
+            alike = isinstance(other, Identity) and isinstance(part, Linear) and _is_auto(part)
+            start = clone(part).set_params(init="identity") if alike else part
+            parts.append(start.initialize(*data, rng))
         if X_database is not None and self._starts_by_classes(points, parts):
             labelled: list[Any] = points
             parts = [[L] for L in correlated_maps(labelled, len(parts[0][0]), _RIDGE, rng)]
@@ -130,11 +134,15 @@ class Asymmetric(Embedding):
         if any(y is None for _, y in points):
             return False
         for part in (self.query, self.database):
-            init = part.init if isinstance(part, Linear) else None
-            if not (isinstance(init, str) and init == "auto"):
+            if not (isinstance(part, Linear) and _is_auto(part)):
                 return False
         rows = [len(own[0]) for own in parts]
         return rows[0] == rows[1] and all(rows[0] <= X.shape[1] for X, _ in points)
+
+    @property
+    def centers(self) -> bool:  # type: ignore[override]
+        """Whether learners subtract the means of both sides: not if one side is fixed."""
+        return all(getattr(side, "centers", True) for side in (self.query, self.database))
 
     def split(self, parameters: Parameters) -> tuple[Parameters, Parameters]:
         """Return the parameters of queries and of database points."""
@@ -153,7 +161,7 @@ class Asymmetric(Embedding):
         for part, own in zip((self.query, self.database), self.split(parameters), strict=True):
             part._check_parameters(own)
 
-    def _width(self, parameters: Parameters, side: str) -> int:
+    def _width(self, parameters: Parameters, side: str) -> int | None:
         part, own = self._side(parameters, side)
         return part._width(own, side)
 
@@ -185,6 +193,10 @@ class Asymmetric(Embedding):
 
     def decays(self, default: float) -> list[float]:
         return self.query.decays(default) + self.database.decays(default)
+
+
+def _is_auto(part: Linear) -> bool:
+    return isinstance(part.init, str) and part.init == "auto"
 
 
 def sides_of(embedding: Embedding) -> list[Embedding]:

@@ -104,9 +104,12 @@ class Embedding(BaseEstimator, ABC):  # type: ignore[misc]
     ----------
     asymmetric : bool
         Whether queries and database points are embedded differently.
+    centers : bool
+        Whether learners subtract the mean of the points first.
     """
 
     asymmetric = False
+    centers = True
 
     @abstractmethod
     def initialize(
@@ -210,8 +213,8 @@ class Embedding(BaseEstimator, ABC):  # type: ignore[misc]
         if not isinstance(parameters, (list, tuple)) or len(parameters) != n:
             raise ValueError(f"parameters must be a list of {n} arrays, as initialize gives.")
 
-    def _width(self, parameters: Parameters, side: str) -> int:
-        """Return the number of features of points."""
+    def _width(self, parameters: Parameters, side: str) -> int | None:
+        """Return the number of features of points; None for any number."""
         return int(parameters[0].shape[1])
 
 
@@ -221,13 +224,13 @@ def checked_forward(
     """Check parameters and points, and embed these. Raise ValueError if the result overflows."""
     check_side(side)
     embedding._check_parameters(parameters)
-    dtype = parameters[0].dtype if parameters else np.dtype(np.float64)
+    dtype = parameters[0].dtype if parameters else None
     X = as_embeddable(X, dtype, embedding._width(parameters, side))
     with np.errstate(over="ignore", invalid="ignore"):
         found = embedding._forward(parameters, X, side=side, n_jobs=n_jobs)
     if not get_kernels().all_finite(found[0]):
         raise ValueError(
-            f"X or the parameters are so large that embedded points overflow {dtype}: scale them."
+            f"X or the parameters are so large that embedded points overflow {X.dtype}: scale them."
         )
     return found
 
@@ -274,7 +277,8 @@ class CompiledEmbedding(Embedding):
     def _forward(
         self, parameters: Parameters, X: Any, *, side: str = "query", n_jobs: int | None = None
     ) -> tuple[Array, Cache]:
-        X, threads = _converted(X, parameters[0].dtype), as_threads(n_jobs)
+        dtype = parameters[0].dtype if parameters else None
+        X, threads = _converted(X, dtype), as_threads(n_jobs)
         outputs = self._outputs(parameters, X, threads)
         lengths = None
         if self.normalize:
@@ -294,7 +298,7 @@ class CompiledEmbedding(Embedding):
             raise TypeError(f"cache must be what forward returned, got {type(cache)}.")
         threads, kernels = as_threads(n_jobs), get_kernels()
         with np.errstate(over="ignore"):
-            upstream = as_real(upstream, "upstream").astype(parameters[0].dtype, copy=False)
+            upstream = as_real(upstream, "upstream").astype(cache.outputs[-1].dtype, copy=False)
         if upstream.shape != cache.outputs[-1].shape:
             raise ValueError(
                 f"upstream must have the shape of Z, {cache.outputs[-1].shape}; "

@@ -54,6 +54,7 @@ class Loss(BaseEstimator, ABC):  # type: ignore[misc]
     of_unit_length: bool = False
     reduction: str = "sum"
     _weighs_columns: bool = False
+    _weighs_pairs: bool = False  # without anchors, pairs with scores may have weights
     _outputs: bool = False  # of continuous labels without distances: may be several numbers each
     # By reduction, of those that add up over anchors: the count that a part's mean is weighed by.
     _weighed_by: ClassVar[dict[str, str]] = {"sum": "", "mean": "anchors", "mean_nonzero": "terms"}
@@ -135,7 +136,8 @@ class Loss(BaseEstimator, ABC):  # type: ignore[misc]
         n_jobs: int | None,
     ) -> BoundLoss:
         check_parameters(self)
-        self._check_anchors("sample_weight", sample_weight)
+        if m is None or not self._weighs_pairs:
+            self._check_anchors("sample_weight", sample_weight)
         labels = self._bound_labels(y, y_database, n, m)
         weight = None if sample_weight is None else as_vector(sample_weight, "sample_weight", n)
         return BoundLoss(self, labels, weight, as_threads(n_jobs))

@@ -12,7 +12,7 @@ from metricfast._core.arrays import as_numbers
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.parameters import PositiveFloat
 from metricfast._core.types import Floats
-from metricfast.losses._call import Call, Loss, Totals
+from metricfast.losses._call import BoundLoss, Call, Loss, Totals
 from metricfast.losses._labels import Labels, SaidDistance
 
 __all__ = ["CoSENT"]
@@ -45,8 +45,9 @@ class CoSENT(Loss):
     Called as ``loss(Z, y, Z_database)``, the i-th pair is ``Z[i], Z_database[i]`` and y holds the
     pairs' scores; there is no y_database. Called as ``loss(Z, y)``, the pairs are all pairs of
     points, and the nearer the labels of two, the higher the score: sorted together, the pairs of n
-    points take 10 n² bytes. There are no sample weights, and no anchors: in learners, it takes one
-    embedding of all points, the database of a batch, and samplers of which all points are anchors.
+    points take 10 n² bytes. There are no anchors: in learners, it takes one embedding of all
+    points, the database of a batch, and samplers of which all points are anchors. ``sample_weight``
+    weighs pairs with scores: a pair of weight 2 counts as the pair twice.
     Similarities are cosines if embeddings are normalised. Losses do not normalise.
 
     References
@@ -67,8 +68,28 @@ class CoSENT(Loss):
 
     labels = "continuous"
     has_anchors = False
+    _weighs_pairs = True
     _weighed_by: ClassVar[dict[str, str]] = {}
     of_inner_products = True
+
+    def on_pairs(
+        self, y: ArrayLike, sample_weight: ArrayLike | None = None, *, n_jobs: int | None = None
+    ) -> BoundLoss:
+        """Return the loss of pairs with these scores, which are checked once.
+
+        Parameters
+        ----------
+        y, sample_weight : array-like of shape (n_pairs,)
+        n_jobs : int, optional
+
+        Returns
+        -------
+        BoundLoss
+            ``bound.evaluate_two_sided(Z, Z_database)`` is
+            ``loss(Z, y, Z_database, sample_weight=sample_weight)``.
+        """
+        n = np.size(y)
+        return self._on(y, None, n, n, sample_weight, n_jobs)
 
     def _bound_labels(
         self, y: ArrayLike, y_database: ArrayLike | None, n: int, m: int | None
@@ -91,7 +112,11 @@ class CoSENT(Loss):
         left, right = call.queries, call.references
         weights = call.y.copy()
         similarities = np.einsum("ij,ij->i", left, right, dtype=np.float64)
-        totals = self._order(similarities, weights, len(left))
+        log_weights = None
+        if call.weight is not None:
+            with np.errstate(divide="ignore"):
+                log_weights = np.log(call.weight)
+        totals = self._order(similarities, weights, len(left), log_weights=log_weights)
         call.gradient = (weights[:, None] * right).astype(left.dtype)
         call.database_gradient = (weights[:, None] * left).astype(left.dtype)
         return totals
@@ -117,12 +142,13 @@ class CoSENT(Loss):
         return totals
 
     def _order(
-        self, similarities: Floats, scores: Floats, points: int, rounding: float = 0.0
-    ) -> Totals:
+        self, similarities: Floats, scores: Floats, points: int, rounding: float = 0.0,
+        log_weights: Floats | None = None,
+    ) -> Totals:  # fmt: skip
         """Value and counts; the scores are replaced by the derivatives by similarities."""
         value, terms = get_kernels().cosent(
             similarities, scores, rounding=rounding, scale=self.scale,
-            weights=scores,
+            weights=scores, log_weights=log_weights,
         )  # fmt: skip
         pairs = len(scores)
         return value, terms, points, 0, pairs * (pairs - 1) // 2 - terms

@@ -110,6 +110,11 @@ class Objective:
             self.x0, self.preconditioner = continued
         else:
             arrays = start or []
+            if not arrays:
+                raise ValueError(
+                    "embedding must have parameters to learn: Identity() has none, so give "
+                    "Asymmetric(Linear(), Identity()), or another embedding."
+                )
             if self.of_span is not None:
                 arrays = [self.of_span.inner]
             full = arrays if problem.extended is None else problem.extended(arrays)

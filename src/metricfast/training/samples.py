@@ -295,6 +295,7 @@ def load_samples(
 
 def center(
     samples: Samples, means: tuple[Array, Array] | None = None, *, shared: bool,
+    centers: bool = True,
     mean_of_queries: Callable[[Samples], Array] | None = None,
 ) -> tuple[Samples, tuple[Array, Array]]:  # fmt: skip
     """Subtract the mean of each side; return the samples, and both means.
@@ -308,13 +309,17 @@ def center(
         The means of an earlier fit, to subtract these if the features are as many.
     shared : bool
         Whether the mean of the database is that of the queries as well.
+    centers : bool, default=True
+        False for points that stay as they are, on both sides: both means are zero.
     mean_of_queries : callable, optional
         Returns the mean of dense queries that have a database of other points.
     """
     queries, database = samples.X, samples.points.X
     dtype = np.result_type(queries.dtype, database.dtype)
     widths = [side.shape[1] for side in (queries, database)]
-    if means is None or [len(mean) for mean in means] != widths:
+    if not centers:
+        means = np.zeros(widths[0]), np.zeros(widths[1])
+    elif means is None or [len(mean) for mean in means] != widths:
         if widths[0] == widths[1] and (issparse(queries) or issparse(database)):
             means = np.zeros(widths[0]), np.zeros(widths[1])
         elif shared or samples.database is None:

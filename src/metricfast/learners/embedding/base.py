@@ -268,7 +268,9 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
             )
             return None
         means = None if kept is None else kept[1]
-        samples, means = center(samples, means, shared=not embedding.asymmetric)
+        samples, means = center(
+            samples, means, shared=not embedding.asymmetric, centers=embedding.centers
+        )
         self.mean_ = means[1]
         if not alone:
             self.mean_query_ = means[0]

@@ -288,7 +288,11 @@ class AsymmetricSimilarity(
             samples = Samples(X, codes, self.classes_, weight, database=others)
         _check_rows(self, samples.points.n_features, samples.n_features)
         samples, (self.mean_query_, self.mean_) = center(
-            samples, means, shared=self.tied, mean_of_queries=mean_of_queries
+            samples,
+            means,
+            shared=self.tied,
+            centers=plan.parts[0].centers,
+            mean_of_queries=mean_of_queries,
         )
         sample = samples.representative
         if all(isinstance(side, np.ndarray) for side in (sample.points.X, sample.X)):

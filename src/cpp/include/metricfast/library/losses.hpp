@@ -91,8 +91,10 @@ class LossTools {
 
     virtual std::unique_ptr<Workspace> workspace() const = 0;
     /// The CoSENT loss of pairs of given similarities. \param weights written: its derivatives.
+    /// \param log_weights empty: all pairs weigh alike.
     virtual double cosent(Span<const double> similarities, Span<const double> scores, double scale,
-                          Span<double> weights, std::int64_t &terms, double rounding) const = 0;
+                          Span<double> weights, std::int64_t &terms, double rounding,
+                          Span<const double> log_weights = {}) const = 0;
 };
 
 } // namespace metricfast

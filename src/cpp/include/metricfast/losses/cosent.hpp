@@ -10,13 +10,14 @@
 
 METRICFAST_NAMESPACE_BEGIN
 
-/// log(1 + sum over a, b with score_a > score_b of exp(scale (s_b - s_a))) of pairs with
+/// log(1 + sum over a, b with score_a > score_b of w_a w_b exp(scale (s_b - s_a))) of pairs with
 /// similarities s, in O(n log n) and 4 n bytes.
 /// \param n below 2^31. \param weights out: the derivatives by s; may be `scores`. \param terms
 /// out, may be null: pairs of pairs in order. \param rounding by which adjacent scores may differ
-/// and be equal.
+/// and be equal. \param log_weights the logarithms of w, -infinity for 0; null: all weights are 1.
 inline double cosent(const double *similarities, const double *scores, Index n, double scale,
-                     double *weights, std::int64_t *terms = nullptr, double rounding = 0) {
+                     double *weights, std::int64_t *terms = nullptr, double rounding = 0,
+                     const double *log_weights = nullptr) {
     constexpr double none = -std::numeric_limits<double>::infinity();
     constexpr std::uint32_t mark = std::uint32_t(1) << 31; // the first pair of its score
     require(n < static_cast<Index>(mark), "cosent: more than 2^31 pairs");
@@ -38,6 +39,7 @@ inline double cosent(const double *similarities, const double *scores, Index n, 
     }
     const auto begins = [&](Index r) { return (order[r] & mark) != 0; };
     const auto pair = [&](Index r) { return static_cast<Index>(order[r] & ~mark); };
+    const auto log_weight = [&](Index i) { return log_weights == nullptr ? 0 : log_weights[i]; };
     // From here on scores are not needed: `weights` holds the log-sum of exp(scale s_b) over all
     // lower scores.
     double so_far = none, value = 0; // log(1 + ...)
@@ -47,11 +49,12 @@ inline double cosent(const double *similarities, const double *scores, Index n, 
             ++end;
         for (Index r = begin; r < end; ++r) {
             weights[pair(r)] = so_far;
-            value = log_add(value, so_far - scale * similarities[pair(r)]);
+            const Index i = pair(r);
+            value = log_add(value, so_far - scale * similarities[i] + log_weight(i));
         }
         ordered += static_cast<std::int64_t>(end - begin) * begin;
         for (Index r = begin; r < end; ++r)
-            so_far = log_add(so_far, scale * similarities[pair(r)]);
+            so_far = log_add(so_far, scale * similarities[pair(r)] + log_weight(pair(r)));
     }
     if (terms != nullptr)
         *terms = ordered;
@@ -61,12 +64,12 @@ inline double cosent(const double *similarities, const double *scores, Index n, 
         for (begin = end - 1; !begins(begin);)
             --begin;
         for (Index r = begin; r < end; ++r) {
-            double &weight = weights[pair(r)];
-            const double x = scale * similarities[pair(r)];
-            weight = scale * (std::exp(so_far + x - value) - std::exp(weight - x - value));
+            const Index i = pair(r);
+            const double x = scale * similarities[i], at = log_weight(i) - value;
+            weights[i] = scale * (std::exp(so_far + x + at) - std::exp(weights[i] - x + at));
         }
         for (Index r = begin; r < end; ++r)
-            so_far = log_add(so_far, -scale * similarities[pair(r)]);
+            so_far = log_add(so_far, -scale * similarities[pair(r)] + log_weight(pair(r)));
     }
     return value;
 }

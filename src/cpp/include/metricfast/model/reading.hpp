@@ -101,6 +101,8 @@ class ModelReader {
                 rest.rowwise() /= spread.tail(content_.n_features - n_waves);
                 if (content_.kind == ModelKind::bilinear) // the other side is divided here, too
                     side.layers[0].weight.array().colwise() /= spread.transpose();
+            } else if (content_.kind == ModelKind::embedding) {
+                side.layers.push_back({spread.inverse().matrix().asDiagonal(), {}});
             }
         }
     }
@@ -170,7 +172,7 @@ class ModelReader {
             const auto query = choice(settings.at("query"));
             const auto database = choice(settings.at("database"));
             const std::size_t first = n_parameters(query.first, query.second);
-            require_model(first < parameters.size(), foreign);
+            require_model(first <= parameters.size(), foreign);
             const auto split = parameters.begin() + static_cast<std::ptrdiff_t>(first);
             has_two_maps_ = true;
             content_.sides.push_back(side(query.first, query.second, {parameters.begin(), split}));
@@ -197,6 +199,8 @@ class ModelReader {
     std::size_t n_parameters(const std::string &name, const Json &settings) const {
         if (name == "embeddings.Linear" || name == "embeddings.Periodic")
             return name == "embeddings.Linear" ? 1 : 4;
+        if (name == "embeddings.Identity")
+            return 0;
         const Json sizes = settings.at("hidden_layer_sizes");
         if (!sizes.find("tensor"))
             return 2 * (items(sizes).size() + 1);
@@ -218,6 +222,8 @@ class ModelReader {
             map.waves = {matrix(parameters[0], true), matrix(parameters[1], true),
                          vector(parameters[2])};
             map.layers.push_back({matrix(parameters[3], true), {}});
+        } else if (name == "embeddings.Identity") {
+            require_model(n == 0, foreign);
         } else {
             require_model(name == "embeddings.MLP", "it has an embedding of unknown kind: " + name);
             require_model(n > 0 && n % 2 == 0, foreign);
@@ -234,7 +240,10 @@ class ModelReader {
     }
 
     void check_widths() {
-        content_.n_components = content_.sides[0].layers.back().weight.rows();
+        content_.n_components = content_.n_features;
+        for (const SideMap<double> &side : content_.sides) // the same of all that have layers
+            if (!side.layers.empty())
+                content_.n_components = side.layers.back().weight.rows();
         for (const SideMap<double> &side : content_.sides) {
             // Only the database of two maps may have other features than the queries.
             const bool own = &side != content_.sides.data() && has_two_maps_;

@@ -64,11 +64,9 @@ template <class T> struct SideMap {
             centred = eigen(x).rowwise() - middle;
             x = view(centred);
         }
-        if (layers.empty()) {
+        if (layers.empty())
             eigen(z) = eigen(x);
-            return;
-        }
-        if (waves)
+        else if (waves)
             periodic_forward<T>(
                 x,
                 {view(waves->frequencies), view(waves->mix), waves->shift, view(layers[0].weight)},
