@@ -48,7 +48,7 @@ def test_different_points_are_found_in_lexicographic_order(points):
 
 
 @pytest.mark.parametrize(
-    "learner", [GMML(), ITML(max_iter=2), MMC(max_iter=3), SDML(1e-3)], ids=str
+    "learner", [GMML(), ITML(max_iter=2), MMC(max_iter=3, shrinkage=0), SDML(1e-3)], ids=str
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_formed_tuples_are_not_copied(learner):

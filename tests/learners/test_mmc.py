@@ -52,7 +52,7 @@ def test_kernel_against_the_definition(d, n, dtype):
 def test_reaches_the_maximum(init):
     best = reference.best_mmc(X, PAIRS, KIND)
     for tol in (1e-2, 1e-6):
-        model = MMC(init=init, random_state=0, tol=tol).fit(X[PAIRS], KIND)
+        model = MMC(shrinkage=0, init=init, random_state=0, tol=tol).fit(X[PAIRS], KIND)
         assert model.converged_
         assert best - tol <= value(model.A_) <= best + 1e-6
 
@@ -61,7 +61,7 @@ def test_first_and_only_steps_go_uphill():
     # metric-learn starts along the gradient of the wrong constraint
     start = value(np.eye(4))
     with pytest.warns(ConvergenceWarning, match="raise max_iter"):
-        model = MMC(max_iter=1, tol=1e-9).fit(X[PAIRS], KIND)
+        model = MMC(shrinkage=0, max_iter=1, tol=1e-9).fit(X[PAIRS], KIND)
     assert model.n_iter_ == 1
     assert not model.converged_
     assert value(model.A_) > start + 0.01
@@ -70,7 +70,7 @@ def test_first_and_only_steps_go_uphill():
 def test_scale_of_the_full_metric_is_set_by_the_initial_one():
     for init in (np.eye(4), 7 * np.eye(4) + 1):
         bound = reference.mmc(init, X, PAIRS, KIND)[1] / 100
-        A = MMC(init=init).fit(X[PAIRS], KIND).A_
+        A = MMC(shrinkage=0, init=init).fit(X[PAIRS], KIND).A_
         assert reference.mmc(A, X, PAIRS, KIND)[1] == pytest.approx(bound, rel=1e-9)
 
 
@@ -80,7 +80,7 @@ def test_diagonal_metric_is_the_minimum_of_its_objective():
         return near - c * np.log(far)
 
     for c in (1.0, 3.5):
-        model = MMC(diagonal=True, diagonal_c=c, tol=1e-9).fit(X[PAIRS], KIND)
+        model = MMC(shrinkage=0, diagonal=True, diagonal_c=c, tol=1e-9).fit(X[PAIRS], KIND)
         w = np.diag(model.A_)
         np.testing.assert_array_equal(model.A_, np.diag(w))
         assert model.n_iter_ > 1
@@ -94,20 +94,29 @@ def test_diagonal_metric_is_the_minimum_of_its_objective():
 
 @both_modes
 def test_units_and_order_do_not_matter(diagonal):
-    A = MMC(diagonal=diagonal, tol=1e-8).fit(X[PAIRS], KIND).A_
+    A = MMC(shrinkage=0, diagonal=diagonal, tol=1e-8).fit(X[PAIRS], KIND).A_
     order = np.random.default_rng(0).permutation(len(PAIRS))
-    shuffled = MMC(diagonal=diagonal, tol=1e-8).fit(X[PAIRS[order][:, ::-1]], KIND[order]).A_
+    shuffled = (
+        MMC(shrinkage=0, diagonal=diagonal, tol=1e-8).fit(X[PAIRS[order][:, ::-1]], KIND[order]).A_
+    )
     np.testing.assert_allclose(shuffled, A, rtol=1e-2, atol=1e-3 * A.max())
     for exponent in (-900, 7, 900):
-        scaled = MMC(diagonal=diagonal, tol=1e-8).fit(np.ldexp(X, exponent)[PAIRS], KIND).A_
+        scaled = (
+            MMC(shrinkage=0, diagonal=diagonal, tol=1e-8).fit(np.ldexp(X, exponent)[PAIRS], KIND).A_
+        )
         size = 1 if not diagonal else np.trace(scaled) / np.trace(A)
         np.testing.assert_allclose(scaled, A * size, rtol=1e-2, atol=1e-3 * A.max())
 
 
+def test_units_do_not_matter_to_the_share_of_the_given_distance():
+    chosen = [MMC().fit(np.ldexp(X, exponent)[PAIRS], KIND) for exponent in (0, -400, 400)]
+    assert len({each.shrinkage_ for each in chosen}) == 1 and chosen[0].shrinkage_ > 0
+
+
 @both_modes
 def test_a_huge_constant_column(diagonal):
-    A = MMC(diagonal=diagonal).fit(X[PAIRS], KIND).A_
-    wider = MMC(diagonal=diagonal).fit(np.c_[X, np.full(150, 1e200)][PAIRS], KIND).A_
+    A = MMC(shrinkage=0, diagonal=diagonal).fit(X[PAIRS], KIND).A_
+    wider = MMC(shrinkage=0, diagonal=diagonal).fit(np.c_[X, np.full(150, 1e200)][PAIRS], KIND).A_
     np.testing.assert_allclose(wider[:4, :4], A, rtol=0.1, atol=0.01 * A.max())
     assert not wider[4].any()
 
@@ -115,8 +124,8 @@ def test_a_huge_constant_column(diagonal):
 @both_modes
 def test_features_of_any_scale(diagonal):
     scale = np.array([1e-4, 1.0, 30.0, 1e4])
-    A = MMC(diagonal=diagonal, tol=1e-6).fit((X * scale)[PAIRS], KIND).A_
-    plain = MMC(diagonal=diagonal, tol=1e-6).fit(X[PAIRS], KIND).A_
+    A = MMC(shrinkage=0, diagonal=diagonal, tol=1e-6).fit((X * scale)[PAIRS], KIND).A_
+    plain = MMC(shrinkage=0, diagonal=diagonal, tol=1e-6).fit(X[PAIRS], KIND).A_
     assert value(A, X * scale) == pytest.approx(value(plain), abs=2e-6)
 
 
@@ -124,20 +133,20 @@ def test_features_of_any_scale(diagonal):
 def test_similar_points_that_do_not_differ(diagonal):
     points = np.c_[X, Y, np.full(150, 5.0)]  # a feature that is the class, and a constant
     with np.errstate(all="raise"):
-        model = MMC(diagonal=diagonal).fit(points[PAIRS], KIND)
+        model = MMC(shrinkage=0, diagonal=diagonal).fit(points[PAIRS], KIND)
     assert np.isfinite(model.components_).all()
     assert model.A_[4, 4] > 100 * np.diag(model.A_)[:4].max()
     assert np.linalg.eigvalsh(model.A_)[0] > -1e-9 * np.trace(model.A_)
     same = np.array([[0, 0], [3, 3], [0, 60], [1, 70], [2, 140]])
-    model = MMC(diagonal=diagonal).fit(X[same], [1, 1, -1, -1, -1])
+    model = MMC(shrinkage=0, diagonal=diagonal).fit(X[same], [1, 1, -1, -1, -1])
     assert np.isfinite(model.components_).all()
     assert model.components_.any()
 
 
 def test_components_are_those_of_the_metric():
-    model = MMC().fit(X[PAIRS], KIND)
+    model = MMC(shrinkage=0).fit(X[PAIRS], KIND)
     np.testing.assert_allclose(model.get_mahalanobis_matrix(), model.A_, atol=1e-9)
-    leading = MMC(n_components=1).fit(X[PAIRS], KIND)
+    leading = MMC(shrinkage=0, n_components=1).fit(X[PAIRS], KIND)
     assert leading.components_.shape == (1, 4)
     np.testing.assert_allclose(
         np.linalg.eigvalsh(leading.get_mahalanobis_matrix())[-1], np.linalg.eigvalsh(model.A_)[-1]
@@ -171,7 +180,7 @@ def test_an_interrupted_fit_leaves_the_best_metric(monkeypatch):
         return kernel(*arguments)
 
     monkeypatch.setattr(get_kernels(), "sum_of_distances", interrupting)
-    model = MMC(tol=1e-9)
+    model = MMC(shrinkage=0, tol=1e-9)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X[PAIRS], KIND)
     assert not model.converged_
@@ -180,7 +189,7 @@ def test_an_interrupted_fit_leaves_the_best_metric(monkeypatch):
 
 
 def test_booleans_of_other_kinds():
-    expected = MMC(diagonal=True).fit(X[PAIRS], KIND).components_
+    expected = MMC(shrinkage=0, diagonal=True).fit(X[PAIRS], KIND).components_
     for diagonal in (np.True_, 1):
-        found = MMC(diagonal=diagonal).fit(X[PAIRS], KIND).components_
+        found = MMC(shrinkage=0, diagonal=diagonal).fit(X[PAIRS], KIND).components_
         np.testing.assert_array_equal(found, expected)

@@ -98,7 +98,7 @@ def test_same_weights_as_metric_learn_0_7():
     # SCML(max_iter=300, output_iter=100, random_state=3)._fit(X[triplets[:500]], basis, 6), where
     # the basis is RandomState(0).randn(6, 4), gave this Mahalanobis matrix. Ours is a multiple.
     basis = np.random.RandomState(0).randn(6, 4)
-    model = SCML(basis=basis, max_iter=300, output_iter=100, random_state=3)
+    model = SCML(basis=basis, shrinkage=0, max_iter=300, output_iter=100, random_state=3)
     M = model.fit(X[IRIS[:500]]).get_mahalanobis_matrix()
     np.testing.assert_allclose(M / M[0, 0], np.divide(METRIC_LEARN, METRIC_LEARN[0][0]), rtol=1e-8)
 

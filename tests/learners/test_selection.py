@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -13,7 +15,10 @@ from metricfast import (
     ANMM,
     DMLMJ,
     LFDA,
+    MMC,
+    SCML,
     XQDA,
+    Constraints,
     GMML_Supervised,
     ITML_Supervised,
     KISSME_Supervised,
@@ -77,6 +82,29 @@ def test_wholly_shrunk_is_the_given_distance(learner, n_components, n):
     expected = X if n_components is None else PCA(n_components).fit(X[:n]).transform(X)
     found, expected = (pairwise_distances(Z[-20:]) for Z in (model.transform(X), expected))
     np.testing.assert_allclose(found / found.max(), expected / expected.max(), rtol=1e-6)
+
+
+def test_pairs_without_structure_leave_the_given_distance():
+    """A share of it stays where directions help, since those alone find no neighbours."""
+    constraints = Constraints(Y[TRAIN])
+    a, b, c, d = constraints.positive_negative_pairs(300, random_state=0)
+    pairs, kind = np.r_[np.c_[a, b], np.c_[c, d]], np.repeat([1, -1], [len(a), len(c)])
+    learner = MMC(preprocessor=X[TRAIN])
+    assert error(learner.fit(pairs, kind).components_) < error(np.eye(64)) + 0.05
+    assert 0 < learner.shrinkage_ < 1
+    chance = np.random.RandomState(1).permutation(kind)
+    assert learner.fit(pairs, chance).shrinkage_ == 1
+    np.testing.assert_allclose(learner.A_, learner.A_[0, 0] * np.eye(64), atol=1e-9)
+
+
+def test_triplets_of_chance_leave_the_given_distance():
+    triplets = Constraints(Y[TRAIN]).generate_knntriplets(X[TRAIN], 2, 3)
+    learner = SCML(preprocessor=X[TRAIN], max_iter=1000, n_basis=100, random_state=0)
+    assert error(learner.fit(triplets).components_) < error(np.eye(64)) + 0.02
+    chance = np.random.RandomState(0).randint(len(TRAIN), size=(300, 3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert learner.fit(chance).shrinkage_ == 1
 
 
 def test_each_point_is_held_out_once_with_its_copies():

@@ -14,7 +14,7 @@ from metricfast._core.types import Array, Floats, Integers
 from metricfast.metrics._held_out import class_halves
 from metricfast.metrics._neighbor_error import costs_in_half
 
-__all__ = ["Fold", "held_out_folds", "select"]
+__all__ = ["Fold", "held_out_folds", "least_change", "select"]
 
 # Points that are dealt to three folds, at most; and held-out points that are enough, of all folds.
 _DRAWN, _FOLDS, _ENOUGH = 5000, 3, 333
@@ -115,11 +115,24 @@ def select(folds: Sequence[Fold], maps: Callable[[Fold], Iterable[Array]]) -> in
     if not found:
         return 0
     costs, weight = np.hstack(found), np.concatenate(weights)
-    gains = (costs[0] - costs) * weight
-    total = np.round(gains.sum(axis=1) / weight.max(), 9)
-    best = int(total.argmax())
-    deviation = np.round(np.linalg.norm(gains[best]) / weight.max(), 9)
-    return best if total[best] > _EVIDENCE * deviation else 0
+    costs *= weight / weight.max()
+    best = int(np.round(costs.sum(axis=1), 9).argmin())
+    return best if _is_better(costs[best], costs[0]) else 0
+
+
+def least_change(costs: Floats) -> int:
+    """Return the first candidate that the best is not better than by two standard errors.
+
+    `costs`: a row for each candidate, those that change the given distance least being first.
+    """
+    best = costs[int(np.round(costs.sum(axis=1), 9).argmin())]
+    return next(i for i, each in enumerate(costs) if not _is_better(best, each))
+
+
+def _is_better(costs: Floats, others: Floats) -> bool:
+    """Return whether costs are lower than others of the same cases by two standard errors."""
+    gains = others - costs
+    return bool(np.round(gains.sum(), 9) > _EVIDENCE * np.round(np.linalg.norm(gains), 9))
 
 
 def _deal(

@@ -1,4 +1,4 @@
-"""Shrinkage of a metric, learned from tuples of class labels, towards a simpler metric."""
+"""Shrinkage of a metric, learned from tuples, towards a simpler metric."""
 
 from __future__ import annotations
 
@@ -6,24 +6,26 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
 from metricfast._core.scaling import center_and_rescale
 from metricfast._core.scatter import repetitions
 from metricfast._core.targets import check_partial_target, check_sample_weight
 from metricfast._core.tuples import TupleSet
-from metricfast._core.types import Array, Floats
+from metricfast._core.types import Array, Floats, RandomState
 from metricfast._core.warn import without_advice
-from metricfast.learners.base.selection import Fold, held_out_folds, select
+from metricfast.learners.base.selection import Fold, held_out_folds, least_change, select
 from metricfast.learners.base.shrinkage import check_shrinkage
-from metricfast.learners.base.span import GIVEN, GivenAxes, SpanMap
+from metricfast.learners.base.span import GIVEN, GivenAxes, SpanMap, in_span
 
-__all__ = ["half_of_pairs", "representative_sample", "shrink_metric"]
+__all__ = ["half_of_pairs", "representative_sample", "shrink_by_tuples", "shrink_metric"]
 
 # The simpler metrics, and the fractions that "auto" tries. The first pair is the given distance.
 _SIMPLER = ("identity", "variance")
 _FRACTIONS = (1.0, 0.6, 0.1)
+# The fractions of the given distance that held-out tuples judge, and how many of these, at most.
+_GIVEN_SHARES, _JUDGES = (1.0, 0.6, 0.3, 0.1, 0.0), 5000
 # Points that tell the spread of features, at most.
 _SAMPLE = 1000
 # Points and weights.
@@ -80,12 +82,7 @@ def shrink_metric(
         def maps(fold: Fold) -> Iterator[Array]:
             some = fold.points if span is GIVEN else points[fold.rows]
             w = None if weight is None else weight[fold.rows]
-            part = clone(learner).set_params(
-                **{"shrinkage": 0, "preprocessor": None, "random_state": 0, "verbose": False},
-                **(params if len(folds) > 1 else {}),
-            )
-            if hasattr(part, "set_callbacks"):  # of scikit-learn, which clones have as well
-                part.set_callbacks()
+            part = _clone(learner, None, **(params if len(folds) > 1 else {}))
             with without_advice():
                 part.fit(some, labels[fold.rows], sample_weight=w, **how)
             sample = representative_sample(fold.points, fold.codes, fold.weights)
@@ -99,6 +96,94 @@ def shrink_metric(
         coordinates = span.points(sample[0]), sample[1]
         move = _Moves(_learned_map(learner, span), coordinates, n_components, span)
         learner.components_ = move(name, fraction)
+
+
+def shrink_by_tuples(learner: Any, tuples: TupleSet) -> None:
+    """Set the fitted attributes of a learner after moving its metric towards the given distance.
+
+    With "auto", a clone is fitted to half of the tuples, and the others choose: the largest share
+    of the given distance than which no other is better by two standard errors.
+    """
+    fraction = check_shrinkage(learner.shrinkage)
+    rows, rng = tuples.unique_rows(), np.random.RandomState(0)
+    some = tuples.points[rng.permutation(rows)[:_SAMPLE]]
+    with in_span(learner, tuples.used_points()) as span:
+        sample = span.points(some), np.ones(len(some))
+        if fraction is None:
+            fraction = _judged_share(learner, tuples, _held_out(tuples, rng), sample, span)
+        learner.shrinkage_ = fraction
+        if fraction > 0:
+            move = _Moves(_learned_map(learner, span), sample, learner.n_components, span)
+            learner.components_ = move(_SIMPLER[0], fraction)
+
+
+def _held_out(tuples: TupleSet, rng: RandomState) -> NDArray[np.bool_]:
+    """Return about half of the tuples: all those of some points, which no other tuple holds."""
+    n, size = tuples.index.shape
+    # Equal points have equal products, whether they were given once or for each tuple.
+    products = np.einsum("ij,j->i", tuples.points, rng.uniform(1, 2, tuples.points.shape[1]))
+    index = np.unique(products, return_inverse=True)[1].reshape(-1)[tuples.index]
+    drawn = np.full(len(products), n)
+    np.minimum.at(drawn, index[rng.permutation(n)].ravel(), np.repeat(np.arange(n), size))
+    first = drawn[index].min(axis=1)
+    return np.asarray(first < np.median(first))
+
+
+def _judged_share(
+    learner: Any, tuples: TupleSet, held: NDArray[np.bool_], sample: Sample, span: GivenAxes
+) -> float:
+    """Return the share of the given distance that held-out tuples choose."""
+    part = _clone(learner, tuples.points)
+    given = (tuples.index,) if tuples.y is None else (tuples.index, tuples.y)
+    try:
+        with without_advice():
+            part.fit(*(each[~held] for each in given))
+        move = _Moves(_learned_map(part, span), sample, learner.n_components, span)
+        judged = np.flatnonzero(held)[:_JUDGES]
+        index = tuples.index[judged]
+        rows, places = np.unique(index, return_inverse=True)
+        points, places = span.points(tuples.points[rows]), places.reshape(index.shape)
+        y, costs = None if tuples.y is None else tuples.y[judged], []
+        for share in _GIVEN_SHARES:
+            Z = points @ span.inside(move(_SIMPLER[0], share)).T
+            first, second = (
+                np.linalg.norm(Z[places[:, 0]] - Z[places[:, i]], axis=1) for i in (1, -1)
+            )
+            costs.append(_costs_of_pairs(first, y) if y is not None else _later(first, second))
+    except (ValueError, np.linalg.LinAlgError):
+        return _GIVEN_SHARES[0]
+    return _GIVEN_SHARES[least_change(np.array(costs))]
+
+
+def _costs_of_pairs(distances: Floats, y: Array) -> Floats:
+    """Return the share of pairs of the other kind that each pair is on the wrong side of.
+
+    Their mean over pairs of a kind is 1 minus the area under the ROC curve.
+    """
+    costs = np.empty(len(y))
+    for label in (-1, 1):
+        chosen, others = y == label, np.sort(distances[y != label] * label)
+        if not (len(others) and chosen.any()):
+            raise ValueError("no pairs of a kind")
+        places = [
+            np.searchsorted(others, distances[chosen] * label, side) for side in ("left", "right")
+        ]
+        costs[chosen] = (places[0] + places[1]) / (2 * len(others))
+    return costs
+
+
+def _later(first: Floats, second: Floats) -> Floats:
+    """Return 1 where the first distance is larger, 1/2 where both are equal, else 0."""
+    return (1 + np.sign(first - second)) / 2
+
+
+def _clone(learner: Any, preprocessor: Any, **params: Any) -> Any:
+    """Return a learner to be fitted to some of the points or tuples, without shrinkage."""
+    how = {"shrinkage": 0, "preprocessor": preprocessor, "random_state": 0, "verbose": False}
+    part = clone(learner).set_params(**how, **params)
+    if hasattr(part, "set_callbacks"):  # of scikit-learn, which clones have as well
+        part.set_callbacks()
+    return part
 
 
 def _learned_map(learner: Any, span: GivenAxes) -> Any:
@@ -118,10 +203,13 @@ class _Moves:
         self, components: Any, sample: Sample, n_components: int | None, span: GivenAxes
     ) -> None:
         self._given, self._span, self._n_components = components, span, n_components
-        X, self._exponent = center_and_rescale(sample[0])
+        X, exponent = center_and_rescale(sample[0])
         covariance = np.zeros((X.shape[1], X.shape[1]))
         if len(X) > 1:
             covariance += np.cov(X, rowvar=False, aweights=sample[1], dtype=np.float64)
+        # In units in which squares neither overflow nor vanish.
+        largest = np.abs(span.inside(span.rescaled(components, exponent))).max()
+        self._exponent = exponent - int(np.frexp(largest)[1])
         self._L = span.rescaled(components, self._exponent)
         self._varies = bool(np.trace(covariance) > 0)
         if self._varies:
