@@ -25,7 +25,7 @@ from metricfast.learners.trained import Given, Plan, TrainedLearner, for_mini_ba
 from metricfast.training.callbacks import as_callbacks
 from metricfast.training.history import History, Vector
 from metricfast.training.initialization import Initialization
-from metricfast.training.model_selection import Candidates, Choice, select_training
+from metricfast.training.model_selection import Candidates
 from metricfast.training.objective import Objective
 from metricfast.training.samples import (
     Samples,
@@ -36,7 +36,7 @@ from metricfast.training.samples import (
 )
 from metricfast.training.solvers import LBFGS, Solver, as_solver, check_solver_params
 from metricfast.training.span import span_of
-from metricfast.training.stopping import CrossValidated, as_stopping_rule
+from metricfast.training.stopping import as_stopping_rule
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -182,13 +182,7 @@ class LinearLearner(TrainedLearner, LinearParameters, MahalanobisMixin):
         initialization = self._initialization(plan.solver, kept)
         L = initialization.initial_map(train_samples, rng)
         self.components_ = train_samples.undo_scale(L)  # in case of an interrupt
-        choice = Choice()
-        if isinstance(plan.rule, CrossValidated) and kept is None:
-            choice = select_training(
-                self._candidates(initialization, samples), samples, plan.rule, plan.solver,
-                required=self.early_stopping != "auto",
-            )  # fmt: skip
-            self.choice_ = choice._asdict()
+        choice = self._choose(plan, self._candidates(initialization, samples), samples, kept)
         problem = self._problem(train_samples)
         _refuse_inner_products(problem.loss)
         objective = initialization.start(problem, train_samples, L, rng, choice.start)

@@ -17,11 +17,12 @@ from metricfast.training.callbacks import CallbackMixin, OpenCheckpoint, reports
 from metricfast.training.chunks import why_in_memory
 from metricfast.training.fingerprint import params_of
 from metricfast.training.history import History, Vector
+from metricfast.training.model_selection import Candidates, Choice, select_training
 from metricfast.training.objective import Evaluator, Objective
 from metricfast.training.problem import Problem, Traits
 from metricfast.training.samples import Samples
 from metricfast.training.solvers import Solver
-from metricfast.training.stopping import HeldOut, StoppingRule, hold_out
+from metricfast.training.stopping import CrossValidated, HeldOut, StoppingRule, hold_out
 from metricfast.training.train import train
 
 if TYPE_CHECKING:
@@ -160,6 +161,15 @@ class TrainedLearner(CallbackMixin):
 
     def _finish(self, objective: Objective, history: History, diverged: bool) -> None:
         """Choose what is kept, and warn if it is of no use."""
+
+    def _choose(self, plan: Plan, candidates: Candidates, samples: Samples, kept: Any) -> Choice:
+        """Select among starts if the rule says so, unless there is an earlier fit to start from."""
+        if not isinstance(plan.rule, CrossValidated) or kept is not None:
+            return Choice()
+        required = not isinstance(self.early_stopping, str)
+        choice = select_training(candidates, samples, plan.rule, plan.solver, required=required)
+        self.choice_ = choice._asdict()
+        return choice
 
     def _generator(self, rng: RandomState) -> RandomState:
         """Return the random number generator that draws the batches."""

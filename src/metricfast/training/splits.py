@@ -22,7 +22,7 @@ from metricfast.metrics._neighbor_error import costs_in_half, neighbor_costs
 from metricfast.training.samples import Samples, deduplicate
 from metricfast.training.stopping import CrossValidated
 
-__all__ = ["Split", "splits_of"]
+__all__ = ["Split", "holds_classes_out", "splits_of"]
 
 # Up to this number of points, every fold is held out once; beyond it, one fold is.
 _CROSS_VALIDATED = 2000
@@ -86,6 +86,11 @@ def splits_of(
     return [_point_split(points, *fold, cost) for fold in folds], "points", wide
 
 
+def holds_classes_out(data: Samples) -> bool:
+    """Return whether classes are so many and small that they are held out, not points."""
+    return bool(_class_halves(data, 2, "auto"))
+
+
 def _distinct(data: Samples) -> Samples:
     """Return the distinct points of positive weight, so that no copy is in both parts."""
     n, d = data.X.shape
@@ -132,12 +137,17 @@ def _folds(
 
 def _class_splits(data: Samples, least: int, unit: str) -> list[Split]:
     """Return splits that hold out half of the classes, and the other half."""
+    return [_class_split(data, *halves) for halves in _class_halves(data, least, unit)]
+
+
+def _class_halves(data: Samples, least: int, unit: str) -> list[tuple[Integers, Integers]]:
+    """Return rows of both halves of the classes, of queries before the database."""
     if not data.has_classes:
         return []
     both = data.labels
     if data.database is not None:
         both = np.append(both, data.database.labels)
-    return [_class_split(data, *halves) for halves in class_halves(both, least, unit)]
+    return class_halves(both, least, unit)
 
 
 def _class_split(data: Samples, known: Integers, new: Integers) -> Split:

@@ -37,7 +37,7 @@ from metricfast.training.callbacks import as_callbacks
 from metricfast.training.embedded import embed
 from metricfast.training.fingerprint import fingerprint
 from metricfast.training.history import History, Vector
-from metricfast.training.model_selection import Candidates, Choice, select_training
+from metricfast.training.model_selection import Candidates
 from metricfast.training.objective import Objective
 from metricfast.training.problem import EMBEDDING, Problem, is_continuous, is_learnable
 from metricfast.training.samples import Samples, center
@@ -283,13 +283,7 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
     ) -> tuple[Objective, History]:
         loss, embedding = plan.parts[0], _as_preferred(plan.parts[1], plan.parts[0], samples)
         start = self._initialize(train_samples, loss, embedding, rng, kept and kept[0])
-        choice = Choice()
-        if isinstance(plan.rule, CrossValidated) and kept is None:
-            choice = select_training(
-                self._candidates(loss, embedding, samples), samples, plan.rule, plan.solver,
-                required=self.early_stopping != "auto",
-            )  # fmt: skip
-            self.choice_ = choice._asdict()
+        choice = self._choose(plan, self._candidates(loss, embedding, samples), samples, kept)
         if choice.start is not None:
             start = self._initialize(train_samples, loss, embedding, rng, name=choice.start)
         objective = Objective(self._problem(train_samples), start)

@@ -39,10 +39,12 @@ from metricfast.training.callbacks import as_callbacks
 from metricfast.training.chunks import hold
 from metricfast.training.embedded import embed_samples
 from metricfast.training.history import History, Vector
+from metricfast.training.model_selection import Candidates, Choice
 from metricfast.training.objective import Objective
 from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples, center
 from metricfast.training.solvers import LBFGS, Solver, as_solver
+from metricfast.training.splits import holds_classes_out
 from metricfast.training.stopping import as_stopping_rule
 
 __all__ = ["AsymmetricSimilarity"]
@@ -91,8 +93,11 @@ class AsymmetricSimilarity(
         of the others). The rows of "identity" are zero, and stay so.
     solver, tol, warm_start, preprocessor, verbose, random_state, n_jobs
         See `NeighborhoodGerrymandering`.
-    early_stopping : bool or metricfast.stopping.HeldOut, default=False
-        Hold queries out, and keep the maps with the lowest error.
+    early_stopping : bool, "auto" or rule, default="auto"
+        "auto" selects the number of iterations by held-out classes, where classes are many and
+        small, see `metricfast.stopping.CrossValidated`; other data are trained on to the end. True
+        or a `metricfast.stopping.HeldOut`: hold queries out, and keep the maps with the lowest
+        error.
     callbacks : iterable of callables, optional
         See `NCA`. The `score` of a state is the share of held-out queries with a right vote.
 
@@ -150,6 +155,7 @@ class AsymmetricSimilarity(
     database: Embedding | None = None
     loss_matrix: ArrayLike | None = None
     tol: NonNegativeFloat = 1e-4
+    early_stopping: Any = "auto"
 
     _requires_y = True
 
@@ -246,7 +252,7 @@ class AsymmetricSimilarity(
     def _plan(self) -> Plan:
         """Check the parameters, and return what they ask for."""
         check_parameters(self)
-        rule = as_stopping_rule(self.early_stopping, folds=False)
+        rule = as_stopping_rule(self.early_stopping)
         callbacks = as_callbacks(self.callbacks, warm_start=self.warm_start)
         return Plan(self._solver(), rule, callbacks, (_embedding_of(self),))
 
@@ -319,8 +325,18 @@ class AsymmetricSimilarity(
         self._set_parameters(start)
         if samples.database is None:
             check_neighbors(self.n_neighbors, train_samples.X.shape[0] - 1)
+        choice = Choice()
+        if not isinstance(self.early_stopping, str) or holds_classes_out(samples):
+
+            def begin(part: Samples, name: str | None) -> Objective:
+                own = initial_maps(self, embedding, part, np.random.RandomState(0), None, cost)
+                return Objective(self._problem(part), own)
+
+            choice = self._choose(plan, Candidates(begin, [None], None), samples, kept)
         objective = Objective(self._problem(train_samples), start)
-        return objective, objective.history(rng)
+        history = objective.history(rng)
+        history.max_iter = choice.n_iter
+        return objective, history
 
     def _earlier(self) -> list[Array] | None:
         return getattr(self, "parameters_", None)
