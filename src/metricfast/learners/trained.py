@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -168,7 +169,8 @@ class TrainedLearner(CallbackMixin):
             return Choice()
         required = not isinstance(self.early_stopping, str)
         choice = select_training(candidates, samples, plan.rule, plan.solver, required=required)
-        self.choice_ = choice._asdict()
+        if not math.isnan(choice.cost):  # as it is where points cannot be split
+            self.choice_ = choice._asdict()
         return choice
 
     def _generator(self, rng: RandomState) -> RandomState:

@@ -1,0 +1,130 @@
+"""Embeddings: the start, the number of epochs and the length of points are chosen by data."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+from metricfast import AsymmetricSimilarity, EmbeddingLearner, LogRatioLearner, losses
+from metricfast.embeddings import MLP, Asymmetric, Linear
+from metricfast.neighbors import kneighbors
+from metricfast.stopping import CrossValidated
+
+RNG = np.random.default_rng(0)
+CENTRES = RNG.normal(size=(120, 8))
+Y = np.repeat(np.arange(120), 2)
+NOISE = RNG.normal(size=(240, 8))
+ALIKE = CENTRES[Y] + 0.4 * NOISE  # noise is the same in all features
+NOISY = CENTRES[Y] + NOISE * ([0.1] * 6 + [3.0] * 2)
+TRAIN, TEST = Y < 60, Y >= 60
+CLASSES = np.arange(240) % 3
+APART = ALIKE + 0.7 * CENTRES[CLASSES]
+NO_BETTER = "No training was better than none"
+
+
+def supcon(embedding=None, **params):
+    return EmbeddingLearner(losses.SupCon(), embedding, **{"random_state": 0, **params})
+
+
+def share_found(queries, database=None):
+    if database is not None:
+        return np.mean(kneighbors(queries, database, 1)[1][:, 0] == np.arange(len(queries)))
+    nearest = kneighbors(queries, n_neighbors=1)[1][:, 0]
+    return np.mean(Y[TEST][nearest] == Y[TEST])
+
+
+@pytest.mark.parametrize("loss", [losses.SupCon(), losses.NCA(), losses.ProxyAnchor()])
+def test_the_given_distance_stays_where_nothing_is_to_be_learned(loss):
+    with pytest.warns(UserWarning, match=NO_BETTER):
+        model = EmbeddingLearner(loss, random_state=0).fit(ALIKE[TRAIN], Y[TRAIN])
+    centred = ALIKE[TEST] - ALIKE[TRAIN].mean(axis=0)
+    np.testing.assert_allclose(model.transform(ALIKE[TEST]), centred)
+    assert model.choice_["start"] == "given" and model.choice_["n_iter"] == 0
+    assert model.choice_["cost"] == model.choice_["given_cost"]
+
+
+@pytest.mark.parametrize("loss", [losses.SupCon(), losses.NCA(), losses.Triplet()])
+def test_what_serves_new_classes_is_learned(loss):
+    model = EmbeddingLearner(loss, random_state=0).fit(NOISY[TRAIN], Y[TRAIN])
+    assert share_found(model.transform(NOISY[TEST])) > share_found(NOISY[TEST]) + 0.3
+    choice = model.choice_
+    assert choice["given_cost"] - choice["cost"] > 2 * choice["error"] > 0
+
+
+def test_two_views_of_the_same_features_find_each_other():
+    views = [NOISY[view::2] for view in (0, 1)]
+    known, new = slice(60), slice(60, 120)
+    labels = np.arange(60)
+    model = supcon(Asymmetric(Linear(), Linear()))
+    model.fit(views[0][known], labels, views[1][known], labels)
+    found = model.transform(views[0][new], "query"), model.transform(views[1][new], "database")
+    assert share_found(*found) > share_found(views[0][new], views[1][new]) + 0.3
+
+
+def test_two_kinds_of_points_find_each_other():
+    turned = NOISY[1::2] @ RNG.normal(size=(8, 8)) @ np.eye(8, 11)
+    known, new, labels = slice(80), slice(80, 120), np.arange(80)
+    model = supcon(Asymmetric(Linear(6), Linear(6)))
+    model.fit(NOISY[::2][known], labels, turned[known], labels)
+    assert all(side.normalize for side in (model.embedding_.query, model.embedding_.database))
+    found = model.transform(NOISY[::2][new], "query"), model.transform(turned[new], "database")
+    assert share_found(*found) > 0.5
+
+
+def test_few_epochs_are_chosen_where_more_would_fit_noise():
+    model = supcon(MLP((32,), 8), learning_rate=0.01).fit(APART, CLASSES)
+    assert 1 <= model.n_iter_ <= 50 and model.choice_["start"] is None
+    whole = supcon(MLP((32,), 8), learning_rate=0.01, max_epochs=model.n_iter_)
+    whole.set_params(early_stopping=False).fit(APART, CLASSES)
+    np.testing.assert_array_equal(model.transform(APART), whole.transform(APART))
+
+
+@pytest.mark.parametrize(
+    ("loss", "embedding", "lengths"),
+    [
+        (losses.SupCon(), Linear(), [True]),
+        (losses.Triplet(), MLP((4,), 2), [True]),
+        (losses.NCA(), Linear(), [False]),
+        (losses.SupCon(), Linear(normalize=False), [False]),
+        (losses.NCA(), Linear(normalize=True), [True]),
+        (losses.NCA(), Asymmetric(Linear(), Linear()), [False, False]),
+        (losses.NCA(), Asymmetric(Linear(normalize=True), Linear()), [True, True]),
+        (losses.SupCon(), Asymmetric(Linear(normalize=False), Linear()), [False, False]),
+    ],
+)
+def test_the_loss_decides_about_the_length_that_an_embedding_leaves_open(loss, embedding, lengths):
+    before = repr(embedding)
+    learner = EmbeddingLearner(loss, embedding, max_epochs=1, early_stopping=False, random_state=0)
+    found = learner.fit(APART, CLASSES).embedding_
+    sides = [found] if len(lengths) == 1 else [found.query, found.database]
+    assert [side.normalize for side in sides] == lengths
+    assert repr(embedding) == before
+
+
+def test_training_goes_on_from_the_given_distance():
+    with pytest.warns(UserWarning, match=NO_BETTER):
+        model = supcon().fit(ALIKE[TRAIN], Y[TRAIN])
+    before = model.parameters_[0].copy()
+    model.partial_fit(ALIKE[TRAIN], Y[TRAIN])
+    assert not np.array_equal(model.parameters_[0], before)
+
+
+def test_labels_that_are_no_classes_are_trained_on_to_the_end():
+    tags = CLASSES[:, None] == np.arange(3)
+    for learner, y in ((supcon(max_epochs=2), tags), (LogRatioLearner(max_epochs=2), APART[:, 0])):
+        assert learner.fit(APART, y).n_iter_ == 2 and not hasattr(learner, "choice_")
+        with pytest.raises(ValueError, match="CrossValidated needs classes"):
+            learner.set_params(early_stopping=CrossValidated()).fit(APART, y)
+
+
+def test_two_maps_of_votes_stay_where_small_classes_say_nothing_of_new_ones():
+    labels = np.repeat(np.arange(40), 6)
+    noise = RNG.normal(size=(240, 8))
+    with pytest.warns(UserWarning, match=NO_BETTER):
+        model = AsymmetricSimilarity(random_state=0).fit(CENTRES[labels] + 0.6 * noise, labels)
+    np.testing.assert_allclose(model.components_query_, model.components_database_)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "No training")
+        AsymmetricSimilarity(random_state=0, tied=True).fit(APART, CLASSES)
