@@ -73,8 +73,8 @@ def gerrymander(k: int, setting: int) -> Any:
 
 def two_maps(k: int, setting: int) -> Any:
     return metricfast.AsymmetricSimilarity(
-        k, init="identity", C=(0.001, 0.03, 1, 30)[setting], random_state=0, n_jobs=1,
-        solver=metricfast.solvers.Adam(max_epochs=30),
+        k, init="identity", C=(0.001, 0.03, 1, 30)[setting], early_stopping=False, random_state=0,
+        n_jobs=1, solver=metricfast.solvers.Adam(max_epochs=30),
     )  # fmt: skip
 
 
@@ -261,8 +261,8 @@ def across(results: Results, count: int) -> None:
                 wrong = neighbor_error(base, labels, b, yb, False, 3, 1)
             else:
                 learner = metricfast.AsymmetricSimilarity(
-                    tied=label == "one map", init="identity", C=0.03, random_state=0, n_jobs=1,
-                    solver=metricfast.solvers.Adam(max_epochs=30),
+                    tied=label == "one map", init="identity", C=0.03, early_stopping=False,
+                    random_state=0, n_jobs=1, solver=metricfast.solvers.Adam(max_epochs=30),
                 ).fit(a, ya, base, labels)  # fmt: skip
                 wrong = 1 - learner.score(b, yb)
             results.add(key, 100 * wrong, time.process_time() - begin)

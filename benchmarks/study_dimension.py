@@ -177,6 +177,7 @@ def make_learner(
         method.make_loss(config, y),
         MLP((HIDDEN,), dimension, normalize=method.normalize),
         sampler,
+        early_stopping=False,
         random_state=seed,
         n_jobs=1,
         solver=Adam(

@@ -255,10 +255,9 @@ def _as_known(learner: Any) -> Any:
 def train(data: Data, threads: int, loss: str, hidden: int | None = None, **params: Any) -> Call:
     """Time an embedding learner, linear to 16 dimensions or with a layer of `hidden` units."""
     layers = () if hidden is None else (hidden,)
-    embedding = metricfast.embeddings.MLP(layers, 16)
-    return fitting(
-        metricfast.EmbeddingLearner(getattr(metricfast.losses, loss)(), embedding, **params), data
-    )
+    embedding = metricfast.embeddings.MLP(layers, 16, normalize=False)
+    function = getattr(metricfast.losses, loss)()
+    return fitting(_as_known(metricfast.EmbeddingLearner(function, embedding, **params)), data)
 
 
 def kernelized(data: Data, threads: int, learner: str, **params: Any) -> Call:
