@@ -79,10 +79,17 @@ LEARNERS = {
     "LMNN by batches": mf.LMNN(
         n_components=2, solver=mf.solvers.Adam(max_epochs=1), random_state=0
     ),
-    "embedding": mf.TripletLearner(2, max_epochs=1, batch_size=50, random_state=0),
-    "proxies": mf.ProxyNCALearner(2, max_epochs=1, random_state=0),
+    "embedding": mf.TripletLearner(
+        2, max_epochs=1, batch_size=50, random_state=0, early_stopping=False
+    ),
+    "proxies": mf.ProxyNCALearner(2, max_epochs=1, random_state=0, early_stopping=False),
     "all points": mf.EmbeddingLearner(
-        losses.NTXent(), MLP((4,), 2), solver="lbfgs", max_epochs=2, random_state=0
+        losses.NTXent(),
+        MLP((4,), 2),
+        solver="lbfgs",
+        max_epochs=2,
+        random_state=0,
+        early_stopping=False,
     ),
     "votes": mf.NeighborhoodGerrymandering(
         n_components=2, solver=mf.solvers.LBFGS(2, 1e-4), random_state=0
@@ -109,7 +116,9 @@ SAME: dict[str, Callable[[], DistributedLearner]] = {
         sync="epochs", n_parts=4,
     ),
     "epochs of an embedding": lambda: DistributedLearner(
-        mf.ProxyNCALearner(2, max_epochs=3, batch_size=10, learning_rate=0.01, random_state=0),
+        mf.ProxyNCALearner(
+            2, max_epochs=3, batch_size=10, learning_rate=0.01, random_state=0, early_stopping=False
+        ),
         sync="epochs", n_parts=4,
     ),
 }  # fmt: skip

@@ -15,17 +15,26 @@ DIGITS, DIGIT = load_digits(return_X_y=True)
 DIGITS, DIGIT = DIGITS[:600] / 16, DIGIT[:600]
 NCA = losses.NCA("log", reduction="mean")
 LEARNERS = [
-    EmbeddingLearner(NCA, random_state=0, max_epochs=4, batch_size=40),
-    EmbeddingLearner(NCA, MLP((8,), 3), solver="sgd", random_state=0, max_epochs=4),
+    EmbeddingLearner(NCA, random_state=0, max_epochs=4, batch_size=40, early_stopping=False),
+    EmbeddingLearner(
+        NCA, MLP((8,), 3), solver="sgd", random_state=0, max_epochs=4, early_stopping=False
+    ),
     EmbeddingLearner(
         NCA,
         MLP((8,), 3, normalize=True),
         random_state=0,
         solver=Adam(schedule="cosine", max_epochs=4),
+        early_stopping=False,
     ),
-    EmbeddingLearner(NCA, Asymmetric(Linear(3), MLP((8,), 3)), random_state=0, max_epochs=4),
-    EmbeddingLearner(NCA, Linear(2), solver="lbfgs", random_state=0, max_epochs=4),
-    EmbeddingLearner(NCA, Linear(2), database="all", random_state=0, max_epochs=2),
+    EmbeddingLearner(
+        NCA, Asymmetric(Linear(3), MLP((8,), 3)), random_state=0, max_epochs=4, early_stopping=False
+    ),
+    EmbeddingLearner(
+        NCA, Linear(2), solver="lbfgs", random_state=0, max_epochs=4, early_stopping=False
+    ),
+    EmbeddingLearner(
+        NCA, Linear(2), database="all", random_state=0, max_epochs=2, early_stopping=False
+    ),
     EmbeddingLearner(
         NCA,
         Periodic(3, 4, n_passthrough=1),
@@ -33,6 +42,7 @@ LEARNERS = [
         random_state=0,
         database="all",
         candidate_fraction=0.3,
+        early_stopping=False,
     ),
     EmbeddingLearner(NCA, Linear(2), early_stopping=True, random_state=0, max_epochs=4),
 ]

@@ -60,9 +60,11 @@ LEARNERS = [
         solver=mf.solvers.Adam(max_epochs=2),
     ),
     mf.NeighborhoodGerrymanderingRegressor(random_state=0, solver=mf.solvers.Adam(max_epochs=2)),
-    mf.EmbeddingLearner(losses.NCA(), MLP((6,), 4), max_epochs=4, random_state=0),
-    mf.ProxyNCALearner(n_components=4, max_epochs=4, random_state=0),
-    mf.TripletLearner(n_components=4, max_epochs=4, random_state=0),
+    mf.EmbeddingLearner(
+        losses.NCA(), MLP((6,), 4), max_epochs=4, random_state=0, early_stopping=False
+    ),
+    mf.ProxyNCALearner(n_components=4, max_epochs=4, random_state=0, early_stopping=False),
+    mf.TripletLearner(n_components=4, max_epochs=4, random_state=0, early_stopping=False),
     mf.LogRatioLearner(n_components=4, max_epochs=1, random_state=0),
 ]
 

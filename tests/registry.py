@@ -44,6 +44,7 @@ class Entry:
 
 
 _STEPS = {"max_epochs": 3}
+_ALL_STEPS = _STEPS | {"early_stopping": False}
 _BRIEF = _STEPS | {"max_iter": 20}
 _TO_THE_END = _BRIEF | {"early_stopping": False}
 _BASES = {"n_basis": 60, "max_iter": 500, "output_iter": 100}
@@ -52,7 +53,7 @@ REGISTRY = {
     "AsymmetricSimilarity": Entry(CLASSES, _BRIEF, fails=unequal(ANCHORS)),
     "Covariance": Entry(POINTS),
     "DMLMJ": Entry(CLASSES, fails=unequal(ANCHORS)),
-    "EmbeddingLearner": Entry(CLASSES, _STEPS, {"loss": losses.NCA()}),
+    "EmbeddingLearner": Entry(CLASSES, _ALL_STEPS, {"loss": losses.NCA()}),
     "GMML": Entry("pairs"),
     "GMML_Supervised": Entry(CLASSES),
     "ITML": Entry("pairs"),
@@ -78,14 +79,14 @@ REGISTRY = {
     "NeighborhoodGerrymanderingRegressor": Entry(VALUES, _BRIEF, fails=unequal(ANCHORS)),
     "OASIS": Entry("triplets"),
     "OASIS_Supervised": Entry(CLASSES),
-    "ProxyNCALearner": Entry(CLASSES, _STEPS),
+    "ProxyNCALearner": Entry(CLASSES, _ALL_STEPS),
     "RCA": Entry(CHUNKS, fails=unequal(NAMED) | {"check_fit_score_takes_y": NAMED}),
     "RCA_Supervised": Entry(CLASSES, {"n_chunks": 30}, fails=unequal(DRAWN)),
     "SCML": Entry("triplets", _BASES),
     "SCML_Supervised": Entry(CLASSES, _BASES, fails=unequal(ANCHORS)),
     "SDML": Entry("pairs", {"balance_param": 1e-3}),
     "SDML_Supervised": Entry(CLASSES, fails=unequal(CHANCES)),
-    "TripletLearner": Entry(CLASSES, _STEPS),
+    "TripletLearner": Entry(CLASSES, _ALL_STEPS),
     "XQDA": Entry(CLASSES),
 }
 

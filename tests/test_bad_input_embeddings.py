@@ -39,6 +39,7 @@ PROXIES = (X[:3] + 1.0, np.arange(3))
 def fit(learner, points=X, y=None, **params):
     if y is None:
         y = Y if learner._has_classes else NUMBERS
+    params = {"early_stopping": False} | params
     return clone(learner).set_params(**params).fit(points, y)
 
 
@@ -64,7 +65,13 @@ def diverging(learner):
     del learner
     for loss in (losses.Triplet(), losses.SupCon(), losses.MultiSimilarity(), losses.CoSENT()):
         model = EmbeddingLearner(
-            loss, Linear(2), Uniform(50), solver="sgd", learning_rate=1e6, random_state=0
+            loss,
+            Linear(2, normalize=False),
+            Uniform(50),
+            solver="sgd",
+            learning_rate=1e6,
+            random_state=0,
+            early_stopping=False,
         )
         labels = Y if loss.labels == "class" else NUMBERS
         warned("Training diverged.*Lower learning_rate", model, X.astype("f4"), labels)

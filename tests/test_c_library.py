@@ -32,7 +32,7 @@ def content(tmp_path_factory) -> bytes:
     path = tmp_path_factory.mktemp("c") / "model.safetensors"
     embedding = Asymmetric(Linear(3), MLP((8,), 3, "tanh", normalize=True))
     learner = metricfast.EmbeddingLearner(
-        metricfast.losses.NCA(), embedding, max_epochs=2, random_state=0
+        metricfast.losses.NCA(), embedding, max_epochs=2, random_state=0, early_stopping=False
     )
     metricfast.save(learner.fit(X, Y), path)
     return path.read_bytes()
@@ -139,7 +139,11 @@ def test_filters_are_those_of_python(content, path) -> None:
 
 
 PERIODIC = metricfast.EmbeddingLearner(
-    losses.NCA(), Periodic(2, scale=0.1, n_passthrough=1), max_epochs=1, random_state=0
+    losses.NCA(),
+    Periodic(2, scale=0.1, n_passthrough=1),
+    max_epochs=1,
+    random_state=0,
+    early_stopping=False,
 )
 
 

@@ -113,7 +113,7 @@ def test_numbers_as_labels():
 def test_a_learner_trains_it():
     X, y = problem()
     loss = losses.Compiled(contrastive, "euclidean", data=np.array([1.0]))
-    learner = EmbeddingLearner(loss, max_epochs=3, random_state=0).fit(X, y)
+    learner = EmbeddingLearner(loss, max_epochs=3, random_state=0, early_stopping=False).fit(X, y)
     assert learner.loss_curve_[-1] < learner.loss_curve_[0]
 
 

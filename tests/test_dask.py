@@ -127,7 +127,14 @@ def test_the_number_of_anchors_decides_how_many_parts_there_are(
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(
-    "learner", [mf.Covariance(), mf.RCA(n_components=2), mf.GMML_Supervised(), mf.XQDA()], ids=repr
+    "learner",
+    [
+        mf.Covariance(),
+        mf.RCA(n_components=2),
+        mf.GMML_Supervised(reg=0.1),
+        mf.XQDA(regularization=0.1),
+    ],
+    ids=repr,
 )
 def test_sums_of_parts_are_those_of_all(learner: Any, weighted: bool, client: Any) -> None:
     weight = np.random.RandomState(0).rand(len(X)) if weighted else None

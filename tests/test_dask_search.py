@@ -156,6 +156,7 @@ def test_two_maps(client: Any) -> None:
         Asymmetric(MLP((), 2), MLP((), 2)),
         max_epochs=1,
         random_state=0,
+        early_stopping=False,
     )
     learner = DistributedLearner(asymmetric, n_parts=3).fit(cut(X), cut(Y))
     found = learner.kneighbors(cut(X), cut(X, 60), n_neighbors=2)[1].compute()

@@ -273,7 +273,7 @@ OWN = {
     "GMML": [
         ({"t": -0.1}, "t must be a number from 0 to 1"),
         ({"t": "half"}, "t must be"),
-        ({"reg": -1}, "reg must be a number from 0"),
+        ({"reg": -1}, "reg must be .*a number from 0"),
         ({"reg": np.nan}, "reg must be"),
     ],
     "ITML": [
@@ -313,7 +313,9 @@ OWN = {
         ({"gamma": 0}, "gamma must be"),
         ({"basis": [[1.0]]}, "`basis` must be one of the options"),
     ],
-    "XQDA": [({"regularization": "much"}, "regularization must be a finite number from 0")],
+    "XQDA": [
+        ({"regularization": "much"}, "regularization must be 'auto' or a finite number from 0")
+    ],
     "SDML": [
         ({"balance_param": -1}, "balance_param"),
         ({"sparsity_param": np.inf}, "sparsity_param"),

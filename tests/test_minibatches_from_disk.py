@@ -115,7 +115,10 @@ def test_starts_are_of_all_points(init: str, weighted: bool) -> None:
     """Sorted by class, and of few blocks: a sample has other components."""
     order = np.argsort(Y, kind="stable")
     weight = np.random.RandomState(0).randint(3, size=N).astype(float) if weighted else None
-    learners = [mf.NCA(init, 3, **SGD), mf.EmbeddingLearner(losses.NCA(), Linear(3, init))]
+    learners = [
+        mf.NCA(init, 3, **SGD),
+        mf.EmbeddingLearner(losses.NCA(), Linear(3, init), early_stopping=False),
+    ]
     for given in learners[: 2 - weighted]:
         learner = configured(given, max_epochs=1, learning_rate=1e-12)
         weights = {} if weight is None else {"sample_weight": weight}
@@ -161,13 +164,13 @@ class TooLarge(sources.Source):
 
 
 def test_a_solver_of_all_points_says_which_one_takes_parts() -> None:
-    for learner in (mf.NCA(), mf.TripletLearner(solver="lbfgs")):
+    for learner in (mf.NCA(), mf.TripletLearner(solver="lbfgs", early_stopping=False)):
         with pytest.raises(MemoryError, match=r"solver='lbfgs', does not .* set solver='adam'"):
             learner.fit(TooLarge(), np.arange(1000) % 2)
 
 
 def test_database_of_all_points_is_refused() -> None:
-    learner = mf.EmbeddingLearner(losses.NCA(), database="all")
+    learner = mf.EmbeddingLearner(losses.NCA(), database="all", early_stopping=False)
     with working_memory(LIMIT), pytest.raises(ValueError, match="database must be"):
         learner.fit(Counted(X), Y)
 

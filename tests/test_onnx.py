@@ -25,7 +25,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 MODELS = [make(each) for each in learners() if hasattr(each, "transform")]
 MODELS = [m for m in MODELS if not isinstance(m, metricfast.KernelizedMetricLearner)]
 UNIT = [
-    metricfast.EmbeddingLearner(metricfast.losses.NCA(), embedding, max_epochs=1, random_state=0)
+    metricfast.EmbeddingLearner(
+        metricfast.losses.NCA(), embedding, max_epochs=1, random_state=0, early_stopping=False
+    )
     for embedding in (
         Linear(2, normalize=True),
         MLP((4, 3), 2, "tanh", normalize=True),

@@ -37,11 +37,13 @@ METRICS = {
     "frozen in a pipeline": make_pipeline(
         StandardScaler(), FrozenEstimator(clone(LFDA).fit(IRIS, SPECIES))
     ),
-    "perceptron": mf.TripletLearner(hidden_layer_sizes=(5,), max_epochs=2, random_state=0),
+    "perceptron": mf.TripletLearner(
+        hidden_layer_sizes=(5,), max_epochs=2, random_state=0, early_stopping=False
+    ),
     "kernel": mf.KernelizedMetricLearner(mf.DMLMJ(), n_components=9, random_state=0),
     "transformer": PCA(2, whiten=True),
     "search": GridSearchCV(
-        mf.EmbeddingLearner(mf.losses.NCA(), max_epochs=2, random_state=0),
+        mf.EmbeddingLearner(mf.losses.NCA(), max_epochs=2, random_state=0, early_stopping=False),
         {"learning_rate": [0.01]},
         cv=2,
     ),
@@ -105,7 +107,11 @@ def test_a_fitted_learner_is_used_and_its_clones_learn_anew():
 SIDES = {
     "votes": mf.AsymmetricSimilarity(random_state=0, solver=mf.solvers.Adam(max_epochs=2)),
     "embeddings": mf.EmbeddingLearner(
-        mf.losses.NCA(), Asymmetric(Linear(2), Linear(2)), max_epochs=2, random_state=0
+        mf.losses.NCA(),
+        Asymmetric(Linear(2), Linear(2)),
+        max_epochs=2,
+        random_state=0,
+        early_stopping=False,
     ),
 }
 

@@ -225,7 +225,7 @@ def test_a_training_that_goes_on_tells_of_what_is_left(tmp_path, solver):
 @pytest.mark.parametrize(
     "model",
     [
-        mf.TripletLearner(max_epochs=3),
+        mf.TripletLearner(max_epochs=3, early_stopping=False),
         mf.NeighborhoodGerrymandering(solver=mf.solvers.Adam(max_epochs=3), early_stopping=False),
         mf.AsymmetricSimilarity(solver=mf.solvers.Adam(max_epochs=3)),
     ],
@@ -273,7 +273,9 @@ def test_progress_bars(capsys):
     with pytest.warns(UserWarning, match="KNeighborsClassifier does not support callbacks"):
         pipeline.set_callbacks(bar).fit(X, Y)
     assert "NCA - fit" in capsys.readouterr().out
-    search = GridSearchCV(mf.TripletLearner(max_epochs=2), {"margin": [0.1, 0.2]}, cv=2)
+    search = GridSearchCV(
+        mf.TripletLearner(max_epochs=2, early_stopping=False), {"margin": [0.1, 0.2]}, cv=2
+    )
     search.set_callbacks(callback.ProgressBar(max_propagation_depth=None)).fit(X, Y)
     assert "TripletLearner - fit" in capsys.readouterr().out
 

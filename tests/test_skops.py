@@ -21,7 +21,9 @@ FRAME.loc[::9, "a"] = np.nan
 QUICK = {"n_components": 2, "n_estimators": 2, "max_epochs": 2, "random_state": 0}
 ANMM = mf.ANMM(2)
 TWO_SIDED = mf.AsymmetricSimilarity(n_neighbors=3, random_state=0, solver=Adam(max_epochs=2))
-DEEP = mf.EmbeddingLearner(losses.NCA(), mf.embeddings.MLP((5,), 2), max_epochs=2, random_state=0)
+DEEP = mf.EmbeddingLearner(
+    losses.NCA(), mf.embeddings.MLP((5,), 2), max_epochs=2, random_state=0, early_stopping=False
+)
 OTHERS = {
     "table": (mf.NCAClassifier(**QUICK), FRAME, NAMED),
     "several outputs": (mf.NCAClassifier(**QUICK), FRAME, np.stack([NAMED, NAMED], axis=1)),
@@ -101,7 +103,7 @@ def test_trusted_types_touch_no_files(tmp_path):
         mf.LDML(solver="adam"),
         mf.NeighborhoodGerrymandering(parameterization="M"),
         mf.AsymmetricSimilarity(),
-        mf.EmbeddingLearner(mf.losses.NCA()),
+        mf.EmbeddingLearner(mf.losses.NCA(), early_stopping=False),
     ],
     ids=lambda model: type(model).__name__,
 )

@@ -38,7 +38,7 @@ def test_the_margin_is_the_largest_of_all_projections(sizes, weighted):
     weight = rng.uniform(1, 3, len(rows)) if weighted else np.ones(len(rows))
     near = neighbours(points, labels, *sizes)
     for n_components in (1, 2, 4):
-        learner = ANMM(n_components, *sizes)
+        learner = ANMM(n_components, *sizes, shrinkage=0)
         learner.fit(points, labels, sample_weight=weight if weighted else None)
         L = learner.components_
         np.testing.assert_allclose(L @ L.T, np.eye(n_components), atol=1e-12)
@@ -55,13 +55,13 @@ def test_by_default_only_directions_that_help_are_kept():
     points = np.c_[np.repeat([0.0, 3.0], 50), 5 * rng.standard_normal((100, 3))]
     points[:, 0] += rng.normal(scale=0.1, size=100)
     labels = np.repeat([0, 1], 50)
-    learner = ANMM().fit(points, labels)
-    everything = ANMM(n_components=4).fit(points, labels)
+    learner = ANMM(shrinkage=0).fit(points, labels)
+    everything = ANMM(n_components=4, shrinkage=0).fit(points, labels)
     kept = len(learner.components_)
     assert 1 <= kept < 4
     assert (learner.margins_ > 0).all()
     assert (everything.margins_[kept:] <= 0).all()
-    alike = ANMM().fit([[0.0, 0.0], [0.0, 0.0], [1.0, 0.0], [1.0, 0.0]], [0, 1, 0, 1])
+    alike = ANMM(shrinkage=0).fit([[0.0, 0.0], [0.0, 0.0], [1.0, 0.0], [1.0, 0.0]], [0, 1, 0, 1])
     assert alike.components_.shape == (1, 2)
 
 

@@ -17,7 +17,7 @@ from metricfast.samplers import DenseTriplet, Uniform
 
 def test_the_proxy_of_a_class_without_points_learns_once_there_are_some():
     def begun():
-        learner = ProxyNCALearner(2, random_state=0, learning_rate=0.01)
+        learner = ProxyNCALearner(2, random_state=0, learning_rate=0.01, early_stopping=False)
         return learner.partial_fit(X[:100], Y[:100], classes=[0, 1, 2])
 
     learner = begun()
@@ -33,7 +33,9 @@ def test_the_proxy_of_a_class_without_points_learns_once_there_are_some():
 def test_proxies_of_points_that_cancel_have_a_direction():
     points, labels = np.array([[1.0, 0], [-1, 0], [0, 1], [0, 2]]), [0, 0, 1, 1]
     embedding = Linear(init="identity", normalize=True)
-    learner = EmbeddingLearner(losses.ProxyNCA(), embedding, max_epochs=1, random_state=0)
+    learner = EmbeddingLearner(
+        losses.ProxyNCA(), embedding, max_epochs=1, random_state=0, early_stopping=False
+    )
     points -= points.mean(axis=0)
     points[:2, 1] = 0
     learner.partial_fit(points, labels)
@@ -54,7 +56,9 @@ def test_proxies_of_points_that_cancel_have_a_direction():
     ids=str,
 )
 def test_partial_fit_refuses_what_it_cannot_go_on_with(begun, change, what):
-    learner = EmbeddingLearner(NCA, MLP((4,), 2), random_state=0).set_params(**begun)
+    learner = EmbeddingLearner(NCA, MLP((4,), 2), random_state=0, early_stopping=False).set_params(
+        **begun
+    )
     learner.partial_fit(X, Y).set_params(**change)
     with pytest.raises(ValueError, match=f"partial_fit goes on with the {what} .* call fit"):
         learner.partial_fit(X, Y)
@@ -62,17 +66,19 @@ def test_partial_fit_refuses_what_it_cannot_go_on_with(begun, change, what):
 
 
 def test_partial_fit_goes_on_with_another_rate_and_loss_of_the_same_kind():
-    learner = EmbeddingLearner(NCA, MLP((4,), 2), random_state=0).partial_fit(X, Y)
+    learner = EmbeddingLearner(NCA, MLP((4,), 2), random_state=0, early_stopping=False).partial_fit(
+        X, Y
+    )
     learner.set_params(learning_rate=0.1, loss=losses.Triplet())
     assert learner.partial_fit(X, Y).n_iter_ == 2
 
 
 def test_partial_fit_takes_new_classes_where_the_loss_has_no_table_of_them():
     numbers, names = np.array([1, 2, 0])[Y], np.array(["b", "c", "aa"])[Y]
-    learner = EmbeddingLearner(NCA, MLP((4,), 2), random_state=0)
+    learner = EmbeddingLearner(NCA, MLP((4,), 2), random_state=0, early_stopping=False)
     learner.partial_fit(X[:100], names[:100]).partial_fit(X, names)
     assert learner.classes_.tolist() == ["aa", "b", "c"]
-    codes = EmbeddingLearner(NCA, MLP((4,), 2), random_state=0)
+    codes = EmbeddingLearner(NCA, MLP((4,), 2), random_state=0, early_stopping=False)
     codes.partial_fit(X[:100], numbers[:100]).partial_fit(X, numbers)
     np.testing.assert_allclose(learner.transform(X), codes.transform(X), rtol=1e-12)
     with pytest.raises(ValueError, match=r"y holds no text, .* compared with hold text"):
@@ -80,7 +86,7 @@ def test_partial_fit_takes_new_classes_where_the_loss_has_no_table_of_them():
 
 
 def test_partial_fit_refuses_labels_of_another_width():
-    learner = EmbeddingLearner(losses.LogRatio(), Linear(2), random_state=0)
+    learner = EmbeddingLearner(losses.LogRatio(), Linear(2), random_state=0, early_stopping=False)
     learner.partial_fit(X, X[:, :2])
     with pytest.raises(
         ValueError, match=r"y has labels of shape \(\), and .* had \(2,\): call fit"
@@ -91,7 +97,7 @@ def test_partial_fit_refuses_labels_of_another_width():
 @pytest.mark.parametrize("width", [1, 2])
 def test_partial_fit_of_equal_labels_learns_nothing(width):
     labels = X[:, 0] if width == 1 else X[:, :2]
-    learner = EmbeddingLearner(losses.LogRatio(), Linear(2), random_state=0)
+    learner = EmbeddingLearner(losses.LogRatio(), Linear(2), random_state=0, early_stopping=False)
     learner.partial_fit(X, labels)
     before = learner.parameters_[0].copy()
     for chunk in (slice(1), [0, 0, 0]):
@@ -105,8 +111,8 @@ def test_partial_fit_of_equal_labels_learns_nothing(width):
 @pytest.mark.parametrize("batch_size", [20, 1000])
 def test_a_loss_that_rises_without_end_is_told_of(batch_size, max_epochs):
     learner = EmbeddingLearner(
-        losses.Contrastive(), Linear(2), learning_rate=1e6, batch_size=batch_size,
-        max_epochs=max_epochs + (batch_size > 150), random_state=0,
+        losses.Contrastive(), Linear(2, normalize=False), learning_rate=1e6, batch_size=batch_size,
+        max_epochs=max_epochs + (batch_size > 150), random_state=0, early_stopping=False
     )  # fmt: skip
     with pytest.warns(ConvergenceWarning, match="The loss has risen from .* Lower learning_rate"):
         learner.fit(X, Y)
@@ -123,13 +129,15 @@ class Uneven:
 
 def test_batches_that_differ_are_no_rise():
     for seed in range(40):
-        EmbeddingLearner(Uneven(), Linear(2), Uniform(2), max_epochs=1, random_state=seed).fit(X, Y)
+        EmbeddingLearner(
+            Uneven(), Linear(2), Uniform(2), max_epochs=1, random_state=seed, early_stopping=False
+        ).fit(X, Y)
 
 
 def test_a_resumed_training_knows_where_the_loss_began(tmp_path):
     learner = EmbeddingLearner(
-        losses.Contrastive(), Linear(2), learning_rate=1e6, batch_size=20, random_state=0,
-        callbacks=[Checkpoint(tmp_path / "training")],
+        losses.Contrastive(), Linear(2, normalize=False), learning_rate=1e6, batch_size=20,
+        random_state=0, callbacks=[Checkpoint(tmp_path / "training")], early_stopping=False
     )  # fmt: skip
     for max_epochs in (1, 2):
         with pytest.warns(ConvergenceWarning, match="The loss has risen from"):
@@ -148,7 +156,9 @@ def test_points_whose_embedding_overflows_are_refused(embedding):
     for method in (model.transform, lambda points: model.kneighbors(points, X)):
         with pytest.raises(ValueError, match="X is so large that embedded points overflow float64"):
             method(largest)
-    single = EmbeddingLearner(NCA, embedding, max_epochs=1, random_state=0).fit(np.float32(X), Y)
+    single = EmbeddingLearner(
+        NCA, embedding, max_epochs=1, random_state=0, early_stopping=False
+    ).fit(np.float32(X), Y)
     single.parameters_ = [100 * array for array in single.parameters_]
     with pytest.raises(ValueError, match="embedded points overflow float32"):
         single.transform(np.sign(single.parameters_[0][:1]) * np.float32(3e38))
@@ -185,12 +195,14 @@ def test_numbers_that_are_none():
 
 def test_a_class_of_losses_is_no_loss():
     with pytest.raises(TypeError, match=r"loss must be an object, not a class: give Triplet\(\)"):
-        EmbeddingLearner(losses.Triplet).fit(X, Y)
+        EmbeddingLearner(losses.Triplet, early_stopping=False).fit(X, Y)
 
 
 def test_widths_of_hidden_layers_may_be_an_array():
     def parameters(sizes):
-        learner = ProxyNCALearner(2, hidden_layer_sizes=sizes, max_epochs=1, random_state=0)
+        learner = ProxyNCALearner(
+            2, hidden_layer_sizes=sizes, max_epochs=1, random_state=0, early_stopping=False
+        )
         return learner.fit(X, Y).parameters_
 
     for sizes in ((), (5,), (5, 4)):
@@ -202,7 +214,9 @@ def test_widths_of_hidden_layers_may_be_an_array():
 @pytest.mark.parametrize("labels", [Y, X[:, 0]], ids=["class", "continuous"])
 def test_the_score_of_one_point(labels):
     loss = NCA if labels is Y else losses.LogRatio()
-    model = EmbeddingLearner(loss, Linear(2), max_epochs=1, random_state=0).fit(X, labels)
+    model = EmbeddingLearner(
+        loss, Linear(2), max_epochs=1, random_state=0, early_stopping=False
+    ).fit(X, labels)
     with pytest.raises(ValueError, match="X must hold at least 2 points"):
         model.score(X[:1], labels[:1])
     assert np.isfinite(model.score(X[:1], labels[:1], X[1:], labels[1:]))
@@ -227,7 +241,7 @@ def test_dense_batches_of_pairs():
     sampler = DenseTriplet(3, 40, 10, all_anchors=True)
     learner = EmbeddingLearner(
         losses.CoSENT(), Linear(2, normalize=True), sampler, max_epochs=5, learning_rate=0.01,
-        random_state=0,
+        random_state=0, early_stopping=False
     ).fit(X, X[:, 0])  # fmt: skip
     assert learner.loss_curve_[4] < learner.loss_curve_[0]
 

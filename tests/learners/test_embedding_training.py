@@ -77,6 +77,7 @@ def test_a_longer_training_goes_on_from_a_shorter(tmp_path, seed):
         solver="sgd",
         random_state=seed,
         callbacks=[Checkpoint(path)],
+        early_stopping=False,
     )
     learner.set_params(max_epochs=2).fit(X, Y)
     learner.set_params(max_epochs=5).fit(X, Y)
@@ -103,6 +104,7 @@ def test_a_checkpoint_of_another_training_is_refused(tmp_path, change):
         max_epochs=1,
         random_state=0,
         callbacks=[Checkpoint(tmp_path / "training")],
+        early_stopping=False,
     ).fit(X, Y)
     with pytest.raises(ValueError, match="is of a training with other parameters or other data"):
         clone(learner).set_params(**change).fit(X, Y)
@@ -156,6 +158,7 @@ def test_a_checkpoint_tells_functions_apart(tmp_path, loss, other):
         max_epochs=1,
         random_state=0,
         callbacks=[Checkpoint(tmp_path / "it")],
+        early_stopping=False,
     )
     labels = X[:, 0] if isinstance(loss, losses.LogRatio) else Y
     learner.fit(X, labels)
@@ -166,7 +169,9 @@ def test_a_checkpoint_tells_functions_apart(tmp_path, loss, other):
 
 def test_a_checkpoint_that_cannot_be_written_is_refused_before_training(tmp_path, monkeypatch):
     epochs = []
-    learner = EmbeddingLearner(NCA, Linear(2), max_epochs=1, callbacks=[epochs.append])
+    learner = EmbeddingLearner(
+        NCA, Linear(2), max_epochs=1, callbacks=[epochs.append], early_stopping=False
+    )
     learner.set_params(callbacks=[Checkpoint(tmp_path / "none" / "training")])
     with pytest.raises(FileNotFoundError, match=r"checkpoint .* no folder .*none"):
         learner.fit(X, Y)
@@ -184,6 +189,7 @@ def test_a_stop_by_a_callback_is_in_the_checkpoint(tmp_path):
         max_epochs=6,
         random_state=0,
         callbacks=[Checkpoint(tmp_path / "it"), lambda state: state.iteration == 2],
+        early_stopping=False,
     )
     first = clone(learner).fit(X, Y)
     again = clone(learner).fit(X, Y)
@@ -198,7 +204,11 @@ def test_a_stop_by_a_callback_is_in_the_checkpoint(tmp_path):
 
 def test_a_checkpoint_of_more_epochs_is_refused(tmp_path):
     learner = EmbeddingLearner(
-        NCA, MLP((4,), 2), max_epochs=3, callbacks=[Checkpoint(tmp_path / "training")]
+        NCA,
+        MLP((4,), 2),
+        max_epochs=3,
+        callbacks=[Checkpoint(tmp_path / "training")],
+        early_stopping=False,
     )
     learner.fit(X, Y)
     with pytest.raises(ValueError, match="holds 3 epochs, more than max_epochs=2"):
@@ -207,7 +217,12 @@ def test_a_checkpoint_of_more_epochs_is_refused(tmp_path):
 
 def test_a_warm_start_is_not_replaced_by_a_checkpoint(tmp_path):
     learner = EmbeddingLearner(
-        NCA, MLP((4,), 2), max_epochs=2, warm_start=True, callbacks=[Checkpoint(tmp_path / "one")]
+        NCA,
+        MLP((4,), 2),
+        max_epochs=2,
+        warm_start=True,
+        callbacks=[Checkpoint(tmp_path / "one")],
+        early_stopping=False,
     ).fit(X, Y)
     with pytest.raises(ValueError, match="exists already, and warm_start asks to start"):
         learner.fit(X, Y)
@@ -229,7 +244,9 @@ def test_a_damaged_checkpoint_is_refused(tmp_path):
 @pytest.mark.filterwarnings("ignore:(overflow|invalid value) encountered:RuntimeWarning")
 @pytest.mark.parametrize("solver", ["adam", "lbfgs"])
 def test_points_that_are_too_large(solver):
-    learner = EmbeddingLearner(Steep(), MLP((8,), 3), solver=solver, random_state=0)
+    learner = EmbeddingLearner(
+        Steep(), MLP((8,), 3), solver=solver, random_state=0, early_stopping=False
+    )
     with pytest.raises(ValueError, match="The loss is not finite in the first epoch: rescale X"):
         learner.fit(np.float32(X * 1e37), Y)
 

@@ -7,6 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 from scipy.linalg import eigh
+from sklearn.base import clone
 
 from metricfast import KISSME, XQDA, KISSME_Supervised, sources
 
@@ -82,8 +83,8 @@ def test_metrics_are_the_published_ones(groups):
     check(learner, kissme(*both))
     check(KISSME(preprocessor=X).fit(index, same), kissme(*both))
     check(KISSME(regularization=0.1).fit(X[index], same), kissme(*both, 0.1))
-    check(KISSME_Supervised().fit(X, Y, groups=groups), kissme(*both))
-    check(XQDA().fit(X, Y, groups=groups), xqda(*both))
+    check(KISSME_Supervised(regularization=None).fit(X, Y, groups=groups), kissme(*both))
+    check(XQDA(regularization=1e-3).fit(X, Y, groups=groups), xqda(*both))
     check(XQDA(regularization=0).fit(X, Y, groups=groups), xqda(*both, 0))
     leading = XQDA(n_components=1, regularization=0.5).fit(X, Y, groups=groups)
     check(leading, xqda(*both, 0.5, 1))
@@ -92,13 +93,15 @@ def test_metrics_are_the_published_ones(groups):
 
 def test_rows_beyond_the_ratio_of_one_are_zero():
     points = np.c_[X, RNG.permutation(X[:, 0] * np.repeat([1, 30], [44, 1]))]
-    auto = XQDA().fit(points, Y)
-    every = XQDA(n_components=5).fit(points, Y)
+    auto = XQDA(regularization=1e-3).fit(points, Y)
+    every = XQDA(n_components=5, regularization=1e-3).fit(points, Y)
     n = len(auto.components_)
     assert 0 < n < 5
     np.testing.assert_allclose(every.components_[:n], auto.components_)
     assert not every.components_[n:].any()
-    nothing = XQDA().fit(np.repeat([0.0, 1, 10, 11], 2)[:, None], [0, 1, 2, 3, 0, 1, 2, 3])
+    nothing = XQDA(regularization=1e-3).fit(
+        np.repeat([0.0, 1, 10, 11], 2)[:, None], [0, 1, 2, 3, 0, 1, 2, 3]
+    )
     assert nothing.components_.tolist() == [[0.0]]
 
 
@@ -125,9 +128,10 @@ def test_parts_and_sources_are_one_fit(learner, groups, names):
     y = Y.astype(str).astype(kind) if names != "numbers" else Y
     given = {} if groups is None else {"groups": groups.astype(kind)}
     weights = RNG.uniform(0.5, 2, 45)
-    expected = learner().fit(X, y, weights, **given).get_mahalanobis_matrix()
-    check(learner().fit(sources.Rows(X), y, weights, **given), expected)
-    found, rows = learner(), np.r_[np.arange(20)[::-1], 20:45]
+    learner = learner(regularization=1e-3)
+    expected = learner.fit(X, y, weights, **given).get_mahalanobis_matrix()
+    check(learner.fit(sources.Rows(X), y, weights, **given), expected)
+    found, rows = clone(learner), np.r_[np.arange(20)[::-1], 20:45]
     for part in (rows[:20], rows[20:30], rows[30:]):
         of_part = {name: v[part] for name, v in given.items()}
         found.partial_fit(X[part], y[part], weights[part], **of_part)
@@ -228,5 +232,5 @@ def test_n_components():
         XQDA(n_components=5).fit(X, Y)
     M = kissme(*covariances())
     values, vectors = np.linalg.eigh(M)
-    found = KISSME_Supervised(n_components=1).fit(X, Y)
+    found = KISSME_Supervised(n_components=1, regularization=None).fit(X, Y)
     check(found, values[-1] * np.outer(vectors[:, -1], vectors[:, -1]))

@@ -29,10 +29,12 @@ every_loss = pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss)
 
 
 def test_a_preset_is_the_learner_of_its_parts():
-    preset = TripletLearner(3, 0.1, "hardest", m_per_class=4, max_epochs=2, random_state=1)
+    preset = TripletLearner(
+        3, 0.1, "hardest", m_per_class=4, max_epochs=2, random_state=1, early_stopping=False
+    )
     parts = EmbeddingLearner(
         losses.Triplet(0.1, "hardest"), Linear(3, normalize=True), max_epochs=2, random_state=1,
-        sampler=metricfast.samplers.ClassBalanced(4, 128),
+        sampler=metricfast.samplers.ClassBalanced(4, 128), early_stopping=False
     )  # fmt: skip
     same(preset.fit(X, Y), parts.fit(X, Y))
 
@@ -67,7 +69,7 @@ def test_every_loss_lowers_itself(loss, normalize):
     labels = X[:, 0] if is_continuous(loss) else Y
     learner = EmbeddingLearner(
         clone(loss), MLP((8,), 3, normalize=normalize), Uniform(1000), max_epochs=40,
-        learning_rate=0.01, random_state=0,
+        learning_rate=0.01, random_state=0, early_stopping=False
     )  # fmt: skip
     model = learner.fit(X, labels)
     assert np.isfinite(model.loss_curve_).all()
@@ -80,7 +82,12 @@ def test_every_loss_lowers_itself(loss, normalize):
 def test_every_loss_takes_tiny_batches(loss, batch_size):
     labels = X[:, 0] if is_continuous(loss) else Y
     model = EmbeddingLearner(
-        clone(loss), Linear(3, normalize=True), Uniform(batch_size), max_epochs=1, random_state=0
+        clone(loss),
+        Linear(3, normalize=True),
+        Uniform(batch_size),
+        max_epochs=1,
+        random_state=0,
+        early_stopping=False,
     )
     if isinstance(loss, losses.Gerrymander) and batch_size <= loss.n_neighbors:
         with pytest.raises(ValueError, match="n_neighbors must be at most"):

@@ -10,9 +10,13 @@ from sklearn.decomposition import PCA
 from sklearn.metrics import pairwise_distances
 
 from metricfast import (
+    ANMM,
     DMLMJ,
     LFDA,
+    XQDA,
+    GMML_Supervised,
     ITML_Supervised,
+    KISSME_Supervised,
     MMC_Supervised,
     RCA_Supervised,
     SCML_Supervised,
@@ -34,8 +38,12 @@ def error(L):
 @pytest.mark.parametrize(
     "learner",
     [
+        ANMM(),
         LFDA(),
         DMLMJ(),
+        GMML_Supervised(),
+        KISSME_Supervised(),
+        XQDA(),
         RCA_Supervised(n_chunks=60, random_state=0),
         ITML_Supervised(n_constraints=300, random_state=0),
         MMC_Supervised(n_constraints=300, random_state=0),
@@ -54,6 +62,7 @@ def test_few_points_of_many_features_do_not_make_neighbours_worse(learner):
 @pytest.mark.parametrize(
     "learner",
     [
+        ANMM(shrinkage=1),
         LFDA(shrinkage=1),
         LFDA(shrinkage=1, embedding_type="orthonormalized"),
         DMLMJ(reg=1),
@@ -82,6 +91,48 @@ def test_each_point_is_held_out_once_with_its_copies():
     for fold in folds:
         assert set(fold.codes) == set(labels)
         np.testing.assert_array_equal(fold.points, points[fold.rows])
+
+
+@pytest.mark.parametrize(("n_classes", "size"), [(50, 2), (30, 13)])
+def test_classes_are_held_out_where_they_have_few_points(n_classes, size):
+    """Their points look for their own class among all points, those of single points included."""
+    labels = np.repeat(np.arange(n_classes), size)
+    points = np.random.RandomState(0).normal(size=(len(labels), 3)) + labels[:, None]
+    points, labels = np.r_[points, [[0, 0, 9]]], np.r_[labels, n_classes]
+    halves = held_out_folds(points, labels)
+    learned, held = ([set(each) for each in found] for found in (
+        [fold.codes for fold in halves], [fold.queries[1] for fold in halves]
+    ))  # fmt: skip
+    assert learned == held[::-1] and set.union(*held) == set(range(n_classes))
+    for fold in halves:
+        (database, codes), (queries, wanted, _) = fold.database, fold.queries
+        assert sorted(codes) == sorted(labels)
+        np.testing.assert_array_equal(database[fold.own], queries)
+        np.testing.assert_array_equal(codes[fold.own], wanted)
+    order = np.random.RandomState(1).permutation(len(labels))
+    again = held_out_folds(points[order], labels.max() - labels[order])
+    assert [set(order[f.rows]) for f in again] == [set(f.rows) for f in halves]
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [
+        *(ANMM(), LFDA(), DMLMJ(), GMML_Supervised(), KISSME_Supervised(), XQDA()),
+        *(RCA_Supervised(random_state=0), ITML_Supervised(n_constraints=300, random_state=0)),
+    ],
+    ids=lambda learner: type(learner).__name__,
+)
+def test_learning_is_for_classes_that_are_held_out(learner):
+    """Where the noise of new classes is alike, learning pays; where directions are chance, not."""
+    rng = np.random.RandomState(0)
+    labels, noise = np.repeat(np.arange(100), 3), np.repeat([0.3, 3], 4)
+    points = rng.normal(size=(100, 8))[labels]
+    given = []
+    for scale in (noise, 0.7):
+        model = clone(learner).fit(points + scale * rng.normal(size=points.shape), labels)
+        M = model.get_mahalanobis_matrix()
+        given.append(np.allclose(M, M[0, 0] * np.eye(8), atol=1e-4 * M[0, 0]))
+    assert given == [False, True]
 
 
 def test_number_of_held_out_points_is_limited():

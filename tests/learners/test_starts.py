@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -18,15 +20,17 @@ from metricfast.solvers import Adam
 from metricfast.stopping import CrossValidated
 from metricfast.training import model_selection
 from metricfast.training.initialization import choose_scale, sample_points, spread
-from metricfast.training.model_selection import _race, _select, _splits, select_training
+from metricfast.training.model_selection import _race, _select, select_training
 from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples
+from metricfast.training.splits import _folds
 
 X, Y = load_iris(return_X_y=True)
 WINE, KINDS = load_wine(return_X_y=True)
 # A handful of iterations, which are too few on purpose.
 POINTS = Samples(X, Y, np.arange(3), np.arange(150) % 2.0, 0)
 few = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+given_up = pytest.mark.filterwarnings("ignore:No training was better than none")
 every = pytest.mark.parametrize("learner", [NCA, MCML, LDML, MLKR])
 
 
@@ -100,6 +104,7 @@ folded = pytest.mark.parametrize("learner", FOLDED, ids=lambda model: type(model
 
 
 @few
+@given_up
 @folded
 def test_noise_is_hardly_trained_on(learner):
     rng = np.random.default_rng(0)
@@ -123,14 +128,20 @@ def test_what_helps_is_trained_on(learner):
 
 
 @few
+@given_up
 @folded
 @pytest.mark.parametrize(("before", "kept"), [(0.1, True), (0.2, False), (0.3, False)])
 def test_a_start_that_is_better_is_kept(learner, before, kept, monkeypatch):
-    def race(costs_of, splits, starts, weight):
+    def race(costs_of, splits, starts, behind):
+        weight = np.concatenate([split.weight for split in splits])
         wrong = np.arange(len(weight)) < len(weight) * np.array([[before], [0.2], [0.2]])
         return {None: wrong.astype(np.float32)}
 
+    def costs(candidates, solver, patience, split, start, *, trained):
+        return np.ones((1, len(split.weight)), np.float32)
+
     monkeypatch.setattr(model_selection, "_race", race)
+    monkeypatch.setattr(model_selection, "_costs", costs)
     model = clone(learner).set_params(init="identity").fit(X, Y)
     assert model.n_iter_ <= 2 or not kept  # LDML looks for a bias
     L = model.components_ / np.abs(model.components_).max()
@@ -159,15 +170,15 @@ def test_folds_need_two_classes_of_enough_points():
 
 def test_points_of_small_classes_stay_in_training():
     labels = np.r_[Y, 3, 4, 4]
-    for train, test in _splits(labels, 2):
+    for train, test in _folds(labels, 2):
         assert not np.isin([150, 151, 152], test).any()
         assert sorted([*train, *test]) == list(range(153))
 
 
-def test_names_of_classes_do_not_matter_for_splits():
+def test_names_of_classes_do_not_matter_for_folds():
     labels = np.repeat([0, 1, 2], [16, 17, 18])
     for (train, test), (train_named, test_named) in zip(
-        _splits(labels, 2), _splits(np.array([2, 0, 1])[labels], 2), strict=True
+        _folds(labels, 2), _folds(np.array([2, 0, 1])[labels], 2), strict=True
     ):
         np.testing.assert_array_equal(train, train_named)
         np.testing.assert_array_equal(test, test_named)
@@ -188,7 +199,8 @@ def test_a_regression_is_not_worse_than_its_start():
 def selected(learner, data):
     plan = learner._plan()
     initialization = learner._initialization(plan.solver, None)
-    return select_training(learner, data, plan.rule, plan.solver, initialization, required=False)
+    candidates = learner._candidates(initialization, data)
+    return select_training(candidates, data, plan.rule, plan.solver, required=False)
 
 
 @few
@@ -198,7 +210,7 @@ def test_auto_makes_folds_where_they_can_be(learner):
     folds = clone(learner).set_params(early_stopping=CrossValidated()).fit(X, Y)
     np.testing.assert_array_equal(learner.components_, folds.components_)
     few_points = Samples(X[[0, 50]], Y[[0, 50]], np.arange(2), None, 0)
-    assert selected(learner, few_points) == (None, None)
+    assert selected(learner, few_points)[:2] == (None, None)
 
 
 @few
@@ -207,6 +219,7 @@ def test_auto_trains_mini_batches_to_the_end():
 
 
 @few
+@given_up
 @pytest.mark.parametrize("learner", [NCA(), LMNN(), NeighborhoodGerrymandering(random_state=0)])
 def test_other_starts_are_tried(learner):
     rng = np.random.default_rng(0)
@@ -224,21 +237,21 @@ def test_of_equally_good_settings_the_least_training_is_taken():
     costs = {None: (rng.uniform(size=(3, 400)) < [[0.5], [0.3], [0.3]]).astype(np.float32)}
     costs[None][2] = costs[None][1]
     costs[None][2, np.flatnonzero(costs[None][1])[:1]] = 0
-    assert _select(costs, np.ones(400), shortest=True) == (None, 1)
+    assert _select(costs, np.ones(400), shortest=True)[:2] == (None, 1)
     costs[None][2, np.flatnonzero(costs[None][1])[:50]] = 0
-    assert _select(costs, np.ones(400), shortest=True) == (None, None)
+    assert _select(costs, np.ones(400), shortest=True)[:2] == (None, None)
     costs["other"] = costs[None].copy()
     costs["other"][2] = 0
-    assert _select(costs, np.ones(400), shortest=True) == ("other", None)
-    assert _select(costs, np.ones(400), shortest=False) == ("other", None)
+    assert _select(costs, np.ones(400), shortest=True)[:2] == ("other", None)
+    assert _select(costs, np.ones(400), shortest=False)[:2] == ("other", None)
 
 
 def test_many_points_are_split_once_at_their_full_number():
     labels = np.repeat(np.arange(3), [2000, 2000, 1000])
-    ((train, test),) = _splits(labels, 2)
+    ((train, test),) = _folds(labels, 2)
     assert len(train) == 4000 and len(test) == 1000
     np.testing.assert_allclose(np.bincount(labels[test]) / 1000, [0.4, 0.4, 0.2], atol=1e-2)
-    assert len(_splits(labels[::5], 2)) == 5
+    assert len(_folds(labels[::5], 2)) == 5
 
 
 BY_FOLDS = pytest.mark.parametrize(
@@ -276,13 +289,13 @@ def test_folds_serve_all_kinds_of_points(learner, tmp_path):
 def test_starts_far_behind_are_given_up():
     tried = []
 
-    def costs_of(train, test, start):
+    def costs_of(split, start):
         tried.append(start)
         share = [0.1, 0.05] if start is None else [0.9, 0.8]
         return (np.arange(20) < 20 * np.array(share)[:, None]).astype(np.float32)
 
-    splits = [(np.arange(80), np.arange(20))] * 5
-    found = _race(costs_of, splits, [None, "discriminant"], np.ones(20))
+    splits = [SimpleNamespace(weight=np.ones(20))] * 5
+    found = _race(costs_of, splits, [None, "discriminant"], 2.0)
     assert list(found) == [None]
     np.testing.assert_allclose(found[None].mean(axis=1), [0.1, 0.05])
     assert tried.count("discriminant") == 1

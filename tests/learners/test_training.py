@@ -43,14 +43,14 @@ MAPS = [
     NeighborhoodGerrymandering(solver="subgradient"),
     NeighborhoodGerrymanderingRegressor(),
 ]
-LEARNERS = [*MAPS, AsymmetricSimilarity(), EmbeddingLearner(losses.NCA())]
+LEARNERS = [*MAPS, AsymmetricSimilarity(), EmbeddingLearner(losses.NCA(), early_stopping=False)]
 FULL = [
     NCA(),
     LMNN(min_iter=5),
     NCMML(),
     NeighborhoodGerrymandering(solver="lbfgs"),
     AsymmetricSimilarity(solver="lbfgs"),
-    EmbeddingLearner(losses.NCA(), solver="lbfgs"),
+    EmbeddingLearner(losses.NCA(), solver="lbfgs", early_stopping=False),
 ]
 TEST = next(StratifiedShuffleSplit(1, test_size=15, random_state=0).split(X, Y))[1]
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -267,7 +267,7 @@ ENDLESS = [
     NCA(solver=Subgradient()),
     AsymmetricSimilarity(solver=Adam(schedule="inverse")),
     AsymmetricSimilarity(solver=Subgradient()),
-    EmbeddingLearner(losses.NCA(), solver=Adam()),
+    EmbeddingLearner(losses.NCA(), solver=Adam(), early_stopping=False),
 ]
 
 
@@ -291,7 +291,11 @@ def test_more_epochs_of_a_cosine_are_another_training(tmp_path):
 def test_a_checkpoint_of_another_number_of_moments_is_refused(tmp_path):
     path = tmp_path / "training"
     learner = EmbeddingLearner(
-        losses.NCA(), max_epochs=2, callbacks=[Checkpoint(path)], random_state=0
+        losses.NCA(),
+        max_epochs=2,
+        callbacks=[Checkpoint(path)],
+        random_state=0,
+        early_stopping=False,
     )
     learner.fit(X, Y)
     metadata, state, arrays = contents(path.read_bytes())
@@ -306,7 +310,11 @@ def test_a_checkpoint_of_another_number_of_moments_is_refused(tmp_path):
     ("learner", "error", "message"),
     [
         (NCA(max_iter=0, solver="adam"), ValueError, "max_iter"),
-        (EmbeddingLearner(losses.NCA(), max_epochs=0, solver="lbfgs"), ValueError, "max_epochs"),
+        (
+            EmbeddingLearner(losses.NCA(), max_epochs=0, solver="lbfgs", early_stopping=False),
+            ValueError,
+            "max_epochs",
+        ),
         (NCA(solver=type("Still", (MiniBatchSolver,), {})()), NotImplementedError, "define step"),
     ],
     ids=str,

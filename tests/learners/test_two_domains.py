@@ -55,7 +55,9 @@ def test_every_loss_that_compares_anchors_with_a_database_learns_from_two_kinds(
     y, y_database = labels_of(loss)
     if loss.labels != "class" and loss.__name__ in ("MLKR",):
         y, y_database = y[:, 0], y_database[:, 0]
-    learner = EmbeddingLearner(loss(), BOTH, max_epochs=3, database=database, random_state=0)
+    learner = EmbeddingLearner(
+        loss(), BOTH, max_epochs=3, database=database, random_state=0, early_stopping=False
+    )
     learner.fit(X, y, DATABASE, y_database)
     assert np.isfinite(learner.loss_curve_).all()
     assert learner.transform(X, "query").shape == (N, 3)
@@ -86,18 +88,31 @@ def test_right_points_of_the_right_side_meet_their_labels(monkeypatch):
     for sampler in (Uniform(6), DenseTriplet(3, batch_size=10, n_anchors=2)):
         for how in ("batch", "all"):
             learner = EmbeddingLearner(
-                loss, read, sampler, max_epochs=2, database=how, random_state=0
+                loss,
+                read,
+                sampler,
+                max_epochs=2,
+                database=how,
+                random_state=0,
+                early_stopping=False,
             )
             learner.fit(queries, y, database, y_database)
     assert {m for _, m in seen} == {5, 8, 31}
-    EmbeddingLearner(loss, read, solver="lbfgs", max_epochs=1).fit(queries, y, database, y_database)
+    EmbeddingLearner(loss, read, solver="lbfgs", max_epochs=1, early_stopping=False).fit(
+        queries, y, database, y_database
+    )
     assert seen[-1] == (20, 31)
 
 
 @pytest.mark.parametrize("embedding", [BOTH, DEEP], ids=["linear", "deep"])
 def test_retrieval_from_the_other_side_is_learned(embedding):
     learner = EmbeddingLearner(
-        losses.NCA(reduction="mean"), embedding, learning_rate=0.02, max_epochs=30, random_state=0
+        losses.NCA(reduction="mean"),
+        embedding,
+        learning_rate=0.02,
+        max_epochs=30,
+        random_state=0,
+        early_stopping=False,
     ).fit(X[:60], Y[:60], DATABASE[:80], Y_DATABASE[:80])
     found = learner.kneighbors(X[60:], DATABASE[80:], 1)[1][:, 0]
     right = np.mean(Y_DATABASE[80:][found] == Y[60:])
@@ -110,7 +125,9 @@ def test_retrieval_from_the_other_side_is_learned(embedding):
 
 
 def test_one_embedding_of_both_sides_has_one_mean():
-    learner = EmbeddingLearner(losses.NCA(), Linear(2), max_epochs=2, random_state=0)
+    learner = EmbeddingLearner(
+        losses.NCA(), Linear(2), max_epochs=2, random_state=0, early_stopping=False
+    )
     learner.fit(X, Y, X[::-1] + 1, Y[::-1])
     np.testing.assert_array_equal(learner.mean_, learner.mean_query_)
     np.testing.assert_allclose(learner.mean_, (X[::-1] + 1).mean(axis=0))
@@ -118,7 +135,7 @@ def test_one_embedding_of_both_sides_has_one_mean():
 
 
 def test_epochs_by_partial_fit_go_on_with_the_means_of_the_first():
-    learner = EmbeddingLearner(losses.SupCon(), DEEP, random_state=0)
+    learner = EmbeddingLearner(losses.SupCon(), DEEP, random_state=0, early_stopping=False)
     learner.partial_fit(X, Y, X_database=DATABASE, y_database=Y_DATABASE)
     mean, before = learner.mean_.copy(), [a.copy() for a in learner.parameters_]
     learner.partial_fit(X[:50], Y[:50], X_database=DATABASE[:60], y_database=Y_DATABASE[:60])
@@ -157,7 +174,9 @@ def test_distances_of_labels_may_be_precomputed_between_the_sides():
 
 
 def test_sparse_queries_and_dense_database():
-    learner = EmbeddingLearner(losses.NCA(), BOTH, max_epochs=2, random_state=0)
+    learner = EmbeddingLearner(
+        losses.NCA(), BOTH, max_epochs=2, random_state=0, early_stopping=False
+    )
     learner.fit(csr_array(X), Y, DATABASE, Y_DATABASE)
     assert not learner.mean_query_.any() and learner.mean_.any()
     assert learner.kneighbors(csr_array(X), DATABASE)[0].shape == (N, 5)
@@ -207,11 +226,13 @@ def test_samplers_refuse_what_has_no_meaning_with_a_database():
             return Uniform().prepare(y)
 
     with pytest.raises(ValueError, match="Alone, whose prepare takes no y_database"):
-        EmbeddingLearner(losses.NCA(), BOTH, Alone()).fit(X, Y, DATABASE, Y_DATABASE)
+        EmbeddingLearner(losses.NCA(), BOTH, Alone(), early_stopping=False).fit(
+            X, Y, DATABASE, Y_DATABASE
+        )
 
 
 def test_what_does_not_go_together_is_refused():
-    nca = EmbeddingLearner(losses.NCA(), BOTH)
+    nca = EmbeddingLearner(losses.NCA(), BOTH, early_stopping=False)
     for arguments, message in [
         ((X, Y, DATABASE), "must be given together"),
         ((X, Y, None, Y_DATABASE), "must be given together"),
@@ -221,7 +242,7 @@ def test_what_does_not_go_together_is_refused():
     ]:
         with pytest.raises(ValueError, match=message):
             nca.fit(*arguments)
-    one = EmbeddingLearner(losses.NCA(), Linear(2))
+    one = EmbeddingLearner(losses.NCA(), Linear(2), early_stopping=False)
     with pytest.raises(ValueError, match=r"X_database: X has 7 features.*Asymmetric"):
         one.fit(X, Y, DATABASE, Y_DATABASE)
     for loss, message in [
@@ -229,13 +250,15 @@ def test_what_does_not_go_together_is_refused():
         (losses.CoSENT(), "compares all points of a batch"),
     ]:
         with pytest.raises(ValueError, match=message):
-            EmbeddingLearner(loss, Linear(2)).fit(X, Y, X, Y)
+            EmbeddingLearner(loss, Linear(2), early_stopping=False).fit(X, Y, X, Y)
     with pytest.raises(ValueError, match="candidate_fraction must be None with X_database"):
         nca.set_params(database="all", candidate_fraction=0.5).fit(X, Y, DATABASE, Y_DATABASE)
 
 
 def test_points_are_asked_about_on_their_side():
-    learner = EmbeddingLearner(losses.NCA(), BOTH, max_epochs=1, random_state=0)
+    learner = EmbeddingLearner(
+        losses.NCA(), BOTH, max_epochs=1, random_state=0, early_stopping=False
+    )
     names = [f"word{i}" for i in range(7)]
     learner.fit(X, Y, pd.DataFrame(DATABASE, columns=names), Y_DATABASE)
     assert learner.feature_names_database_in_.tolist() == names
@@ -260,7 +283,9 @@ def test_points_are_asked_about_on_their_side():
 @pytest.mark.parametrize("embedding", [BOTH, DEEP], ids=["linear", "deep"])
 def test_files_keep_both_sides(embedding, tmp_path):
     pytest.importorskip("safetensors")
-    learner = EmbeddingLearner(losses.NCA(), embedding, max_epochs=2, random_state=0)
+    learner = EmbeddingLearner(
+        losses.NCA(), embedding, max_epochs=2, random_state=0, early_stopping=False
+    )
     learner.fit(X, Y, DATABASE, Y_DATABASE)
     path = tmp_path / "both.safetensors"
     metricfast.save(learner, path)
@@ -288,7 +313,9 @@ def test_files_keep_both_sides(embedding, tmp_path):
 def test_onnx_exports_either_side():
     pytest.importorskip("skl2onnx")
     runtime = pytest.importorskip("onnxruntime")
-    learner = EmbeddingLearner(losses.NCA(), DEEP, max_epochs=2, random_state=0)
+    learner = EmbeddingLearner(
+        losses.NCA(), DEEP, max_epochs=2, random_state=0, early_stopping=False
+    )
     learner.fit(X, Y, DATABASE, Y_DATABASE)
     for points, side in ((X, "query"), (DATABASE, "database")):
         model = metricfast.io.to_onnx(learner, side=side, dtype=np.float64)
@@ -298,7 +325,9 @@ def test_onnx_exports_either_side():
 
 
 def test_cross_validation_leaves_the_database_whole():
-    learner = EmbeddingLearner(losses.NCA(), BOTH, max_epochs=5, random_state=0)
+    learner = EmbeddingLearner(
+        losses.NCA(), BOTH, max_epochs=5, random_state=0, early_stopping=False
+    )
     fixed = FixedDatabase(learner, DATABASE, Y_DATABASE)
     folds = KFold(3, shuffle=True, random_state=0)
     scores = cross_val_score(fixed, X, Y, cv=folds)
@@ -342,18 +371,40 @@ def test_votes_of_a_database_with_other_features():
         AsymmetricSimilarity(tied=True).fit(X, Y, DATABASE, Y_DATABASE)
 
 
-def test_linear_maps_of_two_kinds_start_where_class_means_agree():
-    embedding = Asymmetric(Linear(2), Linear(2))
+def inverse_root(M):
+    values, vectors = np.linalg.eigh(M)
+    return vectors / np.sqrt(values) @ vectors.T
+
+
+def test_linear_maps_of_two_kinds_start_where_class_means_are_correlated():
     centred = X - X.mean(axis=0), DATABASE - DATABASE.mean(axis=0)
-    U, V = embedding.initialize(centred[0], Y, 0, centred[1], Y_DATABASE)
-    for L in (U, V):
-        np.testing.assert_allclose(L @ L.T, np.eye(2), atol=1e-12)
-    means = [
-        np.stack([P[y == c].mean(axis=0) for c in range(4)])
-        for P, y in zip(centred, (Y, Y_DATABASE), strict=True)
-    ]
-    means = [m - m.mean(axis=0) for m in means]
-    left, _, right = np.linalg.svd(means[0].T @ means[1])
-    np.testing.assert_allclose(np.abs(U @ left[:, :2]), np.eye(2), atol=1e-9)
-    np.testing.assert_allclose(np.abs(V @ right[:2].T), np.eye(2), atol=1e-9)
-    np.testing.assert_allclose(np.sign(np.diag(U @ left[:, :2])), np.sign(np.diag(V @ right[:2].T)))
+    found = Asymmetric(Linear(2), Linear(2)).initialize(centred[0], Y, 0, centred[1], Y_DATABASE)
+    sizes = [np.bincount(y) for y in (Y, Y_DATABASE)]
+    share = np.sqrt(sizes[0] * sizes[1])
+    roots, means = [], []
+    for P, y in zip(centred, (Y, Y_DATABASE), strict=True):
+        C = P.T @ P / len(P)
+        roots.append(inverse_root(C + np.trace(C) / len(C) * np.eye(len(C))))
+        mean = np.stack([P[y == c].mean(axis=0) for c in range(4)])
+        means.append(mean - np.average(mean, axis=0, weights=share))
+    left, s, right = np.linalg.svd(roots[0] @ means[0].T * share @ means[1] @ roots[1])
+    turned = np.ones(2)
+    for L, rows, root in zip(found, (left.T, right), roots, strict=True):
+        expected = np.sqrt(s[:2])[:, None] * rows[:2] @ root
+        expected *= np.sqrt(2) / np.linalg.norm(expected)
+        signs = np.sign(np.sum(L * expected, axis=1))
+        np.testing.assert_allclose(signs[:, None] * L, expected, atol=1e-9)
+        turned *= signs
+    np.testing.assert_array_equal(turned, np.ones(2))
+
+
+def test_two_maps_of_wide_sparse_points_start_where_class_means_are_correlated():
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(5), 8)
+    words = csr_array(rng.poisson(0.02 + (rng.random((5, 1500)) < 0.05)[y]).astype(float))
+    points = rng.normal(size=(5, 6))[y] + 0.1 * rng.normal(size=(40, 6))
+    embedding = Asymmetric(Linear(4), Linear(4))
+    U, V = embedding.initialize(words, y, 0, points - points.mean(axis=0), y)
+    Z, W = words @ U.T, (points - points.mean(axis=0)) @ V.T
+    similar = (Z - Z.mean(axis=0)) @ (W - W.mean(axis=0)).T
+    assert (y[similar.argmax(axis=1)] == y).mean() > 0.9

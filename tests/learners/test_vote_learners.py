@@ -162,7 +162,13 @@ def test_infeasible_queries_of_batches_are_counted_and_warned_of():
     labels = rng.integers(0, 20, 120)
     sampler = Uniform()
     learner = EmbeddingLearner(
-        Gerrymander(3), Linear(), sampler, batch_size=20, max_epochs=2, random_state=0
+        Gerrymander(3),
+        Linear(),
+        sampler,
+        batch_size=20,
+        max_epochs=2,
+        random_state=0,
+        early_stopping=False,
     )
     with pytest.warns(UserWarning, match=r"neighbours in a batch is right for .*% of the queries"):
         learner.fit(X, labels)
@@ -174,7 +180,9 @@ def test_infeasible_queries_of_batches_are_counted_and_warned_of():
 
 
 def test_neighbours_that_a_batch_does_not_have():
-    learner = EmbeddingLearner(Gerrymander(7), Linear(), Uniform(), batch_size=6)
+    learner = EmbeddingLearner(
+        Gerrymander(7), Linear(), Uniform(), batch_size=6, early_stopping=False
+    )
     with pytest.raises(ValueError, match=r"at most 5 where a batch has 6 points.*raise batch_size"):
         learner.fit(X, Y)
     learner.set_params(database="all", max_epochs=1).fit(X, Y)

@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
+from sklearn.base import clone
 
 from metricfast._core.arguments import check_random_state
-from metricfast._core.points import dense
-from metricfast._core.scatter import svd
-from metricfast._core.types import Array, Integers, RandomState
+from metricfast._core.types import Array, RandomState
 from metricfast.embeddings._base import (
     Cache,
     Embedding,
@@ -20,9 +18,13 @@ from metricfast.embeddings._base import (
     check_start,
     checked_forward,
 )
+from metricfast.embeddings._correlated import correlated_maps
 from metricfast.embeddings._linear import Linear
 
-__all__ = ["Asymmetric"]
+__all__ = ["Asymmetric", "sides_of", "with_length"]
+
+# Of the covariance of each side, in units of the mean variance of its features.
+_RIDGE = 1.0
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,8 @@ class Asymmetric(Embedding):
         Any two of the same `n_components`. Two embeddings that are equal and not drawn at random
         start as one, which is a good start. Queries and database may have different features, such
         as images and texts. With class labels, two linear maps of different points start from the
-        directions in which the means of their classes agree most (partial least squares).
+        directions in which the means of their classes are correlated most (regularised canonical
+        correlation).
 
     Examples
     --------
@@ -107,7 +110,8 @@ class Asymmetric(Embedding):
                 raise TypeError(f"{name} must be an embedding of one kind of points, got {part!r}.")
             parts.append(part.initialize(*data, rng))
         if X_database is not None and self._starts_by_classes(points, parts):
-            parts = [[L] for L in _maps_by_classes(points, len(parts[0][0]), rng)]
+            labelled: list[Any] = points
+            parts = [[L] for L in correlated_maps(labelled, len(parts[0][0]), _RIDGE, rng)]
         widths = [
             part._forward(parameters, data[0][:1])[0].shape[1]
             for part, parameters, data in zip(
@@ -183,36 +187,23 @@ class Asymmetric(Embedding):
         return self.query.decays(default) + self.database.decays(default)
 
 
-def _maps_by_classes(points: list[Any], rows: int, rng: RandomState) -> list[Array]:
-    """Return the maps whose outputs for the means of classes agree most, as orthonormal rows.
+def sides_of(embedding: Embedding) -> list[Embedding]:
+    """Return both embeddings of queries and database, or the one of all points."""
+    if isinstance(embedding, Asymmetric):
+        return [embedding.query, embedding.database]
+    return [embedding]
 
-    The singular vectors of the sum over classes of outer products of their means, the query's and
-    the database's. Rows beyond the rank of this sum are random, and a hundredth as long.
+
+def with_length(embedding: Embedding, normalize: bool) -> Any:
+    """Return a copy that divides points by their length, or not, where it leaves that open.
+
+    Both sides do the same: if one says it, or cannot do it, so does the other.
     """
-    (X, y), (X_database, y_database) = points
-    n_classes = int(max(y.max(), y_database.max())) + 1
-    means = [_class_means(X, y, n_classes), _class_means(X_database, y_database, n_classes)]
-    known = [np.bincount(labels, minlength=n_classes) > 0 for labels in (y, y_database)]
-    both = known[0] & known[1]
-    bases, cores = [], []
-    for mean in means:
-        shared = mean[both] - mean[both].mean(axis=0) if both.any() else mean[:0]
-        left, lengths, right = svd(shared)
-        bases.append(right)
-        cores.append(left * lengths)
-    P, _, Q = svd(cores[0].T @ cores[1])
-    maps = []
-    for basis, turn, (points_of_side, _) in zip(bases, (P.T, Q), points, strict=True):
-        L = rng.standard_normal((rows, points_of_side.shape[1]))
-        L *= 0.01 / np.linalg.norm(L, axis=1, keepdims=True)
-        rank = min(rows, max(int(both.sum()) - 1, 0), *(len(each) for each in bases))
-        L[:rank] = turn[:rank] @ basis
-        maps.append(L.astype(points_of_side.dtype))
-    return maps
-
-
-def _class_means(X: Any, y: Integers, n_classes: int) -> Array:
-    """Return the mean of each class, zero for a class without points."""
-    counts = np.bincount(y, minlength=n_classes)
-    member = csr_array((np.ones(len(y)), (y, np.arange(len(y)))), shape=(n_classes, len(y)))
-    return np.asarray(dense(member @ X) / np.maximum(counts, 1)[:, None])
+    found = clone(embedding)
+    sides: list[Any] = sides_of(found)
+    said = [getattr(side, "normalize", False) for side in sides]
+    normalize = all(each is not False for each in said) and (normalize or any(said))
+    for side, each in zip(sides, said, strict=True):
+        if each is None:
+            side.normalize = normalize
+    return found

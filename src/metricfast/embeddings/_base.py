@@ -235,7 +235,7 @@ def checked_forward(
 class CompiledEmbedding(Embedding):
     """An embedding in compiled code, perhaps with rows brought to unit length."""
 
-    normalize: bool
+    normalize: bool | None
 
     def forward(
         self, parameters: Parameters, X: Any, *, side: str = "query", n_jobs: int | None = None

@@ -39,9 +39,9 @@ class Linear(LayeredEmbedding):
         "pca" does, but nearest neighbours may be slightly worse. With more rows than
         features, "identity" has rows of zeros, which never move; such rows of "auto" are small
         and random, of a hundredth of the others' length.
-    normalize : bool, default=False
+    normalize : bool, optional
         Divide embedded points by their length. A point whose length is at most 1e-12 becomes zero,
-        and passes no gradient on.
+        and passes no gradient on. By default a learner does it if the loss is `of_unit_length`.
 
     Examples
     --------
@@ -57,7 +57,7 @@ class Linear(LayeredEmbedding):
 
     n_components: PositiveInt | None = None
     init: str | Array = "auto"
-    normalize: bool = False
+    normalize: bool | None = None
 
     def initialize(
         self, X: Any, y: Array | None = None, random_state: int | RandomState | None = None

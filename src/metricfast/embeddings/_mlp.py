@@ -32,9 +32,9 @@ class MLP(LayeredEmbedding):
         Dimension of the embedding.
     activation : {"relu", "tanh", "identity"}, default="relu"
         The function f.
-    normalize : bool, default=False
+    normalize : bool, optional
         Divide embedded points by their length. A point whose length is at most 1e-12 becomes zero,
-        and passes no gradient on.
+        and passes no gradient on. By default a learner does it if the loss is `of_unit_length`.
     weight_decay : float, optional
         Decay of the weights; by default the learner's. Biases have none.
 
@@ -68,7 +68,7 @@ class MLP(LayeredEmbedding):
     hidden_layer_sizes: LayerSizes = (256,)
     n_components: PositiveInt = 64
     activation: Literal["relu", "tanh", "identity"] = "relu"
-    normalize: bool = False
+    normalize: bool | None = None
     weight_decay: NonNegativeFloat | None = None
 
     def initialize(

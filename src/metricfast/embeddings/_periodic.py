@@ -56,9 +56,9 @@ class Periodic(CompiledEmbedding):
         choose it on held-out points.
     n_passthrough : int, default=0
         So many of the last columns are taken as they are.
-    normalize : bool, default=False
+    normalize : bool, optional
         Divide embedded points by their length. A point whose length is at most 1e-12 becomes zero,
-        and passes no gradient on.
+        and passes no gradient on. By default a learner does it if the loss is `of_unit_length`.
     weight_decay : float, optional
         Of A and L; by default the learner's. Frequencies and a have none.
 
@@ -99,7 +99,7 @@ class Periodic(CompiledEmbedding):
     n_embedding: PositiveInt = 8
     scale: PositiveFloat = 0.3
     n_passthrough: NonNegativeInt = 0
-    normalize: bool = False
+    normalize: bool | None = None
     weight_decay: NonNegativeFloat | None = None
 
     def initialize(

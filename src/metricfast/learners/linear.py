@@ -25,7 +25,7 @@ from metricfast.learners.trained import Given, Plan, TrainedLearner, for_mini_ba
 from metricfast.training.callbacks import as_callbacks
 from metricfast.training.history import History, Vector
 from metricfast.training.initialization import Initialization
-from metricfast.training.model_selection import select_training
+from metricfast.training.model_selection import Candidates, Choice, select_training
 from metricfast.training.objective import Objective
 from metricfast.training.samples import (
     Samples,
@@ -182,18 +182,33 @@ class LinearLearner(TrainedLearner, LinearParameters, MahalanobisMixin):
         initialization = self._initialization(plan.solver, kept)
         L = initialization.initial_map(train_samples, rng)
         self.components_ = train_samples.undo_scale(L)  # in case of an interrupt
-        start, n_iter = None, None
+        choice = Choice()
         if isinstance(plan.rule, CrossValidated) and kept is None:
-            start, n_iter = select_training(
-                self, samples, plan.rule, plan.solver, initialization,
+            choice = select_training(
+                self._candidates(initialization, samples), samples, plan.rule, plan.solver,
                 required=self.early_stopping != "auto",
             )  # fmt: skip
+            self.choice_ = choice._asdict()
         problem = self._problem(train_samples)
         _refuse_inner_products(problem.loss)
-        objective = initialization.start(problem, train_samples, L, rng, start)
+        objective = initialization.start(problem, train_samples, L, rng, choice.start)
         history = objective.history(rng)
-        history.max_iter = n_iter
+        history.max_iter = choice.n_iter
         return objective, history
+
+    def _candidates(self, initialization: Initialization, samples: Samples) -> Candidates:
+        """Return the starts that compete on splits of the samples."""
+        alike = replace(initialization, chosen={})  # on all splits
+
+        def begin(part: Samples, name: str | None) -> Objective:
+            rng = np.random.RandomState(0)
+            L = alike.initial_map(part, rng, quiet=True)
+            return alike.start(self._problem(part), part, L, rng, name)
+
+        return Candidates(
+            begin, [None, *initialization.alternatives(samples)], initialization.given,
+            self._min_class_size, shortest=self._selects_shortest,
+        )  # fmt: skip
 
     def _earlier(self) -> Array | None:
         return getattr(self, "components_", None)

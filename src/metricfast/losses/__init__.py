@@ -16,7 +16,8 @@ points of one class. ``loss.takes_tags`` shows whether a loss takes them.
 ``metricfast.tags_of`` makes tags of a function that says which labels are related.
 
 ``loss.on(y)`` checks labels once and returns a function of points, which training calls many times.
-Losses never normalise. Give the embedding ``normalize=True``.
+Losses never normalise. Learners do, for losses `of_unit_length`, unless the embedding says
+``normalize=False``.
 
 ========================== ===================================================
 attribute                  meaning
@@ -25,6 +26,7 @@ attribute                  meaning
 ``takes_tags``             y may hold tags
 ``learnable_database``     the database is a table of parameters, the proxies
 ``of_inner_products``      points are compared by inner products, not distances
+``of_unit_length``         a learner normalises the points by default
 ``counts_``                after a call, the numbers of active terms
 ========================== ===================================================
 """

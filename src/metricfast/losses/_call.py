@@ -38,6 +38,9 @@ class Loss(BaseEstimator, ABC):  # type: ignore[misc]
     of_inner_products : bool
         Whether points are compared by inner products, which depend on where 0 is; if not, by
         distances.
+    of_unit_length : bool
+        Whether the loss has margins or scales for points of length 1, which a learner then gives it
+        unless its embedding says otherwise.
     counts_ : dict
         After a call: "terms" (active ones), "anchors" (that took part), "skipped" (anchors without
         a neighbour that they could use) and "dropped" (neighbours left out because of ties).
@@ -48,6 +51,7 @@ class Loss(BaseEstimator, ABC):  # type: ignore[misc]
     learnable_database: bool = False
     has_anchors: bool = True
     of_inner_products: bool = False
+    of_unit_length: bool = False
     reduction: str = "sum"
     _weighs_columns: bool = False
     _outputs: bool = False  # of continuous labels without distances: may be several numbers each

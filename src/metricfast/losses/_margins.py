@@ -62,6 +62,7 @@ class Contrastive(Loss):
     power: Literal[1, 2] = 1
     reduction: Literal["mean_nonzero", "mean", "sum"] = "mean_nonzero"
 
+    of_unit_length = True
     takes_tags = True
     _weighed_by: ClassVar[dict[str, str]] = {"sum": ""}  # each kind of pairs has a mean of its own
 
@@ -120,6 +121,7 @@ class GeneralizedLifted(Loss):
     squared: bool = False
     reduction: Literal["mean", "sum"] = "mean"
 
+    of_unit_length = True
     takes_tags = True
 
     def _run(self, call: Call) -> Totals:
@@ -192,6 +194,8 @@ class Triplet(Loss):
     squared: bool = True
     reduction: Literal["mean_nonzero", "mean", "sum"] = "mean_nonzero"
     label_distance: SaidDistance | None = None
+
+    of_unit_length = True
 
     @property
     def takes_tags(self) -> bool:  # type: ignore[override]

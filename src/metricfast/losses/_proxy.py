@@ -59,6 +59,7 @@ class ProxyNCA(Loss):
     scale: PositiveFloat = 1.0
     reduction: Literal["mean", "sum"] = "mean"
 
+    of_unit_length = True
     learnable_database = True
 
     def _run(self, call: Call) -> Totals:
@@ -113,6 +114,7 @@ class ProxyAnchor(Loss):
     margin: FiniteFloat = 0.1
     alpha: PositiveFloat = 32.0
 
+    of_unit_length = True
     learnable_database = True
     of_inner_products = True
     _weighed_by: ClassVar[dict[str, str]] = {}  # a sum over proxies

@@ -61,6 +61,7 @@ class Circle(Loss):
     gamma: PositiveFloat = 256.0
     reduction: Literal["mean", "sum"] = "mean"
 
+    of_unit_length = True
     of_inner_products = True
     takes_tags = True
 
@@ -113,6 +114,7 @@ class MultiSimilarity(Loss):
     base: FiniteFloat = 0.5
     reduction: Literal["mean", "sum"] = "mean"
 
+    of_unit_length = True
     of_inner_products = True
     takes_tags = True
 
@@ -166,6 +168,7 @@ class SupCon(Loss):
     temperature: PositiveFloat = 0.1
     reduction: Literal["mean", "sum"] = "mean"
 
+    of_unit_length = True
     of_inner_products = True
     takes_tags = True
 
@@ -217,6 +220,7 @@ class NTXent(Loss):
     temperature: PositiveFloat = 0.07
     reduction: Literal["mean_nonzero", "mean", "sum"] = "mean_nonzero"
 
+    of_unit_length = True
     of_inner_products = True
     takes_tags = True
 
@@ -266,6 +270,7 @@ class SmoothAP(Loss):
     temperature: PositiveFloat = 0.01
     reduction: Literal["mean", "sum"] = "mean"
 
+    of_unit_length = True
     of_inner_products = True
     takes_tags = True
 
@@ -320,6 +325,7 @@ class RecallAtK(Loss):
     rank_temperature: PositiveFloat = 1.0
     reduction: Literal["mean", "sum"] = "mean"
 
+    of_unit_length = True
     of_inner_products = True
     takes_tags = True
 

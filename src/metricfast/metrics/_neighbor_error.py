@@ -46,33 +46,41 @@ def mean_error(neighbor_labels: Any, y: Any, numeric: bool) -> float:
 
 
 def neighbor_costs(
-    Z: Array, y: Array, train: Integers, test: Integers, weight: Floats, n_jobs: int | None
-) -> Array:
-    """Return the cost of each validation point, in float32.
+    database: Array, y_database: Array, queries: Array, y: Array, weight: Floats | None = None,
+    n_jobs: int | None = None,
+) -> Array:  # fmt: skip
+    """Return the cost of each query, in float32.
 
-    The cost is the share of other classes among the 5 nearest training points, or the squared
-    error of their mean target. A training point counts as often as its weight says.
+    The cost is the share of other classes among the 5 nearest points of the database, or the
+    squared error of their mean target. A point counts as often as its weight says.
     """
-    k = min(len(train), _NEIGHBORS)
-    near = train[kneighbors(Z[test], Z[train], k, n_jobs=n_jobs)[1]]
-    votes = count_votes(weight[near], k)
+    k = min(len(database), _NEIGHBORS)
+    near = kneighbors(queries, database, k, n_jobs=n_jobs)[1]
+    votes = count_votes(np.ones(near.shape) if weight is None else weight[near], k)
     votes /= votes.sum(axis=1, keepdims=True)
     if y.dtype.kind == "i":
-        costs = (votes * (y[near] != y[test][:, None])).sum(axis=1)
+        costs = (votes * (y_database[near] != y[:, None])).sum(axis=1)
     else:
-        costs = ((votes * y[near]).sum(axis=1) - y[test]) ** 2
+        costs = ((votes * y_database[near]).sum(axis=1) - y) ** 2
     return np.asarray(costs, np.float32)
 
 
 def costs_in_half(
-    database: Array, y_database: Any, queries: Array, y: Any, n_jobs: int | None = None
+    database: Array,
+    y_database: Any,
+    queries: Array,
+    y: Any,
+    n_jobs: int | None = None,
+    exclude: Integers | None = None,
 ) -> Floats:
     """Return the expected error of the nearest neighbour of each query in half of a database.
 
     The half is random, so near misses count.
+
+    `exclude`: the row of the database that each query leaves out.
     """
-    k = min(len(database), len(_CHANCES))
-    near = kneighbors(queries, database, k, n_jobs=n_jobs)[1]
+    k = min(len(database) - (exclude is not None), len(_CHANCES))
+    near = kneighbors(queries, database, k, exclude=exclude, n_jobs=n_jobs)[1]
     return np.asarray((y_database[near] != y[:, None]) @ _CHANCES[:k])
 
 

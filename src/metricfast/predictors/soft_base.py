@@ -41,6 +41,7 @@ from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.warn import warn_user
 from metricfast.distances.database import Database
 from metricfast.embeddings import MLP, Embedding, Linear, Periodic
+from metricfast.embeddings._asymmetric import with_length
 from metricfast.learners.base.html import learned_table, with_table
 from metricfast.predictors.relevance import embedded, shares_of_columns
 from metricfast.predictors.soft_course import LARGE, Course
@@ -261,7 +262,7 @@ class SoftNeighbors(
                 ConvergenceWarning,
             )
         self._table, self._rows = table, rows
-        self.embedding_ = trained[0].embedding
+        self.embedding_ = with_length(trained[0].embedding, False)
         self.validation_costs_ = [each.costs for each in trained]
         factor = sharpness(trained)
         self.parameters_ = [each.learned(factor) for each in trained]

@@ -131,12 +131,18 @@ class Samples:
         if self.span is None or self.outer is not None:
             return self
         X = (self.X @ self.span.basis).astype(self.X.dtype)
-        return replace(self, X=X, outer=self.n_features)
+        database = None if self.database is None else self.database.in_span
+        return replace(self, X=X, outer=self.n_features, database=database)
 
     @property
     def has_classes(self) -> bool:
         """Whether labels are classes."""
         return self.distance is None and not issparse(self.labels) and self.labels.dtype.kind == "i"
+
+    @property
+    def has_other_labels(self) -> bool:
+        """Whether labels are neither classes nor numbers: tags, or with a distance of their own."""
+        return self.distance is not None or issparse(self.labels)
 
     @property
     def class_codes(self) -> Integers | None:

@@ -53,12 +53,18 @@ class HeldOut(BaseEstimator):  # type: ignore[misc]
 
 @dataclass(eq=False, repr=False)
 class CrossValidated(BaseEstimator):  # type: ignore[misc]
-    """Choose the initial map and the number of iterations by folds, then train on all points.
+    """Choose the start and the number of iterations by folds, then train on all points.
 
-    Up to 2,000 distinct points, each fold is a validation set once. Beyond that, one fold is. The
-    cost of a validation point is the share of other classes among its 5 nearest training points,
-    or the squared error of their mean target. Among settings that differ from the best by no
-    more than chance, the shortest training is chosen.
+    Up to 2,000 distinct points, each fold is a validation set once. Beyond that, one fold is. With
+    mini-batches, folds are validation sets until 333 points have been, and have 1,000 points of
+    them at most. The cost of a validation point is the share of other classes among its 5 nearest
+    training points, or the squared error of their mean target. Among settings that differ from the
+    best by no more than chance, the shortest training is chosen; embeddings take the lowest cost.
+
+    The given distance competes, and stays, with a warning, if no training has a lower cost. The
+    attribute `choice_` of the learner says what was chosen: the start, the number of iterations,
+    the mean costs of this training and of the given distance, and the standard error of their
+    difference.
 
     Parameters
     ----------
@@ -69,15 +75,16 @@ class CrossValidated(BaseEstimator):  # type: ignore[misc]
     unit : {"auto", "points", "classes"}, default="auto"
         What is held out. With "classes", each half of the classes is a validation set once, as if
         they were new, and the cost of a point is whether its nearest neighbour among all points is
-        of another class. "auto" holds classes out if half of them have fewer than 5 points.
+        of another class. "auto" holds classes out if half of them have fewer than 5 points, or
+        fewer points than half as many as there are classes.
 
     Notes
     -----
-    Training must be better than the initial map by two standard errors of the paired difference,
+    Training must be better than the given distance by two standard errors of the paired difference,
     if classes are held out, or if there are at most two distinct points for each feature, whose
     cost is then the expected error of the nearest neighbour in a random half of the training
-    points. Otherwise the initial map stays (with ``init="auto"``, the given distance or principal
-    components), with a warning.
+    points. If the map has fewer rows than there are features, principal components take the place
+    of the given distance, and if parameters name a start, this start does.
 
     Examples
     --------

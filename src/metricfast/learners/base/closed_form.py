@@ -276,7 +276,7 @@ def given_distance(
     `variance`: what is to be 1 by the map.
     """
     span, factor = learner._span, 1 / np.sqrt(variance)
-    if learner.n_components is None:
+    if learner.n_components in (None, "auto"):
         L = span.multiple(len(total), factor)
     else:
         axes = with_signs(eigh(total)[1].T[::-1][: learner.n_components])

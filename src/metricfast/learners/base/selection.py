@@ -1,4 +1,4 @@
-"""Choice between the given distance and learned ones, by points that are held out."""
+"""Choice between the given distance and learned ones, by points or classes that are held out."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from metricfast._core.scaling import center_and_rescale
 from metricfast._core.scatter import repetitions
 from metricfast._core.sources import Source
 from metricfast._core.types import Array, Floats, Integers
+from metricfast.metrics._held_out import class_halves
 from metricfast.metrics._neighbor_error import costs_in_half
 
 __all__ = ["Fold", "held_out_folds", "select"]
@@ -32,6 +33,7 @@ class Fold(NamedTuple):
     weights: Floats
     database: tuple[Floats, Integers]  # points and classes
     queries: tuple[Floats, Integers, Floats]  # and weights
+    own: Integers | None = None  # the place of each query in the database, which it leaves out
 
     def costs(self, L: Array) -> Floats:
         """Return the expected error of the nearest neighbour of each held-out point."""
@@ -40,15 +42,19 @@ class Fold(NamedTuple):
         # Rounded, so that ties do not depend on last digits, which the origin changes.
         size = max(np.abs(Z).max(), np.abs(Q).max()) or 1.0
         Z, Q = (Z / size).astype(np.float32), (Q / size).astype(np.float32)
-        return costs_in_half(Z, labels, Q, wanted)
+        return costs_in_half(Z, labels, Q, wanted, exclude=self.own)
 
 
 def held_out_folds(X: Array | Source, codes: Integers, weights: Floats | None = None) -> list[Fold]:
-    """Deal points of each class to three folds, copies of a point to the same one.
+    """Hold points out of each class, or whole classes where these have few points.
+
+    See :func:`class_halves` for the classes. Points of the held-out half look for their nearest
+    among all points. Otherwise the points of each class are dealt to three folds, and look for
+    theirs among the points to learn from. Copies of a point come to the same fold.
 
     One fold after the other is held out until 333 points were, 1000 points of it at most. The
-    points of a class that has no other point are always learned from. There are no folds where no
-    class has two different points. Of more than 5000 points, 5000 are drawn before.
+    points of a class that has no other point are never held out. There are no folds where no class
+    has two different points. Of more than 5000 points, 5000 are drawn before.
     """
     counted = codes >= 0 if weights is None else (codes >= 0) & (weights > 0)
     rows = np.flatnonzero(counted)
@@ -63,23 +69,26 @@ def held_out_folds(X: Array | Source, codes: Integers, weights: Floats | None = 
     points = center_and_rescale(given[first].astype(np.float64))[0]
     classes, total = labels[first], np.bincount(copies, share)
     ranked = _ranked(points, classes)
-    order = ranked[np.bincount(classes)[classes[ranked]] > 1]
     shuffled = ranked[np.random.RandomState(0).permutation(len(ranked))]
-    dealt = np.full(len(ranked), -1)
-    dealt[order] = np.arange(len(order)) % _FOLDS
+    splits = class_halves(classes[ranked])
+    by_classes = bool(splits)
+    if by_classes:
+        splits = [(ranked[train], ranked[held]) for train, held in splits]
+    else:
+        splits = _deal(ranked, shuffled, classes)
     folds: list[Fold] = []
-    for i in range(min(_FOLDS, len(order))):
+    for train, test in splits:
         if sum(len(fold.queries[0]) for fold in folds) >= _ENOUGH:
             break
-        held = shuffled[dealt[shuffled] == i][:_HELD_OUT]
-        train = ~np.isin(np.arange(len(ranked)), held)
-        database = shuffled[train[shuffled]][:_DATABASE]
-        kept = train[copies]
+        held = shuffled[np.isin(shuffled, test)][:_HELD_OUT]
+        database = shuffled if by_classes else shuffled[np.isin(shuffled, train)][:_DATABASE]
+        kept = np.isin(copies, train)
         folds.append(
             Fold(
                 rows[kept], given[kept], labels[kept], share[kept],
                 (points[database], classes[database]),
-                (points[held], classes[held], total[held]),
+                (points[held], classes[held], total[held].astype(np.float64)),
+                np.argsort(database)[held] if by_classes else None,
             )
         )  # fmt: skip
     return folds
@@ -111,6 +120,17 @@ def select(folds: Sequence[Fold], maps: Callable[[Fold], Iterable[Array]]) -> in
     best = int(total.argmax())
     deviation = np.round(np.linalg.norm(gains[best]) / weight.max(), 9)
     return best if total[best] > _EVIDENCE * deviation else 0
+
+
+def _deal(
+    ranked: Integers, shuffled: Integers, classes: Integers
+) -> list[tuple[Integers, Integers]]:
+    """Return rows to learn from and rows to hold out, of each fold."""
+    order = ranked[np.bincount(classes)[classes[ranked]] > 1]
+    dealt = np.full(len(ranked), -1)
+    dealt[order] = np.arange(len(order)) % _FOLDS
+    tests = [shuffled[dealt[shuffled] == i][:_HELD_OUT] for i in range(min(_FOLDS, len(order)))]
+    return [(np.setdiff1d(ranked, test), test) for test in tests]
 
 
 def _distinct(X: Array, codes: Integers) -> tuple[Integers, Integers]:

@@ -183,13 +183,14 @@ class LFDA(ClosedFormLearner):
         folds = held_out_folds(X, codes, weights) if judged else []
 
         def scatters_of(fold: Fold) -> _Scatters:
+            present, members = np.unique(fold.codes, return_inverse=True)
             if self._sums:
-                some = fold.points, classes, fold.codes, fold.weights, k, self.n_jobs
+                some = fold.points, classes[present], members, fold.weights, k, self.n_jobs
                 sums = Statistics(local_sums(*some)).after(self._sums)
                 return _merged_scatters(*sums.normalized().sums)
             # Centred anew, features that are constant among these points are exactly zero.
             points, unit = center_and_rescale(fold.points)
-            return _all_scatters(points, fold.codes, fold.weights, k, self.n_jobs, unit)
+            return _all_scatters(points, members, fold.weights, k, self.n_jobs, unit)
 
         if in_parts:
             sums = (execute or local_sums)(X, classes, codes, weights, k, self.n_jobs)

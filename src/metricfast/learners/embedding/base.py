@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -18,7 +18,8 @@ from metricfast._core.types import Array, RandomState
 from metricfast._core.warn import warn_user
 from metricfast._labels.binding import agreed, bind_labels, is_precomputed
 from metricfast._labels.distance import LabelDistance
-from metricfast.embeddings import Embedding, Linear
+from metricfast.embeddings import Embedding
+from metricfast.embeddings._asymmetric import sides_of, with_length
 from metricfast.learners.base.inputs import forget
 from metricfast.learners.embedding.input import (
     check_database,
@@ -27,27 +28,30 @@ from metricfast.learners.embedding.input import (
     share_label_distance,
 )
 from metricfast.learners.embedding.metric import EmbeddedMetricMixin
+from metricfast.learners.embedding.starts import alternatives, given_of, start_at
 from metricfast.learners.trained import Given, Plan, TrainedLearner, for_mini_batches
 from metricfast.losses import Gerrymander
 from metricfast.losses._call import Loss
 from metricfast.samplers import Batch, Sampler
-from metricfast.training.adapters import initial_parameters
 from metricfast.training.callbacks import as_callbacks
 from metricfast.training.embedded import embed
 from metricfast.training.fingerprint import fingerprint
 from metricfast.training.history import History, Vector
+from metricfast.training.model_selection import Candidates, Choice, select_training
 from metricfast.training.objective import Objective
 from metricfast.training.problem import EMBEDDING, Problem, is_continuous, is_learnable
 from metricfast.training.samples import Samples, center
 from metricfast.training.sampling import SamplerBatches, check_neighbors_of
 from metricfast.training.solvers import LBFGS, Solver, as_solver, check_solver_params
 from metricfast.training.steps import RISE
-from metricfast.training.stopping import as_stopping_rule
+from metricfast.training.stopping import CrossValidated, as_stopping_rule
 
 __all__ = ["BaseEmbeddingLearner"]
 
 # Rows of this length or less are zero where rows are normalized, and have no gradient.
 _LEAST = 1e-12
+# Folds by which "auto" selects, and epochs without improvement that end a training on one.
+_FOLDS, _PATIENCE = 3, 7
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -56,6 +60,7 @@ class EmbeddingParameters(TrainingParameters, EmbeddedMetricMixin):
 
     learning_rate: float | None = None
     max_epochs: PositiveInt = 50
+    early_stopping: Any = "auto"
 
 
 class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
@@ -192,7 +197,9 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
         )  # fmt: skip
         if not is_learnable(loss):
             check_unused(self, ["proxy_lr_factor"], "unless the loss learns proxies")
-        rule = as_stopping_rule(self.early_stopping, folds=False)
+        rule = as_stopping_rule(self.early_stopping)
+        if isinstance(self.early_stopping, str):
+            rule = CrossValidated(_FOLDS, _PATIENCE) if self._has_classes else None
         callbacks = as_callbacks(self.callbacks, warm_start=self.warm_start)
         parts = clone(loss, safe=False), clone(embedding), clone(sampler, safe=False)
         return Plan(solver, rule, callbacks, parts)
@@ -272,11 +279,36 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
     def _begin(
         self, plan: Plan, train_samples: Samples, samples: Samples, rng: RandomState, kept: Any
     ) -> tuple[Objective, History]:
-        loss, embedding, _ = plan.parts
+        loss, embedding = plan.parts[0], _as_preferred(plan.parts[1], plan.parts[0], samples)
         start = self._initialize(train_samples, loss, embedding, rng, kept and kept[0])
+        choice = Choice()
+        if isinstance(plan.rule, CrossValidated) and kept is None:
+            choice = select_training(
+                self._candidates(loss, embedding, samples), samples, plan.rule, plan.solver,
+                required=self.early_stopping != "auto",
+            )  # fmt: skip
+            self.choice_ = choice._asdict()
+        if choice.start is not None:
+            start = self._initialize(train_samples, loss, embedding, rng, name=choice.start)
         objective = Objective(self._problem(train_samples), start)
         check_neighbors_of(objective, plan.solver.by_batches)
-        return objective, objective.history(rng)
+        history = objective.history(rng)
+        history.max_iter = choice.n_iter
+        return objective, history
+
+    def _candidates(self, loss: Any, embedding: Embedding, samples: Samples) -> Candidates:
+        """Return the starts that compete on splits of the samples."""
+
+        def begin(part: Samples, name: str | None) -> Objective:
+            # Copies weigh as they did in the whole.
+            part, rng = replace(part, weight=None), np.random.RandomState(0)
+            own, start = self._start(part, loss, embedding, rng, name)
+            return Objective(replace(self._problem(part), embedding=own), start)
+
+        return Candidates(
+            begin, [None, *alternatives(embedding, samples)], given_of(embedding, samples),
+            equal=0.0,
+        )  # fmt: skip
 
     def _problem(self, samples: Samples) -> Problem:
         given, _, sampler = self._parts()
@@ -312,33 +344,36 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
 
     def _initialize(
         self, samples: Samples, loss: Any, embedding: Embedding, rng: RandomState,
-        kept: list[Array] | None = None,
+        kept: list[Array] | None = None, name: str | None = None,
     ) -> list[Array]:  # fmt: skip
         """Return the initial parameters, and set them as what is fitted so far."""
-        sample = samples.representative
-        X, y = sample.X, sample.labels
-        points, database = sample, list[Any]()
-        if samples.database is not None and not embedding.asymmetric:
-            points = samples.database
-        elif samples.database is not None:
-            database = [samples.database.X, samples.database.class_codes]
-        elif type(embedding) is Linear:  # "pca" reads all points in blocks
-            points = samples
-        start = initial_parameters(embedding, points.X, points.class_codes, rng, *database)
-        Z = embed(embedding, start, X, n_jobs=self.n_jobs)
-        if is_learnable(loss):
-            unit = bool(getattr(embedding, "normalize", False))
-            start.append(_initial_proxies(Z, y, len(self.classes_), rng if unit else None))
+        embedding, start = self._start(samples, loss, embedding, rng, name)
         if kept is not None:
             if [array.shape for array in kept] != [array.shape for array in start]:
                 raise ValueError(
                     "warm_start needs an embedding of the same shapes, and as many classes, as in "
                     "the fit before: set warm_start=False."
                 )
-            start = [array.astype(X.dtype) for array in kept]
-        self.embedding_, self.n_components_ = embedding, Z.shape[1]
+            start = [array.astype(samples.X.dtype) for array in kept]
+        self.embedding_ = embedding
         self._set(start)
+        X = samples.representative.X[:1]
+        self.n_components_ = embed(embedding, self.parameters_, X, n_jobs=self.n_jobs).shape[1]
         return start
+
+    def _start(
+        self, samples: Samples, loss: Any, embedding: Embedding, rng: RandomState,
+        name: str | None = None,
+    ) -> tuple[Embedding, list[Array]]:  # fmt: skip
+        """Return an embedding and its parameters at a start, and proxies if the loss has any."""
+        embedding, start = start_at(name, embedding, self._parts()[1], samples, rng)
+        if is_learnable(loss):
+            sample, unit = samples.representative, bool(getattr(embedding, "normalize", False))
+            Z = embed(embedding, start, sample.X, n_jobs=self.n_jobs)
+            start.append(
+                _initial_proxies(Z, sample.labels, len(samples.classes), rng if unit else None)
+            )
+        return embedding, start
 
     def _set_map(self, objective: Objective, x: Vector) -> None:
         dtype = objective.X.dtype
@@ -403,6 +438,16 @@ def _decay(
     return value, [c * a for c, a in pairs]
 
 
+def _as_preferred(embedding: Embedding, loss: Any, samples: Samples) -> Any:
+    """Return a copy that divides points by their length, if it leaves that open and it pays.
+
+    That is so for losses of classes with margins or similarities, and for two kinds of points.
+    """
+    two_kinds = embedding.asymmetric and samples.database is not None
+    suits = two_kinds or getattr(loss, "of_unit_length", False)
+    return with_length(embedding, suits and not is_continuous(loss))
+
+
 def _check_continuation(learner: BaseEmbeddingLearner, plan: Plan, has_database: bool) -> None:
     """Raise ValueError for parameters that do not go with what `partial_fit` continues."""
     if not hasattr(learner, "loss_curve_"):
@@ -410,13 +455,14 @@ def _check_continuation(learner: BaseEmbeddingLearner, plan: Plan, has_database:
             "partial_fit cannot continue from a model file, which holds the map alone: call fit "
             "with warm_start=True, or save the learner by skops."
         )
-    loss, embedding, _ = plan.parts
+    loss, fitted = plan.parts[0], learner.embedding_
+    embedding = with_length(learner._parts()[1], getattr(sides_of(fitted)[0], "normalize", False))
     moments = [] if learner._training is None else learner._training[0].moments
     proxies, numbers = hasattr(learner, "proxies_"), not hasattr(learner, "classes_")
     for name, has_changed in (
         ("solver", moments and len(moments) != plan.solver.n_moments),
         ("loss", (is_learnable(loss), is_continuous(loss)) != (proxies, numbers)),
-        ("embedding", fingerprint(embedding) != fingerprint(learner.embedding_)),
+        ("embedding", fingerprint(embedding) != fingerprint(fitted)),
         ("kind of database", has_database != learner._has_database),
     ):
         if has_changed:

@@ -9,7 +9,6 @@ from metricfast._core.parameters import NonNegativeFloat
 from metricfast._labels.binding import SaidDistance
 from metricfast.embeddings import Embedding, Linear
 from metricfast.learners.embedding.base import BaseEmbeddingLearner
-from metricfast.losses import Contrastive
 from metricfast.samplers import ClassBalanced, Sampler, Uniform
 from metricfast.training.problem import is_continuous
 
@@ -27,9 +26,8 @@ class EmbeddingLearner(BaseEmbeddingLearner):
         gradient, with an attribute ``labels`` that is "class" or "continuous". With other points
         as the database, it is called like a loss of `metricfast.losses`.
     embedding : Embedding, optional
-        One of `metricfast.embeddings`, or of a class of your own. By default `Linear()`; for losses
-        of classes by inner products (`of_inner_products`) and for `Contrastive`, which compare with
-        fixed margins, `Linear(normalize=True)`.
+        One of `metricfast.embeddings`, or of a class of your own. By default `Linear()`. If its
+        `normalize` is None, embedded points have length 1 for losses `of_unit_length`.
     sampler : Sampler, optional
         One of `metricfast.samplers`, or of a class of your own; by default `ClassBalanced()`
         for losses of classes, else `Uniform()`. "lbfgs" ignores it.
@@ -45,9 +43,14 @@ class EmbeddingLearner(BaseEmbeddingLearner):
         batch is larger than the data.
     max_epochs : int, default=50
         Passes over the points, or iterations of "lbfgs", if `solver` is a name.
-    early_stopping : bool or metricfast.stopping.HeldOut, default=False
-        Hold a tenth of the points out, `score` them against the others after every epoch, stop
-        after ten epochs without a better score, and keep the parameters with the best one.
+    early_stopping : bool, "auto" or rule, default="auto"
+        "auto" selects, for losses of classes, the start and the number of epochs on held-out
+        points, by ``metricfast.stopping.CrossValidated(n_folds=3, patience=7)``, and trains on all points. The
+        given distance is kept, with a warning, where no training is better. Points that are read in
+        chunks, and points with tags or other labels, are trained on to the end. True, or a
+        `metricfast.stopping.HeldOut`: hold a tenth of the points out, `score` them against the
+        others after every epoch, stop after ten epochs without a better score, and keep the
+        parameters with the best one. False: train to the end.
     database : {"batch", "all"}, default="batch"
         The points that anchors of a batch are compared with: the other points of the batch, or all
         training points (all of `X_database`, if `fit` has one), which are embedded anew in every
@@ -104,8 +107,10 @@ class EmbeddingLearner(BaseEmbeddingLearner):
     infeasible_share_ : float
         With the loss `Gerrymander` alone: of all queries of all batches, the share for which no set
         of neighbours has a right vote. They are left out of the loss, with a warning.
+    choice_ : dict
+        What "auto" has chosen, see `metricfast.stopping.CrossValidated`.
     validation_scores_ : list of float
-        The score of the held-out points after each epoch, with early stopping.
+        The score of the held-out points after each epoch, with `HeldOut`.
     validation_ : dict
         Only after ``fit(..., validate=True)``: the score of the embedding and of the points as they
         were given, on a fifth of the points that a clone has not seen.
@@ -149,12 +154,6 @@ class EmbeddingLearner(BaseEmbeddingLearner):
         default = Uniform() if is_continuous(self.loss) else ClassBalanced()
         return (
             self.loss,
-            _embedding_for(self.loss) if self.embedding is None else self.embedding,
+            Linear() if self.embedding is None else self.embedding,
             default if self.sampler is None else self.sampler,
         )
-
-
-def _embedding_for(loss: Any) -> Linear:
-    """Return a linear map, to points of length 1 where the loss has fixed margins for these."""
-    fixed = getattr(loss, "of_inner_products", False) or isinstance(loss, Contrastive)
-    return Linear(normalize=fixed and not is_continuous(loss))

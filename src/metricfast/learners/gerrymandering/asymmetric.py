@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from metricfast._core.checks import check_points
@@ -19,6 +18,7 @@ from metricfast._core.targets import check_classification_target, check_sample_w
 from metricfast._core.types import Array, RandomState
 from metricfast.distances.neighbors import check_neighbors
 from metricfast.embeddings import Asymmetric, Embedding, Linear
+from metricfast.embeddings._asymmetric import with_length
 from metricfast.learners.embedding.metric import EmbeddedMetricMixin
 from metricfast.learners.gerrymandering.classifier import DatabaseClassifierMixin, codes_of
 from metricfast.learners.gerrymandering.history import (
@@ -389,9 +389,11 @@ def _embedding_of(learner: AsymmetricSimilarity) -> Embedding:
     if learner.tied:
         if learner.query is not None and learner.database is not None:
             raise ValueError("tied=True is for one map: give query, and leave database out.")
-        return clone(learner.query or learner.database or linear)  # type: ignore[no-any-return]
-    both = Asymmetric(learner.query or linear, learner.database or linear)
-    return clone(both)  # type: ignore[no-any-return]
+        given = learner.query or learner.database or linear
+    else:
+        given = Asymmetric(learner.query or linear, learner.database or linear)
+    found: Embedding = with_length(given, False)
+    return found
 
 
 def _check_rows(learner: AsymmetricSimilarity, width: int, width_of_queries: int) -> None:

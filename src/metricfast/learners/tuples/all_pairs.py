@@ -7,9 +7,10 @@ class in a group.
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,6 +27,7 @@ from metricfast._core.targets import (
     encode,
 )
 from metricfast._core.types import Array, Floats, Integers
+from metricfast._core.warn import without_advice
 from metricfast.learners.base.closed_form import (
     ONE_CLASS,
     ClosedFormLearner,
@@ -33,6 +35,7 @@ from metricfast.learners.base.closed_form import (
     fit_points,
     partial_fit_points,
 )
+from metricfast.learners.base.selection import Fold, held_out_folds, select
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -41,24 +44,29 @@ __all__ = ["ClassPairsLearner", "GroupedPairsLearner"]
 
 
 class _OfCall(NamedTuple):
-    """Sums over the pairs of `fit`, and its points: centred, or a source."""
+    """Sums over the pairs of `fit`, its points, centred or a source, their cells, and folds."""
 
     pairs: ScatterStatistics
     points: Any
+    names: Array
+    folds: list[Fold]
 
 
 class ClassPairsLearner(ClosedFormLearner):
     """Base class of learners that solve for their map from all pairs of classes.
 
-    A learner defines `_solve_pairs`.
+    A learner defines `_solve_pairs` and `_tried`.
     """
 
     _exact_in_parts = True
     _partial_labels = True
+    # The parameter that is "auto" by default, and the values that are then tried: first that of
+    # the given distance, last the one where no points can be held out.
+    _tried: ClassVar[tuple[str, tuple[float | None, ...]]]
 
     @abstractmethod
     def _solve_pairs(self, pairs: ScatterStatistics, points: Any) -> None:
-        """Set the fitted attributes.
+        """Set the fitted attributes, by the value in use of the parameter that may be "auto".
 
         `pairs`: as :func:`~metricfast.learners.tuples.pair_sums.pair_sums` returns them.
         `points`: the points of `fit`, in unknown units; None in `partial_fit`.
@@ -90,19 +98,39 @@ class ClassPairsLearner(ClosedFormLearner):
         weights = repetitions(None if weight is None else weight[rows], len(rows))
         points = take(X, rows)
         names = _cells(codes, None if views is None else encode(views[rows], "groups")[1])
+        judged = isinstance(getattr(self, self._tried[0]), str)
         if on_disk(points):
             sums = ScatterStatistics(X.shape[1], per_group=True).add(points, weights, names)
-            return Statistics(of_call=_OfCall(_pairs_of_cells(sums), points))
-        points, exponent = center_and_rescale(points)
-        return Statistics(
-            of_call=_OfCall(_pairs_of_points(points, weights, names, exponent), points)
-        )
+            pairs = _pairs_of_cells(sums)
+        else:
+            points, exponent = center_and_rescale(points)
+            pairs = _pairs_of_points(points, weights, names, exponent)
+        folds = held_out_folds(points, codes, weights) if judged else []
+        return Statistics(of_call=_OfCall(pairs, points, names, folds))
 
     def _solve(self, statistics: Statistics) -> None:
-        if statistics.of_call is None:
+        name, tried = self._tried
+        value, of_call = getattr(self, name), statistics.of_call
+        if isinstance(value, str):
+            value = tried[-1]
+            if of_call is not None and of_call.folds:
+                value = tried[select(of_call.folds, lambda fold: self._maps(fold, of_call.names))]
+        setattr(self, f"{name}_", value)
+        if of_call is None:
             self._solve_pairs(_pairs_of_cells(*statistics.sums), None)
         else:
-            self._solve_pairs(*statistics.of_call)
+            self._solve_pairs(of_call.pairs, of_call.points)
+
+    def _maps(self, fold: Fold, names: Array) -> Iterator[Array]:
+        """Return the maps of the points of a fold, for all values that are tried."""
+        part, (name, tried) = copy.copy(self), self._tried
+        points, exponent = center_and_rescale(fold.points)
+        pairs = _pairs_of_points(points, fold.weights, names[fold.rows], exponent)
+        for value in tried:
+            setattr(part, f"{name}_", value)
+            with without_advice():
+                part._solve_pairs(pairs, points)
+            yield self._span.inside(part._map)
 
 
 class GroupedPairsLearner(ClassPairsLearner):
@@ -150,7 +178,7 @@ class GroupedPairsLearner(ClassPairsLearner):
         Warns
         -----
         UserWarning
-            If the learner regularised a singular covariance.
+            If the learner regularised a singular covariance, or keeps the given distance.
         """
         fit_points(self, X, y, sample_weight, validate=validate, groups=groups)
         return self

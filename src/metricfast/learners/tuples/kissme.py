@@ -14,15 +14,17 @@ from metricfast._core.scatter import RANK_TOL, RANK_TOL_DOUBLE, whitening, with_
 from metricfast._core.scatter_statistics import ScatterStatistics
 from metricfast._core.types import Floats
 from metricfast._core.warn import warn_user
-from metricfast.learners.base.closed_form import Statistics, padded_components
+from metricfast.learners.base.closed_form import Statistics, given_distance, padded_components
 from metricfast.learners.base.learner import MahalanobisMixin
 from metricfast.learners.tuples.all_pairs import GroupedPairsLearner
 from metricfast.learners.tuples.pair_sums import PairSumsLearner, check_differ
 
 __all__ = ["KISSME", "XQDA", "KISSME_Supervised"]
 
-# The regularisation of singular covariances.
+# The regularisation of singular covariances; and the values that "auto" tries. The first is the
+# given distance.
 _LEAST = 1e-3
+_TRIED = (np.inf, 1.0, 0.1, 0.01)
 
 
 @dataclass(eq=False, repr=False)
@@ -36,15 +38,17 @@ class _KISSME(MahalanobisMixin):
 
     _spans = True
 
-    def _solve_pairs(self, pairs: ScatterStatistics, points: Any = None) -> None:
+    def _learn(self, pairs: ScatterStatistics, regularization: float | None) -> None:
         """Learn from sums over similar and dissimilar pairs."""
-        del points
         n_components = check_n_components(len(pairs.origin), self.n_components)
+        self.regularization_ = float(regularization or 0)
+        if self.regularization_ == np.inf:
+            _keep_given(self, pairs)
+            return
         try:
-            self.regularization_ = float(self.regularization or 0)
             ratios, axes = _directions(self, pairs, self.regularization_, noise_in_both=True)
         except _SingularError as error:
-            if self.regularization is not None:
+            if regularization is not None:
                 raise
             warn_user(f"regularization={_LEAST} is used, since {error}")
             self.regularization_ = _LEAST
@@ -116,7 +120,8 @@ class KISSME(PairSumsLearner, _KISSME):
     """
 
     def _solve(self, statistics: Statistics) -> None:
-        self._solve_pairs(*statistics.sums)
+        (pairs,) = statistics.sums
+        self._learn(pairs, self.regularization)
 
 
 @dataclass(eq=False, repr=False)
@@ -130,12 +135,19 @@ class KISSME_Supervised(_KISSME, GroupedPairsLearner):  # noqa: N801
 
     Parameters
     ----------
-    n_components, preprocessor, regularization
+    regularization : float, None or "auto", default="auto"
+        As for :class:`KISSME`. "auto" tries None, 0.01, 0.1, 1 and the Euclidean distance, in the
+        first principal components if `n_components` is given. The one with the lowest error of the
+        nearest neighbour on held-out points is chosen, if that is lower than in the Euclidean
+        distance by two standard errors, else the Euclidean distance. In `partial_fit` it is None.
+    n_components, preprocessor
         As for :class:`KISSME`, and so are their defaults.
 
     Attributes
     ----------
-    components_, regularization_, validation_, n_features_in_, feature_names_in_, preprocessor_
+    regularization_ : float
+        The regularisation in use; infinite for the Euclidean distance.
+    components_, validation_, n_features_in_, feature_names_in_, preprocessor_
         As for :class:`KISSME`.
 
     Notes
@@ -159,6 +171,14 @@ class KISSME_Supervised(_KISSME, GroupedPairsLearner):  # noqa: N801
     >>> KISSME_Supervised(n_components=2).fit(X, y).transform(X).shape
     (150, 2)
     """
+
+    regularization: Literal["auto"] | NonNegativeFloat | None = "auto"  # type: ignore[assignment]
+
+    _tried = "regularization", (*_TRIED, None)
+
+    def _solve_pairs(self, pairs: ScatterStatistics, points: Any) -> None:
+        del points
+        self._learn(pairs, self.regularization_)
 
 
 @dataclass(eq=False, repr=False)
@@ -184,15 +204,19 @@ class XQDA(GroupedPairsLearner):
         :math:`\rho > 1`, at least one.
     preprocessor : array-like or callable, optional
         Gives the points when `X` holds indicators of points.
-    regularization : float, default=0.001
+    regularization : float or "auto", default="auto"
         This multiple of the mean variance of :math:`\Sigma_1` is added to its diagonal. With 0,
-        similar pairs must differ in all directions in which dissimilar ones do.
+        similar pairs must differ in all directions in which dissimilar ones do. "auto" tries 0.001,
+        0.01, 0.1, 1 and the Euclidean distance, as for :class:`KISSME_Supervised`. In `partial_fit`
+        it is 0.001.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
         The map, in float32 for float32 points, else in float64. Rows are by descending
         :math:`\rho`, and zero for :math:`\rho \le 1`.
+    regularization_ : float
+        The regularisation in use; infinite for the Euclidean distance.
     n_features_in_, feature_names_in_, preprocessor_, validation_
         As for :class:`BaseMetricLearner`.
 
@@ -226,17 +250,23 @@ class XQDA(GroupedPairsLearner):
     n_components: Literal["auto"] | int = "auto"  # type: ignore[assignment]
     preprocessor: Any = None
     _: KW_ONLY
-    regularization: NonNegativeFloat = 1e-3
+    regularization: Literal["auto"] | NonNegativeFloat = "auto"
 
     _spans = True
+    _tried = "regularization", (*_TRIED, _LEAST)
 
     def _solve_pairs(self, pairs: ScatterStatistics, points: Any) -> None:
         del points
-        ratios, axes = _directions(self, pairs, self.regularization, noise_in_both=False)
+        if self.n_components != "auto":
+            check_n_components(len(pairs.origin), self.n_components)
+        if self.regularization_ == np.inf:
+            _keep_given(self, pairs)
+            return
+        ratios, axes = _directions(self, pairs, self.regularization_, noise_in_both=False)
         if self.n_components == "auto":
             n_components = max(1, int(np.count_nonzero(ratios > 1)))
         else:
-            n_components = check_n_components(len(pairs.origin), self.n_components)
+            n_components = int(self.n_components)
         rows = with_signs(axes.T) * np.sqrt(1 - 1 / np.maximum(ratios, 1))[:, None]
         self.components_ = padded_components(rows[::-1], n_components, pairs.exponent, pairs.dtype)
 
@@ -251,6 +281,23 @@ class _SingularError(ValueError):
         )
 
 
+def _covariances(pairs: ScatterStatistics) -> list[Floats]:
+    """Return the covariances of similar and of dissimilar pairs, if these differ."""
+    (n_similar, similar), (n_dissimilar, dissimilar) = map(pairs.of_group, (1, -1))
+    rounding = 4 * np.finfo(pairs.dtype).eps ** 2 * np.trace(dissimilar)
+    check_differ("similar", similar, rounding)
+    check_differ("dissimilar", dissimilar)
+    return [similar / n_similar, dissimilar / n_dissimilar]
+
+
+def _keep_given(learner: Any, pairs: ScatterStatistics) -> None:
+    """Set the map to that of the Euclidean distance, by which similar pairs have variance 1."""
+    similar, dissimilar = _covariances(pairs)
+    variance = np.trace(similar) / learner._span.identity(similar)[1]
+    total = similar + dissimilar
+    learner.components_ = given_distance(learner, total, variance, pairs.exponent, pairs.dtype)
+
+
 def _directions(
     learner: Any, pairs: ScatterStatistics, regularization: float, *, noise_in_both: bool
 ) -> tuple[Floats, Floats]:
@@ -261,11 +308,7 @@ def _directions(
 
     `noise_in_both`: whether regularisation adds to the dissimilar covariance, too.
     """
-    (n_similar, similar), (n_dissimilar, dissimilar) = map(pairs.of_group, (1, -1))
-    rounding = 4 * np.finfo(pairs.dtype).eps ** 2 * np.trace(dissimilar)
-    check_differ("similar", similar, rounding)
-    check_differ("dissimilar", dissimilar)
-    similar, dissimilar = similar / n_similar, dissimilar / n_dissimilar
+    similar, dissimilar = _covariances(pairs)
     W = whitening(similar + dissimilar, pairs.dtype)
     level = regularization * np.trace(similar) / learner._span.identity(similar)[1]
     similar, dissimilar = (W @ C @ W.T for C in (similar, dissimilar))

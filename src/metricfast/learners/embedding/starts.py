@@ -1,0 +1,107 @@
+"""Where the training of an embedding may start."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.linalg import eigh
+
+from metricfast._core.points import stacked
+from metricfast._core.scatter import within_scatter
+from metricfast._core.types import Array, RandomState
+from metricfast.embeddings import Asymmetric, Embedding, Linear
+from metricfast.embeddings._asymmetric import sides_of, with_length
+from metricfast.embeddings._correlated import correlated_maps
+from metricfast.training.adapters import initial_parameters
+from metricfast.training.initialization import GIVEN
+from metricfast.training.samples import Samples
+
+__all__ = ["alternatives", "given_of", "start_at"]
+
+# Maps that compete with the one that ``init="auto"`` names.
+WHITENED, CORRELATED = "whitened", "correlated"
+# Features up to which points are whitened: that takes a time of their number, cubed.
+_WIDE = 1000
+# Multiples of the identity that covariances are shrunk by, in units of their mean variance.
+_WITHIN, _BETWEEN = 0.05, 0.1
+
+
+def alternatives(embedding: Embedding, samples: Samples) -> list[str]:
+    """Return the names of the starts that compete with that of the embedding."""
+    if not (samples.has_classes and _is_open(embedding)):
+        return []
+    widths = samples.X.shape[1], samples.points.X.shape[1]
+    both = isinstance(embedding, Asymmetric) and samples.database is not None
+    square = widths[0] == widths[1] and widths[0] <= _WIDE
+    return [WHITENED] * square + [CORRELATED] * both
+
+
+def given_of(embedding: Embedding, samples: Samples) -> str | None:
+    """Return the name of the start that changes distances least; None for the embedding's own."""
+    alike = samples.X.shape[1] == samples.points.X.shape[1]
+    return GIVEN if alike and _is_open(embedding) else None
+
+
+def start_at(
+    name: str | None, embedding: Embedding, said: Any, samples: Samples, rng: RandomState
+) -> tuple[Embedding, list[Array]]:
+    """Return an embedding and its parameters at a start.
+
+    `said`: the embedding as it was given, which may leave open whether it divides by lengths.
+    """
+    sides = [samples.points, samples]
+    if name is None:
+        return embedding, _own_start(embedding, samples, rng)
+    n_rows = len(_own_start(embedding, samples, rng)[0])
+    if name == CORRELATED:
+        points = [(each.X, each.labels) for each in (samples, samples.points)]
+        return embedding, correlated_maps(points, n_rows, _BETWEEN, rng)
+    if name == GIVEN:
+        embedding = with_length(said, False)
+        square = n_rows >= samples.X.shape[1]
+        plain = Linear(n_rows, init="identity" if square else "pca")
+        (L,) = plain.initialize(samples.points.X, None, rng)
+    else:
+        apart = samples.database is not None and isinstance(embedding, Asymmetric)
+        X = stacked([each.X for each in sides]) if apart else samples.X
+        y = np.concatenate([each.labels for each in sides]) if apart else samples.labels
+        L = _whitened(X, y, n_rows)
+    return embedding, [L.astype(samples.X.dtype).copy() for _ in sides_of(embedding)]
+
+
+def _own_start(embedding: Embedding, samples: Samples, rng: RandomState) -> list[Array]:
+    """Return the parameters that the embedding itself starts from."""
+    sample = samples.representative
+    points, database = sample, list[Any]()
+    if samples.database is not None and not embedding.asymmetric:
+        points = samples.database
+    elif samples.database is not None:
+        database = [samples.database.X, samples.database.class_codes]
+    elif type(embedding) is Linear:  # "pca" reads all points in blocks
+        points = samples
+    start = initial_parameters(embedding, points.X, points.class_codes, rng, *database)
+    return start
+
+
+def _is_open(embedding: Embedding) -> bool:
+    """Return whether an embedding is linear and leaves its start open."""
+    parts = sides_of(embedding)
+    rows = {part.n_components for part in parts if isinstance(part, Linear)}
+    return len(rows) == 1 and all(
+        type(part) is Linear and isinstance(part.init, str) and part.init == "auto"
+        for part in parts
+    )
+
+
+def _whitened(X: Any, y: Array, n_rows: int) -> Array:
+    """Return a map to the directions of greatest variance, in units of that within classes."""
+    weights = np.ones(len(y))
+    within = within_scatter(X, y, weights, diagonal=False)
+    total = within_scatter(X, np.zeros(len(y), np.int64), weights, diagonal=False)
+    trace = np.trace(within) or np.trace(total) or 1.0
+    within += _WITHIN * trace / len(within) * np.eye(len(within))
+    directions = eigh(total, within)[1].T[::-1]
+    L = np.zeros((n_rows, X.shape[1]))
+    L[: len(directions)] = directions[:n_rows]
+    return np.asarray(L * (np.sqrt(min(L.shape)) / np.linalg.norm(L)))

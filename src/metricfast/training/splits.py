@@ -1,0 +1,181 @@
+"""Splits of samples into a part to train on and a part that judges the result.
+
+Up to 2,000 points, five folds are held out in turn. Above, one fifth of the points is held out.
+Classes of few points are held out as a whole, half of them at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from metricfast._core.scatter import repetitions
+from metricfast._core.targets import by_appearance
+from metricfast._core.types import Array, Floats, Integers
+from metricfast.distances.neighbors import kneighbors
+from metricfast.metrics._held_out import class_halves
+from metricfast.metrics._neighbor_error import costs_in_half, neighbor_costs
+from metricfast.training.samples import Samples, deduplicate
+from metricfast.training.stopping import CrossValidated
+
+__all__ = ["Split", "splits_of"]
+
+# Up to this number of points, every fold is held out once; beyond it, one fold is.
+_CROSS_VALIDATED = 2000
+# Points that are enough to be held out, of all folds, and points of a fold, with mini-batches.
+_ENOUGH, _HELD_OUT = 333, 1000
+# Values of sparse points up to which copies are looked for: that takes them as a dense array.
+_DENSE_VALUES = 10**6
+# Points for each feature up to which a map can fit all of them.
+_WIDE = 2
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Samples to train on, and others that judge the result.
+
+    Attributes
+    ----------
+    train, held_out : Samples
+        The database of those held out are the points among which their neighbours are found.
+    weight : ndarray
+        The weights of the held-out points.
+    exclude : ndarray or None
+        The places of the held-out points in this database, if they are in it.
+    cost : callable
+        The cost of each held-out point, ``cost(Z_database, y_database, Z, y, ...)``.
+    """
+
+    train: Samples
+    held_out: Samples
+    weight: Floats
+    exclude: Integers | None
+    cost: Callable[..., Array]
+
+    def costs(self, Z: Array, Z_database: Array, n_jobs: int | None) -> Array:
+        """Return the cost of each held-out point, embedded beside the database."""
+        held, among = self.held_out, self.held_out.points
+        return self.cost(
+            Z_database, among.labels, Z, held.labels, among.weight, self.exclude, n_jobs
+        )
+
+
+def splits_of(
+    data: Samples, rule: CrossValidated, least: int, *, by_batches: bool = False
+) -> tuple[list[Split], str, bool]:
+    """Return the splits, the unit that is held out, and whether these points can be fitted exactly.
+
+    `least`: points of a class that a training needs. There are no splits where too few classes have
+    as many points. `by_batches`: hold out few points, since a training takes long.
+    """
+    points = _distinct(data)
+    assert points.weight is not None
+    n_samples, n_features = points.X.shape
+    wide = points.has_classes and n_samples <= _WIDE * n_features
+    found = _class_splits(points, least, rule.unit)
+    if found:
+        return found, "classes", True
+    if rule.unit == "classes":
+        return [], "classes", True
+    cost = _costs_of_few if wide else _costs_of_many
+    folds = _folds(points.groups, least, rule.n_folds, by_batches=by_batches)
+    return [_point_split(points, *fold, cost) for fold in folds], "points", wide
+
+
+def _distinct(data: Samples) -> Samples:
+    """Return the distinct points of positive weight, so that no copy is in both parts."""
+    n, d = data.X.shape
+    if data.database is None and (not issparse(data.X) or n * d <= _DENSE_VALUES):
+        return deduplicate(data)
+    weight = repetitions(data.weight, n)
+    rows = np.flatnonzero(weight)
+    return replace(data.take(rows), weight=weight[rows])
+
+
+def _point_split(
+    data: Samples, train: Integers, test: Integers, cost: Callable[..., Array]
+) -> Split:
+    assert data.weight is not None
+    return Split(data.take(train), data.validation(train, test), data.weight[test], None, cost)
+
+
+def _folds(
+    groups: Integers, least: int, n_folds: int = 5, *, by_batches: bool = False
+) -> list[tuple[Integers, Integers]]:
+    """Return training and validation rows of each split, each class in the same proportion.
+
+    Classes are dealt in the order in which their points come, so that their names do not matter.
+    Points of a class stay in every training part where it would have fewer than `least` of them.
+    There are no splits where fewer than two classes have enough points.
+    """
+    n = len(groups)
+    codes = by_appearance(groups)
+    sizes = np.bincount(codes)
+    enough = sizes - -(-sizes // n_folds) >= least
+    if not enough.any() or (len(sizes) > 1 and enough.sum() < 2):
+        return []
+    shuffled = np.random.RandomState(0).permutation(n)
+    order = shuffled[np.argsort(codes[shuffled], kind="stable")]
+    order = order[enough[codes[order]]]
+    fold = np.full(n, -1)
+    fold[order] = np.arange(len(order)) % n_folds
+    n_splits = n_folds if n <= _CROSS_VALIDATED else 1
+    if by_batches:
+        n_splits = min(n_splits, -(-_ENOUGH * n_folds // len(order)))
+        fold[order[_HELD_OUT * n_folds :]] = -1
+    return [(np.flatnonzero(fold != i), np.flatnonzero(fold == i)) for i in range(n_splits)]
+
+
+def _class_splits(data: Samples, least: int, unit: str) -> list[Split]:
+    """Return splits that hold out half of the classes, and the other half."""
+    if not data.has_classes:
+        return []
+    both = data.labels
+    if data.database is not None:
+        both = np.append(both, data.database.labels)
+    return [_class_split(data, *halves) for halves in class_halves(both, least, unit)]
+
+
+def _class_split(data: Samples, known: Integers, new: Integers) -> Split:
+    """Return a split of points of known classes, and of new ones, queries before the database."""
+    assert data.weight is not None
+    n, database = len(data.labels), data.database
+    asked = new[new < n]
+    train = data.take(known[known < n])
+    if database is not None:
+        train = replace(train, database=database.take(known[known >= n] - n))
+    held_out = replace(data.take(asked), database=data.points)
+    exclude = asked if database is None else None
+    return Split(train, held_out, data.weight[asked], exclude, _costs_of_new)
+
+
+def _costs_of_new(
+    Z_database: Array, y_database: Array, Z: Array, y: Array, weight: Any, exclude: Any,
+    n_jobs: int | None,
+) -> Array:  # fmt: skip
+    """Return, of each point, whether the nearest of all others has another class."""
+    del weight
+    near = kneighbors(Z, Z_database, 1, exclude=exclude, n_jobs=n_jobs)[1][:, 0]
+    return np.asarray(y_database[near] != y, np.float32)
+
+
+def _costs_of_few(
+    Z_database: Array, y_database: Array, Z: Array, y: Array, weight: Any, exclude: Any,
+    n_jobs: int | None,
+) -> Array:  # fmt: skip
+    """Return the expected error of the nearest in a random half of the database."""
+    del weight, exclude
+    return costs_in_half(Z_database, y_database, Z, y, n_jobs).astype(np.float32)
+
+
+def _costs_of_many(
+    Z_database: Array, y_database: Array, Z: Array, y: Array, weight: Any, exclude: Any,
+    n_jobs: int | None,
+) -> Array:  # fmt: skip
+    """Return the share of other classes among the nearest, or the error of their mean."""
+    del exclude
+    return neighbor_costs(Z_database, y_database, Z, y, weight, n_jobs)
