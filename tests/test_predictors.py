@@ -27,7 +27,7 @@ IRIS = IRIS + RNG.normal(size=IRIS.shape) * 1e-3  # no distances are equal
 DIGITS, DIGIT = load_digits(return_X_y=True)
 DIGITS = DIGITS[:700] + RNG.normal(size=(700, 64)) * 1e-3
 DIGIT = DIGIT[:700]
-DATA = {"iris": (IRIS, SPECIES, 0.6), "digits": (DIGITS, DIGIT, 24.0)}
+DATA = {"iris": (IRIS, SPECIES, 0.6), "digits": (DIGITS[:500], DIGIT[:500], 24.0)}
 NAMES = [name for name in ours.__all__ if hasattr(getattr(ours, name), "get_params")]
 L = RNG.normal(size=(2, 4))
 LFDA = mf.LFDA(n_components=2)

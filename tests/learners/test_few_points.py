@@ -212,7 +212,7 @@ def test_points_of_a_source_and_copies_of_points():
 
 
 def test_a_prior_of_the_covariance_is_refused_without_work():
-    points = RNG.normal(size=(10, 5000))
+    points = RNG.normal(size=(10, 1000))
     with pytest.raises(np.linalg.LinAlgError, match="covariance matrix since it is not definite"):
         mf.GMML_Supervised(prior="covariance").fit(points, np.arange(10) % 2)
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import reference_losses as reference
 from reference import numeric_gradient
+from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.preprocessing import scale
@@ -201,6 +202,21 @@ def test_the_objective_is_that_of_the_definition(learner):
     expected = reference.on_itself(REFERENCES[learner](model))(model.transform(scale(X)), Y)
     assert model.objective_ == pytest.approx(expected, rel=1e-9)
     assert model.objective_ == min(model.loss_curve_)
+
+
+@pytest.mark.filterwarnings("ignore:No training was better than none")
+@pytest.mark.parametrize(
+    ("learner", "init"), [(NCA, "pca"), (NCA, "lda"), (NCA, "identity"), (LDML, "pca")]
+)
+def test_whole_weights_mean_repetition(learner, init):
+    weight, stop = np.random.default_rng(0).integers(0, 4, len(X)), lambda s: s.iteration == 5
+    model = learner(init=init, n_components=2, callbacks=[stop])
+    repeated = clone(model).fit(np.repeat(scale(X), weight, axis=0), np.repeat(Y, weight))
+    model.fit(scale(X), Y, sample_weight=weight)
+    np.testing.assert_allclose(model.components_, repeated.components_, rtol=1e-6, atol=1e-8)
+    assert model.objective_ == pytest.approx(repeated.objective_)
+    if learner is LDML:
+        assert model.bias_ == pytest.approx(repeated.bias_)
 
 
 class Few(LinearLearner):

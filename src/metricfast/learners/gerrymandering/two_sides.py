@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from metricfast._core.sources import take
 from metricfast.embeddings import MLP, Asymmetric, Embedding, Linear
+from metricfast.embeddings._asymmetric import sides_of
 from metricfast.learners.gerrymandering.history import unit_scale
 from metricfast.learners.gerrymandering.regularizers import penalty
 from metricfast.training.chunks import mean_of
@@ -81,10 +82,7 @@ def penalty_of(
     embedding: Embedding, regularizer: str | None, arrays: list[Array]
 ) -> tuple[float, list[Array]]:
     """Return the penalty on the parameters of an embedding, and its gradients."""
-    sides = [embedding]
-    if isinstance(embedding, Asymmetric):
-        sides = [embedding.query, embedding.database]
-    if all(isinstance(side, Linear) for side in sides):
+    if all(isinstance(side, Linear) for side in sides_of(embedding)):
         return penalty(regularizer, arrays)
     total, gradients = 0.0, []
     # An embedding with its own decay does not use the default of the learner.
