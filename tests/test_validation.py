@@ -77,6 +77,24 @@ def test_a_distance_that_is_no_worse_is_not():
     assert same.validation_["learned"] == same.validation_["euclidean"]
 
 
+@pytest.mark.parametrize("size", [2, 3])
+def test_classes_of_few_points_are_held_out_as_a_whole(size):
+    """A map that separates the training classes alone is worse for new ones."""
+    rng = np.random.RandomState(0)
+    labels = np.repeat(np.arange(60), size)
+    points = rng.normal(size=(60, 6))[labels] + 0.2 * rng.normal(size=(60 * size, 6))
+    with pytest.warns(UserWarning, match=rf"is worse .* on {30 * size} held-out points"):
+        learner = Fixed(np.eye(6)[:1]).fit(points, labels, validate=True)
+    found = learner.validation_
+    assert found["measure"] == "1-NN error" and found["n_held_out"] == 30 * size
+    assert found["euclidean"] < 0.2 < 0.5 < found["learned"]
+    embedding = EmbeddingLearner(losses.SupCon(), max_epochs=1, random_state=0)
+    with pytest.warns(UserWarning, match="worse"):
+        found = embedding.fit(points, labels, validate=True).validation_
+    assert found["measure"] == "precision at 1" and found["n_held_out"] == 30 * size
+    assert found["euclidean"] > 0.8
+
+
 def test_continuous_targets():
     with pytest.warns(UserWarning, match="mean squared error"):
         Fixed(BAD).fit(X, X[:, 2] + 0.5 * X[:, 3], validate=True)

@@ -173,6 +173,7 @@ def test_number_of_held_out_points_is_limited():
 def test_a_change_must_be_better_by_two_standard_errors():
     folds = held_out_folds(X[:300], Y[:300])
     worse = np.eye(64)[:2]
-    assert select(folds, lambda fold: [np.eye(64), 2 * np.eye(64), worse]) == 0
+    with pytest.warns(UserWarning, match="not better than the given distance .* held-out points"):
+        assert select(folds, lambda fold: [np.eye(64), 2 * np.eye(64), worse]) == 0
     assert select(folds, lambda fold: [worse, worse[:1], np.eye(64)]) == 2
     assert select([], lambda fold: [worse]) == 0

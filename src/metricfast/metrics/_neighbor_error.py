@@ -25,10 +25,14 @@ def neighbor_error(
     numeric: bool,
     n_neighbors: int = _VOTERS,
     n_jobs: int | None = None,
+    exclude: Integers | None = None,
 ) -> float:
-    """Return the error of the nearest neighbours; of numbers, the mean squared one."""
-    k = min(n_neighbors, len(database))
-    nearest = kneighbors(queries, database, k, n_jobs=n_jobs)[1]
+    """Return the error of the nearest neighbours; of numbers, the mean squared one.
+
+    `exclude`: the row of the database that each query leaves out.
+    """
+    k = min(n_neighbors, len(database) - (exclude is not None))
+    nearest = kneighbors(queries, database, k, exclude=exclude, n_jobs=n_jobs)[1]
     return mean_error(y_database[nearest], y, numeric)
 
 

@@ -32,6 +32,9 @@ from metricfast.predictors.targets import Classes, check_given
 
 __all__ = ["MultiMetricLMNN"]
 
+# Iterations without a lower error of held-out points, after which no more are tried.
+_PATIENCE = 10
+
 
 @dataclass(eq=False, repr=False)
 class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ignore[misc]
@@ -40,8 +43,8 @@ class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ig
     The distance of a query x to a point x' of class c is :math:`\|L_c (x - x')\|`, so what makes
     points alike may differ from class to class. The maps are learned together, by the loss of
     :class:`LMNN` with these distances, from the single map that `LMNN` learns. As they have many
-    parameters, held-out points decide after how many iterations to stop; where the first does not
-    help, all maps are the map of `LMNN`.
+    parameters, held-out points decide after how many iterations to stop. Ten without a lower error
+    are enough; where the first do not help, all maps are the map of `LMNN`.
 
     Parameters
     ----------
@@ -170,7 +173,7 @@ class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ig
         members = [np.flatnonzero(codes[train] == c) for c in range(len(of_class))]
         errors: list[float] = []
 
-        def judge(maps: Floats) -> None:
+        def judge(maps: Floats) -> bool:
             found = _search(
                 points[test], points[train], members, maps, self.n_neighbors, None, self.n_jobs
             )
@@ -178,6 +181,7 @@ class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ig
             counts = (votes[:, :, None] == votes[:, None, :]).sum(axis=2)
             chosen = votes[np.arange(len(votes)), counts.argmax(axis=1)]
             errors.append(float((chosen != codes[test]).mean()))
+            return len(errors) - int(np.argmin(errors)) > _PATIENCE
 
         self._learn(points[train], codes[train], self.max_iter, judge)
         self.validation_errors_ = errors
@@ -187,7 +191,7 @@ class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ig
         """Return the maps after so many iterations; call `judge` with those of each."""
         start = LMNN(
             n_neighbors=self.n_neighbors, n_components=self.n_components, random_state=0,
-            regularization=self.regularization, early_stopping=False, n_jobs=self.n_jobs,
+            regularization=self.regularization, n_jobs=self.n_jobs,
         ).fit(points, self.classes_[codes])  # fmt: skip
         L = np.asarray(start.components_, np.float64)
         maps = np.tile(L, (codes.max() + 1, 1, 1))
@@ -214,8 +218,8 @@ class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ig
                 nonlocal n_done
                 n_done += 1
                 progress(n_done, float(intermediate_result.fun))
-                if judge is not None:
-                    judge(intermediate_result.x.reshape(maps.shape))
+                if judge is not None and judge(intermediate_result.x.reshape(maps.shape)):
+                    raise StopIteration
 
             found = minimize(
                 function, maps.ravel(), jac=True, method="L-BFGS-B", callback=callback,

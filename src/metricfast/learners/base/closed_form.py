@@ -139,6 +139,8 @@ class ClosedFormLearner(MahalanobisMixin):
             Also fit a clone to four fifths of the points, compare the errors of 3 nearest
             neighbours in the learned and in the Euclidean distance on the others, store the numbers
             in `validation_`, and warn if the learned distance is worse.
+            If classes have few points, half of the classes are held out instead, and the nearest
+            neighbour among all points counts.
 
         Returns
         -------

@@ -11,10 +11,11 @@ from metricfast._core.scaling import center_and_rescale
 from metricfast._core.scatter import repetitions
 from metricfast._core.sources import Source
 from metricfast._core.types import Array, Floats, Integers
+from metricfast._core.warn import warn_user
 from metricfast.metrics._held_out import class_halves
 from metricfast.metrics._neighbor_error import costs_in_half
 
-__all__ = ["Fold", "held_out_folds", "least_change", "select"]
+__all__ = ["Fold", "held_out_folds", "least_change", "select", "warn_given_up"]
 
 # Points that are dealt to three folds, at most; and held-out points that are enough, of all folds.
 _DRAWN, _FOLDS, _ENOUGH = 5000, 3, 333
@@ -117,7 +118,19 @@ def select(folds: Sequence[Fold], maps: Callable[[Fold], Iterable[Array]]) -> in
     costs, weight = np.hstack(found), np.concatenate(weights)
     costs *= weight / weight.max()
     best = int(np.round(costs.sum(axis=1), 9).argmin())
-    return best if _is_better(costs[best], costs[0]) else 0
+    if best and _is_better(costs[best], costs[0]):
+        return best
+    warn_given_up("points" if folds[0].own is None else "classes")
+    return 0
+
+
+def warn_given_up(unit: str) -> None:
+    """Warn that the given distance stays, after a comparison on held-out points or the like."""
+    warn_user(
+        f"Learning was not better than the given distance by two standard errors on held-out "
+        f"{unit}, so that distance stays: give more {unit}, or a number in place of 'auto' (such "
+        "as shrinkage=0) to learn all the same."
+    )
 
 
 def least_change(costs: Floats) -> int:

@@ -23,6 +23,7 @@ from metricfast._labels.binding import label_sequence
 from metricfast._labels.distance import subset
 from metricfast.distances.neighbors import paired_distances
 from metricfast.learners.base.span import SpanMap
+from metricfast.metrics._held_out import class_halves
 from metricfast.metrics._neighbor_error import mean_error, neighbor_error
 
 __all__ = ["Validation", "naming_held_out", "validate_fit"]
@@ -59,7 +60,7 @@ class Validation(TypedDict):
 
 
 def validate_fit(learner: Any, X: Any, y: Any = None, **params: Any) -> Validation:
-    """Compare a learner with the Euclidean distance on a fifth of the data, and warn if it lost.
+    """Compare a learner with the Euclidean distance on held-out data, and warn if it lost.
 
     A bilinear similarity is compared with the inner product. A learner around another one
     (`learner_`) is compared as a whole with the Euclidean distance of the given points.
@@ -68,7 +69,8 @@ def validate_fit(learner: Any, X: Any, y: Any = None, **params: Any) -> Validati
         learners on points is the error of 3 nearest neighbours (mean squared error for a continuous
         target). Learners of embeddings and of tuples have their own score. For learners on chunks,
         whole chunks are held out. The measure is the area under the ROC curve of pairs within and
-        across chunks.
+        across chunks. Where classes have few points (:func:`class_halves`), half of the classes are
+        held out, and the nearest other of all points gives the error.
     `X`, `y`, `**params`: the arguments of `fit`.
     Raises ValueError if the data are too few for training or for validation.
     """
@@ -114,8 +116,13 @@ def validate_fit(learner: Any, X: Any, y: Any = None, **params: Any) -> Validati
                 )
     if X.shape[0] < 2:
         raise ValueError(f"validate=True needs at least 2 {what}; found {X.shape[0]}.")
+    halves = []
+    if on_points and y is not None and not (numeric or kind._on_chunks or "X_database" in params):
+        halves = class_halves(encode(y, "y")[1])
     if kind._on_chunks:
         train, test = _split_chunks(y)
+    elif halves:
+        train, test = halves[0]
     else:
         train, test = _split(X.shape[0], None if numeric else y)
     trained = clone(learner)
@@ -143,10 +150,12 @@ def validate_fit(learner: Any, X: Any, y: Any = None, **params: Any) -> Validati
         measure, sign = "negative label distance of the nearest", -1
         if kind._has_classes:
             measure = "precision at 1"
-        values = _retrieval_scores(trained, X, y, train, test, params)
+        values = _retrieval_scores(trained, X, y, train, test, params, new=bool(halves))
     elif on_points:
-        measure, sign = f"{_NEIGHBORS}-NN {'mean squared ' if numeric else ''}error", 1
-        values = [_error(each, X, y, numeric, train, test) for each in (trained, euclidean)]
+        k = 1 if halves else _NEIGHBORS
+        measure, sign = f"{k}-NN {'mean squared ' if numeric else ''}error", 1
+        among, own = (np.arange(len(y)), test) if halves else (train, None)
+        values = [_error(each, X, y, numeric, among, test, k, own) for each in (trained, euclidean)]
     else:
         measure, sign = "score", -1
         if y is not None and len(np.unique(y[test])) < 2:
@@ -230,10 +239,15 @@ def _chunk_score(embedded: Array, chunks: Integers) -> float:
 
 
 def _retrieval_scores(
-    trained: Any, X: Any, y: Any, train: Array, test: Array, params: dict[str, Any]
+    trained: Any, X: Any, y: Any, train: Array, test: Array, params: dict[str, Any], *, new: bool
 ) -> list[float]:
-    """Return the scores of embedded points and of the given points."""
+    """Return the scores of embedded points and of the given points.
+
+    `new`: whether classes are new, so that all other points are the database.
+    """
     how: dict[str, Any] = {}
+    if new:
+        train, how = np.arange(len(y)), {"exclude": test}
     if not trained._has_classes:
         how["label_distance"], y, _ = trained._bind_labels(y)
     database, labels = X[train], y[train]
@@ -250,16 +264,22 @@ def _retrieval_scores(
     ]
 
 
-def _error(learner: Any, X: Any, y: Any, numeric: bool, train: Array, test: Array) -> float:
-    """Return the error of the nearest neighbours. The nearest decides between equal labels."""
+def _error(
+    learner: Any, X: Any, y: Any, numeric: bool, train: Array, test: Array, k: int, own: Any
+) -> float:
+    """Return the error of the nearest neighbours. The nearest decides between equal labels.
+
+    `own`: the place of each test point in `train`, if it is among these.
+    """
     while hasattr(learner, "learner_"):
         X, learner = learner._mapped(X), learner.learner_
     if hasattr(learner, "bilinear_"):
-        k = min(_NEIGHBORS, len(train))
-        nearest = _most_similar(X[test], X[train] @ learner.bilinear_.T, k)
+        k = min(k, len(train) - (own is not None))
+        nearest = _most_similar(X[test], X[train] @ learner.bilinear_.T, k, own)
         return mean_error(y[train][nearest], y[test], numeric)
     embedded = np.ascontiguousarray(learner.transform(X))
-    return neighbor_error(embedded[train], y[train], embedded[test], y[test], numeric)
+    points = embedded[train], y[train], embedded[test], y[test]
+    return neighbor_error(*points, numeric, k, exclude=own)
 
 
 @contextmanager
@@ -279,11 +299,16 @@ def naming_held_out(rows: Any, n: int) -> Iterator[None]:
         ) from error
 
 
-def _most_similar(queries: Array, database: Array, k: int) -> Integers:
-    """Return the rows of largest inner products with each query, largest first."""
+def _most_similar(queries: Array, database: Array, k: int, own: Integers | None) -> Integers:
+    """Return the rows of largest inner products with each query, largest first.
+
+    `own`: the row that each query leaves out.
+    """
     found = np.empty((len(queries), k), np.int64)
     for start in range(0, len(queries), _BLOCK_SIZE):
         opposite = -queries[start : start + _BLOCK_SIZE] @ database.T
+        if own is not None:
+            opposite[np.arange(len(opposite)), own[start : start + _BLOCK_SIZE]] = np.inf
         least = np.argpartition(opposite, k - 1, axis=1)[:, :k]
         order = np.argsort(np.take_along_axis(opposite, least, axis=1), axis=1)
         found[start : start + _BLOCK_SIZE] = np.take_along_axis(least, order, axis=1)

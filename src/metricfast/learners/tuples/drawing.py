@@ -89,6 +89,8 @@ class SupervisedForm(BaseMetricLearner):
             neighbours in the learned and in the Euclidean distance on the others (for a learner of
             a similarity: of the 3 most similar ones, by it and by the inner product), store the
             numbers in `validation_`, and warn if the learned one is worse.
+            If classes have few points, half of the classes are held out instead, and the nearest
+            neighbour among all points counts.
 
         Returns
         -------

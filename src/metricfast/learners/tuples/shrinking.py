@@ -15,7 +15,13 @@ from metricfast._core.targets import check_partial_target, check_sample_weight
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, RandomState
 from metricfast._core.warn import without_advice
-from metricfast.learners.base.selection import Fold, held_out_folds, least_change, select
+from metricfast.learners.base.selection import (
+    Fold,
+    held_out_folds,
+    least_change,
+    select,
+    warn_given_up,
+)
 from metricfast.learners.base.shrinkage import check_shrinkage
 from metricfast.learners.base.span import GIVEN, GivenAxes, SpanMap, in_span
 
@@ -111,6 +117,8 @@ def shrink_by_tuples(learner: Any, tuples: TupleSet) -> None:
         sample = span.points(some), np.ones(len(some))
         if fraction is None:
             fraction = _judged_share(learner, tuples, _held_out(tuples, rng), sample, span)
+            if fraction == 1:
+                warn_given_up("tuples")
         learner.shrinkage_ = fraction
         if fraction > 0:
             move = _Moves(_learned_map(learner, span), sample, learner.n_components, span)
