@@ -88,7 +88,9 @@ def test_classes_of_few_points_are_held_out_as_a_whole(size):
     found = learner.validation_
     assert found["measure"] == "1-NN error" and found["n_held_out"] == 30 * size
     assert found["euclidean"] < 0.2 < 0.5 < found["learned"]
-    embedding = EmbeddingLearner(losses.SupCon(), max_epochs=1, random_state=0)
+    embedding = EmbeddingLearner(
+        losses.SupCon(), max_epochs=1, early_stopping=False, random_state=0
+    )
     with pytest.warns(UserWarning, match="worse"):
         found = embedding.fit(points, labels, validate=True).validation_
     assert found["measure"] == "precision at 1" and found["n_held_out"] == 30 * size
