@@ -73,6 +73,8 @@ class Candidates:
         start is given up after some of the splits beyond twice as many.
     shortest : bool
         Whether the shortest of equally good trainings is chosen, not the longest.
+    vote : bool
+        Whether held-out points are judged by five neighbours, not by the nearest.
     """
 
     begin: Callable[[Samples, str | None], Objective]
@@ -81,6 +83,7 @@ class Candidates:
     least: int = 2
     equal: float = 1.0
     shortest: bool = True
+    vote: bool = True
 
 
 def select_training(
@@ -97,7 +100,9 @@ def select_training(
             raise ValueError(f"CrossValidated needs {kept}: set early_stopping to True or False.")
         return Choice()
     least = candidates.least
-    splits, unit, few = splits_of(data, rule, least, by_batches=solver.by_batches)
+    splits, unit, few = splits_of(
+        data, rule, least, by_batches=solver.by_batches, vote=candidates.vote
+    )
     if not splits:
         if not required:
             return Choice()

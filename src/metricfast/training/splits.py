@@ -65,12 +65,13 @@ class Split:
 
 
 def splits_of(
-    data: Samples, rule: CrossValidated, least: int, *, by_batches: bool = False
+    data: Samples, rule: CrossValidated, least: int, *, by_batches: bool = False, vote: bool = True
 ) -> tuple[list[Split], str, bool]:
     """Return the splits, the unit that is held out, and whether these points can be fitted exactly.
 
     `least`: points of a class that a training needs. There are no splits where too few classes have
-    as many points. `by_batches`: hold out few points, since a training takes long.
+    as many points. `by_batches`: hold out few points, since a training takes long. `vote`: judge by
+    five neighbours.
     """
     points = _distinct(data)
     assert points.weight is not None
@@ -81,7 +82,7 @@ def splits_of(
         return found, "classes", True
     if rule.unit == "classes":
         return [], "classes", True
-    cost = _costs_of_few if wide else _costs_of_many
+    cost = _costs_of_many if vote and not wide else _costs_of_nearest
     folds = _folds(points.groups, least, rule.n_folds, by_batches=by_batches)
     return [_point_split(points, *fold, cost) for fold in folds], "points", wide
 
@@ -173,7 +174,7 @@ def _costs_of_new(
     return np.asarray(y_database[near] != y, np.float32)
 
 
-def _costs_of_few(
+def _costs_of_nearest(
     Z_database: Array, y_database: Array, Z: Array, y: Array, weight: Any, exclude: Any,
     n_jobs: int | None,
 ) -> Array:  # fmt: skip

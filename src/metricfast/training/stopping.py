@@ -59,7 +59,9 @@ class CrossValidated(BaseEstimator):  # type: ignore[misc]
     mini-batches, folds are validation sets until 333 points have been, and have 1,000 points of
     them at most. The cost of a validation point is the share of other classes among its 5 nearest
     training points, or the squared error of their mean target. Among settings that differ from the
-    best by no more than chance, the shortest training is chosen; embeddings take the lowest cost.
+    best by no more than chance, the shortest training is chosen. For embeddings, the cost is the
+    expected error of the nearest neighbour in a random half of the training points, and the lowest
+    one is chosen.
 
     The given distance competes, and stays, with a warning, if no training has a lower cost. The
     attribute `choice_` of the learner says what was chosen: the start, the number of iterations,

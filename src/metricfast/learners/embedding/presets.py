@@ -97,8 +97,9 @@ class TripletLearner(BaseEmbeddingLearner):
         Triplets in the loss, see `metricfast.losses.Triplet`.
     hidden_layer_sizes : sequence of int, default=()
         Widths of hidden layers; without any, the embedding is linear.
-    normalize : bool, default=True
-        Divide embedded points by their length, which `margin` is in proportion to.
+    normalize : bool, optional
+        Divide embedded points by their length, which `margin` is in proportion to. By default so,
+        unless the given distance is kept.
     m_per_class : int, default=8
         Points of each class in a batch.
     batch_size : int, default=128
@@ -132,7 +133,7 @@ class TripletLearner(BaseEmbeddingLearner):
     mining: str = "all"
     _: KW_ONLY
     hidden_layer_sizes: Sequence[int] = ()
-    normalize: bool = True
+    normalize: bool | None = None
     m_per_class: int = 8
     batch_size: int = 128
     database: str = "batch"
@@ -159,8 +160,9 @@ class ProxyNCALearner(BaseEmbeddingLearner):
         Factor of the squared distances in the softmax.
     hidden_layer_sizes : sequence of int, default=()
         Widths of hidden layers; without any, the embedding is linear.
-    normalize : bool, default=True
-        Divide embedded points, and proxies, by their length.
+    normalize : bool, optional
+        Divide embedded points, and proxies, by their length. By default so, unless the given
+        distance is kept.
     proxy_lr_factor : float, default=10.0
         Factor of the learning rate for proxies.
     batch_size : int, default=128
@@ -193,7 +195,7 @@ class ProxyNCALearner(BaseEmbeddingLearner):
     scale: float = 8.0
     _: KW_ONLY
     hidden_layer_sizes: Sequence[int] = ()
-    normalize: bool = True
+    normalize: bool | None = None
     proxy_lr_factor: NonNegativeFloat = 10.0
     batch_size: int = 128
 
