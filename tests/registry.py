@@ -49,13 +49,13 @@ _BRIEF = _STEPS | {"max_iter": 20}
 _TO_THE_END = _BRIEF | {"early_stopping": False}
 _BASES = {"n_basis": 60, "max_iter": 500, "output_iter": 100}
 REGISTRY = {
-    "ANMM": Entry(CLASSES, {"n_components": 2}, fails=unequal(ANCHORS)),
+    "ANMM": Entry(CLASSES, {"n_components": 2, "shrinkage": 0}),
     "AsymmetricSimilarity": Entry(CLASSES, _BRIEF, fails=unequal(ANCHORS)),
     "Covariance": Entry(POINTS),
     "DMLMJ": Entry(CLASSES, fails=unequal(ANCHORS)),
     "EmbeddingLearner": Entry(CLASSES, _ALL_STEPS, {"loss": losses.NCA()}),
     "GMML": Entry("pairs"),
-    "GMML_Supervised": Entry(CLASSES),
+    "GMML_Supervised": Entry(CLASSES, {"reg": 1e-3}),
     "ITML": Entry("pairs"),
     "ITML_Supervised": Entry(CLASSES, fails=unequal(CHANCES)),
     "KISSME": Entry("pairs"),
