@@ -138,8 +138,8 @@ class AdapterLearner(EmbeddedMetricMixin):
             matrix, with `X_database`, is above 0 where they belong together.
         X_database : array-like of shape (n_database, n_features_database), optional
             The second points of pairs, in the rows of their queries; any points with a sparse `y`.
-            They may have other features than the queries, such as embeddings by another encoder, unless
-            ``side="both"``.
+            They may have other features than the queries, such as embeddings by another encoder,
+            unless ``side="both"``.
         sample_weight : array-like of shape (n_pairs,), optional
             Weights of pairs; of queries with a sparse `y`.
 
