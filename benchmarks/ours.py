@@ -25,6 +25,7 @@ QUICK = ("Contrastive", "LogRatio", "MultiSimilarity", "NCA", "ProxyNCA", "Tripl
 # By the name of the case: the call, what the learner learns from, and its parameters. Wherever they
 # can, solvers stop after a given number of steps: both revisions do the same work.
 LEARNERS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "AdapterLearner": ("fit_tuples", "pairs", {}),
     "ANMM": ("fit", "labels", {}),
     "AsymmetricSimilarity": ("fit", "labels", {"max_epochs": 2}),
     "Covariance": ("fit", "labels", {}),

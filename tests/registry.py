@@ -16,6 +16,7 @@ from metricfast import losses
 from metricfast.constraints import Constraints
 
 CLASSES, VALUES, CHUNKS, POINTS = "classes", "values", "chunks", "points"
+SCORED = "pairs with scores"
 TUPLES = {"pairs": 2, "triplets": 3, "quadruplets": 4}
 ANCHORS = "weights are those of anchors: a repeated point is its own nearest neighbour"
 DRAWN = "weights count points of the constraints, which are drawn regardless of them"
@@ -49,6 +50,7 @@ _BRIEF = _STEPS | {"max_iter": 20}
 _TO_THE_END = _BRIEF | {"early_stopping": False}
 _BASES = {"n_basis": 60, "max_iter": 500, "output_iter": 100}
 REGISTRY = {
+    "AdapterLearner": Entry(SCORED),
     "ANMM": Entry(CLASSES, {"n_components": 2, "shrinkage": 0}),
     "AsymmetricSimilarity": Entry(CLASSES, _BRIEF, fails=unequal(ANCHORS)),
     "Covariance": Entry(POINTS),
@@ -134,6 +136,9 @@ def index_tuples(size: int, labels: np.ndarray, n: int = 80) -> list[np.ndarray]
 def data_for(learner: Any, points: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, ...]:
     """Return what `fit` takes, of points and their classes."""
     takes = entry_of(learner).takes
+    if takes == SCORED:  # by the first feature alone, so that there is something to learn
+        pairs = points[np.random.RandomState(0).randint(len(points), size=(300, 2))]
+        return pairs, pairs[:, 0, 0] * pairs[:, 1, 0]
     if takes in TUPLES:
         index, *rest = index_tuples(TUPLES[takes], labels)
         return (points[index], *rest)

@@ -31,6 +31,7 @@ _NAMES = {
     "learners.closed.dmlmj": "DMLMJ",
     "learners.closed.lfda": "LFDA",
     "learners.closed.rca": "RCA RCA_Supervised",
+    "learners.embedding.adapter": "AdapterLearner",
     "learners.embedding.learner": "EmbeddingLearner",
     "learners.embedding.presets": "LogRatioLearner ProxyNCALearner TripletLearner",
     "learners.gerrymandering.metric": "NeighborhoodGerrymandering",

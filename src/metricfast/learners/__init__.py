@@ -7,6 +7,7 @@ from metricfast.learners.closed.covariance import Covariance
 from metricfast.learners.closed.dmlmj import DMLMJ
 from metricfast.learners.closed.lfda import LFDA
 from metricfast.learners.closed.rca import RCA, RCA_Supervised
+from metricfast.learners.embedding.adapter import AdapterLearner
 from metricfast.learners.embedding.learner import EmbeddingLearner
 from metricfast.learners.embedding.presets import LogRatioLearner, ProxyNCALearner, TripletLearner
 from metricfast.learners.gerrymandering.asymmetric import AsymmetricSimilarity
@@ -48,6 +49,7 @@ __all__ = [
     "SCML",
     "SDML",
     "XQDA",
+    "AdapterLearner",
     "AsymmetricSimilarity",
     "Covariance",
     "EmbeddingLearner",

@@ -111,14 +111,14 @@ class CoSENT(Loss):
     def _pairs(self, call: Call) -> Totals:
         left, right = call.queries, call.references
         weights = call.y.copy()
-        similarities = np.einsum("ij,ij->i", left, right, dtype=np.float64)
+        similarities = np.asarray((left * right).sum(axis=1, dtype=np.float64))
         log_weights = None
         if call.weight is not None:
             with np.errstate(divide="ignore"):
                 log_weights = np.log(call.weight)
         totals = self._order(similarities, weights, len(left), log_weights=log_weights)
-        call.gradient = (weights[:, None] * right).astype(left.dtype)
-        call.database_gradient = (weights[:, None] * left).astype(left.dtype)
+        slopes = weights.astype(left.dtype)[:, None]
+        call.gradient, call.database_gradient = slopes * right, slopes * left
         return totals
 
     def _all_pairs(self, call: Call) -> Totals:

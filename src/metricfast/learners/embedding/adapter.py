@@ -1,0 +1,246 @@
+"""A linear adapter of embeddings that are given, from pairs of points."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+
+from metricfast._core.arguments import check_random_state, check_unused
+from metricfast._core.initialize import check_n_components
+from metricfast._core.parameters import NumberOfJobs, PositiveInt, Seed
+from metricfast._core.warn import warn_user
+from metricfast.embeddings import Asymmetric, Embedding, Identity, Linear
+from metricfast.learners.base.inputs import begin_fit
+from metricfast.learners.embedding.adapter_training import (
+    AdapterTraining,
+    Start,
+    as_is,
+    projection,
+    regressions,
+)
+from metricfast.learners.embedding.metric import EmbeddedMetricMixin
+from metricfast.learners.embedding.pairs import Pairs, load_pairs
+from metricfast.losses import CoSENT, NTXent
+from metricfast.losses._call import Loss
+
+__all__ = ["AdapterLearner"]
+
+# The scale of CoSENT: gentler than the default of the loss, which suits embeddings in training.
+_SCALE = 5.0
+
+
+@dataclass(eq=False, repr=False)
+class AdapterLearner(EmbeddedMetricMixin):
+    """A linear map of the embeddings that you have, from scored pairs or from positives.
+
+    The map makes cosines of pairs follow their scores, or finds the document that belongs to a
+    query. It starts from the identity, and a penalty holds it there. The weight of the penalty is
+    chosen on validation pairs. If no map is better there by two standard errors than the points as
+    given, they stay as they are, and you get a warning.
+
+    Parameters
+    ----------
+    side : {"both", "query", "database"}, default="both"
+        The points to map. With "query", the database stays as it is: you search your vector store
+        for mapped queries, and embed no document anew.
+    n_components : int, optional
+        Dimension of mapped points, by default n_features. A lower one starts from the principal
+        directions of all points. Only for ``side="both"``.
+    loss : "auto" or loss, default="auto"
+        `CoSENT` for scores, by default with scale 5; a loss with `takes_tags` for pairs that belong
+        together, by default ``NTXent()``, with the other pairs of a block of 512
+        queries as negatives.
+    preprocessor : array-like or callable, optional
+        Returns the points where `pairs` holds indicators of points.
+    random_state : int, RandomState or None, default=None
+        For the division into training and validation pairs.
+    n_jobs : int, optional
+        Number of threads; results do not depend on it. By default all that the process may use.
+
+    Attributes
+    ----------
+    embedding_ : Embedding
+        The embedding, whose parameters are in
+    parameters_ : list of ndarray
+        The map, in float32 for float32 points, else in float64.
+    start_ : {"identity", "regression", "projection"}
+        The start that was chosen: the points as given; least squares from the points of a side to
+        those that belong to them, for pairs that belong together with one side fixed; or the
+        principal directions.
+    penalty_ : float
+        The weight of the penalty that was chosen: infinity if the map is the start.
+    path_ : dict of float to float
+        For each weight that was tried, the score on validation pairs. Infinity has the score of the
+        start.
+    n_components_ : int
+        Dimension of mapped points.
+    mean_, mean_query_ : ndarray
+        Zero: points are not centred.
+    n_features_in_, preprocessor_
+        As in every learner.
+
+    Notes
+    -----
+    The objective is the loss plus ``penalty_`` times the squared distance of the map from its
+    start. Scores are judged by Spearman's correlation, pairs that belong together by the mean
+    reciprocal rank of the first document that belongs to a query. No query is in both training and
+    validation pairs. Fewer than 32 pairs cannot be divided: nothing is learned from them. If n
+    pairs need more than 4e9 / n_features² of them, the weight is chosen on so many, and divided by
+    the root of their share, since errors of the map decrease with the root of the number of pairs.
+
+    A point of length 0 has cosine 0 with all others. A pair of a point with itself keeps cosine 1
+    under ``side="both"``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metricfast import AdapterLearner
+    >>> rng = np.random.default_rng(0)
+    >>> pairs = rng.normal(size=(600, 2, 20))
+    >>> scores = (pairs[:, 0, :5] * pairs[:, 1, :5]).sum(axis=1)  # 5 features of 20 matter
+    >>> learner = AdapterLearner(random_state=0).fit(pairs[:500], scores[:500])
+    >>> bool(learner.score(pairs[500:], scores[500:]) > 0.8)
+    True
+    """
+
+    side: Literal["both", "query", "database"] = "both"
+    _: KW_ONLY
+    n_components: PositiveInt | None = None
+    loss: Any = "auto"
+    preprocessor: Any = None
+    random_state: Seed = None
+    n_jobs: NumberOfJobs = None
+
+    _tuple_size = 2
+
+    def fit(
+        self, pairs: Any, y: Any = None, X_database: Any = None, *,
+        sample_weight: ArrayLike | None = None,
+    ) -> AdapterLearner:  # fmt: skip
+        """Learn the map.
+
+        Parameters
+        ----------
+        pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
+            Pairs of a query and a point of the database, or of indicators for the preprocessor; or,
+            with `X_database`, queries of shape (n_queries, n_features).
+        y : array-like of shape (n_pairs,) or sparse matrix of shape (n_queries, n_database), \
+                optional
+            Scores, such as 0 to 5, or 1 and -1: greater for pairs that are more alike. Without,
+            the points of each pair belong together, and points of different pairs do not. A sparse
+            matrix, with `X_database`, is above 0 where they belong together.
+        X_database : array-like of shape (n_database, n_features_database), optional
+            The second points of pairs, in the rows of their queries; any points with a sparse `y`.
+            They may have other features than the queries, such as embeddings by another encoder,
+            unless ``side="both"``.
+        sample_weight : array-like of shape (n_pairs,), optional
+            Weights of pairs; of queries with a sparse `y`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If an argument or parameter has a value that cannot be used.
+
+        Warns
+        -----
+        UserWarning
+            If points are left as they are.
+        """
+        begin_fit(self)
+        given = load_pairs(self, pairs, y, X_database, sample_weight, reset=True)
+        widths = given.queries.shape[1], given.database.shape[1]
+        loss = self._loss(given)
+        self.n_components_ = self._check_widths(*widths)
+        self.embedding_ = self._embedding(self.n_components_)
+        self.mean_ = np.zeros(widths[1], given.queries.dtype)
+        if X_database is not None:
+            self.mean_query_ = np.zeros(widths[0], given.queries.dtype)
+        training = AdapterTraining(self.embedding_, loss, self._starts(given), self.n_jobs)
+        found = training.run(given, check_random_state(self.random_state))
+        self.parameters_ = [found.map]
+        self.start_, self.penalty_, self.path_ = found.start, found.penalty, found.path
+        if math.isinf(self.penalty_) and self.start_ != "regression":
+            warn_user(f"AdapterLearner learned no map, and keeps its start: {_why(self.path_)}.")
+        return self
+
+    def score(self, pairs: Any, y: Any = None, X_database: Any = None) -> float:  # type: ignore[override]
+        """Judge how well cosines of mapped points rank pairs.
+
+        Parameters
+        ----------
+        pairs, y, X_database
+            As for `fit`.
+
+        Returns
+        -------
+        float
+            Spearman's correlation of cosines and scores; for pairs that belong together, the mean
+            reciprocal rank of the first point of the database that belongs to a query, among all
+            second points of `pairs`, or `X_database`. Greater is better.
+        """
+        check_is_fitted(self, self._fitted)
+        given = load_pairs(self, pairs, y, X_database, reset=False)
+        sides = self._embed(given.queries), self._embed(given.database, "database")
+        return float(given.values(*sides).mean())
+
+    def _check_widths(self, n_features: int, n_features_database: int) -> int:
+        """Return the dimension of mapped points."""
+        if self.side != "both":
+            check_unused(self, ["n_components"], f"with side={self.side!r}, which keeps one side")
+            return n_features_database if self.side == "query" else n_features
+        if n_features != n_features_database:
+            raise ValueError(
+                f"side must be 'query' or 'database' for points of different features: found "
+                f"{n_features} of queries, {n_features_database} of the database."
+            )
+        return check_n_components(n_features, self.n_components)
+
+    def _loss(self, pairs: Pairs) -> Loss:
+        """Return the loss that fits the pairs."""
+        scored, given = pairs.scores is not None, self.loss
+        if isinstance(given, str) and given == "auto":
+            return CoSENT(_SCALE) if scored else NTXent()
+        if isinstance(given, CoSENT) if scored else getattr(given, "takes_tags", False):
+            found: Loss = clone(given, safe=False)
+            return found
+        fits = "CoSENT, for pairs with scores" if scored else "one with takes_tags, such as NTXent"
+        raise ValueError(f"loss must be 'auto' or {fits}; found {given!r}.")
+
+    def _embedding(self, n_components: int) -> Embedding:
+        learned = Linear(n_components, normalize=True)
+        if self.side == "both":
+            return learned
+        sides = {"query": Identity(True), "database": Identity(True), self.side: learned}
+        return Asymmetric(**sides)
+
+    def _starts(self, pairs: Pairs) -> list[tuple[str, Start]]:
+        """Return the maps to start from, first the one that leaves points as they are."""
+        widths = pairs.queries.shape[1], pairs.database.shape[1]
+        if self.n_components_ < min(widths):
+            return [("projection", partial(projection, self.n_components_))]
+        unchanged: list[tuple[str, Start]] = [("identity", as_is)] if widths[0] == widths[1] else []
+        if self.side == "both" or (unchanged and pairs.scores is not None):
+            return unchanged
+        return unchanged + regressions(self.side)
+
+
+def _why(path: dict[float, float]) -> str:
+    """Return why no map was learned."""
+    if not path:
+        return "there are too few pairs to judge a map"
+    start, *others = path.values()
+    return (
+        f"on validation pairs, maps score up to {max(others):.4g}, and the start {start:.4g}, "
+        "within two standard errors"
+    )

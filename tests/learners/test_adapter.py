@@ -1,0 +1,284 @@
+"""Adapters of given embeddings: what is learned, what is left alone, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from c_library import Model as CModel
+from reference import numeric_gradient
+from scipy.sparse import csr_array
+from scipy.stats import spearmanr
+from sklearn.base import clone
+
+from metricfast import AdapterLearner, load, losses, save
+from metricfast.embeddings import Asymmetric, Identity, Linear
+from metricfast.exceptions import PreprocessorError
+from metricfast.learners.base.inputs import begin_fit
+from metricfast.learners.embedding.pairs import Pairs, load_pairs
+from metricfast.training.objective import Objective
+from metricfast.training.problem import Problem
+
+RNG = np.random.default_rng(0)
+N, N_FEATURES = 700, 12
+# Queries and documents share 4 numbers. Others differ, and are larger.
+MAPS = RNG.normal(size=(8, N_FEATURES))
+
+
+def sides(n, seed=0):
+    rng = np.random.default_rng(seed)
+    shared, found = rng.normal(size=(n, 4)), []
+    for _ in range(2):
+        numbers = np.c_[shared + 0.3 * rng.normal(size=(n, 4)), 2 * rng.normal(size=(n, 4))]
+        found.append(numbers @ MAPS + 0.05 * rng.normal(size=(n, N_FEATURES)))
+    return found
+
+
+QUERIES, DOCUMENTS = sides(N)
+_OTHERS = np.arange(N) % 2 * RNG.integers(0, N, N)  # half of the pairs do not belong together
+POSITIVES = np.stack([QUERIES, DOCUMENTS], axis=1)
+PAIRS = np.stack([QUERIES, DOCUMENTS[np.where(_OTHERS > 0, _OTHERS, np.arange(N))]], axis=1)
+SCORES = np.where(_OTHERS > 0, 0.0, 4.0) + RNG.normal(size=N)
+TRAIN, TEST = slice(500), slice(500, None)
+EVERY_SIDE = pytest.mark.parametrize("side", ["both", "query", "database"])
+
+
+def cosines(a, b):
+    return (a * b).sum(1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    """An adapter of scores and one of positives, for each side."""
+    return {
+        (side, kind): AdapterLearner(side, random_state=0).fit(
+            *((PAIRS[TRAIN], SCORES[TRAIN]) if kind == "scores" else (POSITIVES[TRAIN],))
+        )
+        for side in ("both", "query", "database")
+        for kind in ("scores", "positives")
+    }
+
+
+@EVERY_SIDE
+def test_cosines_follow_scores(fitted, side):
+    model = fitted[side, "scores"]
+    a, b = PAIRS[TEST, 0], PAIRS[TEST, 1]
+    given = spearmanr(cosines(a, b), SCORES[TEST])[0]
+    score = model.score(PAIRS[TEST], SCORES[TEST])
+    assert score > given + (0.15 if side == "both" else 0.05)
+    mapped = model.transform(a, side="query"), model.transform(b, side="database")
+    assert score == pytest.approx(spearmanr(cosines(*mapped), SCORES[TEST])[0])
+    assert score == pytest.approx(spearmanr(model.pair_score(PAIRS[TEST]), SCORES[TEST])[0])
+    assert model.start_ == "identity"
+    assert model.penalty_ in model.path_
+    assert max(model.path_.values()) > model.path_[np.inf]
+
+
+@EVERY_SIDE
+def test_documents_are_found(fitted, side):
+    model = fitted[side, "positives"]
+    queries, database = QUERIES[TEST], DOCUMENTS[TEST]
+    given = _unchanged(side).score(POSITIVES[TEST])
+    assert model.score(POSITIVES[TEST]) > given + (0.15 if side == "both" else 0.02)
+    rank = [
+        1 + np.flatnonzero(row == i)[0]
+        for i, row in enumerate(model.kneighbors(queries, database, len(database))[1])
+    ]
+    assert model.score(POSITIVES[TEST]) == pytest.approx(np.mean(1 / np.array(rank)))
+
+
+def _unchanged(side):
+    """An adapter that has learned nothing: too few pairs."""
+    with pytest.warns(UserWarning, match="learned no map, and keeps its start: there are too few"):
+        return AdapterLearner(side).fit(POSITIVES[:20])
+
+
+@pytest.mark.parametrize(("side", "other"), [("query", "database"), ("database", "query")])
+def test_the_other_side_stays(fitted, side, other):
+    unit = QUERIES / np.linalg.norm(QUERIES, axis=1, keepdims=True)
+    for kind in ("scores", "positives"):
+        np.testing.assert_allclose(fitted[side, kind].transform(QUERIES, side=other), unit)
+
+
+@EVERY_SIDE
+def test_nothing_is_learned_where_nothing_helps(side):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(300, 2, 8))
+    y = cosines(X[:, 0], X[:, 1]) + 0.1 * rng.normal(size=300)
+    with pytest.warns(UserWarning, match="within two standard errors"):
+        model = AdapterLearner(side, random_state=0).fit(X, y)
+    assert model.penalty_ == np.inf
+    np.testing.assert_array_equal(model.parameters_[0], np.eye(8))
+    assert model.score(X, y) == pytest.approx(spearmanr(cosines(X[:, 0], X[:, 1]), y)[0])
+
+
+@pytest.mark.parametrize("scored", [True, False])
+@EVERY_SIDE
+def test_the_gradient_is_the_slope(side, scored):
+    index = np.c_[[0, 1, 2, 3, 3, 4], [0, 1, 2, 3, 4, 4]]
+    rng = np.random.default_rng(0)
+    pairs = Pairs(
+        *rng.normal(size=(2, 5, 3)), index, rng.normal(size=6) if scored else None,
+        rng.uniform(1, 2, 6),
+    )  # fmt: skip
+    learned = Linear(3, normalize=True)
+    both = {"query": Identity(True), "database": Identity(True), side: learned}
+    samples, loss, batches = pairs.parts(losses.CoSENT(2.0) if scored else losses.NTXent(1.0), 1)
+    problem = Problem(samples, loss, embedding=learned if side == "both" else Asymmetric(**both))
+    objective = Objective(problem, [np.eye(3)])
+    x = rng.normal(size=9)
+    for batch in (None, *batches):
+        slope = numeric_gradient(lambda x, batch=batch: objective(x, batch)[0], x)
+        np.testing.assert_allclose(objective(x, batch)[1], slope, atol=1e-6)
+
+
+def test_positives_are_softmax_over_their_block():
+    a, b = (each[:5] / np.linalg.norm(each[:5], axis=1, keepdims=True) for each in sides(5))
+    pairs = Pairs(a, b, np.c_[np.arange(5), np.arange(5)])
+    value = pairs.parts(losses.NTXent(0.5), 1)[1].evaluate_two_sided(a, b)[0]
+    S = 2 * a @ b.T
+    assert value == pytest.approx(np.mean(np.log(np.exp(S).sum(1)) - np.diag(S)))
+
+
+def test_a_pair_of_weight_2_is_the_pair_twice():
+    weight = RNG.integers(0, 3, 500)
+    twice = np.repeat(np.arange(500), weight)
+    points = np.concatenate([PAIRS[TRAIN, 0], PAIRS[TRAIN, 1]])
+    index = np.c_[np.arange(500), np.arange(500) + 500]
+    pairs = [
+        Pairs(points, points, index[r], SCORES[TRAIN][r], w)
+        for r, w in ((slice(None), weight), (twice, None))
+    ]
+    values = []
+    for each in pairs:
+        samples, loss, _ = each.parts(losses.CoSENT(5.0), 1)
+        values.append(loss.evaluate_two_sided(samples.X, samples.database.X)[0])
+    assert values[0] == pytest.approx(values[1])
+
+
+def test_indicators_sides_and_a_matrix_are_pairs(fitted):
+    model = clone(fitted["query", "positives"]).set_params(preprocessor=np.r_[QUERIES, DOCUMENTS])
+    begin_fit(model)
+    index = np.c_[np.arange(N), np.arange(N) + N]
+    eye = csr_array(np.eye(N))
+    found = [
+        load_pairs(model, *given, reset=True)
+        for given in (
+            (POSITIVES, None, None),
+            (index, None, None),
+            (QUERIES, None, DOCUMENTS),
+            (QUERIES, eye, DOCUMENTS),
+        )
+    ]
+    for pairs in found:
+        np.testing.assert_array_equal(pairs.queries[pairs.index[:, 0]], QUERIES)
+        np.testing.assert_array_equal(pairs.database[pairs.index[:, 1]], DOCUMENTS)
+    weighed = load_pairs(model, QUERIES, eye, DOCUMENTS, np.arange(N), reset=True)
+    np.testing.assert_array_equal(weighed.weight, np.arange(1, N))
+
+
+def test_a_query_of_several_documents():
+    twice = np.concatenate([POSITIVES, np.stack([QUERIES, np.roll(DOCUMENTS, 1, axis=0)], axis=1)])
+    model = AdapterLearner(random_state=0).fit(twice)
+    Z, Zd = model.transform(QUERIES), model.transform(DOCUMENTS)
+    S = Z @ Zd.T
+    best = np.maximum(np.diag(S), S[np.arange(N), np.arange(N) - 1])
+    assert model.score(twice) == pytest.approx(np.mean(1 / (best[:, None] - 1e-12 <= S).sum(1)))
+
+
+def test_queries_of_another_encoder_find_the_database():
+    rng = np.random.default_rng(0)
+    texts = rng.normal(size=(900, 10))
+    new = np.tanh(texts @ rng.normal(size=(10, 20)))
+    old = np.tanh(texts @ rng.normal(size=(10, 15))) + 0.1 * rng.normal(size=(900, 15))
+    model = AdapterLearner("query", random_state=0).fit(new[:600], X_database=old[:600])
+    assert model.start_ == "regression"
+    assert model.transform(new, side="query").shape == (900, 15)
+    nearest = model.kneighbors(new[600:], old[600:], 1)[1][:, 0]
+    assert (nearest == np.arange(300)).mean() > 0.7
+    assert model.score(new[600:], X_database=old[600:]) > 0.8
+    with pytest.raises(ValueError, match="pairs must hold points of one kind"):
+        model.pair_score(rng.normal(size=(3, 2, 20)))
+
+
+def test_fewer_components():
+    model = AdapterLearner(n_components=6, random_state=0).fit(PAIRS[TRAIN], SCORES[TRAIN])
+    assert model.start_ == "projection"
+    assert model.transform(QUERIES).shape == (N, 6)
+    given = spearmanr(cosines(PAIRS[TEST, 0], PAIRS[TEST, 1]), SCORES[TEST])[0]
+    assert model.score(PAIRS[TEST], SCORES[TEST]) > given + 0.15
+
+
+@EVERY_SIDE
+def test_float32_and_files(fitted, side, tmp_path):
+    model = AdapterLearner(side, random_state=0).fit(PAIRS[TRAIN].astype("f"), SCORES[TRAIN])
+    assert model.parameters_[0].dtype == np.float32
+    Z = model.transform(QUERIES.astype("f"), side=None if side == "both" else side)
+    assert Z.dtype == np.float32
+    np.testing.assert_allclose(np.linalg.norm(Z, axis=1), 1, rtol=1e-6)
+    assert model.score(PAIRS[TEST], SCORES[TEST]) == pytest.approx(
+        fitted[side, "scores"].score(PAIRS[TEST], SCORES[TEST]), abs=0.02
+    )
+    path = tmp_path / "adapter.safetensors"
+    save(model, path)
+    again, c_model = load(path), CModel(path)
+    assert again.side == side
+    for code, each in enumerate(("query", "database")):
+        Z = model.transform(QUERIES, side=each)
+        np.testing.assert_array_equal(again.transform(QUERIES, side=each), Z)
+        np.testing.assert_array_equal(c_model.transform(QUERIES, code), Z)
+    assert again.score(PAIRS[TEST], SCORES[TEST]) == model.score(PAIRS[TEST], SCORES[TEST])
+
+
+def test_many_pairs_are_trained_on_by_mini_batches(fitted, monkeypatch):
+    training = "metricfast.learners.embedding.adapter_training"
+    monkeypatch.setattr(f"{training}._WORK", 60_000)  # 500 pairs, not those of a fold
+    monkeypatch.setattr(f"{training}._EPOCHS", 20)
+    monkeypatch.setattr("metricfast.learners.embedding.pairs._BATCH", 64)
+    model = AdapterLearner(random_state=0).fit(PAIRS[TRAIN], SCORES[TRAIN])
+    whole = fitted["both", "scores"]
+    assert not np.array_equal(model.parameters_[0], whole.parameters_[0])
+    expected = whole.score(PAIRS[TEST], SCORES[TEST])
+    assert model.score(PAIRS[TEST], SCORES[TEST]) == pytest.approx(expected, abs=0.03)
+
+
+def test_points_of_no_length_and_pairs_of_a_point_with_itself():
+    X, y = PAIRS[TRAIN].copy(), SCORES[TRAIN]
+    X[:5, 0] = 0
+    X[5:9, 0] = X[5:9, 1]
+    model = AdapterLearner(random_state=0).fit(X, y)
+    assert not model.transform(X[:1, 0]).any()
+    assert model.penalty_ < np.inf
+    np.testing.assert_allclose(model.pair_score(X[5:9]), 0, atol=1e-7)
+
+
+def test_indicators_out_of_range():
+    with pytest.raises(PreprocessorError, match="index 700 is out of bounds"):
+        AdapterLearner(preprocessor=QUERIES).fit([[0, 1], [2, N]], [1, 2])
+
+
+def _nan(y):
+    return np.r_[np.nan, y[1:]]
+
+
+@pytest.mark.parametrize(
+    ("params", "arguments", "message"),
+    [
+        ({}, (PAIRS, np.ones(N)), "y must hold different scores: all are 1. Leave y out"),
+        ({}, (PAIRS[:1], [1.0]), "at least 2 pairs; found 1"),
+        ({}, (PAIRS, _nan(SCORES)), "y contains NaN"),
+        ({}, (PAIRS, SCORES[:9]), "y must hold 700 scores, one per pair; found 9"),
+        ({}, (PAIRS[:, 0], SCORES), "3D"),
+        ({}, (QUERIES, None, DOCUMENTS[:, :5]), "side must be 'query' or 'database'"),
+        ({}, (QUERIES, None, DOCUMENTS[:5]), "X_database must have a row for each"),
+        ({}, (PAIRS, csr_array(np.eye(N))), "which needs X_database"),
+        ({}, (QUERIES, csr_array(np.eye(3)), DOCUMENTS), r"y must have shape \(700, 700\)"),
+        ({"side": "left"}, (PAIRS, SCORES), "side must be"),
+        ({"side": "query", "n_components": 3}, (PAIRS, SCORES), "n_components must be None"),
+        ({"n_components": 13}, (PAIRS, SCORES), r"n_components, must be in \[1, 12\]"),
+        ({"loss": losses.NTXent()}, (PAIRS, SCORES), "loss must be 'auto' or CoSENT"),
+        ({"loss": losses.CoSENT()}, (PAIRS,), "loss must be 'auto' or one with takes_tags"),
+    ],
+)
+def test_bad_input(params, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        AdapterLearner(**params).fit(*arguments)
