@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from benchmarks import data
 from c_library import Model as CModel
 from reference import numeric_gradient
 from scipy.sparse import csr_array
@@ -282,3 +283,18 @@ def _nan(y):
 def test_bad_input(params, arguments, message):
     with pytest.raises(ValueError, match=message):
         AdapterLearner(**params).fit(*arguments)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(("side", "least"), [("both", 0.78), ("query", 0.775)])
+def test_judged_sentences(side, least):
+    path = data.folder() / "stsb_static.npz"
+    if not path.exists():
+        pytest.skip(f"no {path}")
+    arrays = np.load(path)
+    train, test = (
+        (np.stack([arrays[f"{part}_a"], arrays[f"{part}_b"]], axis=1), arrays[f"{part}_y"])
+        for part in ("train", "test")
+    )
+    model = AdapterLearner(side, random_state=0).fit(train[0].astype(np.float32), train[1])
+    assert model.score(test[0].astype(np.float32), test[1]) >= least
