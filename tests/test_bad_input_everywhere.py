@@ -108,7 +108,7 @@ OF_BOOLEANS = {
     "squared of classes": lambda b: mf.neighbors.kneighbors_per_class(X, X, Y, 2, squared=b),
     "squared of Triplet": lambda b: losses.Triplet(squared=b)(Z, Y),
     "same_length": lambda b: DRAW.positive_negative_pairs(3, b),
-    "normalize": lambda b: embeddings.MLP((3,), 2, normalize=b).initialize(X),
+    "normalize": lambda b: embeddings.Identity(normalize=b).initialize(X),
     "warm_start": lambda b: mf.NeighborhoodGerrymandering(warm_start=b).fit(X, Y),
     "tied": lambda b: mf.AsymmetricSimilarity(tied=b).fit(X, Y),
 }

@@ -102,6 +102,7 @@ def test_few_points_of_many_features_do_not_collapse():
     assert found > given - 0.02
 
 
+@pytest.mark.filterwarnings("ignore:No training was better")
 def test_checks_of_scikit_learn():
     model = MultiMetricLMNN(1, max_iter=2, validation_fraction=0)
     results = check_estimator(model, on_fail=None, on_skip=None)

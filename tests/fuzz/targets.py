@@ -293,6 +293,10 @@ def _labels(learner: type) -> dict[str, Factory]:
     return given
 
 
+# Where the given distance stays, the penalty or the regularization that was chosen is infinite.
+INFINITE = ("AdapterLearner", "GMML_Supervised", "KISSME_Supervised", "XQDA")
+
+
 def of_learners() -> list[Target]:
     found = []
     for name in learners.__all__:
@@ -309,7 +313,8 @@ def of_learners() -> list[Target]:
             )  # fmt: skip
 
         unread = ("weights", "y") if name == "Covariance" else ("weights",)
-        found.append(Target(f"{name}.fit", fit, made | called, unread=unread))
+        chosen = "inf" * (name in INFINITE)
+        found.append(Target(f"{name}.fit", fit, made | called, may_hold=chosen, unread=unread))
         for step in METHODS:
             if callable(getattr(learner, step, None)) and hasattr(fitted(learner), step):
 
@@ -318,7 +323,8 @@ def of_learners() -> list[Target]:
 
                 roles = roles_of(getattr(learner, step), **given)
                 skipped = unread if step == "partial_fit" else ()
-                holds = "inf" * (step == "kneighbors")  # beyond the range of float32
+                # Distances may be beyond the range of float32.
+                holds = "inf" if step == "kneighbors" else chosen
                 found.append(Target(f"{name}.{step}", call, roles, may_hold=holds, widths=(3,),
                                     unread=skipped))  # fmt: skip
         found.append(Target(
@@ -368,7 +374,8 @@ def fitted(learner: type) -> Any:
 @cache
 def _pickled(learner: type) -> bytes:
     quick = {"max_iter": 3, "max_epochs": 1, "n_basis": 20, "output_iter": 1, "random_state": 0}
-    quick |= {"loss": losses.NCA(), "learner": mf.NCA(max_iter=3)}
+    loss = losses.CoSENT() if learner is mf.AdapterLearner else losses.NCA()
+    quick |= {"loss": loss, "learner": mf.NCA(max_iter=3)}
     known = inspect.signature(learner).parameters
     model = learner(**{name: value for name, value in quick.items() if name in known})
     rng, y = np.random.default_rng(0), np.arange(30) % 3
