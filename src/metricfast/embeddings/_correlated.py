@@ -39,7 +39,8 @@ class _Whitening:
             variances, vectors = eigh(scatter_matrix(X, weights, group, mean) / n)
             self._axes = vectors.T
         else:
-            self._axes = principal_axes(X, weights, min(_LEADING, min(X.shape) - 1))
+            k = min(_LEADING, min(X.shape) - 1)
+            self._axes = principal_axes(X, weights, k) if k else np.empty((0, width))
             variances = np.asarray((X @ self._axes.T).var(axis=0))
         least = ridge * max(squares / width, np.finfo(np.float64).tiny)
         self._rest = 1 / np.sqrt(least)
@@ -60,16 +61,15 @@ def correlated_maps(
     and are as long as the roots of the singular values. Rows beyond its rank are random, and a
     hundredth as long.
     """
-    sizes = [
-        np.bincount(y, minlength=max(labels.max() for _, labels in points) + 1) for _, y in points
-    ]
+    n_classes = max(y.max() for _, y in points) + 1
+    sizes = [np.bincount(y, minlength=n_classes) for _, y in points]
     both = np.flatnonzero((sizes[0] > 0) & (sizes[1] > 0))
     share = np.sqrt(sizes[0][both] * sizes[1][both])[:, None]
     whitenings = [_Whitening(X, ridge) for X, _ in points]
     bases, cores = [], []
     for (X, y), size, whiten in zip(points, sizes, whitenings, strict=True):
         means = _class_means(X, y, len(size))[both]
-        means = np.sqrt(share) * (means - np.average(means, axis=0, weights=share[:, 0]))
+        means = np.sqrt(share) * (means - (share * means).sum(axis=0) / max(share.sum(), 1))
         left, lengths, right = svd(whiten(means))
         bases.append(right)
         cores.append(left * lengths)

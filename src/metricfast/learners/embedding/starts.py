@@ -50,17 +50,16 @@ def start_at(
 
     `said`: the embedding as it was given, which may leave open whether it divides by lengths.
     """
-    sides = [samples.points, samples]
     if name is None:
         return embedding, _own_start(embedding, samples, rng)
-    n_rows = len(_own_start(embedding, samples, rng)[0])
+    sides, width = [samples, samples.points], samples.X.shape[1]
+    n_rows = sides_of(embedding)[0].n_components or width
     if name == CORRELATED:
-        points = [(each.X, each.labels) for each in (samples, samples.points)]
+        points = [(each.X, each.labels) for each in sides]
         return embedding, correlated_maps(points, n_rows, _BETWEEN, rng)
     if name == GIVEN:
         embedding = with_length(said, False)
-        square = n_rows >= samples.X.shape[1]
-        plain = Linear(n_rows, init="identity" if square else "pca")
+        plain = Linear(n_rows, init="identity" if n_rows >= width else "pca")
         (L,) = plain.initialize(samples.points.X, None, rng)
     else:
         apart = samples.database is not None and isinstance(embedding, Asymmetric)
@@ -80,8 +79,7 @@ def _own_start(embedding: Embedding, samples: Samples, rng: RandomState) -> list
         database = [samples.database.X, samples.database.class_codes]
     elif type(embedding) is Linear:  # "pca" reads all points in blocks
         points = samples
-    start = initial_parameters(embedding, points.X, points.class_codes, rng, *database)
-    return start
+    return initial_parameters(embedding, points.X, points.class_codes, rng, *database)
 
 
 def _is_open(embedding: Embedding) -> bool:
