@@ -398,6 +398,18 @@ def test_linear_maps_of_two_kinds_start_where_class_means_are_correlated():
     np.testing.assert_array_equal(turned, np.ones(2))
 
 
+def test_two_maps_start_alike_where_a_side_has_further_classes():
+    embedding, centred = Asymmetric(Linear(2), Linear(2)), X - X.mean(axis=0)
+    some = Y_DATABASE > 0
+    U, _ = embedding.initialize(centred, Y, 0, DATABASE[some], Y_DATABASE[some])
+    V, _ = embedding.initialize(centred, Y + 1, 0, DATABASE[some], Y_DATABASE[some] + 1)
+    np.testing.assert_array_equal(U, V)
+    W, _ = embedding.initialize(centred, (Y + 3) % 4, 0, DATABASE[some], Y_DATABASE[some] - 1)
+    np.testing.assert_allclose(np.abs(U @ W.T), np.abs(U @ U.T), atol=1e-9)
+    none, _ = embedding.initialize(centred, Y, 0, DATABASE, Y_DATABASE + 4)
+    assert np.linalg.norm(none, axis=1) == pytest.approx(0.01)
+
+
 def test_two_maps_of_wide_sparse_points_start_where_class_means_are_correlated():
     rng = np.random.default_rng(0)
     y = np.repeat(np.arange(5), 8)

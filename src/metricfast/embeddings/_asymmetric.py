@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import clone
 
 from metricfast._core.arguments import check_random_state
+from metricfast._core.arrays import as_common_codes
 from metricfast._core.types import Array, RandomState
 from metricfast.embeddings._base import (
     Cache,
@@ -114,7 +115,10 @@ class Asymmetric(Embedding):
             start = clone(part).set_params(init="identity") if alike else part
             parts.append(start.initialize(*data, rng))
         if X_database is not None and self._starts_by_classes(points, parts):
-            labelled: list[Any] = points
+            assert y is not None and y_database is not None
+            sizes = X.shape[0], X_database.shape[0]
+            codes = as_common_codes(y, y_database, ("y", "y_database"), sizes)[1:]
+            labelled = [(points[side][0], codes[side]) for side in (0, 1)]
             parts = [[L] for L in correlated_maps(labelled, len(parts[0][0]), _RIDGE, rng)]
         widths = [
             part._forward(parameters, data[0][:1])[0].shape[1]
