@@ -47,6 +47,8 @@ from metricfast.comparison import candidates
 from metricfast.comparison.labels import looks_continuous
 from metricfast.comparison.statistics import adjusted, expected_of_the_best, paired_p_value
 from metricfast.comparison.trial import Judge, grouped_scores
+from metricfast.distances.neighbors import kneighbors
+from metricfast.metrics._held_out import class_halves
 
 X, y = load_wine(return_X_y=True)
 
@@ -491,3 +493,25 @@ def test_comparisons_in_threads_leave_the_filters_of_warnings():
     with ThreadPoolExecutor(2) as threads:
         list(threads.map(run, range(4)))
     assert list(warnings.filters) == before
+
+
+def test_many_small_classes_are_judged_as_new_ones():
+    """Noise of two features hides the classes: what is learned of some serves the others."""
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(60), 3)
+    points = rng.normal(size=(60, 8))[labels] + rng.normal(size=(180, 8)) * ([0.1] * 6 + [3] * 2)
+    halves = class_halves(labels)
+    found = compare(
+        points, labels, learners=["LFDA", NCAClassifier(max_epochs=1)], scale=False, random_state=0
+    )
+    scores = {row.learner: row.score for row in found.rows}
+    assert scores["LFDA"] > scores["Euclidean"] + 0.3 and scores["NCAClassifier"] == 0
+    right = np.zeros(len(labels))
+    for train, test in halves:
+        Z = LFDA().fit(points[train], labels[train]).transform(points)
+        right[test] = labels[kneighbors(Z, n_neighbors=1)[1][test, 0]] == labels[test]
+    assert scores["LFDA"] == pytest.approx(right.mean())
+    assert "nearest of all others" in str(found) and "2 folds of classes" in str(found)
+    assert found.best_estimator_.predict(points[:3]).tolist() == [0, 0, 0]
+    dealt = compare(points, labels, learners=["LFDA"], cv=KFold(3), n_neighbors=1, random_state=0)
+    assert "3 folds" in str(dealt)

@@ -30,6 +30,7 @@ from metricfast.comparison.record import Record
 from metricfast.comparison.result import CONSTANT, EUCLIDEAN, SCALED, Comparison, Row
 from metricfast.comparison.schedule import Schedule, TryFolds
 from metricfast.comparison.trial import Judge
+from metricfast.metrics._held_out import class_halves
 from metricfast.training.callbacks import as_callbacks
 
 __all__ = ["compare"]
@@ -80,6 +81,10 @@ def compare(
         they return.
     cv : int, splitter of scikit-learn or iterable of (train, test), default=5
         A number stands for that many folds of shuffled points, with the same shares of classes.
+        Where classes are many and small, both halves of the classes are held out in turn in their
+        place, as by `metricfast.stopping.CrossValidated`, unless there is a `scoring`: learners
+        then see no point of the classes that judge them, and a point is right if the nearest of all
+        other points is of its class. `n_neighbors` has no effect.
     scoring : str or callable, optional
         A scorer of scikit-learn, in place of accuracy or R². Then intervals and tests are over
         groups of held-out points, ten in each fold, by the delete-a-group jackknife (Kott, 2001).
@@ -188,27 +193,32 @@ def compare(
     record = Record(
         checkpoint, random_state, _content(X), labels.values, cv, scoring, n_neighbors, continuous
     )
-    if not isinstance(cv, list):
-        if splitter is None:
+    plain = scoring in (None, "r2" if continuous else "accuracy")
+    # Classes of dtype object are none to scikit-learn.
+    codes = labels.values if continuous else np.unique(labels.values, return_inverse=True)[1]
+    new_classes = False
+    if splitter is None and not isinstance(cv, list):
+        n_splits = check_count("cv", cv, least=2)
+        halves = class_halves(codes) if plain and not continuous else []
+        new_classes = bool(halves)
+        if new_classes:
+            cv, n_neighbors = halves, 1
+        else:
             kind = KFold if continuous else StratifiedKFold
-            n_splits = check_count("cv", cv, least=2)
             _check_size(labels, n_splits, n_neighbors)
             splitter = kind(n_splits, shuffle=True, random_state=record.seed)
-        # Classes of dtype object are none to scikit-learn.
-        plain_labels = labels.values
-        if not continuous and plain_labels.dtype == object:
-            plain_labels = np.unique(plain_labels, return_inverse=True)[1]
-        cv = list(splitter.split(X, plain_labels))
+    if not isinstance(cv, list):
+        cv = list(splitter.split(X, codes))
     if not cv:
         raise ValueError("cv must hold at least one (train, test).")
-    plain = scoring in (None, "r2" if continuous else "accuracy")
     scorer = None if plain else get_scorer(scoring)
-    judge = Judge(n_neighbors, labels.variances, scorer, preprocessing, scale, n_jobs)
+    judge = Judge(n_neighbors, labels.variances, scorer, preprocessing, scale, n_jobs, new_classes)
     run = Schedule(judge, X, labels.values, cv, record, functions, time_limit, _try_folds)
     interrupted = run.all_of(_seeded(found, record.seed))
     score = labels.score if plain else str(scoring)
-    size = f"{len(labels.values)} points, {labels}, {len(cv)} folds"
-    result = run.result(f"{score} of {n_neighbors} neighbours: {size}")
+    size = f"{len(labels.values)} points, {labels}, {len(cv)} folds{' of classes' * new_classes}"
+    near = "the nearest of all others" if new_classes else f"{n_neighbors} neighbours"
+    result = run.result(f"{score} of {near}: {size}")
     result.interrupted_ = interrupted
     if refit and not interrupted:
         result.best_estimator_ = run.refit(result.best_name_)

@@ -50,6 +50,8 @@ class Judge:
     `scorer`: a function of an estimator, points and labels in place of accuracy or R².
     `preprocessing`: a transformer of the points as given, or None.
     `scale`: "auto", True or False, as in :class:`ChosenUnits`.
+    `new_classes`: whether held-out points are of classes that a learner has not seen, and are
+        right if the nearest of all other points is of their class.
     """
 
     n_neighbors: int
@@ -58,6 +60,7 @@ class Judge:
     preprocessing: BaseEstimator | None
     scale: bool | str
     n_jobs: int | None
+    new_classes: bool = False
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -146,7 +149,11 @@ def try_learner(
         with one_blas_thread(), without_advice():  # the table shows the result
             fitted = predictor.fit(_safe_indexing(X, train), y[train])
             elapsed = time.perf_counter() - start
-            values = _values(judge, fitted, _safe_indexing(X, test), y[test])
+            values = (
+                _found_again(fitted, X, y, test)
+                if judge.new_classes
+                else _values(judge, fitted, _safe_indexing(X, test), y[test])
+            )
     except OutOfTimeError:
         return Trial(None, time.perf_counter() - start, "out of time")
     except Exception as error:  # of a learner that cannot, the others should not suffer
@@ -162,6 +169,16 @@ def _values(judge: Judge, fitted: Pipeline, X: Any, y: Any) -> Floats:
     if judge.scorer is not None:
         return grouped_scores(judge.scorer, fitted, X, y)
     return shares(fitted.predict(X), y, judge.variances)
+
+
+def _found_again(fitted: Pipeline, X: Any, y: Any, test: Integers) -> Floats:
+    """Return whether the nearest of all other points is of the class of each held-out point."""
+    last = fitted[-1]
+    if not isinstance(last, KNeighborsClassifier):  # which knows the classes it has seen
+        return np.zeros(len(test))
+    search = clone(last).set_params(metric=last.metric_)
+    nearest = search.fit(fitted[:-1].transform(X), y).kneighbors(return_distance=False)[:, 0]
+    return np.asarray(y[nearest] == y, np.float64)[test]
 
 
 def grouped_scores(scorer: Callable[..., Any], fitted: Any, X: Any, y: Array) -> Floats:
