@@ -73,6 +73,8 @@ class Candidates:
         start is given up after some of the splits beyond twice as many.
     shortest : bool
         Whether the shortest of equally good trainings is chosen, not the longest.
+    evidence : float
+        Standard errors by which training must be better than the given distance.
     vote : bool
         Whether held-out points are judged by five neighbours, not by the nearest.
     """
@@ -83,6 +85,7 @@ class Candidates:
     least: int = 2
     equal: float = 1.0
     shortest: bool = True
+    evidence: float = 0.0
     vote: bool = True
 
 
@@ -130,13 +133,12 @@ def select_training(
     untrained = _joined(given)[0]
     of_given, difference = _means(untrained, weight), untrained.astype(np.float64) - learned
     error = math.sqrt(float(_means(difference**2, weight)) / weight.sum())
-    gain = _excess(untrained, learned, weight)
-    better = gain > _SURELY if few else gain >= 0
-    if better and choice[:2] != (candidates.given, 0):
+    wanted = _SURELY if few else candidates.evidence
+    if _excess(untrained, learned, weight) >= wanted and choice[:2] != (candidates.given, 0):
         cost = float(_means(learned, weight))
         return choice._replace(cost=cost, given_cost=float(of_given), error=error)
     other = ", or CrossValidated(unit='points') if no new classes will come" * (unit == "classes")
-    surely = " by two standard errors" if few else ""
+    surely = f" by {wanted:g} standard errors" if wanted else ""
     warn_user(
         f"No training was better than none{surely} on held-out {unit}, so the map is the initial "
         f"one: give more {unit}, or early_stopping=False to train all the same{other}."

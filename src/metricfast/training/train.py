@@ -127,7 +127,10 @@ def train(
             if epoch_from is not None:
                 solver.run_epoch(objective, history, batches, epoch_from)  # type: ignore[arg-type]
             elif history.max_iter == 0:
-                history.record_start(objective(history.start)[0], history.start)
+                batch = None
+                if batches is not None and objective.traits.averages_batches:
+                    batch = next(iter(batches()))  # the loss of all points would take long
+                history.record_start(objective(history.start, batch)[0], history.start)
             else:
                 solver.minimize(objective, history, batches)  # type: ignore[arg-type]
     except DivergedError:

@@ -303,7 +303,7 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
 
         return Candidates(
             begin, [None, *alternatives(embedding, samples)], given_of(embedding, samples),
-            equal=0.0, vote=False,
+            equal=0.0, evidence=1.0, vote=False,
         )  # fmt: skip
 
     def _problem(self, samples: Samples) -> Problem:
