@@ -60,8 +60,8 @@ class CrossValidated(BaseEstimator):  # type: ignore[misc]
     them at most. The cost of a validation point is the share of other classes among its 5 nearest
     training points, or the squared error of their mean target. Among settings that differ from the
     best by no more than chance, the shortest training is chosen. For embeddings, the cost is the
-    expected error of the nearest neighbour in a random half of the training points, and the lowest
-    one is chosen, if it is better than that of the given distance by a standard error.
+    expected error of the nearest neighbour in a random half of the training points. The lowest one
+    is chosen, if it is a standard error below the cost of the given distance.
 
     The given distance competes, and stays, with a warning, if no training has a lower cost. The
     attribute `choice_` of the learner says what was chosen: the start, the number of iterations,
