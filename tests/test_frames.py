@@ -238,7 +238,7 @@ def test_missing_labels_are_refused(model, name):
         mf.LFDA(),
         mf.KNeighborsClassifier(),
         mf.NCAClassifier(**QUICK),
-        mf.TripletLearner(max_epochs=1),
+        mf.TripletLearner(max_epochs=1, early_stopping=False),
     ],
     ids=lambda model: type(model).__name__,
 )

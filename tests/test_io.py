@@ -355,7 +355,9 @@ EMPTY = (10**6, 0)
 )
 @pytest.mark.parametrize("name", ["NCA", "TripletLearner", "AsymmetricSimilarity"])
 def test_an_empty_array_of_a_large_shape_takes_no_memory(name, value, path):
-    learner = configured(getattr(metricfast, name)(), max_epochs=1, max_iter=1)
+    learner = configured(
+        getattr(metricfast, name)(), max_epochs=1, max_iter=1, early_stopping=False
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         metricfast.save(learner.fit(X, Y), path)

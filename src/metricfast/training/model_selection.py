@@ -138,7 +138,7 @@ def select_training(
         cost = float(_means(learned, weight))
         return choice._replace(cost=cost, given_cost=float(of_given), error=error)
     other = ", or CrossValidated(unit='points') if no new classes will come" * (unit == "classes")
-    surely = f" by {wanted:g} standard errors" if wanted else ""
+    surely = {0.0: "", 1.0: " by a standard error"}.get(wanted, " by two standard errors")
     warn_user(
         f"No training was better than none{surely} on held-out {unit}, so the map is the initial "
         f"one: give more {unit}, or early_stopping=False to train all the same{other}."

@@ -551,6 +551,7 @@ def embed_points(X: Any, embed: Callable[[Any], Array]) -> Array:
 
 def _pair_decisions(learner: Any, pairs: ArrayLike) -> Array:
     """Return the similarities that a threshold is set on: a classifier's own decisions."""
-    decide = getattr(learner, "decision_function", learner.pair_score)
+    of_pairs = learner._tuple_size == 2 and hasattr(learner, "decision_function")
+    decide = learner.decision_function if of_pairs else learner.pair_score
     decisions: Array = decide(pairs)
     return decisions

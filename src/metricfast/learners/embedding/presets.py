@@ -123,7 +123,7 @@ class TripletLearner(BaseEmbeddingLearner):
     >>> from metricfast import TripletLearner
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
-    >>> learner = TripletLearner(3, max_epochs=3, random_state=0).fit(X, y)
+    >>> learner = TripletLearner(3, max_epochs=3, early_stopping=False, random_state=0).fit(X, y)
     >>> learner.transform(X).shape
     (150, 3)
     """
@@ -186,7 +186,7 @@ class ProxyNCALearner(BaseEmbeddingLearner):
     >>> from metricfast import ProxyNCALearner
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
-    >>> learner = ProxyNCALearner(2, max_epochs=3, random_state=0).fit(X, y)
+    >>> learner = ProxyNCALearner(2, max_epochs=3, early_stopping=False, random_state=0).fit(X, y)
     >>> learner.proxies_.shape
     (3, 2)
     """
