@@ -282,8 +282,8 @@ def test_a_transform_of_a_subclass_stands_for_the_learner():
 
     plain, bent = (kind(n_components=2).fit(IRIS, SPECIES) for kind in (Plain, Bent))
     sides = Asymmetric(Linear(2), Linear(2))
-    embedded = BentEmbedding(mf.losses.NCA(), sides, max_epochs=2, random_state=0)
-    embedded.fit(IRIS, SPECIES)
+    brief = {"max_epochs": 2, "early_stopping": False, "random_state": 0}
+    embedded = BentEmbedding(mf.losses.NCA(), sides, **brief).fit(IRIS, SPECIES)
     scaled = make_pipeline(StandardScaler(), Bent(n_components=2)).fit(IRIS, SPECIES)
     kernelized = mf.KernelizedMetricLearner(Bent(n_components=2), random_state=0)
     for learner in (bent, embedded, scaled, kernelized.fit(IRIS, SPECIES)):

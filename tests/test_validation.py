@@ -162,7 +162,9 @@ def test_weights_reach_the_learner_that_is_judged(learner, monkeypatch):
     "learner",
     [
         RCA_Supervised(n_chunks=20, random_state=0),
-        EmbeddingLearner(losses.NCA(reduction="mean"), max_epochs=1, random_state=0),
+        EmbeddingLearner(
+            losses.NCA(reduction="mean"), max_epochs=1, random_state=0, early_stopping=False
+        ),
     ],
     ids=["RCA_Supervised", "EmbeddingLearner"],
 )

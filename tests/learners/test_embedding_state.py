@@ -145,7 +145,8 @@ def test_a_resumed_training_knows_where_the_loss_began(tmp_path):
 
 
 def fitted(embedding, **params):
-    return EmbeddingLearner(NCA, embedding, max_epochs=1, random_state=0, **params).fit(X, Y)
+    params = {"max_epochs": 1, "early_stopping": False, "random_state": 0} | params
+    return EmbeddingLearner(NCA, embedding, **params).fit(X, Y)
 
 
 @pytest.mark.parametrize("embedding", [Linear(2), MLP((4,), 2), Linear(2, normalize=True)])
