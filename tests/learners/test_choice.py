@@ -75,7 +75,7 @@ def test_two_kinds_of_points_find_each_other():
 
 def test_few_epochs_are_chosen_where_more_would_fit_noise():
     model = supcon(MLP((32,), 8), learning_rate=0.01).fit(APART, CLASSES)
-    assert 1 <= model.n_iter_ <= 50 and model.choice_["start"] is None
+    assert model.n_iter_ < 50 and model.choice_["start"] is None
     whole = supcon(MLP((32,), 8), learning_rate=0.01, max_epochs=model.n_iter_)
     whole.set_params(early_stopping=False).fit(APART, CLASSES)
     np.testing.assert_array_equal(model.transform(APART), whole.transform(APART))

@@ -84,7 +84,8 @@ def compare(
         Where classes are many and small, both halves of the classes are held out in turn in their
         place, as by `metricfast.stopping.CrossValidated`, unless there is a `scoring`: learners
         then see no point of the classes that judge them, and a point is right if the nearest of all
-        other points is of its class. `n_neighbors` has no effect.
+        other points is of its class. `n_neighbors` has no effect, and learners that predict the
+        classes they have seen score 0.
     scoring : str or callable, optional
         A scorer of scikit-learn, in place of accuracy or R². Then intervals and tests are over
         groups of held-out points, ten in each fold, by the delete-a-group jackknife (Kott, 2001).

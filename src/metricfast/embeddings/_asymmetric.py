@@ -25,7 +25,7 @@ from metricfast.embeddings._linear import Linear
 
 __all__ = ["Asymmetric", "sides_of", "with_length"]
 
-# Of the covariance of each side, in units of the mean variance of its features.
+# The ridge of canonical correlation, relative to the mean variance of the features of a side.
 _RIDGE = 1.0
 
 
@@ -145,7 +145,7 @@ class Asymmetric(Embedding):
 
     @property
     def centers(self) -> bool:  # type: ignore[override]
-        """Whether learners subtract the means of both sides: not if one side is fixed."""
+        """Whether learners centre the points: only if neither side is fixed."""
         return all(getattr(side, "centers", True) for side in (self.query, self.database))
 
     def split(self, parameters: Parameters) -> tuple[Parameters, Parameters]:

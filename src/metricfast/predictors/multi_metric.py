@@ -181,11 +181,11 @@ class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ig
             counts = (votes[:, :, None] == votes[:, None, :]).sum(axis=2)
             chosen = votes[np.arange(len(votes)), counts.argmax(axis=1)]
             errors.append(float((chosen != codes[test]).mean()))
-            return len(errors) - int(np.argmin(errors)) > _PATIENCE
+            return len(errors) - _last_best(errors) > _PATIENCE
 
         self._learn(points[train], codes[train], self.max_iter, judge)
         self.validation_errors_ = errors
-        return int(np.argmin(errors))
+        return _last_best(errors)
 
     def _learn(self, points: Array, codes: Integers, n_iter: int, judge: Any = None) -> Floats:
         """Return the maps after so many iterations; call `judge` with those of each."""
@@ -303,3 +303,8 @@ def _search(
                 which[some, start : start + size] = rows[found[1]]
     order = np.lexsort((which, near), axis=1)[:, :k]
     return np.take_along_axis(near, order, 1), np.take_along_axis(which, order, 1)
+
+
+def _last_best(errors: list[float]) -> int:
+    """Return the last iteration of lowest error: few held-out points often tie."""
+    return len(errors) - 1 - int(np.argmin(errors[::-1]))

@@ -131,7 +131,7 @@ class Training:
 
     @property
     def still(self) -> bool:
-        """Whether all gradients of the first epoch were zero."""
+        """Whether the first epoch had no gradient."""
         return self._history.still
 
     def learned(self, factor: float) -> list[Array]:

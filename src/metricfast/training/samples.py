@@ -117,7 +117,7 @@ class Samples:
 
     @property
     def in_chunks(self) -> bool:
-        """Whether points are read in chunks."""
+        """Whether the points are chunks of a source."""
         return isinstance(self.X, Chunked)
 
     @property
@@ -141,7 +141,7 @@ class Samples:
 
     @property
     def has_other_labels(self) -> bool:
-        """Whether labels are neither classes nor numbers: tags, or with a distance of their own."""
+        """Whether labels are tags, or continuous labels with a distance."""
         return self.distance is not None or issparse(self.labels)
 
     @property

@@ -1,7 +1,8 @@
 """Splits of samples into a part to train on and a part that judges the result.
 
-Up to 2,000 points, five folds are held out in turn. Above, one fifth of the points is held out.
-Classes of few points are held out as a whole, half of them at a time.
+Up to 2,000 points, each fold is held out in turn; above, one fold is. With mini-batches, folds are
+held out until there are enough points. Many small classes are held out as a whole, half of them at
+a time.
 """
 
 from __future__ import annotations

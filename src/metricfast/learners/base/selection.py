@@ -15,7 +15,7 @@ from metricfast._core.warn import warn_user
 from metricfast.metrics._held_out import class_halves
 from metricfast.metrics._neighbor_error import costs_in_half
 
-__all__ = ["Fold", "held_out_folds", "least_change", "select", "warn_given_up"]
+__all__ = ["Fold", "held_out_folds", "is_better", "least_change", "select", "warn_given_up"]
 
 # Points that are dealt to three folds, at most; and held-out points that are enough, of all folds.
 _DRAWN, _FOLDS, _ENOUGH = 5000, 3, 333
@@ -118,7 +118,7 @@ def select(folds: Sequence[Fold], maps: Callable[[Fold], Iterable[Array]]) -> in
     costs, weight = np.hstack(found), np.concatenate(weights)
     costs *= weight / weight.max()
     best = int(np.round(costs.sum(axis=1), 9).argmin())
-    if best and _is_better(costs[best], costs[0]):
+    if best and is_better(costs[best], costs[0]):
         return best
     warn_given_up("points" if folds[0].own is None else "classes")
     return 0
@@ -139,10 +139,10 @@ def least_change(costs: Floats) -> int:
     `costs`: a row for each candidate, those that change the given distance least being first.
     """
     best = costs[int(np.round(costs.sum(axis=1), 9).argmin())]
-    return next(i for i, each in enumerate(costs) if not _is_better(best, each))
+    return next(i for i, each in enumerate(costs) if not is_better(best, each))
 
 
-def _is_better(costs: Floats, others: Floats) -> bool:
+def is_better(costs: Floats, others: Floats) -> bool:
     """Return whether costs are lower than others of the same cases by two standard errors."""
     gains = others - costs
     return bool(np.round(gains.sum(), 9) > _EVIDENCE * np.round(np.linalg.norm(gains), 9))

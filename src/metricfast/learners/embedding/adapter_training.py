@@ -9,11 +9,13 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.preprocessing import normalize
 
 from metricfast._core.threadpool import one_blas_thread
 from metricfast._core.types import Array, Floats, RandomState
 from metricfast._core.warn import without_advice
 from metricfast.embeddings import Embedding
+from metricfast.learners.base.selection import is_better
 from metricfast.learners.embedding.pairs import Pairs
 from metricfast.training.embedded import embed_samples
 from metricfast.training.objective import Objective
@@ -32,8 +34,6 @@ _WEIGHT, _DOUBLED = 0.8, 7
 _RIDGES = (1e-3, 1e-2, 1e-1, 1.0)
 # Least pairs, or queries, that can be divided; folds; validation values that are enough.
 _LEAST, _FOLDS, _ENOUGH = 32, 4, 1500
-# Standard errors by which a map must be better than one with a larger penalty, or than its start.
-_EVIDENCE = 2.0
 # Pairs times entries of a map: of the sample that chooses the weight, and those from which on
 # mini-batches train the map of all pairs.
 _SAMPLE, _WORK = 4e9, 2e10
@@ -62,7 +62,7 @@ def regressions(side: str) -> list[tuple[str, Start]]:
 
 def _regression(side: str, ridge: float, pairs: Pairs) -> Array:
     left, right = pairs.index.T
-    X, Y = _unit(pairs.queries)[left], _unit(pairs.database)[right]
+    X, Y = normalize(pairs.queries)[left], normalize(pairs.database)[right]
     if side == "database":
         X, Y = Y, X
     moments = (X.T @ X).astype(np.float64)
@@ -134,18 +134,18 @@ class AdapterTraining:
                 return Adaptation(start(pairs), name, math.inf, {})
             tried = [self._begin(folds, start) for _, start in self.starts]
             best = int(np.argmax([values.mean() for values in tried]))
-            if self._may_stay and not _is_better(tried[best], tried[0]):
+            if self._may_stay and not is_better(-tried[best], -tried[0]):
                 best = 0
             name, start = self.starts[best]
             at_start, found = self._begin(folds, start), self._search(folds)
             path = {penalty_of(i, pairs): float(found[i].mean()) for i in sorted(found)}
             path = {math.inf: float(at_start.mean()), **path}
             best, L = max(found, key=lambda i: float(found[i].mean())), start(pairs)
-            if not _is_better(found[best], at_start):
+            if not is_better(-found[best], -at_start):
                 return Adaptation(L, name, math.inf, path)
             best = min(
                 i for i in found
-                if _is_better(found[i], at_start) and not _is_better(found[best], found[i])
+                if is_better(-found[i], -at_start) and not is_better(-found[best], -found[i])
             )  # fmt: skip
             penalty = penalty_of(best, pairs)
             L = self._solve(pairs, L, folds[0].maps[best], penalty)
@@ -225,14 +225,3 @@ class AdapterTraining:
 def penalty_of(halvings: int, pairs: Pairs) -> float:
     """Return the weight of the penalty: errors decrease with the root of the number of pairs."""
     return math.ldexp(_WEIGHT / math.sqrt(len(pairs)), -halvings)
-
-
-def _is_better(values: Floats, others: Floats) -> bool:
-    """Return whether values are greater on average, by two standard errors."""
-    gain = values - others
-    return bool(gain.mean() > _EVIDENCE * gain.std() / math.sqrt(len(gain)))
-
-
-def _unit(Z: Array) -> Array:
-    lengths = np.linalg.norm(Z, axis=1, keepdims=True)
-    return np.asarray(Z / np.where(lengths > 0, lengths, 1))

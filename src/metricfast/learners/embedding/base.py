@@ -296,7 +296,7 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
         """Return the starts that compete on splits of the samples."""
 
         def begin(part: Samples, name: str | None) -> Objective:
-            # Copies weigh as they did in the whole.
+            # Losses of embeddings are not weighted: each distinct point counts once.
             part, rng = replace(part, weight=None), np.random.RandomState(0)
             own, start = self._start(part, loss, embedding, rng, name)
             return Objective(replace(self._problem(part), embedding=own), start)

@@ -1,4 +1,4 @@
-"""Where the training of an embedding may start."""
+"""Starting points for the training of an embedding."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _WITHIN, _BETWEEN = 0.05, 0.1
 
 
 def alternatives(embedding: Embedding, samples: Samples) -> list[str]:
-    """Return the names of the starts that compete with that of the embedding."""
+    """Return the names of the alternatives to the start of the embedding itself."""
     if not (samples.has_classes and _is_open(embedding)):
         return []
     widths = samples.X.shape[1], samples.points.X.shape[1]

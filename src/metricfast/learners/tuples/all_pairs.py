@@ -60,8 +60,8 @@ class ClassPairsLearner(ClosedFormLearner):
 
     _exact_in_parts = True
     _partial_labels = True
-    # The parameter that is "auto" by default, and the values that are then tried: first that of
-    # the given distance, last the one where no points can be held out.
+    # A parameter and the values that "auto" tries. The first value gives the Euclidean distance.
+    # The last is used where no points can be held out.
     _tried: ClassVar[tuple[str, tuple[float | None, ...]]]
 
     @abstractmethod

@@ -291,7 +291,7 @@ def _covariances(pairs: ScatterStatistics) -> list[Floats]:
 
 
 def _keep_given(learner: Any, pairs: ScatterStatistics) -> None:
-    """Set the map to that of the Euclidean distance, by which similar pairs have variance 1."""
+    """Set a multiple of the Euclidean distance, under which similar pairs have variance 1."""
     similar, dissimilar = _covariances(pairs)
     variance = np.trace(similar) / learner._span.identity(similar)[1]
     total = similar + dissimilar

@@ -48,7 +48,7 @@ class _SDML(CallbackMixin, MahalanobisMixin):
 
     @property
     def _spans(self) -> bool:
-        """Whether the result is the same in rotated axes, as it is without the l1 penalty."""
+        """Whether a rotation of the axes changes nothing. The l1 penalty depends on the axes."""
         return is_identity(self.prior) and not self.sparsity_param
 
     def _solve(self, statistics: Statistics) -> None:

@@ -126,7 +126,7 @@ def shrink_by_tuples(learner: Any, tuples: TupleSet) -> None:
 
 
 def _held_out(tuples: TupleSet, rng: RandomState) -> NDArray[np.bool_]:
-    """Return about half of the tuples: all those of some points, which no other tuple holds."""
+    """Return a mask of about half of the tuples, which share no point with the other half."""
     n, size = tuples.index.shape
     # Equal points have equal products, whether they were given once or for each tuple.
     products = np.einsum("ij,j->i", tuples.points, rng.uniform(1, 2, tuples.points.shape[1]))
