@@ -306,5 +306,10 @@ def _search(
 
 
 def _last_best(errors: list[float]) -> int:
-    """Return the last iteration of lowest error: few held-out points often tie."""
+    """Return the last iteration of lowest error, 0 if none is better than the start.
+
+    Few held-out points often tie.
+    """
+    if min(errors) == errors[0]:
+        return 0
     return len(errors) - 1 - int(np.argmin(errors[::-1]))
