@@ -35,19 +35,36 @@ def share_found(queries, database=None):
     return np.mean(Y[TEST][nearest] == Y[TEST])
 
 
-@pytest.mark.parametrize("loss", [losses.SupCon(), losses.NCA(), losses.ProxyAnchor()])
-def test_the_given_distance_stays_where_nothing_is_to_be_learned(loss):
+@pytest.mark.parametrize(
+    ("loss", "embedding"),
+    [
+        (losses.SupCon(), None),
+        (losses.NCA(), None),
+        (losses.ProxyAnchor(), None),
+        (losses.SupCon(), MLP((20, 16), 8)),
+        (losses.SupCon(), MLP((9,), 8, "identity")),
+    ],
+)
+def test_the_given_distance_stays_where_nothing_is_to_be_learned(loss, embedding):
     with pytest.warns(UserWarning, match=NO_BETTER):
-        model = EmbeddingLearner(loss, random_state=0).fit(ALIKE[TRAIN], Y[TRAIN])
+        model = EmbeddingLearner(loss, embedding, random_state=0).fit(ALIKE[TRAIN], Y[TRAIN])
     centred = ALIKE[TEST] - ALIKE[TRAIN].mean(axis=0)
-    np.testing.assert_allclose(model.transform(ALIKE[TEST]), centred)
+    np.testing.assert_allclose(model.transform(ALIKE[TEST]), centred, atol=1e-9)
     assert model.choice_["start"] == "given" and model.choice_["n_iter"] == 0
     assert model.choice_["cost"] == model.choice_["given_cost"]
 
 
-@pytest.mark.parametrize("loss", [losses.SupCon(), losses.NCA(), losses.Triplet()])
-def test_what_serves_new_classes_is_learned(loss):
-    model = EmbeddingLearner(loss, random_state=0).fit(NOISY[TRAIN], Y[TRAIN])
+@pytest.mark.parametrize(
+    ("loss", "embedding"),
+    [
+        (losses.SupCon(), None),
+        (losses.NCA(), None),
+        (losses.Triplet(), None),
+        (losses.SupCon(), MLP((32,), 8)),
+    ],
+)
+def test_what_serves_new_classes_is_learned(loss, embedding):
+    model = EmbeddingLearner(loss, embedding, random_state=0).fit(NOISY[TRAIN], Y[TRAIN])
     assert share_found(model.transform(NOISY[TEST])) > share_found(NOISY[TEST]) + 0.3
     choice = model.choice_
     assert choice["given_cost"] - choice["cost"] > 2 * choice["error"] > 0
@@ -73,10 +90,19 @@ def test_two_kinds_of_points_find_each_other():
     assert share_found(*found) > 0.5
 
 
+def test_a_perceptron_with_few_units_starts_from_principal_components():
+    with pytest.warns(UserWarning, match=NO_BETTER):
+        model = supcon(MLP((8,), 6)).fit(ALIKE[TRAIN], Y[TRAIN])
+    Z, plain = model.transform(ALIKE), Linear(4, init="pca")
+    centred = ALIKE - ALIKE[TRAIN].mean(axis=0)
+    components = plain.forward(plain.initialize(centred[TRAIN]), centred)[0]
+    np.testing.assert_allclose(np.abs(Z), np.abs(np.pad(components, ((0, 0), (0, 2)))), atol=1e-9)
+
+
 def test_few_epochs_are_chosen_where_more_would_fit_noise():
-    model = supcon(MLP((32,), 8), learning_rate=0.01).fit(APART, CLASSES)
+    model = supcon(MLP((32,), 8, "tanh"), learning_rate=0.01).fit(APART, CLASSES)
     assert model.n_iter_ < 50 and model.choice_["start"] is None
-    whole = supcon(MLP((32,), 8), learning_rate=0.01, max_epochs=model.n_iter_)
+    whole = supcon(MLP((32,), 8, "tanh"), learning_rate=0.01, max_epochs=model.n_iter_)
     whole.set_params(early_stopping=False).fit(APART, CLASSES)
     np.testing.assert_array_equal(model.transform(APART), whole.transform(APART))
 

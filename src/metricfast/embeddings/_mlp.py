@@ -15,7 +15,7 @@ from metricfast._core.parameters import LayerSizes, NonNegativeFloat, PositiveIn
 from metricfast._core.types import Array, RandomState
 from metricfast.embeddings._base import LayeredEmbedding, Parameters, check_start
 
-__all__ = ["MLP"]
+__all__ = ["MLP", "linear_rows", "linear_start"]
 
 
 @dataclass(eq=False, repr=False)
@@ -42,7 +42,8 @@ class MLP(LayeredEmbedding):
     -----
     Weights are drawn from a uniform distribution of variance 2 / inputs after which "relu" follows
     (He), else 2 / (inputs + width) (Glorot); biases begin at zero. Features should be of similar
-    scale, about 1.
+    scale, about 1. A learner that selects its training on held-out points also tries networks that
+    compute a linear map at first, unless the activation is "tanh".
 
     References
     ----------
@@ -93,3 +94,32 @@ class MLP(LayeredEmbedding):
     def decays(self, default: float) -> list[float]:
         own = default if self.weight_decay is None else self.weight_decay
         return [own, 0.0] * (1 + len(self.hidden_layer_sizes))
+
+
+def linear_rows(network: MLP) -> int:
+    """Return the most rows of a linear map that a network can compute; 0 with "tanh"."""
+    units = {"relu": 2, "identity": 1}.get(network.activation)
+    if units is None:
+        return 0
+    widths = [int(width) // units for width in network.hidden_layer_sizes]
+    return min([int(network.n_components), *widths])
+
+
+def linear_start(network: MLP, L: Array, random_state: int | RandomState | None) -> Parameters:
+    """Return parameters with which a network computes Lx, and zeros beyond its components.
+
+    With "relu", two units of each hidden layer have the positive and the negative part of a
+    component. The others are random, and have no influence before training.
+    """
+    parameters = network.initialize(L[:1], random_state=random_state)
+    rows = np.concatenate([L, -L]) if network.activation == "relu" else L
+    *hidden, last = parameters[::2]
+    for layer, weight in enumerate(hidden):
+        weight[: len(rows)] = 0 if layer else rows
+        if layer:
+            np.fill_diagonal(weight[: len(rows)], 1)
+    last[:] = 0
+    np.fill_diagonal(last[: len(L)], 1)
+    if len(rows) > len(L):
+        np.fill_diagonal(last[: len(L), len(L) :], -1)
+    return parameters

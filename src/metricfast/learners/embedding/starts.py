@@ -10,17 +10,19 @@ from scipy.linalg import eigh
 from metricfast._core.points import stacked
 from metricfast._core.scatter import within_scatter
 from metricfast._core.types import Array, RandomState
-from metricfast.embeddings import Asymmetric, Embedding, Linear
+from metricfast.embeddings import MLP, Asymmetric, Embedding, Linear
 from metricfast.embeddings._asymmetric import sides_of, with_length
 from metricfast.embeddings._correlated import correlated_maps
+from metricfast.embeddings._mlp import linear_rows, linear_start
 from metricfast.training.adapters import initial_parameters
 from metricfast.training.initialization import GIVEN
 from metricfast.training.samples import Samples
 
 __all__ = ["alternatives", "given_of", "start_at"]
 
-# Maps that compete with the one that ``init="auto"`` names.
-WHITENED, CORRELATED = "whitened", "correlated"
+# Maps that compete with the start of the embedding itself: that of ``Linear(init="auto")`` is one
+# only for perceptrons.
+LINEAR, WHITENED, CORRELATED = "linear", "whitened", "correlated"
 # Features up to which points are whitened: that takes a time of their number, cubed.
 _WIDE = 1000
 # Multiples of the identity that covariances are shrunk by, in units of their mean variance.
@@ -33,8 +35,10 @@ def alternatives(embedding: Embedding, samples: Samples) -> list[str]:
         return []
     widths = samples.X.shape[1], samples.points.X.shape[1]
     both = isinstance(embedding, Asymmetric) and samples.database is not None
-    square = widths[0] == widths[1] and widths[0] <= _WIDE
-    return [WHITENED] * square + [CORRELATED] * both
+    alike = widths[0] == widths[1]
+    linear = alike and any(isinstance(side, MLP) for side in sides_of(embedding))
+    few = alike and widths[0] <= _WIDE
+    return [LINEAR] * linear + [WHITENED] * few + [CORRELATED] * both
 
 
 def given_of(embedding: Embedding, samples: Samples) -> str | None:
@@ -53,20 +57,31 @@ def start_at(
     if name is None:
         return embedding, _own_start(embedding, samples, rng)
     sides, width = [samples, samples.points], samples.X.shape[1]
-    n_rows = sides_of(embedding)[0].n_components or width
+    n_rows = _rows(sides_of(embedding)[0]) or width
     if name == CORRELATED:
         points = [(each.X, each.labels) for each in sides]
-        return embedding, correlated_maps(points, n_rows, _BETWEEN, rng)
+        return embedding, _holding(embedding, correlated_maps(points, n_rows, _BETWEEN, rng), rng)
     if name == GIVEN:
         embedding = with_length(said, False)
         plain = Linear(n_rows, init="identity" if n_rows >= width else "pca")
         (L,) = plain.initialize(samples.points.X, None, rng)
+    elif name == LINEAR:
+        (L,) = _own_start(Linear(min(n_rows, width)), samples, rng)
     else:
         apart = samples.database is not None and isinstance(embedding, Asymmetric)
         X = stacked([each.X for each in sides]) if apart else samples.X
         y = np.concatenate([each.labels for each in sides]) if apart else samples.labels
         L = _whitened(X, y, n_rows)
-    return embedding, [L.astype(samples.X.dtype).copy() for _ in sides_of(embedding)]
+    L = L.astype(samples.X.dtype)
+    return embedding, _holding(embedding, [L] * len(sides_of(embedding)), rng)
+
+
+def _holding(embedding: Embedding, maps: list[Array], rng: RandomState) -> list[Array]:
+    """Return the parameters of an embedding by a linear map of each side."""
+    found: list[Array] = []
+    for side, L in zip(sides_of(embedding), maps, strict=True):
+        found += linear_start(side, L, rng) if isinstance(side, MLP) else [L.copy()]
+    return found
 
 
 def _own_start(embedding: Embedding, samples: Samples, rng: RandomState) -> list[Array]:
@@ -83,13 +98,16 @@ def _own_start(embedding: Embedding, samples: Samples, rng: RandomState) -> list
 
 
 def _is_open(embedding: Embedding) -> bool:
-    """Return whether an embedding is linear and leaves its start open."""
-    parts = sides_of(embedding)
-    rows = {part.n_components for part in parts if isinstance(part, Linear)}
-    return len(rows) == 1 and all(
-        type(part) is Linear and isinstance(part.init, str) and part.init == "auto"
-        for part in parts
-    )
+    """Return whether an embedding can start from any linear map, and does not say from which."""
+    rows = {_rows(side) for side in sides_of(embedding)}
+    return len(rows) == 1 and 0 not in rows
+
+
+def _rows(side: Embedding) -> int | None:
+    """Return the rows of linear maps that a side can start from; None for all features."""
+    if type(side) is Linear and isinstance(side.init, str) and side.init == "auto":
+        return side.n_components
+    return linear_rows(side) if type(side) is MLP else 0
 
 
 def _whitened(X: Any, y: Array, n_rows: int) -> Array:
