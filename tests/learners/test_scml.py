@@ -282,3 +282,12 @@ def test_overflow_is_told_and_bad_indices_are_refused():
     for index in (-1, 3):
         with pytest.raises(ValueError, match="index outside the points"):
             objective(points, L, np.array([[0, 1, index]]), None, 0.0, 1)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_the_euclidean_distance_takes_the_place_of_a_metric_of_zeros():
+    points = np.random.default_rng(0).normal(size=(12, 40))
+    model = SCML_Supervised(2, 3, max_iter=20, output_iter=20, random_state=0)
+    model.fit(points, np.arange(12) % 2)
+    assert model.shrinkage_ == 1 and not model.weights_.any()
+    np.testing.assert_allclose(model.get_mahalanobis_matrix(), np.eye(40), atol=1e-12)

@@ -243,9 +243,10 @@ class _Moves:
 def _simpler_metrics(L: Floats, variances: Floats, covariance: Floats) -> dict[str, Floats]:
     """Return the weights of features in the Euclidean distance, and if they are standardized.
 
-    Both are scaled such that points of the covariance have the same mean squared distance as by L.
+    Both are scaled such that points of the covariance have the same mean squared distance as by L,
+    or as given where they have none by L.
     """
-    size = float(np.sum((L.T @ L) * covariance))
+    size = float(np.sum((L.T @ L) * covariance)) or float(variances.sum())
     inverse = np.divide(1, variances, out=np.zeros(len(variances)), where=variances > 0)
     metrics = dict(zip(_SIMPLER, (np.ones(len(variances)), inverse), strict=True))
     return {name: w * (size / float(w @ variances)) for name, w in metrics.items()}
