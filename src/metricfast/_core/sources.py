@@ -242,7 +242,7 @@ def on_disk(*points: Any) -> bool:
 
 
 def take(X: Any, rows: Any) -> Any:
-    """Return some points, of a mask or of indices: of a source a source, that reads nothing yet."""
+    """Return the points of a mask or of indices. A source gives a source, and reads nothing."""
     if not isinstance(X, Source):
         return X[rows]
     return Part(X, np.flatnonzero(rows) if rows.dtype == bool else rows)
