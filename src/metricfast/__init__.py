@@ -1,7 +1,7 @@
 """Metric learning: distances learned from data.
 
-Every name loads the module behind it when it is first used, so that ``import metricfast`` is cheap.
-`__init__.pyi` has their types.
+Every public name loads its module at first use, so that ``import metricfast`` is fast.
+`__init__.pyi` declares the types.
 """
 
 from __future__ import annotations
@@ -65,16 +65,16 @@ _SUBMODULES = (
     *("io", "learners", "losses", "metrics", "neighbors", "plotting", "samplers", "solvers"),
     *("sources", "stopping", "onnx", "torch"),
 )
-# Python finds a deadlock where one thread loads a package, and another a module in it.
+# Python reports a deadlock if one thread imports a package while another imports a submodule.
 _LOADING = RLock()
-# Names that need an optional package are public in their module.
+# Modules that are public only if an optional package is installed, and that package.
 _NEEDS = {"dask": "distributed", "onnx": "skl2onnx", "plotting": "matplotlib", "torch": "torch"}
 
 
 def _has(package: str) -> bool:
     try:
         return importlib.util.find_spec(package) is not None
-    except (ImportError, ValueError):  # ValueError: a stand-in without a spec
+    except (ImportError, ValueError):  # ValueError: a mock module without a spec
         return False
 
 

@@ -19,7 +19,7 @@ _DATA = ("wine", "iris", "breast_cancer", "digits")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code; bad arguments exit with code 2."""
+    """Run the command line and return the exit code; invalid arguments exit with code 2."""
     parser = argparse.ArgumentParser(
         prog="metricfast", description="Metric learning: learned distances."
     )
@@ -82,7 +82,7 @@ def _compare_learners(names: Sequence[str]) -> int:
 
 
 def _show(learner: str) -> None:
-    """Show the learner that was compared last on a terminal, in place of the previous one."""
+    """On a terminal, replace the current line with the name of the learner just compared."""
     if sys.stderr.isatty():
         print(f"\r\033[K{learner and f'{learner}: done'}", end="", file=sys.stderr, flush=True)
 

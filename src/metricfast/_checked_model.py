@@ -1,4 +1,4 @@
-"""Checks of the maps and scalers in a model file, before anything is computed with them."""
+"""Checks of the maps and scalers in a model file, before they are used."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def _is_length(value: Any) -> bool:
     return type(value) is int and 0 < value < 2**63
 
 
-# The attributes of a map. Values have a description and a test; arrays have named lengths, and a
-# name means the same length in all arrays.
+# The attributes of a map. Each value has a description and a test. Each array has named dimensions;
+# equal names require equal lengths.
 _VALUES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "n_features_in_": ("an integer from 1", _is_length),
     "n_components_": ("an integer from 1", _is_length),
@@ -54,7 +54,7 @@ SCALER = ("n_features_in_", "feature_names_in_", "mean_", "scale_", "var_")
 
 
 def check_map(learner: BaseEstimator) -> None:
-    """Raise ValueError, which names the attribute, unless `learner` has the map of a fit."""
+    """Raise ValueError that names the attribute, unless `learner` has a valid map."""
     fitted = {key: value for key, value in vars(learner).items() if key in MAP}
     if isinstance(learner, EmbeddedMetricMixin):
         required = ["embedding_", "parameters_", "mean_", "n_components_"]
@@ -80,7 +80,7 @@ def check_map(learner: BaseEstimator) -> None:
 
 
 def check_scaler(scaler: StandardScaler) -> None:
-    """Raise ValueError, which names the attribute, unless `scaler` has numbers of each feature."""
+    """Raise ValueError that names the attribute, unless `scaler` has numbers for each feature."""
     fitted = vars(scaler)
     lengths = {"n_features_in_": fitted["n_features_in_"]}
     for key in ("mean_", "scale_", "var_"):
@@ -92,7 +92,7 @@ def check_scaler(scaler: StandardScaler) -> None:
 
 
 def _check_array(name: str, value: Any, shape: tuple[str, ...], lengths: dict[str, int]) -> None:
-    """Check an array of finite numbers, and add its lengths to those known."""
+    """Check that an array is finite and fits the known lengths; add new lengths to them."""
     known = ", ".join(f"{key}={lengths[key]}" if key in lengths else key for key in shape)
     fits = _are_floats(value) and value.ndim == len(shape) and value.size > 0
     if not fits or any(

@@ -74,7 +74,7 @@ def run_demo(output: Path) -> int:
 
 
 def _python() -> str:
-    """Return this Python as one types it here."""
+    """Return the command that starts this Python, for messages."""
     path = Path(sys.executable)
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
@@ -96,7 +96,7 @@ def columns_of_noise() -> Answer:
 
 
 def a_number() -> Answer:
-    """Predict a number, of which five columns of ten say something."""
+    """Predict a number from ten columns, of which five are informative."""
     X, y = make_friedman1(1000, noise=1, random_state=0)
     knn = KNeighborsRegressor(5)
     return Answer(
@@ -108,7 +108,7 @@ def a_number() -> Answer:
 
 
 def three_columns() -> Answer:
-    """Reduce digits of 64 pixels to three columns."""
+    """Reduce images of digits from 64 pixels to three columns."""
     X, X_test, y, y_test = train_test_split(*load_digits(return_X_y=True), random_state=0)
     pca = make_pipeline(PCA(3), KNeighborsClassifier(5))
     nca = make_pipeline(NCA(n_components=3, random_state=0), KNeighborsClassifier(5))
@@ -143,14 +143,14 @@ def strangers() -> Answer:
 
 
 def seconds() -> Answer:
-    """Time the same 30 iterations from the same start, on one thread."""
+    """Time 30 iterations of each library, from the same start and on one thread."""
     X, y = load_digits(return_X_y=True)
     X = X / 16 - X.mean(axis=0) / 16
     start = svd(X)[2][:2]
     ours = NCA(init=start, max_iter=30, tol=1e-9, early_stopping=False, init_scale=None)
     theirs = NeighborhoodComponentsAnalysis(2, init=start, max_iter=30, tol=1e-9)
     with threadpool_limits(1), warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # 30 iterations are what is timed
+        warnings.simplefilter("ignore", ConvergenceWarning)  # 30 iterations are too few
         old, new = _time(theirs, X, y), _time(ours, X, y)
     return Answer(
         "digits, 30 iterations of NCA on one thread",

@@ -22,7 +22,7 @@ __all__ = ["Constraints", "class_neighbors", "wrap_indices", "wrap_pairs"]
 
 
 class Constraints:
-    """Draws constraints from class labels.
+    """Draw constraints from class labels.
 
     Everything is returned as indices into the points that the labels belong to, and takes time and
     memory in proportion to the points and to what is returned.
@@ -30,7 +30,8 @@ class Constraints:
     Parameters
     ----------
     partial_labels : array-like of int of shape (n_samples,)
-        Classes. A negative label means that the class is unknown: such points are in no constraint.
+        Classes. A negative label means that the class is unknown: such points appear in no
+        constraint.
 
     Attributes
     ----------
@@ -88,7 +89,7 @@ class Constraints:
         n_constraints : int
             Number of positive and number of negative pairs.
         same_length : bool, default=False
-            Return as many positive as negative pairs, by dropping some of the more numerous.
+            Return equally many positive and negative pairs, by dropping pairs of the larger kind.
         random_state : int, RandomState or None, default=None
             Makes the draw repeatable.
         num_constraints : int

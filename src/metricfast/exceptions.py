@@ -1,4 +1,4 @@
-"""Errors of this library that NumPy and scikit-learn have no class for."""
+"""Exceptions for which NumPy and scikit-learn have no class."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["LossOverflowError", "NonPSDError", "PreprocessorError"]
 
 
 class PreprocessorError(Exception):
-    """A preprocessor raised an error, or could not look up the indicators that it was given.
+    """A preprocessor raised an error, or could not look up its indicators.
 
     Parameters
     ----------
@@ -23,7 +23,7 @@ class PreprocessorError(Exception):
         )
 
     def __reduce__(self) -> tuple[type[PreprocessorError], tuple[BaseException]]:
-        # The default would wrap the message a second time in another process.
+        # The default would wrap the message twice after unpickling.
         return type(self), (self.original_error,)
 
 
@@ -35,7 +35,7 @@ class NonPSDError(LinAlgError):
 
 
 class LossOverflowError(ValueError):
-    """A loss of finite embedded points, or its gradient, is not finite.
+    """The loss, or its gradient, is not finite although the embedded points are.
 
-    Learners end a training with a ConvergenceWarning where a loss raises it.
+    If a loss raises it during training, the learner stops with a ConvergenceWarning.
     """

@@ -37,7 +37,7 @@ _OWN_METADATA = {"checksum", "format", "format_version", "learner", "state"}
 STORED_DTYPES = {"bool", "float16", "float32", "float64"} | {
     f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)
 }
-# Modules of the classes that fitted estimators hold in addition to estimators.
+# Modules of classes, other than estimators, whose objects fitted estimators hold.
 _PARTS = (
     *("distances.database", "learners.base.span", "learners.gerrymandering.history"),
     *("learners.ldml", "predictors.metric"),
@@ -277,7 +277,7 @@ def _choices() -> dict[str, type[BaseEstimator]]:
             choice = getattr(module, name)
             if isinstance(choice, type) and issubclass(choice, BaseEstimator):
                 found[f"{area}.{name}"] = choice
-    del found["losses.Compiled"]  # an address of code
+    del found["losses.Compiled"]  # it holds a function pointer
     return found
 
 
@@ -298,7 +298,7 @@ def _steps_state(steps: list[tuple[str, Any]], tensors: dict[str, np.ndarray]) -
 
 
 def _state(estimator: BaseEstimator, prefix: str, tensors: dict[str, np.ndarray]) -> dict[str, Any]:
-    """Return the parameters and the map as JSON; arrays go to `tensors`."""
+    """Return the parameters and the map as JSON; arrays are added to `tensors`."""
     check_is_fitted(estimator)
     name, kept = type(estimator).__name__, SCALER if type(estimator) is StandardScaler else MAP
     params = {**estimator.get_params(deep=False)}
@@ -346,7 +346,7 @@ def _build(name: str, state: dict[str, Any], tensors: dict[str, np.ndarray]) -> 
 
 
 def _encode(value: Any, key: str, what: str, tensors: dict[str, np.ndarray]) -> Any:
-    """Return `value` as JSON; arrays go to `tensors` under `key`, which the JSON then refers to."""
+    """Return `value` as JSON; arrays are added to `tensors` under `key`, and JSON refers to it."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):
@@ -355,7 +355,7 @@ def _encode(value: Any, key: str, what: str, tensors: dict[str, np.ndarray]) -> 
         return value
     if isinstance(value, np.ndarray) and value.dtype.name in STORED_DTYPES:
         tensors[key] = np.asarray(value, dtype=value.dtype.newbyteorder("<"), order="C")
-        # Sums in another order round otherwise.
+        # The memory order is stored, because sums in another order round differently.
         columns_first = value.flags.f_contiguous and not value.flags.c_contiguous
         return {"tensor": key, "order": "F"} if columns_first else {"tensor": key}
     if type(value) in (list, tuple):
@@ -377,7 +377,8 @@ def _decode(value: Any, tensors: dict[str, np.ndarray]) -> Any:
     if not isinstance(value, dict):
         return value
     if "tensor" in value:
-        # Once: a small file that refers to one array again and again would fill memory.
+        # Each tensor may be used once; otherwise a small file with many references could fill
+        # memory.
         if value["tensor"] not in tensors:
             raise ValueError(
                 f"the array {value['tensor']!r} is missing, or the file refers to it twice"

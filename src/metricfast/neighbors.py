@@ -1,4 +1,4 @@
-"""Learned distances between points and the neighbours they make: functions and estimators."""
+"""Learned distances between points, and nearest neighbours: functions and estimators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Learned maps in the format ONNX, alone or as steps of scikit-learn's pipelines."""
+"""Export learned maps to ONNX, alone or as steps of scikit-learn pipelines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from metricfast.learners.embedding.metric import EmbeddedMetricMixin
 
 __all__ = ["register_converters", "to_onnx"]
 
-# The first whose reductions take axes as inputs.
+# The first opset in which reductions take axes as inputs.
 _OPSET = {"": 18, "ai.onnx.ml": 3}
 _SIDES = {"side": ["query", "database"]}
 
@@ -188,13 +188,13 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
 
 
 class _Graph:
-    """Nodes of a model, and constants in its precision."""
+    """The nodes and constants of a model in one precision."""
 
     def __init__(self, scope: Any, container: Any, dtype: np.dtype[Any]) -> None:
         self.scope, self.container, self.dtype = scope, container, dtype
 
     def add(self, kind: str, *inputs: Any, output: str | None = None, **attributes: Any) -> str:
-        """Add a node of names, arrays and numbers; return the name of its output."""
+        """Add a node. Inputs are names, arrays or numbers. Returns the name of the output."""
         names = [each if isinstance(each, str) else self._constant(each) for each in inputs]
         output = output or self.scope.get_unique_variable_name(kind.lower())
         node = self.scope.get_unique_operator_name(kind)

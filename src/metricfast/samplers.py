@@ -74,7 +74,7 @@ class Sampler(BaseEstimator):  # type: ignore[misc]
         batch_size: int | None = None,
         n_jobs: int | None = None,
     ) -> Epoch:
-        """Prepare the epochs: do once what all of them need.
+        """Prepare the epochs: do the work that all epochs share.
 
         Parameters
         ----------
@@ -84,8 +84,8 @@ class Sampler(BaseEstimator):  # type: ignore[misc]
                 objects, optional
             Labels of a database of other points. By default the points are their own database.
         random_state : int, RandomState or None, default=0
-            Decides what is drawn once and for all. All else is drawn from the generator that each
-            epoch is given.
+            Random state for all draws that are made once, before the first epoch. All else is drawn
+            from the generator that each epoch is given.
         batch_size : int, optional
             By default the sampler's own.
         n_jobs : int, optional
@@ -232,7 +232,7 @@ class ClassBalanced(Sampler):
             place_of = np.argsort(order)
             members = points[np.lexsort((place_of[points], of_database))]
             codes = classes_in(rng)
-            drawn = np.zeros(n_classes, np.int64)  # of each class, in this epoch
+            drawn = np.zeros(n_classes, np.int64)  # points of each class drawn in this epoch
             for rows in class_batches(codes, size, rng, group):
                 classes = np.unique(codes[rows])
                 classes = classes[counts[classes] > 0]
@@ -413,12 +413,12 @@ def _one_class_each(y: ArrayLike, name: str) -> Array:
 
 
 def _fill(wanted: Integers, size: int, n: int, rng: RandomState) -> Integers:
-    """Return the different ones of `wanted` in order, and others drawn up to `size`, below n."""
+    """Return the distinct values of `wanted`, then random others below n, up to `size` in total."""
     if 2 * size > n:
         return _first_of_each(np.concatenate([wanted, rng.permutation(n)]))[:size]
     rows = wanted
     while True:
-        # To skip what is there already is to draw without replacement.
+        # Rejecting repeated rows equals drawing without replacement.
         rows = _first_of_each(np.concatenate([rows, rng.randint(n, size=size)]))
         if len(rows) >= size:
             return rows[:size]
@@ -456,7 +456,7 @@ def class_batches(
 ) -> list[Integers]:
     """Split all samples at random into batches in which classes have several members.
 
-    As :class:`ClassBalanced` does, with groups of `group` samples. Returns a list of ndarray of
+    Works like :class:`ClassBalanced` with groups of `group` samples. Returns a list of ndarray of
     int64: sorted row indices; batches differ in size by at most one sample, see `batch_count`.
     """
     codes, shuffled = by_appearance(labels), rng.permutation(labels.size)
@@ -464,9 +464,9 @@ def class_batches(
     counts = np.bincount(codes)
     within = np.arange(labels.size) - np.repeat(np.cumsum(counts) - counts, counts)
     begins = within % group == 0
-    lone = np.cumsum(counts)[(counts > 1) & (counts % group == 1)] - 1  # a group of one each
+    lone = np.cumsum(counts)[(counts > 1) & (counts % group == 1)] - 1  # groups of one
     begins[lone] = False
-    if group > 2:  # else three are together
+    if group > 2:  # with pairs, the last group has three
         begins[lone - 1] = True
     groups = np.cumsum(begins) - 1
     order = by_class[np.argsort(rng.permutation(groups[-1] + 1)[groups], kind="stable")]

@@ -1,4 +1,4 @@
-"""Points that are not in memory: what reads them by blocks of rows."""
+"""Points on disk or from an iterator: sources that read them in blocks of rows."""
 
 from metricfast._core.sources import Source
 from metricfast._core.stores import Batches, Columns, Rows

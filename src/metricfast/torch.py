@@ -57,7 +57,7 @@ class _Function(torch.autograd.Function):
 
 
 def _exact(dtype: torch.dtype) -> torch.dtype:
-    """Return the dtype of computations: float32 for floats of less precision, else float64."""
+    """Return the dtype of computations: float32 for floats of at most 32 bits, else float64."""
     if dtype.is_floating_point and dtype != torch.float64:
         return torch.float32
     return torch.float64
@@ -75,7 +75,7 @@ def _points(tensor: torch.Tensor, name: str) -> Any:
 def _array(values: Any) -> Any:
     if not isinstance(values, torch.Tensor):
         return values
-    known = values.dtype != torch.bfloat16  # which NumPy has not
+    known = values.dtype != torch.bfloat16  # NumPy has no such dtype
     return (values if known else values.float()).detach().cpu().numpy()
 
 
@@ -125,7 +125,7 @@ class Loss(nn.Module):
         y_database: Any = None,
         **keywords: Any,
     ) -> torch.Tensor:
-        """The loss as a tensor without dimensions, in float32, or in float64 for other points.
+        """Return the loss as a scalar tensor: float32 for floats of at most 32 bits, else float64.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Checks of parameters. Errors name the parameter, the value found and the values allowed."""
+"""Checks of parameters. Each error names the parameter, the value found and the allowed values."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = [
 
 P = ParamSpec("P")
 T = TypeVar("T")
-# Sums of two counts, and counts as floats, are exact.
+# Up to this count, float64 is exact, and the sum of two counts does not overflow.
 _MOST = 2**53
 _COMPLEX = (complex, np.complexfloating)
 _LARGEST = float(np.finfo(np.float64).max)
@@ -49,7 +49,7 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
             f"pass {name}.toarray(), or reduce its width first."
         )
     values = as_table(values, name)
-    if hasattr(values, "column_names"):  # of Arrow
+    if hasattr(values, "column_names"):  # a pyarrow.Table
         values = np.column_stack([column_of(values, j) for j in range(values.shape[1])])
     if np.ma.is_masked(values):
         count = int(np.ma.getmaskarray(values).sum())
@@ -65,7 +65,10 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
 
 
 def as_real(X: ArrayLike, name: str) -> NDArray[Any]:
-    """Array in native float32 or float64, C order. Integers and other floats become float64."""
+    """Return a C-ordered array of native float32 or float64.
+
+    Integers and other floats become float64.
+    """
     X = plain_frame(as_table(X, name), name)
     array = as_array(X, name)
     if array.dtype.kind in "mM":
@@ -95,29 +98,29 @@ def as_matrix(values: ArrayLike, name: str, dtype: Any = np.float64) -> NDArray[
 
 
 def check_bool(name: str, value: object) -> None:
-    """Refuse what is neither True nor False."""
+    """Raise ValueError unless `value` is a boolean."""
     if not isinstance(value, (bool, np.bool_)):
         raise ValueError(f"{name} must be True or False, got {value!r}.")
 
 
 def check_verbose(value: object) -> None:
-    """Refuse what is neither a boolean nor a level, as scikit-learn has it."""
+    """Raise ValueError unless `value` is a boolean or an integer level, as in scikit-learn."""
     whole = isinstance(value, (bool, np.bool_, Integral))
     if not whole or value < 0:  # type: ignore[operator]
         raise ValueError(f"verbose must be True, False or an integer from 0, got {value!r}.")
 
 
 def check_choice(name: str, value: object, allowed: Sequence[object]) -> None:
-    """Refuse what is none of several values."""
+    """Raise ValueError unless `value` is one of the allowed values."""
     if not (isinstance(value, Hashable) and value in allowed):
         *most, last = map(repr, allowed)
         raise ValueError(f"{name} must be {', '.join(most)} or {last}, got {value!r}.")
 
 
 def check_count(name: str, value: object, least: int = 1) -> int:
-    """Return a whole number within bounds."""
+    """Return `value` as an integer; raise ValueError unless it is one, and at least `least`."""
     whole = isinstance(value, Integral) and not isinstance(value, bool)
-    number: Any = value  # mypy knows no order of Integral
+    number: Any = value  # mypy: Integral has no comparison operators
     if not whole or number < least:
         raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}.")
     if number > _MOST:
@@ -144,15 +147,15 @@ def check_finite(name: str, value: object) -> None:
 
 
 def check_path(name: str, value: object) -> None:
-    """Refuse what is neither a path nor None."""
+    """Raise ValueError unless `value` is a path or None."""
     if not isinstance(value, (str, os.PathLike, type(None))):
         raise TypeError(f"{name} must be a path, got {value!r}.")
 
 
 def check_range(name: str, value: object, high: float = math.inf, positive: bool = False) -> None:
-    """Refuse what is no number from 0 (above 0, if `positive`) to `high`, or infinite."""
+    """Raise ValueError unless `value` is finite and from 0 (excluded if `positive`) to `high`."""
     real: Any = value if isinstance(value, Real) else math.nan
-    if isinstance(real, np.floating):  # float32 would be compared in float32
+    if isinstance(real, np.floating):  # NumPy would compare a float32 in float32
         real = float(real)
     if not 0 <= real <= min(high, _LARGEST) or (positive and real == 0):
         raise ValueError(
@@ -163,12 +166,12 @@ def check_range(name: str, value: object, high: float = math.inf, positive: bool
 
 
 def takes_side(learner: Any) -> bool:
-    """Return whether `transform` of a learner takes the side that points are on."""
+    """Return whether the learner's `transform` has a parameter `side`."""
     return "side" in inspect.signature(learner.transform).parameters
 
 
 def called_like(model: Callable[P, Any]) -> Callable[[Callable[..., T]], Callable[P, T]]:
-    """Give a function the signature of another, and errors of its calls the function's name."""
+    """Copy the signature of `model`. The TypeErrors of wrong calls name the decorated function."""
 
     def decorate(function: Callable[..., T]) -> Callable[P, T]:
         returned = inspect.signature(function).return_annotation

@@ -40,7 +40,7 @@ _CACHE_LINE = 64
 
 
 def aligned_empty(shape: tuple[int, int], dtype: type[np.floating[Any]]) -> Array:
-    """Return an array that begins a line of the cache, as no large one of NumPy's does."""
+    """Return an empty array aligned to a cache line. NumPy does not align large arrays so."""
     size = shape[0] * shape[1]
     whole = np.empty(size + _CACHE_LINE, dtype)
     first = -whole.ctypes.data % _CACHE_LINE // whole.itemsize
@@ -48,7 +48,7 @@ def aligned_empty(shape: tuple[int, int], dtype: type[np.floating[Any]]) -> Arra
 
 
 def as_points(X: ArrayLike, name: str, *, width: int | None = None) -> Array:
-    """Finite points, one a row; ``width`` is the number of columns they must have."""
+    """Return finite points, one per row; ``width`` is the required number of columns."""
     X = as_readable(X, name)
     array = as_real(in_memory(X, name, "give fewer points"), name)
     if array.ndim != 2:
@@ -61,7 +61,7 @@ def as_points(X: ArrayLike, name: str, *, width: int | None = None) -> Array:
 
 
 def as_points_or_source(X: ArrayLike, name: str, *, width: int | None = None) -> Any:
-    """As `as_points`, but points of more than a block that are not in memory are a source."""
+    """Like `as_points`, but return a source for points on disk that are larger than a block."""
     X = as_readable(X, name)
     source = as_source(X, name)
     if source is None or len(source) <= block_rows(source.row_bytes):
@@ -86,7 +86,7 @@ def as_numbers(values: ArrayLike, name: str, size: int) -> Floats:
 
 
 def as_labels(labels: ArrayLike, name: str, size: int) -> Floats:
-    """Finite continuous labels as an array of shape (size, n_label_dimensions)."""
+    """Return finite continuous labels as an array of shape (size, n_label_dimensions)."""
     array = np.ascontiguousarray(as_real(labels, name), dtype=np.float64)
     if array.ndim not in (1, 2) or len(array) != size or array[:1].size == 0:
         raise ValueError(
@@ -113,7 +113,7 @@ def as_vector(values: ArrayLike, name: str, size: int) -> Floats:
 
 
 def as_codes(labels: ArrayLike, name: str, size: int) -> tuple[Array, Integers]:
-    """Sorted classes and the labels as codes into them."""
+    """Return the sorted classes, and the index of each label's class."""
     array = as_label_array(labels, name)
     if array.shape != (size,):
         raise ValueError(
@@ -125,7 +125,7 @@ def as_codes(labels: ArrayLike, name: str, size: int) -> tuple[Array, Integers]:
 def as_common_codes(
     labels: ArrayLike, others: ArrayLike, names: tuple[str, str], sizes: tuple[int, int]
 ) -> tuple[Array, Integers, Integers]:
-    """Sorted classes of queries and of a database, and the labels of both as codes into them."""
+    """Return the sorted classes of queries and database, and both label arrays as class indices."""
     (classes, codes), (found, places) = map(as_codes, (labels, others), names, sizes)
     check_comparable(found, classes, names[1])
     known, (of_classes, of_found) = encode_together([classes, found], names[1])
@@ -151,7 +151,10 @@ def as_exclude(exclude: ArrayLike | None, size: int, database: int) -> Integers 
 
 
 def as_threads(n_jobs: int | None) -> int:
-    """Thread count of ``n_jobs`` by scikit-learn's rules: None is the default, -1 all CPUs."""
+    """Return the number of threads for ``n_jobs``.
+
+    None is the default and -1 all CPUs, as in scikit-learn.
+    """
     kernels = get_kernels()
     if n_jobs is None:
         return int(kernels.default_threads())
@@ -167,9 +170,9 @@ def as_threads(n_jobs: int | None) -> int:
 def as_maps(
     L: ArrayLike | None, U: ArrayLike | None, V: ArrayLike | None, width: int
 ) -> tuple[Map, Map]:
-    """The maps of queries and database: (L, L), (U, V) or (None, None).
+    """Return the maps of queries and database: (L, L), (U, V) or (None, None).
 
-    One map is one array, also where U and V are equal copies.
+    If U equals V, both returned maps are the same array.
     """
     if L is not None:
         if U is not None or V is not None:
@@ -194,14 +197,14 @@ def as_maps(
 
 
 def common_precision(*arrays: Map | Source) -> type[np.floating[Any]]:
-    """float32 if every point array is; maps follow the points."""
+    """Return float32 if all point arrays are float32, else float64. Maps are converted to it."""
     return np.float32 if all(a is None or a.dtype == np.float32 for a in arrays) else np.float64
 
 
 def scaled_alike(*arrays: Floats) -> list[Floats]:
-    """Multiply by the power of two that brings the largest value of all to between 1/2 and 1.
+    """Multiply all arrays by one power of two, so that their largest value is between 1/2 and 1.
 
-    That is exact, and squares of differences then neither overflow nor vanish.
+    The scaling is exact; afterwards squared differences neither overflow nor underflow.
     """
     exponent = max(int(np.frexp(np.abs(array).max(initial=0))[1]) for array in arrays)
     return [np.ldexp(array, -exponent) for array in arrays]

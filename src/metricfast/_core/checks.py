@@ -77,7 +77,7 @@ def check_points(
             X = made_dense(X)
         check_structure(X)
         y = check_labels(y)
-        # A frame has no dtype of NumPy. It may hold float32 alone.
+        # A data frame has no NumPy dtype, but all its columns may be float32.
         single = not hasattr(X, "dtype") and _dtype(X) == np.float32
         params = {"dtype": np.float32 if single else _FLOATS, **params}
         checked = validate_data(estimator, X, y, reset=reset, **params)
@@ -96,7 +96,7 @@ def _checked_source(
     y_numeric: bool = False,
     **_: Any,
 ) -> Any:
-    """Check what is known of points before any is read, and their labels."""
+    """Check the labels, and the shape and dtype of a source, before any point is read."""
     few = _with_names(np.zeros((1, source.shape[1])), source)
     validate_data(estimator, few, y, reset=reset, skip_check_array=True)
     if len(source) < ensure_min_samples:
@@ -123,7 +123,7 @@ def _checked_source(
 
 
 def _with_names(X: Array, source: Source) -> Any:
-    """Return points of a source, with the names of its features if it has any."""
+    """Return points as a data frame if their source has feature names, else unchanged."""
     if source.feature_names is None:
         return X
     from pandas import DataFrame
@@ -132,7 +132,7 @@ def _with_names(X: Array, source: Source) -> Any:
 
 
 def check_rows(estimator: BaseEstimator, X: Any, name: str = "X") -> None:
-    """Raise ValueError unless a table has rows."""
+    """Raise ValueError if the table has no rows."""
     if not _num_samples(X):
         raise ValueError(
             f"Found array with 0 sample(s) (shape={getattr(X, 'shape', (0,))}) while a minimum of "
@@ -150,9 +150,9 @@ def check_tuples(
     tuple_size: int | None,
     **params: Any,
 ) -> Any:
-    """Form and check tuples of points, or of indicators, as :func:`check_points` does points.
+    """Form and check tuples of points or of indicators, like :func:`check_points` for points.
 
-    `tuple_size`: the only one to accept. Labels of pairs must be -1 and 1.
+    `tuple_size`: the required number of points in a tuple. Labels of pairs must be -1 and 1.
     """
     tuples = _formed(as_array(_with_shape(tuples), "X"), 3, "tuples", preprocessor, estimator)
     y = check_labels(y)
@@ -160,7 +160,7 @@ def check_tuples(
     if reset:
         checked = validate_data(estimator, tuples, y, reset=True, **params)
     else:
-        # Tuples cannot have feature names, so their absence is nothing to warn of.
+        # Tuples cannot have feature names, so do not warn about missing ones.
         checked = check_array(tuples, estimator=estimator, input_name="X", **params)
     tuples, y = checked if isinstance(checked, tuple) else (checked, None)
     _check_tuple_shape(tuples, tuple_size, estimator, reset)
@@ -182,7 +182,7 @@ def check_pair_labels(y: Array) -> None:
 
 
 def _remedy_of_encoded(y: Array) -> str:
-    """Return what to do with labels of pairs that are 0 and 1; nothing for others."""
+    """Return advice for pair labels of 0 and 1, and an empty string for other labels."""
     if not np.isin(y, (0, 1)).all():
         return ""
     return (
@@ -193,7 +193,7 @@ def _remedy_of_encoded(y: Array) -> str:
 
 
 def check_both_kinds(y: Any, n_pairs: int, name: str = "y") -> Array:
-    """Return labels of pairs, 1 and -1, if there are so many, and pairs of both kinds."""
+    """Return pair labels; raise ValueError unless there are `n_pairs`, of both values, 1 and -1."""
     labels = as_array(y, name)
     if labels.shape != (n_pairs,) or set(labels.tolist()) != {-1, 1}:
         raise ValueError(
@@ -206,7 +206,7 @@ def check_both_kinds(y: Any, n_pairs: int, name: str = "y") -> Array:
 
 @contextmanager
 def _naming(name: str) -> Iterator[None]:
-    """Add the name to errors that do not say which argument they are about."""
+    """Add the argument's name to error messages that do not have it."""
     try:
         yield
     except (TypeError, ValueError) as error:
@@ -217,7 +217,10 @@ def _naming(name: str) -> Iterator[None]:
 
 
 def check_labels(y: Any, name: str = "y") -> Any:
-    """Return labels as scikit-learn reads them, and refuse those that it says too little about."""
+    """Return labels as scikit-learn reads them.
+
+    Where its error message would be unclear, raise a better one.
+    """
     if y is None or isinstance(y, str) or issparse(y):
         return y
     y = as_readable(y, name)
@@ -236,14 +239,14 @@ def _as_native(X: Any) -> Any:
 
 
 def _with_shape(X: Any) -> Any:
-    """Leave a table as it is, since a frame carries feature names; make anything else an array."""
+    """Convert X to an array, unless it is a table: a data frame keeps its feature names."""
     if len(getattr(X, "shape", ())) == 2 and not np.ma.isMaskedArray(X):
         return X
     return as_array(X, "X")
 
 
 def _as_numbers(X: Any) -> Any:
-    """Arrays in a native real dtype; frames of numbers are left to scikit-learn."""
+    """Return an array of a native real dtype; scikit-learn converts data frames of numbers."""
     dtype = _dtype(X)
     kind = getattr(dtype, "kind", "")
     if kind == "c":
@@ -263,7 +266,10 @@ def _as_numbers(X: Any) -> Any:
 def _formed(
     X: Any, ndim: int, what: str, preprocessor: Preprocessor | None, estimator: BaseEstimator
 ) -> Any:
-    """Return numbers in so many dimensions, formed of indicators if these have one less."""
+    """Return an array of `ndim` dimensions.
+
+    If X has one less, look its indicators up in the preprocessor.
+    """
     found, applied = len(X.shape), False
     if preprocessor is not None and found == ndim - 1:
         X = _with_shape(form(preprocessor, *(X.T if ndim == 3 else [X])))

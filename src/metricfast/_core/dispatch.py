@@ -14,22 +14,22 @@ __all__ = ["available_isas", "build_info", "get_kernels"]
 
 @functools.cache
 def get_kernels() -> Kernels:
-    """Return the compiled kernels, which are chosen and loaded at the first call.
+    """Return the compiled kernels; the first call chooses and loads them.
 
-    They are of the best instruction set level that was built and that the processor and the
-    operating system support, or of the one that the environment variable ``METRICFAST_ISA`` names.
-    ImportError if that is unknown, was not built, or is not supported; if no level that was built
-    can run here; if ``METRICFAST_NUM_THREADS`` is set, and is no positive integer.
+    Chooses the best instruction set level that was built and that the processor and the operating
+    system support, unless the environment variable ``METRICFAST_ISA`` names a level. Raises
+    ImportError if that level is unknown, was not built, or is not supported; if no built level can
+    run here; or if ``METRICFAST_NUM_THREADS`` is set to anything but a positive integer.
     """
     import metricfast._kernels as kernels
 
     kernels.load()
-    importlib.import_module("metricfast._core.threadpool")  # which makes them known, once
+    importlib.import_module("metricfast._core.threadpool")  # registers their threads, once
     return cast("Kernels", kernels)
 
 
 def available_isas() -> list[str]:
-    """Return the instruction set levels that were built and can run here, best last."""
+    """Return the built instruction set levels that can run here, from slowest to fastest."""
     import metricfast._kernels as kernels
 
     found: list[str] = kernels.available_isas()

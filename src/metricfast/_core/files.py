@@ -20,16 +20,17 @@ import numpy as np
 
 try:
     import fcntl
-except ImportError:  # on Windows, where orphans stay
+except ImportError:  # Windows: files of killed writers are not removed
     fcntl = None  # type: ignore[assignment]
 
 __all__ = ["map_tensors", "read_tensors", "safetensors_module", "write_tensors"]
 
 FORMAT_VERSION = "1"
-# What the digest is computed with in its own place. Within a text of JSON these quotes are escaped.
+# The digest is computed with this placeholder in its place. Within a text of JSON these quotes are
+# escaped.
 _BLANK = "0" * 64
 _PLACE = b'"checksum":"'
-# Which function reads a file of each format.
+# The function that reads each file format.
 _READERS = {
     "metricfast": "metricfast.load",
     "metricfast.database": "metricfast.Database.load",
@@ -83,15 +84,15 @@ def read_tensors(
 def map_tensors(
     path: str | os.PathLike[str], kind: str, what: str, verify: bool
 ) -> tuple[dict[str, str], dict[str, np.ndarray]]:
-    """Map what `write_tensors` wrote into memory, read-only; see :func:`read_tensors`.
+    """Memory-map a file of `write_tensors`, read-only; see :func:`read_tensors`.
 
-    `verify`: compare the digest, for which all is read once.
+    `verify`: compare the digest, which reads the whole file once.
     """
     module = safetensors_module()
     if Path(path).is_dir():
         raise IsADirectoryError(f"{path} is a folder, not a file.")
     try:
-        with module.safe_open(path, "np") as file:  # which checks the structure
+        with module.safe_open(path, "np") as file:  # checks the structure of the file
             metadata = file.metadata() or {}
         with Path(path).open("rb") as opened:
             content = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
@@ -151,7 +152,10 @@ def _digest(content: Content) -> str:
 
 
 def _replace(path: Path, parts: Iterable[bytes | memoryview]) -> None:
-    """Write a file that appears under its name only when it is whole, with the mode of the old."""
+    """Replace a file atomically, and keep its mode.
+
+    Readers see either the old or the complete new file.
+    """
     target = path.resolve()
     # A fixed length: the name of the file may have the maximum length.
     stem = f".{hashlib.sha256(os.fsencode(target.name)).hexdigest()[:16]}."
@@ -168,7 +172,7 @@ def _replace(path: Path, parts: Iterable[bytes | memoryview]) -> None:
                 if mode is not None:
                     temporary.chmod(mode)
                 if fcntl is None:
-                    file.close()  # Windows renames no open file
+                    file.close()  # Windows cannot rename an open file
                 temporary.replace(target)
         finally:
             temporary.unlink(missing_ok=True)
@@ -185,15 +189,15 @@ def _open_locked(folder: Path, stem: str, mode: int) -> tuple[Path, BinaryIO]:
         temporary = folder / f"{stem}{uuid.uuid4().hex}"
         flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0)
         file = os.fdopen(os.open(temporary, flags, mode), "wb")
-        with contextlib.suppress(OSError):  # a file system without locks; orphans stay there
+        with contextlib.suppress(OSError):  # a file system without locks
             _lock(file)
-        if temporary.exists():  # else another process took it for an orphan just before
+        if temporary.exists():  # unless another process has just removed it as an orphan
             return temporary, file
         file.close()
 
 
 def _remove_orphans(folder: Path, stem: str) -> None:
-    """Remove what writers of this file have left that were killed: nobody has it locked."""
+    """Remove temporary files of killed writers: those that no process has locked."""
     for orphan in folder.glob(f"{stem}*"):
         with contextlib.suppress(OSError), orphan.open("rb") as file:
             _lock(file, wait=False)

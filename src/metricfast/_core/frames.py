@@ -52,16 +52,16 @@ _FILL = (
     "leave these points out, fill them in, as sklearn.impute.SimpleImputer does, or give X to "
     "NCAClassifier or NCARegressor, which take missing values as they are"
 )
-# Earlier versions of scikit-learn see no names of columns in later ones of polars.
+# scikit-learn before 1.9 finds no column names in data frames of recent versions of polars.
 _KNOWS_POLARS = tuple(map(int, sklearn.__version__.split(".")[:2])) >= (1, 9)
 _SINGLE = ("float32", "float", "float[pyarrow]")
 
 
 def as_readable(values: Any, name: str) -> Any:
-    """Return what NumPy and scikit-learn read: a tensor as an array of its memory.
+    """Convert `values` to an object that NumPy and scikit-learn can read.
 
-    Of narwhals what it wraps, and of a column of Arrow in a dictionary its values; what is none of
-    these is returned as it is.
+    A tensor becomes an array that shares its memory, a narwhals object the object that it wraps, a
+    dictionary-encoded Arrow column its values. Anything else is returned unchanged.
     """
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(values, torch.Tensor):
@@ -99,9 +99,9 @@ def _memory_of(tensor: Any, name: str) -> NDArray[Any]:
 
 
 def arrow_table(X: Any) -> Any:
-    """Return a table of Arrow, of one and of any frame that offers itself as one, else None.
+    """Return an Arrow table for Arrow data and for data frames that can export it, else None.
 
-    A frame that NumPy can read is left to it.
+    Data frames that NumPy can read also give None.
     """
     arrow = type(X).__module__.partition(".")[0] == "pyarrow" and hasattr(X, "schema")
     if arrow and type(X).__name__ != "RecordBatch":
@@ -189,7 +189,7 @@ def _no_numbers(
 
 
 def plain_frame(X: Any, name: str) -> Any:
-    """Return a frame whose columns hold numbers. Columns of pandas get types of NumPy.
+    """Return a data frame of numbers. Columns with pandas extension types get NumPy types.
 
     Raises ValueError for a column of another type. Other objects are returned unchanged.
     """
@@ -209,7 +209,7 @@ def plain_frame(X: Any, name: str) -> Any:
 
 
 def missing_among(column: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return where a column has no value: None, NaN, NaT or NA."""
+    """Return a mask of missing values: None, NaN, NaT or NA."""
     if column.dtype.kind in "biu":
         return np.zeros(len(column), bool)
     if column.dtype.kind == "f":
@@ -219,7 +219,7 @@ def missing_among(column: NDArray[Any]) -> NDArray[np.bool_]:
 
 def _is_missing(value: Any) -> bool:
     try:
-        # pandas.NA is neither equal nor unequal to itself.
+        # Comparing pandas.NA with itself gives NA, which is not a boolean.
         return value is None or type(value).__name__ == "NAType" or bool(value != value)
     except ValueError:  # an array
         return False
@@ -233,12 +233,12 @@ _NO_NUMBER = ("could not convert", "must be a string or a real number")
 def naming_column(
     X: Any, name: str, numbers: NDArray[np.int64] | None = None, remedy: str | None = None
 ) -> Iterator[None]:
-    """Say of errors about values which column of a frame they are in, as :func:`fault_of` does."""
+    """Name the data frame's column in errors about its values; see :func:`fault_of`."""
     try:
         yield
     except (TypeError, ValueError) as error:
         found: Exception | None = None
-        if columns_of(X) or not isinstance(error, TypeError):  # of objects that are no text
+        if columns_of(X) or not isinstance(error, TypeError):  # objects other than text
             found = fault_of(X, name, numbers, remedy)
         if found is None and any(said in str(error) for said in _NO_NUMBER):
             kind = TypeError if isinstance(error, TypeError) else ValueError
@@ -251,11 +251,11 @@ def naming_column(
 def fault_of(
     X: Any, name: str, numbers: NDArray[np.int64] | None = None, remedy: str | None = None
 ) -> ValueError | None:
-    """Return an error that says which column of a frame holds no finite numbers, if one does.
+    """Return an error that names the first column without finite numbers, or None.
 
-    `numbers`: the columns that are to hold numbers, in which values may be missing. They may be
-        columns of an array, which are named by their indices.
-    `remedy`: what to do with text.
+    `numbers`: the columns that must be numeric; their values may be missing. Columns of an array
+        are named by their indices.
+    `remedy`: advice for a column of text.
     """
     columns = columns_of(X)
     if numbers is not None and not columns:

@@ -1,4 +1,4 @@
-"""Calls in Python threads, for kernels that use one thread each."""
+"""Run calls in Python threads, for kernels that use one thread each."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ T = TypeVar("T")
 def in_threads(
     function: Callable[..., T], calls: Iterable[tuple[Any, ...]], n_threads: int | None = None
 ) -> Iterator[T]:
-    """Return the results of calls, in their order, of as many threads as the kernels may use.
+    """Yield the results of calls, in order, from as many threads as the kernels may use.
 
-    One more call than these is drawn before it is needed; of a single thread that is asked for, the
-    caller's, none.
+    One call more than there are threads is prepared in advance. With one thread, the caller runs
+    all calls, and none is prepared in advance.
     """
     if n_threads == 1:
         yield from (function(*arguments) for arguments in calls)

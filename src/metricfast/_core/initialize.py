@@ -159,7 +159,7 @@ def components_from_metric(metric: ArrayLike, *, n_components: int | None = None
     finite and symmetric; NonPSDError if it has an eigenvalue below 0 by more than rounding.
     """
     M: Array = check_array(metric, dtype=[np.float64, np.float32], input_name="metric")
-    # Symmetry is relative to the largest entry: a matrix of tiny entries is no more symmetric.
+    # The tolerance is relative to the largest entry, or matrices of tiny entries would always pass.
     if M.shape[0] != M.shape[1] or not np.allclose(M, M.T, atol=1e-8 * np.abs(M).max()):
         raise ValueError("The input metric should be symmetric.")
     if n_components is not None:
@@ -198,7 +198,7 @@ def _non_negative(eigenvalues: Array) -> Array:
 
 
 def _components_of_source(X: Any, y: Any, weights: Floats, n_components: int) -> Floats:
-    """Return what `discriminant_components` would of classes y, or `principal_components` of None.
+    """Return `discriminant_components` for classes y, or `principal_components` if y is None.
 
     X must have more points than features.
     """

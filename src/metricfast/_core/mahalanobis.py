@@ -49,7 +49,7 @@ class MahalanobisMetric:
         -------
         float
         """
-        # Called for every pair of a search: two vectors pay for little but the arithmetic.
+        # A search calls this for every pair, so two vectors skip the conversions.
         if not (
             type(u) is type(v) is np.ndarray
             and u.dtype is v.dtype is _DOUBLE
@@ -66,9 +66,9 @@ class MahalanobisMetric:
 def as_vectors(
     u: ArrayLike, v: ArrayLike, width: int, width_of_v: int | None = None
 ) -> list[Floats]:
-    """Return two points as vectors of a width, v of another one if it is given.
+    """Return two points as vectors of the given width; v may have another width.
 
-    Columns are accepted, and numbers where the width is 1.
+    Accepts column vectors, and scalars if the width is 1.
     """
     widths = width, width if width_of_v is None else width_of_v
     vectors = []

@@ -1,4 +1,4 @@
-"""The memory that blocks of points may take: the `working_memory` of scikit-learn."""
+"""Size of blocks of points, from the `working_memory` of scikit-learn."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LARGEST_BLOCK = 32 << 20
 
 def working_memory() -> int:
     """Return ``sklearn.get_config()["working_memory"]`` of this thread, in bytes."""
-    from sklearn import get_config  # only points that are not in memory pay for this import
+    from sklearn import get_config  # a slow import, needed only for points on disk
 
     return max(1, int(get_config()["working_memory"] * 2**20))
 
@@ -21,8 +21,8 @@ def working_memory() -> int:
 def block_rows(row_bytes: int, *, most: int = _LARGEST_BLOCK) -> int:
     """Return the number of rows of a block, at least one.
 
-    A block takes an eighth of the working memory, or `most` bytes if that is less. The rest is for
-    other blocks and for results.
+    A block takes an eighth of the working memory, or `most` bytes if that is less. The remaining
+    memory is for other blocks and for results.
     """
     return max(1, min(most, working_memory() // 8) // max(1, row_bytes))
 

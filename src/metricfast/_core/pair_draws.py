@@ -1,4 +1,4 @@
-"""Drawing different pairs of points of one class, or of different classes."""
+"""Draw distinct pairs of points, either of the same class or of different classes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from metricfast._core.warn import warn_user
 __all__ = ["class_bounds", "draw_different_pairs"]
 
 
-# Draws by point that may fail to find new pairs before pairs are drawn with equal chances.
+# After this many draws by point without enough new pairs, draw uniformly from all pairs.
 _ROUNDS_BY_POINT = 10
 
 
@@ -49,12 +49,12 @@ def draw_different_pairs(
         weight = None
 
     def numbered(number: Integers) -> Integers:
-        """Return the pairs of these numbers, pairs being counted by their first point."""
+        """Return the pairs with these numbers. Pairs are numbered by their first point."""
         left = np.searchsorted(last, number, side="right")
         return np.asarray(left * n + lowest[left] + (number - last[left] + n_later[left]))
 
     def joined(left: Integers, right: Integers) -> Integers:
-        """Return pairs as numbers, too: two places in the order of classes, the lower first."""
+        """Encode each pair as one number, from the positions of its points in class order."""
         return np.asarray(np.minimum(left, right) * n + np.maximum(left, right))
 
     def by_point(size: int) -> Integers:
@@ -72,14 +72,14 @@ def draw_different_pairs(
         sums = np.concatenate([[0.0], np.cumsum(weight)])
         (able,) = np.nonzero(end - start > 1 if same_class else end - start < n)
         left = able[_places(np.cumsum(weight[able]), rng.random_sample(size))]
-        # Partners are what is left of an interval of weights without a part in it.
+        # The partners of a point are an interval of cumulative weights, with a gap inside it.
         first, beyond = (start[left], end[left]) if same_class else (0, n)
         out, back = (left, left + 1) if same_class else (start[left], end[left])
         drawn = sums[beyond] - sums[first] - (sums[back] - sums[out])
         drawn = sums[first] + drawn * rng.random_sample(size)
         drawn = np.where(drawn < sums[out], drawn, drawn + (sums[back] - sums[out]))
         right = np.clip(np.searchsorted(sums, drawn, side="right") - 1, first, beyond - 1)
-        partner = (right < out) | (right >= back)  # but for rounding, always
+        partner = (right < out) | (right >= back)  # false only after rounding
         return joined(left[partner], right[partner])
 
     if 2 * n_pairs >= total:
@@ -88,7 +88,7 @@ def draw_different_pairs(
         else:
             pairs = numbered(np.arange(total, dtype=np.int64))
             left, right = np.divmod(pairs, max(n, 1))
-            # The first of Poisson processes of these rates: a draw without replacement.
+            # Sample without replacement: the smallest of exponential variables with these rates.
             times = (
                 np.log(rng.exponential(size=total)) - np.log(weight[left]) - np.log(weight[right])
             )
@@ -113,7 +113,7 @@ def draw_different_pairs(
 
 
 def class_bounds(labels: Array) -> tuple[Integers, Integers]:
-    """Return where the class of each of some sorted labels starts and ends."""
+    """Return for each of the sorted labels the start and end index of its class."""
     _, first, code, count = np.unique(
         labels, return_index=True, return_inverse=True, return_counts=True
     )
@@ -122,6 +122,6 @@ def class_bounds(labels: Array) -> tuple[Integers, Integers]:
 
 
 def _places(sums: Floats, shares: Floats) -> Integers:
-    """Return in which of the intervals that end at these sums shares of the last sum are."""
+    """Return the interval that holds each share of the last sum. Interval i ends at `sums[i]`."""
     drawn = np.searchsorted(sums, shares * sums[-1], side="right")
     return np.asarray(np.minimum(drawn, len(sums) - 1))

@@ -9,7 +9,7 @@ are valid: ``bool``, ``Literal`` and the types below. Other types are not checke
         max_iter: PositiveInt = 100
         tol: NonNegativeFloat | None = None
 
-Fields are inherited. A class whose positional parameters are in another order than its fields names
+Fields are inherited. If positional parameters have another order than the fields, the class names
 them by :func:`positional`.
 """
 
@@ -65,7 +65,7 @@ DEPRECATED = "deprecated"
 
 
 def _check_layer_sizes(name: str, value: Any) -> None:
-    """Raise ValueError unless `value` is several positive integers."""
+    """Raise ValueError unless `value` is a sequence of positive integers."""
     if isinstance(value, str) or not np.iterable(value):
         raise ValueError(f"{name} must be several integers, such as (256,), got {value!r}.")
     for size in value:
@@ -101,7 +101,7 @@ class TrainingParameters:
 
 
 def positional(names: str) -> Callable[[_Class], _Class]:
-    """Decorate a dataclass: these fields are positional, in this order, and others keyword-only."""
+    """Decorate a dataclass: make these fields positional, in order, and all others keyword-only."""
     order = names.split()
 
     def decorated(cls: Any) -> Any:
@@ -131,7 +131,7 @@ def check_parameters(owner: Any) -> None:
 
 @cache
 def _checks(owner: type) -> dict[str, Check]:
-    """Return the check of each parameter whose type has one."""
+    """Return a dictionary of parameter names and checks, for parameters whose type has a check."""
     found: dict[str, Check | None] = {}
     for cls in reversed(owner.__mro__):
         fields = vars(cls).get("__dataclass_fields__", {})
@@ -173,7 +173,7 @@ def _is_literal(hint: Any) -> bool:
 def _check_unless(
     choices: list[Any], or_none: bool, check: Check, name: str, value: object
 ) -> None:
-    """Check a value unless it is one of some choices, which the error then names too."""
+    """Check a value unless it is one of `choices`; error messages list them."""
     if (value is None and or_none) or (isinstance(value, str) and value in choices):
         return
     try:
@@ -196,10 +196,10 @@ def renamed(old: str, old_value: Any, new: str, new_value: Any) -> Any:
 
 
 def take_renamed(estimator: Any) -> None:
-    """Move the values of renamed parameters to their new names.
+    """Move the values of deprecated parameters to their new names.
 
-    `clone` then sees the new names only. A default stays the object that was given, which `clone`
-    asks for: a pickled one is a copy.
+    Afterwards `clone` sees only the new names. Defaults are restored to the very object of the
+    signature, because `clone` compares by identity and unpickling makes copies.
     """
     for old, new in estimator._renamed.items():
         value = getattr(estimator, old)

@@ -1,4 +1,4 @@
-"""Operations on points of any kind: arrays and sparse matrices, and sources where they say so."""
+"""Operations on arrays and sparse matrices; some also accept sources of points."""
 
 from __future__ import annotations
 
@@ -46,7 +46,10 @@ def apply_map(X: Any, L: Array, n_jobs: int | None = None) -> Array:
 
 
 def map_gradient(upstream: Array, X: Any, n_jobs: int | None = None) -> Floats:
-    """Return ``upstream.T @ X``: the gradient by the map, from that by embedded points."""
+    """Return ``upstream.T @ X``: the gradient by the map.
+
+    `upstream` is the gradient by embedded points.
+    """
     if issparse(X):
         return sparse_gradient(upstream, X)
     upstream = upstream.astype(X.dtype, copy=False)
@@ -61,7 +64,7 @@ def spread_of_features(X: Any) -> Floats:
         return np.asarray(np.sqrt(mean_variance_axis(X, axis=0)[1]))
     count, mean, spread = 0, np.zeros(X.shape[1]), np.zeros(X.shape[1])
     for _, block in parts(X):
-        unit = float(np.abs(block).max()) or 1.0  # so that no square overflows
+        unit = float(np.abs(block).max()) or 1.0  # avoids overflow of squares
         scaled = block.astype(np.float64) / unit
         share = len(block) / (count + len(block))
         away = unit * scaled.mean(axis=0) - mean

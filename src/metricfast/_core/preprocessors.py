@@ -21,9 +21,9 @@ Preprocessor = Callable[[Array], Any]
 
 
 class ArrayIndexer:
-    """Looks indices up in points, which are checked when they are used, not here.
+    """Look up indices in an array of points. The points are checked later, when they are used.
 
-    Of a source, the indicated points are read.
+    If `X` is a source, a lookup reads only the indexed points.
     """
 
     def __init__(self, X: Any) -> None:
@@ -45,7 +45,7 @@ class ArrayIndexer:
         )
 
     def __call__(self, indices: Array) -> Any:
-        # NumPy would count those beyond its own type of indices from the end.
+        # NumPy would wrap unsigned indices above the range of int64 to negative ones.
         largest = indices.max(initial=0) if indices.dtype.kind == "u" else 0
         if largest > np.iinfo(np.intp).max:
             raise IndexError(f"index {largest} is out of bounds for {self.X.shape[0]} points")
@@ -69,7 +69,7 @@ def check_preprocessor(preprocessor: object) -> Preprocessor | None:
 
 
 def form(preprocessor: Preprocessor, *columns: Array) -> Any:
-    """Points of one column of indicators, or tuples of several, which are dense."""
+    """Return points for one column of indicators, or an array of tuples for several columns."""
     try:
         points = [preprocessor(column) for column in columns]
         if len(points) == 1:

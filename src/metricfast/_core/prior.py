@@ -1,4 +1,4 @@
-"""Matrices M as the start or the prior of a learner."""
+"""Matrices M that learners use as a start or as a prior."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _check_given(prior: Array, n_features: int, name: str, strictly_positive: bo
         )
     if not np.allclose(M, M.T, atol=1e-8 * np.abs(M).max()):
         raise ValueError(f"`{name}` is not symmetric.")
-    M = (M + M.T) / 2  # of which decompositions look at either half
+    M = (M + M.T) / 2  # decompositions read only one triangle
     eigenvalues: Array = np.linalg.eigvalsh(M)
     tol = _rounding(eigenvalues)
     if (eigenvalues < -tol).any():
@@ -87,7 +87,7 @@ def _inverse_covariance(points: Array, name: str, strictly_positive: bool) -> Fl
     if len(points) < 2:
         raise ValueError(f"`{name}`='covariance' needs at least 2 different points.")
     if strictly_positive and len(points) <= points.shape[1]:
-        raise LinAlgError(_SINGULAR.format(name=name))  # without the work of finding out
+        raise LinAlgError(_SINGULAR.format(name=name))  # no need to compute eigenvalues
     with np.errstate(over="ignore", invalid="ignore"):
         covariance = np.atleast_2d(np.cov(points, rowvar=False, dtype=np.float64))
     if not np.isfinite(covariance).all():
@@ -109,6 +109,6 @@ def _inverse_covariance(points: Array, name: str, strictly_positive: bool) -> Fl
 
 
 def _rounding(eigenvalues: Array) -> float:
-    """Return what eigenvalues of a matrix are uncertain by."""
+    """Return the rounding error of the eigenvalues of a matrix."""
     size = float(np.abs(eigenvalues).max())
     return size * len(eigenvalues) * float(np.finfo(np.float64).eps)

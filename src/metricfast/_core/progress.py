@@ -15,10 +15,9 @@ __all__ = ["IterationProgress", "Progress"]
 class Progress(AbstractContextManager["Progress"]):
     """Progress on standard error: a tqdm bar where tqdm is installed, else one line an iteration.
 
-    `label`: what is being fitted.
-    `total`: the largest possible number of iterations.
-    `quantity`: what the value is.
-    `shown`: nothing is shown unless this is true.
+    `label`: name of the estimator.
+    `total`: maximum number of iterations. `quantity`: name of the reported value. `shown`: whether
+    to show anything.
     """
 
     def __init__(
@@ -34,7 +33,7 @@ class Progress(AbstractContextManager["Progress"]):
             )
 
     def __call__(self, iteration: int, value: float) -> bool:
-        """Show that `iteration` iterations are done; return whether to stop, which is never."""
+        """Show the number of finished iterations. Returns False: training goes on."""
         if self._bar is not None:
             self._bar.set_postfix({self._quantity: f"{value:.6g}"}, refresh=False)
             self._bar.update()
@@ -59,7 +58,7 @@ class Progress(AbstractContextManager["Progress"]):
 
 
 class IterationProgress(AbstractContextManager["IterationProgress"]):
-    """Progress that verbose learners show, and that scikit-learn's callbacks receive.
+    """Report iterations to the user, if the learner is verbose, and to scikit-learn's callbacks.
 
     `learner`: the learner that the user fits.
     `set_fitted`: sets the fitted attributes of the present iteration.

@@ -1,4 +1,4 @@
-"""Units of the data: powers of two by which points and maps are multiplied before training."""
+"""Scale points and maps by powers of two before training, to avoid overflow and underflow."""
 
 from __future__ import annotations
 
@@ -20,19 +20,21 @@ __all__ = [
     "undo_scale",
 ]
 
-# Up to these powers of two the units are the user's choice: maps like the identity start from them.
-# Beyond, softmaxes are flat or steps, hinges all or none, and solvers get nowhere.
+# Data within these powers of two are not rescaled, so that the start "identity" means the user's
+# units. Beyond them, softmaxes are uniform or one-hot, hinges all active or all zero, and solvers
+# stall.
 ORDINARY = 10
 # Sums over points must not overflow.
 _HEADROOM = 64
 # Squares of numbers up to this, and of their inverses, are far from overflowing float64.
 _LARGE = 2.0**200
-# Squares of targets, and sums of them, are normal numbers of float64 between its negative and this.
+# With exponents of two between its negative and this, squares of targets and their sums are normal
+# float64 numbers.
 _MOST_EXPONENT = 480
 
 
 def times_power_of_two(values: Array, exponent: int) -> Array:
-    """Return ``values * 2**exponent``, even where the factor itself is no float of their dtype.
+    """Return ``values * 2**exponent``, even if their dtype cannot represent the factor.
 
     Values that overflow become infinite, without a warning.
     """
@@ -61,9 +63,9 @@ def log2_spread(X: Array) -> tuple[int, float] | None:
 
 
 def mean_of_points(X: Array, weight: Floats | None = None) -> Array:
-    """Return the mean in float64, of weighted points if there are weights.
+    """Return the (weighted) mean of points in float64.
 
-    It is computed relative to a point, so that rounding of large values is not taken for a spread.
+    One point is subtracted first: rounding of large values would otherwise look like variance.
     """
     if weight is None:
         return np.asarray(X[0] + (X - X[0]).mean(axis=0, dtype=np.float64))
@@ -91,7 +93,7 @@ def center_and_rescale(X: Array) -> tuple[Array, int]:
 
 
 def moderate(X: Array) -> Array:
-    """Return X, centred and rescaled where squares of differences might overflow or vanish.
+    """Return X; centre and rescale it if squared differences might overflow or underflow.
 
     Unlike :func:`center_and_rescale` it makes no copy of usual data.
     """
@@ -102,7 +104,7 @@ def moderate(X: Array) -> Array:
 
 def _overflows(X: Array, axis: int | None) -> bool:
     """Whether sums of differences of the values along an axis, or of all, may overflow."""
-    # Halved first: the width of a column may overflow where its values do not.
+    # Halved first, because the range of a column may overflow even if its values are finite.
     half_width = float(np.max(X.max(axis=axis) / 2 - X.min(axis=axis) / 2))
     return math.frexp(half_width)[1] > int(np.finfo(X.dtype).maxexp) - _HEADROOM
 

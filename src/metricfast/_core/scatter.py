@@ -42,18 +42,18 @@ __all__ = [
 
 # Doubles held at a time, so that they stay in the cache and float32 data are never copied whole.
 _BLOCK_SIZE = 1 << 18
-# Bytes read at a time, for they stay in a larger cache.
+# Bytes per block; a block of this size stays in the last-level cache.
 _READ = 8 << 20
-# Directions whose standard deviation, relative to the largest, is below this carry no information.
+# Directions with a smaller standard deviation, relative to the largest, are treated as constant.
 RANK_TOL = 1e-4
 RANK_TOL_DOUBLE = 1e-6
 
 
 def repetitions(sample_weight: Floats | None, n_samples: int) -> Floats:
-    """How often each sample counts.
+    """Return how often each sample counts.
 
-    Whole weights count as they are; others are scaled to a mean of one over the samples of positive
-    weight, since neither the number of samples nor a rank may depend on the unit of weights.
+    Integer weights are counts. Other weights are scaled to a mean of one over the samples of
+    positive weight, because results must not depend on the unit of weights.
     """
     if sample_weight is None:
         return np.ones(n_samples)
@@ -66,7 +66,7 @@ def repetitions(sample_weight: Floats | None, n_samples: int) -> Floats:
 def principal_components(X: Array, weights: Floats, n_components: int) -> Floats:
     """Orthonormal directions of greatest variance in descending order, one per row.
 
-    The entry of largest absolute value of each is positive.
+    The entry with the largest absolute value in each row is positive.
     """
     check_principal(X.shape[1], weights, n_components)
     if is_wide(X) and n_components < min(X.shape):
@@ -78,10 +78,10 @@ def principal_components(X: Array, weights: Floats, n_components: int) -> Floats
 
 
 def discriminant_components(X: Array, y: Array, weights: Floats, n_components: int) -> Floats:
-    """Directions that best separate the class means, in units of the deviation within classes.
+    """Directions of linear discriminant analysis, scaled to unit variance within classes.
 
-    Rows beyond the rank of the problem are zero; where the classes have no deviation, or equal
-    means, the principal components are returned.
+    Rows beyond the rank of the problem are zero. If classes are constant or have equal means,
+    returns the principal components instead.
     """
     seen = weights > 0
     X, weights = (X, weights) if seen.all() else (take(X, seen), weights[seen])
@@ -103,9 +103,10 @@ def discriminant_directions(
     counts: Array,
     n_components: int,
 ) -> Floats | None:
-    """Return them, of means of classes and the axes of the scatter within, in units of deviations.
+    """Return discriminant directions from class means and the axes of the within-class scatter.
 
-    None where classes have no deviation, or equal means.
+    All are in units of the features' standard deviations within classes. Returns None if classes
+    are constant or have equal means.
     """
     kept, n_samples = variances > RANK_TOL**2, counts.sum()
     whitening = axes[kept] / deviation / np.sqrt(variances[kept])[:, None]
@@ -120,7 +121,7 @@ def discriminant_directions(
 
 
 def check_principal(n_features: int, weights: Floats, n_components: int) -> None:
-    """Refuse more principal components than there are."""
+    """Raise ValueError if more principal components are asked for than exist."""
     most = int(min(n_features, weights.sum()))
     if n_components > most:
         raise ValueError(
@@ -129,7 +130,7 @@ def check_principal(n_features: int, weights: Floats, n_components: int) -> None
 
 
 def check_discriminant(n_features: int, counts: Array, n_components: int) -> None:
-    """Refuse more discriminant components than there may be, of the weights of classes."""
+    """Raise ValueError if more discriminant components are asked for than exist."""
     if n_components > min(n_features, len(counts) - 1):
         raise ValueError("n_components cannot be larger than min(n_features, n_classes - 1).")
     if counts.sum() <= len(counts):
@@ -137,7 +138,7 @@ def check_discriminant(n_features: int, counts: Array, n_components: int) -> Non
 
 
 def within_scatter(X: Any, y: Integers, weights: Floats | None, *, diagonal: bool) -> Floats:
-    """Sum of outer products of the samples less their class means, or the sum's diagonal."""
+    """Return the within-class scatter matrix (a sum of outer products), or its diagonal."""
     weights = np.ones(len(y)) if weights is None else weights
     seen = weights > 0
     X, weights = (X, weights) if seen.all() else (take(X, seen), weights[seen])
@@ -182,7 +183,7 @@ def pieces(X: Any) -> Iterator[tuple[slice, Array]]:
 def readings(X: Any) -> Iterator[tuple[slice, Array]]:
     """Return longer parts, which suit kernels: those that are read at once, or the whole array."""
     if on_disk(X):
-        n = as_threads(None)  # blocks may be in use at a time
+        n = as_threads(None)  # number of blocks in memory at the same time
         yield from parts(X, block_rows(n * row_bytes(X), most=n * _READ))
     elif isinstance(X, np.ndarray):
         yield slice(0, len(X)), X
@@ -209,7 +210,7 @@ def group_sums(
 
 
 def _arrays(X: Array, weights: Floats, group: Integers) -> tuple[Array, Floats, Integers]:
-    """Return points, their weights and groups as kernels read them."""
+    """Convert points, weights and groups to the dtypes of the kernels."""
     return (
         np.ascontiguousarray(X),
         np.ascontiguousarray(weights, dtype=np.float64),
@@ -226,7 +227,7 @@ def _squares(X: Any, weights: Floats, group: Integers, means: Floats) -> Floats:
 
 
 def _deviation(X: Array, weights: Floats, group: Integers, means: Floats) -> Floats:
-    """Return standard deviations within groups, 1 for columns that are constant within them."""
+    """Return standard deviations within groups; 1 for columns that are constant within groups."""
     deviation = np.sqrt(_squares(X, weights, group, means) / weights.sum())
     rounding = 16 * np.finfo(np.float64).eps * np.abs(means).max(axis=0)
     return np.where(deviation > rounding, deviation, 1.0)
@@ -263,8 +264,8 @@ def square_root(scatter: Floats) -> Floats:
 def whitening(scatter: Floats, precision: np.dtype[Any]) -> Floats:
     """Return W of full row rank, with ``W.T @ W`` the pseudo-inverse of a scatter matrix.
 
-    Directions count as without deviation where that, in units of each feature's own, is below a
-    millionth of the largest; for data given in float32 below 1e-4.
+    Directions are treated as constant if their standard deviation, after scaling each feature to
+    unit variance, is below 1e-6 of the largest (1e-4 for float32 data).
     """
     deviation = np.sqrt(np.diag(scatter))
     constant = deviation == 0
@@ -274,7 +275,8 @@ def whitening(scatter: Floats, precision: np.dtype[Any]) -> Floats:
     kept = values > tol**2 * values[-1]
     W = vectors.T[kept] / np.sqrt(values[kept])[:, None] / deviation
     if not kept.all():
-        # Any such W inverts the matrix on its range; the pseudo-inverse has no part outside.
+        # Any such W inverts the matrix on its range; the QR decomposition removes the part outside
+        # of it.
         basis, _ = qr(vectors[:, kept] * deviation[:, None], mode="economic")
         W = (W @ basis) @ basis.T
         W[:, constant] = 0
@@ -292,7 +294,7 @@ def _axes(
 ) -> tuple[Floats, Floats]:
     """Eigenvalues and eigenvectors (rows) of the scatter around the means, in descending order.
 
-    Those of eigenvalue zero may be missing, but not below a number of `at_least`.
+    Eigenvectors of eigenvalue zero may be missing if at least `at_least` others remain.
     """
     n_samples, n_features = X.shape
 
@@ -308,7 +310,7 @@ def _axes(
 
 
 def with_signs(axes: Floats) -> Floats:
-    """Turn rows such that the entry of largest absolute value of each is positive."""
+    """Flip the sign of rows so that the entry with the largest absolute value is positive."""
     largest = np.take_along_axis(axes, np.abs(axes).argmax(axis=1)[:, None], axis=1)
     return axes * np.where(largest < 0, -1.0, 1.0)
 

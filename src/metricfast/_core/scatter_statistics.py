@@ -1,4 +1,4 @@
-"""Weight, mean and scatter of groups of points, summed over blocks that are never held together."""
+"""Weight, mean and scatter of groups of points, accumulated block by block."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from metricfast._core.types import Array, Floats, Integers
 
 __all__ = ["ScatterStatistics", "centered"]
 
-# Origins that are apart by no more than this power of two, or its inverse, need no other unit.
+# Origins whose distance is within this power of two, or its inverse, need no rescaling.
 _ORDINARY = 200
 # Squares of numbers up to this, and of their inverses, are far from overflowing float64.
 _MOST = 2.0**_ORDINARY
-# Points among which one is sought that is amid all.
-_FEW = 9
+# The number of points from which a central one is chosen as the origin.
+_N_SAMPLED = 9
 
 
 class ScatterStatistics:
-    """Weight, mean and scatter of groups of points, which add up over blocks and machines.
+    """Weight, mean and scatter of groups of points. Statistics of blocks or machines can be added.
 
     Blocks are summed around their own means. Merging adds the scatter of the means. So nothing
     cancels, even far from zero: the merged statistics of parts equal the statistics of the whole,
@@ -84,13 +84,13 @@ class ScatterStatistics:
         self.means: Floats = np.zeros((0, n_features))
         self.scatters: Floats = np.zeros((0 if per_group else 1, n_features, n_features))
         if groups is not None:
-            self._know(groups)
+            self._add_groups(groups)
 
     @classmethod
     def of_scatters(
         cls, groups: Array, weights: Floats, scatters: Floats, exponent: int, dtype: np.dtype[Any]
     ) -> ScatterStatistics:
-        """Return known scatters around zero, such as scatters of differences.
+        """Return statistics with given scatters around zero, for example scatters of differences.
 
         Groups without weight are left out.
 
@@ -110,16 +110,17 @@ class ScatterStatistics:
         group: Array | None = None,
         exponent: int | None = None,
     ) -> ScatterStatistics:
-        """Add points, an array as one block, or a source, which is read once.
+        """Add points: an array as one block, or a source, which is read once.
 
         `X`: of shape (n_points, n_features); finite.
         `weights`: ndarray of shape (n_points,), non-negative; 1 by default.
         `group`: ndarray of shape (n_points,); names of groups; all are of group 0 by default.
-        `exponent`: where X is what :func:`center_and_rescale` returned, as it returned it; points
-            of other calls are not comparable then.
-        Returns this.
+        `exponent`: for X from :func:`center_and_rescale`, the exponent that it returned. Points
+            from other calls of that function then cannot be added.
+        Returns `self`.
         """
-        # Several blocks at a time are in a thread each; an array is one block of all threads.
+        # Blocks of a source run in parallel, one thread each; an array is one block that uses all
+        # threads.
         n_jobs, n_threads = (1, None) if on_disk(X) else (None, 1)
 
         def of(rows: slice, block: Array) -> ScatterStatistics:
@@ -144,7 +145,7 @@ class ScatterStatistics:
             return self
         if not self.n_points:
             self.origin, self.exponent = other.origin, other.exponent
-        self._know(other.groups)
+        self._add_groups(other.groups)
         apart = self._to_one_unit(other)
         shift = other.exponent - self.exponent
         rows = codes_among(other.groups, self.groups, "y")
@@ -169,7 +170,7 @@ class ScatterStatistics:
         return self
 
     def counted(self) -> ScatterStatistics:
-        """Return these, fractional weights being scaled as :func:`repetitions` does."""
+        """Return statistics with fractional weights scaled as in :func:`repetitions`."""
         if self.whole:
             return self
         found, factor = copy.copy(self), self.n_points / self.total
@@ -184,7 +185,7 @@ class ScatterStatistics:
 
     @property
     def between(self) -> Floats:
-        """The scatter between groups: of their means, weighted, around the mean of all points."""
+        """The weighted scatter of the group means around the mean of all points."""
         mean = self.weights @ self.means / self.weights.sum()
         deviations = (self.means - mean) * np.sqrt(self.weights)[:, None]
         return np.asarray(deviations.T @ deviations)
@@ -203,10 +204,10 @@ class ScatterStatistics:
     def _of(
         self, X: Array, weights: Floats, group: Array, exponent: int | None, n_jobs: int | None
     ) -> ScatterStatistics:
-        """Return the sums of one block, whose points are of positive weight."""
+        """Return the statistics of one block; all its weights are positive."""
         if not len(X):
             return ScatterStatistics(X.shape[1], per_group=self.per_group)
-        origin = np.zeros(X.shape[1]) if exponent is not None else _amid(X)
+        origin = np.zeros(X.shape[1]) if exponent is not None else _central_point(X)
         groups, code = np.unique(group, return_inverse=True)
         sums, size = group_sums(X, weights, code, len(groups), origin=origin, n_jobs=n_jobs)
         if exponent is None and size != 0 and not 1 / _MOST < size < _MOST:
@@ -233,8 +234,8 @@ class ScatterStatistics:
         found.n_points, found.whole = len(X), bool((weights == np.floor(weights)).all())
         return found
 
-    def _know(self, groups: Array) -> None:
-        """Make room for groups."""
+    def _add_groups(self, groups: Array) -> None:
+        """Allocate statistics for new groups."""
         if groups.dtype == self.groups.dtype and np.array_equal(groups, self.groups):
             return
         check_comparable(groups, self.groups, "y")
@@ -251,7 +252,7 @@ class ScatterStatistics:
         self.groups = known
 
     def _to_one_unit(self, other: ScatterStatistics) -> Floats:
-        """Take a unit in which nothing overflows; return what the origins are apart in it."""
+        """Choose a unit in which nothing overflows; return the difference of the origins."""
         with np.errstate(over="ignore"):
             apart = other.origin - self.origin
         size = float(np.abs(apart).max())
@@ -270,10 +271,10 @@ class ScatterStatistics:
 
 
 def centered(X: Any) -> tuple[Any, int, ScatterStatistics]:
-    """Subtract the mean, and bring data of unusual units to a spread of about 1.
+    """Subtract the mean; rescale very large or very small data to a spread of about 1.
 
-    An array becomes what :func:`center_and_rescale` makes of it; a source is read once, and becomes
-    a source. Returns also the exponent, and the sums of the points as given.
+    For an array, the result equals that of :func:`center_and_rescale`. A source is read once, and
+    the result is a source. Also returns the exponent, and the statistics of the original points.
     """
     sums = ScatterStatistics(X.shape[1]).add(X)
     if not on_disk(X):
@@ -286,9 +287,9 @@ def centered(X: Any) -> tuple[Any, int, ScatterStatistics]:
     return Scaled(X, mean, exponent), exponent, sums
 
 
-def _amid(X: Array) -> Floats:
-    """Return a point amid others: of each column the median of a few values."""
-    few = np.sort(X[:: -(-len(X) // _FEW)], axis=0)
+def _central_point(X: Array) -> Floats:
+    """Return a central point: the median of a few values in each column."""
+    few = np.sort(X[:: -(-len(X) // _N_SAMPLED)], axis=0)
     return np.ascontiguousarray(few[len(few) // 2], np.float64)
 
 

@@ -1,4 +1,4 @@
-"""Points that are not in memory: read by blocks of rows, never copied whole."""
+"""Points on disk or from an iterator: read in blocks of rows, never loaded as a whole."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = [
     "take",
 ]
 
-# Rows nearer to each other than this are read together with what lies between them.
+# Gaps between requested rows that are smaller than this are read as well, in one call.
 _GAP = 64
 
 
@@ -47,11 +47,11 @@ class Source(ABC):
     feature_names : list of str or None
         Names of the features, where they have any.
     in_order : bool
-        Whether rows before those read last take another start, as in an iterator. Mini-batches are
-        then drawn from neighbouring blocks, in order, else from blocks all over the source.
+        Whether reading an earlier row restarts from the first row, as in an iterator. Mini-batches
+        are then drawn from neighbouring blocks, in order, else from blocks all over the source.
     by_row : bool
-        Whether a single row is read in little more than its share of a block, as from a memory map.
-        `LMNN` then reads targets wherever they are, where it else holds points to be targets.
+        Whether reading a single row costs little more than its share of a block, as in a memory
+        map. `LMNN` then reads targets wherever they are, where it else holds points to be targets.
 
     Examples
     --------
@@ -88,7 +88,7 @@ class Source(ABC):
         return int(self.dtype.itemsize * self.shape[1])
 
     def _like(self, other: Source) -> None:
-        """Be of the kind of another source, whose rows this one has."""
+        """Copy the access properties of another source, whose rows this source returns."""
         self.shape, self.dtype, self.feature_names = other.shape, other.dtype, other.feature_names
         self.in_order, self.by_row = other.in_order, other.by_row
 
@@ -163,7 +163,7 @@ class Source(ABC):
         return order, ascending
 
     def _gather(self, rows: Integers) -> Array:
-        """Return some rows, reading blocks in ascending order."""
+        """Return the given rows; blocks are read in ascending order."""
         found = np.empty((len(rows), self.shape[1]), self.dtype)
         order, ascending = self._ascending(rows)
         most = block_rows(self.row_bytes)
@@ -180,7 +180,7 @@ class Source(ABC):
 
 
 class Named(Source):
-    """Points of another, that errors call by a name."""
+    """Points of another source, with a name for error messages."""
 
     def __init__(self, source: Source, name: str) -> None:
         self._like(source)
@@ -192,7 +192,7 @@ class Named(Source):
 
 
 class Scaled(Source):
-    """Points of another less a mean, times ``2**-exponent``, and perhaps in another dtype."""
+    """Points of another source minus a mean, times ``2**-exponent``, converted to a dtype."""
 
     def __init__(self, source: Source, mean: Array, exponent: int = 0, dtype: Any = None) -> None:
         self._like(source)
@@ -222,7 +222,7 @@ class Scaled(Source):
 
 
 class Part(Source):
-    """Some points of another; those in ascending order are read fastest."""
+    """A subset of another source; ascending rows are read fastest."""
 
     def __init__(self, source: Source, rows: Integers) -> None:
         self._like(source)
@@ -242,16 +242,16 @@ def on_disk(*points: Any) -> bool:
 
 
 def take(X: Any, rows: Any) -> Any:
-    """Return some points, of a mask or of indices: of a source a source, that reads nothing yet."""
+    """Return the points of a mask or of indices. A source gives a source, and reads nothing."""
     if not isinstance(X, Source):
         return X[rows]
     return Part(X, np.flatnonzero(rows) if rows.dtype == bool else rows)
 
 
 def parts(X: Any, n_rows: int | None = None) -> Iterator[tuple[slice, Array]]:
-    """Return the rows of X block by block, with where they are.
+    """Yield the blocks of X, each with its slice of rows.
 
-    The next block of a source is read while the last one is in use.
+    A source reads the next block while the caller processes the current one.
     """
     size = block_rows(row_bytes(X)) if n_rows is None else n_rows
     rows = [slice(start, min(start + size, X.shape[0])) for start in range(0, X.shape[0], size)]
@@ -274,7 +274,10 @@ def row_bytes(X: Any) -> int:
 
 
 def in_one_array(X: Any, make: Callable[[Array], Array], n_rows: int | None = None) -> Array:
-    """Return what is made of points, a row of each; of a source, or of `n_rows`, block by block."""
+    """Apply `make` to points, and return one row per point.
+
+    Sources, or `n_rows` points, are processed block by block.
+    """
     if n_rows is None and not isinstance(X, Source):
         return make(X)
     found: Array | None = None
@@ -287,7 +290,7 @@ def in_one_array(X: Any, make: Callable[[Array], Array], n_rows: int | None = No
 
 
 def by_blocks(X: Any, size: int, make: Callable[[Any], Array]) -> Array:
-    """Return what is made of points, a row of each, of so many at a time."""
+    """Apply `make` to blocks of `size` points, and return one row per point."""
     n = X.shape[0]
     first = make(X[:size] if n > size else X)
     if n <= size:

@@ -28,15 +28,15 @@ __all__ = [
     "sparse_gradient",
 ]
 
-# From here on, matrices of n_features x n_features, or of dense points, are avoided.
+# From this many features on, n_features x n_features matrices and dense points are avoided.
 _WIDE = 2000
 
 
 def check_structure(X: Any, name: str = "X") -> None:
     """Raise ValueError if X is a sparse matrix with entries outside of its shape.
 
-    SciPy and compiled code rely on that without looking. Only matrices that hold arrays of indices
-    are looked at: CSR, CSC, BSR and COO.
+    SciPy and the kernels do not check this themselves. Only formats with index arrays are checked:
+    CSR, CSC, BSR and COO.
     """
     if not issparse(X):
         return
@@ -93,9 +93,9 @@ def is_wide(X: Any) -> bool:
 
 
 def rescale(X: Any) -> tuple[Any, int]:
-    """Bring points of unusual units to a spread of about 1, as `center_and_rescale` does.
+    """Rescale very large or very small points to a spread of about 1, like `center_and_rescale`.
 
-    Returns rescaled, which is not centred, and the exponent: ``rescaled * 2**exponent`` is X.
+    Returns `rescaled`, which is not centred, and `exponent`: X equals ``rescaled * 2**exponent``.
     """
     exponent = math.frexp(float(np.abs(X.data).max(initial=0)))[1]
     unit = _with_data(X, times_power_of_two(X.data.astype(np.float64), -exponent))
@@ -114,7 +114,7 @@ def _with_data(X: Any, data: Array) -> Any:
 
 
 def sparse_gradient(upstream: Array, X: Any) -> Floats:
-    """Turn the gradient by embedded points into that by the map.
+    """Return the gradient by the map, from the gradient by embedded points.
 
     If the rows of `upstream` add up to zero, the origin of X does not matter.
     """
@@ -122,7 +122,7 @@ def sparse_gradient(upstream: Array, X: Any) -> Floats:
 
 
 def nearest_of_class(X: Any, labels: Integers, k: int, n_jobs: int | None) -> Integers:
-    """Return the k nearest points of each point's class; classes are larger than k."""
+    """Return the k nearest points of its class for each point. Classes must be larger than k."""
     rows = np.empty((X.shape[0], k), np.int64)
     for label in np.unique(labels):
         members = np.flatnonzero(labels == label)

@@ -34,7 +34,7 @@ class Rows(Source):
     Parameters
     ----------
     table : object
-        With `shape` and `dtype`, and rows by slice.
+        An object with `shape`, `dtype` and slicing of rows.
 
     Examples
     --------
@@ -195,7 +195,7 @@ class Batches(Source):
                 width, n_rows = block.shape[1], n_rows + len(block)
                 single = single and block.dtype == np.float32
                 if y is not None:
-                    labels.append(np.array(y))  # a copy, of what may be filled again
+                    labels.append(np.array(y))  # a copy: the iterator may reuse its buffer
                     if len(labels[-1]) != len(block):
                         raise ValueError(
                             f"A batch of {len(block)} points must have as many labels; found "
@@ -234,7 +234,7 @@ class Batches(Source):
         return block
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out where it is: a copy starts anew."""
+        """Leave out the iterator: a copy starts from the first batch."""
         return {**self.__dict__, "_coming": iter(()), "_block": None, "_from": len(self)}
 
     def _read(self, start: int, stop: int) -> Array:
@@ -264,7 +264,7 @@ class Batches(Source):
 
 
 def as_source(X: Any, name: str = "X") -> Source | None:
-    """Return what reads X by blocks; None where X is something in memory. Errors call it `name`."""
+    """Return a source that reads X in blocks, or None if X is in memory. Errors call X `name`."""
     if isinstance(X, Source):
         shape, dtype = getattr(X, "shape", ()), getattr(X, "dtype", None)
         known = isinstance(dtype, np.dtype) and dtype in (np.float32, np.float64)
@@ -296,7 +296,7 @@ def in_memory(X: Any, what: str, instead: str) -> Any:
     `instead`.
     """
     source = as_source(X, what)
-    if source is None or isinstance(X, np.memmap):  # which is an array, of pages that come and go
+    if source is None or isinstance(X, np.memmap):  # a memory map is an array already
         return X
     try:
         return Named(source, what.partition(",")[0])[:]
@@ -305,7 +305,7 @@ def in_memory(X: Any, what: str, instead: str) -> Any:
 
 
 def _real(dtype: Any) -> np.dtype[Any]:
-    """Return what numbers of a dtype are read as."""
+    """Return the dtype to which numbers of `dtype` are converted."""
     kind = np.dtype(dtype)
     if kind.kind not in "biuf":
         raise ValueError(f"X must hold numbers; found dtype {kind}.")
@@ -340,7 +340,7 @@ def _same(batch: Any) -> Any:
 
 
 def _pair(batch: Any) -> tuple[Any, Any]:
-    """Return points and labels, None where a batch has none."""
+    """Return points and labels; labels are None if the batch has none."""
     if isinstance(batch, tuple):
         if len(batch) != 2:
             raise ValueError(f"A batch must be points, or points and labels; found {len(batch)}.")

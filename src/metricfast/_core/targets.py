@@ -33,9 +33,9 @@ __all__ = [
     "join_labels",
 ]
 
-# Sums of weights times squared distances stay within float32 between these.
+# Between these bounds, sums of weights times squared distances stay within float32.
 _LEAST, _MOST = 1e-20, 1e20
-# Float64 holds each integer up to this one.
+# Float64 represents all integers up to this one exactly.
 _EXACT = 2**53
 # Labels that are turned into codes at a time.
 _BLOCK = 1 << 16
@@ -47,10 +47,10 @@ def check_classification_target(
     """Encode class labels: integers, booleans, strings, or floats with whole values.
 
     `n_samples`: the length that `y` must have.
-    `name`: what errors call it.
-    Returns classes, the different labels, sorted, and codes: `classes[codes]` is `y`. Raises
-    ValueError if `y` has the wrong length, holds None, NaN or infinity, is continuous, mixes types
-    that have no order, or holds fewer than two classes. Warns if `y` looks like numbers to predict.
+    `name`: name of the argument in error messages. Returns the sorted classes, and codes such that
+    `classes[codes]` is `y`. Raises ValueError if `y` has the wrong length, holds None, NaN or
+    infinity, is continuous, mixes types that have no order, or holds fewer than two classes. Warns
+    if `y` looks like a regression target.
     """
     labels = as_column(as_label_array(y, name), name)
     if n_samples is not None and len(labels) != n_samples:
@@ -59,7 +59,7 @@ def check_classification_target(
     classes, codes = encode(labels, name)
     if len(classes) < 2:
         raise ValueError(f"{name} must hold at least 2 classes, got {len(classes)} class.")
-    # Integers may name many classes of two points; text is no number.
+    # Many classes of two points are plausible for integers. Text is never a regression target.
     share = {"f": 0.2, "i": 0.5, "u": 0.5}.get(labels.dtype.kind, 1.0)
     if len(labels) > 20 and len(classes) > share * len(labels):
         warn_user(
@@ -88,7 +88,7 @@ def as_label_array(labels: ArrayLike, name: str) -> Array:
     array = as_array(labels, name)
     kind = array.dtype.kind
     listed = kind in "US" and array.ndim == 1 and isinstance(labels, (list, tuple))
-    # NumPy turns numbers among text into text.
+    # NumPy would convert numbers in a list with text to text.
     if listed and not all(isinstance(label, (str, bytes)) for label in labels):  # type: ignore[union-attr]
         raise _mixed(labels, name)  # type: ignore[arg-type]
     if kind == "f" and isinstance(labels, (list, tuple)):
@@ -128,9 +128,9 @@ def _is_missing(label: Any) -> bool:
 
 
 def encode(labels: Array, name: str) -> tuple[Array, Integers]:
-    """Return the different labels, sorted, and labels as codes into them.
+    """Return the sorted classes, and the index of each label's class.
 
-    Raises ValueError if they have no order, as text and numbers.
+    Raises ValueError if labels cannot be sorted, such as text and numbers.
     """
     if labels.dtype.kind in "iub" and labels.size:
         low, high = int(labels.min()), int(labels.max())
@@ -144,9 +144,9 @@ def encode(labels: Array, name: str) -> tuple[Array, Integers]:
 
 
 def _encode_near(labels: Array, low: int, high: int) -> tuple[Array, Integers]:
-    """Encode integers of a narrow range, by a table of it: no sorting.
+    """Encode integers of a narrow range with a lookup table, without sorting.
 
-    Read-only labels that are such codes are returned as they are.
+    Read-only labels that already are codes are returned unchanged.
     """
     flat, present = labels.reshape(-1), np.zeros(high - low + 1, bool)
     blocks = [slice(start, start + _BLOCK) for start in range(0, flat.size, _BLOCK)]
@@ -163,7 +163,7 @@ def _encode_near(labels: Array, low: int, high: int) -> tuple[Array, Integers]:
 
 
 def join_labels(*labels: Array) -> Array:
-    """Concatenate labels of any integer and float dtypes, and round none of them.
+    """Concatenate labels of any integer and float dtypes, without rounding.
 
     Labels become int64, uint64 or Python integers where float64 would round one.
     """
@@ -188,9 +188,9 @@ def _as_integers(labels: Array, rounded: Array) -> Array:
 
 
 def by_appearance(labels: Array) -> Integers:
-    """Number labels in the order in which they first appear, so that names of classes are nothing.
+    """Number labels in the order of their first appearance, whatever the classes are called.
 
-    Whatever draws at random by class takes these numbers: sorted names would change the draws.
+    Random draws by class use these numbers, so that renaming classes does not change the draws.
     """
     _, first, places = np.unique(labels, return_index=True, return_inverse=True)
     numbers = np.empty(len(first), np.int64)
@@ -199,13 +199,13 @@ def by_appearance(labels: Array) -> Integers:
 
 
 def encode_together(labels: Sequence[Array], name: str) -> tuple[Array, list[Integers]]:
-    """Return the different labels of several arrays, sorted, and each array as codes into them."""
+    """Return the sorted classes of several arrays, and the labels of each as class indices."""
     known, codes = encode(join_labels(*labels), name)
     return known, np.split(codes, np.cumsum([len(each) for each in labels])[:-1])
 
 
 def codes_among(labels: Array, classes: Array, name: str) -> Integers:
-    """Return labels as codes into classes, -1 where a label is none of them."""
+    """Return the class index of each label, or -1 for a label that is not among `classes`."""
     known, (of_labels, of_classes) = encode_together([labels, classes], name)
     places = np.full(len(known), -1, np.int64)
     places[of_classes] = np.arange(len(classes))
@@ -218,7 +218,7 @@ def _mixed(labels: Iterable[Any], name: str) -> ValueError:
 
 
 def check_class_labels(labels: ArrayLike, name: str = "y") -> None:
-    """Refuse labels of classes if one is missing or a fraction, or if they have no order."""
+    """Raise ValueError if a class label is missing or fractional, or if labels cannot be sorted."""
     array = as_label_array(labels, name)
     if array.dtype.kind == "O":
         encode(array, name)
@@ -235,7 +235,7 @@ def check_class_labels(labels: ArrayLike, name: str = "y") -> None:
 
 
 def check_comparable(labels: ArrayLike, others: ArrayLike, name: str) -> None:
-    """Refuse to compare text with numbers, which NumPy would make text, or dates with either."""
+    """Raise ValueError for comparisons of text with numbers, or of dates with either."""
     kind, other_kind = _kind(labels), _kind(others)
     if kind != other_kind and np.size(labels) and np.size(others):
         raise ValueError(
@@ -263,9 +263,9 @@ def _kind_of(label: type) -> str:
 
 
 def accuracy(y: ArrayLike, predicted: Array, sample_weight: ArrayLike | None = None) -> float:
-    """Return the weighted share of labels that are predicted, for labels of every type.
+    """Return the weighted accuracy of predictions, for labels of every type.
 
-    Raises ValueError if `y` are not class labels of the type and shape of the predictions.
+    Raises ValueError unless `y` are class labels of the type and shape of the predictions.
     """
     labels = column_or_1d(as_label_array(y, "y"))
     if labels.shape != predicted.shape:
@@ -278,10 +278,10 @@ def accuracy(y: ArrayLike, predicted: Array, sample_weight: ArrayLike | None = N
 
 
 def check_partial_target(y: ArrayLike) -> tuple[Array, Integers]:
-    """Encode class labels, of which numbers below 0 mean that the class is unknown.
+    """Encode class labels; numbers below 0 mark points of unknown class.
 
-    Returns classes, the different known labels, sorted, and codes: `classes[codes]` is `y` where
-    that is known; -1 elsewhere. Raises ValueError as :func:`check_classification_target` does, or
+    Returns the sorted known classes, and codes: `classes[codes]` is `y` where the class is known,
+    and the code is -1 elsewhere. Raises ValueError as :func:`check_classification_target` does, or
     if fewer than two classes are known.
     """
     classes, codes = check_classification_target(y)
@@ -295,7 +295,7 @@ def check_partial_target(y: ArrayLike) -> tuple[Array, Integers]:
 
 
 def check_regression_target(y: ArrayLike, vary: bool = True) -> Floats:
-    """Return numbers to predict in float64; they must `vary` if that is true."""
+    """Return regression targets in float64; with `vary`, raise ValueError if they are constant."""
     numbers = as_column(as_real(y, "y"), "y")
     targets: Floats = check_array(numbers, dtype=np.float64, ensure_2d=False, input_name="y")
     if vary and targets.min() == targets.max():
@@ -306,10 +306,10 @@ def check_regression_target(y: ArrayLike, vary: bool = True) -> Floats:
 def check_sample_weight(
     sample_weight: ArrayLike | None, n_samples: int, name: str = "sample_weight"
 ) -> Floats | None:
-    """Return weights of samples in float64, or None if there are none; errors call them `name`.
+    """Return sample weights in float64, or None for None. Errors call them `name`.
 
-    Raises ValueError if they have another shape, hold NaN, infinity or a negative value, are zero
-    throughout, or the largest is not from 1e-20 to 1e20.
+    Raises ValueError if they have another shape, hold NaN, infinity or a negative value, are all
+    zero, or if the largest is outside of 1e-20 to 1e20.
     """
     if sample_weight is None:
         return None

@@ -43,10 +43,10 @@ threadpoolctl.register(_Controller)
 
 
 class _OneThread:
-    """The limit of a process, which is one thread for as long as any thread of Python wants that.
+    """The BLAS limit of the process: one thread, as long as any Python thread asks for it.
 
-    If each set it by itself, one that ends would set it back under another, and that one, when it
-    ends, to what it had found: one thread, for good.
+    If every Python thread set and restored the limit by itself, one could lift it while another
+    still needs it, and the last could restore a limit of one thread forever.
     """
 
     def __init__(self) -> None:
@@ -69,7 +69,10 @@ class _OneThread:
 
 
 def _let_go(libraries: Any) -> None:
-    """Let any thread set a limit: since 3.8, threadpoolctl heeds the one alone that did it last."""
+    """Allow every thread to set a limit.
+
+    Since 3.8, threadpoolctl allows it only to the thread that set the last one.
+    """
     for library in libraries.lib_controllers:
         if hasattr(library, "clear_controlling_thread"):
             library.clear_controlling_thread()
@@ -80,10 +83,10 @@ _ONE_THREAD = _OneThread()
 
 @contextlib.contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Run the BLAS on one thread; for use in `with`, or on a function.
+    """Run BLAS on one thread; a context manager or a decorator.
 
-    More are slower on small matrices, and keep spinning for a while after a product, on the
-    processors that the kernels need next.
+    More threads are slower on small matrices. After a product they also keep spinning for a while,
+    on processors that the kernels need next.
     """
     of_process, of_thread = _libraries()
     _ONE_THREAD.take(of_process)

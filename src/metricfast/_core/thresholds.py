@@ -1,4 +1,4 @@
-"""Thresholds that make a similarity of pairs a classifier of pairs."""
+"""Calibrate the threshold that classifies pairs by their similarity."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from metricfast._core.types import Array, Floats
 
 __all__ = ["best_threshold", "check_calibration", "check_calibration_params"]
 
-# Squares of larger ones overflow.
+# The square of a larger beta may overflow in later products.
 _MOST_BETA = 1e100
 _STRATEGIES = ("accuracy", "f_beta", "max_tpr", "max_tnr")
 
@@ -66,9 +66,9 @@ def best_threshold(
     min_rate: float | None = None,
     beta: float = 1.0,
 ) -> float:
-    """Return the threshold that classifies pairs of these distances best.
+    """Return the threshold that best classifies pairs with these distances.
 
-    For parameters see :meth:`BaseMetricLearner.calibrate_threshold`.
+    :meth:`BaseMetricLearner.calibrate_threshold` describes the parameters.
     """
     y = as_column(labels, "y_valid")
     check_consistent_length(distances, y)
@@ -88,11 +88,11 @@ def _best_threshold(
     min_rate: float | None,
     beta: float,
 ) -> float:
-    """Try to accept no pair, and all pairs up to each of the different distances."""
+    """Try every distinct distance as the threshold, and a threshold that accepts no pair."""
     order = np.argsort(distances, kind="stable")
     ordered = distances[order].astype(np.float64)
     last = np.append(np.flatnonzero(np.diff(ordered)), len(ordered) - 1)
-    # From some size on a distance less 1 is the same distance, in its own dtype.
+    # For large distances, subtracting 1 would not change the value, so use the next smaller float.
     below = np.nextafter(distances[order[:1]], -np.inf)
     cuts = np.append(np.minimum(below, ordered[0] - 1), ordered[last])
     counts = np.ones(len(ordered), np.int64) if weight is None else _in_proportion(weight[order])
@@ -120,7 +120,7 @@ def _best_threshold(
 
 
 def _in_proportion(weight: Floats) -> NDArray[Any]:
-    """Return Python's integers in the exact proportions of weights: no sum of them is rounded."""
+    """Return integers in the exact proportions of the weights, so that sums are not rounded."""
     ratios = [each.as_integer_ratio() for each in weight.tolist()]
     unit = max(below for _, below in ratios)  # all are powers of two
     return np.array([above * (unit // below) for above, below in ratios], object)

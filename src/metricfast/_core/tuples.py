@@ -1,4 +1,4 @@
-"""Tuples of points as rows of a table of points."""
+"""Tuples of points, stored as row indices into an array of points."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BLOCK_SIZE = 4096
 
 @dataclass(frozen=True)
 class TupleSet:
-    """Tuples of points, none of which is held more often than it was given."""
+    """Tuples of points, which refer to shared rows instead of copying points."""
 
     points: Array  # (n_points, n_features) in C order; some may be in no tuple
     index: Integers  # (n_tuples, t) in C order: rows of `points`
@@ -34,14 +34,14 @@ class TupleSet:
 
     @classmethod
     def of_rows(cls, points: Any, index: Integers, y: Array | None = None) -> TupleSet:
-        """Return tuples of rows; of sparse points and of a source, only those used are held."""
+        """Return tuples of rows. Of sparse points and sources, only the rows in use are stored."""
         if isinstance(points, np.ndarray):
             return cls(points, index, y)
         used, rows = np.unique(index, return_inverse=True)
         return cls(dense(points[used]), rows.reshape(index.shape), y)
 
     def weighted(self, sample_weight: ArrayLike | None) -> TupleSet:
-        """Return the tuples of positive weight."""
+        """Return only the tuples with positive weight."""
         weight = check_sample_weight(sample_weight, len(self.index))
         if weight is None:
             return self
@@ -63,7 +63,7 @@ class TupleSet:
     def unique_rows(self) -> Integers:
         """Return a row of each different point that is in a tuple, in lexicographic order."""
         points = self.used_points()
-        # Equal in the first feature usually means equal in all.
+        # Points with equal first features are usually equal in all features.
         for n_keys in (1, points.shape[1]):
             order = np.lexsort(points.T[:n_keys][::-1])
             different, decided = np.ones(len(order), bool), True
@@ -133,10 +133,10 @@ def index_tuples(
 def _rows_of_array(
     tuples: ArrayLike, preprocessor: Preprocessor | None, tuple_size: int | None
 ) -> TupleSet | None:
-    """Tuples of rows of points, if `tuples` index an array that needs no copy.
+    """Return tuples of rows if `tuples` are indices into an array that needs no conversion.
 
-    Forming the tuples would take more memory than the points do. None wherever that is not so, or
-    something is wrong with the input: then the checks of formed tuples know what to say.
+    This saves the memory of formed tuples. Returns None in all other cases and for invalid input;
+    the checks of formed tuples then raise the error.
     """
     if not isinstance(preprocessor, ArrayIndexer):
         return None

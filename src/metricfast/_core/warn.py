@@ -22,10 +22,10 @@ def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
 
 @contextmanager
 def without_advice() -> Iterator[None]:
-    """Suppress warnings of this package in this thread, for any time.
+    """Suppress this package's warnings in the current thread; the block may run for any time.
 
-    Filters of warnings belong to the process: to change them here would suppress the warnings of
-    other threads.
+    Python's warning filters apply to the whole process, so changing them would suppress the
+    warnings of other threads.
     """
     token = _ADVISES.set(False)
     try:
@@ -36,10 +36,10 @@ def without_advice() -> Iterator[None]:
 
 @contextmanager
 def ignored(category: type[Warning] = Warning) -> Iterator[None]:
-    """Ignore warnings of other packages, for a moment.
+    """Ignore warnings of other packages; the block must be short.
 
-    Filters of warnings belong to the process, and threads that change them at the same time would
-    leave them changed. So one thread waits for the other.
+    Python's warning filters apply to the whole process. Threads that change them at the same time
+    could leave them changed, so a lock admits one thread at a time.
     """
     with _FILTERS, warnings.catch_warnings():
         warnings.simplefilter("ignore", category)

@@ -1,1 +1,1 @@
-"""Distances between labels."""
+"""Distances between labels, and neighbours in label space."""

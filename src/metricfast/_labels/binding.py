@@ -34,7 +34,7 @@ def is_precomputed(said: Any) -> bool:
 
 
 def label_sequence(said: Any, y: Any, name: str) -> Any:
-    """Return labels of which :func:`subset` takes some: an array, or a table of distances."""
+    """Return labels in a form that :func:`subset` can index: an array, or a table of distances."""
     if not is_precomputed(said):
         return label_array(y, name)
     table = Table.of(y, name)
@@ -57,7 +57,7 @@ def bind_labels(
     `sizes`: how many labels there must be, n and m.
     `names`: what errors call them.
     Returns the distance, and labels and references as it takes them: numbers in float64, objects
-    one by one; of "precomputed" the numbers of rows and columns. Raises ValueError if the distance
+    one by one; for "precomputed" the indices of rows and columns. Raises ValueError if the distance
     is none, or is not one of such labels.
     """
     if isinstance(said, LabelDistance):
@@ -133,7 +133,10 @@ def _check_shape(table: Table, shape: tuple[int, int], name: str) -> None:
 
 
 def agreed(said: dict[str, Any]) -> Any:
-    """Return the label distance that was given; None if none was. All that were must agree."""
+    """Return the label distance that the parameters give, or None.
+
+    Raises ValueError if they differ.
+    """
     found, first = None, ""
     for place, one in said.items():
         if one is None:
@@ -154,21 +157,21 @@ def _same(a: Any, b: Any) -> bool:
         )
     if a is b or (isinstance(a, str) and a == b):
         return True
-    try:  # what clone has copied
+    try:  # a copy made by clone is equal, not identical
         return callable(a) and callable(b) and pickle.dumps(a) == pickle.dumps(b)
-    except Exception:  # of what cannot be pickled, such as functions without a name
+    except Exception:  # not picklable, such as a lambda
         return False
 
 
 def of_function(
     function: Callable[[Any, Any], Any], labels: Labels, references: Labels, name: str, returns: str
 ) -> Callable[[Labels, Labels], Any]:
-    """Return a function of arrays of labels, by a function of two labels or of two arrays.
+    """Vectorise a user's function, which takes either two labels or two arrays of labels.
 
-    `name`, `returns`: what errors call the function, and say that it returns.
+    `name`, `returns`: the function and its return value in error messages.
 
-    A call with two arrays of different lengths, neither of them the number of label dimensions,
-    shows which kind the function is.
+    A trial call with two arrays of different lengths, neither equal to the number of label
+    dimensions, shows which kind the function is.
     """
     width = labels.shape[1] if labels.ndim > 1 else 1
     shape = width + 2, width + 1
@@ -182,13 +185,13 @@ def of_function(
         try:
             with ignored(), np.errstate(all="ignore"):
                 found = np.shape(call(function, *map(view, some)))
-        except Exception as error:  # what a function does with labels that it was not written for
+        except Exception as error:  # the function may fail on this form of labels
             failures.append((f"raised {type(error).__name__}: {error}", error))
             continue
         if found == shape:
             return partial(_called, call, view, function)
         failures.append((f"returned an array of shape {found}", None))
-    what, cause = failures[len(views)]  # of two labels as they are
+    what, cause = failures[len(views)]  # the error for two labels in their original form
     raise ValueError(
         f"{name} must be a function of two labels, or of two arrays of labels, that returns "
         f"{returns}. Called with labels, it {what}."

@@ -16,12 +16,12 @@ from metricfast._core.types import Array, Floats, Integers
 __all__ = ["LabelDistance", "Labels", "Table", "block_rows", "label_array", "subset"]
 
 Labels = Array
-# Bytes of a block of distances with temporary arrays, and of an entry of it.
+# Bytes of a block of distances including temporary arrays, and bytes per entry.
 _MEMORY, _ENTRY = 2**27, 32
 
 
 def block_rows(width: int) -> int:
-    """Return how many rows of a block fit into memory, each of so many entries."""
+    """Return how many rows with `width` entries fit into a block."""
     return max(1, min(_MEMORY, working_memory() // 4) // (_ENTRY * max(width, 1)))
 
 
@@ -54,7 +54,8 @@ class LabelDistance:
     def encode(self, labels: Labels) -> Any:
         """Return labels in the form for `between`, row by row.
 
-        Raises ValueError if they have no such distance; the message says what they "must" be.
+        Raises ValueError if the distance is not defined for them; the message says what they must
+        be.
         """
         return labels if self._encode is None else self._encode(labels)
 
@@ -76,7 +77,7 @@ class LabelDistance:
 
     def all_zero(self, labels: Labels) -> bool:
         """Return whether all labels are at distance 0 from the first."""
-        if self.kernel is not None:  # in which squares may overflow, or vanish
+        if self.kernel is not None:  # its squares may overflow or underflow
             return bool((labels == labels[0]).all())
         return not self(labels[:1], labels).any()
 
@@ -85,7 +86,7 @@ class LabelDistance:
         return self.between(self.encode(a), self.encode(b))
 
     def places(self, labels: Labels) -> tuple[Labels, dict[str, Any]] | None:
-        """Return points whose nearest ones have the nearest labels; None where there are none."""
+        """Return points to search in place of the labels, or None if the distance has none."""
         return None if self._places is None else self._places(labels)
 
 
@@ -125,20 +126,20 @@ class Table:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Labels:
         """Return all distances."""
-        del copy  # it always is one
+        del copy  # the result is always a copy
         return self.block(*map(np.arange, self.shape)).astype(dtype, copy=False)
 
 
 def subset(labels: Any, rows: Integers) -> Any:
-    """Return some of the labels, or their table of distances."""
+    """Return the labels of the given rows, or the rows of their table of distances."""
     return labels.take(rows) if isinstance(labels, Table) else labels[rows]
 
 
 def label_array(y: Any, name: str) -> Labels:
-    """Return labels, anything that is no number one by one, as an array; errors call them `name`.
+    """Return labels as an array. Errors call them `name`.
 
-    Of shape (n,) or (n, q) in float64 or int64 where they are numbers, or as many for each point;
-    an array of other things as it is; else of shape (n,), the objects of a sequence.
+    Numbers become float64 or int64, of shape (n,) or (n, q). Arrays of other dtypes are returned
+    unchanged. Other sequences become an array of n objects.
     """
     array = _as_array(y, name)
     if array.ndim == 0 or 0 in array.shape:
@@ -149,7 +150,7 @@ def label_array(y: Any, name: str) -> Labels:
         if len(array) and all(isinstance(item, (Real, np.bool_)) for item in array):
             array = array.astype(np.float64)
     if array.dtype.kind in "biu":
-        return array.astype(np.int64, copy=False)  # in which differences do not overflow
+        return array.astype(np.int64, copy=False)  # differences of smaller integers may overflow
     if array.dtype.kind in "fc":
         array = as_real(array, name).astype(np.float64, copy=False)
         if not np.isfinite(array).all():

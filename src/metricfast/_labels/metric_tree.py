@@ -1,4 +1,4 @@
-"""A vantage-point tree: the nearest labels by a metric of any objects, without all distances.
+"""A vantage-point tree: nearest labels under any metric, without computing all distances.
 
 P. N. Yianilos, "Data structures and algorithms for nearest neighbor search in general metric
 spaces", SODA 1993.
@@ -17,9 +17,9 @@ __all__ = ["MetricTree"]
 
 # Labels of a leaf, which are compared one by one.
 _LEAF = 16
-# Labels among which the distance is checked for being a metric.
+# Number of labels on which the metric axioms are checked.
 _CHECKED = 16
-# Errors of rounding of a distance, of its own size: functions may compute in float32.
+# Relative rounding error of a distance: a user's function may compute in float32.
 _ROUNDING = 1e-6
 
 
@@ -31,28 +31,28 @@ class _Node(NamedTuple):
 
 
 class _Shell(NamedTuple):
-    """Labels between two distances from the vantage point."""
+    """Labels whose distance from the vantage point is within an interval."""
 
     low: float
     high: float
     node: _Node
 
     def within(self, away: Floats, radius: Floats) -> Array:
-        """Return which balls reach into the shell: their distance from the point, their radius."""
+        """Return which balls intersect the shell, from their distances and radii."""
         gap = np.maximum(self.low - away, away - self.high)
         return np.asarray(gap <= radius + _ROUNDING * (away + self.high))
 
 
 class MetricTree:
-    """Labels, divided again and again by their distance from one of them.
+    """Labels, divided recursively by their distance from one of them, the vantage point.
 
-    The triangle inequality bounds the distances of a whole shell, which is left out if none of its
-    labels can be among the nearest. A search visits many queries together: the distance is called
-    with an array of queries and the vantage point, or the labels of a leaf.
+    The triangle inequality bounds the distances to a whole shell; the search skips a shell if none
+    of its labels can be among the nearest. A search processes many queries together: it calls the
+    distance with an array of queries and either the vantage point or the labels of a leaf.
     """
 
     def __init__(self, labels: Any, distance: LabelDistance) -> None:
-        """Build the tree; ValueError if the distance of some labels is no metric."""
+        """Build the tree; raise ValueError if the distance violates a metric axiom."""
         _check_metric(labels, distance)
         self._labels, self._distance = labels, distance
         self._root = self._divide(np.arange(labels.shape[0]))
@@ -118,7 +118,7 @@ class _Search:
         shape = queries.shape[0], k
         self.nearest = np.full(shape, -1)
         self._away = np.full(shape, np.inf)
-        self._rank = np.zeros(shape, np.int64)  # among labels at one distance
+        self._rank = np.zeros(shape, np.int64)  # order among labels at equal distances
 
     def visit(self, node: _Node, active: Integers) -> None:
         """Look for labels of a node that are nearer to some queries."""
@@ -130,13 +130,13 @@ class _Search:
             return
         inner, outer = node.shells
         from_vantage = away[:, 0]
-        begins = from_vantage <= (inner.high + outer.low) / 2  # with the inner shell
+        begins = from_vantage <= (inner.high + outer.low) / 2  # visits the inner shell first
         for shell, some in ((inner, begins), (outer, True), (inner, ~begins)):
             reached = shell.within(from_vantage, self._away[active, -1])
             self.visit(shell.node, active[reached & some])
 
     def _compare(self, away: Floats, rows: Integers, active: Integers) -> None:
-        """Put rows that are nearer into the lists of the active queries."""
+        """Insert nearer rows into the neighbour lists of the active queries."""
         away = away.copy()
         if self._drop:
             away[away == 0] = np.inf
@@ -156,7 +156,7 @@ class _Search:
 
 
 def _check_metric(labels: Any, distance: LabelDistance) -> None:
-    """Raise ValueError if some labels show that a distance is no metric."""
+    """Raise ValueError if the distance violates a metric axiom on some of the labels."""
     rows = np.unique(np.linspace(0, labels.shape[0] - 1, _CHECKED).astype(int))
     away = distance.between(labels[rows], labels[rows])
     allowed = _ROUNDING * away.max()

@@ -1,4 +1,4 @@
-"""Label distances with a name."""
+"""The label distances that users choose by name."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ __all__ = ["KERNELS", "named_distance"]
 
 # Distances of the compiled losses.
 KERNELS = ("sqeuclidean", "euclidean", "cityblock")
-# From more dimensions on, a tree looks at most of the points anyway.
+# With more dimensions, a tree search would visit most points anyway.
 _TREE = 8
-# Units in the last place by which labels that are the same may differ.
+# Relative rounding error up to which labels are treated as equal.
 _ROUNDING = 8 * np.finfo(np.float64).eps
-# Distances that depend on the given labels, so that two sets of labels have different ones.
+# Distances that depend on statistics of the labels, so they differ between two sets of labels.
 _OF_THE_SAMPLE = ("mahalanobis", "seuclidean")
 _NAMES = (*KERNELS, "cosine", "hamming", "haversine", "jaccard")
 
@@ -61,7 +61,7 @@ def named_distance(said: Any) -> LabelDistance:
 
 
 def _vectors(labels: Labels) -> Floats:
-    """Return labels as rows of numbers."""
+    """Return labels as an array with one vector per row."""
     if labels.dtype.kind not in "if" or labels.ndim > 2:
         remedy = " Reshape it to (n, -1)." if labels.ndim > 2 else ""
         raise ValueError(
@@ -88,7 +88,7 @@ def _straight(name: str) -> Callable[[Labels], tuple[Labels, dict[str, Any]] | N
 
 
 def _angular(period: Any) -> LabelDistance:
-    """Length of the differences of angles, each taken the shorter way round."""
+    """Return the Euclidean norm of angle differences, modulo `period`."""
     periods = np.atleast_1d(np.asarray(period, np.float64))
     if periods.ndim != 1 or not (periods > 0).all():
         raise ValueError(
@@ -121,7 +121,7 @@ def _angular(period: Any) -> LabelDistance:
             return None
         cyclic = np.isfinite(periods)
         within = np.where(cyclic, np.mod(angles, periods), angles)
-        within[cyclic & (within >= periods)] = 0  # what was a trifle below 0
+        within[cyclic & (within >= periods)] = 0  # rounding of values just below 0
         sizes = np.where(cyclic, periods, 0.0)
         return within, {"boxsize": np.broadcast_to(sizes, angles.shape[1])}
 
@@ -144,7 +144,7 @@ def _cosine() -> LabelDistance:
         return distances
 
     def places(labels: Labels) -> tuple[Labels, dict[str, Any]]:
-        # So that vectors of one direction, which differ by rounding, are one point.
+        # Round, so that vectors of the same direction become equal points.
         return np.round(encode(labels) * 2.0**48), {}
 
     return LabelDistance(between, encode, places)
@@ -192,7 +192,7 @@ def _hamming() -> LabelDistance:
 
 
 def _jaccard() -> LabelDistance:
-    """One less the share that two sets have in common; sets, or binary rows."""
+    """Return 1 minus the intersection over the union of two sets, or of two binary rows."""
     columns: dict[Any, int] = {}
 
     def encode(labels: Labels) -> Any:

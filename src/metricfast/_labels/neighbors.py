@@ -1,4 +1,4 @@
-"""Neighbours in label space, found once: labels do not change."""
+"""Neighbours in label space. A fit finds them once, because labels do not change."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ def label_neighbors(
 ) -> Integers:
     """Return the k points of the nearest labels for each point, itself left out.
 
-    Where labels can be searched as points, the search is one among different ones; a metric of
-    other labels is searched by a vantage-point tree, and any other distance by blocks of all
-    distances. Points of the same label are taken in cyclic order of a
-    random arrangement, each point beginning with those after it, so that none is left out.
+    If labels can be searched as points, the search is one among distinct labels. Other metrics use
+    a vantage-point tree, and any other distance is computed for all pairs, in blocks. Points with
+    the same label are put in random cyclic order, and each point takes those after it, so that
+    every point appears equally often.
 
     `y`: labels as the distance takes them, which is by default the Euclidean one.
     `ties`: {"keep", "drop"}; whether points of the same label as the anchor are neighbours.
-    `rng`: arranges points of equal labels; by default they are in the order of their indices.
-    Returns rows, nearest label first, -1 where there are fewer (other labels).
+    `rng`: orders points with equal labels at random; the default order is by index. Returns row
+    indices, nearest label first, and -1 where there are fewer neighbours.
     """
     n = len(y)
     distance = named_distance("euclidean") if distance is None else distance
@@ -54,10 +54,10 @@ def label_neighbors(
         return np.ascontiguousarray(only[near[group]])
     shuffled = np.arange(n) if rng is None else rng.permutation(n)
     group = group[shuffled]
-    members = np.argsort(group, kind="stable")  # rows of `shuffled`, group by group
+    members = np.argsort(group, kind="stable")  # rows of `shuffled`, sorted by group
     counts = np.bincount(group, minlength=len(labels))
     starts = np.cumsum(counts) - counts
-    place = np.empty(n, np.int64)  # of each shuffled point in its group
+    place = np.empty(n, np.int64)  # position of each shuffled point in its group
     place[members] = np.arange(n) - np.repeat(starts, counts)
 
     found = np.full((n, k), -1)
@@ -90,11 +90,11 @@ def label_neighbors_between(
     rng: RandomState | None = None,
     n_jobs: int | None = None,
 ) -> Integers:
-    """Return the k database points of the nearest labels for each query.
+    """Return the k database points with the nearest labels for each query.
 
-    `ties`: {"keep", "drop"}; whether points of the same label as the query are neighbours.
-    `rng`: arranges points of equal labels; by default they are in the order of their indices.
-    Returns rows of the database, nearest label first, -1 where there are fewer.
+    `ties`: {"keep", "drop"}; whether points with the query's own label are neighbours. `rng`:
+    orders points with equal labels at random; the default order is by index. Returns database rows,
+    nearest label first, and -1 where there are fewer.
     """
     m = len(y_database)
     order = np.arange(m) if rng is None else rng.permutation(m)
@@ -123,7 +123,7 @@ def label_neighbors_between(
 
 
 def _different(y: Floats) -> tuple[Floats, Integers]:
-    """Return the different labels in lexicographic order and which of them each point has."""
+    """Return the distinct labels in lexicographic order, and the index of each point's label."""
     if y.ndim == 1 or y.shape[1] == 1:
         y = y.reshape(len(y))
         order = np.argsort(y, kind="stable")
@@ -137,7 +137,7 @@ def _different(y: Floats) -> tuple[Floats, Integers]:
 
 
 def _nearest(labels: Array, k: int, threads: int, how: dict[str, Any]) -> Integers:
-    """Return the k nearest others of different labels; `how` names a distance of SciPy's tree."""
+    """Return the k nearest others of each distinct label; `how` configures SciPy's k-d tree."""
     if k == 0:
         return np.empty((len(labels), 0), np.int64)
     if not how:
@@ -145,7 +145,7 @@ def _nearest(labels: Array, k: int, threads: int, how: dict[str, Any]) -> Intege
             return _nearest_sorted(labels, k)
         return kneighbors(labels, n_neighbors=k, n_jobs=threads)[1]
     labels = labels.reshape(len(labels), -1)
-    # Different labels are apart, so that each is its own nearest; but their squares may underflow.
+    # Distinct labels differ, so each is its own nearest, unless squared differences underflow.
     tree = KDTree(labels, balanced_tree=False, compact_nodes=False, boxsize=how.get("boxsize"))
     found = tree.query(labels, k + 1, p=how.get("p", 2), workers=threads)[1].astype(np.int64)
     own = found == np.arange(len(labels))[:, None]
@@ -154,10 +154,10 @@ def _nearest(labels: Array, k: int, threads: int, how: dict[str, Any]) -> Intege
 
 
 def _nearest_sorted(labels: Floats, k: int) -> Integers:
-    """Return the k nearest others of sorted different numbers, by growing a window around each."""
+    """Return the k nearest others of each of the sorted distinct numbers, with a growing window."""
     n = len(labels)
     padded = np.concatenate([[-np.inf], labels, [np.inf]])
-    low, high = np.arange(n), np.arange(2, n + 2)  # of the next ones, into `padded`
+    low, high = np.arange(n), np.arange(2, n + 2)  # indices of the next candidates in `padded`
     found = np.empty((n, k), np.int64)
     for j in range(k):
         left = labels - padded[low] <= padded[high] - labels
@@ -168,7 +168,7 @@ def _nearest_sorted(labels: Floats, k: int) -> Integers:
 
 
 def _by_tree(y: Array, k: int, distance: LabelDistance, drop: bool, order: Integers) -> Integers:
-    """Return what :func:`_by_blocks` does, by a metric."""
+    """Return the same as :func:`_by_blocks`, for a metric, with a vantage-point tree."""
     place = np.empty(len(y), np.int64)
     place[order] = np.arange(len(y))
     labels = distance.encode(y)
@@ -184,7 +184,7 @@ def _by_blocks(y: Array, k: int, distance: LabelDistance, drop: bool, order: Int
     for start in range(0, n, step):
         places = np.arange(start, min(start + step, n))
         distances = distance.between(labels[order[places]], labels)
-        # The others of each, from the one after it in the arrangement round to the one before.
+        # For each point all others, in cyclic order, starting with the next one.
         others = order[(places[:, None] + np.arange(1, n)) % n]
         away = np.take_along_axis(distances, others, axis=1)
         if drop:
@@ -197,7 +197,10 @@ def _by_blocks(y: Array, k: int, distance: LabelDistance, drop: bool, order: Int
 
 
 def _smallest(values: Floats, k: int) -> Integers:
-    """Return where the k smallest values of each row are, in order, the first of equal ones."""
+    """Return the indices of the k smallest values of each row, ascending.
+
+    The lower index wins ties.
+    """
     if k == 0:
         return np.empty((len(values), 0), np.int64)
     last = np.partition(values, k - 1, axis=1)[:, k - 1, None]

@@ -19,7 +19,7 @@ __all__ = ["tags_of"]
 def tags_of(
     positives: Callable[[Any, Any], ArrayLike], y: ArrayLike, y_database: ArrayLike | None = None
 ) -> csr_array | tuple[csr_array, csr_array]:
-    """Return tags that make those points positives of which a function says so.
+    """Return tags such that two points share a tag if a function of their labels returns True.
 
     Losses, samplers, metrics and learners of classes take the tags in place of classes. Two points
     are then positives if they share a tag.
@@ -107,7 +107,7 @@ def _related(positives: Callable[[Any, Any], Any], labels: Any, references: Any)
 
 
 def _shared(related: csr_array) -> csr_array:
-    """Return tags such that two points share one if they are related."""
+    """Return tags such that two points share a tag if and only if they are related."""
     for i, j in np.argwhere(related != related.T)[:1]:
         raise ValueError(
             f"positives must be symmetric without y_database; found that y[{i}] and y[{j}] are "

@@ -1,9 +1,9 @@
-"""Tags in place of classes: points are related where they share one.
+"""Tags instead of classes: two points are related if they share a tag.
 
 Tags are a matrix with a row for each point and a column for each tag: a SciPy sparse matrix of
 zeros and ones, or a boolean array of two columns or more, as scikit-learn's `MultiLabelBinarizer`
-gives them. Any relation of queries and database points is one: give its rows as the tags of the
-queries, and the identity as the tags of the database.
+gives them. Tags can express any relation of queries and database points: the rows of its matrix are
+the tags of the queries, and the identity matrix holds the tags of the database.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = [
     "share_tag",
 ]
 
-# Pairs of points with a common tag that are counted at a time, about.
+# Approximate number of pairs with a common tag per block.
 _BLOCK = 1 << 12
 
 
@@ -77,7 +77,7 @@ def both_tags(
 
 
 def n_rows(labels: Any) -> int:
-    """Return how many points labels are of; a sparse matrix has no length."""
+    """Return the number of labelled points, also for sparse matrices, which have no length."""
     return int(labels.shape[0]) if hasattr(labels, "shape") else len(labels)
 
 
@@ -87,7 +87,7 @@ def lists_of(tags: csr_array) -> tuple[Integers, Integers]:
 
 
 def share_tag(tags: csr_array, references: csr_array, indices: Integers) -> Any:
-    """Return whether points share a tag with each of some references, given row by row."""
+    """Return whether each point shares a tag with the references in its row of `indices`."""
     n, k = indices.shape
     repeated = tags[np.repeat(np.arange(n), k)]
     common = repeated.multiply(references[indices.ravel()]).tocsr()
@@ -96,7 +96,7 @@ def share_tag(tags: csr_array, references: csr_array, indices: Integers) -> Any:
 
 
 def n_shared(tags: csr_array, references: csr_array) -> Integers:
-    """Return with how many of the references each point shares a tag."""
+    """Return the number of references that share a tag with each point."""
     members = references.T.tocsr().astype(np.int32)
     blocks = [
         np.diff((tags[start : start + _BLOCK].astype(np.int32) @ members).indptr)
@@ -107,7 +107,7 @@ def n_shared(tags: csr_array, references: csr_array) -> Integers:
 
 
 def one_tag_each(tags: csr_array, rng: RandomState) -> Integers:
-    """Draw a tag of each point; a point without any gets a number of its own."""
+    """Draw one tag of each point; a point without tags gets a unique number."""
     counts = np.diff(tags.indptr)
     place = np.zeros(len(counts), np.int64)
     several = counts > 1

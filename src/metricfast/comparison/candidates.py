@@ -16,7 +16,7 @@ from metricfast.predictors.soft import NCAClassifier, NCARegressor
 
 __all__ = ["DISTANCES", "as_learners", "class_of", "of_numbers", "suited"]
 
-# Distances that are tried without learning, on scaled points.
+# Fixed distances to compare with, on scaled points.
 DISTANCES = ("cityblock", "cosine")
 
 # In the order of what they take of a thousand points, roughly.
@@ -39,22 +39,22 @@ CONTINUOUS = (
     *("Covariance", "MLKR", "LogRatioLearner", "NeighborhoodGerrymanderingRegressor"),
     "NCARegressor",
 )
-# These predict in ways of their own.
+# Estimators that predict by other means than nearest neighbours.
 PREDICTORS: dict[str, Any] = {
     each.__name__: each for each in (MultiMetricLMNN, NCAClassifier, NCARegressor)
 }
-# Mini-batches need many points. Learners that draw whole classes together need classes of few
-# shapes, and a map for each class takes ten times as long as any other learner.
+# Learners that are tried only above MANY points (they train on mini-batches), and learners that are
+# too slow above it.
 OF_MANY = {"ProxyNCALearner", "TripletLearner"}
 OF_FEW = {"LDML", "MCML", "MMC_Supervised", "MultiMetricLMNN", "NCMML"}
 MANY = 1000
-# From so many points on, what looks at all pairs of them is trained on mini-batches, or left out.
+# From this many points on, learners that use all pairs are trained on mini-batches, or left out.
 HUGE = 10_000
 IN_BATCHES = {"NCA", "LMNN", "MLKR"}
 
 
 def suited(n_points: int, continuous: bool) -> dict[str, Any]:
-    """Return learners by name that suit so many points, with default parameters."""
+    """Return the learners that suit `n_points` points, by name, with default parameters."""
     left_out = OF_FEW if n_points >= MANY else OF_MANY
     found: dict[str, Any] = {}
     if n_points < HUGE:
@@ -82,7 +82,7 @@ def as_learners(given: Any, n_points: int, continuous: bool) -> dict[str, Any]:
     for each in given if several else [given]:
         estimator = auto[each] if isinstance(each, str) and each in auto else _estimator(each)
         name = estimator if isinstance(estimator, str) else type(estimator).__name__
-        if name in found:  # a second one of the kind
+        if name in found:  # the name is taken
             name = repr(estimator)
         if name in found:
             raise ValueError(f"learners has {name} twice.")
@@ -93,9 +93,9 @@ def as_learners(given: Any, n_points: int, continuous: bool) -> dict[str, Any]:
 
 
 def of_numbers(given: Any) -> bool | None:
-    """Return whether all learners take numbers (True) or classes (False) as labels, else None.
+    """Return True if all learners take numbers as labels, False if all take classes, else None.
 
-    `given`: the argument `learners`.
+    `given`: the argument `learners` of the user.
     """
     if isinstance(given, str) and given == "auto":
         return None
@@ -106,7 +106,7 @@ def of_numbers(given: Any) -> bool | None:
 
 
 def _takes_numbers(learner: Any) -> bool | None:
-    """Return whether an estimator takes numbers as labels; None if it takes any, or none."""
+    """Return whether an estimator takes numbers as labels; None if it takes both or neither."""
     while isinstance(learner, Pipeline):
         learner = learner[-1]
     if isinstance(learner, BaseMetricLearner):

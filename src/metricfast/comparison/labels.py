@@ -1,4 +1,4 @@
-"""Labels of a comparison, classes or numbers, and scores of predictions."""
+"""Labels of a comparison (classes or numbers), and scores of predictions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Labels", "looks_continuous", "shares"]
 
 
 def shares(predicted: Any, labels: Array, variances: Floats | None) -> Floats:
-    """Return the score of each point, whose mean is the score.
+    """Return the contribution of each point to the score, which is their mean.
 
     Classes: 1 or 0, for accuracy. Continuous labels: 1 - e²/σ², for R².
     """
@@ -27,7 +27,7 @@ def shares(predicted: Any, labels: Array, variances: Floats | None) -> Floats:
 
 
 def looks_continuous(labels: Array) -> bool:
-    """Return whether labels are fractions, or integers of which most occur only once."""
+    """Return whether labels are fractions, or mostly unique integers."""
     rare = labels.dtype.kind in "iuf" and len(labels) < 2 * len(np.unique(labels))
     return bool(are_continuous(labels, "y") or rare)
 
@@ -44,7 +44,7 @@ class Labels:
 
     @classmethod
     def of(cls, y: Any, continuous: bool | None = None) -> Labels:
-        """Check labels, which are classes or continuous; the values decide if it is not given."""
+        """Check labels. If `continuous` is None, their values decide whether they are."""
         labels = as_label_array(y, "y")
         if not labels.ndim:
             raise ValueError(f"y must hold a label for each point, got {y!r}.")
@@ -66,7 +66,7 @@ class Labels:
 
     @property
     def continuous(self) -> bool:
-        """Whether labels are numbers of a scale."""
+        """Whether labels are continuous."""
         return self.variances is not None
 
     @property

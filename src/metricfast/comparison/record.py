@@ -17,10 +17,9 @@ __all__ = ["Record"]
 
 
 class Record:
-    """Trials by the predictor and the number of the fold, which a file may hold.
+    """Finished trials, by predictor and fold number, optionally stored in a file.
 
-    `path`: of the file, or None.
-    `of`: data and parameters of all trials.
+    `path`: path of the file, or None. `of`: the data and the parameters that all trials share.
     """
 
     def __init__(self, path: Any, random_state: Any, *of: Any) -> None:
@@ -50,13 +49,13 @@ class Record:
         return known
 
     def add(self, predictor: Any, fold: int, trial: Trial) -> None:
-        """Keep a trial, and write all to the file."""
+        """Add a trial, and write all trials to the file."""
         self._trials[self._key(predictor, fold)] = trial
         if self._file is not None:
             self._file.write(self.seed, self)
 
     def snapshot(self) -> tuple[dict[str, Array], dict[str, float]]:
-        """Return what the file is to hold."""
+        """Return the contents of the file."""
         arrays = {key: each.values for key, each in self._trials.items() if each.values is not None}
         return arrays, {key: self._trials[key].seconds for key in arrays}
 

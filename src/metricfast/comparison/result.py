@@ -11,12 +11,12 @@ from typing import Any
 __all__ = ["CONSTANT", "EUCLIDEAN", "HEADINGS", "SCALED", "Comparison", "Row", "p_text"]
 
 EUCLIDEAN, SCALED = "Euclidean", "scaled Euclidean"
-CONSTANT = "one answer"  # the most frequent class, or the mean
+CONSTANT = "one answer"  # predicts the most frequent class or the mean
 HEADINGS = ("", "score", "95 % interval", "difference", "adjusted p", "", "fit s")
 
 
 def p_text(p_value: float) -> str:
-    """Return a p-value in three decimals; a small one is no zero, NaN is empty."""
+    """Format a p-value with three decimals; small values become "<.001", NaN an empty string."""
     text = "" if math.isnan(p_value) else f"{p_value:.3f}"
     return "<.001" if text == "0.000" else text
 
@@ -149,7 +149,7 @@ class Comparison:
 
 
 def _lines(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    """Yield the lines of a table of cells. Rows of two cells end with a note."""
+    """Yield the lines of a table. In a row of two cells, the second is a note."""
     table = [HEADINGS, *rows]
     whole = [row for row in table if len(row) == len(HEADINGS)]
     widths = [max(len(row[i]) for row in whole) for i in range(len(HEADINGS))]

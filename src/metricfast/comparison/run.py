@@ -195,7 +195,7 @@ def compare(
         checkpoint, random_state, _content(X), labels.values, cv, scoring, n_neighbors, continuous
     )
     plain = scoring in (None, "r2" if continuous else "accuracy")
-    # Classes of dtype object are none to scikit-learn.
+    # scikit-learn does not accept classes of dtype object.
     codes = labels.values if continuous else np.unique(labels.values, return_inverse=True)[1]
     new_classes = False
     if splitter is None and not isinstance(cv, list):

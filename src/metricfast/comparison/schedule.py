@@ -1,4 +1,4 @@
-"""The schedule of a comparison: trials in sequence, within a time limit."""
+"""The schedule of a comparison: it runs trials in sequence, within a time limit."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TryFolds = Callable[[Judge, Any, Any, Array, Folds], list[Trial]]
 
 
 class Schedule:
-    """Trials of learners, fold by fold; `try_folds` tries all folds of a learner at once."""
+    """Run trials of learners fold by fold, or all folds of a learner at once with `try_folds`."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class Schedule:
         self.keys[name] = replace(self.judge, n_jobs=None).predictor(learner, scale)
 
     def _folds_of(self, name: str) -> list[Trial]:
-        """Try a learner on every fold, as long as there is time for all."""
+        """Try a learner on every fold, if the time suffices for all of them."""
         if self.try_folds is not None:
             if self.left <= 0:
                 return [Trial(None, 0, "no time left")]
@@ -159,7 +159,7 @@ class Schedule:
         return any(answers)
 
     def _held_out(self, trials: list[Trial]) -> Floats:
-        """Return the value of each point that was held out, the mean where it was several times."""
+        """Return the score of each held-out point, averaged if it was held out several times."""
         values: list[Any] = [trial.values for trial in trials]
         if self.judge.scorer is not None:
             return np.concatenate(values)
@@ -171,7 +171,7 @@ class Schedule:
         return found
 
     def result(self, task: str) -> Comparison:
-        """Compare what was tried on every fold."""
+        """Compare the learners that were tried on every fold."""
         share, all_values = None, self.values
         each_fold = [values for folds in self.of_folds.values() for values in folds]
         if self.judge.scorer is not None and min(map(len, each_fold)) == 1:
@@ -181,7 +181,8 @@ class Schedule:
                 name: np.array([values.mean() for values in folds])
                 for name, folds in self.of_folds.items()
             }
-        # Which is the higher for having been chosen: that favours no learner.
+        # Choosing the better of the two raises the baseline's score, which is conservative for
+        # learners.
         before = max((EUCLIDEAN, SCALED), key=lambda name: self.rows[name].score)
         baseline = all_values[before]
         others = [name for name in all_values if name not in (before, CONSTANT)]
@@ -198,5 +199,5 @@ class Schedule:
         return Comparison(rows, task, before, best.learner, best.score, expected)
 
     def refit(self, name: str) -> Any:
-        """Fit to all points."""
+        """Fit the named learner to all points."""
         return self.predictors[name].fit(self.X, self.y)

@@ -15,10 +15,10 @@ _DRAWS = 200
 
 
 def paired_p_value(values: Floats, baseline: Floats, test_share: float | None = None) -> float:
-    """Return the p-value of the mean difference of pairs.
+    """Return the p-value of the mean paired difference.
 
-    Hits and misses are compared by McNemar's exact test, other values of points by Student's.
-    Values of folds, which share training points, take Student's test with a larger variance:
+    Values of 0 and 1 are compared by McNemar's exact test, other values of points by Student's
+    t-test. Values of folds, which share training points, need a t-test with a larger variance:
     `test_share` is the ratio of the sizes of test set and training set (Nadeau and Bengio.
     Inference for the generalization error. Machine Learning 52, 2003).
     """
@@ -36,7 +36,7 @@ def paired_p_value(values: Floats, baseline: Floats, test_share: float | None = 
 
 
 def adjusted(p_values: Sequence[float]) -> Floats:
-    """Return p-values that hold for all together (Holm): below .05, none by chance in 19 of 20."""
+    """Return p-values adjusted for multiple comparisons (Holm)."""
     p = np.asarray(p_values, np.float64)
     order = np.argsort(p, kind="stable")
     found = np.empty(len(p))
@@ -45,11 +45,11 @@ def adjusted(p_values: Sequence[float]) -> Floats:
 
 
 def expected_of_the_best(values: Floats, seed: int) -> float:
-    """Return what the best of several learners reaches on points that did not choose it.
+    """Return the expected score of the best learner, on points that were not used to choose it.
 
-    `values`: of shape (n, n_learners): held-out points, or folds.
-    The best of draws with replacement is judged by the points left out of the draw (Tsamardinos,
-    Greasidou, Borboudakis. Bootstrapping the out-of-sample predictions for efficient and accurate
+    `values`: scores of shape (n, n_learners), by held-out point or by fold. The best learner on
+    each bootstrap sample is scored on the points left out of the sample (Tsamardinos, Greasidou,
+    Borboudakis. Bootstrapping the out-of-sample predictions for efficient and accurate
     cross-validation. Machine Learning 107, 2018).
     """
     rng, n = np.random.default_rng(seed), len(values)

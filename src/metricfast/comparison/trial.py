@@ -30,9 +30,9 @@ from metricfast.training.history import SolverState
 
 __all__ = ["Judge", "Trial", "group_count", "grouped_scores", "try_learner"]
 
-# Points that choose the units.
+# Maximum number of points on which the choice of units is based.
 _MOST_JUDGED = 2000
-# The lowest values of metrics of scikit-learn, of which 1 is the highest.
+# The lowest values of those scikit-learn metrics whose highest value is 1.
 _LEAST = {
     **dict.fromkeys(("accuracy", "balanced_accuracy", "top_k_accuracy", "roc_auc"), 0.0),
     **dict.fromkeys(("average_precision", "f1", "fbeta", "jaccard", "precision", "recall"), 0.0),
@@ -44,14 +44,14 @@ _LEAST = {
 
 @dataclass(frozen=True)
 class Judge:
-    """The scoring of learners.
+    """Score learners.
 
-    `variances`: of the columns of continuous labels; None where labels are classes.
+    `variances`: variances of the columns of continuous labels, or None for classes.
     `scorer`: a function of an estimator, points and labels in place of accuracy or R².
     `preprocessing`: a transformer of the points as given, or None.
     `scale`: "auto", True or False, as in :class:`ChosenUnits`.
-    `new_classes`: whether held-out points are of classes that a learner has not seen, and are
-        right if the nearest of all other points is of their class.
+    `new_classes`: whether the classes of held-out points are unseen in training. A point then
+        counts as correct if its nearest neighbour among all other points has its class.
     """
 
     n_neighbors: int
@@ -71,16 +71,16 @@ class Judge:
         changed = {"adjusted", "normalize"} & getattr(self.scorer, "_kwargs", {}).keys()
         if changed or not getattr(metric, "__module__", "").startswith("sklearn."):
             return -math.inf, math.inf
-        if getattr(self.scorer, "_sign", 1) < 0:  # an error
+        if getattr(self.scorer, "_sign", 1) < 0:  # the negative of an error
             return -math.inf, 0.0
         name = getattr(metric, "__name__", "").removesuffix("_score")
         return _LEAST.get(name, -math.inf), 1.0 if name in _LEAST else math.inf
 
     def predictor(self, learner: Any, scale: bool | str | None = None) -> Pipeline:
-        """Return what is fitted: neighbours under what is learned, of points in chosen units.
+        """Return the pipeline to fit: a choice of units, the learner, and nearest neighbours.
 
-        `learner`: an estimator that transforms or predicts, or a metric of neighbours, such as
-        "euclidean". Predictions of learners of metrics are made by nearest neighbours.
+        `learner`: an estimator with `transform` or `predict`, or the name of a distance, such as
+        "euclidean". Without `predict`, nearest neighbours make the predictions.
         """
         continuous = self.variances is not None
         if isinstance(learner, BaseEstimator) and "n_jobs" in learner.get_params(deep=False):
@@ -124,10 +124,10 @@ def try_learner(
     fold: tuple[Integers, Integers],
     seconds: float | None = None,
 ) -> Trial:
-    """Fit to a part of the points, and judge by the other.
+    """Fit to the training points of a fold, and score on its test points.
 
-    After so many seconds a learner that takes callbacks ends with its iteration. A pure function of
-    its arguments, which may be pickled, but for the time it takes. Errors become notes.
+    After `seconds`, a learner with callbacks stops at the end of its iteration. Apart from the time
+    it takes, this is a pure function with arguments that can be pickled. Errors become notes.
     """
     train, test = fold
     start = time.perf_counter()
@@ -146,7 +146,7 @@ def try_learner(
             }
         )
     try:
-        with one_blas_thread(), without_advice():  # the table shows the result
+        with one_blas_thread(), without_advice():  # the table shows problems as notes
             fitted = predictor.fit(_safe_indexing(X, train), y[train])
             elapsed = time.perf_counter() - start
             values = (
@@ -156,7 +156,7 @@ def try_learner(
             )
     except OutOfTimeError:
         return Trial(None, time.perf_counter() - start, "out of time")
-    except Exception as error:  # of a learner that cannot, the others should not suffer
+    except Exception as error:  # one failing learner must not end the comparison
         lines = str(error).strip().splitlines() or [""]
         plain = re.sub(r"np\.\w+\(([^()]*)\)", r"\1", lines[0])
         return Trial(None, time.perf_counter() - start, f"{type(error).__name__}: {plain}")
@@ -174,7 +174,7 @@ def _values(judge: Judge, fitted: Pipeline, X: Any, y: Any) -> Floats:
 def _found_again(fitted: Pipeline, X: Any, y: Any, test: Integers) -> Floats:
     """Return whether the nearest of all other points is of the class of each held-out point."""
     last = fitted[-1]
-    if not isinstance(last, KNeighborsClassifier):  # which knows the classes it has seen
+    if not isinstance(last, KNeighborsClassifier):  # it predicts only classes of training points
         return np.zeros(len(test))
     search = clone(last).set_params(metric=last.metric_)
     nearest = search.fit(fitted[:-1].transform(X), y).kneighbors(return_distance=False)[:, 0]
@@ -182,19 +182,19 @@ def _found_again(fitted: Pipeline, X: Any, y: Any, test: Integers) -> Floats:
 
 
 def grouped_scores(scorer: Callable[..., Any], fitted: Any, X: Any, y: Array) -> Floats:
-    """Return the share of each group of held-out points in a score; their mean is the score.
+    """Return the contribution of each group of held-out points to the score, which is their mean.
 
-    Ten groups of points with similar labels. A share is a pseudo-value of the delete-a-group
-    jackknife (Kott. The delete-a-group jackknife. Journal of Official Statistics 17, 2001), so the
-    shares vary as the score does from sample to sample. A score that is not defined without some
-    group has one share: itself.
+    There are ten groups of points with similar labels. The contributions are pseudo-values of the
+    delete-a-group jackknife (Kott. The delete-a-group jackknife. Journal of Official Statistics 17,
+    2001), so their variance estimates the variance of the score. If the score is undefined without
+    some group, the only returned value is the score itself.
     """
     score, n_groups = float(scorer(fitted, X, y)), group_count(len(y))
     labels = np.asarray(y).reshape(len(y), -1)
     group = np.empty(len(y), np.intp)
     group[np.lexsort(labels.T)] = np.arange(len(y)) % n_groups
     without = np.full(n_groups, np.nan)
-    with suppress(ValueError), ignored():  # of classes that are left out with a group
+    with suppress(ValueError), ignored():  # a class may be missing without the group
         for i in range(n_groups if n_groups > 1 else 0):
             rest = np.flatnonzero(group != i)
             without[i] = scorer(fitted, _safe_indexing(X, rest), y[rest])
@@ -210,11 +210,10 @@ def group_count(n_points: int) -> int:
 
 
 class ChosenUnits(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Standardise features, or leave them as they are.
+    """Standardise features, or leave them unchanged.
 
-    `scale`: True, False or "auto", which takes the lower leave-one-out error of nearest neighbours
-    on the training points. Pixels share a unit, and are best left; centimetres
-    and kilograms do not.
+    `scale`: True, False or "auto", which chooses by the leave-one-out error of nearest neighbours
+    on the training points. Features with one unit, such as pixels, are usually better unscaled.
     """
 
     def __init__(
@@ -228,7 +227,7 @@ class ChosenUnits(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
         self.continuous, self.n_jobs = continuous, n_jobs
 
     def fit(self, X: Any, y: Any = None) -> ChosenUnits:
-        """Choose."""
+        """Choose whether to scale."""
         check_choice("scale", self.scale, ["auto", True, False])
         X = made_dense(X)
         self.scaler_ = StandardScaler().fit(X)
@@ -253,7 +252,7 @@ class ChosenUnits(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
         return found
 
     def transform(self, X: Any) -> Array:
-        """Return points in the chosen units, sparse ones as an array."""
+        """Return points in the chosen units; sparse points become an array."""
         X = made_dense(X)
         if self.scaled_:
             scaled: Array = self.scaler_.transform(X)

@@ -1,4 +1,4 @@
-"""Learners and searches on Dask: points, and the work, on the workers of a cluster.
+"""Learners and searches on Dask: points stay on the workers of a cluster, which do the work.
 
 Needs Dask: ``pip install dask distributed``.
 """

@@ -1,4 +1,4 @@
-"""Learners compared on workers: each fold of each learner is a task."""
+"""Compare learners on workers: each fold of each learner is a task."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def compare(X: Any, y: Any, *, client: Any = None, **options: Any) -> Comparison
 
 
 def _tried(fold: Any, points: tuple[Any, Any], judge: Judge, predictor: Any, threads: int) -> Trial:
-    """Try a learner on a fold: a task."""
+    """Try a learner on a fold; runs as a task."""
     n_jobs = threads_here(threads)
     names = [name for name in predictor.get_params() if name.rpartition("__")[2] == "n_jobs"]
     own = clone(predictor).set_params(**dict.fromkeys(names, n_jobs))

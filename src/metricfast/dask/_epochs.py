@@ -25,11 +25,11 @@ _HISTORY = ("x", "moments")
 
 
 def fit_by_epochs(learner: Any, rows: Rows, n_parts: int | None) -> Any:
-    """Return the learner, trained on `n_parts` shards that stay where they are.
+    """Train the learner on `n_parts` shards, which stay on their workers, and return it.
 
-    Row i is of shard i modulo their number. The first epoch is of the first shard alone, which
-    finds where to start; then all train for an epoch from the same parameters, and what they end
-    with is averaged by the number of their rows.
+    Row i belongs to shard i modulo `n_parts`. The first epoch uses only the first shard and finds
+    the start. In each later epoch all shards train from the same parameters; the results are
+    averaged, weighted by the number of rows.
     """
     workers, starts = rows.workers, rows.starts()
     n_shards = max(1, min(n_parts or N_PARTS, workers.computed([starts])[0][-1] // 2))
@@ -68,7 +68,7 @@ def fit_by_epochs(learner: Any, rows: Rows, n_parts: int | None) -> Any:
 
 
 def _with(learner: Any, parameters: dict[str, Any]) -> Any:
-    """Return a copy with other parameters, be they ones of its own or not."""
+    """Return a copy with the given attributes, which need not be parameters of the constructor."""
     found = copy.copy(learner)
     vars(found).update(parameters)
     return found
@@ -84,7 +84,7 @@ def _described(shard: tuple[Any, ...], threads: int) -> tuple[int, Any]:
 
 
 def _epoch(shard: tuple[Any, ...], model: Any, classes: Any, threads: int) -> Any:
-    """Train for one epoch: a task."""
+    """Train for one epoch; runs as a task."""
     X, y, weight = shard
     learner = copy.deepcopy(model)
     before, learner.n_jobs = learner.n_jobs, threads_here(threads)

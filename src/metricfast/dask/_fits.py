@@ -1,4 +1,4 @@
-"""Distributed fits: each divides the work, and sums the results of its parts."""
+"""Distributed fits: each divides the work into parts, and sums their results."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from metricfast.learners.tuples.sdml import SDML_Supervised
 
 __all__ = ["fit_of"]
 
-# Fits a learner to points, labels and weights, in so many parts, and returns it.
+# A function that fits a learner to points, labels and weights, in n parts, and returns it.
 Fit = Callable[..., Any]
 
 
 def fit_of(learner: Any, sync: str, arguments: list[str]) -> Fit:
-    """Return the distributed fit of a learner; TypeError if it has none with these arguments."""
+    """Return the function that fits a learner, or raise TypeError for unsupported arguments."""
     if getattr(learner, "_exact_in_parts", False):
         if arguments:
             raise TypeError(f"Sums take no further arguments; found {arguments}.")
@@ -108,7 +108,7 @@ def _judged(block: tuple[Any, ...], threads: int, learner: Any) -> tuple[Any, ..
 
 
 def _by_classes(learner: Any, rows: Rows, n_parts: int | None, **params: Any) -> Any:
-    """Fit to the sums of groups of whole classes."""
+    """Fit to sums of statistics over groups of classes; each class is in one group."""
     labels, weight = rows.others()
 
     def sums(
@@ -154,7 +154,7 @@ def _by_anchors(learner: Any, rows: Rows, n_parts: int | None, **params: Any) ->
     """Fit to the scatters of parts of the points; every worker holds all points."""
 
     def scatters(X: Any, labels: Integers, weights: Floats, *how: Any) -> tuple[Floats, Floats]:
-        order = np.argsort(labels, kind="stable")  # so that a part is of few classes
+        order = np.argsort(labels, kind="stable")  # each part then has few classes
         n = min(n_parts or N_PARTS, len(order))
         parts = [np.sort(part) for part in np.array_split(order, n)]
         shared = Shared((X, labels, weights, *how[:-1]))
@@ -181,6 +181,6 @@ def _of_draws(learner: Any, rows: Rows, n_parts: int | None, **params: Any) -> A
 
 
 def _by_gradients(learner: Any, rows: Rows, n_parts: int | None, **params: Any) -> Any:
-    """Train; the value and gradient of an objective are sums of parts of the anchors."""
+    """Train; each worker evaluates the objective and its gradient for a part of the anchors."""
     points, labels, weights = rows.joined()
     return learner._fit(points, labels, weights, **params, evaluator=ByParts(rows.workers, n_parts))

@@ -223,7 +223,7 @@ class DistributedLearner(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mis
         return retrieval_report(queries, y, database, y_database, **options)
 
     def score(self, X: Any, y: Any, X_database: Any = None, y_database: Any = None) -> float:
-        """Judge how well points retrieve points of their label.
+        """Score how well points retrieve points with their label.
 
         Parameters
         ----------
@@ -261,7 +261,7 @@ class DistributedLearner(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mis
         return self.transform(X, sides[0]), self.transform(X_database, sides[1])
 
     def _of_one_thread(self) -> Any:
-        """Return the learner for tasks, of which a worker runs one on each of its threads."""
+        """Return a learner with n_jobs=1, for workers that run one task per thread."""
         learner = copy.copy(self.learner_)
         learner.__dict__.pop("_training", None)
         if hasattr(learner, "n_jobs"):

@@ -1,4 +1,4 @@
-"""Evaluation of a loss on workers: each task evaluates some anchors, and results are summed."""
+"""Evaluate a loss on workers: each task evaluates some anchors, and the client sums the results."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from metricfast.training.objective import Objective
 __all__ = ["ByParts"]
 
 Array = NDArray[Any]
-# Tasks for each thread: more take longer to send; of two or fewer Dask does not keep any until a
-# thread is free, so that some wait for others.
+# Tasks per thread. More take longer to send. With two or fewer, Dask assigns all of them at once,
+# so that some threads idle while others have waiting tasks.
 _TASKS = 3
-# Anchors of a part: the overhead of a part equals the cost of 100 to 200 anchors. Never fewer parts
-# than threads of a small cluster, nor gradients without end.
+# Anchors per part: the overhead of a part equals the cost of 100 to 200 anchors. Lower and upper
+# bounds of the number of parts: use all threads of a small cluster, and limit the gradients to sum.
 _ANCHORS, _FEWEST, _MOST = 2500, 8, 256
 # Value, gradients, and the fitted attributes of the loss, such as counts.
 Found = tuple[float, list[Array], dict[str, Any]]
 
 
 class ByParts:
-    """An evaluator of objectives on workers, in `n_parts` parts for any number of workers.
+    """Evaluate objectives on workers, in `n_parts` parts, whatever the number of workers.
 
     Points and labels are sent to each worker once. An evaluation sends parameters, and returns a
     value and a gradient of each part. Losses with lists of active pairs are evaluated in this
@@ -44,10 +44,10 @@ class ByParts:
     def __call__(
         self, objective: Objective, arrays: list[Array], batch: Batch | None
     ) -> tuple[float, list[Array]]:
-        """Return the loss and its gradients by the parameters; none where it is not finite."""
+        """Return the loss and its gradients by the parameters; no gradients if it is not finite."""
         weighed_by = _weighed_by(objective)
         here = objective.evaluate_pairs(arrays) if batch is None else None
-        if here is not None:  # in less time than a round trip takes
+        if here is not None:  # faster than a round trip to the workers
             return here
         n_anchors = objective.X.shape[0] if batch is None else batch.n_anchors
         wanted = self._n_parts or min(_MOST, max(_FEWEST, n_anchors // _ANCHORS))
@@ -55,7 +55,7 @@ class ByParts:
         bounds = [n_anchors * i // n_parts for i in range(n_parts + 1)]
         parts = list(pairwise(bounds))
         of_task = math.ceil(n_parts / (_TASKS * self._workers.n_threads))
-        n_tasks = math.ceil(n_parts / of_task)  # such that all have as many, or one fewer
+        n_tasks = math.ceil(n_parts / of_task)  # tasks differ by at most one part
         cuts = [n_parts * i // n_tasks for i in range(n_tasks + 1)]
         runs = [parts[start:stop] for start, stop in pairwise(cuts)]
         of_tasks: list[list[Found]] = self._workers.run(
@@ -72,7 +72,7 @@ class ByParts:
         return total(values, shares), total(gradients, shares)
 
     def _sent(self, objective: Objective) -> Shared:
-        """Return what workers have of an objective: each is sent once, and where it changed."""
+        """Return the data of an objective on the workers. Only new and changed data are sent."""
         of = objective.X, objective.loss, getattr(objective.loss, "targets", None)
         if self._shared is None or any(a is not b for a, b in zip(of, self._of, strict=True)):
             self._of, self._shared = of, Shared(objective.for_thread(1))
@@ -80,7 +80,7 @@ class ByParts:
 
 
 def _weighed_by(objective: Objective) -> str:
-    """Return the count that means of parts are weighed by, "" for sums; ValueError for others."""
+    """Return the name of the count that weights the mean of parts, or "" for sums."""
     loss = objective.loss.loss
     known = loss._weighed_by if isinstance(loss, Loss) else {}
     by = known.get(loss.reduction) if known else None
@@ -97,7 +97,7 @@ def _evaluate(
     parts: list[tuple[int, int]], objective: Objective, arrays: list[Array], batch: Batch | None,
     threads: int,
 ) -> list[Found]:  # fmt: skip
-    """Evaluate the loss of some anchors: a task of several parts."""
+    """Evaluate the loss of several parts of the anchors; runs as a task."""
     own, found = objective.for_thread(threads_here(threads)), []
     try:
         for value, gradients in own.of_parts(arrays, batch, parts):

@@ -1,4 +1,4 @@
-"""Rows of dask collections: blocks with their labels and weights, whatever the chunks."""
+"""Rows of dask collections: blocks of points with labels and weights, for any chunks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
 
 
 def blocks_of(name: str, values: Any) -> list[Any]:
-    """Return the blocks of rows of a collection, delayed; TypeError for what is none."""
+    """Return the delayed blocks of rows of a collection; raise TypeError for other objects."""
     return list(np.ravel(_in_rows(name, values).to_delayed()))
 
 
@@ -70,7 +70,7 @@ class Rows:
                     "different lengths, or of sizes that are not all known: give as many rows of "
                     "both, and call compute_chunk_sizes() on both, or partition them alike."
                 )
-        together = delayed(_together)  # under names of its own: fits share nothing
+        together = delayed(_together)  # unique task names: fits share no tasks
         parts = enumerate(zip(*columns, strict=True))
         self.workers, self.blocks = workers, [together(names, i, *each) for i, each in parts]
 
@@ -91,7 +91,7 @@ class Rows:
         return starts_of([block[0] for block in self.blocks])
 
     def dealt(self, n: int, group_of: Callable[..., Integers], *given: Any) -> list[Any]:
-        """Return the rows in `n` groups, delayed tuples like the blocks.
+        """Return the rows regrouped into `n` groups: delayed tuples with the format of blocks.
 
         ``group_of(i, block, *given)`` returns the group of each row of block i, or -1 for none.
         """
@@ -126,7 +126,7 @@ def joined(blocks: Sequence[Any]) -> Any:
 
 
 class OnWorkers(Source):
-    """Points of blocks, which a cluster holds; the client gets the rows that it asks for."""
+    """Points in blocks on a cluster; the client receives only the rows that it requests."""
 
     def __init__(self, workers: Workers, blocks: list[Any]) -> None:
         self._workers, self._blocks = workers, workers.client.compute(blocks)
@@ -158,7 +158,7 @@ class OnWorkers(Source):
 
 
 def _described(block: Any, threads: int) -> tuple[int, int, bool, list[str] | None]:
-    """Return numbers of rows and of columns, whether all are float32, and names if there are."""
+    """Return the number of rows and columns, whether all are float32, and column names or None."""
     if len(block.shape) != 2 or hasattr(block, "tocsr"):
         raise TypeError(
             "X must be arrays or frames of two dimensions; found a block that is a "

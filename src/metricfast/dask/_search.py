@@ -1,4 +1,4 @@
-"""Searches and metrics of dask arrays: blocks of queries, each against the whole database."""
+"""Searches and metrics on dask arrays: each block of queries searches the whole database."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def kneighbors(
     maps = {k: np.array(v) for k, v in {"L": L, "U": U, "V": V}.items() if v is not None}
     ready = delayed(_Ready)("queries" if own else "database", maps)
     sides = _sides(blocks_of("queries", of_queries), own, where)
-    if workers:  # once the search is dealt out its graph is taken as it is
+    if workers:  # the graph of the search is not optimised later
         of_queries, of_database = optimize(of_queries, of_database)
     name = f"nearest-{uuid4().hex}"
     keys = [(name, i) for i in range(of_queries.numblocks[0])]
@@ -185,7 +185,7 @@ def retrieval_report(
 
 
 def _precision(*sides: Any) -> type[np.floating[Any]]:
-    """Return what distances are in: float32 where all points are."""
+    """Return the dtype of distances: float32 if all points are float32, else float64."""
     kinds = [
         kind
         for side in sides
@@ -256,7 +256,7 @@ def _judged(
 
 
 def _sides(blocks: list[Any], own: bool, where: Any, **groups: Any) -> dict[str, Any]:
-    """Return what `_of_block` takes, for blocks of queries; `own`: that are the database."""
+    """Return the arguments of `_of_block`; `own`: the queries are also the database."""
     filters = {"where": _in_memory(where)}
     for name, given in groups.items():
         pair = _in_memory(given)
@@ -265,7 +265,7 @@ def _sides(blocks: list[Any], own: bool, where: Any, **groups: Any) -> dict[str,
     return {
         "starts": starts_of(blocks) if divided else None,
         "own": own,
-        "filters": delayed(_itself)(filters),  # goes to each worker once
+        "filters": delayed(_itself)(filters),  # sent once to each worker
     }
 
 
@@ -295,7 +295,7 @@ def _filter_of_rows(name: str, where: Any, rows: slice, n: int) -> Any:
 
 
 def _in_memory(where: Any) -> Any:
-    """Return a filter whose arrays are in memory."""
+    """Return the filter with its arrays loaded into memory."""
     if isinstance(where, tuple):
         return tuple(_in_memory(side) for side in where)
     return where.compute() if is_dask_collection(where) else where

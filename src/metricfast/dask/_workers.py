@@ -22,13 +22,14 @@ __all__ = ["N_PARTS", "Shared", "Workers", "threads_here", "total"]
 
 # Parts by default, but of gradients.
 N_PARTS = 16
-# Seconds between two looks at whether there is a worker, and without any until that is an error.
+# Seconds between two checks for workers, and seconds without any worker before an error.
 _LOOK, _PATIENCE = 2.0, 30.0
-# Seconds without a sign of a worker, of which there should be two each second, or one in a few.
+# Seconds without a heartbeat before a worker counts as lost. Heartbeats come twice a second to once
+# in a few seconds.
 _SILENCE = 45.0
-# Times that tasks are given again whose data went with the last worker that had them.
+# Number of times that tasks are submitted again after their data were lost with a worker.
 _ATTEMPTS = 4
-# Tasks for each thread up to which they are dealt out.
+# With up to this many tasks per thread, this module assigns tasks to workers; otherwise Dask does.
 _FEW = 4
 
 
@@ -59,13 +60,13 @@ class Workers:
                 f"client must be a distributed.Client that is not asynchronous; found {client!r}."
             )
         self.client, self._signs = client, _Signs(client)
-        # Results of workers of this machine need not go through the scheduler.
+        # On a local cluster, results come directly from the workers, not through the scheduler.
         self._direct = isinstance(client.cluster, distributed.LocalCluster) or None
         self._check_connection()
         self.wait_for_one()
 
     def wait_for_one(self, since: float | None = None) -> None:
-        """Wait until there is a worker; RuntimeError if none comes."""
+        """Wait until there is a worker; raise RuntimeError if none appears in time."""
         end = (time.monotonic() if since is None else since) + _PATIENCE
         while not self.client.nthreads():
             if time.monotonic() > end:
@@ -83,10 +84,10 @@ class Workers:
     def run(
         self, function: Callable[..., Any], parts: Iterable[Any], *shared: Shared, **common: Any
     ) -> list[Any]:
-        """Return ``function(part, *shared, threads=, **common)`` of each part, in order.
+        """Return ``function(part, *shared, threads=, **common)`` for each part, in order.
 
-        Parts are values or futures. `threads` is how many a task may use, such that all of a worker
-        together have what it has.
+        Parts are values or futures. `threads` is the number of threads that a task may use; the
+        tasks of a worker together use as many as the worker has.
         """
         parts = list(parts)
         for attempt in range(_ATTEMPTS):
@@ -108,13 +109,13 @@ class Workers:
     def tasks(self, function: Callable[..., Any], blocks: list[Any], **common: Any) -> list[Any]:
         """Return ``function(block, threads=, **common)`` of delayed blocks, delayed as well."""
         how = {"threads": self._threads_each(blocks)}
-        how |= {name: delayed(value) for name, value in common.items()}  # each is sent once
+        how |= {name: delayed(value) for name, value in common.items()}  # sent once
         return [delayed(in_caller_memory(function))(block, **how) for block in blocks]
 
     def sum(self, function: Callable[..., Any], blocks: list[Any], **common: Any) -> Any:
         """Return the :func:`total` of the results of `tasks`; workers add two at a time."""
         parts = self.tasks(function, blocks, **common)
-        while len(parts) > 1:  # neighbours, so that no worker ever has more than two
+        while len(parts) > 1:  # pairwise: a worker holds at most two results
             parts = [delayed(total)(parts[i : i + 2]) for i in range(0, len(parts), 2)]
         return self.computed(parts)[0]
 
@@ -128,7 +129,7 @@ class Workers:
         return found
 
     def _awaited(self, coroutine: Any, futures: list[Any] | None = None) -> Any:
-        """Return what comes of a coroutine of the client, of futures or of all workers."""
+        """Wait for a coroutine of the client, and return its result."""
         waiting = asyncio.run_coroutine_threadsafe(coroutine, self.client.loop.asyncio_loop)
         done = 0
         try:
@@ -140,13 +141,13 @@ class Workers:
                     self._signs.forget()
                 self._signs.look(of_all=futures is None)
             found = waiting.result()
-            self._signs.forget()  # but not where it failed, and is tried again
+            self._signs.forget()  # not after an error: the next attempt needs them
             return found
         finally:
             waiting.cancel()
 
     def computed(self, delayed: list[Any]) -> list[Any]:
-        """Return what delayed objects are, in order."""
+        """Compute delayed objects, and return the results in order."""
         try:
             return self._gathered(self.client.compute(delayed)) if delayed else []
         except CancelledError as error:
@@ -157,13 +158,14 @@ class Workers:
             ) from error
 
     def dealt(self, keys: list[Any]) -> AbstractContextManager[None]:
-        """Within it, tasks of these keys are dealt out where they are few: as many to each thread.
+        """Return a context in which few tasks are assigned evenly to threads, by their keys.
 
-        Dask may give one of two workers three of four. Any worker does what another cannot.
+        Dask itself may assign three of four tasks to one of two workers. If a worker fails, any
+        other takes its tasks.
         """
         threads = [each for each, n in self.client.nthreads().items() for _ in range(n)]
         if len(keys) > _FEW * len(threads) or "workers" in get_annotations():
-            return nullcontext()  # Dask does it, or who calls has said where
+            return nullcontext()  # Dask or the caller assigns tasks
         places = {key: [threads[i * len(threads) // len(keys)]] for i, key in enumerate(keys)}
         # A function that the scheduler knows, where this package may be missing.
         where = partial(getitem, places)
@@ -192,19 +194,19 @@ class _Signs:
 
     def __init__(self, client: Any) -> None:
         self._client = client
-        self._heard: dict[str, tuple[float, float]] = {}  # the sign, and when it was seen here
+        self._heard: dict[str, tuple[float, float]] = {}  # heartbeat, local time
 
     def forget(self) -> None:
-        """Begin anew."""
+        """Reset the record of heartbeats."""
         self._heard = {}
 
     def look(self, *, of_all: bool) -> None:
-        """Raise RuntimeError where a worker is heard of no more that has work, or any of all."""
+        """Raise RuntimeError if a busy worker, or any with `of_all`, sends no more heartbeats."""
         now, last = time.monotonic(), self._heard
         try:
             workers = self._client.sync(self._client.scheduler.identity, callback_timeout=_LOOK)
         except (OSError, distributed.TimeoutError):
-            return  # the scheduler is busy, or gone: the connection will show
+            return  # the scheduler is busy or lost; the connection raises if lost
         seen = {each: found["last_seen"] for each, found in workers["workers"].items()}
         self._heard = {
             each: last[each] if each in last and last[each][0] == sign else (sign, now)
@@ -226,10 +228,10 @@ class _Signs:
 
 
 def threads_here(threads: int) -> int:
-    """Return how many threads a task may use where it runs: no more than its worker has."""
+    """Return the number of threads that a task may use: at most as many as its worker has."""
     try:
         return max(1, min(threads, int(distributed.get_worker().state.nthreads)))
-    except ValueError:  # no worker
+    except ValueError:  # not on a worker
         return 1
 
 

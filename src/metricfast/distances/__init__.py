@@ -1,1 +1,1 @@
-"""Distances of points under a map, the neighbours they make, and the gradient by the map."""
+"""Distances of points under a map, nearest neighbours, and gradients by the map."""

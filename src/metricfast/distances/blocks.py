@@ -1,8 +1,7 @@
-"""Searches by blocks, of points that are not in memory.
+"""Search points on disk, block by block.
 
-What they find is what a search of all points at once finds, to the last bit: points are embedded
-by the same arithmetic, and what the blocks have is merged by squared distances in float64, which
-are what neighbours are chosen by.
+Results equal those of a search of all points at once, bit for bit: points are embedded with the
+same arithmetic, and results of blocks are merged by the same squared distances in float64.
 """
 
 from __future__ import annotations
@@ -28,21 +27,21 @@ __all__ = [
 Points = Array | Source
 Maps = tuple[Array | None, Array | None]
 
-# Squares of coordinates up to two to this, and of what they differ by, are ordinary in float64.
+# For coordinates up to two to this power, squared differences neither overflow nor underflow.
 _ORDINARY = 200
 _FEW = 64
-# So many queries leave threads waiting for each other in a block: some blocks are then searched at
-# a time, of up to and at least so many bytes.
+# With up to this many queries, threads would wait for each other in a block. Several blocks are
+# then searched at the same time; the other numbers are their bytes in total, and at least each.
 _FEW_QUERIES, _AT_ONCE, _LEAST = 2048, 16 << 20, 2 << 20
-# Largest number of bytes that a search needs for a number of a block. A point counts as nine
-# numbers more.
+# Upper bound of the bytes that a search needs per number of a block. Each point counts as nine
+# further numbers.
 _SEARCH = 16
 
 T = TypeVar("T")
 
 
 class Embedded(Source):
-    """Points as a map embeds them for a search, in float64."""
+    """Points of a source, embedded by a map for a search, in float64."""
 
     def __init__(self, points: Points, L: Array, origin: Floats, threads: int) -> None:
         self._points, self._L, self._origin, self._threads = points, L, origin, threads
@@ -50,7 +49,7 @@ class Embedded(Source):
 
     @property
     def row_bytes(self) -> int:
-        """Bytes that a point takes, before and after."""
+        """Bytes of a point before and after the map."""
         return row_bytes(self._points) + 8 * self.shape[1]
 
     def read(self, start: int, stop: int) -> Array:
@@ -79,14 +78,14 @@ class Queries(NamedTuple):
     """Some queries, and the blocks of the database, which are read one after the other."""
 
     rows: slice
-    exponent: int  # points are divided by two to this
+    exponent: int  # points are divided by 2**exponent
     blocks: Iterator[Block]
-    at_once: int  # blocks
-    threads: int  # of each
+    at_once: int  # blocks searched at the same time
+    threads: int  # threads per block
 
 
 def embedded(queries: Points, database: Points, maps: Maps, threads: int) -> tuple[Points, Points]:
-    """Return both as the maps embed them, block by block."""
+    """Return embedded queries and database; sources are embedded block by block."""
     U, V = maps
     if U is None or V is None:
         return queries, database
@@ -95,10 +94,10 @@ def embedded(queries: Points, database: Points, maps: Maps, threads: int) -> tup
 
 
 def _origin(points: Points) -> Floats:
-    """Return what points are shifted by before one map embeds them.
+    """Return the origin that is subtracted before one map embeds all points.
 
-    It depends on the least and the greatest value of each column; more points can only make it
-    zero. Mostly a block is enough to see that it is.
+    It depends on the minimum and maximum of each column. More points can only set it to zero, and
+    one block usually shows that it is zero.
     """
     extremes = points[:1]
     origin = np.zeros(points.shape[1])
@@ -116,9 +115,9 @@ def search_by_blocks(
     queries: Points, database: Points, maps: Maps, exclude: Integers | None, found: int,
     threads: int,
 ) -> Iterator[Queries]:  # fmt: skip
-    """Go through the queries, as many at a time as memory holds, and for these the database.
+    """Yield blocks of queries that fit into memory; each block searches the whole database.
 
-    `found`: bytes that a query needs for what is found.
+    `found`: bytes of the results of a query.
     """
     queries, database = embedded(queries, database, maps, threads)
     exponent = 0
@@ -131,7 +130,7 @@ def search_by_blocks(
     most = memory // 4 // (_SEARCH * (database.shape[1] + 9))
     at_once, n_rows = 1, block_rows(row_bytes(database))
     if not on_disk(database):
-        n_rows = block_rows(row_bytes(database), most=memory)  # there is nothing to read
+        n_rows = block_rows(row_bytes(database), most=memory)  # in memory
     elif min(size, len(queries)) <= _FEW_QUERIES:
         at_once = max(1, min(threads, memory // (8 * _LEAST)))
         if at_once > 1:
@@ -146,7 +145,7 @@ def search_by_blocks(
 
 
 def each_block(part: Queries, search: Callable[[Block, int], T]) -> Iterator[T]:
-    """Return what a search by so many threads finds in each block, in their order."""
+    """Yield the results of `search` on each block, in order."""
     calls = ((block, part.threads) for block in part.blocks)
     return in_threads(search, calls, part.at_once)
 
@@ -181,7 +180,7 @@ class Nearest:
         self.k, self._held = k, list[tuple[Floats, Integers]]()
 
     def add(self, squared: Floats, rows: Integers) -> None:
-        """Take squared distances and rows, -1 where there is none, of a block in their order."""
+        """Add squared distances and rows (-1 for none) of the next block."""
         self._held.append((squared, rows))
         if sum(squared.shape[-1] for squared, _ in self._held) >= 2 * self.k:
             self._held = [self.found()]
@@ -189,12 +188,12 @@ class Nearest:
     def found(self) -> tuple[Floats, Integers]:
         """Return squared distances and rows."""
         squared, rows = (np.concatenate(each, axis=-1) for each in zip(*self._held, strict=True))
-        # Stable: of equal distances the lower row is first.
+        # The sort is stable, so that the lower row comes first on ties.
         order = np.argsort(squared, axis=-1, kind="stable")[..., : self.k]
         return np.take_along_axis(squared, order, -1), np.take_along_axis(rows, order, -1)
 
     def within(self) -> Floats | None:
-        """Return up to where the nearest of each query are, where that is known."""
+        """Return an upper bound of the k-th squared distance of each query, or None if unknown."""
         squared = self._held[0][0] if self._held else None
         enough = squared is not None and squared.shape[-1] >= self.k
         return squared[:, self.k - 1].copy() if squared is not None and enough else None
@@ -203,7 +202,7 @@ class Nearest:
 def nearest_in_part(
     best: Nearest, where: Filter, block: Block, threads: int
 ) -> tuple[Floats, Integers]:
-    """Return squared distances and rows of those of a block that may be among the nearest."""
+    """Return squared distances and rows of the points in a block that may be among the nearest."""
     shape = len(block.queries), min(best.k, len(block.points))
     squared, found = np.empty(shape), np.empty(shape, np.int64)
     get_kernels().kneighbors(
@@ -215,7 +214,7 @@ def nearest_in_part(
 
 
 def write_distances(out: Array, distances: Floats, exponent: int, squared: bool) -> None:
-    """Write what are squared distances, of points divided by two to `exponent`."""
+    """Write distances, given squared distances of points that were divided by ``2**exponent``."""
     found: Any = distances if squared else np.sqrt(distances)
     if exponent:
         found = times_power_of_two(found, 2 * exponent if squared else exponent)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["Database"]
 
 _FORMAT = "metricfast.database"
-_LAST = 2**62  # next id of a file: there is room for points that follow
+_LAST = 2**62  # largest next id of a file, with room for added points
 
 
 class Database:
@@ -117,7 +117,7 @@ class Database:
         points = as_points(X, "X")
         if _may_change(points):
             points = points.copy()
-        # L stands for both maps: of one object there is one copy.
+        # If queries and database have the same map, deepcopy makes one copy of it.
         maps = deepcopy(as_maps(L, U, V, points.shape[1]))
         self._begin(maps, precision, points, np.arange(len(points)), len(points), n_jobs)
 
@@ -125,7 +125,7 @@ class Database:
     def _of(
         cls, points: Array, L: Any = None, U: Any = None, V: Any = None, *, n_jobs: int | None
     ) -> Self:
-        """Return a database that holds points themselves: nobody changes them while it is there."""
+        """Return a database that stores the arrays themselves. Callers must not change them."""
         self = cls.__new__(cls)
         maps = as_maps(L, U, V, points.shape[1])
         self._begin(maps, "auto", points.view(), np.arange(len(points)), len(points), n_jobs)

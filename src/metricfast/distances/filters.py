@@ -1,4 +1,4 @@
-"""Filters of a search: which database points each query may find."""
+"""Filters of a search: the database points that each query may find."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from metricfast._core.types import Array, Integers
 __all__ = ["Filter", "Mask", "as_filter", "known_rows", "name_rows", "rows_among"]
 
 Mask = NDArray[np.bool_]
-# So many numbers are no matter of memory.
+# Arrays of up to this size are not divided into blocks.
 _FEW = 1 << 14
 _EXPECTED = (
     "where must be a boolean mask of the database, ids, or a tuple (labels of queries, labels of "
@@ -26,7 +26,7 @@ _EXPECTED = (
 
 
 class Labels(NamedTuple):
-    """Labels of queries and points: a query finds points of other labels, or of equal ones."""
+    """Labels of queries and points: queries find only points of other labels, or of their label."""
 
     queries: Integers
     points: Integers
@@ -34,9 +34,9 @@ class Labels(NamedTuple):
 
 
 class Filter(NamedTuple):
-    """Points that queries may find, all of them by default."""
+    """The points that queries may find; by default all."""
 
-    mask: Mask | None = None  # of the points, (m,), or of the points of each query, (n, m)
+    mask: Mask | None = None  # (m,) for all queries, or (n, m)
     labels: Labels | None = None
 
     @property
@@ -59,7 +59,7 @@ class Filter(NamedTuple):
         return Filter(mask, labels and labels._replace(points=labels.points[part]))
 
     def allows(self, queries: Integers, points: Integers) -> Mask:
-        """Return whether queries may find points, of two arrays that are broadcast."""
+        """Return whether queries may find points; both index arrays are broadcast."""
         found = np.ones(np.broadcast_shapes(queries.shape, points.shape), bool)
         if self.mask is not None:
             found &= self.mask[points] if self.mask.ndim == 1 else self.mask[queries, points]
@@ -150,8 +150,8 @@ def rows_among(ids: Integers, known: Integers) -> Integers:
 
 
 def name_rows(rows: Integers, ids: Integers) -> None:
-    """Put ids in place of rows, by blocks of queries; -1 stays."""
-    if ids[-1] == len(ids) - 1:  # they are the rows
+    """Replace rows by ids, in place; -1 stays."""
+    if ids[-1] == len(ids) - 1:  # ids equal rows
         return
     size = len(rows) if rows.size < _FEW else block_rows(rows.strides[0])
     for start in range(0, len(rows), size):

@@ -78,17 +78,17 @@ def metric_gradient(
         raise ValueError("Give exactly one of L, (U and V), and M.")
     width = points.shape[1]
     query_map, database_map = as_maps(L, U, V, width)
-    # Distances of the whole sum do not change when X and Y move together, unless U and V differ.
+    # Unless U and V differ, distances do not change if X and Y are shifted together.
     centre = np.zeros(width, dtype)
     if U is None:
-        # Of some points: a few that are far away must not make the others lose digits.
+        # The median is robust: a few points far away must not cost the others precision.
         centre = np.median(other[:: 1 + len(other) // _MOST_FOR_CENTRE], axis=0).astype(dtype)
     if M is not None and as_points(M, "M", width=width).shape[0] != width:
         raise ValueError(f"M must have shape ({width}, {width}).")
     values, starts, columns = _as_weights(weights, (len(points), len(other)))
     maps = [each for each in (query_map, database_map) if each is not None]
-    # The gradient is linear in the weights and the maps, quadratic in the points: single precision
-    # holds them all.
+    # The gradient is linear in the weights and in the maps, and quadratic in the points. After
+    # scaling, single precision represents all of them.
     of_weights, of_maps = _exponent(values), _exponent(*maps)
     values = _divided(values, of_weights, dtype)
     kernels = get_kernels()
@@ -142,7 +142,7 @@ def _divided(array: Array, exponent: int, dtype: type[np.floating[Any]]) -> Arra
 def _as_weights(
     weights: Any, shape: tuple[int, int]
 ) -> tuple[Array, Integers | None, Integers | None]:
-    """Dense values, or the values, row starts and columns of sparse ones."""
+    """Return dense weights, or the values, row starts and columns of sparse weights."""
     if not hasattr(weights, "tocsr"):
         dense = as_points(weights, "weights")
         if dense.shape != shape:

@@ -57,7 +57,7 @@ def empty_sets(n: int, k: int) -> Inference:
 
 
 def check_loss_matrix(matrix: ArrayLike, n_classes: int | None = None) -> Floats:
-    """Check what wrong answers cost.
+    """Check a matrix of costs of wrong predictions.
 
     Raises ValueError unless it is square, of `n_classes` rows, finite, not negative, and zero on
     the diagonal.
@@ -96,7 +96,7 @@ def _search(
     exclude: ArrayLike | None = None,
     n_jobs: int | None = None,
 ) -> Callable[[bool, bool], tuple[Inference, Inference]]:
-    """Check what the functions are called with, and return the search for the sets asked for."""
+    """Check the arguments of the public functions, and return the search."""
     check_choice("metric", metric, ("sqeuclidean", "precomputed"))
     check_method(ties, method)
     points = as_points(queries, "queries")
@@ -133,7 +133,7 @@ def _search(
 
 
 def _refuse_overflow(points: Array, others: Array | None, k: int) -> None:
-    """Refuse points among which distances, or distances whose sum, may not be finite."""
+    """Raise ValueError if squared distances, or sums of k of them, may overflow."""
     with np.errstate(over="ignore"):
         if others is None:
             most = points.max(initial=0).astype(np.float64)
@@ -256,7 +256,7 @@ def vote_labels(
     matrix: Floats | None,
     names: tuple[str, str] = ("query_labels", "database_labels"),
 ) -> tuple[Integers, Integers, int]:
-    """Return the classes as codes, and their number; those of a loss matrix are its indices."""
+    """Return class indices and the number of classes. Labels of a loss matrix are its indices."""
     if matrix is not None:
         size = len(matrix)
         return (

@@ -1,8 +1,8 @@
-"""Learned distances between points and the neighbours they make: the functional interface.
+"""Learned distances between points, and nearest neighbours: the functional interface.
 
 Distances are ``||Lx - Ly||`` (Mahalanobis, ``M = L.T @ L``), ``||Ux - Vy||`` (asymmetric: queries
-through ``U``, database points through ``V``) or plain Euclidean where no map is given. Self and
-duplicate points are excluded by index only, never because their distance is zero.
+through ``U``, database points through ``V``) or plain Euclidean without a map. Self and duplicate
+points are excluded by index only, never because their distance is zero.
 """
 
 from __future__ import annotations
@@ -327,7 +327,7 @@ def _search_some(
     query: Array, base: Array, maps: Maps, left_out: NDArray[np.int64] | None,
     mask: NDArray[np.bool_], squared: bool, distances: Array, indices: Array, threads: int,
 ) -> None:  # fmt: skip
-    """Search the points of a mask alone, embedded as among all."""
+    """Search only the points of a mask; their embedding is the same as without the mask."""
     rows = np.flatnonzero(mask)
     k = min(indices.shape[1], len(rows))
     distances[:, k:], indices[:, k:] = np.inf, -1

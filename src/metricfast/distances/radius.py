@@ -27,7 +27,7 @@ __all__ = ["check_radius", "radius_neighbors"]
 Found = tuple[Array, Integers, Integers]
 
 _LARGEST = float(np.finfo(np.float64).max)
-_ALL = 2**62  # pairs: the kernel only counts those beyond
+_ALL = 2**62  # maximum number of pairs; the kernel only counts further pairs
 
 
 def radius_neighbors(
@@ -91,9 +91,9 @@ def radius_neighbors(
 
 
 def check_radius(radius: object) -> None:
-    """Refuse what is no number from 0 that a float holds; infinity reaches all points."""
+    """Raise ValueError unless radius is a non-negative number, or infinity for all points."""
     number: Any = radius if isinstance(radius, Real) else math.nan
-    if isinstance(number, np.floating):  # float32 would be compared in float32
+    if isinstance(number, np.floating):  # NumPy would compare a float32 in float32
         number = float(number)
     if not (0 <= number <= _LARGEST or number == math.inf):
         raise ValueError(f"radius must be a number from 0, got {radius!r}.")
@@ -108,7 +108,7 @@ def _search(
     sort_results: bool,
     threads: int,
 ) -> Found:
-    """Find what is within a finite radius."""
+    """Find the neighbours within a finite radius."""
     dtype = common_precision(query, base)
     search = get_kernels().radius_neighbors
     reach = _reach(radius, dtype)
@@ -146,7 +146,7 @@ def _search(
 
 
 def _completed(found: Found, n_base: int, left_out: Integers | None, sort_results: bool) -> Found:
-    """Add the pairs that no finite radius reaches: their distances overflow."""
+    """Add the pairs whose distances overflow to infinity; no finite radius finds them."""
     distances, indices, row_starts = found
     wanted = np.ones((len(row_starts) - 1, n_base), bool)
     if left_out is not None:
@@ -158,7 +158,7 @@ def _completed(found: Found, n_base: int, left_out: Integers | None, sort_result
     away = np.full(wanted.shape, np.inf, distances.dtype)
     away[np.repeat(np.arange(len(wanted)), np.diff(row_starts)), indices] = distances
     values = away[wanted]
-    order = np.lexsort((values, rows)) if sort_results else slice(None)  # it is stable
+    order = np.lexsort((values, rows)) if sort_results else slice(None)  # stable
     return values[order], columns[order], np.concatenate([[0], np.cumsum(wanted.sum(axis=1))])
 
 

@@ -1,8 +1,9 @@
-"""The points of a database in segments, so that a change does not prepare all of them again.
+"""The points of a database in segments, so that a change does not require preparing all again.
 
-New points make a segment of their own, which merges with the segment before it until that is twice
-as large. Removed points are hidden; where half of a segment is hidden, it is made anew. A search
-looks into each segment and merges what it finds by squared distances in float64, ties by id.
+New points form a new segment, which is merged with the previous segments until the previous one is
+at least twice as large. Removed points are hidden; a segment with half of its points hidden is
+rebuilt. A search runs in each segment and merges the results by squared distances in float64; ties
+go to the lower id.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Segment", "Snapshot", "Space"]
 
-# The last segment of up to so many points is made anew at each addition.
+# An addition rebuilds the last segment if it has at most this many points.
 _SMALL = 256
-# Squares of coordinates from two to minus this to two to this, and of their differences, are
-# ordinary in float64.
+# For coordinates between two to minus this and two to this, squared differences neither overflow
+# nor underflow in float64.
 _ORDINARY = 200
 # To prepare a point costs as much as to compare it with so many queries.
 _PREPARING = 128
@@ -37,7 +38,7 @@ class Segment(NamedTuple):
     """Points that were prepared together."""
 
     points: Array
-    images: Array  # the points as they are searched: themselves, or embedded
+    images: Array  # the points that are searched: embedded by the map, if any
     ids: Integers  # ascending
     prepared: PreparedDatabase
     size: int  # without hidden points
@@ -53,7 +54,7 @@ class Segment(NamedTuple):
         return rows if self.shown is None else np.where(self.shown[rows], rows, -1)
 
     def without(self, rows: Integers) -> Segment:
-        """Hide rows."""
+        """Return the segment with rows hidden."""
         shown = np.ones(len(self.ids), bool) if self.shown is None else self.shown.copy()
         shown[rows] = False
         return self._replace(size=int(np.count_nonzero(shown)), shown=shown)
@@ -100,7 +101,7 @@ class Space(NamedTuple):
 
     @property
     def centred(self) -> bool:
-        """Whether points may be shifted before they are embedded: by one map."""
+        """Whether points may be shifted before they are embedded: only if there is one map."""
         return self.maps[0] is not None and self.maps[0] is self.maps[1]
 
     def origin(self, points: Array) -> Floats | None:
@@ -129,7 +130,7 @@ class Space(NamedTuple):
         return segment_of(points, images, ids, prepared)
 
     def merged(self, segments: Sequence[Segment], threads: int) -> Segment:
-        """Make one segment of several, without hidden points."""
+        """Merge several segments into one, without hidden points."""
         points = np.concatenate([each.only_shown(each.points) for each in segments])
         images = points
         if self.maps[1] is not None:
@@ -139,13 +140,13 @@ class Space(NamedTuple):
 
 
 def segment_of(points: Array, images: Array, ids: Integers, prepared: PreparedDatabase) -> Segment:
-    """Return a segment without hidden points; nobody else may change the arrays."""
+    """Return a segment without hidden points, which takes ownership of the arrays."""
     points.flags.writeable = ids.flags.writeable = False
     return Segment(points, images, ids, prepared, len(ids))
 
 
 class Snapshot:
-    """The points that a search sees. A change makes another snapshot."""
+    """An immutable state of the database that searches use. A change creates a new snapshot."""
 
     def __init__(
         self, space: Space, segments: Iterable[Segment], following: int, origin: Floats | None
@@ -158,7 +159,7 @@ class Snapshot:
     def of(
         cls, space: Space, points: Array, ids: Integers, following: int, threads: int
     ) -> Snapshot:
-        """Prepare points in one segment."""
+        """Return a snapshot of points in one segment."""
         origin = space.origin(points)
         images = space.embed(points, 1, origin, threads)
         return cls(space, [space.prepare(points, images, ids, threads)], following, origin)
@@ -178,7 +179,7 @@ class Snapshot:
 
     @property
     def bytes(self) -> int:
-        """Memory without that of the points."""
+        """Memory in bytes, without the points themselves."""
         total = sum(each.prepared.bytes() for each in self.segments)
         total += sum(each.shown.nbytes for each in self.segments if each.shown is not None)
         if self.space.maps[1] is not None:
@@ -202,12 +203,12 @@ class Snapshot:
 
     @property
     def single(self) -> bool:
-        """Whether the points are one segment, none of which is hidden."""
+        """Whether there is one segment without hidden points."""
         return len(self.segments) == 1 and self.segments[0].shown is None
 
     @cached_property
     def whole(self) -> Snapshot:
-        """The same points as one segment."""
+        """The same points in one segment."""
         if self.single:
             return self
         return Snapshot.of(self.space, self.points, self.ids, self.next, 1)
@@ -228,17 +229,17 @@ class Snapshot:
         return rows_among(ids, self.ids)
 
     def holds(self, ids: Integers) -> Mask:
-        """Return for each id whether there is a point of it."""
+        """Return whether each id belongs to a point."""
         return np.asarray((self.rows_by_segment(ids) >= 0).any(axis=0))
 
     def rows_by_segment(self, ids: Integers) -> Integers:
         """Return the rows of ids in each segment, -1 where they are not, (n_segments, n)."""
         return np.stack([each.rows(ids) for each in self.segments])
 
-    # What follows are changes.
+    # Changes
 
     def added(self, points: Array, threads: int) -> Snapshot:
-        """Return the points after an addition."""
+        """Return a snapshot with points added."""
         following = self.next + len(points)
         ids = np.arange(self.next, following)
         if self.dtype == np.float64:
@@ -278,7 +279,7 @@ class Snapshot:
         return Snapshot.of(self.space, after.points, after.ids, self.next, threads)
 
     def _stays(self, extremes: Array | None) -> bool:
-        """Whether embedded points are the same where their extremes have become these."""
+        """Return whether points with these extremes are embedded relative to the same origin."""
         if extremes is None:
             return True
         origin = self.space.origin(extremes)
@@ -289,7 +290,7 @@ class Snapshot:
     def _changed(
         self, segments: list[Segment], following: int, extremes: Array | None, threads: int
     ) -> Snapshot:
-        """Merge segments until each is twice as large as the next."""
+        """Return a snapshot whose segments are each at least twice as large as the next."""
         groups: list[list[Segment]] = []
         for segment in segments:
             group = [segment] if segment.size else []
@@ -312,10 +313,13 @@ class Snapshot:
             after._extremes = extremes
         return after
 
-    # What follows are searches.
+    # Searches
 
     def among(self, mask: Mask, queries: int, threads: int) -> Snapshot | None:
-        """Return the points of a mask, prepared once enough queries have come with this mask."""
+        """Return a snapshot of the points of a mask.
+
+        Returns None until enough queries have used the mask.
+        """
         left = int(np.count_nonzero(mask))
         known, seen, found = self._chosen or (None, 0, None)
         if known is None or not np.array_equal(known, mask):
@@ -363,7 +367,7 @@ class Snapshot:
                 queries, exclude, where.of_points(part), True, keys[own], found[own], threads
             )
             start += segment.size
-        # Stable: of equal distances the lower id is first.
+        # The sort is stable, so that the lower id comes first on ties.
         nearest = np.arange(n)[:, None], np.argsort(keys, axis=1, kind="stable")[:, :k]
         ids[...] = found[nearest]
         write_distances(distances, keys[nearest], 0, squared)
@@ -386,7 +390,7 @@ def _extremes(blocks: Iterable[Array]) -> Array:
 
 
 def _ordinary(points: Array) -> bool:
-    """Whether squared distances in float64 tell all that distances do."""
+    """Whether squared distances in float64 neither overflow nor underflow."""
     if points.dtype == np.float32:
         return True
     for block in _blocks(points):

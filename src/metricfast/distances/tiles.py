@@ -14,18 +14,18 @@ from metricfast.distances.blocks import Maps, Points, embedded
 
 __all__ = ["paired_by_blocks", "pairwise_by_blocks"]
 
-_PAIRS = 256  # that the kernel embeds by one product, whose rounding depends on their number
-_SAMPLE = 63  # points that show the middle of the others
-_ORDINARY = 60  # coordinates up to two to this neither overflow nor vanish in float32
+_PAIRS = 256  # size of the kernel's matrix products; rounding depends on it
+_SAMPLE = 63  # number of points that determine the centre
+_ORDINARY = 60  # for coordinates up to 2**60, squares do not overflow or underflow in float32
 
 
 def pairwise_by_blocks(
     X: Points, Y: Points, maps: Maps, squared: bool, out: Array, threads: int
 ) -> None:
-    """Write the distances of every row of X to every row of Y, which is read once for a block of X.
+    """Write the distances of every row of X to every row of Y. Y is read once per block of X.
 
-    Each is what it is of all points at once: the unit and the middle of the points are those of
-    all, and so are the counts of distances that products would round too much.
+    Results equal those for all points at once: all blocks use the same unit and centre, and the
+    decision whether matrix products would round too much is made for all pairs together.
     """
     kernels = get_kernels()
     queries, database = embedded(X, Y, maps, threads)
@@ -80,7 +80,7 @@ def paired_by_blocks(
     left: Points, right: Points, pairs: Integers | None, maps: Maps, squared: bool, out: Array,
     threads: int,
 ) -> None:  # fmt: skip
-    """Write the distances of pairs, whose points are looked up some at a time."""
+    """Write the distances of pairs; points are loaded in blocks of pairs."""
     if maps[0] is not None and pairs is not None and len(pairs) > len(left) + len(right):
         # Points that are in many pairs are embedded by themselves.
         left, right = embedded(left, right, maps, threads)

@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 Parameters = list[Array]
-# The square of a number below, times any width, is finite in float64.
+# Sums of squares of smaller numbers are finite in float64, for any number of columns.
 _MOST = 1e140
 
 
@@ -46,9 +46,10 @@ class Cache:
 
 
 def as_embeddable(X: Any, dtype: Any = None, width: int | None = None) -> Any:
-    """Points as `forward` takes them: an array in C order, or a csr_array, of finite values.
+    """Return points in the form for `forward`: a C-ordered array or a csr_array of finite values.
 
-    By default in float32 if they are, otherwise in float64; `width` is how many features there are.
+    The default dtype is float32 for float32 points, else float64. `width` is the required number of
+    features.
     """
     given = X
     check_structure(X)
@@ -65,7 +66,7 @@ def as_embeddable(X: Any, dtype: Any = None, width: int | None = None) -> Any:
 
 
 def _converted(X: Any, dtype: Any) -> Any:
-    """Points that have been checked, as compiled code takes them."""
+    """Convert checked points to the dtype and memory layout of compiled code."""
     if issparse(X):
         if dtype is None:
             dtype = np.float32 if X.dtype == np.float32 else np.float64
@@ -84,7 +85,7 @@ def _check_not_empty(X: Any) -> None:
 
 
 def check_start(X: Any, y: Any) -> tuple[Any, Integers | None]:
-    """What `initialize` is given: points as `forward` takes them, and codes of their classes."""
+    """Check the arguments of `initialize`; return points for `forward` and class indices."""
     if on_disk(X):
         _check_not_empty(X)
     else:
@@ -221,7 +222,7 @@ class Embedding(BaseEstimator, ABC):  # type: ignore[misc]
 def checked_forward(
     embedding: Embedding, parameters: Parameters, X: Any, side: str, n_jobs: int | None
 ) -> tuple[Array, Any]:
-    """Check parameters and points, and embed these. Raise ValueError if the result overflows."""
+    """Check parameters and points, and embed the points. Raise ValueError on overflow."""
     check_side(side)
     embedding._check_parameters(parameters)
     dtype = parameters[0].dtype if parameters else None
@@ -236,7 +237,7 @@ def checked_forward(
 
 
 class CompiledEmbedding(Embedding):
-    """An embedding in compiled code, perhaps with rows brought to unit length."""
+    """Base class of compiled embeddings, with optional normalisation of rows."""
 
     normalize: bool | None
 
@@ -266,13 +267,13 @@ class CompiledEmbedding(Embedding):
 
     @abstractmethod
     def _outputs(self, parameters: Parameters, X: Any, threads: int) -> list[Array]:
-        """Return what `_pull` needs of a forward pass, at last embedded points of any length."""
+        """Return the intermediate arrays of a forward pass; the last is before normalisation."""
 
     @abstractmethod
     def _pull(
         self, parameters: Parameters, cache: Cache, upstream: Array, threads: int
     ) -> Parameters:
-        """Return gradients from that by embedded points of any length, which may be changed."""
+        """Return gradients by the parameters. `upstream`, before normalisation, may be modified."""
 
     def _forward(
         self, parameters: Parameters, X: Any, *, side: str = "query", n_jobs: int | None = None
@@ -359,9 +360,9 @@ class LayeredEmbedding(CompiledEmbedding):
 
 
 def _shrink(Z: Array) -> Floats | None:
-    """Multiply rows whose squared length would overflow by the factors returned, if there are any.
+    """Scale down rows whose squared length would overflow; return the factors, or None.
 
-    Squares of float32 are summed in float64, which they do not overflow.
+    Squares of float32 values are summed in float64 and cannot overflow.
     """
     if Z.dtype == np.float32 or max(Z.max(initial=0), -Z.min(initial=0)) < _MOST:
         return None

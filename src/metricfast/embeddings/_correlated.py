@@ -15,9 +15,10 @@ from metricfast._core.types import Array, Floats, Integers, RandomState
 
 __all__ = ["correlated_maps"]
 
-# Features up to which all principal axes are found, and axes that are found of more.
+# Number of features up to which all principal axes are computed, and number of axes above it.
 _ALL, _LEADING = 1000, 200
-# Length of a row beyond those that classes determine, relative to the others. Zeros never move.
+# Relative length of rows that the classes do not determine. Rows of zeros would have zero
+# gradients.
 _FURTHER = 0.01
 
 
@@ -31,7 +32,7 @@ class _Whitening:
         n, width = X.shape
         values = values_of(X)
         unit = max(values.max(initial=0), -values.min(initial=0)) or 1.0
-        X = X.astype(np.float64) / unit  # so that no square overflows
+        X = X.astype(np.float64) / unit  # avoids overflow of squares
         weights, group = np.ones(n), np.zeros(n, np.int64)
         mean = np.asarray(X.mean(axis=0)).reshape(1, -1)
         squares = (X.multiply(X) if issparse(X) else X * X).sum() / n - (mean**2).sum()
@@ -56,10 +57,9 @@ def correlated_maps(
 ) -> list[Array]:
     """Return maps by regularised canonical correlation of the means of classes.
 
-    Each side is whitened, less by more `ridge`, which is in units of the mean variance of its
-    features. The rows belong to the singular vectors of the covariance of both sides' class means,
-    and are as long as the roots of the singular values. Rows beyond its rank are random, and a
-    hundredth as long.
+    Each side is whitened with a regularisation of `ridge` times the mean variance of its features.
+    Rows are singular vectors of the cross-covariance of both sides' class means, scaled by the
+    square roots of the singular values. Rows beyond the rank are random and a hundredth as long.
     """
     n_classes = max(y.max() for _, y in points) + 1
     sizes = [np.bincount(y, minlength=n_classes) for _, y in points]

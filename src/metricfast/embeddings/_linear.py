@@ -17,7 +17,7 @@ from metricfast.embeddings._base import LayeredEmbedding, Parameters, check_star
 
 __all__ = ["Linear"]
 
-# Length of rows below the identity. Rows of zeros would never move.
+# Relative length of rows below the identity. Rows of zeros would have zero gradients.
 _FURTHER = 0.01
 
 
@@ -103,7 +103,7 @@ class Linear(LayeredEmbedding):
 
 
 def _check_squares(X: Any) -> None:
-    """Refuse points that have no covariance in float64."""
+    """Raise ValueError if the covariance of the points overflows in float64."""
     values = values_of(X)
     most = np.sqrt(np.finfo(np.float64).max / (X.shape[0] * X.shape[1]))
     if not max(values.max(initial=0), -values.min(initial=0)) < most:

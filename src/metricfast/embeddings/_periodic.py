@@ -24,7 +24,7 @@ from metricfast.embeddings._base import Cache, CompiledEmbedding, Parameters, ch
 
 __all__ = ["Periodic"]
 
-# Half of the turns at which a wave of float32 has no digits left.
+# Largest number of turns at which float32 still resolves the phase.
 _MOST_TURNS = 2.0**18
 
 
@@ -140,7 +140,7 @@ class Periodic(CompiledEmbedding):
         return len(parameters[0]) + int(self.n_passthrough)
 
     def _reachable(self, parameters: Parameters, X: Array) -> Array:
-        """Return points whose numbers are moved to where every frequency has digits for them."""
+        """Clip points to the range in which every frequency's phase has precision left."""
         fastest = np.abs(parameters[0]).max(axis=1)
         most = _MOST_TURNS / np.maximum(fastest, np.finfo(X.dtype).tiny * _MOST_TURNS)
         if not (np.abs(X[:, : len(most)]) > most).any():

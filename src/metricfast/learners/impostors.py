@@ -16,14 +16,14 @@ __all__ = ["MARGIN", "ImpostorLists", "TargetsAndImpostors"]
 
 MARGIN = 1.0
 
-# Work on a listed pair, in units of a pair of the full search: that runs at the speed of a product
-# of matrices, while points of a listed pair are fetched from anywhere in memory.
+# Cost of a listed pair relative to a pair of the full search. The full search is a matrix product,
+# but the points of a listed pair are anywhere in memory.
 _PAIR_COST = 40
-# From this share of all pairs on, products of whole rows cost less than a search and its lists;
-# with slack, lists of a smaller share cost as much as a search in each evaluation.
+# If lists hold more than this share of all pairs, evaluating whole rows costs less than a search
+# with lists. With slack, an evaluation of lists with the second share costs as much as a search.
 _MAX_SHARE = 1 / 32
 _MAX_SHARE_WITH_SLACK = 1 / 400
-# 8 bytes each are kept, and up to 24 while lists are made.
+# A candidate takes 8 bytes, and up to 24 bytes during the search.
 _MAX_CANDIDATES = 16_000_000
 _MAX_WAIT = 8
 
@@ -79,7 +79,7 @@ class ImpostorLists:
     def __call__(
         self, Z: NDArray[np.floating]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
-        """Return complete lists for the embedding Z as (indptr, indices); None if too many."""
+        """Return complete lists for the embedding Z as (indptr, indices), or None if too long."""
         reach = self._reach(Z)
         if self._lists is not None:
             needed = self._needed_slack(Z, reach)
@@ -137,7 +137,7 @@ class ImpostorLists:
             return False
         self._Z0, self._reach0 = Z, reach
         self._evaluations, self._failures = 1, 0
-        # Lists that were too long once may be short for other embeddings.
+        # Lists that were too long for one embedding may be short for later ones.
         self._too_long *= 1.1
         return True
 

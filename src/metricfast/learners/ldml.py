@@ -26,7 +26,8 @@ from metricfast.training.span import MapOfSpan
 
 __all__ = ["LDML"]
 
-# Mean squared distance at the start: neither are all pairs alike, nor is any certain.
+# Mean squared distance at the start, at which probabilities differ between pairs but are not near 0
+# or 1.
 _START = 4.0
 # Search for the best bias: first step, farthest step relative to the bias, and precision.
 _STEP, _FARTHEST, _PRECISION = 0.5, 1e6, 1e-6
@@ -105,7 +106,7 @@ class LDML(AllPairsLearner):
     array([ True, False])
     """
 
-    _selects_shortest = False  # a longer training gives better answers for pairs
+    _selects_shortest = False  # longer training improves predictions of pairs
 
     def _problem(self, samples: Samples) -> Problem:
         samples = samples.in_span
@@ -164,7 +165,7 @@ def _best_bias(objective: Objective, L: Array, bias: float) -> float:
     while here * there > 0 and abs(step) < _FARTHEST * max(1.0, abs(bias)):
         end, step = end + step, 2 * step
         there = slope(end)
-    if here * there >= 0:  # the best already, or infinite
+    if here * there >= 0:  # optimal already, or infinite
         return bias
     return float(brentq(slope, *sorted((bias, end)), rtol=_PRECISION))
 

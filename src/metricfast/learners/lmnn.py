@@ -32,7 +32,7 @@ from metricfast.training.samples import Samples
 
 __all__ = ["LMNN"]
 
-# Mean squared distance to targets, in margins, below which classes have collapsed.
+# Mean squared distance to targets, relative to the margin, below which classes have collapsed.
 _COLLAPSED = 0.05
 
 

@@ -1,4 +1,4 @@
-"""Targets: the nearest points of each point's own class."""
+"""Target neighbours: the nearest points of the same class."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["find_targets", "targets_in_chunks", "targets_of_all"]
 
 # Points of a class that are looked at for each of it, where not all are in memory.
 _CANDIDATES = 1 << 16
-# Share of the memory for points that are held to be targets, where rows are read best in blocks.
+# Share of the memory for points kept as candidates for targets, if single rows are slow to read.
 _HELD = 3 / 8
 
 
@@ -37,10 +37,10 @@ def find_targets(
 def targets_in_chunks(
     X: Chunked, labels: Integers, k: int, L: Array | None = None, n_jobs: int | None = None
 ) -> Integers:
-    """Return the targets of points that are not in memory, and have X hold these with its chunks.
+    """Return the targets of points on disk, and make X load them with each chunk.
 
-    If single rows are read efficiently, each chunk is read with the targets of its points. Else
-    targets are among points that stay in memory, as many of each large class.
+    If single rows are fast to read, each chunk is loaded with the targets of its points. Otherwise,
+    targets are chosen among points that stay in memory, equally many of each large class.
     """
     if X.by_row:
         targets = targets_of_all(X, labels, k, L, n_jobs)
@@ -60,11 +60,11 @@ def targets_of_all(
     n_jobs: int | None = None,
     most: int = _CANDIDATES,
 ) -> Integers:
-    """Return the targets of points that are not in memory, under a map L if there is one.
+    """Return the targets of points on disk, under the map L if given.
 
-    Each class must have more than k points. Of a class of more than `most`, or than an eighth of
-    the memory has room for, targets are among so many at equal distances. X is read once for as
-    many classes as that has room for.
+    Each class must have more than k points. For a class with more than `most` points, or more than
+    fit into an eighth of the memory, targets are chosen among evenly spaced points of that number.
+    X is read once for as many classes as fit into memory.
     """
     n, row = len(X), X.dtype.itemsize * (X.shape[1] + (0 if L is None else len(L)))
     dtype = np.dtype(np.int32 if n < 2**31 else np.int64)
@@ -108,7 +108,7 @@ def _find(
 
 
 def _candidates(labels: Integers, most: int) -> list[Integers]:
-    """Return the rows of each class, of a large one `most` at equal distances."""
+    """Return the rows of each class; for a large class, `most` evenly spaced rows."""
     members = np.split(np.argsort(labels, kind="stable"), np.cumsum(np.bincount(labels))[:-1])
     return [
         rows if len(rows) <= most else rows[np.arange(most) * len(rows) // most] for rows in members

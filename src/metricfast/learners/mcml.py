@@ -29,7 +29,7 @@ class MCML(AllPairsLearner):
         p_{ij} = \frac{\exp(-\|L x_i - L x_j\|^2)}{\sum_{l \ne i} \exp(-\|L x_i - L x_l\|^2)}
 
     This is convex in :math:`M = L^\top L`: with all components the initial map does not matter.
-    A point without another one of its class has no part in the sum as i. Memory grows with points,
+    Points that are alone in their class are left out of the sum over i. Memory grows with points,
     not with pairs of points.
 
     Parameters

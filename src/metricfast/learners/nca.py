@@ -122,7 +122,8 @@ class NCA(AllPairsLearner):
     """
 
     def _problem(self, data: Samples) -> Problem:
-        # The lowest value: each point with company of its class attracts no other.
+        # Lower bound of the objective: every point with others in its class is classified
+        # correctly.
         sizes = np.bincount(data.labels, data.weight)
         return Problem(
             data.in_span, losses.NCA(), scale_loss=losses.NCA("log"), n_jobs=self.n_jobs,

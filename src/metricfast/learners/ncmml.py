@@ -87,7 +87,7 @@ class NCMML(LinearLearner):
     tol: NonNegativeFloat | None = None
     early_stopping: Any = "auto"
 
-    _selects_shortest = False  # a longer training is better for class means
+    _selects_shortest = False  # longer training improves class means
 
     def _problem(self, samples: Samples) -> Problem:
         samples = samples.in_span
@@ -106,8 +106,8 @@ class NCMML(LinearLearner):
 class _Likelihood:
     """The negative mean log-likelihood of labels, as a function of the map.
 
-    Distances enter through products of points with the few embedded means alone: what is common to
-    all classes cancels in a softmax.
+    Only products of points with the embedded class means are needed, because terms that are common
+    to all classes cancel in the softmax.
     """
 
     def __init__(self, X: Any, weights: Floats, labels: Integers) -> None:

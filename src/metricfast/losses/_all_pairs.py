@@ -119,8 +119,8 @@ class MLKR(AllPairsLoss):
     reduction : {"sum", "mean"}, default="sum"
         "mean" divides by the number of anchors.
     squared : bool, default=True
-        Whether D are squared distances; if not, plain ones, whose softmax has longer tails. A point
-        at distance 0 has no part in the gradient then.
+        Whether D are squared distances; if not, plain ones, whose softmax has longer tails. Points
+        at distance 0 then have no gradient.
 
     Notes
     -----
@@ -169,8 +169,8 @@ class NCA(AllPairsLoss):
     reduction : {"sum", "mean"}, default="sum"
         "mean" divides by the number of anchors that took part.
     squared : bool, default=True
-        Whether D are squared distances; if not, plain ones, whose softmax has longer tails. A point
-        at distance 0 has no part in the gradient then.
+        Whether D are squared distances; if not, plain ones, whose softmax has longer tails. Points
+        at distance 0 then have no gradient.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""A loss with checked labels, as kernels take it."""
+"""Losses bound to checked labels, in the form that kernels take."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ class Call:
     """The arguments of a kernel, and the arrays for its gradients."""
 
     queries: Array
-    database: Array | None  # None where the queries are their own
-    kind: str  # of the labels, as in `Labels`
-    y: Any  # of tags, where each point's begin, and the tags
-    y_database: Any  # of tags, where the points of each tag begin, and the points
-    weight: Floats | None  # of the queries
-    column_weight: Floats | None  # of the database, where the loss weighs it too
-    exclude: Rows  # for each query the row of the database that is left out, -1 for none
+    database: Array | None  # None: the queries are also the database
+    kind: str  # kind of labels, see `Labels`
+    y: Any  # for tags: row starts of each point, and its tags
+    y_database: Any  # for tags: row starts of each tag, and its points
+    weight: Floats | None  # weights of the queries
+    column_weight: Floats | None  # weights of the database, if the loss uses them
+    exclude: Rows  # excluded database row of each query, -1 for none
     reduction: str
     threads: int
-    lanes: int  # shares of the work, at most, each with sums of its own; 0: the fastest number
-    options: dict[str, Any]  # what the loss alone takes
+    lanes: int  # maximum number of work shares with separate sums; 0: automatic
+    options: dict[str, Any]  # arguments specific to the loss
     workspace: Any = None
-    first: int = 0  # the row of the database that the first query is, where these are some of it
+    first: int = 0  # database row of the first query, if queries are part of it
     gradient: Array = field(init=False)
     database_gradient: Array | None = field(init=False)
 
     def __post_init__(self) -> None:
-        """Make room for gradients."""
+        """Allocate the gradients."""
         self.gradient = np.empty_like(self.queries)
         self.database_gradient = None if self.database is None else np.empty_like(self.database)
 
@@ -75,7 +75,7 @@ class Call:
             self.refuse_overflow()
 
     def check_squares(self) -> None:
-        """Refuse points whose squared distances overflow: softmax would leave them out."""
+        """Raise LossOverflowError if squared distances overflow; softmax would ignore them."""
         sides = [Z for Z in (self.queries, self.database) if Z is not None]
         largest = max(max(Z.max(), -Z.min()) for Z in sides)
         if not largest < np.sqrt(np.finfo(self.queries.dtype).max / self.queries.shape[1]) / 2:
@@ -92,10 +92,10 @@ class Call:
 
 
 class BoundLoss:
-    """A loss on labels and weights that are checked: what training calls.
+    """A loss bound to checked labels and weights; training calls it many times.
 
     Points are C-ordered arrays of one precision. ``rows`` are the rows of their labels,
-    by default all, in order. Keywords are what the loss alone takes.
+    by default all, in order. Keywords are specific to the loss.
 
     Raises
     ------
@@ -103,7 +103,7 @@ class BoundLoss:
         If points, the loss or its gradient are not finite.
     """
 
-    has_lists = False  # of active pairs, from which all points may be evaluated
+    has_lists = False  # whether lists of active pairs replace parts of anchors
 
     def __init__(self, loss: Any, labels: Labels, weight: Floats | None, threads: int) -> None:
         self.loss = loss
@@ -114,9 +114,9 @@ class BoundLoss:
     def __call__(
         self, Z: Array, rows: Rows = None, anchors: slice | None = None, **options: Any
     ) -> tuple[float, Array]:
-        """Value and gradient of points among themselves, each left out of its own row.
+        """Return value and gradient of points among themselves, excluding each point itself.
 
-        Those at ``anchors`` alone, by default all, are compared with the others.
+        Only points in the slice ``anchors`` (by default all) are anchors.
         """
         own = np.arange(len(Z))
         if anchors is None or anchors == slice(0, len(Z)):
@@ -142,7 +142,7 @@ class BoundLoss:
         exclude: Rows = None,
         **options: Any,
     ) -> tuple[float, tuple[Array, Array]]:
-        """Value and both gradients of points and a database.
+        """Return the value and both gradients, of points and of a database.
 
         ``database_rows`` are the rows of their labels in ``y_database``, or in y without it.
         ``exclude`` holds for each point the row of Z_database to leave out, -1 for none.
@@ -153,10 +153,10 @@ class BoundLoss:
         return found
 
     def for_thread(self, n_jobs: int | None) -> BoundLoss:
-        """Return a copy for another thread, which takes a part of the anchors at a time.
+        """Return a copy for another thread, which evaluates one part of the anchors at a time.
 
-        It shares labels and weights, not the results. Parts are shared out already: each keeps one
-        sum of the gradients of its database.
+        It shares labels and weights, but not results. Work is already divided into parts, so each
+        copy uses a single sum of the database's gradient.
         """
         loss = copy.copy(self.loss)
         own = BoundLoss(loss, self._labels, self._weight, as_threads(n_jobs))
@@ -164,11 +164,11 @@ class BoundLoss:
         return own
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave memory to work in behind."""
+        """Leave out work memory."""
         return {**self.__dict__, "_workspace": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take other memory to work in."""
+        """Restore, and allocate work memory."""
         self.__dict__.update(state, _workspace=get_kernels().workspace())
 
     def call(

@@ -1,4 +1,4 @@
-"""The base class of losses: calls, and their arguments, checked once."""
+"""The base class of losses, with the checks of arguments."""
 
 from __future__ import annotations
 
@@ -54,9 +54,10 @@ class Loss(BaseEstimator, ABC):  # type: ignore[misc]
     of_unit_length: bool = False
     reduction: str = "sum"
     _weighs_columns: bool = False
-    _weighs_pairs: bool = False  # without anchors, pairs with scores may have weights
-    _outputs: bool = False  # of continuous labels without distances: may be several numbers each
-    # By reduction, of those that add up over anchors: the count that a part's mean is weighed by.
+    _weighs_pairs: bool = False  # whether pairs with scores may have weights
+    _outputs: bool = False  # whether continuous labels may have several outputs
+    # For reductions that can be computed in parts of anchors: the count that weights the mean of a
+    # part.
     _weighed_by: ClassVar[dict[str, str]] = {"sum": "", "mean": "anchors", "mean_nonzero": "terms"}
     # The default of the parameter `label_distance`, if a loss has it.
     _default_label_distance = "sqeuclidean"
@@ -89,7 +90,7 @@ class Loss(BaseEstimator, ABC):  # type: ignore[misc]
 
     @called_like(_call)
     def __call__(self, *args: Any, **kwargs: Any) -> tuple[float, Gradient]:
-        """Value and gradient; see the module's description."""
+        """Return value and gradient; see the description of the module."""
         return self._evaluate(self._call(*args, **kwargs))
 
     def on(
@@ -158,7 +159,7 @@ class Loss(BaseEstimator, ABC):  # type: ignore[misc]
     def _bound_labels(
         self, y: ArrayLike, y_database: ArrayLike | None, n: int, m: int | None
     ) -> Labels:
-        """Check labels of n queries and m database points, or of points that are alone."""
+        """Check labels of n queries and m database points, or of one set of points."""
         return bound_labels(self, y, y_database, n, m)
 
     def _check_anchors(self, name: str, given: object) -> None:

@@ -17,7 +17,7 @@ from metricfast.losses._labels import Labels, SaidDistance
 
 __all__ = ["CoSENT"]
 
-# Distances of labels may differ by so much of the largest label and be ties, in each dimension.
+# Label distances count as equal up to this tolerance per dimension, relative to the largest label.
 _ROUNDING = 8 * np.finfo(np.float64).eps
 
 
@@ -126,8 +126,7 @@ class CoSENT(Loss):
         rounding = 0.0
         if call.kind != "precomputed":
             rounding = _ROUNDING * call.y.shape[1] * float(np.abs(call.y).max())
-        # Of each point with those after it, one after the other: scores, which become weights,
-        # and similarities.
+        # Scores (later overwritten by weights) and similarities of all pairs i < j, row by row.
         ends = np.cumsum(np.arange(len(points) - 1, -1, -1))
         weights, similarities = np.empty((2, ends[-1]))
         for i, pairs in enumerate(map(slice, [0, *ends[:-1]], ends)):
@@ -145,7 +144,7 @@ class CoSENT(Loss):
         self, similarities: Floats, scores: Floats, points: int, rounding: float = 0.0,
         log_weights: Floats | None = None,
     ) -> Totals:  # fmt: skip
-        """Value and counts; the scores are replaced by the derivatives by similarities."""
+        """Return value and counts; overwrite the scores with derivatives by the similarities."""
         value, terms = get_kernels().cosent(
             similarities, scores, rounding=rounding, scale=self.scale,
             weights=scores, log_weights=log_weights,
@@ -155,7 +154,7 @@ class CoSENT(Loss):
 
 
 def _distances(labels: Floats, i: int, metric: str) -> Floats:
-    """Distances of a label to those after it."""
+    """Return the distances of label i to all later labels."""
     if metric == "precomputed":
         return labels[i, i + 1 :]
     difference = labels[i + 1 :] - labels[i]

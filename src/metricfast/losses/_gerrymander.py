@@ -26,7 +26,7 @@ from metricfast.losses._labels import Labels
 
 __all__ = ["Gerrymander"]
 
-_Rows = tuple[Floats, Integers, Integers]  # values, columns and starts of rows
+_Rows = tuple[Floats, Integers, Integers]  # values, columns and row starts
 
 
 @dataclass(eq=False, repr=False)
@@ -115,7 +115,7 @@ class Gerrymander(Loss):
         return self.of_distances(self._call(*args, **kwargs))
 
     def of_distances(self, call: Call) -> tuple[float, csr_array]:
-        """As :meth:`weights`, of what was checked."""
+        """Like :meth:`weights`, for checked arguments."""
         value, weights = self._value_and_weights(call)
         return value, csr_array(weights, shape=(len(call.queries), len(call.references)))
 
@@ -126,7 +126,7 @@ class Gerrymander(Loss):
         targeted, augmented = self._sets(call, weight)
         self.n_infeasible_ = int((~targeted.feasible).sum())
         taken = np.flatnonzero(targeted.feasible)
-        with np.errstate(invalid="ignore"):  # of infinite distances
+        with np.errstate(invalid="ignore"):  # infinite minus infinite distances
             value = float(weight[taken] @ (augmented.values[taken] - targeted.values[taken]))
         if not np.isfinite(value):
             call.refuse_overflow()
@@ -165,7 +165,7 @@ class Gerrymander(Loss):
 
 
 def _without_gaps(y: Integers, y_database: Integers) -> tuple[Integers, Integers, int]:
-    """Number those classes that there are from 0, in order; and their number."""
+    """Renumber the occurring classes from 0, in order; also return their number."""
     present = np.zeros(max(int(y.max()), int(y_database.max())) + 1, bool)
     present[y] = present[y_database] = True
     place = np.cumsum(present) - 1
@@ -179,7 +179,7 @@ def _differing(targeted: Inference, augmented: Inference, weight: Floats) -> _Ro
     order = np.argsort(columns, axis=1, kind="stable")
     columns = np.take_along_axis(columns, order, axis=1)
     weights = np.where(order < k, weight[:, None], -weight[:, None])
-    # Points in both sets cancel.
+    # Points in both sets cancel out.
     twice = columns[:, 1:] == columns[:, :-1]
     kept = np.repeat(targeted.feasible[:, None], 2 * k, axis=1)
     kept[:, 1:] &= ~twice

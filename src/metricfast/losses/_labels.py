@@ -1,4 +1,4 @@
-"""Labels for losses, checked once: classes, numbers, or their distances."""
+"""Checked labels for losses: classes, numbers, or label distances."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from metricfast._labels.tags import are_tags, as_tags, both_tags, lists_of
 __all__ = ["Labels", "SaidDistance", "bound_labels"]
 
 Rows = Integers | None
-# Classes for each point from which on kernels had more to do with classes than with points.
+# With more classes per point than this, kernels would spend more time on classes than on points.
 _MANY = 4
 
 
@@ -29,9 +29,9 @@ class Labels:
     `kind`: "class" (codes of classes), "tags" (a sparse matrix), "targets" (numbers, one or
         several each), a metric that kernels know (vectors), or "precomputed": a function gives
         the distances.
-    `y`, `y_database`: whose rows are taken; by default the database's are `y`.
-    `between`: a function of rows of both, to their distances.
-    `n_classes`: codes of classes are below it.
+    `y`, `y_database`: all labels, from which rows are selected; `y_database` defaults to `y`.
+    `between`: a function that maps rows of both to their label distances. `n_classes`: upper bound
+    of the class indices.
     """
 
     def __init__(
@@ -47,10 +47,10 @@ class Labels:
         self._n_classes = n_classes
 
     def take(self, rows: Rows, database_rows: Rows, alone: bool) -> tuple[Any, Any]:
-        """Return what kernels take: labels of both sides, or twice all of their distances.
+        """Return the labels of both sides for kernels, or the same table of distances twice.
 
-        Rows are None for all. Points that are `alone` are their own database. Vectors are scaled by
-        a power of two: none of the losses depends on their unit.
+        Rows are None for all. With `alone`, points are their own database. Vectors are scaled by a
+        power of two, because no loss depends on their unit.
         """
         y = self._y if rows is None else self._y[rows]
         if alone:
@@ -74,7 +74,7 @@ class Labels:
         return y, references
 
     def _numbered(self, y: Integers, references: Integers) -> tuple[Integers, Integers]:
-        """Number classes anew where few of very many are there: kernels list them all."""
+        """Renumber classes if few of very many occur, because kernels list all of them."""
         if self._n_classes <= _MANY * (len(y) + len(references)):
             return y, references
         codes = np.unique(np.concatenate([y, references]), return_inverse=True)[1]
@@ -84,7 +84,7 @@ class Labels:
 def bound_labels(
     loss: Any, y: ArrayLike, y_database: ArrayLike | None, n: int, m: int | None
 ) -> Labels:
-    """Check labels of n queries and m database points, or of points that are alone."""
+    """Check labels of n queries and m database points, or of one set of points."""
     distances = loss.labels != "class" and hasattr(loss, "label_distance")
     said = loss.label_distance if distances else None
     if not is_precomputed(said) and (m is None) != (y_database is None):

@@ -115,7 +115,7 @@ class LMNN(Loss):
     def find_targets(
         Z: ArrayLike, y: ArrayLike, n_neighbors: int = 3, *, n_jobs: int | None = None
     ) -> Integers:
-        """The nearest points of each point's own class.
+        """Find the nearest points of the same class for each point.
 
         Returns
         -------
@@ -183,7 +183,7 @@ class LMNN(Loss):
             reach[known] = np.maximum(reach[known], d)
         radius = np.sqrt(reach + margin) + slack
         if points.dtype == np.float32:
-            radius *= 1 + 1e-6  # the loss compares distances that are rounded to float32
+            radius *= 1 + 1e-6  # margin for float32 rounding in the loss
         lists = get_kernels().find_impostors(
             points, codes, len(classes), radius, most, as_threads(n_jobs)
         )
@@ -233,7 +233,7 @@ def _as_targets(targets: ArrayLike, n: int, m: int) -> Integers:
 
 
 def _as_lists(impostors: Any, n: int, m: int) -> tuple[Integers, Integers]:
-    """Lists of database indices in compressed sparse rows."""
+    """Check lists of database indices in compressed sparse rows."""
     pair = isinstance(impostors, (tuple, list)) and len(impostors) == 2
     found = [as_array(part, "impostors") for part in impostors] if pair else []
     if not found or any(part.ndim != 1 or part.dtype.kind not in "iu" for part in found):
@@ -256,7 +256,7 @@ def _as_lists(impostors: Any, n: int, m: int) -> tuple[Integers, Integers]:
 def _with_targets(
     impostors: tuple[Integers, Integers], targets: Integers
 ) -> tuple[Integers, Integers]:
-    """The lists with each anchor's targets in front: the columns that its row needs."""
+    """Prepend each anchor's targets to its list, which gives all columns that its row needs."""
     starts, columns = impostors
     known = targets >= 0
     counts = known.sum(1)

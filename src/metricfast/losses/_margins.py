@@ -64,7 +64,7 @@ class Contrastive(Loss):
 
     of_unit_length = True
     takes_tags = True
-    _weighed_by: ClassVar[dict[str, str]] = {"sum": ""}  # each kind of pairs has a mean of its own
+    _weighed_by: ClassVar[dict[str, str]] = {"sum": ""}  # each kind has its mean
 
     def _run(self, call: Call) -> Totals:
         return get_kernels().contrastive(
@@ -199,7 +199,7 @@ class Triplet(Loss):
 
     @property
     def takes_tags(self) -> bool:  # type: ignore[override]
-        """Whether y may hold tags: labels are classes."""
+        """Whether y may hold tags, which replace classes."""
         return self.labels == "class"
 
     def _bound_labels(

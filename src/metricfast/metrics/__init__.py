@@ -1,9 +1,9 @@
 """Retrieval metrics: how well the order of distances agrees with labels.
 
-All take points, embedded or with a map to embed them by, search the database in blocks, and never
-hold an n x m matrix. :func:`retrieval_report` computes several at once, with what chance and the
-best order would give; :func:`cross_validate_retrieval` judges a learner on labels it has not seen.
-:func:`verification_report` takes distances of pairs.
+All functions take points (embedded, or with a map that embeds them), search the database in blocks,
+and never store an n x m matrix. :func:`retrieval_report` computes several metrics at once, with the
+values of random and of perfect rankings. :func:`cross_validate_retrieval` scores a learner on
+labels that it has not seen. :func:`verification_report` takes distances of pairs.
 """
 
 from __future__ import annotations

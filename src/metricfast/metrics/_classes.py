@@ -1,7 +1,7 @@
-"""Metrics of class labels: ranks of the references that have the class of the query.
+"""Metrics of class labels, from the ranks of references with the query's class.
 
-For each query of a block and each rank, `hits` says whether the reference has the class of the
-query. `relevant` is the number of all such references: R, at least 1.
+`hits` is a boolean array: whether the reference at each rank has the class of the query. `relevant`
+is R, the number of references with the class of the query, at least 1.
 """
 
 from __future__ import annotations
@@ -21,12 +21,11 @@ Hits = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class ClassMetric:
-    """How to compute a metric of each query, from 0 to 1, which the best possible order has.
+    """Description of a metric per query, from 0 to 1; the best possible order gives 1.
 
-    `value`: of hits, R and k.
-    `chance`: of one R, the number of candidates and k; the expectation over random orders.
-    `depth`: how many places the value looks at: "one", "k", "relevant" or "all".
-    `binary`: whether it is 0 or 1.
+    `value`: function of hits, R and k. `chance`: function of R, the number of candidates and k: the
+    expectation over random orders. `depth`: number of ranks that the value depends on: "one", "k",
+    "relevant" or "all". `binary`: whether values are 0 or 1 only.
     """
 
     value: Callable[[Hits, Integers, int], Array]
@@ -37,7 +36,7 @@ class ClassMetric:
 
 
 def _at(cumulated: Array, relevant: Integers) -> Array:
-    """Entry R - 1 of each row."""
+    """Return entry R - 1 of each row."""
     return np.asarray(np.take_along_axis(cumulated, relevant[:, None] - 1, axis=1)[:, 0])
 
 
@@ -48,9 +47,10 @@ def _sum_of_precisions(hits: Hits) -> Array:
 
 
 def _sum_by_chance(relevant: int, n: int, places: int) -> float:
-    """The mean of :func:`_sum_of_precisions` over random orders, at the given place.
+    """Return the expectation of :func:`_sum_of_precisions` over random orders, at the given rank.
 
-    A hit at place i has R - 1 others, spread over n - 1 places, i - 1 of which are before it.
+    For a hit at rank i, the other R - 1 hits are distributed over n - 1 ranks, i - 1 of which
+    precede it.
     """
     i = np.arange(1, places + 1)
     others = (i - 1) * (relevant - 1) / max(n - 1, 1)

@@ -1,8 +1,8 @@
-"""Metrics of continuous labels: label distances between the query and the references found.
+"""Metrics of continuous labels, from label distances between the query and its neighbours.
 
-A block holds the label distances to the references found, in their order. If a metric needs it, it
-also holds the distances to all candidates, infinite for an excluded one. A metric gives its values,
-the values expected by chance, and the values of the best order.
+A block holds the label distances to the neighbours, in the order of the search. If a metric needs
+them, it also holds the label distances to all candidates, infinite for an excluded one. A metric
+has its value, the value expected by chance, and the value of the best order.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class LabelDistances:
 
     @cached_property
     def found(self) -> Array:
-        """Those of the references found."""
+        """Label distances to the neighbours."""
         if self.block.indices.shape[1] == self.block.n_candidates:
             return np.take_along_axis(self.all, self.block.indices, axis=1)
         rows = zip(self.block.rows[:, None], self.block.indices, strict=True)
@@ -43,7 +43,7 @@ class LabelDistances:
 
     @cached_property
     def all(self) -> Array:
-        """Those of all references."""
+        """Label distances to all references."""
         distances = self.distance.between(self.labels[self.block.rows], self.references)
         distances[self.block.left_out] = np.inf
         return distances
@@ -56,7 +56,7 @@ class LabelDistances:
 
 @dataclass(frozen=True)
 class ContinuousMetric:
-    """How to compute a metric at k, how many places it looks at ("k" or "all"), and its bounds."""
+    """Description of a metric at k: functions, the ranks it needs ("k" or "all"), and bounds."""
 
     value: Callable[[LabelDistances, int], Array]
     chance: Callable[[LabelDistances, int], Array | float]
@@ -85,7 +85,7 @@ def _mean_label_distance(given: LabelDistances, k: int) -> Array:
 
 
 def _spearman(given: LabelDistances, k: int) -> Array:
-    """Pearson's correlation of ranks, ties sharing their mean rank."""
+    """Return Pearson's correlation of ranks; ties get their mean rank."""
     if np.isinf(given.block.distances).any():
         raise ValueError(
             "X, or queries and database, are so far apart that distances overflow: divide them by "

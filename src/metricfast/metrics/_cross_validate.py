@@ -40,7 +40,7 @@ from metricfast.metrics._selection import (
 __all__ = ["CrossValidation", "cross_validate_retrieval", "label_disjoint_folds"]
 
 Fold = tuple[Integers, Integers]
-# Labels whose distances describe all others.
+# Number of landmark labels; every label is described by its distances to them.
 _LANDMARKS = 64
 
 
@@ -145,11 +145,11 @@ def _disjoint(
 
 
 def _main_order(y: Any, label_distance: Any, rng: np.random.RandomState) -> Floats:
-    """Return a number for each label, equal for labels at distance 0."""
+    """Return a number for each label; labels at distance 0 get equal numbers."""
     distance, labels, _ = bind_labels(label_distance, y)
     some = rng.permutation(len(labels))[:_LANDMARKS]
     away = distance(labels, labels[some])
-    # Equal labels have equal rows, but for rounding.
+    # Equal labels have equal rows, up to rounding.
     rows, own = np.unique(np.round(away / max(away.max(), 1e-300), 12), axis=0, return_inverse=True)
     centred = rows - rows.mean(axis=0)
     order: Floats = centred @ svd(centred.T @ centred)[0][:, 0]
@@ -166,7 +166,7 @@ def _blocks(labels: Floats, n_blocks: int, random_state: Any) -> Integers:
     _, codes, counts = np.unique(labels[:, 0], return_inverse=True, return_counts=True)
     middle = np.cumsum(counts) - counts / 2
     blocks = (middle * n_blocks / len(labels)).astype(np.int64)
-    # If one label fills more than a block, the others still get a block each.
+    # If one label fills more than a block, the remaining labels still get one block each.
     for i in range(1, len(blocks)):
         blocks[i] = min(blocks[i], blocks[i - 1] + 1)
     blocks -= blocks[0]
@@ -313,7 +313,7 @@ def _table(X: Any, n: int) -> Any:
     dtypes: Any = getattr(X, "dtypes", None)
     if not hasattr(dtypes, "items"):
         return X
-    # pandas takes no rows of columns in the other byte order.
+    # pandas cannot select rows of columns with non-native byte order.
     other = {name: each for name, each in dtypes.items() if not getattr(each, "isnative", True)}
     return X.astype({name: each.newbyteorder("=") for name, each in other.items()})
 

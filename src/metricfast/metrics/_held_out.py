@@ -9,8 +9,8 @@ from metricfast._core.types import Integers
 
 __all__ = ["class_halves"]
 
-# Points of the median class below which classes are held out, not points; and the number of
-# classes for each of its points above which they are, since others are then likely to come.
+# Classes are held out, instead of points, if the median class has fewer points than the first
+# number, or if there are more classes per point of it than the second: new classes are then likely.
 _FEW_POINTS, _MANY_CLASSES = 5, 2
 
 

@@ -1,4 +1,4 @@
-"""The error of nearest neighbours: by majority, by point, and by shares of classes."""
+"""Errors of nearest-neighbour predictions: by majority, per point, and by class shares."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["costs_in_half", "count_votes", "mean_error", "neighbor_costs", "neig
 
 # Neighbours of a majority vote, and of the cost of a single point, which is less noisy with more.
 _VOTERS, _NEIGHBORS = 3, 5
-# Chances of a neighbour to be the nearest in a random half of the training points, by its rank.
+# Probability, by rank, that a neighbour is the nearest in a random half of the training points.
 _CHANCES = np.array([4.0, 2.0, 1.0]) / 7
 
 
@@ -29,7 +29,7 @@ def neighbor_error(
 ) -> float:
     """Return the error of the nearest neighbours; of numbers, the mean squared one.
 
-    `exclude`: the row of the database that each query leaves out.
+    `exclude`: the database row that each query excludes.
     """
     k = min(n_neighbors, len(database) - (exclude is not None))
     nearest = kneighbors(queries, database, k, exclude=exclude, n_jobs=n_jobs)[1]
@@ -37,10 +37,11 @@ def neighbor_error(
 
 
 def mean_error(neighbor_labels: Any, y: Any, numeric: bool) -> float:
-    """Return the error of predictions by labels of neighbours, nearest first.
+    """Return the error of nearest-neighbour predictions.
 
-    `neighbor_labels`: of shape (n, n_neighbors). Classes vote, and of equally frequent ones the
-    nearest wins. Numbers are averaged, and the error is the mean squared one.
+    `neighbor_labels`: of shape (n, n_neighbors), nearest first. For classes, the prediction is the
+    most frequent label, and the nearest one on ties. For numbers it is the mean, and the error is
+    the mean squared error.
     """
     if numeric:
         return float(np.mean((neighbor_labels.mean(axis=1) - y) ** 2))
@@ -56,7 +57,7 @@ def neighbor_costs(
     """Return the cost of each query, in float32.
 
     The cost is the share of other classes among the 5 nearest points of the database, or the
-    squared error of their mean target. A point counts as often as its weight says.
+    squared error of their mean target. A point counts as many times as its weight.
     """
     k = min(len(database), _NEIGHBORS)
     near = kneighbors(queries, database, k, n_jobs=n_jobs)[1]
@@ -77,11 +78,11 @@ def costs_in_half(
     n_jobs: int | None = None,
     exclude: Integers | None = None,
 ) -> Floats:
-    """Return the expected error of the nearest neighbour of each query in half of a database.
+    """Return the expected error of each query's nearest neighbour in a random half of the database.
 
-    The half is random, so near misses count.
+    Thereby also the second and third neighbours count.
 
-    `exclude`: the row of the database that each query leaves out.
+    `exclude`: the database row that each query excludes.
     """
     k = min(len(database) - (exclude is not None), len(_CHANCES))
     near = kneighbors(queries, database, k, exclude=exclude, n_jobs=n_jobs)[1]
@@ -89,9 +90,9 @@ def costs_in_half(
 
 
 def count_votes(weights: Array, k: int | Array) -> Array:
-    """Return how many of k votes each neighbour has, if it counts as often as its weight says.
+    """Return how many of k votes each neighbour has; a neighbour has as many votes as its weight.
 
     `weights`: of shape (n, n_neighbors), nearest first.
-    `k`: of shape (n, 1) if it differs.
+    `k`: an integer, or an array of shape (n, 1).
     """
     return np.asarray(np.clip(k - (weights.cumsum(axis=1) - weights), 0, weights))

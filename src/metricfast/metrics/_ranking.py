@@ -22,7 +22,7 @@ from metricfast.distances.neighbors import kneighbors
 
 __all__ = ["Block", "Search"]
 
-# Bytes of an entry of a block, with what metrics make of it.
+# Bytes per entry of a block, including temporary arrays of metrics.
 _ENTRY = 256
 
 
@@ -30,15 +30,15 @@ _ENTRY = 256
 class Block:
     """Some queries and their nearest references, in the order of (distance, index)."""
 
-    rows: Integers  # the queries
-    distances: Array  # (n_rows, depth), as the indices
+    rows: Integers  # indices of the queries
+    distances: Array  # (n_rows, depth), like the indices
     indices: Integers
     search: Search
-    n_candidates: int  # references that each query may have
+    n_candidates: int  # number of references that a query may find
 
     @property
     def left_out(self) -> NDArray[np.bool_]:
-        """The references that each query may not have, (n_rows, n_references)."""
+        """Mask of the references that each query must not find, (n_rows, n_references)."""
         search = self.search
         references = np.arange(len(search.database))
         found = ~search.where.allows(self.rows[:, None], references)
@@ -56,17 +56,17 @@ class Search:
     database: Array | Source
     exclude: Integers | None
     where: Filter
-    k: int  # the largest
+    k: int  # the largest k
     options: dict[str, Any]  # the maps and `n_jobs` of a `Database`
     verbose: bool | int
 
     def __post_init__(self) -> None:
-        self.nearest = np.zeros(len(self.queries), np.int64)  # of each, once it is searched
+        self.nearest = np.zeros(len(self.queries), np.int64)  # filled by the search
         every = np.zeros(len(self.database), np.int64)
         self.n_candidates = self.allowed(every) - self.excludes
 
     def allowed(self, of_references: Integers, of_queries: Integers | None = None) -> Integers:
-        """Return for each query how many references `where` leaves to it that have its number."""
+        """Return, for each query, the number of references with its class that `where` allows."""
         n = len(self.queries)
         numbers = np.zeros(n, np.int64) if of_queries is None else of_queries
         mask, labels = self.where
@@ -92,20 +92,20 @@ class Search:
 
     @property
     def excludes(self) -> NDArray[np.bool_]:
-        """Whether `exclude` leaves out a reference of each query that `where` leaves to it."""
+        """Whether `exclude` removes a reference that `where` allows, for each query."""
         n = len(self.queries)
         if self.exclude is None:
             return np.zeros(n, bool)
         return (self.exclude >= 0) & self.where.allows(np.arange(n), self.exclude)
 
     def blocks(self, depth: int, width: int) -> Iterator[Block]:
-        """Search the `depth` nearest references of all queries, or all, in bounded memory.
+        """Search the `depth` nearest references of all queries in blocks, with bounded memory.
 
-        `width` is how many entries a query needs in the arrays of a block.
+        `width` is the number of entries per query in the arrays of a block.
         """
         n = len(self.queries)
         step, done, ready = block_rows(width), 0, self._made_ready()
-        if ready is None:  # the database is gone over once for each block
+        if ready is None:  # every block reads the database once
             step = max(step, working_memory() // (_ENTRY * width))
         find = partial(self._find, ready)
         with Progress("retrieval", n, "queries", shown=self.verbose) as progress:

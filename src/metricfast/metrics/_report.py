@@ -32,7 +32,7 @@ from metricfast.metrics._shots import SHOT_METRICS, single_shot
 
 __all__ = ["both_sides", "report_of", "retrieval_report", "scored", "values_of"]
 
-# A metric, its k, and where its values, chance and oracle go.
+# A metric, its k, and output arrays for values, chance levels and oracle values.
 Asked = list[tuple[Any, int, Array, Array, Array]]
 
 
@@ -238,9 +238,9 @@ def values_of(
 
 
 def report_of(estimator: Any, X: Any, labels: ArrayLike, **options: Any) -> RetrievalReport:
-    """Search points among themselves, as a fitted transformer embeds them.
+    """Embed points with a fitted transformer, search them among themselves, and report.
 
-    The label distance is the one of the estimator.
+    Uses the label distance of the estimator.
     """
     options["label_distance"] = label_distance_of(estimator, options.get("label_distance"))
     queries, database = both_sides(estimator, X)
@@ -252,10 +252,10 @@ def report_of(estimator: Any, X: Any, labels: ArrayLike, **options: Any) -> Retr
 
 
 def both_sides(estimator: Any, X: Any) -> tuple[Any, Any]:
-    """Return points as a fitted transformer embeds them: queries, and a database if it differs.
+    """Embed points with a fitted transformer; return queries, and a database or None.
 
-    One that embeds the two differently is asked for both, be it the last step of a pipeline or
-    what a search has chosen.
+    There is a database only if the transformer embeds the two sides differently. It may be the last
+    step of a pipeline, or the best estimator of a search.
     """
     before, final = unwrapped(estimator)
     asymmetric = getattr(getattr(final, "embedding_", None), "asymmetric", False)
@@ -341,7 +341,7 @@ def _judge_shots(search: Search, asked: Asked, labels: Any, database_labels: Any
 def _without_group(
     allowed: Filter, groups: tuple[Any, ...], labels: tuple[Any, Any], sizes: tuple[int, int]
 ) -> Filter:
-    """Return a filter that also leaves out references of the class and group of the query."""
+    """Return a filter that also excludes references with the query's class and group."""
     if allowed.labels is not None or len(groups) != 2:
         raise ValueError(
             "groups must be an array, or a tuple (groups of queries, groups of the database), and "
@@ -358,9 +358,9 @@ def _without_group(
 def _relevance(
     search: Search, labels: Any, database_labels: Any
 ) -> tuple[Integers, Callable[[Integers, Integers], Any]]:
-    """Return how many references are relevant to each query, and a function that looks at some.
+    """Return the number of relevant references of each query, and a function that marks them.
 
-    It takes rows of queries and the indices of some references of each.
+    The function takes rows of queries and, for each, indices of references.
     """
     sizes, names = (len(search.queries), len(search.database)), ("labels", "database_labels")
     if are_tags(labels) or are_tags(database_labels):

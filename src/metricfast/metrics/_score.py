@@ -59,9 +59,9 @@ class Score:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Interval of the mean: Student's, cut at the bounds of the metric; Wilson's if binary.
+        """Confidence interval of the mean: Wilson's for binary values, else Student's, clipped.
 
-        Student's of a single value is all that lies between the bounds.
+        For a single value, Student's interval is the whole range between the bounds.
         """
         n, (least, most) = len(self.defined), self.bounds
         if self.binary:
@@ -83,7 +83,7 @@ class Score:
 
 
 class RetrievalReport(dict[str, Score]):
-    """Scores by the name of their metric, which are shown as a table."""
+    """A dictionary of scores by metric name, displayed as a table."""
 
     def to_frame(self) -> Any:
         """Return the table as a pandas DataFrame, one row a metric.

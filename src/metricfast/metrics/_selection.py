@@ -38,7 +38,7 @@ METRICS: dict[str, Any] = CLASS_METRICS | SHOT_METRICS | CONTINUOUS_METRICS
 def chosen_metrics(
     metrics: str | Sequence[str] | None, labels: ArrayLike, continuous: bool | None = None
 ) -> list[str]:
-    """Names of the metrics, those that fit the labels where none are given."""
+    """Return the names of the metrics; by default those that fit the labels."""
     if metrics is None:
         continuous = are_continuous(labels) if continuous is None else continuous
         return list(CONTINUOUS_METRICS if continuous else CLASS_METRICS)
@@ -51,7 +51,7 @@ def chosen_metrics(
 
 
 def scores_of(names: Iterable[str], k: Any) -> Wanted:
-    """Return the metric and the k of each score; the names of several k end in theirs."""
+    """Return the metric and the k of each score. With several k, names end in their k."""
     several = np.iterable(k) and not isinstance(k, str)
     counts = list(k) if several else [k]
     for each in counts:
@@ -88,7 +88,7 @@ def are_continuous(labels: Any, name: str = "labels") -> bool:
         return True
     try:
         kind = type_of_target(array)
-    except TypeError:  # of labels that have no order
+    except TypeError:  # labels cannot be sorted
         kind = "unknown"
     if kind == "unknown" and array.dtype.kind == "O":
         raise ValueError(
@@ -117,7 +117,7 @@ def unwrapped(estimator: Any) -> tuple[list[Pipeline], Any]:
 
 
 def label_distance_of(estimator: Any, given: Any) -> Any:
-    """Return the label distance that an estimator has, or that is given; both must agree."""
+    """Return the label distance of an estimator, or the given one. Both must agree."""
     fitted = nested(estimator, "estimator", "learner")[-1]
     said = getattr(fitted, "_said_label_distance", None)
     return agreed({"the estimator": said, "label_distance=": given})

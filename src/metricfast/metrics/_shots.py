@@ -13,7 +13,7 @@ __all__ = ["SHOT_METRICS", "ShotMetric", "single_shot"]
 
 @dataclass(frozen=True)
 class ShotMetric:
-    """Describes a metric of one reference of each class."""
+    """Description of a metric with one random reference per class."""
 
     depth = "all"
     binary = False
@@ -24,14 +24,14 @@ SHOT_METRICS = {"cmc_at_k": ShotMetric()}
 
 
 def single_shot(ranked: Integers, own: int, k: int) -> tuple[Floats, int]:
-    """Return the chance that a class is among the first 1, ..., k classes, and their number.
+    """Return the probability of the class among the first 1, ..., k classes, and the class count.
 
-    One reference of each class is drawn. A class is before the drawn reference of the query's class
-    with the share of its references that are. Classes are independent, so the number of classes
-    before it is a sum of independent zeros and ones.
+    One reference of each class is drawn. The probability that another class precedes the drawn
+    reference of the query's class is the share of its references that precede it. Classes are
+    independent, so the number of preceding classes is a sum of independent Bernoulli variables.
 
     `ranked`: the classes of all references, nearest first.
-    `own`: the class of the query, which is among them.
+    `own`: the class of the query; it occurs in `ranked`.
     """
     classes, code, sizes = np.unique(ranked, return_inverse=True, return_counts=True)
     mine = int(np.searchsorted(classes, own))

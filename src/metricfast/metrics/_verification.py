@@ -23,7 +23,7 @@ _FAR = (1e-1, 1e-2, 1e-3, 1e-4)
 
 
 class VerificationReport(dict[str, float]):
-    """Values by the name of their metric, which are shown as a table.
+    """A dictionary of values by metric name, displayed as a table.
 
     Attributes
     ----------
@@ -110,9 +110,9 @@ def verification_report(
 
 
 def equal_error_rate(accepted: Floats, kept: Floats) -> float:
-    """Return the rate at which a ROC curve has equal errors of both kinds.
+    """Return the equal error rate of a ROC curve.
 
-    `accepted`, `kept`: shares of dissimilar and of similar pairs that are accepted, ascending.
+    `accepted`, `kept`: false and true positive rates, ascending.
     """
     excess = accepted - (1 - kept)
     i = int(np.argmax(excess >= 0))

@@ -1,7 +1,7 @@
-"""Pictures of what was learned, in the manner of scikit-learn's displays; need matplotlib.
+"""Plots of fitted learners, with the interface of scikit-learn's displays; need matplotlib.
 
-A display is made by its `from_...` methods, which compute what is shown and draw it, into `ax` if
-given. Its attributes hold the numbers, `ax_` and `figure_` what was drawn on; `plot` draws again.
+The `from_...` methods of a display compute the data and draw them, into `ax` if given. The
+attributes hold the data, `ax_` the axes and `figure_` the figure. `plot` draws again.
 """
 
 from __future__ import annotations

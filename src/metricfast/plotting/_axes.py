@@ -13,7 +13,7 @@ SIMILAR, DISSIMILAR, BASELINE = "#228833", "#cc3311", "#777777"
 
 
 class Display:
-    """Base of displays: where they draw.
+    """Base class of displays.
 
     Attributes
     ----------
@@ -24,12 +24,12 @@ class Display:
     """
 
     def _panels(self, ax: Any, n: int = 1, size: tuple[float, float] = (5, 4)) -> list[Any]:
-        """Return n Axes side by side: those given, parts of a single one, or those of a new figure.
+        """Return n Axes side by side: the given ones, parts of one, or those of a new figure.
 
-        `size`: of a panel of a new figure, in inches.
+        `size`: size of a panel of a new figure, in inches.
         """
         if ax is None:
-            from matplotlib import pyplot as plt  # a backend is chosen only now
+            from matplotlib import pyplot as plt  # the import chooses a backend
 
             how: dict[str, Any] = {"figsize": (n * size[0], size[1]), "layout": "constrained"}
             panels = list(plt.subplots(1, n, squeeze=False, **how)[1][0])

@@ -180,7 +180,7 @@ class EmbeddingDisplay(Display):
         n_neighbors: int,
         continuous: bool | None,
     ) -> EmbeddingDisplay:
-        """Compute what is shown of points, which errors call by their names."""
+        """Compute the data of a display. Error messages use the given names of the arguments."""
         spaces = [as_points(*each) for each in zip(embeddings, names, strict=True)]
         n = len(spaces[0])
         for name, points in zip(names, spaces, strict=True):
@@ -304,7 +304,7 @@ def plot_before_after(
 
 
 def _shown(points: Array) -> Floats:
-    """Return one column or two, in units in which no square overflows: the axes have no ticks."""
+    """Return one or two columns, scaled to avoid overflow; the axes have no ticks."""
     (scaled,) = scaled_alike(points.astype(np.float64))
     if points.shape[1] <= 2:
         return scaled
@@ -318,6 +318,6 @@ def _colour(label: int) -> tuple[float, ...]:
 
 
 def _error_of_votes(found: Array, labels: Array) -> float:
-    """Return the share of points whose neighbours, of labels `found`, vote for another label."""
+    """Return the share of points whose neighbours (with labels `found`) vote for another label."""
     votes = np.apply_along_axis(np.bincount, 1, found, minlength=labels.max() + 1)
     return float(np.mean(votes.argmax(axis=1) != labels))

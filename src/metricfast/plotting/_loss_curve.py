@@ -1,4 +1,4 @@
-"""How a training went."""
+"""Plot of the loss and the validation scores of a training."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class LossCurveDisplay(Display):
         ax: Any = None,
         **kwargs: Any,
     ) -> LossCurveDisplay:
-        """Draw curves that were written down, as by a callback.
+        """Draw recorded curves, for example from a callback.
 
         Parameters
         ----------

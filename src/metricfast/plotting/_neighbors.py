@@ -1,4 +1,4 @@
-"""What is nearest to what, to look at."""
+"""Plots of queries and their nearest neighbours."""
 
 from __future__ import annotations
 
@@ -266,7 +266,7 @@ def _caption(what: str, label: Any) -> str:
 
 
 def as_rows(rows: ArrayLike, name: str, ndim: int, n: float = np.inf) -> Integers:
-    """Return indices of so many points."""
+    """Check and return indices of points."""
     array = as_array(rows, name)
     if array.ndim != ndim or array.dtype.kind not in "iu" or not array.size:
         raise ValueError(
@@ -279,7 +279,7 @@ def as_rows(rows: ArrayLike, name: str, ndim: int, n: float = np.inf) -> Integer
 
 
 def _items(n: int, prefix: str = "", exact: bool = True, **given: Any) -> dict[str, Any]:
-    """Return what is known of each of n points, or of more if not `exact`, checked."""
+    """Check properties of n points (or of at least n if not `exact`), and return them."""
     found: dict[str, Any] = {}
     for kind, items in given.items():
         name = prefix + kind

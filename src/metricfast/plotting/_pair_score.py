@@ -1,4 +1,4 @@
-"""How well a learned metric tells similar pairs from dissimilar ones."""
+"""Plots of distances of similar and dissimilar pairs."""
 
 from __future__ import annotations
 

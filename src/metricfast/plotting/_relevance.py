@@ -1,4 +1,4 @@
-"""Which features a learned metric looks at."""
+"""Plots of the relevance of features for a learned metric."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class FeatureRelevanceDisplay(Display):
             If an argument is not as above.
         """
         steps, final = unwrapped(estimator)
-        if hasattr(getattr(final, "metric_", None), "fit"):  # of a predictor
+        if hasattr(getattr(final, "metric_", None), "fit"):  # the metric of a predictor
             more, final = unwrapped(final.metric_)
             steps = [*steps, *more]
         if not hasattr(final, "feature_relevance"):
@@ -210,7 +210,7 @@ class FeatureRelevanceDisplay(Display):
         for axes in rest:
             loadings = self.eigenvectors[:drawn, shown].T
             image = axes.imshow(loadings, cmap="RdBu_r", vmin=-1, vmax=1, aspect="auto")
-            axes.set_yticks([])  # the rows are those of the bars
+            axes.set_yticks([])  # same rows as the bars
             shares = [f"{share:.0%}" for share in self.eigenvalues[:drawn]]
             axes.set_xticks(np.arange(drawn), shares)
             axes.set(xlabel="eigenvectors of M")
@@ -224,6 +224,6 @@ def _names(steps: list[Any], final: Any) -> list[str]:
     try:
         for step in steps:
             names = step.get_feature_names_out(names)
-    except (AttributeError, ValueError):  # a step that knows none
+    except (AttributeError, ValueError):  # a step without feature names
         names = None
     return feature_names(final) if names is None else list(names)

@@ -1,4 +1,4 @@
-"""Metrics of retrieval by the number of references that are looked at."""
+"""Plots of retrieval metrics against k."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from metricfast.plotting._axes import BASELINE, Display
 __all__ = ["RetrievalDisplay"]
 
 _AT_K = [name for name in METRICS if name.endswith("_at_k")]
-# Of such a metric at one k of several.
+# Matches names of metrics at one of several k.
 _KEY = re.compile(rf"({'|'.join(name[:-1] for name in _AT_K)})(\d+)")
 
 

@@ -15,7 +15,7 @@ from metricfast.learners.base.learner import BaseMetricLearner
 
 __all__ = ["BilinearMixin", "BilinearSimilarity"]
 
-# Products of so many points with W are held at a time.
+# Number of points per product with W.
 _BLOCK_SIZE = 4096
 
 
@@ -74,7 +74,7 @@ class BilinearMixin(BaseMetricLearner):
 
     @property
     def pair_distance(self) -> Any:
-        """There is none: AttributeError."""
+        """Raises AttributeError: a similarity has no distance."""
         raise AttributeError(
             f"{type(self).__name__} learns a bilinear similarity, which is no distance: use "
             "pair_score."

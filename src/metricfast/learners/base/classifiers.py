@@ -37,7 +37,7 @@ class PairsClassifierMixin(ClassifierMixin, BaseMetricLearner):  # type: ignore[
     classes_ = np.array([-1, 1])
 
     def decision_function(self, pairs: ArrayLike) -> Array:
-        """Return the similarity of pairs, which is larger for pairs that are rather similar.
+        """Return the similarity of pairs; larger values mean more similar pairs.
 
         Parameters
         ----------
@@ -112,7 +112,7 @@ class TripletsClassifierMixin(ClassifierMixin, BaseMetricLearner):  # type: igno
     def predict(self, triplets: ArrayLike) -> Integers:
         """Return 1 for triplets whose second point is nearer to the first, and -1 for others.
 
-        Takes and returns arrays of the shapes that `decision_function` does.
+        Takes and returns arrays of the same shapes as `decision_function`.
         """
         return np.where(self.decision_function(triplets) > 0, 1, -1)
 
@@ -161,7 +161,7 @@ class QuadrupletsClassifierMixin(ClassifierMixin, BaseMetricLearner):  # type: i
     def predict(self, quadruplets: ArrayLike) -> Array:
         """Return 1 for quadruplets whose first pair is nearer, -1 for others, 0 for equals.
 
-        Takes and returns arrays of the shapes that `decision_function` does.
+        Takes and returns arrays of the same shapes as `decision_function`.
         """
         return np.asarray(np.sign(self.decision_function(quadruplets)))
 

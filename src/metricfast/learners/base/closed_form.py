@@ -56,9 +56,9 @@ class Statistics:
     Parameters
     ----------
     sums : tuple of ScatterStatistics
-        Add up over calls of `partial_fit`, and over machines.
+        Sums that are added over calls of `partial_fit`, and over machines.
     of_call : object, optional
-        Further results of this call alone, such as a sample of its points.
+        Other results of the current call, for example a sample of its points.
     """
 
     sums: tuple[ScatterStatistics, ...] = ()
@@ -70,27 +70,28 @@ class Statistics:
         return Statistics(tuple(sums), self.of_call)
 
     def after(self, sums: tuple[ScatterStatistics, ...]) -> Statistics:
-        """Return the statistics of these points and of earlier ones, whose sums are given."""
+        """Return statistics of these points plus the given sums of earlier points."""
         return Statistics(sums, self.of_call) + self if sums else self
 
     def normalized(self) -> Statistics:
-        """Return them with fractional weights scaled to a mean of 1."""
+        """Return statistics with fractional weights scaled to a mean of 1."""
         return Statistics(tuple(each.counted() for each in self.sums), self.of_call)
 
 
 class ClosedFormLearner(MahalanobisMixin):
     """Base class of learners that solve for their map from sums over points.
 
-    A learner defines `_statistics` and `_solve`. `fit`, `partial_fit`, points on disk and Dask use
-    these two.
+    Subclasses define `_statistics` and `_solve`. `fit`, `partial_fit`, points on disk and Dask use
+    only these two.
     """
 
     _requires_y = True
-    _sums: tuple[ScatterStatistics, ...] = ()  # of all calls of `partial_fit`
-    # Whether sums over parts add up to the sums over all points, without draws or neighbours.
+    _sums: tuple[ScatterStatistics, ...] = ()  # sums over all calls of `partial_fit`
+    # Whether statistics of parts add up to the statistics of all points (no random draws or
+    # neighbours).
     _exact_in_parts: bool = False
-    # Whether the result does not depend on the axes, so that `fit` may turn them; and whether the
-    # metric then counts in directions in which no points differ.
+    # Whether the result is invariant to rotations, so that `fit` may rotate the axes; and whether
+    # the metric is nonzero in directions in which no points differ.
     _spans: bool = False
     _beyond_span: bool = False
 
@@ -106,8 +107,8 @@ class ClosedFormLearner(MahalanobisMixin):
     ) -> Statistics:
         """Return the statistics of checked points, an array or a source.
 
-        `partial`: whether statistics of other points will be added.
-        `execute`: called in place of the function that does the work, with the same arguments.
+        `partial`: whether statistics of other points will be added later. `execute`: called instead
+        of the function that does the work, with the same arguments.
         """
 
     @abstractmethod
@@ -253,7 +254,10 @@ def continues(learner: Any) -> bool:
 
 
 def add_statistics(learner: Any, new: Statistics) -> None:
-    """Solve from new and earlier statistics. If that fails, the earlier statistics stay."""
+    """Solve from new and earlier statistics.
+
+    If that fails, the learner keeps the earlier statistics.
+    """
     statistics = new.after(learner._sums)
     learner._solve(statistics.normalized())
     learner._sums = statistics.sums

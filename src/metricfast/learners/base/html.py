@@ -1,4 +1,4 @@
-"""The table of learned quantities that notebooks show below scikit-learn's diagram."""
+"""HTML table of learned quantities, which notebooks show below scikit-learn's diagram."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from metricfast.learners.base.relevance import feature_names
 
 __all__ = ["learned_rows", "learned_table", "with_table"]
 
-# Features that are named.
+# Maximum number of features in the table.
 _MOST = 5
 
 
@@ -29,7 +29,7 @@ def learned_table(estimator: Any) -> str:
 
 
 def with_table(bundle: dict[str, str], estimator: Any) -> dict[str, str]:
-    """Add the table to what `_repr_mimebundle_` of scikit-learn returns."""
+    """Add the table to the result of scikit-learn's `_repr_mimebundle_`."""
     if "text/html" in bundle:
         bundle["text/html"] += learned_table(estimator)
     return bundle

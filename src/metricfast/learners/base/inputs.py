@@ -1,4 +1,4 @@
-"""Input of learners: the preprocessor, and the points and tuples that a fitted learner is given."""
+"""Input of learners: the preprocessor, and points and tuples for methods of fitted learners."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def points_of(learner: Any, X: Any, name: str = "X") -> Any:
 def tuples_of(
     learner: Any, tuples: ArrayLike, tuple_size: int | None, y: ArrayLike | None = None
 ) -> TupleSet:
-    """Check tuples that a fitted learner is given, and labels if there are any."""
+    """Check tuples, and labels if given, for a method of a fitted learner."""
     check_is_fitted(learner, ["preprocessor_", learner._fitted])
     return index_tuples(
         learner, tuples, y, preprocessor=learner.preprocessor_, reset=False, tuple_size=tuple_size

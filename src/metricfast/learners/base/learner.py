@@ -72,15 +72,15 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
     """
 
     _fitted: str = "preprocessor_"  # an attribute that `fit` sets
-    _sparse_formats: tuple[str, ...] = ("csr", "csc")  # that points may be asked about in
+    _sparse_formats: tuple[str, ...] = ("csr", "csc")  # accepted formats of sparse points
     _tuple_size: int | None = None  # points in a tuple, for learners that train on tuples
     _requires_y: bool = False  # whether `fit` needs labels
     _has_classes: bool = True  # whether labels of points are classes, not numbers
     _partial_labels: bool = False  # whether labels below 0 mean that the class is unknown
     _fit_task: Any = None  # for scikit-learn's callbacks, while `fit` runs
-    _on_chunks: bool = False  # whether labels are chunks, of which a class has many
+    _on_chunks: bool = False  # whether labels are chunks; a class has many chunks
 
-    # Returns `pair_score` of checked points and of pairs of their rows.
+    # Computes `pair_score` from checked points and pairs of row indices.
     _indexed_score: Callable[[Array, Integers], Array]
 
     # Former names of parameters, with the names that they have now.
@@ -126,7 +126,7 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
     def pair_distance(self, pairs: ArrayLike) -> Array:
         """Return the learned distance of pairs of points, if the learner learns one.
 
-        Takes and returns arrays of the shapes that `pair_score` does.
+        Takes and returns arrays of the same shapes as `pair_score`.
         """
         return -self.pair_score(pairs)
 
@@ -134,8 +134,7 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
     def get_metric(self) -> Callable[..., float]:
         """Return a function of two points that computes the learned metric.
 
-        The function does not change when the learner does. Estimators of scikit-learn take it as
-        `metric`.
+        Later fits do not change the function. Estimators of scikit-learn accept it as `metric`.
 
         Returns
         -------
@@ -229,7 +228,7 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
         return np.where(-_pair_decisions(self, pairs) <= self.threshold_, 1, -1)
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Return whether `fit` has ended: a fit that fails may have checked its data."""
+        """Return whether `fit` has finished; a failed fit may have set attributes too."""
         checked = {"preprocessor_", "n_features_in_", "feature_names_in_"}
         return any(name.endswith("_") and name not in checked for name in vars(self))
 
@@ -258,9 +257,9 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
         )
 
     def _prepare_tuples(self, tuples: ArrayLike, y: ArrayLike | None = None) -> TupleSet:
-        """Check the tuples to fit, without forming them where they index an array of points.
+        """Check the tuples of `fit`. Indices into an array of points are not formed.
 
-        Sets `preprocessor_` and `n_features_in_`. For parameters see :func:`index_tuples`.
+        Sets `preprocessor_` and `n_features_in_`. :func:`index_tuples` describes the parameters.
         """
         if y is None and get_tags(self).target_tags.required:
             raise ValueError(
@@ -277,7 +276,7 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
         )
 
     def _validate_fit(self, X: Any, y: Any = None, **params: Any) -> None:
-        """Compare the learner with the Euclidean distance on data that a clone of it has not seen.
+        """Compare the learner with the Euclidean distance on data held out from a clone's fit.
 
         `X`, `y`, `**params`: the arguments of `fit`.
         Warns UserWarning if the learned distance is worse.
@@ -300,7 +299,7 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
         tags.input_tags.three_d_array = on_tuples
         tags.input_tags.two_d_array = not on_tuples or has_preprocessor
         tags.input_tags.one_d_array = not on_tuples and has_preprocessor
-        tags.input_tags.sparse = not on_tuples  # as an array, where a learner needs one
+        tags.input_tags.sparse = not on_tuples  # converted to an array if necessary
         return tags
 
 
@@ -365,7 +364,7 @@ class MahalanobisMixin(MetricTransformer, BaseMetricLearner):
     """
 
     _fitted = "_map"
-    _span: GivenAxes = GIVEN  # coordinates in which `fit` works at present
+    _span: GivenAxes = GIVEN  # current coordinates of `fit`
 
     @property
     def components_(self) -> Array:
@@ -412,7 +411,7 @@ class MahalanobisMixin(MetricTransformer, BaseMetricLearner):
         return self._embed(points_of(self, X))
 
     def _embed(self, X: Any, side: str = "query") -> Array:
-        """Embed checked points; queries and database points alike."""
+        """Embed checked points; both sides have the same map."""
         del side
         L = self._map
         if isinstance(L, SpanMap):
@@ -490,9 +489,8 @@ class MahalanobisMixin(MetricTransformer, BaseMetricLearner):
     def get_metric(self) -> MahalanobisMetric:
         """Return the learned distance as a function ``f(u, v, squared=False)`` of two points.
 
-        The function does not change when the learner does. Estimators of scikit-learn call their
-        `metric` for one pair of points at a time. So give them the points that `transform` returns:
-        this is far faster.
+        Later fits do not change the function. Estimators of scikit-learn call their `metric` for
+        one pair of points at a time. It is far faster to give them points from `transform`.
 
         Returns
         -------
@@ -531,7 +529,7 @@ def is_linear(learner: object) -> bool:
 
 
 def embed_points(X: Any, embed: Callable[[Any], Array]) -> Array:
-    """Embed checked points, block by block if they are not in memory.
+    """Embed checked points; a source is embedded block by block.
 
     Raises ValueError if embedded points overflow.
     """

@@ -14,9 +14,9 @@ __all__ = ["feature_names", "in_spreads", "shares_of_features"]
 
 
 def in_spreads(L: Array, X: Any = None) -> Floats:
-    """Return a multiple of a map, of features in units of their standard deviation in checked X.
+    """Return the map for features in units of their standard deviations in X, times a factor.
 
-    The multiple is such that no square overflows.
+    The factor avoids overflow of squares. X must be checked.
     """
     (weighted,) = scaled_alike(L.astype(np.float64))
     if X is None:

@@ -1,4 +1,4 @@
-"""Choice between the given distance and learned ones, by points or classes that are held out."""
+"""Choose between the given distance and learned ones, by held-out points or classes."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from metricfast.metrics._neighbor_error import costs_in_half
 
 __all__ = ["Fold", "held_out_folds", "is_better", "least_change", "select", "warn_given_up"]
 
-# Points that are dealt to three folds, at most; and held-out points that are enough, of all folds.
+# Maximum number of points in the folds, number of folds, and sufficient number of held-out points.
 _DRAWN, _FOLDS, _ENOUGH = 5000, 3, 333
-# Held-out points of a fold, and training points among which their neighbours are found, at most.
+# Maximum number of held-out points per fold, and of training points to search for neighbours.
 _HELD_OUT, _DATABASE = 1000, 2000
-# Standard errors by which a learned distance must be better than the given one.
+# Number of standard errors by which a learned distance must be better than the given one.
 _EVIDENCE = 2.0
 
 
 class Fold(NamedTuple):
-    """Points to learn from, in memory, and points that judge what is learned."""
+    """Training points in memory, and held-out points that score a learned map."""
 
-    rows: Integers  # of the points to learn from, among all
+    rows: Integers  # indices of the training points among all points
     points: Array
     codes: Integers
     weights: Floats
     database: tuple[Floats, Integers]  # points and classes
-    queries: tuple[Floats, Integers, Floats]  # and weights
-    own: Integers | None = None  # the place of each query in the database, which it leaves out
+    queries: tuple[Floats, Integers, Floats]  # points, classes and weights
+    own: Integers | None = None  # index of each query in the database, to exclude it
 
     def costs(self, L: Array) -> Floats:
         """Return the expected error of the nearest neighbour of each held-out point."""
         (X, labels), (held, wanted, _) = self.database, self.queries
         Z, Q = X @ L.T, held @ L.T
-        # Rounded, so that ties do not depend on last digits, which the origin changes.
+        # Rounded, because a shift of the origin changes last digits, which would break ties.
         size = max(np.abs(Z).max(), np.abs(Q).max()) or 1.0
         Z, Q = (Z / size).astype(np.float32), (Q / size).astype(np.float32)
         return costs_in_half(Z, labels, Q, wanted, exclude=self.own)
@@ -125,7 +125,7 @@ def select(folds: Sequence[Fold], maps: Callable[[Fold], Iterable[Array]]) -> in
 
 
 def warn_given_up(unit: str) -> None:
-    """Warn that the given distance stays, after a comparison on held-out points or the like."""
+    """Warn that the learner keeps the given distance, after a comparison on held-out data."""
     warn_user(
         f"Learning was not better than the given distance by two standard errors on held-out "
         f"{unit}, so that distance stays: give more {unit}, or a number in place of 'auto' (such "
@@ -143,7 +143,7 @@ def least_change(costs: Floats) -> int:
 
 
 def is_better(costs: Floats, others: Floats) -> bool:
-    """Return whether costs are lower than others of the same cases by two standard errors."""
+    """Return whether costs are lower than paired other costs by two standard errors."""
     gains = others - costs
     return bool(np.round(gains.sum(), 9) > _EVIDENCE * np.round(np.linalg.norm(gains), 9))
 
@@ -151,7 +151,7 @@ def is_better(costs: Floats, others: Floats) -> bool:
 def _deal(
     ranked: Integers, shuffled: Integers, classes: Integers
 ) -> list[tuple[Integers, Integers]]:
-    """Return rows to learn from and rows to hold out, of each fold."""
+    """Return the training rows and the held-out rows of each fold."""
     order = ranked[np.bincount(classes)[classes[ranked]] > 1]
     dealt = np.full(len(ranked), -1)
     dealt[order] = np.arange(len(order)) % _FOLDS
@@ -168,9 +168,9 @@ def _distinct(X: Array, codes: Integers) -> tuple[Integers, Integers]:
 
 
 def _ranked(X: Array, codes: Integers) -> Integers:
-    """Return the rows of different points, by class and distance from the mean.
+    """Return the rows of distinct points, sorted by class and distance from the mean.
 
-    So folds depend neither on the order of points, nor on the axes and names of classes.
+    So folds depend neither on the order of points, nor on rotations, nor on names of classes.
     """
     X = X - X.mean(axis=0)
     distance = np.einsum("ij,ij->i", X, X).astype(np.float32)

@@ -17,7 +17,7 @@ __all__ = ["Shrinkage", "check_shrinkage", "shrunk", "shrunk_roots"]
 
 
 def shrunk(scatter: Floats, shrinkage: float, target: Target) -> Floats:
-    """Move a scatter matrix towards the multiple of another that has the same trace."""
+    """Shrink a scatter matrix towards a target matrix, which is scaled to the same trace."""
     matrix, trace = target
     share = shrinkage * np.trace(scatter) / trace
     return np.asarray((1 - shrinkage) * scatter + share * matrix)

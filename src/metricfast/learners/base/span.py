@@ -1,9 +1,10 @@
-"""Learning in the span of the points, for points of more features than there are points.
+"""Learn in the span of the points, if there are more features than points.
 
-Distances between the points see a metric M through ``Q.T @ M @ Q`` alone, for an orthonormal basis
-Q of the differences of the points. A solver that does not depend on the axes finds this matrix from
-the coordinates of the points in the basis. Outside of the span it finds a multiple of the identity,
-or nothing: one more coordinate, zero for every point, stands for all directions there.
+Let Q be an orthonormal basis of the differences of the points. Distances between the points depend
+on a metric M only through ``Q.T @ M @ Q``. A rotation-invariant solver finds this matrix from the
+coordinates of the points in the basis. Outside of the span, its result is a multiple of the
+identity or zero. One additional coordinate, zero for every point, represents all directions outside
+of the span.
 """
 
 from __future__ import annotations
@@ -45,14 +46,14 @@ __all__ = [
 
 # A matrix in coordinates of points, and its trace in all directions of the features.
 Target = tuple[Floats, float]
-# Directions whose standard deviation, each feature being in units of its own, is below this part of
-# the largest are those of rounding.
+# For standardised features, directions with a standard deviation below this fraction of the largest
+# are treated as rounding errors.
 TOL = 1e-7
 # Weight of a feature, relative to the largest, that is as good as none.
 _LEAST = 1e-16
 # Singular values below this part of the largest are those of rounding.
 _ROUNDING = 1e-12
-# Rows for each feature among which different points are counted.
+# Distinct points are counted among at most this many rows per feature.
 _MOST_ROWS = 32
 
 
@@ -101,7 +102,7 @@ class SpanMap:
             diagonal = diagonal + share * (L.rest * units) ** 2
         else:
             basis, inner = L.astype(np.float64).T, np.full(len(L), share)
-        # The smallest weight that lets a feature count as it does in L.
+        # The smallest weight at which the contribution of a feature to L is representable.
         least = _LEAST * diagonal.max() * basis.any(axis=1)
         diagonal = np.maximum(diagonal, least)
         Q, R = np.linalg.qr(basis * inverse_root(diagonal)[:, None])
@@ -146,9 +147,9 @@ class SpanMap:
             return np.asarray(L)
 
     def leading(self, n_components: int) -> Array:
-        """Return the map of the leading eigenvectors of ``L.T @ L``, of n_components rows.
+        """Return a map with n_components rows, from the leading eigenvectors of ``L.T @ L``.
 
-        Where features count alike, those within the span come first.
+        If all features have equal weight, directions within the span come first.
         """
         if self.units is None or self.units.min() == self.units.max():
             unit = 1.0 if self.units is None else self.units[0]
@@ -205,18 +206,18 @@ def memory_for_square(what: str, n_features: int, dtype: Any = np.float64) -> It
 
 
 class GivenAxes:
-    """The features as given, where learners need no other coordinates."""
+    """The trivial coordinates: features as given."""
 
     def points(self, X: Any) -> Any:
         """Return the coordinates of points."""
         return X
 
     def tuples(self, tuples: TupleSet) -> TupleSet:
-        """Return tuples of points in coordinates."""
+        """Return tuples with points in these coordinates."""
         return tuples
 
     def identity(self, scatter: Floats) -> Target:
-        """Return the identity as a target for scatter matrices like this one."""
+        """Return the identity as a shrinkage target for scatter matrices in these coordinates."""
         return np.eye(len(scatter)), len(scatter)
 
     def multiple(self, n_features: int, factor: float) -> Any:
@@ -286,9 +287,9 @@ class Span(GivenAxes):
     origin : ndarray of shape (n_features,)
         A point.
     beyond : bool
-        Whether points get one more coordinate, which is zero.
+        Whether points get an additional coordinate of zero.
     units : ndarray of shape (n_features,), optional
-        Factors that features are multiplied by before.
+        Factors by which features are multiplied before the projection.
     """
 
     def __init__(
@@ -313,7 +314,7 @@ class Span(GivenAxes):
         return Z[copies]
 
     def tuples(self, tuples: TupleSet) -> TupleSet:
-        """Return tuples of points in coordinates."""
+        """Return tuples with points in these coordinates."""
         return replace(tuples, points=self.points(tuples.points))
 
     def identity(self, scatter: Floats) -> Target:
@@ -359,11 +360,11 @@ class Span(GivenAxes):
         return np.hstack([rows, np.zeros((len(L), int(self.beyond)), L.dtype)])
 
     def outer(self, L: Any, *, square: bool, variances: Floats | None = None) -> Any:
-        """Return the map of points of a map of coordinates, or the map of points itself.
+        """Return the map of points that corresponds to a map of coordinates.
 
-        `square`: whether directions outside of the span count, if they do in L.
-        `variances`: of the features, in units of whose deviations these directions are orthogonal
-            to the span; by default they are orthogonal as they are.
+        `square`: whether directions outside of the span keep the weight that they have in L.
+        `variances`: variances of features. Directions outside of the span are then orthogonal to it
+            after standardisation; by default they are orthogonal without it.
         """
         if L.shape[1] > self.width:
             return L
@@ -385,9 +386,9 @@ class Span(GivenAxes):
         return found if n_components is None else found.leading(n_components)
 
     def _scaled(self, variances: Floats) -> tuple[Floats, Floats]:
-        """Return an orthonormal basis in units of deviations of features, and what it is turned by.
+        """Return an orthonormal basis of standardised features, and the rotation to it.
 
-        Features without variance are left out.
+        Constant features are left out.
         """
         scaled = self.basis * inverse_root(variances)[:, None]
         left, sizes, right = svd(scaled)
@@ -442,12 +443,12 @@ def in_span(
 def span_of(
     *points: Any, beyond: bool = False, tol: float = TOL, units: Floats | None = None
 ) -> GivenAxes:
-    """Return the span of points that have more features than there are different points.
+    """Return the span of the points, if there are more features than distinct points.
 
-    Of others, and of points so large that their coordinates may overflow, return the features as
-    given. For parameters see :func:`in_span`.
+    Otherwise, and if coordinates may overflow, return the features as given. :func:`in_span`
+    describes the parameters.
 
-    `units`: factors that features are multiplied by before.
+    `units`: factors by which features are multiplied before the projection.
     """
     if not all(isinstance(part, np.ndarray) for part in points):
         return GIVEN
@@ -475,14 +476,14 @@ def span_of(
             return GIVEN
         directions = vectors[:, kept][:, ::-1].T @ centred
         basis, _ = qr(directions.T / np.linalg.norm(directions, axis=1), mode="economic")
-    basis[constant] = 0  # but for rounding, it is
+    basis[constant] = 0  # removes rounding errors
     return Span(basis, origin, beyond, units)
 
 
 def _distinct(X: Array, fewer_than: float = np.inf) -> tuple[Integers, Integers]:
-    """Return a row of each different point, and which of these each point is.
+    """Return one row of each distinct point, and for each point the index of its distinct point.
 
-    Ends as soon as there are not fewer.
+    Stops when there are `fewer_than` distinct points.
     """
     found: dict[bytes, int] = {}
     first: list[int] = []

@@ -1,4 +1,4 @@
-"""Comparison of a learned distance with the Euclidean one on held-out data."""
+"""Compare a learned distance with the Euclidean distance on held-out data."""
 
 from __future__ import annotations
 
@@ -224,7 +224,7 @@ def _split_chunks(chunks: Integers) -> tuple[Array, Array]:
 
 
 def _chunk_score(embedded: Array, chunks: Integers) -> float:
-    """Return the area under the ROC curve of distances, for pairs within and across chunks."""
+    """Return the area under the ROC curve of distances, for pairs within or across chunks."""
     counts = np.unique(chunks, return_counts=True)[1]
     within = int((counts * (counts - 1) // 2).sum())
     across = len(chunks) * (len(chunks) - 1) // 2 - within
@@ -267,9 +267,9 @@ def _retrieval_scores(
 def _error(
     learner: Any, X: Any, y: Any, numeric: bool, train: Array, test: Array, k: int, own: Any
 ) -> float:
-    """Return the error of the nearest neighbours. The nearest decides between equal labels.
+    """Return the error of the k nearest neighbours. Ties are decided by the nearest one.
 
-    `own`: the place of each test point in `train`, if it is among these.
+    `own`: index of each test point in `train`, if the test points are part of it.
     """
     while hasattr(learner, "learner_"):
         X, learner = learner._mapped(X), learner.learner_
@@ -300,9 +300,9 @@ def naming_held_out(rows: Any, n: int) -> Iterator[None]:
 
 
 def _most_similar(queries: Array, database: Array, k: int, own: Integers | None) -> Integers:
-    """Return the rows of largest inner products with each query, largest first.
+    """Return the rows with the largest inner products for each query, in descending order.
 
-    `own`: the row that each query leaves out.
+    `own`: the row that each query excludes.
     """
     found = np.empty((len(queries), k), np.int64)
     for start in range(0, len(queries), _BLOCK_SIZE):

@@ -1,1 +1,1 @@
-"""Learners that solve for the metric: sums over the data, then a decomposition."""
+"""Learners with a closed-form solution: sums over the data, then a matrix decomposition."""

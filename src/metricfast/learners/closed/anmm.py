@@ -162,7 +162,7 @@ class ANMM(ClosedFormLearner):
             yield self._span.inside(moved) if fraction else moved
 
     def _moved(self, rows: Floats, fraction: float, points: ScatterStatistics) -> Any:
-        """Return the map of the metric of a projection, moved towards the identity."""
+        """Return the map of a projection's metric, shrunk towards the identity."""
         if fraction == 0:
             return rows.astype(points.dtype)
         if fraction == 1:

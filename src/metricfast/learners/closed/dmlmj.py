@@ -157,14 +157,15 @@ class DMLMJ(ClosedFormLearner):
         found = shrunk_roots(positive, target, _FRACTIONS[1:], points.dtype)
         if n_components < len(varies):
             found = (_axes(positive, negative, variance, reg)[1] for reg in _FRACTIONS[1:])
-        # With all directions, the roots of P alone give the same distance, by one decomposition.
+        # With all directions, the inverse square root of P gives the same distance with one
+        # decomposition.
         for rows in found:
             L = np.zeros((len(rows), len(points.origin)))
             L[:, varies] = rows
             yield L[:n_components]
 
     def _covariances(self, statistics: Statistics) -> tuple[Floats, Floats, float, Integers]:
-        """Return P and N of the features that vary, their mean variance, and these features."""
+        """Return P and N of the non-constant features, their mean variance, and their indices."""
         differences, points = statistics.sums
         varies = np.flatnonzero(np.diag(points.within))
         totals, scatters = zip(*map(differences.of_group, (0, 1)), strict=True)
@@ -190,7 +191,7 @@ def _axes(positive: Floats, negative: Floats, variance: float, reg: float) -> tu
 
 
 def _shrunk(kind: str, covariance: Floats, variance: float, reg: float) -> Floats:
-    """Move a covariance towards a multiple of the identity."""
+    """Shrink a covariance towards a multiple of the identity."""
     shrunk = (1 - reg) * covariance + reg * variance * np.eye(len(covariance))
     smallest = np.linalg.eigvalsh(shrunk)[0]
     if smallest <= len(shrunk) * np.finfo(np.float64).eps * np.abs(shrunk).max():

@@ -45,17 +45,17 @@ _NEIGHBORS = 7
 
 
 def _check_embedding_type(name: str, value: object) -> None:
-    """Raise ValueError for unknown types, in the words of metric-learn."""
+    """Raise ValueError for unknown types, with the message of metric-learn."""
     if not isinstance(value, str) or value not in ("weighted", "orthonormalized", "plain"):
         raise ValueError(f"Invalid {name}: {value!r}")
 
 
 EmbeddingType = Annotated[str, _check_embedding_type]
-# Variance within classes, relative to all, that is none but for rounding; and the deviation that
-# features are then given, relative to their own.
+# Variance within classes, relative to the total, below which it is a rounding error; and the
+# standard deviation, relative to the total, that such features are assigned.
 _COLLAPSED = 1e-11
 _NOISE = 1e-3
-# Targets and fractions that "auto" tries, the given distance being the first.
+# Pairs of target and fraction that "auto" tries; the first one is the given distance.
 _GIVEN = ("identity", 1.0)
 _TRIED = (
     _GIVEN, ("identity", 0.6), ("total", 0.6), ("total", 0.3), ("identity", 0.0), ("within", 1.0)
@@ -188,7 +188,7 @@ class LFDA(ClosedFormLearner):
                 some = fold.points, classes[present], members, fold.weights, k, self.n_jobs
                 sums = Statistics(local_sums(*some)).after(self._sums)
                 return _merged_scatters(*sums.normalized().sums)
-            # Centred anew, features that are constant among these points are exactly zero.
+            # Centring makes features that are constant within the fold exactly zero.
             points, unit = center_and_rescale(fold.points)
             return _all_scatters(points, members, fold.weights, k, self.n_jobs, unit)
 
@@ -261,12 +261,12 @@ class LFDA(ClosedFormLearner):
 
 
 class _Scatters(NamedTuple):
-    """Scatter matrices of all classes, of points in units of ``2**exponent``."""
+    """Scatter matrices summed over classes, for points in units of ``2**exponent``."""
 
     mixed: Floats  # between and within classes
-    within: Floats  # of near points of a class
-    around_means: Floats  # around the means of the classes
-    total: Floats  # around the mean of all points
+    within: Floats  # local scatter within classes
+    around_means: Floats  # scatter around class means
+    total: Floats  # scatter around the mean of all points
     exponent: int
     dtype: np.dtype[Any]
 
@@ -295,9 +295,9 @@ def _all_scatters(
 def local_sums(
     X: Any, classes: Array, codes: Integers, weights: Floats, k: int, n_jobs: int | None
 ) -> tuple[ScatterStatistics, ScatterStatistics]:
-    """Sum all points of some classes, and their local scatters.
+    """Return the statistics and the local scatters of some classes.
 
-    `classes`: names of the classes, each of which has points.
+    `classes`: labels of the classes; each must have points.
     `weights`: as :func:`repetitions` returns them.
     """
     points, local = (ScatterStatistics(X.shape[1], classes, per_group=True) for _ in range(2))
@@ -328,9 +328,9 @@ def _merged_scatters(points: ScatterStatistics, local: ScatterStatistics) -> _Sc
 
 
 def _classes_in_turn(X: Any, codes: Integers) -> Iterator[tuple[int, Integers, Array]]:
-    """Return each class, its rows and its points.
+    """Yield each class, its rows and its points.
 
-    Points are taken once for as many classes as memory has room for, and one at least.
+    Points are read at once for as many classes as fit into memory, and at least one.
     """
     order = np.argsort(codes, kind="stable")
     ends = np.cumsum(np.bincount(codes))
@@ -349,9 +349,9 @@ def _classes_in_turn(X: Any, codes: Integers) -> Iterator[tuple[int, Integers, A
 
 
 def _relative_axes(whiten: Floats, within: Floats, noise: Floats) -> tuple[Floats, Floats]:
-    """Return ascending eigenvalues, 1 / (1 + lambda), and eigenvectors, of a whitened scatter.
+    """Return ascending eigenvalues, as 1 / (1 + lambda), and eigenvectors of a whitened scatter.
 
-    `noise`: the whitened scatter that is added where points do not differ within classes.
+    `noise`: whitened scatter that is added if the within-class scatter is singular.
     """
     relative = whiten @ within @ whiten.T
     sizes, vectors = eigh((relative + relative.T) / 2)

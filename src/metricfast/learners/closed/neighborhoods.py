@@ -24,7 +24,7 @@ def neighborhood_scatters(
     n_jobs: int | None,
     execute: Callable[..., Any] | None = None,
 ) -> tuple[ScatterStatistics, ScatterStatistics]:
-    """Sum the mean outer products of points less their nearest neighbours, weighted by point.
+    """Sum the weighted mean outer products of differences from nearest neighbours.
 
     `X`: of shape (n_samples, n_features); points as given.
     `labels`: ndarray of shape (n_samples,); codes of classes.
@@ -51,10 +51,10 @@ def scatters_of_anchors(
     n_jobs: int | None,
     anchors: Integers | None = None,
 ) -> tuple[Floats, Floats]:
-    """Return the two scatters of differences from neighbours, and the weights of the points.
+    """Return both scatters of differences from neighbours, and the weights of the points.
 
-    `anchors`: ascending rows of the points whose neighbours are found; by default all. Results for
-    parts of the points add up.
+    `anchors`: ascending rows of the points whose neighbours are searched; by default all. Results
+    of disjoint anchors can be added.
     """
     scatters, totals = np.zeros((2, X.shape[1], X.shape[1])), np.zeros(2)
     how: dict[str, Any] = {"n_jobs": n_jobs, "anchors": anchors}

@@ -34,7 +34,7 @@ from metricfast.learners.base.span import Target
 __all__ = ["RCA", "RCA_Supervised"]
 
 
-# Fractions that RCA_Supervised tries.
+# Shrinkage fractions that RCA_Supervised tries.
 _FRACTIONS = (0.6, 0.3, 0.1)
 _TRIED = {"identity": (1.0, *_FRACTIONS), "diagonal": (1.0, *_FRACTIONS, 0.0)}
 
@@ -291,7 +291,7 @@ class RCA_Supervised(ClosedFormLearner):  # noqa: N801
     ) -> ScatterStatistics:
         """Draw chunks and sum their points."""
         chunks = draw_chunks(codes, int(self.n_chunks), int(self.chunk_size), rng)
-        if self._sums:  # chunks of different calls differ
+        if self._sums:  # chunk numbers must be unique over calls
             chunks[chunks >= 0] += 1 + int(self._sums[0].groups[-1])
         return _chunk_sums(X, chunks, weights)
 
@@ -332,14 +332,14 @@ class RCA_Supervised(ClosedFormLearner):  # noqa: N801
                 yield W if self.n_components is None else _leading(W, chunks, n_components)
 
     def _target(self, name: str, within: Floats) -> Target:
-        """Return what the covariance within chunks is moved towards."""
+        """Return the shrinkage target of the covariance within chunks."""
         if name == "identity":
             return self._span.identity(within)
         return self._span.of_variances(self._span.variances(within))
 
 
 def draw_chunks(codes: Integers, n_chunks: int, chunk_size: int, rng: RandomState) -> Integers:
-    """Draw chunks of points of one class; return the chunk of each point, -1 for none."""
+    """Draw chunks of points of one class. Return the chunk number of each point, -1 for none."""
     counts = np.bincount(codes[codes >= 0])
     most = int((counts // chunk_size).sum())
     if most == 0:
@@ -369,14 +369,14 @@ def _scatter_within(
 ) -> tuple[Floats, ScatterStatistics, int]:
     """Return the covariance within chunks, the sums, and the number of components.
 
-    Raises ValueError with the text `no_difference` if no chunk holds two different points.
+    Raises ValueError with the message `no_difference` if no chunk holds two distinct points.
     """
     (chunks,) = statistics.sums
     if not chunks.n_points:
         raise ValueError(no_difference)
     n_components = check_n_components(len(chunks.origin), learner.n_components)
     within = chunks.within
-    # The mean of equal points may differ from them by a rounding.
+    # The computed mean of equal points may differ from them by rounding.
     rounding = np.finfo(chunks.dtype).eps ** 2 * np.trace(within + chunks.between)
     if not np.trace(within) > 4 * rounding:
         raise ValueError(no_difference)
@@ -400,7 +400,7 @@ def _choose_shrinkage(
             "features, or set `shrinkage`."
         )
     n_features = identity[1]
-    freedom = chunks.total - len(chunks.groups)  # differences that chunks hold
+    freedom = chunks.total - len(chunks.groups)  # degrees of freedom
     mean_square = float(np.sum(within**2)) / n_features**2
     level_square = (float(np.trace(within)) / n_features) ** 2
     excess = mean_square - level_square / n_features
@@ -409,10 +409,10 @@ def _choose_shrinkage(
 
 
 def _components(within: Floats, chunks: ScatterStatistics, n_components: int) -> Array:
-    """Return the map of a (shrunken) covariance within chunks."""
+    """Return the map for a (shrunk) covariance within chunks."""
     W = whitening(within, chunks.dtype)
     if n_components == len(within):
-        # The symmetric root is W followed by the rotation that returns eigenvectors to themselves.
+        # The symmetric square root is W followed by the inverse of its rotation to eigenvectors.
         vectors = eigh(within)[1][:, -len(W) :]
         images, lengths = qr(W @ vectors)
         rows = (vectors * np.copysign(1, np.diag(lengths))) @ images.T @ W
@@ -422,7 +422,7 @@ def _components(within: Floats, chunks: ScatterStatistics, n_components: int) ->
 
 
 def _leading(W: Floats, chunks: ScatterStatistics, n_components: int) -> Floats:
-    """Return the directions of a map in which all points in chunks vary most."""
+    """Return the n_components directions of a map in which all points in chunks vary most."""
     _, vectors = eigh(W @ (chunks.within + chunks.between) @ W.T)
     return np.asarray(vectors.T[::-1][:n_components] @ W)
 
@@ -440,7 +440,7 @@ def _chunks(chunks: ArrayLike | None) -> Array:
 
 
 def _whole(chunks: Any) -> Integers:
-    """Return whole numbers as int64."""
+    """Return chunk labels as int64; raise ValueError unless they are integers."""
     given = np.asarray(chunks)
     if given.dtype.kind == "O":
         try:

@@ -48,9 +48,9 @@ from metricfast.training.stopping import CrossValidated, as_stopping_rule
 
 __all__ = ["BaseEmbeddingLearner"]
 
-# Rows of this length or less are zero where rows are normalized, and have no gradient.
+# Normalisation sets rows of at most this length to zero, without a gradient.
 _LEAST = 1e-12
-# Folds by which "auto" selects, and epochs without improvement that end a training on one.
+# Number of folds for "auto", and epochs without improvement after which training on a fold stops.
 _FOLDS, _PATIENCE = 3, 7
 
 
@@ -64,10 +64,10 @@ class EmbeddingParameters(TrainingParameters, EmbeddedMetricMixin):
 
 
 class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
-    """Base of learners of any embedding.
+    """Base class of learners of an embedding.
 
-    A learner defines `_parts`, which returns loss, embedding and sampler. A learner without one of
-    the parameters below uses their values.
+    Subclasses define `_parts`, which returns loss, embedding and sampler. Subclasses without one of
+    the parameters below use the default value.
     """
 
     _requires_y = True
@@ -221,7 +221,7 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
         loss, _, sampler = self._parts()
         parts = {"the learner": self, "loss": loss, "sampler": sampler}
         said = agreed({name: getattr(part, "label_distance", None) for name, part in parts.items()})
-        own = not isinstance(loss, Loss)  # one of the user's may do as it likes
+        own = not isinstance(loss, Loss)  # a user's loss
         if said is not None and not (
             is_continuous(loss) and (own or hasattr(loss, "label_distance"))
         ):
@@ -238,7 +238,7 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
         said = self._said_label_distance
         if said is None:
             said = getattr(self._parts()[0], "_default_label_distance", "euclidean")
-            said = said.removeprefix("sq")  # scores are in the unit of the labels
+            said = said.removeprefix("sq")  # scores use plain distances
         return bind_labels(said, y, y_database, sizes=sizes)
 
     def _load(
@@ -296,7 +296,7 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
         """Return the starts that compete on splits of the samples."""
 
         def begin(part: Samples, name: str | None) -> Objective:
-            # Losses of embeddings are not weighted: each distinct point counts once.
+            # Losses of embeddings ignore weights, so each distinct point counts once.
             part, rng = replace(part, weight=None), np.random.RandomState(0)
             own, start = self._start(part, loss, embedding, rng, name)
             return Objective(replace(self._problem(part), embedding=own), start)
@@ -313,7 +313,7 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
         whole, share = self.database == "all", self.candidate_fraction
         decays = [] if self._solver().by_batches else self.embedding_.decays(0.0)
         return Problem(
-            # Candidates of a batch are its last rows.
+            # The last rows of a batch are its candidates.
             samples, loss, embedding=self.embedding_, traits=EMBEDDING, n_jobs=self.n_jobs,
             database="all" if whole and share is None else "batch",
             batches=SamplerBatches(sampler, not whole, share),
@@ -361,7 +361,7 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
         self, samples: Samples, loss: Any, embedding: Embedding, rng: RandomState,
         name: str | None = None,
     ) -> tuple[Embedding, list[Array]]:  # fmt: skip
-        """Return an embedding and its parameters at a start, and proxies if the loss has any."""
+        """Return an embedding, its initial parameters, and initial proxies if the loss has any."""
         embedding, start = start_at(name, embedding, self._parts()[1], samples, rng)
         if is_learnable(loss):
             sample, unit = samples.representative, bool(getattr(embedding, "normalize", False))
@@ -419,14 +419,14 @@ class _Feasible:
 
     @property
     def share(self) -> float:
-        """The share of queries for which no set is right."""
+        """The share of queries without a right set."""
         return self._n_infeasible / max(self._n_queries, 1)
 
 
 def _decay(
     decays: list[float], arrays: list[Array], start: list[Array]
 ) -> tuple[float, list[Array]]:
-    """Return the weight decay that an embedding has itself, for a solver without decay."""
+    """Return the embedding's own weight decay, for a solver without weight decay."""
     del start
     decays = decays + [0.0] * (len(arrays) - len(decays))
     pairs = list(zip(decays, arrays, strict=True))
@@ -435,9 +435,10 @@ def _decay(
 
 
 def _as_preferred(embedding: Embedding, loss: Any, samples: Samples) -> Any:
-    """Return a copy that divides points by their length, if it leaves that open and it pays.
+    """Return a copy with `normalize` decided, if the embedding leaves it open.
 
-    That is so for losses of classes with margins or similarities, and for two kinds of points.
+    Normalisation is on for losses of classes with margins or similarities, and for two kinds of
+    points.
     """
     two_kinds = embedding.asymmetric and samples.database is not None
     suits = two_kinds or getattr(loss, "of_unit_length", False)
@@ -445,7 +446,7 @@ def _as_preferred(embedding: Embedding, loss: Any, samples: Samples) -> Any:
 
 
 def _check_continuation(learner: BaseEmbeddingLearner, plan: Plan, has_database: bool) -> None:
-    """Raise ValueError for parameters that do not go with what `partial_fit` continues."""
+    """Raise ValueError for parameters that conflict with the training to be continued."""
     if not hasattr(learner, "loss_curve_"):
         raise ValueError(
             "partial_fit cannot continue from a model file, which holds the map alone: call fit "
@@ -472,8 +473,8 @@ def _check_continuation(learner: BaseEmbeddingLearner, plan: Plan, has_database:
 def _initial_proxies(Z: Array, y: Array, n_classes: int, rng: RandomState | None) -> Array:
     """Return the mean of each class of embedded points, in their dtype.
 
-    `rng` is given where proxies are normalized: it draws a direction for each class that has no
-    point, or a mean without one, unless no class has any.
+    With normalised proxies, `rng` draws a direction for each class without points or with a zero
+    mean, unless that is true of all classes.
     """
     proxies = np.zeros((n_classes, Z.shape[1]))
     np.add.at(proxies, y, Z)

@@ -47,7 +47,7 @@ def check_parts(
     candidate_fraction: float | None,
     by_batches: bool,
 ) -> None:
-    """Raise TypeError or ValueError for parts that do not go together."""
+    """Raise TypeError or ValueError if loss, embedding and sampler are incompatible."""
     if isinstance(loss, type):
         raise TypeError(
             f"loss must be an object, not a class: give {loss.__name__}(), found {loss!r}."
@@ -87,7 +87,7 @@ def check_parts(
 def _check_pairs(
     loss: Any, embedding: Embedding, sampler: Sampler, database: str, by_batches: bool
 ) -> None:
-    """Refuse what a loss of pairs among the points of a batch has no use for."""
+    """Raise ValueError for parameters that a loss of pairs within a batch cannot use."""
     found = f"{type(loss).__name__}, which compares all points of a batch with each other"
     if embedding.asymmetric:
         raise ValueError(
@@ -111,7 +111,7 @@ def _check_pairs(
 def check_database(
     loss: Any, X_database: Any, y_database: Any, precomputed: bool, candidate_fraction: float | None
 ) -> None:
-    """Refuse a database of other points that does not go with its labels, or with the loss."""
+    """Raise ValueError for a database that does not fit its labels or the loss."""
     if X_database is None and y_database is None:
         return
     if X_database is None or (y_database is None) != precomputed:
@@ -160,7 +160,7 @@ def load_points(
     said = learner._said_label_distance
     tagged = not continuous and (are_tags(y) or are_tags(y_database))
     how: dict[str, Any] = {"accept_sparse": "csr", "accept_sources": True}
-    apart = tagged or (said is not None and y is not None)  # labels that scikit-learn may not know
+    apart = tagged or (said is not None and y is not None)  # checked apart from X
     if not apart:
         how["multi_output"] = continuous
         _check_columns(y, continuous, getattr(loss, "takes_tags", False))
@@ -217,7 +217,7 @@ def _samples(
 
 
 def _check_columns(y: Any, continuous: bool, takes_tags: bool) -> None:
-    """Raise ValueError with a remedy for labels in more columns than the loss takes."""
+    """Raise ValueError, with advice, for labels with more columns than the loss takes."""
     listed = isinstance(y, (list, tuple))
     shape: tuple[int, ...] = as_array(y, "y").shape if listed else getattr(y, "shape", ())
     if continuous and len(shape) > 2:
@@ -287,7 +287,7 @@ def _joined(y: Any, y_database: Any, m: int) -> Array:
 def _class_codes(
     learner: Any, y: Array, loss: Any, classes: ArrayLike | None, reset: bool
 ) -> NDArray[np.int64]:
-    """Return classes as codes, and set `classes_` of the learner."""
+    """Return class indices, and set the learner's `classes_`."""
     if classes is None and reset:
         learner.classes_, codes = check_classification_target(y)
         return codes
@@ -297,7 +297,7 @@ def _class_codes(
     check_class_labels(labels)
     check_comparable(labels, learner.classes_, "y")
     if not (reset or is_learnable(loss)):
-        # Labels of a call are compared with each other alone: there may always be new ones.
+        # Labels are compared only within a call, so every call may bring new classes.
         learner.classes_ = encode_together([learner.classes_, labels], "y")[0]
     codes = codes_among(labels, learner.classes_, "y")
     unknown = codes < 0
@@ -323,7 +323,7 @@ def _check_label_shape(learner: Any, labels: Array, reset: bool) -> None:
 def share_label_distance(
     distance: LabelDistance | None, loss: Any, sampler: Any, said: Any
 ) -> None:
-    """Give the label distance to loss and sampler. A loss of the library has its own default."""
+    """Pass the label distance to loss and sampler. Losses of the library have their own default."""
     if distance is None:
         return
     if hasattr(sampler, "label_distance"):
@@ -333,7 +333,7 @@ def share_label_distance(
 
 
 def _numbers(y: Any, vary: bool, name: str = "y") -> NDArray[np.float64]:
-    """Check labels that are numbers, or several numbers each, perhaps not all the same."""
+    """Check continuous labels (numbers or vectors); with `vary`, they must not all be equal."""
     if issparse(y):
         raise ValueError(
             f"{name} must hold numbers; found a sparse matrix. Give {name}.toarray(), or a loss "

@@ -1,4 +1,4 @@
-"""The base class of learners of an embedding: transform, search, score."""
+"""Base class of learners of an embedding: transform, search and score."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ __all__ = ["EmbeddedDistance", "EmbeddedMetricMixin"]
 Array = NDArray[Any]
 # Fewest points that are embedded at a time.
 _LEAST = 64
-# Points found that a score of continuous labels looks at.
+# Number of neighbours for scores of continuous labels.
 _NEIGHBORS = 10
 
 
@@ -75,9 +75,9 @@ class EmbeddedMetricMixin(MetricTransformer, BaseMetricLearner):
 
     _fitted = "parameters_"
     _sparse_formats = ("csr",)
-    _said_label_distance: Any = None  # of labels that are no classes, where one has been chosen
+    _said_label_distance: Any = None  # the chosen distance of continuous labels, if any
 
-    _bind_labels: Callable[..., tuple[LabelDistance, Array, Array]]  # where labels are no classes
+    _bind_labels: Callable[..., tuple[LabelDistance, Array, Array]]  # only for continuous labels
     embedding_: Embedding
     parameters_: list[Array]
     mean_: Array
@@ -86,7 +86,7 @@ class EmbeddedMetricMixin(MetricTransformer, BaseMetricLearner):
     n_jobs: int | None
 
     def _embed(self, X: Any, side: str = "query") -> Array:
-        """Embed checked points of a side."""
+        """Embed checked points of one side."""
         return embed_points(X, lambda block: self._forward(block, side))
 
     def _forward(self, X: Any, side: str) -> Array:
@@ -95,7 +95,7 @@ class EmbeddedMetricMixin(MetricTransformer, BaseMetricLearner):
         layers = sum(array.shape[0] for array in parameters if array.ndim == 2)
         row_bytes = 4 * X.dtype.itemsize * (X.shape[1] + layers)
         most = max(_LEAST, working_memory() // row_bytes)
-        if issparse(X) and mean.any():  # to centre them all would fill them
+        if issparse(X) and mean.any():  # centring would make them dense
             most = min(most, EMBEDDED)
 
         def of_block(block: Any) -> Array:
@@ -108,7 +108,7 @@ class EmbeddedMetricMixin(MetricTransformer, BaseMetricLearner):
         return by_blocks(X, most, of_block)
 
     def _mean(self, side: str) -> Array:
-        """Return what is subtracted from points of a side."""
+        """Return the mean that is subtracted from points of a side."""
         return getattr(self, "mean_query_", self.mean_) if side == "query" else self.mean_
 
     def transform(self, X: Any, side: str | None = None) -> Array:
@@ -136,7 +136,7 @@ class EmbeddedMetricMixin(MetricTransformer, BaseMetricLearner):
         return self._embed(self._side_points(X, side), side)
 
     def _side_points(self, X: Any, side: str) -> Any:
-        """Check points of one side. An error says if they have the width of the other side."""
+        """Check points of one side. Errors mention it if their width fits the other side."""
         try:
             return points_of(self, X) if side == "query" else self._database_points(X, "X")
         except ValueError as error:
@@ -150,7 +150,7 @@ class EmbeddedMetricMixin(MetricTransformer, BaseMetricLearner):
             ) from error
 
     def _side(self, side: str | None) -> str:
-        """Return the side that is meant."""
+        """Return the side; None means the query side unless sides differ."""
         if side is not None:
             check_side(side)
         elif self.embedding_.asymmetric and self._has_database:
@@ -204,8 +204,8 @@ class EmbeddedMetricMixin(MetricTransformer, BaseMetricLearner):
     def get_metric(self) -> EmbeddedDistance:
         """Return the learned distance as a function ``f(u, v, squared=False)`` of two points.
 
-        It does not change when the learner does. For many distances, it is far faster to
-        transform the points first.
+        Later fits do not change it. For many distances, it is far faster to transform the points
+        first.
         """
         check_is_fitted(self, "parameters_")
         return EmbeddedDistance(
@@ -236,7 +236,7 @@ class EmbeddedMetricMixin(MetricTransformer, BaseMetricLearner):
     def score(
         self, X: Any, y: ArrayLike, X_database: Any = None, y_database: ArrayLike | None = None
     ) -> float:
-        """Judge how well points retrieve points of their label.
+        """Score how well points retrieve points with their label.
 
         Parameters
         ----------
@@ -305,7 +305,7 @@ class EmbeddedMetricMixin(MetricTransformer, BaseMetricLearner):
         exclude: NDArray[np.int64] | None = None,
         label_distance: LabelDistance | None = None,
     ) -> float:
-        """Score embedded points, of classes or of labels that are so far apart."""
+        """Score embedded points, by classes or by label distances."""
         if self._has_classes:
             return precision_at_1(
                 queries, y, database, y_database, exclude=exclude, n_jobs=self.n_jobs

@@ -78,7 +78,7 @@ class LogRatioLearner(BaseEmbeddingLearner):
 
     def _parts(self) -> tuple[Any, Embedding, Sampler]:
         sampler = DenseTriplet(self.n_neighbors, n_anchors=self.n_anchors, ties="drop")
-        # The default of the loss squares both distances; one that is said is not squared.
+        # By default, the loss squares both distances; a given label distance is not squared.
         squared = self.label_distance in (None, "sqeuclidean")
         return losses.LogRatio(squared), _linear_or_mlp(self), sampler
 

@@ -23,7 +23,7 @@ __all__ = ["alternatives", "given_of", "start_at"]
 # Maps that compete with the start of the embedding itself: that of ``Linear(init="auto")`` is one
 # only for perceptrons.
 LINEAR, WHITENED, CORRELATED = "linear", "whitened", "correlated"
-# Features up to which points are whitened: that takes a time of their number, cubed.
+# Maximum number of features for whitening, which takes cubic time.
 _WIDE = 1000
 # Multiples of the identity that covariances are shrunk by, in units of their mean variance.
 _WITHIN, _BETWEEN = 0.05, 0.1
@@ -42,7 +42,7 @@ def alternatives(embedding: Embedding, samples: Samples) -> list[str]:
 
 
 def given_of(embedding: Embedding, samples: Samples) -> str | None:
-    """Return the name of the start that changes distances least; None for the embedding's own."""
+    """Return the start that changes distances least, or None for the embedding's default."""
     alike = samples.X.shape[1] == samples.points.X.shape[1]
     return GIVEN if alike and _is_open(embedding) else None
 
@@ -50,9 +50,9 @@ def given_of(embedding: Embedding, samples: Samples) -> str | None:
 def start_at(
     name: str | None, embedding: Embedding, said: Any, samples: Samples, rng: RandomState
 ) -> tuple[Embedding, list[Array]]:
-    """Return an embedding and its parameters at a start.
+    """Return an embedding and its initial parameters for a named start.
 
-    `said`: the embedding as it was given, which may leave open whether it divides by lengths.
+    `said`: the user's embedding, which may leave `normalize` open.
     """
     if name is None:
         return embedding, _own_start(embedding, samples, rng)
@@ -98,7 +98,7 @@ def _own_start(embedding: Embedding, samples: Samples, rng: RandomState) -> list
 
 
 def _is_open(embedding: Embedding) -> bool:
-    """Return whether an embedding can start from any linear map, and does not say from which."""
+    """Return whether an embedding can start from any linear map and names none."""
     rows = {_rows(side) for side in sides_of(embedding)}
     return len(rows) == 1 and 0 not in rows
 
@@ -111,7 +111,7 @@ def _rows(side: Embedding) -> int | None:
 
 
 def _whitened(X: Any, y: Array, n_rows: int) -> Array:
-    """Return a map to the directions of greatest variance, in units of that within classes."""
+    """Return a map to the directions of greatest variance after whitening within classes."""
     weights = np.ones(len(y))
     within = within_scatter(X, y, weights, diagonal=False)
     total = within_scatter(X, np.zeros(len(y), np.int64), weights, diagonal=False)

@@ -378,7 +378,7 @@ class AsymmetricSimilarity(
     def get_mahalanobis_matrix(self) -> Array:
         r"""Return the matrix W of the squared distance :math:`z^T W z`.
 
-        z is a query followed by a database point, each less its mean.
+        z is a query followed by a database point, each minus its mean.
 
         Returns
         -------
@@ -417,7 +417,7 @@ def _embedding_of(learner: AsymmetricSimilarity) -> Embedding:
 
 
 def _check_rows(learner: AsymmetricSimilarity, width: int, width_of_queries: int) -> None:
-    """Refuse more rows than any quadratic form of stacked points needs."""
+    """Raise ValueError for more rows than a quadratic form of stacked points can use."""
     rows = learner.n_components
     if rows is None and np.ndim(as_given_map(learner.init)) == 2:
         rows = len(learner.init)
@@ -434,7 +434,7 @@ def _vote_loss(learner: AsymmetricSimilarity) -> Gerrymander:
 
 
 def _check_units(centred: Array, name: str) -> None:
-    """Refuse units in which squares, or their inverses, overflow."""
+    """Raise ValueError if squares of coordinates, or their inverses, overflow."""
     spread = log2_spread(centred) if np.isfinite(centred).all() else (np.inf, 0.0)
     if spread is not None and abs(spread[0]) > np.finfo(centred.dtype).maxexp // 5:
         raise ValueError(

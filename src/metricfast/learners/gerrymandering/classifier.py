@@ -41,7 +41,7 @@ class DatabaseClassifierMixin(ClassifierMixin):  # type: ignore[misc]
     database_embedding_: Array
     database_labels_: NDArray[np.int64]
     query_embedding_: Array
-    _one_map = False  # whether queries and database points are embedded alike
+    _one_map = False  # whether both sides have the same map
 
     def kneighbors(
         self, X: Any = None, X_database: Any = None, n_neighbors: int | None = None

@@ -92,7 +92,7 @@ class Explanation:
 
     @property
     def table(self) -> Any:
-        """A row for each query and point in its sets, nearest first.
+        """A table with a row for each query and point in its sets, nearest first.
 
         A pandas DataFrame; without pandas a dictionary of the same columns: "query", "right",
         "vote", "loss", "point" (the database index), "class", "distance", "nearest", "targeted",

@@ -1,4 +1,4 @@
-"""A database that the tools of scikit-learn neither split nor leave out of a pipeline."""
+"""A fixed database, for use in scikit-learn's pipelines and model selection."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class FixedDatabase(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         learner.fit(X, y, database, self.y_database, **weights)
         self.preparation_, self.learner_ = preparation, learner
-        self._given: dict[str, Any] = {}  # what a learner that stores no database is given
+        self._given: dict[str, Any] = {}  # the database, for learners that do not store it
         if not hasattr(learner, "database_embedding_"):
             self._given = {"X_database": database}
         return self

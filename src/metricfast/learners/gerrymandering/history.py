@@ -1,4 +1,4 @@
-"""The training of gerrymandering: problem, metrics of each epoch, the best map, and warnings."""
+"""Training of gerrymandering: the problem, metrics per epoch, the best map, and warnings."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ __all__ = [
 
 Array = NDArray[Any]
 _QUANTITIES = ("objective", "surrogate", "vote_loss", "error", "infeasible")
-# Ratio of penalty to cost of wrong votes from which little is learned.
+# Ratio of penalty to cost of wrong votes above which the loss hardly matters.
 _SWAMPED = 10
-# Epochs without progress that end a training.
+# Epochs without progress after which training stops.
 _PATIENCE = 10
 _TRAITS = Traits(
     smooth=False,
@@ -46,10 +46,10 @@ _TRAITS = Traits(
 
 
 class VoteMetrics:
-    """Objective, loss, cost and error of the votes in each epoch.
+    """Objective, loss, cost and error of the votes per epoch.
 
-    The objective counts here after every evaluation of its loss `Gerrymander`. Costs and errors are
-    per weight. "infeasible" is the number of points without a right set.
+    The objective updates these counts after every evaluation of the loss. Costs and errors are
+    weighted means. "infeasible" is the number of points without a right set.
     """
 
     def __init__(self, objective: Objective) -> None:
@@ -68,10 +68,10 @@ class VoteMetrics:
     def _count(self, loss: float, value: float, batch: Batch | None) -> None:
         of = self._loss
         found = np.array([loss, of.vote_loss_, of.vote_errors_, of.n_infeasible_])
-        if batch is None:  # the solver may or may not end an iteration there
+        if batch is None:  # may be a trial step of the solver
             self._noted[value] = found
         else:
-            self._found = self._found + found  # which may be read-only after unpickling
+            self._found = self._found + found  # a new array: unpickled ones may be read-only
 
     def record(self, value: float) -> bool:
         """Record an epoch; return whether no point has a right set."""
@@ -83,7 +83,7 @@ class VoteMetrics:
         return bool(self.values["infeasible"][-1] >= self.n)
 
     def check(self, values: dict[str, list[float]], n_done: int) -> None:
-        """Raise an error unless a snapshot of `values` fits a training of so many epochs."""
+        """Raise an error unless the `values` of a snapshot fit a training of `n_done` epochs."""
         if tuple(values) != _QUANTITIES:
             raise ValueError(f"history cannot be of {list(values)}")
         for numbers in values.values():
@@ -94,7 +94,7 @@ class VoteMetrics:
 def vote_problem(
     samples: Samples, loss: Gerrymander, *, C: float, tol: float, n_jobs: int | None, **parts: Any
 ) -> Problem:
-    """Return the problem of a loss of votes, with an embedding and a penalty among its parts."""
+    """Return the training problem of a vote loss with an embedding and a penalty."""
     return Problem(
         samples, loss, C=C, tol=tol, n_jobs=n_jobs, n_voters=int(loss.n_neighbors),
         database="batch" if is_beyond(samples.X) else "all", batches=vote_batches,
@@ -127,8 +127,8 @@ def vote_batches(
 def _select_best(objective: Objective, history: History) -> tuple[Array, float]:
     """Return the best vector around the best epoch and the start, with its objective.
 
-    The objective of an epoch is a sum over batches between which parameters move. So all points are
-    evaluated once more.
+    The objective of an epoch is summed over batches, while the parameters change. So the candidates
+    are evaluated again on all points.
     """
     candidates, cost = (history.best_x, history.before_best, history.start), history.cost
     with one_blas_thread():
@@ -138,17 +138,17 @@ def _select_best(objective: Objective, history: History) -> tuple[Array, float]:
 
 
 def objective_of(history: History, final: bool) -> float:
-    """Return the objective of the result, or of the present iteration."""
+    """Return the objective of the result, or of the current iteration."""
     return min([history.best_objective, *history.curve]) if final else history.curve[-1]
 
 
 def keep_best(
     learner: Any, objective: Objective, history: History, start: list[Array], remedy: str
 ) -> None:
-    """Set the best map around the best epoch and the start, and warn if it is of no use.
+    """Set the best parameters around the best epoch and the start, and warn if they are useless.
 
-    `start`: the initial parameters, for which the penalty should not be large.
-    `remedy`: of sets of neighbours none of which is right, apart from fewer neighbours.
+    `start`: the initial parameters; a warning says if their penalty is large.
+    `remedy`: advice, besides fewer neighbours, if no set of neighbours is right.
     """
     if history.curve and not is_beyond(objective.X, objective.database):
         x, learner.objective_ = _select_best(objective, history)

@@ -53,7 +53,7 @@ class GerrymanderingLearner(VoteParameters, LinearLearner):
 
     min_iter = 1
     _solver_names = ("lbfgs", "adam", "subgradient")
-    _lbfgs_params = ()  # `tol` ends a training by any solver
+    _lbfgs_params = ()  # all solvers use `tol`
     _selects_batches = True
     _keeps_points = True
 
@@ -84,7 +84,7 @@ class GerrymanderingLearner(VoteParameters, LinearLearner):
             raise ValueError(_ZERO_INIT)
         found = super()._initialization(solver, warm)
         if warm is not None and self.parameterization == "M":
-            return replace(found, init="identity")  # of as many rows as M
+            return replace(found, init="identity")  # M is square
         return found
 
     @abstractmethod
@@ -286,7 +286,7 @@ class _MapOfMatrix(LinearMap):
     """A map L of a matrix M = L^T L, the only parameter."""
 
     def map_of(self, parameters: list[Array]) -> Array:
-        """Return the map L of the parameters."""
+        """Return the map L for given parameters."""
         return _root(parameters[0])
 
 

@@ -84,7 +84,7 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, GerrymanderingLearner)
 
     def _target(self, y: Any) -> tuple[Array, Array, float]:
         targets = check_regression_target(y)
-        rescale_targets(targets)  # refuses units in which there are no squares
+        rescale_targets(targets)  # raises if squares overflow or underflow
         self.database_targets_ = targets
         codes = self._quantiles(targets)
         sums = np.bincount(codes, weights=targets)

@@ -1,8 +1,8 @@
 r"""Penalties on linear maps, with their gradients.
 
 The asymmetric distance :math:`\|Ux - Vx'\|^2` is a quadratic form of the stacked points with
-:math:`W = [U, -V]^T [U, -V]`, which is never formed: :math:`\|W\|_F = \|UU^T + VV^T\|_F`. One map L
-for both is penalized through :math:`M = L^T L`.
+:math:`W = [U, -V]^T [U, -V]`, which is never formed: :math:`\|W\|_F = \|UU^T + VV^T\|_F`. For a
+single map L, the penalty is a function of :math:`M = L^T L`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _notes(maps: list[Array]) -> tuple[float, list[Array]]:
     if len(maps) == 1:
         return _frobenius2(maps)
     U, V = maps
-    uu, vv = U @ U.T, V @ V.T  # the squared norm of U^T V is the trace of their product
+    uu, vv = U @ U.T, V @ V.T  # trace(uu @ vv) is the squared norm of U^T V
     value = 0.5 * (uu * uu).sum() + 2 * (uu * vv).sum() + 0.5 * (vv * vv).sum()
     return float(value), [2 * uu @ U + 4 * vv @ U, 2 * vv @ V + 4 * uu @ V]
 

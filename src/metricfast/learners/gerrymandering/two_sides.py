@@ -46,7 +46,7 @@ def initial_maps(
         )
     given = estimator.query is not None or estimator.database is not None
     if isinstance(embedding, Asymmetric) and alike and not given:
-        start[1] = start[0].copy()  # a random map too is a better start than two
+        start[1] = start[0].copy()  # one common start is better, also if random
     if not any(array.any() for array in start):
         raise ValueError("`init` is zero, where the objective has no slope: give other maps.")
     if kept is not None:
@@ -64,7 +64,7 @@ def initial_maps(
             "choose another `init`."
         )
     fixed = isinstance(embedding, Asymmetric) and not all(embedding.split(start))
-    if fixed or not isinstance(estimator.init, str):  # maps as long as a side without parameters
+    if fixed or not isinstance(estimator.init, str):  # keep the scale of a side without parameters
         return start
     own = np.arange(len(queries)) if samples.database is None else None
     k = min(estimator.n_neighbors, len(database) - (own is not None))
@@ -119,10 +119,10 @@ def is_linear(embedding: Embedding) -> bool:
 
 
 def _scaled(embedding: Embedding, arrays: list[Array], factor: float) -> list[Array]:
-    """Make embedded points longer, where they have no length of their own.
+    """Scale the parameters so that embedded points are `factor` times as long.
 
-    Biases are zero at the start. So where the function between layers scales, all layers get the
-    same norm, of which the penalty of the whole is about the least.
+    Initial biases are zero. If the activation is homogeneous, all layers get the same norm, which
+    approximately minimises the total penalty.
     """
     if getattr(embedding, "normalize", False):
         return arrays

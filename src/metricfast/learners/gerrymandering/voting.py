@@ -60,8 +60,8 @@ def largest_cost(loss: Gerrymander) -> float:
 
 
 def vote_loss(estimator: Any, n_classes: int) -> Gerrymander:
-    """Make the loss of a learner whose labels are codes."""
-    matrix = 1.0 - np.eye(n_classes)  # codes are its indices, in every batch alike
+    """Return the vote loss of a learner with class indices as labels."""
+    matrix = 1.0 - np.eye(n_classes)  # indexed by class, independent of the batch
     if estimator.loss_matrix is not None:
         matrix = check_loss_matrix(estimator.loss_matrix, n_classes)
     return Gerrymander(estimator.n_neighbors, matrix, estimator.ties, estimator.inference)

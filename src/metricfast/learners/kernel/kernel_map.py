@@ -1,4 +1,4 @@
-"""The map of a kernel: vectors whose inner products approximate the kernel."""
+"""Kernel maps: vectors whose inner products approximate a kernel."""
 
 from __future__ import annotations
 
@@ -16,26 +16,27 @@ from metricfast._core.types import Array
 
 __all__ = ["KernelizedMetric", "fit_kernel_map", "map_points", "origin_of"]
 
-# Kernels of differences of points, which any common shift leaves as they are.
+# Shift-invariant kernels.
 _OF_DIFFERENCES = ("rbf", "laplacian")
 _OF_ABSOLUTE_DIFFERENCES = ("laplacian", "chi2")
-# Below, and above its inverse, squares of coordinates leave float64.
+# Below this extent, or above its inverse, squares of coordinates underflow or overflow.
 _LEAST_EXTENT = 1e-150
-# From so many points on, iterations find few eigenvectors of the kernel faster, and interruptibly.
+# From this many points on, an iterative solver finds few eigenvectors faster, and can be
+# interrupted.
 _MANY = 2000
 _ARRAYS = {"transform_output": "default"}
-# Points that are mapped at a time: such that a product of that size takes part of a second.
+# Minimum rows of a block, and multiplications per block, which take less than a second.
 _LEAST_ROWS, _PRODUCT = 256, 2**28
 
 
 def origin_of(
     kernel: str | Callable[..., float], points: Array, *, learns_distance: bool = True
 ) -> Array:
-    """Return what is subtracted from points before the kernel sees them, of shape (n_features,).
+    """Return the vector that is subtracted from points before the kernel, of shape (n_features,).
 
-    It is the mean where a common shift of all points changes nothing: for kernels of differences of
-    points, and for the linear kernel in front of a learner of a distance. Far from zero these would
-    lose their digits. Other kernels compare points with zero, which must stay where it is.
+    It is the mean if a common shift of all points does not change the result: for shift-invariant
+    kernels, and for the linear kernel with a learner of a distance. Points far from zero would lose
+    precision otherwise. Other kernels depend on the origin, so for them the vector is zero.
     """
     if not (kernel in _OF_DIFFERENCES or (kernel == "linear" and learns_distance)):
         return np.zeros(points.shape[1], points.dtype)
@@ -72,7 +73,7 @@ def fit_kernel_map(
     kind = Nystroem if method == "nystroem" else KernelPCA
     gamma = _as_number(gamma, kernel, points)
     kernel_map = kind(kernel=kernel, gamma=gamma, n_components=n_components, **params)
-    # KernelPCA computes each kernel of Nystroem, but its check of parameters knows only some.
+    # KernelPCA can compute every kernel of Nystroem, but its parameter check accepts only some.
     kernels = Nystroem._parameter_constraints["kernel"]
     kernel_map._parameter_constraints = kind._parameter_constraints | {"kernel": kernels}
     try:
@@ -81,7 +82,7 @@ def fit_kernel_map(
     except ValueError as error:
         if isinstance(error, np.linalg.LinAlgError) or "Input" in str(error):
             raise _not_finite(kernel) from error
-        raise ValueError(str(error)) from error  # of no private class of scikit-learn
+        raise ValueError(str(error)) from error  # without the name of a private class
     finally:
         del kernel_map._parameter_constraints
 
@@ -97,7 +98,7 @@ def _as_number(
     gamma: float | str | None, kernel: str | Callable[..., float], points: Array
 ) -> float | None:
     if gamma is None and kernel == "chi2":
-        return 1.0  # its own default, which KernelPCA does not know
+        return 1.0  # the default of Nystroem, not of KernelPCA
     if not isinstance(gamma, str):
         return gamma
     if gamma != "scale":
@@ -144,7 +145,7 @@ def _transformed(kernel_map: Nystroem | KernelPCA, points: Array) -> Array:
 
 
 class KernelizedMetric:
-    """The learned distance, or similarity, of two points as a fitted map shows them."""
+    """The learned distance or similarity of two points after a fitted kernel map."""
 
     def __init__(
         self, kernel_map: Nystroem | KernelPCA, origin: Array, metric: Callable[..., float]

@@ -199,7 +199,7 @@ class KernelizedMetricLearner(MetricTransformer, BaseMetricLearner):
             if y is None and not self.learner._requires_y:
                 points, labels = self._prepare_inputs(X), None
             elif y is not None and not self.learner._has_classes:
-                points, labels = self._prepare_inputs(X, "no_validation"), y  # as the learner likes
+                points, labels = self._prepare_inputs(X, "no_validation"), y  # y is checked later
             else:
                 points, labels = self._prepare_inputs(X, y)
             self._fit_map(points)
@@ -207,10 +207,10 @@ class KernelizedMetricLearner(MetricTransformer, BaseMetricLearner):
         else:
             tuples = self._prepare_tuples(X, y)
             self._fit_map(tuples.unique_points())
-            # The tuples stay indices into the mapped points, of which none is held twice.
+            # Tuples remain indices into the mapped points, so that no point is stored twice.
             learner.set_params(preprocessor=self._mapped(tuples.points))
             data = (tuples.index,) if y is None else (tuples.index, tuples.y)
-        self.learner_ = learner  # already, for when it is interrupted
+        self.learner_ = learner  # set before the fit, in case of an interruption
         try:
             learner.fit(*data, **fit_params)
         except Exception:
@@ -259,8 +259,8 @@ class KernelizedMetricLearner(MetricTransformer, BaseMetricLearner):
     def get_metric(self) -> KernelizedMetric:
         """Return the learned distance as a function ``f(u, v, squared=False)`` of two points.
 
-        A learner of a similarity returns the similarity, as ``f(u, v)``. It does not change when
-        the learner does. For many distances, it is far faster to transform the points first.
+        For a learner of a similarity, the function is ``f(u, v)`` and returns the similarity. Later
+        fits do not change it. For many distances, it is far faster to transform the points first.
         """
         check_is_fitted(self, "learner_")
         return KernelizedMetric(self.map_, self.mean_, self.learner_.get_metric())

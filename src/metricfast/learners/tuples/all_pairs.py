@@ -1,8 +1,8 @@
-"""Learning from the scatters of all similar and all dissimilar pairs of classes.
+"""Learn from the scatters of all similar and all dissimilar pairs.
 
-The scatters follow from the weight, mean and scatter of each class, so no pair is formed. With
-groups of points, such as cameras, only pairs across groups count. A cell is then the points of a
-class in a group.
+The scatters are computed from the weight, mean and scatter of each class, without forming pairs.
+With groups of points, such as cameras, only pairs across groups count. A cell then consists of the
+points of one class in one group.
 """
 
 from __future__ import annotations
@@ -53,15 +53,15 @@ class _OfCall(NamedTuple):
 
 
 class ClassPairsLearner(ClosedFormLearner):
-    """Base class of learners that solve for their map from all pairs of classes.
+    """Base class of learners that solve for their map from all pairs of points with class labels.
 
-    A learner defines `_solve_pairs` and `_tried`.
+    Subclasses define `_solve_pairs` and `_tried`.
     """
 
     _exact_in_parts = True
     _partial_labels = True
     # A parameter and the values that "auto" tries. The first value gives the Euclidean distance.
-    # The last is used where no points can be held out.
+    # The last is used if no points can be held out.
     _tried: ClassVar[tuple[str, tuple[float | None, ...]]]
 
     @abstractmethod
@@ -89,7 +89,7 @@ class ClassPairsLearner(ClosedFormLearner):
             names = as_label_array(y, "y")
             weights = np.ones(n) if weight is None else weight
             if names.dtype.kind in "if":
-                weights = np.where(names < 0, 0, weights)  # whose class is unknown
+                weights = np.where(names < 0, 0, weights)  # points of unknown class
             sums = ScatterStatistics(X.shape[1], per_group=True)
             return Statistics((sums.add(X, weights, _cells(names, views)),))
         rows = np.arange(n) if weight is None else np.flatnonzero(weight)
@@ -232,7 +232,7 @@ def _check_groups(groups: ArrayLike, n_samples: int) -> Array:
 
 
 def _cells(classes: Array, views: Array | None) -> Array:
-    """Return the names of cells: classes, or pairs of a class and a group."""
+    """Return the cell of each point: its class, or a pair of class and group."""
     if views is None:
         return classes
     names = [each if each.dtype != object else np.array(each.tolist()) for each in (classes, views)]
@@ -271,11 +271,11 @@ def _sums_of_pairs(
     exponent: int,
     dtype: np.dtype[Any],
 ) -> ScatterStatistics:
-    """Return the sums of pairs, of the weights and means of cells.
+    """Return statistics of similar and dissimilar pairs, from the weights and means of cells.
 
-    `inner`: returns the sum of the scatters of cells, each times a factor. The scatter of all pairs
-        within a set is its weight times the scatter around its mean, so the factor of a cell is the
-        weight of the points that its points are paired with.
+    `inner`: a function of factors that returns the weighted sum of the cells' scatters. The scatter
+        of all pairs within a set is its weight times the scatter around its mean. So the factor of
+        a cell is the total weight of the points with which its points form pairs.
     """
     total, everything = counts.sum(), np.zeros(len(counts), np.int64)
     if cells.dtype.names is None:
@@ -317,5 +317,5 @@ def _means(points: Floats, weights: Floats, group: Integers) -> Floats:
 def _spread(
     points: Floats, weights: Floats, group: Integers, factors: Floats | float = 1.0
 ) -> Floats:
-    """Return the scatter of points around the means of their groups, each times a factor."""
+    """Return the scatter of points around the means of their groups, weighted by group."""
     return scatter_matrix(points, weights * factors, group, _means(points, weights, group))

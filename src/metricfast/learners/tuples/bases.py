@@ -23,9 +23,9 @@ from metricfast.distances.neighbors import kneighbors_per_class
 __all__ = ["check_given_basis", "local_discriminants", "triplet_directions"]
 
 
-# Clusters are where to look, no result: that many points each give their centres well enough.
+# Cluster centres only need to be approximate; this many points per cluster suffice.
 _POINTS_PER_CLUSTER = 100
-# Elements of the matrices whose eigenvectors are found in one call.
+# Maximum number of elements of the matrices in one batched eigendecomposition.
 _MATRICES = 1 << 18
 # Draws of triplets that may give no direction before we believe that there is none.
 _MAX_FAILURES = 100
@@ -45,7 +45,7 @@ def check_given_basis(basis: Any, n_features: int) -> Floats:
 def triplet_directions(
     triplets: TupleSet, n_basis: int | None, rng: RandomState, *, n_features: int | None = None
 ) -> Floats:
-    """Return directions in which random triplets differ most, in either sense.
+    """Return directions in which far or near pairs of random triplets differ most.
 
     They are the eigenvectors of the sum over n_features triplets (a, b, c) of
     ``outer(a - b, a - b) - outer(a - c, a - c)``, for as many draws as it takes.
@@ -79,7 +79,7 @@ def triplet_directions(
             near, far = a - b, a - c
             size = np.maximum(np.abs(near), np.abs(far)).max(axis=(1, 2), keepdims=True)
             size[size == 0] = 1
-            near, far = near / size, far / size  # no square overflows
+            near, far = near / size, far / size  # avoids overflow of squares
             values, vectors = np.linalg.eigh(_squares(near) - _squares(far))
             sizes = np.abs(values)
             smallest = n_features * np.finfo(points.dtype).eps * sizes.max(axis=1, keepdims=True)
@@ -103,13 +103,13 @@ def _squares(rows: Floats) -> Floats:
 def local_discriminants(
     X: Array, labels: Integers, n_basis: int | None, rng: RandomState
 ) -> Floats:
-    """Return linear discriminants of the neighbourhoods of cluster centres, at two scales.
+    """Return linear discriminants of neighbourhoods around cluster centres, at two scales.
 
     `X`: ndarray of shape (n_samples, n_features).
-    `labels`: ndarray of shape (n_samples,); codes of classes.
-    `n_basis`: by default 20 times the number of features, or as many as the samples can give.
-    Returns an ndarray of shape (at most n_basis, n_features): of unit length. Neighbourhoods of low
-    rank give fewer. Raises ValueError if `n_basis` is more than the samples can give.
+    `labels`: ndarray of shape (n_samples,); class indices.
+    `n_basis`: by default 20 times the number of features, or fewer if there are too few samples.
+    Returns unit vectors in an ndarray of shape (at most n_basis, n_features). Neighbourhoods of low
+    rank give fewer vectors. Raises ValueError if there are too few samples for `n_basis`.
     """
     n_samples, n_features = X.shape
     labels = by_appearance(labels)
@@ -129,8 +129,8 @@ def local_discriminants(
             f"should be smaller than {limit}"
         )
     X = moderate(X)
-    # Clusters may change with the last digit of a mean: values of the data are subtracted first,
-    # of which differences are the same wherever the points are.
+    # Clusters may change with the last digit of a mean. So an actual data value per feature is
+    # subtracted, which gives the same differences after any shift of the points.
     middle = len(X) // 2
     X, _ = center_and_rescale(X - np.partition(X, middle, axis=0)[middle])
     scales = (20, 50) if n_features > 50 else (10, 20)
@@ -157,7 +157,7 @@ def _cluster_centres(X: Array, n_clusters: int, rng: RandomState) -> Array:
     with (
         one_blas_thread(),
         threadpool_limits(1, "openmp"),
-        ignored(ConvergenceWarning),  # it warns of duplicates
+        ignored(ConvergenceWarning),  # it warns about duplicate points
     ):
         model = KMeans(n_clusters, n_init=1, random_state=rng).fit(X[np.sort(rows)])
     return np.asarray(model.cluster_centers_, X.dtype)

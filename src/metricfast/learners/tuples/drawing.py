@@ -28,13 +28,13 @@ __all__ = ["DrawnConstraints", "SupervisedForm", "draw_index_pairs", "draw_pairs
 
 # Points, labels and weights.
 Given = tuple[Any, Array, ArrayLike | None]
-# Up to so many classes, the default number of pairs is that of metric-learn.
+# Up to this many classes, the default number of pairs equals that of metric-learn.
 _MANY_CLASSES = 40
 
 
 @dataclass(eq=False, repr=False)
 class DrawnConstraints:
-    """The parameters of learners that draw pairs from class labels."""
+    """Parameters of learners that draw pairs from class labels."""
 
     n_constraints: PositiveInt | None = None
     num_constraints: int | str = DEPRECATED
@@ -43,10 +43,10 @@ class DrawnConstraints:
 
 
 class SupervisedForm(BaseMetricLearner):
-    """Base class of supervised forms.
+    """Base class of learners that draw tuples from class labels.
 
-    A form also derives from the base that it shares with the learner of tuples, which has the
-    parameters and the solver. It defines how tuples are drawn and how it learns from them.
+    A subclass also derives from the base class that it shares with the learner on tuples, which has
+    the parameters and the solver. It defines `_draw` and `_learn`.
     """
 
     _requires_y = True
@@ -72,7 +72,7 @@ class SupervisedForm(BaseMetricLearner):
         *,
         validate: bool = False,
     ) -> Self:
-        """Draw tuples and learn from them.
+        """Draw tuples from class labels, and learn from them.
 
         Parameters
         ----------
@@ -151,10 +151,11 @@ def draw_index_pairs(
     same_length: bool = False,
     needs_similar: bool = False,
 ) -> tuple[Integers, ...]:
-    """Draw rows a, b, c, d: a[i] and b[i] are of one class, c[i] and d[i] of different classes.
+    """Draw rows a, b, c, d: a[i] and b[i] have the same class, c[i] and d[i] different classes.
 
-    `n_constraints`: number of pairs of either kind; for None see :func:`_default_number`.
-    `sample_weight`: the chances of points are in proportion to it; points of weight 0 do not count.
+    `n_constraints`: number of pairs of either kind; None means :func:`_default_number`.
+    `sample_weight`: points are drawn with probability in proportion to it; points of weight 0 are
+    ignored.
     """
     _, codes = check_partial_target(labels)
     weight = check_sample_weight(sample_weight, len(codes))
@@ -198,10 +199,10 @@ def _default_number(codes: Integers, n_classes: int, n_features: int) -> int:
 def draw_triplets(
     learner: Any, points: Any, labels: Array, sample_weight: ArrayLike | None, rng: RandomState
 ) -> TupleSet:
-    """Form triplets of each point, a near point of its class and a near one of another class.
+    """Form triplets of each point, a near point of its class, and a near point of another class.
 
-    `learner`: has the parameters `k_genuine`, `k_impostor` and `n_jobs`.
-    `sample_weight`: weight of the triplets that a point is the first of.
+    `learner`: an object with the attributes `k_genuine`, `k_impostor` and `n_jobs`.
+    `sample_weight`: the weight of a triplet is the weight of its first point.
     """
     del rng
     name = type(learner).__name__

@@ -17,15 +17,15 @@ from metricfast.training.history import History
 
 __all__ = ["minimize_factor", "start_metric"]
 
-# Relative precision of the objective. Line searches fail below it.
+# Relative rounding error of the objective; line searches fail below it.
 _ROUNDING = 1e-15
 
 
 def start_metric(
     tuples: TupleSet, prior: str | Array, rng: int | RandomState | None, **params: Any
 ) -> Floats:
-    """Make the matrix M that a prior names, see :func:`initialize_metric`."""
-    # Finding the different points can take longer than the fit.
+    """Return the initial matrix M for a prior; see :func:`initialize_metric`."""
+    # Finding the distinct points can take longer than the fit, so only "covariance" does it.
     named = isinstance(prior, str) and prior == "covariance"
     points = tuples.unique_points() if named else tuples.points
     return initialize_metric(points, prior, rng, **params)
@@ -57,7 +57,7 @@ def minimize_factor(
         finish(present)
 
     progress = IterationProgress(fitted, fitted.max_iter, set_fitted)
-    # Iterations end where the objective was evaluated last, but for the last line search.
+    # The solver usually ends at the last evaluated point, except after a failed line search.
     last: dict[bytes, tuple[float, Floats, float]] = {}
 
     def at(x: Floats) -> tuple[float, Floats, float]:

@@ -24,15 +24,15 @@ from metricfast.learners.tuples.pair_sums import PairSumsLearner, check_differ, 
 
 __all__ = ["GMML", "GMML_Supervised"]
 
-# From here on, nothing is left of the pairs; and the values that "auto" tries. With the first, the
-# metric is the prior, and the pairs order the directions alone.
+# Largest regularisation (the pairs then have no influence beyond it), and the values that "auto"
+# tries. With the first value, the metric is the prior, and the pairs only order the directions.
 _MOST_REG = 1e12
 _TRIED = (1e6, 1.0, 0.1, 1e-3)
 
 
 @dataclass(eq=False, repr=False)
 class _GMML(MahalanobisMixin):
-    """Parameters and solver of both forms."""
+    """Parameters and solver of GMML and GMML_Supervised."""
 
     t: float = 0.5
     reg: float = 1e-3
@@ -49,7 +49,7 @@ class _GMML(MahalanobisMixin):
         return is_identity(self.prior)
 
     def _solve_for(self, pairs: ScatterStatistics, tuples: TupleSet | None, reg: float) -> None:
-        """Learn the metric of the scatters of similar and of dissimilar pairs, plus the prior."""
+        """Learn the metric from the scatters of similar and of dissimilar pairs, and the prior."""
         similar, dissimilar = (pairs.of_group(kind)[1] for kind in (1, -1))
         check_range("t", self.t, high=1)
         check_range("reg", reg, high=_MOST_REG)

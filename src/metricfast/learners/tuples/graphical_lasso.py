@@ -20,7 +20,7 @@ MAX_ITER = 2000
 _TOL = 1e-7
 # Iterations after which the step is revised.
 _PERIOD = 10
-# Features from which a fit takes minutes.
+# From this many features on, a fit takes minutes.
 _MANY = 1000
 
 
@@ -82,7 +82,7 @@ def _of_connected(
             "them. Raise sparsity_param, which leaves smaller groups of features, set it to 0, "
             "which needs no iterations, or reduce the features by PCA before."
         )
-    # In these units the diagonal of S is 1; entries of M are in those of the products.
+    # In these units, the diagonal of S is 1.
     unit = np.sqrt(np.diag(matrix))
     units = unit * unit[:, None]
     S = matrix / units
@@ -113,7 +113,7 @@ def _of_connected(
             "balance_param, raise sparsity_param, or rescale the points.",
             ConvergenceWarning,
         )
-    # `sparse` has zeros where they belong, but only in the limit is it definite for sure.
+    # `sparse` has exact zeros, but is guaranteed to be positive definite only in the limit.
     sparse = (sparse + sparse.T) / 2
     definite = sparse if np.linalg.eigvalsh(sparse)[0] > 0 else definite
     return np.asarray(definite / units)

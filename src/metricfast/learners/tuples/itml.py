@@ -43,12 +43,13 @@ from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 
 __all__ = ["ITML", "ITML_Supervised"]
 
-# Squares of numbers up to two to this power do not overflow.
+# Squares of numbers below 2 to this power do not overflow.
 _ORDINARY = 200
-# Percentiles of so many distances are off by less than a tenth of a percent of the pairs.
+# Percentiles of a sample of this many distances are accurate to 0.1 percent of the pairs.
 _MOST_DISTANCES = 250_000
-_BLOCK = 4 << 20  # bytes of points that suit the cache
-# A bound of zero becomes this part of the other one: nothing but a singular M would keep it.
+_BLOCK = 4 << 20  # bytes of points that fit into the cache
+# A bound of zero is replaced by this fraction of the other bound; only a singular M could satisfy
+# it.
 _LEAST_BOUND = 1e-5
 
 
@@ -63,7 +64,7 @@ Gamma = Annotated[float, _check_gamma]
 
 @dataclass(eq=False, repr=False)
 class _ITML(CallbackMixin, MahalanobisMixin):
-    """Parameters and solver of both forms."""
+    """Parameters and solver of ITML and ITML_Supervised."""
 
     gamma: Gamma = 1.0
     max_iter: PositiveInt = 1000
@@ -79,12 +80,12 @@ class _ITML(CallbackMixin, MahalanobisMixin):
     _renamed: ClassVar[dict[str, str]] = {"convergence_threshold": "tol"}
 
     def _project(self, given: TupleSet, bounds: ArrayLike | None, span: GivenAxes) -> None:
-        """Project the metric onto one pair after the other, in coordinates of the span."""
+        """Project the metric onto one constraint after the other, in coordinates of the span."""
         tuples = span.tuples(given)
         check_n_components(tuples.points.shape[1], self.n_components)
         M = start_metric(tuples, self.prior, self.random_state, strictly_positive=True)
-        # The step depends on the ratio of a distance to its bound alone, so that both can be
-        # brought to units in which no square overflows.
+        # A step depends only on the ratio of a distance to its bound, so both can be rescaled to
+        # avoid overflow of squares.
         points = tuples.used_points()
         exponent = _exponent(points)
         if abs(exponent) > _ORDINARY:
@@ -373,7 +374,7 @@ class ITML_Supervised(SupervisedForm, DrawnConstraints, _ITML):  # noqa: N801
 
 
 def _exponent(X: Array) -> int:
-    """Return the power of two just above the largest coordinate."""
+    """Return the exponent of the power of two just above the largest coordinate."""
     return math.frexp(max(float(X.max()), -float(X.min())))[1]
 
 
@@ -401,9 +402,9 @@ def _check_bounds(bounds: ArrayLike) -> Floats:
 
 
 def _distance_percentiles(points: Array, rows: Integers, M: Floats) -> Floats:
-    """Return the 5th and 95th percentile of the distances of different points, rows, under M.
+    """Return the 5th and 95th percentile of distances under M between distinct points.
 
-    Many pairs of points are represented by a fixed sample. Raises ValueError for a single point.
+    Uses a fixed sample if there are many pairs. Raises ValueError for a single point.
     """
     n = len(rows)
     if n < 2:

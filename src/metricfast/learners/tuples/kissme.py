@@ -1,4 +1,4 @@
-"""KISSME and XQDA: metrics from the covariances of similar and of dissimilar differences."""
+"""KISSME and XQDA: metrics from covariances of differences in similar and dissimilar pairs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TRIED = (np.inf, 1.0, 0.1, 0.01)
 
 @dataclass(eq=False, repr=False)
 class _KISSME(MahalanobisMixin):
-    """Parameters and solver of both forms."""
+    """Parameters and solver of KISSME and KISSME_Supervised."""
 
     n_components: int | None = None
     preprocessor: Any = None
@@ -291,7 +291,7 @@ def _covariances(pairs: ScatterStatistics) -> list[Floats]:
 
 
 def _keep_given(learner: Any, pairs: ScatterStatistics) -> None:
-    """Set a multiple of the Euclidean distance, under which similar pairs have variance 1."""
+    """Set the Euclidean distance, scaled so that similar pairs have variance 1."""
     similar, dissimilar = _covariances(pairs)
     variance = np.trace(similar) / learner._span.identity(similar)[1]
     total = similar + dissimilar
@@ -301,12 +301,12 @@ def _keep_given(learner: Any, pairs: ScatterStatistics) -> None:
 def _directions(
     learner: Any, pairs: ScatterStatistics, regularization: float, *, noise_in_both: bool
 ) -> tuple[Floats, Floats]:
-    """Return generalised eigenvectors, columns in which similar pairs have variance 1.
+    """Return generalised eigenvectors as columns, scaled so that similar pairs have variance 1.
 
-    Also return the variances of dissimilar pairs along them, ascending. Directions in which no
+    Also returns the ascending variances of dissimilar pairs along them. Directions in which no
     pairs differ are left out.
 
-    `noise_in_both`: whether regularisation adds to the dissimilar covariance, too.
+    `noise_in_both`: whether the regularisation is also added to the dissimilar covariance.
     """
     similar, dissimilar = _covariances(pairs)
     W = whitening(similar + dissimilar, pairs.dtype)

@@ -1,4 +1,4 @@
-"""Metric learning from relative comparisons by minimising the squared residual."""
+"""LSML: metric learning from relative comparisons by minimising the squared residual."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 
 __all__ = ["LSML", "LSML_Supervised"]
 
-# Squared lengths below this are none.
+# Squared lengths below this are treated as zero.
 _LEAST = 1e-100
 
 
 @dataclass(eq=False, repr=False)
 class _LSML(CallbackMixin, MahalanobisMixin):
-    """Parameters and solver of both forms."""
+    """Parameters and solver of LSML and LSML_Supervised."""
 
     tol: NonNegativeFloat = 1e-3
     max_iter: PositiveInt = 1000
@@ -79,9 +79,9 @@ class _LSML(CallbackMixin, MahalanobisMixin):
         scale = n_features / (n_features + initial)
         root = np.sqrt(scale) * root
 
-        # M = (B root)' (B root), so <M, inv(P)> is scale times |B|^2. With E, the gradient in M
-        # where M is the unit of length, the value is within sum(e - log(1 + e)) over the
-        # eigenvalues e of E of the minimum, about half of the squared norm of E.
+        # M = (B root)' (B root), so <M, inv(P)> equals scale times |B|^2. Let E be the gradient by
+        # M in coordinates in which M is the identity, with eigenvalues e. The value exceeds the
+        # minimum by at most sum(e - log(1 + e)), which is about half of the squared norm of E.
         def objective(B: Floats) -> tuple[float, Floats, float]:
             value, scatter = loss(B @ root)
             log_det = np.linalg.slogdet(B)[1]
@@ -280,5 +280,5 @@ def _shares(weights: ArrayLike | None, n_quadruplets: int) -> Floats:
     given = as_vector(weights, "weights", n_quadruplets)
     if not given.any():
         raise ValueError("weights must not be zero throughout.")
-    relative = given / given.max()  # whose sum cannot overflow
+    relative = given / given.max()  # avoids overflow of the sum
     return np.asarray(relative / relative.sum())

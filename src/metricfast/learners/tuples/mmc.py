@@ -61,7 +61,7 @@ __all__ = ["MMC", "MMC_Supervised"]
 
 @dataclass(eq=False, repr=False)
 class _MMC(CallbackMixin, MahalanobisMixin):
-    """Parameters and solver of both forms, which have the matrix as an attribute."""
+    """Parameters and solver of MMC and MMC_Supervised, with the matrix as an attribute."""
 
     max_iter: PositiveInt = 100
     max_proj: PositiveInt = 10000
@@ -97,7 +97,7 @@ class _MMC(CallbackMixin, MahalanobisMixin):
 
     @one_blas_thread()
     def _minimize(self, tuples: TupleSet, rng: RandomState) -> None:
-        """Learn from pairs."""
+        """Learn the matrix from pairs."""
         check_n_components(tuples.points.shape[1], self.n_components)
         if not self.diagonal:
             check_unused(self, ["diagonal_c"], "with diagonal=False")

@@ -37,7 +37,7 @@ __all__ = ["OASIS", "OASIS_Supervised"]
 
 @dataclass(eq=False, repr=False)
 class _OASIS(CallbackMixin, BilinearMixin):
-    """Parameters and solver of both forms."""
+    """Parameters and solver of OASIS and OASIS_Supervised."""
 
     max_iter: PositiveInt = 10
     C: PositiveFloat = 0.1
@@ -50,7 +50,7 @@ class _OASIS(CallbackMixin, BilinearMixin):
     n_jobs: NumberOfJobs = None
 
     def _fit(self, triplets: TupleSet, rng: RandomState) -> None:
-        """Learn from triplets."""
+        """Learn the matrix W from triplets."""
         outer = None
         if isinstance(self.init, str):
             triplets, outer = _in_span(triplets, float(self.init == "identity"))
@@ -83,9 +83,9 @@ class _OASIS(CallbackMixin, BilinearMixin):
         n_passes: int,
         outer: Callable[[Array], Array] | None = None,
     ) -> None:
-        """Go over the triplets until none has a loss, at most so many times.
+        """Repeat passes over the triplets until all losses are zero, at most `n_passes` times.
 
-        `outer`: returns the matrix of points of a matrix of coordinates.
+        `outer`: converts a matrix for coordinates into the matrix for points.
         """
         outer = np.array if outer is None else outer
         dtype = np.result_type(triplets.points, self.bilinear_)
@@ -96,7 +96,7 @@ class _OASIS(CallbackMixin, BilinearMixin):
         order = np.arange(len(index))
 
         def set_fitted() -> None:
-            self.bilinear_ = outer(W)  # which further passes do not change
+            self.bilinear_ = outer(W)  # further passes would not change it
 
         try:
             with IterationProgress(self, n_passes, set_fitted) as progress:
@@ -309,7 +309,7 @@ def _in_span(triplets: TupleSet, rest: float) -> tuple[TupleSet, Callable[[Array
     Returns also the function of the matrix of coordinates that gives the matrix of points.
     """
     zero = np.zeros_like(triplets.points[:1])
-    span = span_of(triplets.used_points(), zero)  # of the points, not of their differences
+    span = span_of(triplets.used_points(), zero)  # W depends on points, not only on differences
     if not isinstance(span, Span):
         return triplets, None
     Z = span.points(np.concatenate([triplets.points, zero]))

@@ -1,4 +1,4 @@
-"""The objective of MMC: sums of distances of pairs, in coordinates that suit them."""
+"""The objective of MMC: sums of distances of pairs, in whitened coordinates."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from metricfast._core.types import Array, Floats, Integers
 
 __all__ = ["Diagonal", "PairDistances", "scale_of_features"]
 
-# Least mean square of similar pairs along a direction, relative to features of all pairs. Where
-# similar points do not differ at all, the objective has no upper bound.
+# Lower bound of the mean square of similar pairs along a direction, relative to all pairs. Without
+# it, the objective is unbounded along directions in which similar points do not differ.
 _FLOOR = 1e-6
-# Part of the mean eigenvalue that is added to the initial matrix: a direction that it leaves out
-# would be left out for good.
+# Fraction of the mean eigenvalue that is added to the initial matrix: directions with a weight of
+# zero would keep it forever.
 _SPREAD = 1e-3
 
 
@@ -72,10 +72,11 @@ class PairDistances:
         self.start = self._coordinates.start(A / self.initial_size, n_features)
 
     def objective(self, F: Floats) -> tuple[float, Floats, float]:
-        """Return the value and gradient at F, and by which part of itself g may be raised at most.
+        """Return the value and gradient at F, and an upper bound of the relative increase of g.
 
-        As g is concave, its maximum is at most g plus what its gradient gains on the best matrix of
-        the same <A, S>, which is in the direction of the largest eigenvalue of the gradient.
+        Because g is concave, its maximum is at most g plus the gain of its linear approximation at
+        the best matrix with the same <A, S>. That matrix follows the gradient's leading
+        eigenvector.
         """
         g, scatter = self._dissimilar.distances(self._coordinates.map(F))
         slope, steepest = self._coordinates.slope(F, scatter)
@@ -103,11 +104,11 @@ def scale_of_features(pairs: TupleSet) -> Floats:
 
 
 class _Pairs:
-    """Pairs of one kind, with the sums over them that training needs.
+    """Pairs of one kind, and the sums over them for training.
 
     `points`: ndarray of shape (n_points, n_features).
     `index`: ndarray of shape (n_pairs, 2), int64.
-    `diagonal`: whether maps and scatters are held as rows of shape (1, n_features), being diagonal.
+    `diagonal`: whether maps and scatters are diagonal, stored in shape (1, n_features).
     """
 
     def __init__(self, points: Array, index: Integers, diagonal: bool) -> None:
@@ -118,7 +119,7 @@ class _Pairs:
         return len(self._index)
 
     def distances(self, L: Floats) -> tuple[float, Floats]:
-        """Return the sum of distances, and of v v' over distances, v being a difference."""
+        """Return the sum of distances, and the sum of v v' / distance over differences v."""
         return self._sum(L, False)
 
     def scatter(self) -> Floats:
@@ -140,9 +141,9 @@ class _Pairs:
 class _FullCoordinates:
     r"""Coordinates in which the scatter S of similar pairs is the identity: L = F K^{-1}.
 
-    `scatter`: ndarray of shape (n_features, n_features); S, whose eigenvalues are raised to a floor
-        after its features are brought to the scale.
-    `scale`: ndarray of shape (n_features,); of squares of features, summed like S. Features of
+    `scatter`: ndarray of shape (n_features, n_features); S. Its eigenvalues, after scaling of
+        features, are raised to a lower bound.
+    `scale`: ndarray of shape (n_features,); sums of squares of features, summed like S. Features of
         scale zero get no weight.
     """
 
@@ -159,7 +160,7 @@ class _FullCoordinates:
         return float(np.sum(A @ self._factor * self._factor))
 
     def start(self, A: Floats, n_features: int) -> Floats:
-        """Return a factor of A, which is made definite; its size is 1."""
+        """Return a factor F of A, after making A positive definite and scaling it to size 1."""
         B = self._factor.T @ A @ self._factor
         return np.asarray(np.linalg.cholesky(B + _SPREAD / n_features * np.eye(len(B))).T)
 
@@ -171,13 +172,13 @@ class _FullCoordinates:
         return np.asarray(L.T @ L)
 
     def slope(self, F: Floats, scatter: Floats) -> tuple[Floats, float]:
-        """Return F H and the largest eigenvalue of H, which is the scatter in coordinates."""
+        """Return F H and the largest eigenvalue of H, the scatter in these coordinates."""
         H = self._inverse @ scatter @ self._inverse.T
         return F @ H, float(np.linalg.eigvalsh(H)[-1])
 
 
 class _DiagonalCoordinates:
-    """The same for diagonal A, where S is its diagonal; factors and maps are rows."""
+    """Coordinates for diagonal A: only the diagonal of S counts; factors and maps are rows."""
 
     def __init__(self, scatter: Floats, scale: Floats) -> None:
         self._square = np.maximum(scatter[0], _FLOOR * scale)
@@ -202,5 +203,5 @@ class _DiagonalCoordinates:
 
 
 def _inverse(values: Floats) -> Floats:
-    """Return inverses, of zeros zero."""
+    """Return inverses of values, and zero for zero."""
     return np.asarray(np.divide(1, values, out=np.zeros_like(values), where=values > 0))

@@ -1,4 +1,4 @@
-"""Learning from the scatters of similar and of dissimilar pairs, which add up over calls."""
+"""Learn from the scatters of similar and of dissimilar pairs, which can be added over calls."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ __all__ = ["PairSumsLearner", "check_differ", "pair_sums", "prior_matrix"]
 class PairSumsLearner(PairsClassifierMixin):
     """Base class of learners that solve for their map from sums over pairs.
 
-    A learner defines `_solve` and `_spans` as a `ClosedFormLearner` does.
+    Subclasses define `_solve` and `_spans`, like those of `ClosedFormLearner`.
     """
 
     _requires_y = True
     _exact_in_parts = True
-    _sums: tuple[ScatterStatistics, ...] = ()  # of all calls of `partial_fit`
+    _sums: tuple[ScatterStatistics, ...] = ()  # sums over all calls of `partial_fit`
     _spans: Any
     _solve: Any
 
@@ -125,7 +125,7 @@ class PairSumsLearner(PairsClassifierMixin):
 
 
 def pair_sums(tuples: TupleSet) -> ScatterStatistics:
-    """Sum the outer products of differences, of groups -1, of dissimilar pairs, and 1."""
+    """Sum outer products of differences: group -1 holds dissimilar pairs, group 1 similar ones."""
     d, index, groups = tuples.points.shape[1], tuples.index, np.array([-1, 1])
     weights = np.ones(len(index)) if tuples.weight is None else tuples.weight
     if not len(index):
@@ -144,7 +144,7 @@ def pair_sums(tuples: TupleSet) -> ScatterStatistics:
 
 
 def check_differ(kind: str, scatter: Floats, rounding: float = 0.0) -> None:
-    """Raise ValueError unless the points of some pairs differ, by more than rounding."""
+    """Raise ValueError unless the points of some pair differ by more than rounding."""
     if not np.trace(scatter) > rounding:
         raise ValueError(
             f"there is no {kind} pair of different points: both similar and dissimilar pairs are "
@@ -153,9 +153,9 @@ def check_differ(kind: str, scatter: Floats, rounding: float = 0.0) -> None:
 
 
 def _in_safe_units(points: Array) -> tuple[Array, int]:
-    """Return points whose squares neither overflow nor vanish, and the exponent of their unit.
+    """Scale points so that squares neither overflow nor underflow; return them and the exponent.
 
-    Ordinary points are not copied.
+    Points in the usual range are not copied.
     """
     largest = max(float(points.max()), -float(points.min()))
     if 2.0**-200 < largest < 2.0**200:
@@ -172,9 +172,9 @@ def prior_matrix(
     *,
     strictly_positive: bool,
 ) -> Floats:
-    """Return the matrix that a prior names.
+    """Return the matrix of a prior.
 
-    `tuples`: tuples of all points; None in `partial_fit`, which stores no points.
+    `tuples`: all tuples; None in `partial_fit`, which stores no points.
     """
     if tuples is not None:
         return start_metric(tuples, prior, random_state, strictly_positive=strictly_positive)

@@ -1,4 +1,4 @@
-"""Sparse compositional metric learning: the weights of given bases, from triplets."""
+"""Sparse compositional metric learning: weights of given bases, learned from triplets."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ __all__ = ["SCML", "SCML_Supervised"]
 
 
 def _check_integer(name: str, value: object) -> None:
-    """Raise where a value is no integer, in the words of metric-learn."""
+    """Raise ValueError unless a value is an integer, with the message of metric-learn."""
     if not isinstance(value, Integral):
         raise ValueError(f"{name} should be an integer, instead it is of type {type(value)}")
     check_count(name, value)
@@ -66,7 +66,7 @@ Integer = Annotated[int, _check_integer]
 
 @dataclass(eq=False, repr=False)
 class _SCML(CallbackMixin, MahalanobisMixin):
-    """Parameters and solver of both forms."""
+    """Parameters and solver of SCML and SCML_Supervised."""
 
     beta: NonNegativeFloat = 1e-5
     basis: str | Array = "triplet_diffs"
@@ -83,10 +83,10 @@ class _SCML(CallbackMixin, MahalanobisMixin):
     shrinkage: Shrinkage = "auto"
     n_jobs: NumberOfJobs = None
 
-    _bases: ClassVar[tuple[str, ...]] = ("triplet_diffs",)  # names of bases
+    _bases: ClassVar[tuple[str, ...]] = ("triplet_diffs",)  # accepted names of bases
 
     def _check_parameters(self) -> None:
-        """Raise ValueError unless parameters are valid and fit each other."""
+        """Raise ValueError unless parameters are valid and consistent."""
         check_parameters(self)
         if self.output_iter > self.max_iter:
             raise ValueError("The value of output_iter must be equal or smaller than max_iter.")
@@ -103,7 +103,7 @@ class _SCML(CallbackMixin, MahalanobisMixin):
             )
 
     def _triplet_basis(self, triplets: TupleSet, span: GivenAxes, rng: RandomState) -> Floats:
-        """Return the bases that the user gave, or make some, of coordinates, from triplets."""
+        """Return the user's bases, or bases computed from triplets, in coordinates of the span."""
         n_features = triplets.points.shape[1]
         if isinstance(self.basis, str):
             inside = span.tuples(triplets)
@@ -148,7 +148,7 @@ class _SCML(CallbackMixin, MahalanobisMixin):
             nonlocal best, best_value
             value, scale = self._objective(triplets, inner, weights)
             curve.append(value)
-            # No metric at all is of no use, and may have the lowest objective.
+            # The zero metric is useless, but may have the lowest objective.
             if value < best_value and weights.any():
                 best, best_value = (scale * weights).astype(dtype), value
             return progress(len(curve), value)
@@ -194,7 +194,7 @@ class _SCML(CallbackMixin, MahalanobisMixin):
             )
 
     def _objective(self, triplets: TupleSet, basis: Floats, weights: Array) -> tuple[float, float]:
-        """Return the objective at the best multiple of the weights, and that multiple."""
+        """Return the objective at the best multiple of the weights, and the multiple."""
         value, scale = get_kernels().triplet_objective(
             triplets.points,
             np.ascontiguousarray(_components(basis, weights)),
@@ -429,7 +429,7 @@ def _components(basis: Floats, weights: Array) -> Floats:
 
 
 def _leading(L: Floats, n_components: int) -> Floats:
-    """Return the map of the leading eigenvectors of the metric of a map."""
+    """Return the map from the leading eigenvectors of the metric of map L."""
     if len(L) < L.shape[1]:
         return leading_rows(L, n_components)
     return components_from_metric(L.T @ L, n_components=n_components)

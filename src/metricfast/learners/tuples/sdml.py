@@ -29,13 +29,13 @@ from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 __all__ = ["SDML", "SDML_Supervised"]
 
 
-# Smallest eigenvalue, relative to the prior, that dissimilar pairs may leave in the matrix.
+# Smallest allowed eigenvalue of the inverse prior plus the sum over pairs, relative to the former.
 _MARGIN = 0.3
 
 
 @dataclass(eq=False, repr=False)
 class _SDML(CallbackMixin, MahalanobisMixin):
-    """Parameters and solver of both forms."""
+    """Parameters and solver of SDML and SDML_Supervised."""
 
     balance_param: NonNegativeFloat = 0.5
     sparsity_param: NonNegativeFloat = 0.01
@@ -48,7 +48,7 @@ class _SDML(CallbackMixin, MahalanobisMixin):
 
     @property
     def _spans(self) -> bool:
-        """Whether a rotation of the axes changes nothing. The l1 penalty depends on the axes."""
+        """Whether the result is invariant to rotations; the l1 penalty is not."""
         return is_identity(self.prior) and not self.sparsity_param
 
     def _solve(self, statistics: Statistics) -> None:

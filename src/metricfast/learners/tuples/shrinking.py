@@ -47,7 +47,7 @@ def representative_sample(points: Any, labels: Array, sample_weight: ArrayLike |
 
 
 def half_of_pairs(pairs: TupleSet) -> dict[str, Any]:
-    """Return parameters of a learner of half as many similar and dissimilar pairs."""
+    """Return the parameters of a learner for half as many similar and dissimilar pairs."""
     return {"n_constraints": max(1, len(pairs.index) // 4)}
 
 
@@ -76,11 +76,11 @@ def shrink_metric(
     if fraction is None:
         tried = [(name, f) for name in _SIMPLER for f in _FRACTIONS] + [(name, 0.0)]
         if n_components is not None:
-            tried.remove(("variance", 1.0))  # all directions are alike, so that none is left out
+            tried.remove(("variance", 1.0))  # has no leading directions
         points, labels, weight = given
         weight = check_sample_weight(weight, len(points))
         codes = check_partial_target(labels)[1]
-        share = weight  # the chances of points to be in a tuple, which are relative
+        share = weight  # relative probability of points to be in a tuple
         if weight is not None:
             share = weight / weight[codes >= 0].mean()
         folds = held_out_folds(span.points(points), codes, share)
@@ -107,8 +107,8 @@ def shrink_metric(
 def shrink_by_tuples(learner: Any, tuples: TupleSet) -> None:
     """Set the fitted attributes of a learner after moving its metric towards the given distance.
 
-    With "auto", a clone is fitted to half of the tuples, and the others choose: the largest share
-    of the given distance than which no other is better by two standard errors.
+    With "auto", a clone is fitted to half of the tuples, and the other half chooses: the largest
+    share of the given distance, unless another share is better by two standard errors.
     """
     fraction = check_shrinkage(learner.shrinkage)
     rows, rng = tuples.unique_rows(), np.random.RandomState(0)
@@ -126,9 +126,9 @@ def shrink_by_tuples(learner: Any, tuples: TupleSet) -> None:
 
 
 def _held_out(tuples: TupleSet, rng: RandomState) -> NDArray[np.bool_]:
-    """Return a mask of about half of the tuples, which share no point with the other half."""
+    """Return a mask of about half of the tuples. The two halves share no point."""
     n, size = tuples.index.shape
-    # Equal points have equal products, whether they were given once or for each tuple.
+    # Equal points have equal products, also if a point is stored once for each tuple.
     products = np.einsum("ij,j->i", tuples.points, rng.uniform(1, 2, tuples.points.shape[1]))
     index = np.unique(products, return_inverse=True)[1].reshape(-1)[tuples.index]
     drawn = np.full(len(products), n)
@@ -140,7 +140,7 @@ def _held_out(tuples: TupleSet, rng: RandomState) -> NDArray[np.bool_]:
 def _judged_share(
     learner: Any, tuples: TupleSet, held: NDArray[np.bool_], sample: Sample, span: GivenAxes
 ) -> float:
-    """Return the share of the given distance that held-out tuples choose."""
+    """Choose the share of the given distance by held-out tuples."""
     part = _clone(learner, tuples.points)
     given = (tuples.index,) if tuples.y is None else (tuples.index, tuples.y)
     try:
@@ -164,9 +164,9 @@ def _judged_share(
 
 
 def _costs_of_pairs(distances: Floats, y: Array) -> Floats:
-    """Return the share of pairs of the other kind that each pair is on the wrong side of.
+    """Return, for each pair, the share of pairs of the other kind that are ordered wrongly.
 
-    Their mean over pairs of a kind is 1 minus the area under the ROC curve.
+    The mean over pairs of one kind is 1 minus the area under the ROC curve.
     """
     costs = np.empty(len(y))
     for label in (-1, 1):
@@ -189,13 +189,13 @@ def _clone(learner: Any, preprocessor: Any, **params: Any) -> Any:
     """Return a learner to be fitted to some of the points or tuples, without shrinkage."""
     how = {"shrinkage": 0, "preprocessor": preprocessor, "random_state": 0, "verbose": False}
     part = clone(learner).set_params(**how, **params)
-    if hasattr(part, "set_callbacks"):  # of scikit-learn, which clones have as well
+    if hasattr(part, "set_callbacks"):  # scikit-learn's callbacks, which clones share
         part.set_callbacks()
     return part
 
 
 def _learned_map(learner: Any, span: GivenAxes) -> Any:
-    """Return the learned map of points, of which a diagonal one takes little memory."""
+    """Return the learned map of points; a diagonal map is sparse."""
     if span is GIVEN:
         return learner.components_
     L = learner._map
@@ -205,7 +205,7 @@ def _learned_map(learner: Any, span: GivenAxes) -> Any:
 
 
 class _Moves:
-    """The maps of metrics between a learned one and simpler ones."""
+    """Maps of metrics interpolated between a learned metric and simpler ones."""
 
     def __init__(
         self, components: Any, sample: Sample, n_components: int | None, span: GivenAxes
@@ -215,7 +215,7 @@ class _Moves:
         covariance = np.zeros((X.shape[1], X.shape[1]))
         if len(X) > 1:
             covariance += np.cov(X, rowvar=False, aweights=sample[1], dtype=np.float64)
-        # In units in which squares neither overflow nor vanish.
+        # Rescaled, so that squares neither overflow nor underflow.
         largest = np.abs(span.inside(span.rescaled(components, exponent))).max()
         self._exponent = exponent - int(np.frexp(largest)[1])
         self._L = span.rescaled(components, self._exponent)
@@ -227,12 +227,13 @@ class _Moves:
             self._covariance = covariance
 
     def __call__(self, name: str, share: float) -> Any:
-        """Return the map of points, moved towards a simpler metric by a share."""
+        """Return the map of points, interpolated towards a simpler metric by `share`."""
         if share == 0 or not self._varies:
             return self._given
         weights = share * self._simpler[name]
         if share == 1 and self._n_components is not None:
-            # The Euclidean distance weights all directions equally: keep principal components.
+            # The Euclidean distance weights all directions equally, so keep the principal
+            # components.
             axes = np.linalg.eigh(self._covariance)[1].T[::-1][: self._n_components]
             moved = self._span.outer(axes * np.sqrt(weights[0]), square=False)
         else:
@@ -241,10 +242,10 @@ class _Moves:
 
 
 def _simpler_metrics(L: Floats, variances: Floats, covariance: Floats) -> dict[str, Floats]:
-    """Return the weights of features in the Euclidean distance, and if they are standardized.
+    """Return feature weights of the Euclidean distance, without and with standardised features.
 
-    Both are scaled such that points of the covariance have the same mean squared distance as by L,
-    or as given where they have none by L.
+    Both are scaled so that the mean squared distance, given the covariance, equals that under L, or
+    stays as it is if that is zero.
     """
     size = float(np.sum((L.T @ L) * covariance)) or float(variances.sum())
     inverse = np.divide(1, variances, out=np.zeros(len(variances)), where=variances > 0)

@@ -1,5 +1,5 @@
-/// Many nearest points of a block of queries, exactly: bounds of all points, of which the least are
-/// selected. Where many are wanted, to keep them in order while others come costs more.
+/// Exact search of many nearest points for a block of queries: compute bounds of all points, then
+/// select the smallest. For large k this is faster than maintaining sorted lists.
 #pragma once
 
 #include "metricfast/distance/prepared.hpp"
@@ -18,7 +18,7 @@ class BlockSearch {
         return k >= 64 && points <= 64 * k && queries >= PackedQueries<float>::rows;
     }
 
-    /// Memory that is used again.
+    /// Reusable memory.
     struct Memory {
         PackedQueries<float> queries{0};
         std::vector<float> lower, some;
@@ -32,11 +32,11 @@ class BlockSearch {
     Index segment_end(Index) const { return panels(); }
     Index panels() const { return screen_.packed().panels(); }
     Index positions() const { return screen_.packed().positions(); }
-    /// Bytes that a query needs.
+    /// Bytes per query.
     Index bytes() const { return Index(sizeof(float)) * (queries_.cols() + positions()); }
 
-    /// Searches the panels [begin, end) for queries ids[0 .. count) that are not crowded. Tells
-    /// emit(i, neighbours) of each, or sets crowded[i] where bounds leave too many candidates.
+    /// Searches the panels [begin, end) for queries ids[0 .. count) that are not crowded. Calls
+    /// emit(i, neighbours) for each, or sets crowded[i] if the bounds leave too many candidates.
     template <class Emit>
     void run(const std::int64_t *ids, Index count, Index begin, Index end, char *crowded, Memory &m,
              Emit &&emit) const {
@@ -56,7 +56,7 @@ class BlockSearch {
                     row >= 0 && !filter_(query, row))
                     lower[j] = std::numeric_limits<float>::infinity();
             const Index wanted = std::min(size, k_ + (filter_.exclude != nullptr ? 1 : 0));
-            // The upper bounds of the `wanted` least are not above this.
+            // At least `wanted` points have an upper bound of at most this.
             const double most = static_cast<double>(select(lower, size, wanted, m)) +
                                 screen_.most_slack() + 2 * screen_.error() * m.queries.norm(i);
             const auto limit = above<float>(most);
@@ -88,7 +88,8 @@ class BlockSearch {
     }
 
   private:
-    /// The `wanted`-th smallest value. Leaves in m.positions where values below m.some[0] are.
+    /// The `wanted`-th smallest value. Stores the positions of values below m.some[0] in
+    /// m.positions.
     static float select(const float *values, Index size, Index wanted, Memory &m) {
         constexpr Index samples = 512;
         float pivot = std::numeric_limits<float>::infinity();
@@ -122,7 +123,7 @@ class BlockSearch {
         m.some.assign(1, pivot);
         for (const std::int32_t j : m.positions)
             m.some.push_back(values[j]);
-        if (static_cast<Index>(m.positions.size()) < wanted) // padding, or bounds that overflow
+        if (static_cast<Index>(m.positions.size()) < wanted) // padding, or overflow of bounds
             return std::numeric_limits<float>::infinity();
         const auto at = m.some.begin() + wanted;
         std::nth_element(m.some.begin() + 1, at, m.some.end());

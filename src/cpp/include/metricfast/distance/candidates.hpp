@@ -1,4 +1,4 @@
-/// Neighbours, and what may be one: lists that keep every point whose bounds do not exclude it.
+/// Neighbours, and lists of candidates: every point that its bounds do not exclude.
 #pragma once
 
 #include <algorithm>
@@ -17,8 +17,7 @@ struct Neighbor {
     }
 };
 
-/// A reference to who is told of a query, a segment, and sorted neighbours; to be called while what
-/// it was made of lives.
+/// A non-owning reference to a callback (query, segment, sorted neighbours), which must outlive it.
 class Emit {
   public:
     template <class F>
@@ -46,12 +45,12 @@ template <class S> class CandidateList {
         std::int32_t position;
     };
 
-    /// What else bounds the candidates: they are below min(limit, max(floor, k-th upper + extra)).
+    /// Further bounds: candidates are below min(limit, max(floor, k-th upper + extra)).
     struct Limits {
         S limit = std::numeric_limits<S>::infinity();
         S floor = -std::numeric_limits<S>::infinity();
         double extra = 0;
-        std::size_t crowd = 1; ///< so many times more candidates than usual are not yet too many
+        std::size_t crowd = 1; ///< tolerated multiple of the usual number
     };
 
     void reset(Index k, double row_slack, const Limits &limits = {}) {
@@ -99,11 +98,11 @@ template <class S> class CandidateList {
             threshold_ = -std::numeric_limits<S>::infinity();
     }
 
-    /// So many entries are too close to call that exact distances of all would cost more than a
-    /// search in higher precision.
+    /// Whether so many candidates remain that a search in higher precision costs less than their
+    /// exact distances.
     bool overflown() const { return overflown_; }
     const std::vector<Entry> &entries() const { return entries_; }
-    /// Whether the limit has left out points that are among the k nearest.
+    /// Whether the limit has excluded points that are among the k nearest.
     bool limited() const { return threshold_ == limits_.limit; }
     /// The k smallest upper bounds, ascending; fewer where there were fewer candidates.
     void copy_uppers(std::vector<S> &to) const {
@@ -125,8 +124,9 @@ template <class S> class CandidateList {
     Smallest<S> uppers_;
 };
 
-/// Calls search(ids, count, crowded) for blocks of `ids`, in parallel; returns all that it has
-/// added to `crowded`, in order. \param k of the candidate lists that a block holds for each query.
+/// Calls search(ids, count, crowded) for blocks of `ids`, in parallel; returns all ids added to
+/// `crowded`, in order.
+/// \param k length of the candidate lists of each query in a block.
 template <class S, class Search>
 std::vector<std::int64_t> screened_blocks(const std::vector<std::int64_t> &ids, Index depth,
                                           Index k, const Control &control, Search &&search) {

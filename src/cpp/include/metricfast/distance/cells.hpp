@@ -1,7 +1,7 @@
-/// Cells of a database: its points by the nearest of a few centroids.
+/// Cells of a database: its points grouped by the nearest of a few centroids.
 ///
-/// Points in tight clusters are near their centroids. So a point less its centroid is short, and 8
-/// bits round it well. A search skips cells that are too far from a query.
+/// Points in tight clusters are near their centroids, so the difference from the centroid is small,
+/// and 8 bits represent it well. A search skips cells that are too far from a query.
 #pragma once
 
 #include <random>
@@ -13,8 +13,8 @@ METRICFAST_NAMESPACE_BEGIN
 /// Rows of a database by cell.
 struct Cells {
     std::vector<std::int64_t> order; ///< rows, cell by cell, ascending in each
-    std::vector<Index> starts;       ///< where in it cells begin
-    RowMatrix<double> centroids;     ///< (cells, depth), in the frame; no rows: there is one cell
+    std::vector<Index> starts;       ///< index in `order` of each cell's first row
+    RowMatrix<double> centroids;     ///< (cells, depth), in the frame; empty for a single cell
 };
 
 /// Centroids in float, and the nearest of them for each point.
@@ -25,7 +25,8 @@ class Centroids {
     Index count() const { return points_.rows(); }
     const RowMatrix<float> &points() const { return points_; }
 
-    /// The nearest centroid of each row. \param products memory that is used again.
+    /// The nearest centroid of each row.
+    /// \param products reusable memory.
     template <class Rows, class Out>
     void nearest(const Rows &rows, RowMatrix<float> &products, Out *out) const {
         products.noalias() = rows * points_.transpose();
@@ -53,8 +54,8 @@ class Centroids {
         measure();
     }
 
-    /// Which share of the squared length of rows is left when their nearest centroid is subtracted:
-    /// of medians, which a few rows far away do not spoil.
+    /// The share of the squared length of rows that remains after subtracting the nearest centroid.
+    /// A ratio of medians, so that a few distant rows do not matter.
     double left(const RowMatrix<float> &rows) const {
         RowMatrix<float> products;
         std::vector<Index> cell(static_cast<std::size_t>(rows.rows()));
@@ -79,7 +80,8 @@ class Centroids {
 
 namespace detail {
 
-/// Rows of points in the frame, in float. \param each gives the i-th row's number.
+/// Rows of points in the frame, in float.
+/// \param each gives the i-th row's number.
 template <class Row>
 void read_framed(const Points &points, const Frame &frame, Index count, Row &&row,
                  RowMatrix<float> &out) {
@@ -95,7 +97,7 @@ void read_framed(const Points &points, const Frame &frame, Index count, Row &&ro
 
 } // namespace detail
 
-/// The nearest centroid of each of some rows of points.
+/// The nearest centroid of each given row.
 /// \param ids null for all rows.
 inline std::vector<std::int64_t> nearest_cells(const Points &points, const Frame &frame,
                                                const std::vector<std::int64_t> *ids,
@@ -141,8 +143,8 @@ inline RowMatrix<float> spread_rows(const RowMatrix<float> &rows, Index count) {
     return chosen;
 }
 
-/// Centroids of some rows of points, from a sample all over them.
-/// \param each so many rows of the sample for a centroid.
+/// Centroids of some rows, from a sample spread over them.
+/// \param each rows of the sample per centroid.
 template <class Row>
 Centroids centroids_of(const Points &points, const Frame &frame, Index n, Row &&row, Index count,
                        Index each, int rounds) {
@@ -155,7 +157,7 @@ Centroids centroids_of(const Points &points, const Frame &frame, Index n, Row &&
     return centroids;
 }
 
-/// Which share of squared lengths some centroids leave of points that they were not made from.
+/// The share of squared lengths that centroids leave, estimated on points outside of their sample.
 inline double left_by_cells(const Points &points, const Frame &frame) {
     constexpr Index count = 64, each = 8;
     const Index half = points.rows() / 2;
@@ -174,8 +176,8 @@ inline double left_by_cells(const Points &points, const Frame &frame) {
 ///
 /// Points are divided twice, so that each is compared with few centroids.
 inline Cells find_cells(const Points &points, const Frame &frame, const Control &control) {
-    constexpr Index least = 4096;    // points that are worth it
-    constexpr double diffuse = 0.45; // share of squared lengths that cells leave
+    constexpr Index least = 4096;    // minimum number of points
+    constexpr double diffuse = 0.45; // above this remaining share, points have no clusters
     const Index n = points.rows();
     if (n < least || detail::left_by_cells(points, frame) >= diffuse)
         return {identity_order(n), {0}, {}};

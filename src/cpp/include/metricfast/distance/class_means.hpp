@@ -1,4 +1,4 @@
-/// Means of classes: which of them are near some queries.
+/// Means of classes, to order classes by their distance from queries.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ class ClassMeans {
             means_.row(s) /= std::max(1.0, counts[s]);
     }
 
-    /// The classes by the distance of their means from that of some queries.
+    /// The classes, ordered by the distance of their mean from the mean of some queries.
     std::vector<Index> near_to_far(const Points &queries, const std::int64_t *ids,
                                    Index count) const {
         RowMatrix<double> mean = RowMatrix<double>::Zero(1, queries.cols());

@@ -1,4 +1,4 @@
-/// Rows that are there many times: searched once, and found as often as they are there.
+/// Duplicate rows: a search processes one of them, and results contain all.
 #pragma once
 
 #include <algorithm>
@@ -8,14 +8,13 @@
 
 METRICFAST_NAMESPACE_BEGIN
 
-/// Rows of a segment that are equal make a group, named by its lowest row. Without copies each row
-/// is its own.
+/// Groups of equal rows in a segment. The lowest row represents its group.
 class Copies {
   public:
     Copies() = default;
 
-    /// \param order rows, in segments that begin at `segments`, ascending in each: of every group
-    /// its first remains.
+    /// \param order rows, in segments that begin at `segments`, ascending in each. Only the first
+    /// row of each group remains.
     Copies(const Points &points, std::vector<std::int64_t> &order, std::vector<Index> &segments,
            const Control &control)
         : next_(static_cast<std::size_t>(points.rows()), -1) {
@@ -55,8 +54,8 @@ class Copies {
         return found;
     }
 
-    /// Adds to each of points[from], points[from + 1], ..., which are the first of their groups,
-    /// its copies that are allowed, so that it is there up to `most` times.
+    /// Adds the allowed copies of points[from], points[from + 1], ..., which are the first rows of
+    /// their groups, so that each point appears up to `most` times.
     template <class Point, class Allowed>
     void expand(std::vector<Point> &points, std::size_t from, const Allowed &allowed,
                 Index most) const {
@@ -104,7 +103,7 @@ class Copies {
         });
     }
 
-    /// Chains equal rows of a segment. Where others have their hash, some groups may be in parts.
+    /// Links equal rows of a segment. Hash collisions may split a group into several.
     void link(const Points &points, Hashed *begin, Hashed *end, std::vector<char> &later) {
         std::sort(begin, end);
         for (Hashed *h = begin; h != end && h + 1 != end; ++h)
@@ -114,7 +113,7 @@ class Copies {
             }
     }
 
-    std::vector<std::int64_t> next_; ///< of each row the next of its group, -1: none; or empty
+    std::vector<std::int64_t> next_; ///< next row of the group, -1: none; or empty
 };
 
 METRICFAST_NAMESPACE_END

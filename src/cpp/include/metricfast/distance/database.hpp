@@ -1,4 +1,4 @@
-/// Points that are searched many times: packed once.
+/// A database of points, packed once and searched many times.
 #pragma once
 
 #include "metricfast/distance/kd_tree.hpp"
@@ -7,16 +7,16 @@
 
 METRICFAST_NAMESPACE_BEGIN
 
-/// Memory that searches use again; of one caller at a time. Once it has grown, a search by one
+/// Reusable memory of searches, for one caller at a time. After the first searches, a search by one
 /// thread allocates nothing.
 struct DatabaseMemory {
     SearchMemory screened;
     std::vector<KdTree::Memory> trees;
 };
 
-/// Finds the k nearest of its points, exactly, ties by the lower row. Refers to the points, which
-/// must outlive it and stay as they are. Searches by several threads at once are safe, each with
-/// a memory of its own.
+/// Exact search of the k nearest points; ties go to the lower row. Refers to the points, which must
+/// outlive it and must not change. Several threads may search at the same time, each with its own
+/// memory.
 class Database {
   public:
     explicit Database(const Points &points, DatabaseOptions options = {},
@@ -38,7 +38,7 @@ class Database {
         }
     }
 
-    /// Of the points that state() was of: nothing is read but what searches need.
+    /// Restores a database from state() and its points, and reads only what searches need.
     Database(const Points &points, const DatabaseState &state)
         : points_(points), route_(SearchRoute::integers) {
         require(QuantizedDatabase::serves(points_), "this processor has no products of integers");
@@ -64,7 +64,7 @@ class Database {
         const QuantizedDatabase *quantized = prepared_->quantized();
         return quantized != nullptr ? quantized->segments() : 1;
     }
-    /// What it holds beside the points, until a search needs more.
+    /// Bytes in addition to the points; a search may allocate more.
     std::size_t bytes() const {
         const QuantizedDatabase *quantized = prepared_->quantized();
         return sizeof(std::int64_t) * prepared_->rows().order.size() +
@@ -101,7 +101,7 @@ class Database {
 
   private:
     static SearchRoute fastest(const Points &points, DatabaseOptions options) {
-        constexpr Index few = 5; // coordinates that boxes part well
+        constexpr Index few = 5; // coordinates up to which a tree pays
         if (options.tree && points.cols() <= few && points.rows() >= 256)
             return SearchRoute::tree;
         return options.integers && QuantizedDatabase::serves(points) ? SearchRoute::integers

@@ -21,20 +21,20 @@ inline double exact_squared_distance(const double *query, const Points &database
 
 /// Distances from blocks of queries to a whole database, in T.
 ///
-/// The product form |a|^2 + |b|^2 - 2ab of centred points is used where it keeps enough digits.
-/// Entries where it does not are computed again from the differences; where too many of some rows
-/// would be, these rows are computed from differences throughout, as all are in float of points
-/// with few coordinates. Either way, equal points are equally far from a query.
+/// Uses the product form |a|^2 + |b|^2 - 2ab of centred points if it is precise enough. Entries
+/// that lose too many digits are recomputed from differences. Rows with too many such entries are
+/// computed from differences altogether, and so are all rows of float points with few coordinates.
+/// In all cases, equal points have equal distances from a query.
 ///
 /// In float, distances and their squares have a relative error below 1e-6; in double, at least half
 /// of the digits are right.
-/// Thread-safe once constructed; refers to what the views of the points do.
+/// Thread-safe after construction; refers to the memory of the points' views.
 template <class T> class AllPairs {
   public:
     AllPairs(const Points &queries, const Points &database, const Control &control)
         : AllPairs(queries, database, frame_of(database, queries), control) {}
 
-    /// \param frame that of all points, where these are some of them.
+    /// \param frame the frame of all points, if these are a part of them.
     AllPairs(const Points &queries, const Points &database, Frame frame, const Control &control)
         : queries_(queries), database_(database), frame_(std::move(frame)), raw_(frame_),
           packed_(database, frame_, identity_order(database.rows()), {0}, control) {
@@ -51,19 +51,19 @@ template <class T> class AllPairs {
     static constexpr Index block = 10 * TileShape<T>::rows;
 
     /// out(r, j) = distance from query first + r to database row j, for r < out.rows and j from
-    /// `column` on; earlier columns may be written or not. `large`: nobody needs them in a cache.
+    /// `column` on; earlier columns may be written too. `large`: bypass the cache.
     void fill(Index first, View<T> out, bool squared, Index column = 0, bool large = false) const {
         const Index limit = most_cancelled(out.rows, database_.rows() - column);
         if (fill_by_products(first, out, squared, limit, column, large) > limit)
             fill_by_differences(first, out, squared, column, large);
     }
 
-    /// So many entries are computed again, of some rows; where more cancel, all are.
+    /// Maximum number of entries that are recomputed in some rows; above it, all entries are.
     static Index most_cancelled(Index rows, Index columns) {
         return 4 + rows * columns / (single ? 16 : 100);
     }
 
-    /// How many entries cancelled: where these are above `limit`, nothing is finished.
+    /// Returns the number of cancelled entries; above `limit`, `out` is left unfinished.
     Index fill_by_products(Index first, View<T> out, bool squared, Index limit, Index column = 0,
                            bool large = false) const {
         constexpr Index few = 8; // coordinates
@@ -102,14 +102,14 @@ template <class T> class AllPairs {
         bool squared;
         double scale;
         T operator()(double d) const { return unscaled<T>(d, scale, squared); }
-        /// What the product form multiplies with; infinite or zero in extreme units.
+        /// Factor of the product form; infinite or zero in extreme units.
         T unit() const { return static_cast<T>(squared ? 1 / scale / scale : 1 / scale); }
         bool ordinary() const {
             return std::isfinite(unit()) && unit() >= std::numeric_limits<T>::min();
         }
     };
 
-    /// Terms of one sum in float, which rounds the more, the more there are.
+    /// Terms of a partial sum in float; longer sums round more.
     static constexpr Index summed = 32;
 
     /// Sums of step(tile, depth, a, b) over all coordinates.
@@ -130,7 +130,7 @@ template <class T> class AllPairs {
         result = sum;
     }
 
-    /// A call of its own: what the caller keeps for later would push accumulators out of registers.
+    /// Not inlined: the caller's variables would push accumulators out of registers.
     METRICFAST_NOINLINE void products(const T *a, const T *b, Tile<T> &result) const {
         sum_up<T>(packed_.depth(), a, b, result,
                   [](Tile<T> &tile, Index depth, const T *x, const T *y)
@@ -144,7 +144,7 @@ template <class T> class AllPairs {
                       METRICFAST_INLINE { tile.accumulate_squared_difference(depth, x, y); });
     }
 
-    /// Two registers of row r, from a column on, of which those that are not in `out` are left out.
+    /// Writes two registers to row r from `column` on; values beyond `out` are dropped.
     METRICFAST_INLINE static void put(View<T> out, Index r, Index column, Vec<T> d0, Vec<T> d1,
                                       bool whole, bool large) {
         constexpr int W = Vec<T>::width;
@@ -162,7 +162,8 @@ template <class T> class AllPairs {
         }
     }
 
-    /// Adds the entries of row r that a mask shows, from a column on, if they are in `out`.
+    /// Records the entries of row r that are set in the mask, from `column` on, if they are in
+    /// `out`.
     METRICFAST_INLINE static void note(View<T> out, Index r, Index column, unsigned mask,
                                        std::vector<std::pair<Index, Index>> &entries) {
         for (; mask != 0; mask &= mask - 1) {
@@ -181,7 +182,7 @@ template <class T> class AllPairs {
         const T digits = single ? T(0.34) : std::sqrt(std::numeric_limits<T>::epsilon() / 2);
         const Vec<T> unit = Vec<T>::broadcast(finish.unit()), zero = Vec<T>::broadcast(T(0));
         const Vec<T> share = Vec<T>::broadcast(digits);
-        // Below this, squares of coordinates may have vanished.
+        // Below this, squares of coordinates may have underflowed.
         const Vec<T> least =
             Vec<T>::broadcast(static_cast<T>(packed_.depth() + 8) * std::numeric_limits<T>::min() /
                               std::numeric_limits<T>::epsilon());
@@ -250,14 +251,14 @@ template <class T> class AllPairs {
         });
     }
 
-    /// Below this, squares of differences may have vanished.
+    /// Below this, squares of differences may have underflowed.
     template <class S> S vanishing() const {
         return static_cast<S>(packed_.depth() + 1) * std::numeric_limits<S>::min() /
                std::numeric_limits<S>::epsilon();
     }
 
-    /// Columns from `column` on of all rows of `out`, from differences of uncentred points in S:
-    /// in float of points as they are, in double of those in the finest unit.
+    /// Computes columns from `column` on, for all rows of `out`, from differences of uncentred
+    /// points in S. In float the points are unscaled; in double they are scaled to the finest unit.
     template <class S>
     void by_difference_tiles(Index first, Index column, View<T> out, bool squared,
                              bool large) const {
@@ -300,7 +301,7 @@ template <class T> class AllPairs {
         }
     }
 
-    /// Of points as they are. Notes entries that may have vanished or overflown.
+    /// For unscaled points. Records entries that may have underflowed or overflowed.
     void finish_differences(const Tile<float> &tile, Index row, Index column, View<float> out,
                             bool squared, bool large,
                             std::vector<std::pair<Index, Index>> &extreme) const {
@@ -372,11 +373,11 @@ void pairwise_distances(const Points &queries, const Points &database, bool squa
     });
 }
 
-/// The same of a part of a database of `columns` points, whose frame is that of them all, so that
-/// every entry is what pairwise_distances() makes of the whole.
-/// \param cancelled for each AllPairs<T>::block queries, what is added up over the parts; where it
-///   exceeds most_cancelled() in the end, their distances are of differences, in every part. Null:
-///   all are.
+/// The same for a part of a database of `columns` points. The frame is that of the whole database,
+/// so that every entry equals the result of pairwise_distances() for the whole.
+/// \param cancelled for each AllPairs<T>::block queries, the number of cancelled entries, summed
+/// over the parts. If it exceeds most_cancelled() in the end, all parts of these queries are
+/// computed from differences. Null: all are computed from differences.
 template <class T>
 void pairwise_distances_of_part(const Points &queries, const Points &part, const Frame &frame,
                                 Index columns, bool squared, View<T> out,

@@ -10,10 +10,11 @@
 METRICFAST_NAMESPACE_BEGIN
 
 /// For each point i every l with labels[l] != labels[i] and ||z_i - z_l|| <= radius[i], in
-/// ascending order; a few that lie beyond by rounding may be among them, none is missing.
+/// ascending order. Because of rounding, a few may be slightly farther; none is missing.
 ///
 /// The database is sorted by class, so that a block of queries of one class skips its own.
-/// \param labels class codes in [0, classes). \param radius plain (unsquared) distances.
+/// \param labels class codes in [0, classes).
+/// \param radius plain (unsquared) distances.
 /// \param limit largest total length of the lists.
 inline CandidateLists find_impostors(const Points &points, Codes labels, Index classes,
                                      Weights radius, std::size_t limit,
@@ -74,7 +75,7 @@ inline CandidateLists find_impostors(const Points &points, Codes labels, Index c
         const auto hit = [&](Index r, Index position, float) {
             hits.push_back({static_cast<std::int32_t>(r), static_cast<std::int32_t>(position)});
         };
-        // In stretches, so that a search that finds too much ends early.
+        // In chunks, so that a search with too many results ends early.
         constexpr Index stretch = 64;
         const Index own = packed.segment_begin(part.label), after = packed.segment_end(part.label);
         for (Index begin = 0; begin < packed.panels(); begin += stretch) {

@@ -1,7 +1,7 @@
-/// The k nearest of points with few coordinates, exactly, by a tree of boxes.
+/// Exact search of the k nearest points with a tree of boxes, for few coordinates.
 ///
-/// A box bounds the distances of its points without any slack: differences, squares and sums in the
-/// same order, rounded, are in the order of the numbers that they are rounded from.
+/// A box bounds the distances of its points without slack for rounding: rounding is monotonic, and
+/// the bound sums the same terms in the same order.
 #pragma once
 
 #include <algorithm>
@@ -39,14 +39,14 @@ class KdTree {
         return 8 * (boxes_.size() + lowest_.size() + rows_.size() + coordinates_.size());
     }
 
-    /// Memory that is used again.
+    /// Reusable memory.
     struct Memory {
         std::vector<Neighbor> best;
         std::vector<double> query;
     };
 
-    /// Leaves in memory.best the k nearest of memory.query, in order, of the rows that the filter
-    /// leaves to the i-th query.
+    /// Stores the k nearest rows to memory.query in memory.best, in order, among the rows that the
+    /// filter allows the i-th query.
     void search(Index k, const Filter &filter, Index i, Memory &memory) const {
         Search search{*this, memory.query.data(), static_cast<std::size_t>(k), filter,
                       i,     memory.best};
@@ -56,7 +56,7 @@ class KdTree {
     }
 
   private:
-    static constexpr Index leaf = 32;  ///< a leaf has no more points
+    static constexpr Index leaf = 32;  ///< maximum number of points in a leaf
     static constexpr Index lanes = 32; ///< of distances computed at a time
 
     struct Search {
@@ -65,7 +65,7 @@ class KdTree {
         std::size_t k;
         const Filter &filter;
         Index i;
-        std::vector<Neighbor> &best; ///< a heap, the farthest first
+        std::vector<Neighbor> &best; ///< a heap, farthest first
 
         /// Not above the distance of any point of the box.
         double bound(Index node) const {
@@ -128,7 +128,7 @@ class KdTree {
         }
     };
 
-    /// The points of a node: each level halves what the one above has.
+    /// The points of a node; each level halves the nodes of the level above.
     Index begin(Index node) const { return edge(node, 0); }
     Index end(Index node) const { return edge(node, 1); }
     Index edge(Index node, Index side) const {
@@ -157,7 +157,7 @@ class KdTree {
         }
     }
 
-    /// Parts the points of a node by the coordinate that differs most; equal ones by their rows.
+    /// Splits the points of a node by the coordinate with the largest range; ties by row.
     void split(const RowMatrix<double> &all, Index node) {
         Index widest = 0;
         for (Index c = 1; c < depth_; ++c)
@@ -176,8 +176,8 @@ class KdTree {
     double scale_;
     int levels_ = 0;
     std::vector<std::int64_t> rows_;   ///< in the order of the leaves
-    std::vector<double> boxes_;        ///< of each node, its lowest and its highest coordinates
-    std::vector<std::int64_t> lowest_; ///< row of each node
+    std::vector<double> boxes_;        ///< minimum and maximum coordinates of each node
+    std::vector<std::int64_t> lowest_; ///< lowest row of each node
     std::vector<double> coordinates_;  ///< in the order of the leaves, column by column
 };
 

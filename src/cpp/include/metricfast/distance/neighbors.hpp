@@ -7,9 +7,9 @@ METRICFAST_NAMESPACE_BEGIN
 
 /// The k nearest database rows of each query, nearest first, ties by the lower row.
 ///
-/// \tparam T precision of the reported distances; the choice and order of neighbours is that of
-///   sum (a-b)^2 in double, in index order, whatever T is; distances that overflow T are infinite.
-/// If the filter leaves fewer than k rows to a query, inf and -1 are written.
+/// \tparam T precision of the reported distances; neighbours are chosen and ordered by sum (a-b)^2
+///   in double, in index order, for any T; distances that overflow T are infinite. If the filter
+///   allows a query fewer than k rows, inf and -1 are written.
 /// \param distances, indices (queries.rows x k), row-major, written.
 /// \param within see Database::search().
 template <class T>

@@ -1,4 +1,4 @@
-/// Distances between given pairs of rows, always from differences: nothing cancels.
+/// Distances between given pairs of rows, always from differences, so that nothing cancels.
 #pragma once
 
 #include "metricfast/distance/types.hpp"
@@ -34,7 +34,7 @@ template <class F> void for_pair_blocks(Index count, const Control &control, F &
 }
 } // namespace detail
 
-/// out[i] = distance of the i-th pair, for points as they are.
+/// out[i] = distance of the i-th pair, without a map.
 template <class T>
 void paired_distances(const Points &x, const Points &y, const PairList &list, bool squared,
                       Span<T> out, const Control &control = {}) {
@@ -43,7 +43,7 @@ void paired_distances(const Points &x, const Points &y, const PairList &list, bo
     require(out.size() == list.count, "paired_distances: out must have one value a pair");
     require_finite(x, "coordinates must be finite");
     require_finite(y, "coordinates must be finite");
-    // Between these no square of a difference has vanished or overflown in T.
+    // Between these bounds, no square of a difference has underflowed or overflowed in T.
     const T least = std::numeric_limits<T>::min() / std::numeric_limits<T>::epsilon() *
                     static_cast<T>(x.cols() + 1);
     const T largest = std::numeric_limits<T>::max();
@@ -73,7 +73,7 @@ void paired_distances(const Points &x, const Points &y, const PairList &list, bo
 }
 
 /// out[i] = ||U x - V y|| of the i-th pair. With one map (U = V) the difference x - y is formed
-/// first; where points are shared by many pairs they are embedded once instead.
+/// first, unless many pairs share points: then each point is embedded once.
 template <class T>
 void paired_distances(const Points &x, const Points &y, const PairList &list,
                       const RowMatrix<double> &U, const RowMatrix<double> &V, bool squared,

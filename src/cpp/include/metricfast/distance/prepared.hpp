@@ -46,7 +46,7 @@ class PreparedDatabase {
         : points_(points), frame_(std::move(frame)), rows_{identity_order(points.rows()), {0}},
           quantized_(std::make_unique<QuantizedDatabase>(points_, ready)) {}
 
-    /// Rows that are equal stand for each other: they crowd no list.
+    /// Replaces equal rows by one representative, so that duplicates do not fill candidate lists.
     struct Distinct {
         Segments rows;
         Copies copies;
@@ -73,8 +73,9 @@ class PreparedDatabase {
     }
 
   private:
-    /// Those that wait while another makes it ask whether to go on, as it does itself: what gives
-    /// the answer may be a lock that only one of them holds, as Python's interpreter has.
+    /// Threads that wait for another one to build the structure also call keep_going. The building
+    /// thread may need a lock for its own call, such as Python's GIL, which a waiting thread must
+    /// not hold forever.
     template <class T, class Make>
     const T &made(std::unique_ptr<T> &what, const Control &control, Make &&make) const {
         std::unique_lock<std::timed_mutex> lock(mutex_, std::defer_lock);

@@ -1,13 +1,12 @@
 /// Lower bounds of all squared distances from coordinates rounded to 8 bits.
 ///
-/// With m the centroid of a cell, a database point of it is x = m + r, and a query q = m + p. Both
-/// are rounded: r is s u and p is t v, up to what rounding left, u and v of integers in
-/// [-127, 127]. Then
+/// Let m be the centroid of a cell, x = m + r a database point in it, and q = m + p a query. Both
+/// are rounded: r to s u and p to t v, with vectors u and v of integers in [-127, 127]. Then
 ///   |<r, p> - s t <u, v>| <= |r - s u| |p| + |s u| |p - t v|,
 /// and with the largest |r - s u| and |s u| of a panel, e and b, for all of its points
 ///   D - |p|^2 >= |r|^2 - 2 s t <u, v> - 2 (e |p| + b |p - t v|).
-/// The products <u, v> are integers, so that a tile is compared with integer bounds. A cell has
-/// steps s and t of its own: where points are near their centroids, all of this is small.
+/// The products <u, v> are integers, so a tile is compared with integer bounds. Each cell has its
+/// own steps s and t. If points are near their centroids, all errors are small.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +29,7 @@ inline float float_above(double x) {
 
 } // namespace detail
 
-/// Numbers that all panels of a cell share.
+/// Values that all panels of a cell share.
 struct QuantizedCell {
     double step;   ///< t, of queries
     double unit;   ///< 2 s t
@@ -56,7 +55,7 @@ class QuantizedDatabase : public PanelLayout {
         make(points, frame, order, control);
     }
 
-    /// \param cells of the only segment.
+    /// \param cells cells of the single segment.
     QuantizedDatabase(const Points &points, const Frame &frame, const Cells &cells,
                       const Control &control)
         : PanelLayout(cols, cells.order, cells.starts), depth_(points.cols()),
@@ -71,7 +70,7 @@ class QuantizedDatabase : public PanelLayout {
         make(points, frame, cells.order, control);
     }
 
-    /// \param ready what parts() of an equal database were; refers to them.
+    /// \param ready parts() of an equal database, which must outlive this one.
     QuantizedDatabase(const Points &points, const QuantizedParts &ready)
         : PanelLayout(cols, order_of(points, ready), starts_of(ready)), depth_(points.cols()),
           divided_(ready.order.size() > 0), parts_(ready) {
@@ -97,7 +96,7 @@ class QuantizedDatabase : public PanelLayout {
     const std::uint8_t *panel(Index q) const {
         return parts_.data.data() + q * cols * 4 * groups();
     }
-    /// What the products of a panel's points begin with.
+    /// Initial values of the products with a panel's points.
     const std::int32_t *start(Index q) const { return parts_.start.data() + q * cols; }
     float error(Index q) const { return parts_.error[q]; }
     float norm(Index q) const { return parts_.norm[q]; }
@@ -119,7 +118,7 @@ class QuantizedDatabase : public PanelLayout {
 
   private:
     Index padded() const { return (depth_ + 7) / 8 * 8; }
-    /// Queries are outside of most cells: their steps are longer than those of points.
+    /// Queries are outside of most cells, so their steps are longer than those of points.
     double query_step(double step) const { return divided_ ? 1.5 * step : step; }
 
     static std::vector<std::int64_t> order_of(const Points &points, const QuantizedParts &ready) {
@@ -227,7 +226,8 @@ class QuantizedDatabase : public PanelLayout {
         }
     }
 
-    /// Whether numbers are as make() makes them: sums that begin elsewhere would overflow.
+    /// Whether values are within the ranges of make(): sums with other initial values could
+    /// overflow.
     bool ordinary() const {
         const auto length = [](float x) { return x >= 0 && std::isfinite(x); };
         bool cells = true;
@@ -258,7 +258,7 @@ class QuantizedDatabase : public PanelLayout {
         std::sort(longest.begin(), longest.end());
         const Index few = count / 2000 + (count > 64 ? 2 : 0);
         const double most = count > 0 ? longest[count - 1 - few] : 0;
-        return std::max(most / 127, std::ldexp(1.0, -400)); // whose square does not vanish
+        return std::max(most / 127, std::ldexp(1.0, -400)); // its square does not underflow
     }
 
     void pack(const Points &points, const Frame &frame, Index q, double step,
@@ -287,11 +287,11 @@ class QuantizedDatabase : public PanelLayout {
         apart = detail::float_above(std::sqrt(farthest) * (1 + 1e-9) + std::ldexp(1.0, -500));
     }
 
-    /// Sets what the products of a panel's points begin with.
+    /// Sets the initial values of the products with a panel's points.
     void begin(Index q) {
         const QuantizedCell &cell = cells_[panel_cells_[q]];
         for (Index lane = 0; lane < cols; ++lane) {
-            // Padding is farther than most; what is not is told by its id.
+            // Padding gets a low initial value; if it still passes, its id excludes it.
             std::int32_t &begin = start_[q * cols + lane] = -Int8Bounds::largest_start;
             const double start = norms_[q * cols + lane] / cell.unit;
             if (lane < count(q) && start < static_cast<double>(Int8Bounds::largest_start))
@@ -305,10 +305,10 @@ class QuantizedDatabase : public PanelLayout {
     std::vector<QuantizedCell> cells_;
     std::vector<std::int32_t> panel_cells_;
     AlignedVector<double> centroids_;  ///< rows of padded() numbers
-    AlignedVector<std::uint8_t> data_; ///< here and below where they were made
+    AlignedVector<std::uint8_t> data_; ///< this and the following: owned memory
     AlignedVector<std::int32_t> start_;
     std::vector<float> error_, norm_;
-    std::vector<double> norms_; ///< while it is made, |r|^2, rounded down
+    std::vector<double> norms_; ///< |r|^2, rounded down; only during construction
     std::vector<double> numbers_;
     std::vector<std::int64_t> order_, starts_;
 };

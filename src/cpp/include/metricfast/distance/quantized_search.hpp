@@ -1,7 +1,7 @@
-/// The k nearest of a block of queries by 8-bit coordinates, exactly.
+/// Exact search of the k nearest points for a block of queries with 8-bit coordinates.
 ///
-/// What the bounds do not exclude is collected; where a query's list is full, the exact distances
-/// of its most promising points bound what is still worth collecting.
+/// Collects points that the bounds do not exclude. When a query's list is full, exact distances of
+/// its most promising points tighten the bound for further points.
 #pragma once
 
 #include "metricfast/distance/prepared.hpp"
@@ -11,7 +11,7 @@ METRICFAST_NAMESPACE_BEGIN
 
 class QuantizedSearch {
   public:
-    /// \param k of the neighbours.
+    /// \param k number of neighbours.
     /// \param within see Database::search().
     QuantizedSearch(const PreparedDatabase &database, const Points &queries, Index k,
                     const Filter &filter, Span<const double> within)
@@ -19,9 +19,9 @@ class QuantizedSearch {
           filter_(filter), within_(within), capacity_(capacity(quantized_, k)),
           rough_(queries, database.points(), database.frame().exact_scale) {}
 
-    /// Whether products of integers save more than it costs that they leave more candidates: always
-    /// for few queries, where reading the points matters more.
-    /// \param known up to where the neighbours are, which leaves few candidates.
+    /// Whether integer products save more than the additional candidates cost. True for few
+    /// queries, where reading the points dominates.
+    /// \param known whether a bound of the distances is known, which leaves few candidates.
     static bool serves(const QuantizedDatabase &database, Index queries, Index k, bool known) {
         const Index parts = database.divided() ? 1 : std::max<Index>(1, database.segments());
         const Index points = database.positions() / parts;
@@ -29,7 +29,7 @@ class QuantizedSearch {
         return queries <= Int8Tile::rows || affordable(points, database.depth(), candidates);
     }
 
-    /// Whether so many candidates of a query cost less than products of floats instead.
+    /// Whether `candidates` of a query cost less than a search with float products.
     static bool affordable(Index points, Index depth, Index candidates) {
         return static_cast<double>(points) * static_cast<double>(depth) >=
                static_cast<double>(per_candidate) * static_cast<double>(candidates);
@@ -46,7 +46,7 @@ class QuantizedSearch {
     Index panels() const { return quantized_.panels(); }
     Index positions() const { return quantized_.positions(); }
 
-    /// Puts queries of one cell side by side: they look into the same cells.
+    /// Sorts queries by cell, because queries of one cell search the same cells.
     void arrange(std::vector<std::int64_t> &ids, const Control &control) const {
         if (!quantized_.divided() || ids.size() <= Int8Tile::rows)
             return;
@@ -59,25 +59,25 @@ class QuantizedSearch {
             sorted.push_back(ids[at]);
         ids.swap(sorted);
     }
-    /// Bytes that a query needs.
+    /// Bytes per query.
     Index bytes() const { return 4 * quantized_.groups() + 256 + 16 * k_; }
 
     struct Sum {
         std::int32_t position;
-        float lower;         ///< not above its squared distance
-        float guess;         ///< about it
-        float distance = -1; ///< not below the exact one, where it has been computed
+        float lower;         ///< lower bound of the squared distance
+        float guess;         ///< estimate of it
+        float distance = -1; ///< upper bound of the exact distance, or -1 if not computed
     };
 
-    /// Memory that is used again.
+    /// Reusable memory.
     struct Memory {
         QuantizedQueries queries;
         std::vector<Sum> sums;
-        std::vector<Index> sizes; ///< of each query's list of sums
-        std::vector<Index> seen;  ///< the size when it was looked through last
-        std::vector<Index> full;  ///< and that at which it is looked through again
-        std::vector<std::pair<double, Index>> cells; ///< in the order in which they are searched
-        Index candidates = 0;                        ///< that there were, in all
+        std::vector<Index> sizes;                    ///< size of each query's list of sums
+        std::vector<Index> seen;                     ///< its size when it was last processed
+        std::vector<Index> full;                     ///< its size at which it is processed next
+        std::vector<std::pair<double, Index>> cells; ///< in search order
+        Index candidates = 0;                        ///< total number
         std::vector<double> row;
         std::vector<Neighbor> near;
     };
@@ -146,18 +146,18 @@ class QuantizedSearch {
     }
 
   private:
-    /// So many candidates a query can have at a time: more would cost more than products of floats.
+    /// Maximum number of candidates of a query; with more, float products would be faster.
     static Index capacity(const QuantizedDatabase &database, Index k) {
         const Index least = 256 + 16 * k;
         const Index worth = database.positions() * database.depth() / per_candidate;
         return std::max(least, std::min(worth, 4096 + least));
     }
     Index capacity() const { return capacity_; }
-    /// And so many new ones are worth the search for the best of them.
+    /// Number of new candidates after which the best are selected.
     Index step(Index size) const { return std::max(8 * k_ + 24, size / 2); }
 
-    /// Bounds the distances of the neighbours by those of some points of the nearest cell, which
-    /// another thread may search.
+    /// Bounds the neighbours' distances by the distances of some points in the nearest cell, which
+    /// another thread may be searching.
     void look_around(Index i, std::int64_t id, Memory &m) const {
         Index c = m.cells.front().second;
         for (Index other = 0; other < quantized_.segments(); ++other)
@@ -183,7 +183,7 @@ class QuantizedSearch {
         m.queries.look(i, limit(static_cast<double>(last), m.queries.norm(i)));
     }
 
-    /// Lists the cells that panels [begin, end) are in: those near the queries first.
+    /// Lists the cells of panels [begin, end), ordered by distance from the queries.
     void nearest_first(Index count, Index begin, Index end, Memory &m) const {
         m.cells.clear();
         if (begin == end)
@@ -199,12 +199,12 @@ class QuantizedSearch {
         std::sort(m.cells.begin(), m.cells.end());
     }
 
-    /// Leaves the candidates that may be among the k nearest of them. False: they are too many.
+    /// Removes candidates that cannot be among the k nearest. Returns false if too many remain.
     bool tighten(Index i, std::int64_t id, Memory &m) const {
         Sum *sums = &m.sums[i * capacity()];
         Index size = m.sizes[i];
         if (size > k_) {
-            // The least guesses are the most promising, whatever their bounds.
+            // The candidates with the smallest estimates are the most promising.
             std::nth_element(sums, sums + k_ - 1, sums + size,
                              [](const Sum &a, const Sum &b) { return a.guess < b.guess; });
             float last = 0;
@@ -235,13 +235,13 @@ class QuantizedSearch {
         return row >= 0 && filter_(static_cast<Index>(query), row);
     }
 
-    /// Not below the exact distance in the frame of what is not farther in units of exact_scale.
+    /// Converts a distance in units of exact_scale to the frame, rounded up.
     float framed(double distance) const {
         const double unit = database_.frame().scale / database_.frame().exact_scale;
         return detail::float_above(rough_.above(distance) * unit * unit);
     }
 
-    /// Up to where the k nearest of a query may be, from the start.
+    /// Initial upper bound of the k-th distance of a query.
     double known_limit(std::int64_t query, double norm) const {
         if (within_ == nullptr || !std::isfinite(within_[query]))
             return std::numeric_limits<double>::infinity();
@@ -249,7 +249,7 @@ class QuantizedSearch {
         return limit(static_cast<double>(framed(within_[query] * scale * scale)), norm);
     }
 
-    /// Above D of every point that is not farther than d, however it was rounded.
+    /// Upper bound of the rounded D of every point with a distance of at most d.
     static double limit(double d, double norm) {
         return d + 4 * detail::quantized_margin * (d + norm) + std::numeric_limits<double>::min();
     }

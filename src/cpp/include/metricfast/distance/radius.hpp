@@ -30,7 +30,7 @@ class RadiusSearch {
         return lists;
     }
 
-    /// Pairs that bounds let through, of all queries: past `most` they are counted, and not kept.
+    /// Number of candidate pairs of all queries; beyond `most` they are counted but not stored.
     std::int64_t pairs() const { return pairs_; }
 
     /// By which the distances in the lists are multiplied.
@@ -105,8 +105,8 @@ class RadiusSearch {
         }
     }
 
-    /// By how much the bounds of points that are about as far from the centre as a query, of this
-    /// squared norm, may differ.
+    /// Width of the bounds for points about as far from the centre as a query with this squared
+    /// norm.
     template <class S> double width(const ScreenedDatabase<S> &screen, double norm) const {
         return screen.tiny() + screen.error() * (10 * norm + 8 * square_);
     }
@@ -123,18 +123,18 @@ class RadiusSearch {
     std::int64_t most_;
     mutable std::atomic<std::int64_t> pairs_{0};
     Frame frame_;
-    double square_; ///< squared, in the frame
+    double square_; ///< squared radius in the frame
 };
 
 } // namespace detail
 
-/// The database rows whose distance from a query is at most `radius`, of every query, by row, or if
-/// `sorted` nearest first, ties by the lower row.
+/// For every query the database rows within `radius`, ordered by row, or if `sorted` nearest first
+/// with ties by the lower row.
 ///
-/// \tparam T precision of the reported distances; which rows there are, and their order, is that of
-///   the root of sum (a-b)^2 in double, in index order, whatever T is.
-/// \param exclude per query a database row to leave out, -1 for none, or null.
-/// \param most pairs to keep. Where there are more, which bounds of distances tell, none is.
+/// \tparam T precision of the reported distances. Rows and their order are determined by the root
+///   of sum (a-b)^2 in double, in index order, for any T. \param exclude for each query a database
+///   row to exclude, -1 for none, or null. \param most maximum number of pairs. If there are more,
+///   no pair is returned.
 template <class T>
 NeighborLists<T> radius_neighbors(const Points &queries, const Points &database, double radius,
                                   Codes exclude, bool sorted, const Control &control = {},

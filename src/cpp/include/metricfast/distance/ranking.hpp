@@ -1,4 +1,4 @@
-/// Exact distances of few points to a query, and the nearest of them.
+/// Exact distances of a few points to a query, and selection of the nearest.
 #pragma once
 
 #include <algorithm>
@@ -38,8 +38,7 @@ void set_distances(const double *query, const Points &database, double scale, Po
     });
 }
 
-/// Squared distances that are quick to compute and nearly exact: not summed in order, and in float
-/// where the points are.
+/// Approximate squared distances: summed in any order, and in float for float points.
 class RoughDistances {
   public:
     RoughDistances(const Points &queries, const Points &database, double scale)
@@ -72,7 +71,7 @@ class RoughDistances {
         database_.visit([&](auto v) { prefetch(v.row(static_cast<Index>(row)), v.cols); });
     }
 
-    /// Not below the exact distance of any point whose rough one is not above d.
+    /// Upper bound of the exact distance of points with a rough distance of at most d.
     double above(double d) const { return d * (1 + relative_) + absolute_; }
 
   private:
@@ -102,10 +101,10 @@ class RoughDistances {
     double relative_, absolute_;
 };
 
-/// Sorts neighbours, of which there are many, by the digits of their distances.
-/// \param other memory that is used again.
+/// Radix sort of many neighbours by the bits of their distances.
+/// \param other reusable memory.
 inline void sort_neighbors(std::vector<Neighbor> &neighbors, std::vector<Neighbor> &other) {
-    constexpr int bits = 11, digits = 6; // the sign is none
+    constexpr int bits = 11, digits = 6; // without the sign bit
     constexpr std::size_t values = std::size_t(1) << bits;
     if (neighbors.size() < 256) {
         std::sort(neighbors.begin(), neighbors.end());
@@ -144,7 +143,7 @@ inline void sort_neighbors(std::vector<Neighbor> &neighbors, std::vector<Neighbo
     }
 }
 
-/// Leaves the k nearest, in order.
+/// Keeps the k nearest, in order.
 inline void keep_nearest(std::vector<Neighbor> &neighbors, Index k) {
     if (static_cast<Index>(neighbors.size()) > k) {
         std::nth_element(neighbors.begin(), neighbors.begin() + k, neighbors.end());
@@ -153,8 +152,8 @@ inline void keep_nearest(std::vector<Neighbor> &neighbors, Index k) {
     std::sort(neighbors.begin(), neighbors.end());
 }
 
-/// Leaves the k nearest of some points, in order, with exact distances, whatever theirs were.
-/// \param row memory that is used again.
+/// Keeps the k nearest of some points, in order, after replacing their distances by exact ones.
+/// \param row reusable memory.
 inline void rank_nearest(const Points &queries, Index query, const Points &database, double scale,
                          Index k, std::vector<double> &row, std::vector<Neighbor> &points) {
     if (static_cast<Index>(points.size()) > k + 2) {

@@ -11,11 +11,11 @@ METRICFAST_NAMESPACE_BEGIN
 
 namespace detail {
 
-/// By which what doubles have rounded is enlarged.
+/// Relative margin for rounding errors in double.
 constexpr double quantized_margin = 1e-12;
 
-/// Calls each(k, x) with the coordinates of a point in the frame, a register of them from the k-th
-/// on at a time; in the last one, those that are none are 0.
+/// Calls each(k, x) for the coordinates of a point in the frame, where x is a register of
+/// coordinates from the k-th on. The last register is padded with zeros.
 template <class T, class Each>
 METRICFAST_INLINE inline void each_register(const T *point, const Frame &frame, Each &&each) {
     constexpr Index W = Vec<double>::width;
@@ -34,7 +34,7 @@ METRICFAST_INLINE inline void each_register(const T *point, const Frame &frame, 
     each(k, V::load(rest));
 }
 
-/// The largest magnitude of a point's coordinates in the frame, less a centroid; null for none.
+/// The largest magnitude of a point's coordinates in the frame, minus a centroid unless null.
 template <class T>
 double longest_coordinate(const T *point, const Frame &frame, const double *centroid) {
     using V = Vec<double>;
@@ -49,7 +49,7 @@ double longest_coordinate(const T *point, const Frame &frame, const double *cent
     return *std::max_element(lanes, lanes + V::width);
 }
 
-/// Coordinates in the frame, less a centroid m, rounded to multiples of a step.
+/// Coordinates in the frame minus a centroid m, rounded to multiples of a step.
 class Rounding {
   public:
     double norm = 0;    ///< |x|^2
@@ -75,15 +75,14 @@ class Rounding {
   private:
     template <class T, class Less>
     void of_point(const T *point, const Frame &frame, double step, Less &&less) {
-        constexpr Index most = 8; // lanes of any register
+        constexpr Index most = 8; // maximum number of lanes of a register
         using V = Vec<double>;
         const Index depth = static_cast<Index>(frame.centre.size());
         const Index padded = (depth + most - 1) / most * most;
         whole_.resize(static_cast<std::size_t>(padded));
         integers_.resize(static_cast<std::size_t>(padded));
         std::fill(whole_.begin() + depth, whole_.end(), 0.0);
-        // A double of so many units has none of their fractions, and ends with the bits of their
-        // number.
+        // Adding this constant rounds to whole units, and leaves their number in the low bits.
         const V units = V::broadcast(1.5 * 4503599627370496.0), inverse = V::broadcast(1 / step);
         const V high = V::broadcast(127), low = V::broadcast(-127), one = V::broadcast(step);
         V norms = V::broadcast(0), lengths = norms, squares = norms, errors = norms;
@@ -108,7 +107,7 @@ class Rounding {
         apart = horizontal_sum(lengths);
         rounded = std::sqrt(horizontal_sum(squares)) * step;
         error = std::sqrt(horizontal_sum(errors));
-        error += quantized_margin * std::sqrt(norm) + std::ldexp(1.0, -500); // squares may vanish
+        error += quantized_margin * std::sqrt(norm) + std::ldexp(1.0, -500); // underflow
     }
 
     AlignedVector<double> whole_;

@@ -1,5 +1,6 @@
-/// k nearest in each segment of a prepared database, exactly: by the fastest bounds first, then for
-/// queries that have too many candidates by finer ones, at last by every distance.
+/// Exact search of the k nearest points in each segment of a prepared database. The fastest bounds
+/// come first. Queries with too many candidates continue with finer bounds, and finally with all
+/// distances.
 #pragma once
 
 #include <numeric>
@@ -11,20 +12,20 @@
 
 METRICFAST_NAMESPACE_BEGIN
 
-/// Memory that searches use again, one after the other.
+/// Reusable memory of consecutive searches.
 struct SearchMemory {
     struct Thread {
         BlockSearch::Memory block;
         QuantizedSearch::Memory quantized;
         ScreenedSearch<float>::Memory float_bounds;
         ScreenedSearch<double>::Memory double_bounds;
-        std::vector<char> crowded;        ///< whether a query of the block is
+        std::vector<char> crowded;        ///< queries with too many candidates
         std::vector<std::int64_t> failed; ///< queries that were
     };
     std::vector<Thread> threads;
-    std::vector<std::int64_t> ids;            ///< queries that are still to be answered
-    std::vector<std::int64_t> rest;           ///< and some of them that come later
-    std::vector<std::vector<Neighbor>> parts; ///< of the neighbours of each
+    std::vector<std::int64_t> ids;            ///< unanswered queries
+    std::vector<std::int64_t> rest;           ///< unanswered queries for later
+    std::vector<std::vector<Neighbor>> parts; ///< parts of each query's neighbours
 };
 
 class SegmentSearch {
@@ -40,8 +41,8 @@ class SegmentSearch {
     /// By which the distances of neighbours are multiplied.
     double scale() const { return database_.frame().exact_scale; }
 
-    /// emit(query, segment, sorted neighbours): k, or fewer where the segment has fewer. More than
-    /// once for some; the last holds.
+    /// emit(query, segment, sorted neighbours): k, or fewer if the segment has fewer. It may be
+    /// called repeatedly for a query; the last call counts.
     void run(const Control &control, SearchMemory &memory, const Emit &emit) const {
         memory.ids.resize(static_cast<std::size_t>(queries_.rows()));
         std::iota(memory.ids.begin(), memory.ids.end(), 0);
@@ -83,7 +84,7 @@ class SegmentSearch {
     void by_integers(const QuantizedDatabase &quantized, const Control &control,
                      SearchMemory &memory, const Emit &emit) const {
         constexpr std::size_t few = 24;
-        const double cost = quantized.divided() ? 0.01 : 0.1; // most cells are skipped
+        const double cost = quantized.divided() ? 0.01 : 0.1; // a search skips most cells
         const QuantizedSearch search(database_, queries_, k_, filter_, within_);
         const auto own = &SearchMemory::Thread::quantized;
         auto &ids = memory.ids, &rest = memory.rest;
@@ -113,10 +114,11 @@ class SegmentSearch {
         std::sort(ids.begin(), ids.end());
     }
 
-    /// Keeping so many candidates in order costs more than computing every distance.
+    /// Keeping this many candidates sorted costs more than computing every distance.
     static constexpr Index many = 256;
 
-    /// Searches for memory.ids, of which those remain that were crowded. \param cost of a product.
+    /// Searches for memory.ids; queries with too many candidates remain.
+    /// \param cost cost of a product.
     template <class Search, class Memory>
     void pass(const Search &search, Memory SearchMemory::Thread::*own, double cost,
               const Control &control, SearchMemory &memory, const Emit &emit) const {
@@ -124,10 +126,10 @@ class SegmentSearch {
         const Index n = static_cast<Index>(ids.size());
         const double products = static_cast<double>(n) * static_cast<double>(search.positions()) *
                                 static_cast<double>(queries_.cols()) * cost;
-        // No more than there are groups of rows for, each with as many panels as make a part.
+        // No more threads than groups of queries times parts of panels.
         const int threads =
             thread_count(worth_it(control, products), n * std::max<Index>(1, search.panels()));
-        // Queries, packed, share the second-level cache with a panel and with their lists.
+        // Packed queries share the second-level cache with a panel and with their lists.
         constexpr Index rows = 12, cached = Index(1) << 18;
         const Index most = std::min<Index>(240, cached / std::max<Index>(1, search.bytes()));
         const Index even = n / (4 * threads);
@@ -172,8 +174,8 @@ class SegmentSearch {
         take_failed(memory);
     }
 
-    /// Into how many ranges of panels a search is divided: where there are fewer blocks of queries
-    /// than threads, and where one would take too long to be interrupted.
+    /// Number of ranges of panels into which a search is divided. More than one if there are fewer
+    /// blocks of queries than threads, or if a block would take too long to be interruptible.
     static Index part_count(Index panels, Index blocks, int threads, double products) {
         if (blocks == 0)
             return 1;
@@ -200,8 +202,8 @@ class SegmentSearch {
         ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
     }
 
-    /// Every distance computed directly: for queries with too many (near-)equal neighbours, and
-    /// where most points are asked for.
+    /// Computes every distance, for queries with too many (nearly) equal neighbours, and for very
+    /// large k.
     void exhaustive(const Segments &segments, const Copies &copies, const Control &control,
                     SearchMemory &memory, const Emit &emit) const {
         const auto &ids = memory.ids;

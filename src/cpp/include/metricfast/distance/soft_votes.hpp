@@ -1,4 +1,4 @@
-/// Means by soft votes: a softmax over negative distances, in one pass over the database.
+/// Soft votes: means weighted by a softmax over negative distances, in one pass over the database.
 #pragma once
 
 #include "metricfast/distance/distance.hpp"
@@ -14,7 +14,7 @@ template <class T> class VoteStream {
     static constexpr int W = Vec<T>::width;
 
   public:
-    static constexpr Index block = 8 * rows; ///< queries that see a chunk one after the other
+    static constexpr Index block = 8 * rows; ///< queries that process a chunk one after another
 
     VoteStream(const Points &queries, const Points &database, View<const T> values,
                Weights log_weight, Codes exclude, const Control &control)
@@ -72,10 +72,11 @@ template <class T> class VoteStream {
     };
 
     static constexpr Index cache = (Index(1) << 18) / Index(sizeof(T));
-    /// Logits this far below the highest have no digit in a sum; smaller ones would be denormal.
+    /// Exponentials of logits this far below the highest do not change a sum. Lower logits would be
+    /// denormal.
     static constexpr T lowest = std::is_same_v<T, float> ? T(-80) : T(-700);
     /// The share of |a|^2 + |b|^2 below which the product form of |a - b|^2 has lost too many
-    /// digits: what is left gives logits an error of about 1e-4, and 1e-8.
+    /// digits. Above it, errors of logits are about 1e-4 in float and 1e-8 in double.
     static constexpr T share = std::is_same_v<T, float> ? T(1e-3) : T(1e-6);
 
     /// Logits of a micro-panel of queries and the panels of a chunk.
@@ -83,7 +84,7 @@ template <class T> class VoteStream {
               View<T> logits) const {
         const Vec<T> unit = Vec<T>::broadcast(unit_), zero = Vec<T>::broadcast(T(0)),
                      lost = Vec<T>::broadcast(share);
-        // Below this, squares of coordinates may have vanished.
+        // Below this, squares of coordinates may have underflowed.
         const Vec<T> least =
             Vec<T>::broadcast(static_cast<T>(packed_.depth() + 8) * std::numeric_limits<T>::min() /
                               std::numeric_limits<T>::epsilon());
@@ -136,7 +137,7 @@ template <class T> class VoteStream {
         return static_cast<T>(static_cast<double>(log_weight_[j]) - distance);
     }
 
-    /// Turns logits into exponentials below the highest one that the query has met.
+    /// Converts logits to exponentials relative to the highest logit of the query so far.
     void raise(State &state, Index query, Index from, T *logits, Index count,
                View<double> sums) const {
         Index excluded = exclude_ != nullptr ? exclude_[query] - from : -1;
@@ -150,7 +151,7 @@ template <class T> class VoteStream {
         most.store(lanes);
         const T highest = *std::max_element(lanes, lanes + W);
         Eigen::Map<Eigen::Array<T, Eigen::Dynamic, 1>> all(logits, count);
-        if (!std::isfinite(highest)) { // none but the excluded point
+        if (!std::isfinite(highest)) { // only the excluded point
             all.setZero();
             return;
         }
@@ -173,8 +174,8 @@ template <class T> class VoteStream {
     Frame frame_;
     PackedDatabase<T> packed_;
     T unit_;
-    bool ordinary_; ///< the unit is a number of T
-    Index chunk_;   ///< panels that stay in a cache
+    bool ordinary_; ///< the unit is representable in T
+    Index chunk_;   ///< panels that fit into a cache
     std::vector<T> log_weight_, norms_;
 };
 
@@ -182,7 +183,7 @@ template <class T> class VoteStream {
 /// x_j|. In double, means of values up to 1 are exact to 1e-6; in float, logits to about 1e-4.
 /// \param values (database x outputs).
 /// \param log_weight finite, one a database row, or null: 0.
-/// \param exclude for each query a row that does not vote for it, -1 for none, or null.
+/// \param exclude for each query a row without a vote, -1 for none, or null.
 /// \param out (queries x outputs), written; NaN where no row is left.
 template <class T>
 void soft_votes(const Points &queries, const Points &database, View<const T> values,

@@ -5,13 +5,13 @@
 
 namespace metricfast {
 
-/// Which rows are paired: row i of x with row i of y, or x[pairs[2i]] with y[pairs[2i+1]].
+/// Pairs of rows: row i of x with row i of y, or x[pairs[2i]] with y[pairs[2i+1]].
 struct PairList {
     Codes pairs; ///< (count x 2) or null
     Index count = 0;
 
-    /// Row of the i-th pair's point among so many. Checked where it is read, and read once: others
-    /// who have the pairs may change them meanwhile.
+    /// Row of the i-th pair's first point, below `rows`. It is read once and checked then, because
+    /// other owners of the array may change it.
     Index left(Index i, Index rows) const { return pairs != nullptr ? row(2 * i, rows) : i; }
     Index right(Index i, Index rows) const { return pairs != nullptr ? row(2 * i + 1, rows) : i; }
 
@@ -41,23 +41,23 @@ template <class T> struct NeighborLists {
     std::vector<std::int64_t> row_starts;
     std::vector<std::int64_t> indices;
     std::vector<T> distances;
-    std::int64_t pairs = 0; ///< that were found; beyond the most that may be kept none is
+    std::int64_t pairs = 0; ///< number found; above the maximum, no list is stored
 };
 
 /// Lists in compressed sparse rows.
 struct CandidateLists {
     std::vector<std::int64_t> row_starts;
     std::vector<std::int64_t> columns;
-    bool complete = true; ///< false: the lists would have exceeded the limit, and were dropped
+    bool complete = true; ///< false: the lists exceeded the limit and were dropped
 };
 
-/// Which database rows each query may find. Each part may be null, and leaves out none then.
+/// The database rows that each query may find. A null member excludes no row.
 struct Filter {
-    Codes exclude;                  ///< for each query a row to leave out, -1 for none
-    Span<const std::uint8_t> rows;  ///< for each row 0 if no query may find it
-    View<const std::uint8_t> pairs; ///< for each query and row 0 if the query may not find the row
-    Codes query_labels, labels;     ///< a query leaves out the rows with its label
-    bool equal = false;             ///< true: it leaves out the rows with another label instead
+    Codes exclude;                  ///< for each query a row to exclude, -1 for none
+    Span<const std::uint8_t> rows;  ///< for each row, 0 if no query may find it
+    View<const std::uint8_t> pairs; ///< for each query and row, 0 if the query may not find the row
+    Codes query_labels, labels;     ///< a query excludes rows with its label
+    bool equal = false;             ///< true: it excludes rows with other labels instead
 
     Filter() = default;
     Filter(std::nullptr_t) {}
@@ -73,7 +73,7 @@ struct Filter {
                 (labels[static_cast<Index>(row)] == query_labels[query]) == equal);
     }
 
-    /// True if a query may leave out more than one row.
+    /// True if a query may exclude more than one row.
     bool several() const { return rows != nullptr || pairs.data != nullptr || labels != nullptr; }
 
     void check(Index queries, Index points) const {
@@ -88,40 +88,40 @@ struct Filter {
     }
 };
 
-/// A translation and a power-of-two scale that leave distances as they are, up to the scale.
-/// Distances in the frame are `scale` times the real ones.
+/// A translation and a power-of-two scale. Distances in the frame are `scale` times the original
+/// ones.
 struct Frame {
     std::vector<double> centre;
     double scale = 1.0;
-    /// As large as neither coordinates nor squared distances overflow: where some points are far
-    /// away, differences of the others are small, and their squares may not vanish.
+    /// The largest scale at which neither coordinates nor squared distances overflow. With a few
+    /// distant points, squared differences of the others must not underflow.
     double exact_scale = 1.0;
 
-    /// Scaled before the difference, which cannot overflow then; powers of two round nothing.
+    /// Scaled before subtracting, to avoid overflow; powers of two do not round.
     double apply(double x, Index c) const { return x * scale - centre[c] * scale; }
 };
 
 /// Arrays of a QuantizedDatabase. A file may hold them.
 struct QuantizedParts {
     Span<const std::uint8_t> data;        ///< u + 128, panel by panel
-    Span<const std::int32_t> start;       ///< of each point, -|r|^2 / (2 s t), rounded up
-    Span<const float> error, norm;        ///< of each panel, e / s and b / s
-    Span<const double> cells;             ///< of each cell s, radius, centroid
-    Span<const std::int64_t> order;       ///< rows by cell; empty: there is one, without a centroid
-    Span<const std::int64_t> cell_starts; ///< where in the order cells begin
+    Span<const std::int32_t> start;       ///< for each point -|r|^2 / (2 s t), rounded up
+    Span<const float> error, norm;        ///< for each panel e / s and b / s
+    Span<const double> cells;             ///< for each cell s, radius, centroid
+    Span<const std::int64_t> order;       ///< rows by cell; empty: one cell without a centroid
+    Span<const std::int64_t> cell_starts; ///< index in `order` of each cell's first row
 };
 
-/// Bounds that a search prunes by: boxes of a tree, 8-bit integers, or floats.
+/// Bounds for pruning: boxes of a tree, 8-bit integers, or floats.
 enum class SearchRoute { tree, integers, floats };
 
 /// Structures that a database may build, if they make its searches faster.
 struct DatabaseOptions {
-    bool tree = true;     ///< of points with few coordinates
+    bool tree = true;     ///< for points with few coordinates
     bool integers = true; ///< a copy in 8 bits
-    bool cells = true;    ///< of such a copy, where points are in clusters
+    bool cells = true;    ///< cells of that copy, for clustered points
 };
 
-/// State of a database without a tree. A file may hold it, and a program may map the file.
+/// State of a database without a tree. It can be stored in a file and memory-mapped.
 struct DatabaseState {
     Frame frame;
     QuantizedParts parts;

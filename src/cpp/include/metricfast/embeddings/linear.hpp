@@ -8,11 +8,11 @@
 METRICFAST_NAMESPACE_BEGIN
 
 namespace detail {
-/// Rows of a product that one block of work computes.
+/// Rows of a product per block of work.
 inline constexpr Index embedding_block = 256;
 
-/// In each column the value nearest to zero, where no other is more than twice that; else zero. To
-/// subtract it rounds nothing.
+/// For each column the value nearest to zero, if no other is more than twice as large; else zero.
+/// Subtracting it is exact.
 inline std::vector<double> exact_origin(const Points &points) {
     const auto width = static_cast<std::size_t>(points.cols());
     if (points.rows() == 0)
@@ -43,7 +43,7 @@ inline RowMatrix<double> to_double(const Points &points) {
 }
 
 /// Z = (X - origin) L^T in double, whatever the precision of X and L (p x d). Each value is a sum
-/// in the order of the features, wherever its point stands: equal points have equal images.
+/// in the order of the features, independent of the row, so equal points have equal images.
 inline RowMatrix<double> embed(const Points &x, const RowMatrix<double> &L,
                                std::vector<double> origin, const Control &control) {
     require(x.cols() == L.cols(), "embed: points and components differ in width");
@@ -78,13 +78,13 @@ inline RowMatrix<double> embed(const Points &x, const RowMatrix<double> &L,
     return z;
 }
 
-/// True if U and V are one map: equal copies are.
+/// True if U and V are equal.
 inline bool same_map(const RowMatrix<double> &U, const RowMatrix<double> &V) {
     return &U == &V || (U.rows() == V.rows() && U.cols() == V.cols() && U == V);
 }
 
-/// What both sides are shifted by before they are embedded: of one map (U = V) where that is exact,
-/// so that data far from the origin lose nothing.
+/// The origin that is subtracted from both sides before embedding, so that data far from zero keep
+/// their precision. Nonzero only for a single map (U = V), and if the subtraction is exact.
 inline std::vector<double> embedding_origin(const Points &database, const RowMatrix<double> &U,
                                             const RowMatrix<double> &V) {
     require(U.rows() == V.rows(), "embed: U and V must have the same number of rows");
@@ -95,7 +95,7 @@ inline std::vector<double> embedding_origin(const Points &database, const RowMat
     return std::vector<double>(static_cast<std::size_t>(database.cols()), 0.0);
 }
 
-/// embed(), of which nothing may overflow.
+/// embed(); throws if the result overflows.
 inline RowMatrix<double> embed_finite(const Points &x, const RowMatrix<double> &L,
                                       std::vector<double> origin, const Control &control) {
     RowMatrix<double> z = embed(x, L, std::move(origin), control);
@@ -118,8 +118,8 @@ struct EmbeddedPair {
     }
 };
 
-/// Z = X L^T in T: the forward pass of training, for X that the caller has centred. A row of X that
-/// holds NaN gives a row of NaN. Z may not overlap X or L.
+/// Z = X L^T in T: the forward pass of training. The caller centres X. A row of X that holds NaN
+/// gives a row of NaN. Z may not overlap X or L.
 template <class T>
 void linear_forward(View<const T> x, View<const T> L, View<T> z, const Control &control = {}) {
     require(x.cols == L.cols && z.rows == x.rows && z.cols == L.rows,

@@ -12,7 +12,7 @@ namespace detail {
 inline constexpr Index layer_rows = 128;    ///< points that pass through all layers together
 inline constexpr Index tile_rows = 128;     ///< of a weight's gradient
 inline constexpr Index tile_columns = 256;  ///< of a weight's gradient
-inline constexpr Index product_rows = 2048; ///< points whose products are added up in T
+inline constexpr Index product_rows = 2048; ///< points whose products are summed in T
 
 template <class T> double products_of(const std::vector<Layer<T>> &layers, Index n) {
     double products = 0;
@@ -21,8 +21,8 @@ template <class T> double products_of(const std::vector<Layer<T>> &layers, Index
     return products;
 }
 
-/// Hyperbolic tangents, computed where values are aligned: Eigen rounds those of a vector and of a
-/// single value differently, and results must not depend on where in memory values begin.
+/// Hyperbolic tangents of aligned copies: Eigen rounds vectorised and single values differently,
+/// and results must not depend on the memory alignment.
 template <class T> void tanh_of(T *values, Index size) {
     constexpr Index room = 256;
     Eigen::Array<T, room, 1> some = Eigen::Array<T, room, 1>::Zero();
@@ -96,13 +96,13 @@ void layers_forward(View<const T> x, const std::vector<Layer<T>> &layers, Activa
     });
 }
 
-/// Gradients in all layers from that in the last output. Sums over points run over fixed blocks, so
-/// that the thread count does not matter.
+/// Gradients by all layers from the gradient by the last output. Sums over points use fixed blocks,
+/// so that results do not depend on the number of threads.
 /// \param x as for layers_forward; null data: the first weight's gradient, deltas[0]^T x, is left
 ///   to the caller.
 /// \param outputs of layers_forward.
-/// \param deltas (n, width) each, the gradients in W x + b: the last is given, the others are
-/// written.
+/// \param deltas (n, width) each, the gradients by W x + b: the last is input, the others are
+/// output.
 template <class T>
 void layers_backward(View<const T> x, const std::vector<Layer<T>> &layers, Activation f,
                      const std::vector<View<const T>> &outputs, const std::vector<View<T>> &deltas,
@@ -156,7 +156,7 @@ void layers_backward(View<const T> x, const std::vector<Layer<T>> &layers, Activ
         const Index r = tile.row, c = tile.column;
         const View<const T> delta = deltas[l];
         if (c < 0) {
-            // Row by row: a vectorised sum would depend on where in memory the rows begin.
+            // Row by row: a vectorised sum would depend on the memory alignment of rows.
             std::vector<double> sum(static_cast<std::size_t>(delta.cols), 0.0);
             for (Index i = 0; i < n; ++i)
                 for (Index j = 0; j < delta.cols; ++j)

@@ -9,7 +9,7 @@ METRICFAST_NAMESPACE_BEGIN
 
 namespace detail {
 
-/// Rows no longer than this have no direction: they become zero, and so does their gradient.
+/// Rows of at most this length become zero, and so do their gradients.
 inline constexpr double no_length = 1e-12;
 
 /// In order, so that the result does not depend on where in memory the rows begin.
@@ -43,7 +43,7 @@ void normalize_forward(View<T> z, Span<double> lengths, const Control &control =
     });
 }
 
-/// The gradient in z from that in u, in place: (g - (u.g) u) / |z|.
+/// The gradient by z from the gradient g by u, in place: (g - (u.g) u) / |z|.
 template <class T>
 void normalize_backward(View<const T> u, Span<const double> lengths, View<T> gradient,
                         const Control &control = {}) {

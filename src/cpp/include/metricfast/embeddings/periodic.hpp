@@ -13,13 +13,13 @@ METRICFAST_NAMESPACE_BEGIN
 
 namespace detail {
 
-inline constexpr Index periodic_rows = 128; ///< points that are looked at together
+inline constexpr Index periodic_rows = 128; ///< points per block
 inline constexpr Index periodic_lanes = 8;
-inline constexpr std::size_t periodic_bytes = std::size_t(1) << 18; ///< of waves at a time
+inline constexpr std::size_t periodic_bytes = std::size_t(1) << 18; ///< memory of waves at a time
 
-/// A lane's room for a block of points, of which it looks at a few features at a time. These lie
-/// beside each other, (.., features x rows), so that one product serves them all; where there are
-/// fewer points than rows, further ones are zero.
+/// A lane's memory for a block of points, of which it processes a few features at a time. Features
+/// are stored side by side, (.., features x rows), so that one product handles all of them; missing
+/// points are zero.
 template <class T> class PeriodicRoom {
     static constexpr Index rows = periodic_rows;
 
@@ -34,8 +34,8 @@ template <class T> class PeriodicRoom {
 
     Index most() const { return most_; } ///< features at a time
 
-    /// Reads some features of some points. What is not finite, or too large to be a wave's
-    /// argument, becomes NaN.
+    /// Reads some features of some points. Values that are not finite, or too large for the
+    /// argument of a wave, become NaN.
     void read(View<const T> x, Index first, Index count) {
         first_ = first, features_ = count;
         std::fill(points_.begin(), points_.end(), T(0));
@@ -67,7 +67,7 @@ template <class T> class PeriodicRoom {
         return below(delta_);
     }
 
-    /// Adds to the gradients by A, a and c / 2 pi, of that by hidden values.
+    /// Adds to the gradients by A, a and c / 2 pi, given the gradient by hidden values.
     void pass_back(RowMatrix<double> &mix, std::vector<double> &shift,
                    RowMatrix<double> &frequencies) {
         const View<T> hidden = beside(hidden_, of_.width()), delta = beside(delta_, of_.width()),
@@ -98,7 +98,7 @@ template <class T> class PeriodicRoom {
     }
 
   private:
-    /// \param most no value of the feature is larger.
+    /// \param most upper bound of the feature's values.
     void fill_waves(Index f, Index j, T twice, T most) {
         const T *x = points_.data() + f * rows;
         const View<T> waves = beside(waves_, 2 * of_.waves());
@@ -132,7 +132,7 @@ template <class T> class PeriodicRoom {
         return horizontal_sum(sum);
     }
 
-    /// So many values of each feature: features beside, or below each other.
+    /// Views of `count` values of each feature, with features side by side or stacked.
     View<T> beside(AlignedVector<T> &values, Index count) const {
         return {values.data(), count, features_ * rows};
     }
@@ -183,7 +183,7 @@ template <class Matrix> auto columns_of(Matrix &matrix, Index first, Index count
 
 } // namespace detail
 
-/// Z (n, p). A point is mapped by itself: where it stands does not matter. What overflows is NaN.
+/// Z (n, p). The result for a point does not depend on other points. Overflows give NaN.
 template <class T>
 void periodic_forward(View<const T> x, const PeriodicMap<T> &of, View<T> z,
                       const Control &control = {}) {
@@ -215,9 +215,9 @@ void periodic_forward(View<const T> x, const PeriodicMap<T> &of, View<T> z,
     detail::periodic_blocks(x.rows, worth_it(control, of.products(x.rows)), visit);
 }
 
-/// Gradients from that in Z. Hidden values are computed anew, a block of points at a time: to keep
-/// them would take more memory than the points. Sums run over fixed lanes, in double, so that the
-/// thread count does not matter.
+/// Gradients by all parameters from the gradient by Z. Hidden values are recomputed block by block,
+/// because storing them would take more memory than the points. Sums use fixed lanes, in double, so
+/// that results do not depend on the number of threads.
 template <class T>
 void periodic_backward(View<const T> x, const PeriodicMap<T> &of, View<const T> upstream,
                        const PeriodicGradient<T> &gradient, const Control &control = {}) {
@@ -241,7 +241,7 @@ void periodic_backward(View<const T> x, const PeriodicMap<T> &of, View<const T> 
 
         detail::PeriodicRoom<T> room;
         RowMatrix<double> frequencies, mix, map;
-        RowMatrix<T> recent; ///< of the map, of the last blocks
+        RowMatrix<T> recent; ///< gradient by the map, from the last blocks
         std::vector<double> shift;
         Index blocks = 0;
     };

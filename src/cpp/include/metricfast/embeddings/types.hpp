@@ -1,4 +1,4 @@
-/// Layers of embeddings, and where their gradients go.
+/// Layers of embeddings, and their gradients.
 #pragma once
 
 #include "metricfast/core/views.hpp"
@@ -20,7 +20,7 @@ template <class T> struct LayerGradient {
 };
 
 /// z = L [h_1, ..., h_d, rest] with h_f = relu(A [cos 2 pi c_f x_f, sin 2 pi c_f x_f] + a) for the
-/// first d features of a point; the rest of it is taken as it is.
+/// first d features of a point; `rest` are its other features, unchanged.
 template <class T> struct PeriodicMap {
     View<const T> frequencies; ///< c (d, m)
     View<const T> mix;         ///< A (e, 2 m)
@@ -29,7 +29,7 @@ template <class T> struct PeriodicMap {
 
     Index features() const { return frequencies.rows; }
     Index waves() const { return frequencies.cols; }
-    Index width() const { return mix.rows; } ///< of a feature
+    Index width() const { return mix.rows; } ///< outputs per feature
     Index rest() const { return map.cols - features() * width(); }
 
     void check(View<const T> x) const {

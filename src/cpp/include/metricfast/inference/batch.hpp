@@ -2,11 +2,11 @@
 /// matrix.
 ///
 /// The database is sorted by class, and one sweep over it finds every point that may be in a set.
-/// Of each class that are at most the k nearest, and of these only points within the bounds of
+/// These are at most the k nearest points of each class, and only those within the bounds of
 /// SetBounds. The classes that a targeted vote may choose are searched first and without bounds,
-/// then the others from near to far. What bounds augmented sets is known in the end only; until
-/// then what was found so far stands for it, with a margin, and where that was too hopeful, the
-/// search is repeated.
+/// then the others from near to far. The bound of augmented sets is known only at the end. Until
+/// then, it is estimated from the points found so far, with a margin; if the estimate was too
+/// small, the search is repeated.
 #pragma once
 
 #include "metricfast/distance/class_means.hpp"
@@ -40,7 +40,7 @@ class InferenceSearch {
         auto ids = screened<float>(all, {1, 4, endless}, control);
         if (ids.empty())
             return;
-        // Equal points of a class stand for each other from here on, and crowd no list.
+        // From here on, one point represents its duplicates in a class, which do not fill lists.
         InferenceSearch distinct(*this);
         distinct.copies_ = Copies(database_, distinct.order_, distinct.starts_, quiet);
         ids = distinct.screened<double>(ids, {endless}, quiet);
@@ -55,7 +55,7 @@ class InferenceSearch {
 
     Index k() const { return problem_.options.k; }
     Index classes() const { return problem_.options.loss.classes; }
-    /// Such ties may need more of a class than its k nearest.
+    /// These ties may need more points of a class than its k nearest.
     bool by_nearest() const { return problem_.options.ties == Ties::nearest; }
     Candidate candidate(std::int64_t row, double distance = 0) const {
         return {distance, row, static_cast<std::int32_t>(problem_.database_labels[row])};
@@ -65,12 +65,12 @@ class InferenceSearch {
     template <class S> struct Row {
         const VoteTask *task = nullptr;
         SetBounds<S> bounds;
-        List<S> list;                ///< of the class that is being searched
-        std::vector<Entry<S>> right; ///< of classes that a targeted vote may choose
+        List<S> list;                ///< of the current class
+        std::vector<Entry<S>> right; ///< points of classes that a targeted vote may choose
         std::vector<Entry<S>> other;
-        S limit = std::numeric_limits<S>::infinity();     ///< of searches from now on
-        S scouted = std::numeric_limits<S>::infinity();   ///< the limit of a sweep before
-        S narrowest = std::numeric_limits<S>::infinity(); ///< limit of any class's search
+        S limit = std::numeric_limits<S>::infinity();     ///< limit of further searches
+        S scouted = std::numeric_limits<S>::infinity();   ///< limit of an earlier sweep
+        S narrowest = std::numeric_limits<S>::infinity(); ///< smallest limit of all classes
         double slack = 0;
         bool failed = false;
     };
@@ -83,19 +83,19 @@ class InferenceSearch {
 
     /// Memory of bounds, in turn.
     template <class S> struct Memory {
-        std::vector<Index> votes; ///< none, of each class
+        std::vector<Index> votes; ///< zeros, one per class
         std::vector<S> uppers;
     };
 
-    /// How a sweep searches.
+    /// Parameters of a sweep.
     template <class S> struct Screen {
         const ScreenedDatabase<S> &points;
-        double error;  ///< of the bounds of k distances, without the query's share
-        double margin; ///< of what is not known until the end of the sweep; endless: all of it
+        double error;  ///< error of the sum of k bounds, without the query's part
+        double margin; ///< margin of the estimated bound; infinite: no bound
     };
 
-    /// Sweeps with one margin after the other for the queries that the one before was too narrow
-    /// for. Returns those that no sweep could answer, and those of too many candidates.
+    /// Sweeps with increasing margins for the queries that are still unanswered. Returns the
+    /// queries that no sweep could answer, and those with too many candidates.
     template <class S>
     std::vector<std::int64_t> screened(std::vector<std::int64_t> ids,
                                        const std::vector<double> &margins,
@@ -134,15 +134,16 @@ class InferenceSearch {
         });
     }
 
-    /// Which rows may be copies of a query; its type is deduced, so it precedes its uses.
+    /// Which rows a query may find. The return type is deduced, so the definition precedes its
+    /// uses.
     auto allowed(std::int64_t id) const {
         return [out = problem_.excluded(static_cast<Index>(id))](std::int64_t row) {
             return row != out;
         };
     }
 
-    /// Adds to `unsolved` the queries whose search was too narrow, and ~query where there were too
-    /// many candidates.
+    /// Adds to `unsolved` each query whose search was too narrow, and ~query for too many
+    /// candidates.
     template <class S>
     void search_block(const Screen<S> &screen, const std::int64_t *ids, Index count,
                       std::vector<std::int64_t> &unsolved) const {
@@ -171,7 +172,7 @@ class InferenceSearch {
             screen.points.sweep(
                 screen.points.packed().segment_begin(s), screen.points.packed().segment_end(s),
                 queries, thresholds.data(), [&](Index i, Index position, S lower) {
-                    // A row's threshold may have sunk since its tile was tested.
+                    // A row's threshold may have decreased after its tile was tested.
                     if (!(lower < thresholds[i]))
                         return;
                     const Index copies =
@@ -243,7 +244,7 @@ class InferenceSearch {
                                                         row.task->augmented, screen.margin));
     }
 
-    /// How far members of the sets that are wanted may be, those of right classes apart.
+    /// Upper bound of the distances of set members, except for members of right classes.
     template <class S>
     S wanted(const Screen<S> &screen, const Row<S> &row, bool targeted, bool augmented,
              double margin = 0) const {
@@ -306,7 +307,7 @@ class InferenceSearch {
         copies_.expand(candidates, old, allowed(id), by_nearest() ? database_.rows() : k());
     }
 
-    /// Every distance computed directly: for queries with too many (near-)equal neighbours.
+    /// Computes every distance, for queries with too many (nearly) equal neighbours.
     void exhaustive(const std::vector<std::int64_t> &ids, const Control &control) const {
         parallel_blocks(static_cast<Index>(ids.size()), control, [&](Index b, Worker &) {
             const Index id = static_cast<Index>(ids[b]);
@@ -342,7 +343,7 @@ class InferenceSearch {
         candidates.resize(old + static_cast<std::size_t>(k()));
     }
 
-    /// Exact distances where they matter, and inference. False: the search was too narrow.
+    /// Computes exact distances of candidates, and the inference. False: the search was too narrow.
     template <class S>
     bool solve(const Screen<S> &screen, SetSolver &solver, Row<S> &row, Index id,
                Scratch &scratch) const {
@@ -381,7 +382,7 @@ class InferenceSearch {
     Frame frame_;
     std::vector<std::int64_t> order_;
     std::vector<Index> starts_;
-    std::vector<Index> sizes_; ///< of the classes
+    std::vector<Index> sizes_; ///< sizes of the classes
     Copies copies_;
     ClassMeans means_;
 };

@@ -1,4 +1,4 @@
-/// How far the members of a query's best sets may be, from the nearest points of some classes.
+/// Upper bounds of the distances in a query's best sets, from the nearest points of some classes.
 ///
 /// A class's points count by the upper bounds of their distances, ascending. Then no member is
 /// farther than, k the size of the sets and y the query's class,
@@ -22,7 +22,7 @@ METRICFAST_NAMESPACE_BEGIN
 
 namespace detail {
 
-/// The nearest of some points, ascending.
+/// The smallest distances of some points, ascending.
 template <class S> class Nearest {
   public:
     struct Item {
@@ -46,14 +46,14 @@ template <class S> class Nearest {
     bool full() const { return items_.size() == capacity_; }
     const std::vector<Item> &items() const { return items_; }
 
-    /// Nothing farther belongs here: -inf where nothing at all does.
+    /// The largest distance in the list once it is full; -inf for a list of size zero.
     S last() const {
         if (!full())
             return std::numeric_limits<S>::infinity();
         return items_.empty() ? -std::numeric_limits<S>::infinity() : items_.back().distance;
     }
 
-    /// Of the nearest `count` that are not of a class; infinite if they are fewer.
+    /// The sum of the nearest `count` that are not of class `without`; infinite if there are fewer.
     double sum(Index count, Index without = -1) const {
         double sum = 0;
         for (std::size_t i = 0; i < items_.size() && count > 0; ++i)
@@ -91,11 +91,11 @@ struct VoteTask {
     Index k = 0;
     VoteLoss loss;
     Ties ties = Ties::pessimistic;
-    bool targeted = false;  ///< whether such sets are wanted
-    bool augmented = false; ///< and such
-    bool sole = true;       ///< no other answer costs nothing
-    Index fewest = 1;       ///< votes that a right answer may win with
-    double scale = 1;       ///< of the distances
+    bool targeted = false;  ///< compute targeted sets
+    bool augmented = false; ///< compute augmented sets
+    bool sole = true;       ///< only one answer has zero cost
+    Index fewest = 1;       ///< smallest number of votes of a right winner
+    double scale = 1;       ///< scale of the distances
 
     /// \param sizes of the classes in the database.
     VoteTask(const InferenceProblem &problem, Index label, const std::vector<Index> &sizes,
@@ -118,7 +118,8 @@ struct VoteTask {
     bool right(Index c) const { return loss(y, c) == 0; }
     double cost(Index c) const { return in_frame(loss(y, c)); }
     double largest() const { return in_frame(loss.largest(y)); }
-    /// A cost in the unit of squared distances: from 1e30 on, these are less than its rounding.
+    /// A cost in the unit of squared distances, at most 1e30: above it, distances are below its
+    /// rounding error.
     double in_frame(double cost) const { return std::min(cost * scale * scale, 1e30); }
     /// How many points a wrong answer may have beside the fewest votes, with any right one.
     Index beside(Index c) const {
@@ -127,10 +128,11 @@ struct VoteTask {
     }
 };
 
-/// The bounds of one query. Distances and costs are in one unit, and may all be less |query|^2.
+/// The bounds of one query. Distances and costs have one unit; |query|^2 may be subtracted from
+/// all.
 template <class S> class SetBounds {
   public:
-    /// \param task must stay.
+    /// \param task must outlive this object.
     void reset(const VoteTask &task) {
         task_ = &task;
         winners_ = -std::numeric_limits<S>::infinity();
@@ -138,7 +140,7 @@ template <class S> class SetBounds {
         forget_points();
     }
 
-    /// Starts over with the points, not with what is known of sets.
+    /// Forgets the points, but not what is known about sets.
     void forget_points() {
         const Index k = task_->k;
         nearest_.reset(k);
@@ -177,19 +179,19 @@ template <class S> class SetBounds {
                                               : std::numeric_limits<S>::infinity());
     }
 
-    /// Of the k nearest.
+    /// Bound of the k nearest points.
     S nearest() const { return just_above(nearest_.last()); }
 
-    /// Of targeted sets, unless ties go to the nearest: members of wrong classes.
+    /// Bound of members of wrong classes in targeted sets, unless ties go to the nearest.
     S targeted() const { return std::min(winners_, just_above(rivals_.last())); }
 
-    /// Of targeted sets: all members.
+    /// Bound of all members of targeted sets.
     S winners() const { return winners_; }
 
-    /// Of augmented sets: all members.
-    /// \param error that the sum of k of the points' bounds may have.
-    /// \param margin for nearer points that are not known yet, in shares of how far the bound is
-    ///   from the nearest ones.
+    /// Bound of all members of augmented sets.
+    /// \param error of the sum of k of the points' bounds.
+    /// \param margin for nearer points that are not yet known, relative to the gap between the
+    /// bound and the nearest points.
     S augmented(double error, double margin) const {
         return std::min(augmented(nearest_, error, margin / 4, -1),
                         augmented(wrong_, error, margin, task_->y));
@@ -204,7 +206,7 @@ template <class S> class SetBounds {
         if (!nearest.full())
             return std::numeric_limits<S>::infinity();
         const double left = known_ + task_->largest() - nearest.sum(task_->k - 1);
-        // Beside what a vote costs, distances may be no more than its rounding.
+        // Distances may be smaller than the rounding error of the vote's cost.
         const double rounding = static_cast<double>(task_->k + 2) *
                                 std::numeric_limits<double>::epsilon() * task_->largest();
         double bound = std::max(left + error + rounding, static_cast<double>(nearest.last()));
@@ -216,12 +218,12 @@ template <class S> class SetBounds {
         return above<S>(bound);
     }
 
-    /// Sets that a wrong class wins with so many votes.
+    /// Sets in which a wrong class wins with a given number of votes.
     struct Majority {
-        detail::Nearest<S> others; ///< of each class as many as leave it the winner
+        detail::Nearest<S> others; ///< of each class at most as many as the winner allows
         Index votes;
         Index winner; ///< -1: none
-        double cost;  ///< of the winner's points, less what its vote costs
+        double cost;  ///< sum of the winner's points minus the cost of its vote
     };
 
     void improve(Majority &majority, Index c, const std::vector<S> &uppers) {
@@ -259,12 +261,12 @@ template <class S> class SetBounds {
     }
 
     const VoteTask *task_ = nullptr;
-    detail::Nearest<S> nearest_; ///< k of all classes
-    detail::Nearest<S> wrong_;   ///< k - 1 of which at most k / 2 are of the query's class
-    detail::Nearest<S> rivals_;  ///< those that may stand beside the winner of a targeted vote
+    detail::Nearest<S> nearest_; ///< the k nearest of all classes
+    detail::Nearest<S> wrong_;   ///< the k - 1 nearest with at most k / 2 of the query's class
+    detail::Nearest<S> rivals_;  ///< points that a targeted set may contain besides the winner's
     std::vector<Majority> majorities_;
     S winners_;
-    double known_; ///< cost of some set less what its vote costs
+    double known_; ///< sum of the distances of some set minus the cost of its vote
 };
 
 METRICFAST_NAMESPACE_END

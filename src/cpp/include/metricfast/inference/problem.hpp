@@ -1,5 +1,4 @@
-/// What targeted and loss-augmented inference are asked for many queries, and
-/// where they answer.
+/// Targeted and loss-augmented inference for many queries: arguments and outputs.
 #pragma once
 
 #include "metricfast/distance/distance.hpp"
@@ -22,7 +21,7 @@ inline void write_set(const InferenceOutput &out, Index query, Index k, const Ne
 }
 } // namespace detail
 
-/// Answers what a problem asks for one query.
+/// Solves the problem for one query.
 inline void solve_query(const InferenceProblem &problem, SetSolver &solver, Index query,
                         const std::vector<Candidate> &candidates) {
     const Index k = problem.options.k;

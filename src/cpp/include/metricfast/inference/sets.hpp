@@ -1,13 +1,12 @@
-/// Sets of k neighbours whose vote is right, or whose vote costs most: exact inference for one
-/// query.
+/// Exact inference for one query: the best sets of k neighbours whose vote is right, or costs most.
 ///
 /// For a query of class y and a set h of k database points, S(h) = -sum of their squared distances
 /// and Delta(y, h) is the cost of the vote of h. *Targeted* inference finds the h of largest S(h)
 /// with Delta(y, h) = 0, *loss-augmented* inference the h of largest S(h) + Delta(y, h).
 ///
-/// Fix the winner r and the number m of its votes. Then the m nearest points of r are in the set,
-/// and every other class c may give up to cap(c) points. Its increments ascend, so the k - m
-/// nearest admissible points complete the set: a scan of all points in order of distance.
+/// Fix the winner r and the number m of its votes. Then the set contains the m nearest points of r,
+/// and up to cap(c) points of every other class c. So the nearest k - m admissible points complete
+/// the set, which a scan of all points by ascending distance finds.
 #pragma once
 
 #include <algorithm>
@@ -28,23 +27,22 @@ struct Candidate {
     }
 };
 
-/// A set: ascending positions in the candidates. Not feasible: no set at all has the property asked
-/// for.
+/// A set, as ascending indices of candidates. Not feasible: no set has the required vote.
 struct NeighborSet {
     std::vector<Index> members;
     double cost = 0;  ///< sum of the squared distances
-    double delta = 0; ///< what the vote costs
+    double delta = 0; ///< cost of the vote
     bool feasible = false;
 };
 
-/// Inference for one query after another; one object a thread.
+/// Solver for one query after another; each thread needs its own object.
 class SetSolver {
   public:
     explicit SetSolver(const InferenceOptions &options)
         : options_(options), local_(static_cast<std::size_t>(options.loss.classes), -1) {}
 
-    /// The query's class, and its candidates in order. These must include every point of an optimal
-    /// set, and with each of them all of its class that are nearer. The candidates must stay.
+    /// The query's class, and its candidates in order. Candidates must include every point of an
+    /// optimal set, and all nearer points of the same class. They must outlive the solver's use.
     void set_query(Index y, const std::vector<Candidate> &candidates) {
         for (std::size_t c = 0; c < used_; ++c)
             local_[classes_[c].label] = -1;
@@ -124,7 +122,7 @@ class SetSolver {
         Index label;
         double delta;
         std::vector<Index> positions;
-        std::vector<double> sums; ///< of the distances of the nearest 0, 1, ... points
+        std::vector<double> sums; ///< prefix sums of the distances
     };
 
     Index k() const { return options_.k; }
@@ -142,8 +140,8 @@ class SetSolver {
         return static_cast<std::int32_t>(used_++);
     }
 
-    /// How many points class c may have where r wins with m, so that the vote costs delta(r): in
-    /// targeted inference at most that, in loss-augmented inference at least.
+    /// How many points class c may have if r wins with m points, so that the vote costs at most
+    /// (targeted inference) or at least (loss-augmented inference) delta(r).
     Index cap(const Class &c, const Class &r, Index m, bool targeted) const {
         switch (options_.ties) {
         case Ties::pessimistic:
@@ -158,7 +156,7 @@ class SetSolver {
         return m;
     }
 
-    /// Replaces `best` by the best set that r wins, if that is better.
+    /// Replaces `best` by the best set in which r wins, if that is better.
     void improve(std::size_t winner, bool targeted, NeighborSet &best) {
         if (options_.greedy) {
             NeighborSet set = greedy(winner, targeted);
@@ -189,8 +187,8 @@ class SetSolver {
         finish(best);
     }
 
-    /// The cheapest set with exactly m points of the winner goes to `chosen_`; its cost, or
-    /// infinity where there is none below the limit.
+    /// Stores the cheapest set with exactly m points of the winner in `chosen_`. Returns its cost,
+    /// or infinity if there is none below the limit.
     double complete(std::size_t winner, Index m, bool targeted, double limit) {
         const Class &r = classes_[winner];
         chosen_.assign(r.positions.begin(), r.positions.begin() + m);
@@ -200,7 +198,7 @@ class SetSolver {
         std::size_t next = 0;
         for (Index i = 0; need > 0; ++i) {
             const bool more = i < size();
-            // A class's ordinary points come first where distances are equal.
+            // At equal distances, a class's ordinary points come first.
             while (need > 0 && next < substitutes_.size() &&
                    (!more || substitutes_[next].increment < distance(i))) {
                 substitute(substitutes_[next], m);
@@ -221,12 +219,13 @@ class SetSolver {
         return need == 0 ? cost : std::numeric_limits<double>::infinity();
     }
 
-    /// With ties by the nearest member, a class that is nearer than the winner may still have m
-    /// points: all of them beyond the winner's first, in place of its nearest m - 1.
+    /// If the nearest member decides ties, a class that is nearer than the winner may still have m
+    /// points, if all of them are beyond the winner's first point. They replace its nearest m - 1
+    /// points.
     struct Substitute {
         double increment;
         std::int32_t owner;
-        Index first; ///< of the class's positions, the first beyond the winner's
+        Index first; ///< first index of the class beyond the winner's first point
         friend bool operator<(const Substitute &a, const Substitute &b) {
             return a.increment < b.increment || (a.increment == b.increment && a.owner < b.owner);
         }
@@ -265,8 +264,8 @@ class SetSolver {
         chosen_.insert(chosen_.end(), from, from + m);
     }
 
-    /// The winner's smallest possible number of points, then the nearest points that leave it the
-    /// winner: not optimal, since it may pay to give the winner more at once.
+    /// The winner's smallest possible number of points, then the nearest points that keep it the
+    /// winner. Not optimal, because a larger number for the winner may cost less.
     NeighborSet greedy(std::size_t winner, bool targeted) {
         const Class &r = classes_[winner];
         NeighborSet set;
@@ -301,7 +300,7 @@ class SetSolver {
         return set;
     }
 
-    /// The caps of classes without candidates, which count in the winner's smallest number.
+    /// The sum of the caps of classes without candidates, for the winner's smallest number.
     Index absent(const Class &r, Index m, bool targeted) const {
         Index votes = 0;
         for (Index label = 0; label < options_.loss.classes; ++label) {
@@ -345,13 +344,13 @@ class SetSolver {
     InferenceOptions options_;
     Index y_ = 0;
     const std::vector<Candidate> *candidates_ = nullptr;
-    std::vector<std::int32_t> local_; ///< of each class its place in `classes_`, -1: no candidates
+    std::vector<std::int32_t> local_; ///< index in `classes_` of each class, -1: no candidates
     std::vector<Class> classes_;
     std::size_t used_ = 0;
-    std::vector<std::int32_t> own_; ///< of each candidate the place of its class
-    std::vector<Index> rank_;       ///< and its rank in the class, from 1
+    std::vector<std::int32_t> own_; ///< index of each candidate's class
+    std::vector<Index> rank_;       ///< rank of each candidate in its class, from 1
     std::vector<double> nearest_sums_;
-    NeighborSet plain_; ///< without members until it is asked for
+    NeighborSet plain_; ///< empty until needed
     std::vector<Substitute> substitutes_;
     std::vector<Index> chosen_;
     std::vector<Index> kept_;

@@ -9,11 +9,11 @@
 
 namespace metricfast {
 
-/// Who wins among the classes T of most votes: the one that costs most, or least, the lowest class,
-/// or the class of the nearest member of the set that is in T.
+/// The winner among classes with equally many votes: the one with the highest or lowest cost, the
+/// lowest class, or the class of the nearest member of the set.
 enum class Ties { pessimistic, optimistic, label, nearest };
 
-/// Cost of the answer r if y is right: a matrix (classes x classes), or 1 unless r = y.
+/// Cost of answering r if y is right: a matrix (classes x classes), or 1 unless r = y.
 struct VoteLoss {
     Span<const double> matrix; ///< (classes x classes), row-major, or null
     Index classes = 0;
@@ -41,11 +41,11 @@ struct InferenceOptions {
     Index k = 1;
     VoteLoss loss;
     Ties ties = Ties::pessimistic;
-    bool greedy = false; ///< the heuristic of the literature in place of exact inference
+    bool greedy = false; ///< heuristic from the literature instead of exact inference
 };
 
-/// Outputs, (queries x k) and one a query; null for those that are not wanted. A query without a
-/// feasible set gets indices of -1 and a value of -inf.
+/// Outputs, (queries x k) or one per query; null if not needed. A query without a feasible set gets
+/// indices of -1 and a value of -inf.
 struct InferenceOutput {
     Span<std::int64_t> indices; ///< in order of (D, index)
     Span<double> values;        ///< -(sum of squared distances), + the vote's loss if augmented
@@ -69,13 +69,13 @@ struct InferenceOutput {
 /// Arguments of targeted and of loss-augmented inference.
 struct InferenceProblem {
     Codes query_labels;
-    Codes database_labels; ///< in [0, options.loss.classes), as the queries'
-    Codes exclude;         ///< per query a database row to leave out, -1: none
+    Codes database_labels; ///< in [0, options.loss.classes), like the queries' labels
+    Codes exclude;         ///< per query a database row to exclude, -1: none
     InferenceOptions options;
     InferenceOutput targeted;
     InferenceOutput augmented;
-    Span<double> plain;       ///< what the vote of the k nearest points costs; null: not wanted
-    Span<std::uint8_t> wrong; ///< whether it is wrong, ties going to the nearest; likewise
+    Span<double> plain;       ///< cost of the vote of the k nearest points; null: not needed
+    Span<std::uint8_t> wrong; ///< whether that vote is wrong, with ties going to the nearest
 
     void check(Index queries, Index database) const {
         require(options.k >= 1, "inference: n_neighbors must be at least 1");
@@ -95,7 +95,7 @@ struct InferenceProblem {
                     "inference: database label out of range");
     }
 
-    /// The row that a query leaves out; -1: none.
+    /// The row that a query excludes; -1: none.
     std::int64_t excluded(std::int64_t query) const {
         return exclude != nullptr ? exclude[query] : -1;
     }

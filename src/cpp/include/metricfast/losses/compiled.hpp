@@ -1,4 +1,4 @@
-/// A loss that is a C function of one row, of whatever language it was compiled from.
+/// A loss given by a compiled C function of one row.
 #pragma once
 
 #include <cmath>
@@ -10,7 +10,7 @@ METRICFAST_NAMESPACE_BEGIN
 /// Calls the function from several threads at once.
 template <class T> class CompiledLoss : public RowLoss<T> {
   public:
-    /// \param labels, database_labels as the function is to see them.
+    /// \param labels, database_labels passed to the function unchanged.
     CompiledLoss(metricfast_row_function function, void *data, RowKind kind,
                  std::vector<double> labels, std::vector<double> database_labels)
         : function_(function), data_(data), kind_(kind), labels_(std::move(labels)),

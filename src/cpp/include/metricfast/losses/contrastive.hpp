@@ -13,7 +13,7 @@ METRICFAST_NAMESPACE_BEGIN
 /// h(x) = [x]_+ or its square.
 template <class T> class ContrastiveLoss : public RowLoss<T> {
   public:
-    /// Of pairs of one class and of two: sums of the anchors' weights.
+    /// Sums of the anchors' weights over pairs of one class and pairs of two classes.
     using Pairs = std::array<double, 2>;
 
     ContrastiveLoss(ContrastiveSettings settings, ClassLabels labels)
@@ -23,7 +23,7 @@ template <class T> class ContrastiveLoss : public RowLoss<T> {
     RowKind kind() const override { return RowKind::distance; }
     void check(Index queries, Index database) const override { labels_.check(queries, database); }
 
-    /// Divides the sums of both kinds of pairs, by 1 unless set; by 0 where there are none.
+    /// Sets the divisors of both sums, by default 1. A divisor of 0 means that there are no pairs.
     void set_divisors(Pairs by) {
         for (int kind = 0; kind < 2; ++kind)
             factors_[kind] = by[kind] > 0 ? 1 / by[kind] : 0;
@@ -43,7 +43,7 @@ template <class T> class ContrastiveLoss : public RowLoss<T> {
         return sum;
     }
 
-    /// Pairs with a loss above 0.
+    /// Counts pairs with a loss above 0.
     Pairs active_pairs(const RowProblem<T> &problem, const Control &control) const {
         metricfast::check(problem, *this);
         return active_pairs(problem, control, pairs_count_twice(problem),
@@ -56,9 +56,9 @@ template <class T> class ContrastiveLoss : public RowLoss<T> {
         T label;
     };
 
-    /// \param problem one that is checked.
-    /// \param half whether each pair of two points counts for both, and alike.
-    /// \param see see(i, scratch) returns what anchor i sees.
+    /// \param problem checked.
+    /// \param half whether each pair counts equally for both points.
+    /// \param see see(i, scratch) returns the labels relative to anchor i.
     template <class See>
     Pairs active_pairs(const RowProblem<T> &problem, const Control &control, bool half,
                        const See &see) const {
@@ -139,7 +139,8 @@ template <class T> class ContrastiveLoss : public RowLoss<T> {
         return same;
     }
 
-    /// Distances from column `begin` on to hinges; returns how many are above 0 of each kind.
+    /// Converts distances from column `begin` on to hinges; returns the number above 0 of each
+    /// kind.
     std::array<Index, 2> hinge(Row<T> &row, Index begin, const Seen &seen) const {
         const Index count = row.count - begin, excluded = row.excluded - begin;
         Eigen::Map<Eigen::Array<T, Eigen::Dynamic, 1>> x(row.values + begin, count);

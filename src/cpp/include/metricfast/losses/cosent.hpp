@@ -12,9 +12,11 @@ METRICFAST_NAMESPACE_BEGIN
 
 /// log(1 + sum over a, b with score_a > score_b of w_a w_b exp(scale (s_b - s_a))) of pairs with
 /// similarities s, in O(n log n) and 4 n bytes.
-/// \param n below 2^31. \param weights out: the derivatives by s; may be `scores`. \param terms
-/// out, may be null: pairs of pairs in order. \param rounding by which adjacent scores may differ
-/// and be equal. \param log_weights the logarithms of w, -infinity for 0; null: all weights are 1.
+/// \param n below 2^31.
+/// \param weights out: the derivatives by s; may be `scores`.
+/// \param terms out, may be null: number of ordered pairs of pairs.
+/// \param rounding adjacent scores that differ by at most this are equal.
+/// \param log_weights the logarithms of w, -infinity for 0; null: all weights are 1.
 inline double cosent(const double *similarities, const double *scores, Index n, double scale,
                      double *weights, std::int64_t *terms = nullptr, double rounding = 0,
                      const double *log_weights = nullptr) {
@@ -40,8 +42,8 @@ inline double cosent(const double *similarities, const double *scores, Index n, 
     const auto begins = [&](Index r) { return (order[r] & mark) != 0; };
     const auto pair = [&](Index r) { return static_cast<Index>(order[r] & ~mark); };
     const auto log_weight = [&](Index i) { return log_weights == nullptr ? 0 : log_weights[i]; };
-    // From here on scores are not needed: `weights` holds the log-sum of exp(scale s_b) over all
-    // lower scores.
+    // From here on, scores are not needed, so `weights` may overwrite them. It holds the log-sum of
+    // exp(scale s_b) over all lower scores.
     double so_far = none, value = 0; // log(1 + ...)
     std::int64_t ordered = 0;
     for (Index begin = 0, end; begin < n; begin = end) {
@@ -58,7 +60,7 @@ inline double cosent(const double *similarities, const double *scores, Index n, 
     }
     if (terms != nullptr)
         *terms = ordered;
-    // And of exp(-scale s_a) over all higher scores.
+    // The log-sum of exp(-scale s_a) over all higher scores.
     so_far = none;
     for (Index end = n, begin; end > 0; end = begin) {
         for (begin = end - 1; !begins(begin);)

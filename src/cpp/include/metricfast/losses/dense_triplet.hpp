@@ -6,8 +6,9 @@
 
 METRICFAST_NAMESPACE_BEGIN
 
-/// Of two points, the one whose label is nearer to the anchor's is near; equal label distances
-/// make no triplet. O(m log m), with sums over ranks of the distance.
+/// Triplets for continuous labels: of two points, the one with the label nearer to the anchor's is
+/// the near point; equal label distances form no triplet. O(m log m), with sums over ranks of
+/// distances.
 template <class T> class DenseTripletLoss : public TripletBase<T> {
   public:
     DenseTripletLoss(TripletSettings settings, LabelDistances labels)
@@ -42,7 +43,7 @@ template <class T> class DenseTripletLoss : public TripletBase<T> {
 
     void hardest(const Row<T> &row, const Order &order, std::vector<T> &counts,
                  RowValue &result) const {
-        Index farthest = -1, near = -1, far = -1; // of earlier groups; the best triplet
+        Index farthest = -1, near = -1, far = -1; // farthest of earlier groups; the best triplet
         double most = -std::numeric_limits<double>::infinity();
         for_groups(order, [&](std::size_t begin, std::size_t end) {
             for (std::size_t g = begin; farthest >= 0 && g < end; ++g) {
@@ -58,7 +59,7 @@ template <class T> class DenseTripletLoss : public TripletBase<T> {
         this->one(row, near, far, counts, result);
     }
 
-    /// Numbers and sums of what has been added at ranks below one (a Fenwick tree).
+    /// Counts and sums of entries at ranks below a given rank (a Fenwick tree).
     class RankSums {
       public:
         explicit RankSums(std::size_t ranks) : nodes_(ranks + 1, Node{0, 0.0}) {}
@@ -90,8 +91,9 @@ template <class T> class DenseTripletLoss : public TripletBase<T> {
         Node all_{0, 0.0};
     };
 
-    /// How many distances are below that of a point, at most it, and below it with the margin
-    /// added; and how many reaches are at most its distance.
+    /// For each point: the number of distances below its distance, at most its distance, and below
+    /// its distance plus the margin; and the number of distances plus margin that are at most its
+    /// distance.
     struct Ranks {
         std::size_t below, through, reached, passed;
     };
@@ -124,8 +126,8 @@ template <class T> class DenseTripletLoss : public TripletBase<T> {
         const bool semihard = this->settings_.mining == Mining::semihard;
         const std::size_t m = order.size();
         const std::vector<Ranks> ranks = ranks_of(row, order);
-        // As far points, with the near ones added so far: d_near < d_far (semi-hard) and
-        // d_near + margin > d_far are ranges of ranks.
+        // Each group as far points, with all earlier groups as near points. d_near < d_far
+        // (semi-hard) and d_near + margin > d_far are ranges of ranks.
         RankSums near(m);
         for_groups(order, [&](std::size_t begin, std::size_t end) {
             for (std::size_t g = begin; begin > 0 && g < end; ++g) {
@@ -146,7 +148,8 @@ template <class T> class DenseTripletLoss : public TripletBase<T> {
                 near.add(ranks[g].below, static_cast<double>(this->with_margin(x)));
             }
         });
-        // As near points, with the far ones added so far: the same comparisons, seen from there.
+        // Each group as near points, with all later groups as far points: the same comparisons,
+        // reversed.
         RankSums far(m);
         std::size_t added = m;
         for (std::size_t end = m; end > 0;) {

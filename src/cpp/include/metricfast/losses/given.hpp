@@ -1,4 +1,4 @@
-/// Weights that are given rather than derived: sum_ij w_ij D_ij.
+/// Losses with given weights: sum_ij w_ij D_ij.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ template <class T> class DenseWeightsLoss : public RowLoss<T> {
         RowValue result;
         const T *w = weights_.row(row.anchor);
         for (Index j = 0; j < row.count; ++j) {
-            // A zero weight takes no part, whatever the distance (the excluded one is infinite).
+            // Skips zero weights, because the excluded distance is infinite.
             if (w[j] != T(0))
                 result.value += static_cast<double>(w[j]) * static_cast<double>(row.values[j]);
             row.values[j] = w[j];

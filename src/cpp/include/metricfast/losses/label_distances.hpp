@@ -12,10 +12,10 @@
 
 METRICFAST_NAMESPACE_BEGIN
 
-/// Of labels with one or more dimensions, or read from a matrix. Losses that use them do not
-/// change with their unit, so each row is divided by its largest. Distances that differ by no more
-/// than rounding are ties: by `ulps` units in the last place of the largest label in each
-/// dimension, or of the distances where those are given.
+/// Distances of labels with one or more dimensions, or read from a matrix. Losses do not depend on
+/// their unit, so each row is divided by its largest distance. Distances count as ties if they
+/// differ by at most `ulps` units in the last place of the largest label in each dimension, or of
+/// the given distances.
 class LabelDistances {
   public:
     /// Database labels: distance from the anchor's, column.
@@ -35,7 +35,7 @@ class LabelDistances {
                     rounding_ = std::max(rounding_, std::abs(labels.row(i)[c]));
         rounding_ *= unit * static_cast<double>(queries.cols);
     }
-    /// \param distances (queries x database), from 0 on.
+    /// \param distances (queries x database), non-negative.
     explicit LabelDistances(View<const double> distances) : given_(distances) {}
 
     void check(Index queries, Index database) const {
@@ -45,9 +45,9 @@ class LabelDistances {
         require(fits, "there must be labels for each query and each database point");
     }
 
-    /// Distances of anchor i to all database labels; the excluded one becomes 0. All are 0 where
-    /// all labels are tied.
-    /// \return how much two of them, before they are squared, may differ by rounding.
+    /// Distances of anchor i to all database labels; the excluded one becomes 0. All are 0 if all
+    /// labels are tied.
+    /// \return the rounding error of a difference of two distances, before squaring.
     double fill(Index i, Index excluded, std::vector<double> &out) const {
         const Index m = given_.data != nullptr ? given_.cols : database_.rows;
         out.assign(static_cast<std::size_t>(m), 0.0);
@@ -97,7 +97,7 @@ class LabelDistances {
   private:
     static constexpr double ulps = 8, unit = ulps * std::numeric_limits<double>::epsilon();
 
-    /// Whether distances a <= b differ by rounding alone.
+    /// Whether distances a <= b differ only by rounding.
     bool tied(double a, double b, double rounding) const {
         if (given_.data != nullptr)
             return b - a <= unit * b;
@@ -123,7 +123,7 @@ class LabelDistances {
     View<const double> queries_;
     View<const double> database_;
     View<const double> given_;
-    double rounding_ = 0; ///< of plain distances
+    double rounding_ = 0; ///< rounding error of plain distances
 };
 
 METRICFAST_NAMESPACE_END

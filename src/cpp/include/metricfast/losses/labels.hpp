@@ -12,8 +12,8 @@
 
 METRICFAST_NAMESPACE_BEGIN
 
-/// Classes of queries and of database points, by codes that are numbers of float too: labels that
-/// are larger, as ids are, get codes of their own.
+/// Class codes of queries and database points, exactly representable in float. Larger labels, such
+/// as ids, are renumbered.
 class ClassCodes {
   public:
     ClassCodes(ClassLabels labels) : queries(labels.queries), database(labels.database) {
@@ -54,7 +54,7 @@ class ClassCodes {
   private:
     static constexpr std::int64_t small = 1 << 16, exact = 1 << 24;
 
-    std::shared_ptr<const std::vector<std::int64_t>> own_; ///< null: the labels are codes
+    std::shared_ptr<const std::vector<std::int64_t>> own_; ///< null: the labels are the codes
 };
 
 /// Values of database points (labels, targets, weights) as T, with room for a last partial
@@ -65,8 +65,7 @@ template <class T, class U> std::vector<T> padded(Span<const U> values) {
     return result;
 }
 
-/// Those of the row's columns, side by side: a listed row gathers them in `scratch`, a whole row
-/// has them so already.
+/// The values of the row's columns, contiguous. A listed row gathers them in `scratch`.
 template <class T>
 const T *of_columns(const Row<T> &row, const std::vector<T> &values, std::vector<T> &scratch) {
     if (row.columns == nullptr)

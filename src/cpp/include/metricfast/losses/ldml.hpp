@@ -5,13 +5,13 @@
 
 METRICFAST_NAMESPACE_BEGIN
 
-/// Two points are said to be of one class with probability 1 / (1 + exp(D_ij - b)). The anchor's
-/// loss is the negative log-likelihood of its pairs, sum_j c_j log(1 + exp(u_ij)) with
-/// u_ij = D_ij - b within the class and b - D_ij without; its weights are +-c_j / (1 +
-/// exp(-u_ij)).
+/// The probability that two points have the same class is 1 / (1 + exp(D_ij - b)). The anchor's
+/// loss is the negative log-likelihood of its pairs, sum_j c_j log(1 + exp(u_ij)) with u_ij = D_ij
+/// - b within the class and b - D_ij between classes; its weights are +-c_j / (1 + exp(-u_ij)).
 template <class T> class LdmlLoss : public RowLoss<T> {
   public:
-    /// \param bias b. \param bias_gradient out: for each anchor d loss / d b.
+    /// \param bias b.
+    /// \param bias_gradient out: for each anchor d loss / d b.
     /// \param column_weights c_j or null (1), see ColumnWeights.
     LdmlLoss(double bias, Span<double> bias_gradient, ClassLabels labels,
              Weights column_weights = nullptr)
@@ -31,7 +31,8 @@ template <class T> class LdmlLoss : public RowLoss<T> {
         const Index left_out = columns_.excluded(row);
         const T own = static_cast<T>(labels_.queries[row.anchor]);
         double value = 0, slope = 0;
-        // In chunks of a fixed size on the stack: aligned, so that all columns round alike.
+        // In chunks of a fixed size on the stack, which are aligned, so that all columns round
+        // equally.
         constexpr Index chunk = 256;
         Eigen::Array<T, chunk, 1> sign, u, small;
         for (Index first = 0; first < row.count; first += chunk) {
@@ -45,13 +46,13 @@ template <class T> class LdmlLoss : public RowLoss<T> {
                 u[k] = k < size ? std::min(values[k], far) : far;
             u = sign * (u - static_cast<T>(bias_));
             if (left_out >= first && left_out < first + size)
-                u[left_out - first] = -far; // certain already: no loss, no weight
+                u[left_out - first] = -far; // gives no loss and no weight
             small = (-u.abs()).exp();
             sign *= (u > T(0)).select(T(1), small) / (T(1) + small);
             u = u.max(T(0));
             if (columns_.any() || sizeof(T) < sizeof(double))
                 u += small.log1p();
-            else // one logarithm for all: at most 2^chunk, and as many digits as the sum has
+            else // one logarithm of the product, which is at most 2^chunk
                 value += std::log(static_cast<double>((T(1) + small).prod()));
             for (Index k = 0; columns_.any() && k < size; ++k) {
                 const T c = columns_(row, first + k);

@@ -8,7 +8,7 @@ METRICFAST_NAMESPACE_BEGIN
 /// With p_ij = c_j exp(-D_ij) / sum_l c_l exp(-D_il) and q_ij = c_j / sum of c over the anchor's
 /// class there, else 0, the anchor's loss is KL(q_i || p_i) up to the entropy of c, that is
 /// sum_j q_ij D_ij + log sum_l c_l exp(-D_il) - log sum_class c. Its weights are q_ij - p_ij. An
-/// anchor without company of its class is skipped.
+/// anchor that is alone in its class is skipped.
 template <class T> class McmlLoss : public RowLoss<T> {
   public:
     /// \param column_weights c_j or null (1), see ColumnWeights.
@@ -39,7 +39,7 @@ template <class T> class McmlLoss : public RowLoss<T> {
         const double all = sum_of(row.values, row.count);
         result.value = pull / count - nearest + std::log(all / count);
         row.array() *= static_cast<T>(-1 / all);
-        // Also in the column that is left out, whose weight the engine does not use.
+        // Also for the excluded column, whose weight the engine ignores.
         for (const Index j : members)
             row.values[j] += static_cast<T>(1 / count) * columns_(row, j);
         return result;

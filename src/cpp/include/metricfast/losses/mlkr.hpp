@@ -7,7 +7,7 @@ METRICFAST_NAMESPACE_BEGIN
 
 /// With p_ij = c_j exp(-D_ij) / sum_l c_l exp(-D_il), D being squared distances or their roots, and
 /// the prediction t_i = sum_j p_ij y_j, the anchor's loss is |t_i - y_i|^2 and its weights are
-/// 2 p_ij (t_i - y_i).(t_i - y_j). Targets are numbers, or several each.
+/// 2 p_ij (t_i - y_i).(t_i - y_j). Targets are numbers or vectors.
 template <class T> class MlkrLoss : public RowLoss<T> {
   public:
     /// \param column_weights c_j or null (1), see ColumnWeights.
@@ -15,7 +15,7 @@ template <class T> class MlkrLoss : public RowLoss<T> {
         : MlkrLoss({given.queries.data(), given.queries.size(), 1},
                    {given.database.data(), given.database.size(), 1}, column_weights, squared) {}
 
-    /// Targets in rows.
+    /// \param queries, database targets, one vector per row.
     MlkrLoss(View<const double> queries, View<const double> database,
              Weights column_weights = nullptr, bool squared = true)
         : queries_(queries.rows), database_(database.rows), squared_(squared),
@@ -31,7 +31,8 @@ template <class T> class MlkrLoss : public RowLoss<T> {
         return squared_ ? RowKind::squared_distance : RowKind::distance;
     }
 
-    /// What is left out moves the prediction by less than a rounding of the targets' deviation.
+    /// Points outside of the window change the prediction by less than a rounding error, relative
+    /// to the targets' standard deviation.
     double window(Index columns) const override {
         if (columns_.any())
             return std::numeric_limits<double>::infinity();
@@ -60,7 +61,7 @@ template <class T> class MlkrLoss : public RowLoss<T> {
             const T own = output.queries[row.anchor];
             double all = 0, moment = 0;
             sum(row, targets, own, all, moment);
-            const double error = moment / all; // of the prediction
+            const double error = moment / all; // error of the prediction
             result.value += error * error;
             const T factor = static_cast<T>(2 * error / all);
             const Eigen::Map<const Values> y(targets, row.count);
@@ -78,13 +79,13 @@ template <class T> class MlkrLoss : public RowLoss<T> {
     }
 
   private:
-    /// One of the numbers that targets hold.
+    /// One output: a column of the targets.
     struct Output {
         std::vector<T> queries, database;
     };
 
     void add_output(View<const double> queries, View<const double> database) {
-        // Relative to their mean, targets keep more digits.
+        // Targets are centred, which keeps more digits.
         double mean = 0, square = 0, largest = 0;
         const double m = static_cast<double>(database.rows);
         for (Index j = 0; j < database.rows; ++j)
@@ -109,7 +110,7 @@ template <class T> class MlkrLoss : public RowLoss<T> {
                             padded<T>(Span<const double>(of_database))});
     }
 
-    /// The kernels' sum, and that of the kernels times the targets less the anchor's own.
+    /// The sum of the kernels, and the sum of kernels times targets minus the anchor's target.
     static void sum(const Row<T> &row, const T *targets, T own, double &all, double &moment) {
         const Vec<T> zero = Vec<T>::broadcast(T(0)), y = Vec<T>::broadcast(own);
         Vec<T> kernels = zero, products = zero;
@@ -134,7 +135,7 @@ template <class T> class MlkrLoss : public RowLoss<T> {
     Index queries_, database_;
     bool squared_;
     std::vector<Output> outputs_;
-    double range_ = 1; ///< of targets, in standard deviations of the database's
+    double range_ = 1; ///< range of targets in standard deviations
     ColumnWeights<T> columns_;
 };
 

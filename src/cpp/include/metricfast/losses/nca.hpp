@@ -30,8 +30,9 @@ template <class T> class NcaLoss : public RowLoss<T> {
         return squared_ ? RowKind::squared_distance : RowKind::distance;
     }
 
-    /// All that is left out weighs less than a rounding of the sum. The log form sees a class
-    /// however far it is, and weights would have to be bounded, so these look at every column.
+    /// Points outside of the window weigh less than a rounding error of the sum. The log form
+    /// depends on a class at any distance, and with column weights the bound would be wrong, so
+    /// both use all columns.
     double window(Index columns) const override {
         if (form_ == Form::log || columns_.any())
             return std::numeric_limits<double>::infinity();
@@ -56,7 +57,7 @@ template <class T> class NcaLoss : public RowLoss<T> {
             return row.skip();
         RowValue result;
         result.terms = 1;
-        if (!has_company(row)) { // kernels of what is left out are the least above 0
+        if (!has_company(row)) { // the kernels of excluded points are tiny, not 0
             row.array().setZero();
             return result;
         }
@@ -81,7 +82,7 @@ template <class T> class NcaLoss : public RowLoss<T> {
     struct Sums {
         double all = 0;
         double same = 0;
-        double other = 0; ///< all - same would cancel where the class takes nearly all
+        double other = 0; ///< summed apart: all - same may cancel
     };
 
     /// Whether a point of the anchor's class is in its row.
@@ -119,8 +120,8 @@ template <class T> class NcaLoss : public RowLoss<T> {
         return static_cast<double>(result);
     }
 
-    /// The log form where the class is so far away that its kernels vanish beside the nearest
-    /// point's: each sum gets a shift of its own.
+    /// The log form if the class is so far away that its kernels underflow relative to the nearest
+    /// point's. Each sum gets its own shift.
     double evaluate_far(Row<T> &row, T label, double nearest, double within) const {
         double all = 0, same = 0;
         const auto kernel = [&](Index j, double shift) {
@@ -183,7 +184,7 @@ template <class T> class NcaLoss : public RowLoss<T> {
     bool squared_;
     ClassCodes labels_;
     std::vector<T> database_labels_;
-    std::vector<Index> sizes_; ///< of each class, points with weight
+    std::vector<Index> sizes_; ///< points with weight in each class
     ColumnWeights<T> columns_;
 };
 

@@ -5,8 +5,8 @@
 
 METRICFAST_NAMESPACE_BEGIN
 
-/// Of inner products s over a temperature t, with p over the anchor's class and n over the others:
-/// sum_p log(1 + sum_n exp((s_n - s_p) / t)). Each p is an active term.
+/// sum_p log(1 + sum_n exp((s_n - s_p) / t)), with inner products s, the temperature t, p over the
+/// anchor's class and n over the others. Each p is an active term.
 template <class T> class NtxentLoss : public RowLoss<T> {
   public:
     NtxentLoss(double temperature, ClassLabels labels)

@@ -10,7 +10,7 @@ METRICFAST_NAMESPACE_BEGIN
 
 /// With x_j = -d_ij / temperature of plain distances, the mean over the anchor's neighbours j of
 /// log sum_{k in S_j} exp(x_k) - x_j, where S_j are the neighbours whose labels are at least as far
-/// from the anchor's as j's. One pass from the farthest label on gives all sums.
+/// from the anchor's as j's. One pass over descending label distances gives all sums.
 template <class T> class RankNContrastLoss : public RowLoss<T> {
   public:
     RankNContrastLoss(double temperature, LabelDistances labels)

@@ -1,4 +1,4 @@
-/// What losses with a softmax of negated distances share: weighted columns, and the shift.
+/// Helpers of losses with a softmax of negated distances: column weights, and the shift.
 #pragma once
 
 #include <algorithm>
@@ -22,14 +22,15 @@ template <class T> double smallest(const Row<T> &row) {
     return static_cast<double>(result);
 }
 
-/// How far beyond the nearest point all others together weigh less than a rounding of the sum.
+/// Distance beyond the nearest point from which all others together are below the rounding error of
+/// the sum.
 template <class T> double softmax_window(Index columns) {
     return std::log(static_cast<double>(std::max<Index>(columns, 1))) -
            std::log(static_cast<double>(std::numeric_limits<T>::epsilon()) / 2);
 }
 
-/// Weights c_j of the columns of whole rows; none means 1. A weighted point stays in its own row
-/// with what is left of its weight, max(c - 1, 0), so that integer weights equal repetition.
+/// Weights c_j of the columns of whole rows; none means 1. In its own row, a point has the weight
+/// max(c - 1, 0), so that integer weights equal repetition.
 template <class T> class ColumnWeights {
   public:
     explicit ColumnWeights(Weights weights) {
@@ -44,7 +45,7 @@ template <class T> class ColumnWeights {
 
     bool any() const { return !weights_.empty(); }
 
-    /// Whether database point j takes part in rows that do not leave it out.
+    /// Whether database point j has a positive weight.
     bool counts(Index j) const { return !any() || weights_[j] > 0; }
 
     T operator()(const Row<T> &row, Index j) const {
@@ -60,8 +61,8 @@ template <class T> class ColumnWeights {
         return any() && row.leaves_itself_out() ? -1 : row.excluded;
     }
 
-    /// Brings what is left of the anchor into its row; columns without weight become infinitely
-    /// far.
+    /// Adds the anchor's remaining weight to its row; columns without weight get infinite
+    /// distances.
     void admit(Row<T> &row) const {
         if (!any())
             return;

@@ -42,8 +42,8 @@ class TagRows {
     std::vector<std::int64_t> own_;
 };
 
-/// A loss of classes, made anew for each anchor with the codes that the anchor sees: O(n + m) more
-/// work a row, and no n x m matrix.
+/// A loss of classes for tags. For each anchor, the loss is rebuilt with two classes: related and
+/// unrelated points. O(n + m) additional work per row, and no n x m matrix.
 template <class T> class TagLoss : public RowLoss<T> {
   public:
     /// Called from several threads at once.
@@ -74,7 +74,7 @@ template <class T> class TagLoss : public RowLoss<T> {
     double window_;
 };
 
-/// The pairs that a mean of the contrastive loss is over, "all" or "active", of tags.
+/// For tags: the number of pairs, "all" or "active", in the mean of the contrastive loss.
 template <class T>
 typename ContrastiveLoss<T>::Pairs contrastive_pairs(Tags tags, ContrastiveSettings settings,
                                                      bool active, const RowProblem<T> &problem,

@@ -8,7 +8,7 @@
 
 METRICFAST_NAMESPACE_BEGIN
 
-/// What triplet losses of either kind of labels share.
+/// Base class of triplet losses of classes and of continuous labels.
 template <class T> class TripletBase : public RowLoss<T> {
   public:
     explicit TripletBase(TripletSettings settings) : settings_(settings) {
@@ -20,8 +20,8 @@ template <class T> class TripletBase : public RowLoss<T> {
         return settings_.squared ? RowKind::squared_distance : RowKind::distance;
     }
 
-    /// Sum of [d_near + margin - d_far]_+ over the triplets that count. `counts` of each column: as
-    /// near point less as far point.
+    /// Sum of [d_near + margin - d_far]_+ over the selected triplets. `counts`: for each column,
+    /// the number of triplets as near point minus the number as far point.
     RowValue evaluate(Row<T> &row) const override {
         RowValue result;
         std::vector<T> counts(static_cast<std::size_t>(row.count), T(0));
@@ -32,7 +32,7 @@ template <class T> class TripletBase : public RowLoss<T> {
     }
 
   protected:
-    /// Sets value and terms; false where there is no triplet.
+    /// Sets value and terms; false if there is no triplet.
     virtual bool find(const Row<T> &row, Index excluded, std::vector<T> &counts,
                       RowValue &result) const = 0;
 
@@ -53,8 +53,8 @@ template <class T> class TripletBase : public RowLoss<T> {
     TripletSettings settings_;
 };
 
-/// The anchor's class is near, the others are far. With the class sorted, a far point is active
-/// with a range of it, so k near and m far points cost O((k + m) log k).
+/// Near points are those of the anchor's class, far points all others. With near points sorted, a
+/// far point is active with a range of them, so k near and m far points cost O((k + m) log k).
 template <class T> class TripletLoss : public TripletBase<T> {
   public:
     TripletLoss(TripletSettings settings, ClassLabels labels)
@@ -120,8 +120,8 @@ template <class T> class TripletLoss : public TripletBase<T> {
     }
 
   private:
-    /// For each x the number of h in ascending `sorted` with below(h, x): one step of all binary
-    /// searches at a time, without branches.
+    /// For each x the number of h in ascending `sorted` with below(h, x). All binary searches
+    /// proceed step by step together, without branches.
     template <class Below>
     static void count_below(const std::vector<T> &sorted, const std::vector<T> &x, Below below,
                             std::vector<std::int32_t> &counts) {
@@ -129,7 +129,7 @@ template <class T> class TripletLoss : public TripletBase<T> {
         std::int32_t step = 1;
         while (2 * step <= k)
             step *= 2;
-        // Padded, so that no step leaves the array.
+        // Padded, so that no step is out of range.
         std::vector<T> h(sorted);
         h.resize(static_cast<std::size_t>(2 * step), std::numeric_limits<T>::quiet_NaN());
         counts.assign(x.size(), 0);

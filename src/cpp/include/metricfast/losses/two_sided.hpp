@@ -8,8 +8,8 @@
 
 METRICFAST_NAMESPACE_BEGIN
 
-/// With x_j = slope v_j + offset on either side (v_j a distance or an inner product), what a loss
-/// is a function of.
+/// The arguments of a two-sided loss, with x_j = slope v_j + offset on either side (v_j a distance
+/// or an inner product).
 struct TwoSides {
     double positive;      ///< log sum_j c_j exp(x_j) over the anchor's class; -inf where none is
     double negative;      ///< over the others
@@ -114,7 +114,7 @@ template <class T> class TwoSidedLoss : public RowLoss<T> {
   private:
     using V = Vec<T>;
 
-    /// For each register of the row, and for the rest one at a time: body(j, is positive ? a : b).
+    /// Calls body(j, is positive ? a : b) for each register of the row, then for single columns.
     struct Select {
         V wanted, a, b;
         Select(T label, T a_, T b_)

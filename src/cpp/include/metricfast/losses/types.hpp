@@ -4,10 +4,14 @@
 #include "metricfast/core/views.hpp"
 
 extern "C" {
-/// Returns the anchor's loss. \param values distances, or inner products, of the n database points;
-/// the left-out one's is infinite. \param derivatives out: by each of them. \param labels of the
-/// database points: class codes or numbers. \param excluded the point that is left out, or -1.
-/// \param label the anchor's. \param data what the loss was made with.
+/// Returns the anchor's loss.
+/// \param values distances, or inner products, of the n database points; infinite for the excluded
+/// one.
+/// \param derivatives output: derivatives by `values`.
+/// \param labels class codes or numbers of the database points.
+/// \param excluded the excluded point, or -1.
+/// \param label label of the anchor.
+/// \param data the pointer given to the loss.
 typedef double (*metricfast_row_function)(const double *values, double *derivatives,
                                           const double *labels, std::ptrdiff_t n,
                                           std::ptrdiff_t anchor, std::ptrdiff_t excluded,
@@ -16,7 +20,7 @@ typedef double (*metricfast_row_function)(const double *values, double *derivati
 
 namespace metricfast {
 
-/// One for each point; what they refer to must outlive the loss.
+/// Labels of all points; the memory must outlive the loss.
 template <class L> struct Labels {
     Span<const L> queries;
     Span<const L> database;
@@ -31,17 +35,18 @@ using ClassLabels = Labels<std::int64_t>; ///< of classes, from 0 on; ids, for e
 
 using Targets = Labels<double>; ///< numbers
 
-/// Tags in place of classes: two points are related where they share a tag. Query i has the tags
-/// from query_starts[i] to query_starts[i + 1] of query_tags, and tag t the database points of
-/// `members`, likewise; what they refer to must outlive the loss.
+/// Tags instead of classes: two points are related if they share a tag. Query i has the tags from
+/// query_starts[i] to query_starts[i + 1] of query_tags. In the same way, `members` holds the
+/// database points of each tag. The memory must outlive the loss.
 struct Tags {
     Codes query_starts;
     Codes query_tags;
     Codes member_starts;
     Codes members;
-    Index database; ///< how many database points there are
+    Index database; ///< number of database points
 
-    /// Takes all members: of an aggregate, two lists in braces could be Tags or ClassLabels.
+    /// A constructor with all members: for an aggregate, two lists in braces could be Tags or
+    /// ClassLabels.
     Tags(Codes query_starts_, Codes query_tags_, Codes member_starts_, Codes members_,
          Index database_)
         : query_starts(query_starts_), query_tags(query_tags_), member_starts(member_starts_),
@@ -66,8 +71,8 @@ struct Tags {
     }
 };
 
-/// Which triplets of an anchor count: all with d_near + margin > d_far; of those the semi-hard
-/// ones, d_far > d_near; or the one with the farthest near and the nearest far point.
+/// Triplets of an anchor in the loss: all with d_near + margin > d_far; of those the semi-hard
+/// ones, d_far > d_near; or only the farthest near point with the nearest far point.
 enum class Mining { all, semihard, hardest };
 
 struct TripletSettings {
@@ -85,7 +90,7 @@ struct ContrastiveSettings {
 /// Settings of ratios of distances: delta = D + eps_distance, or its root; log(delta + eps_log).
 struct RatioSettings {
     bool squared = true;
-    bool drop_ties = true; ///< else eps_log times the row's mean is added to label distances
+    bool drop_ties = true; ///< else eps_log times the row's mean is added to them
     double eps_distance = 0;
     double eps_log = 0;
 };

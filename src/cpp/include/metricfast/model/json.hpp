@@ -1,4 +1,4 @@
-/// JSON that others wrote: looked at where it stands, and never taken at its word.
+/// A JSON reader for untrusted input, without copies.
 #pragma once
 
 #include <cctype>
@@ -23,7 +23,7 @@ class JsonScanner {
 
     std::size_t at = 0;
 
-    /// What comes next, white space aside; 0 at the end.
+    /// The next character that is not white space; 0 at the end.
     char next() {
         while (at < text_.size() &&
                (text_[at] == ' ' || text_[at] == '\n' || text_[at] == '\r' || text_[at] == '\t'))
@@ -74,13 +74,13 @@ class JsonScanner {
         expect(close);
     }
 
-    /// \param out null, or what the text stands for is added to it.
+    /// \param out null, or the decoded text is appended to it.
     void string(std::string *out) {
         expect('"');
         while (peek() != '"') {
             const auto c = static_cast<unsigned char>(peek());
             if (c < 0x20)
-                fail(); // the end, too
+                fail(); // also at the end
             if (c == '\\')
                 escaped(out);
             else
@@ -180,7 +180,7 @@ class JsonScanner {
         if (c != 'u')
             fail();
         std::uint32_t code = four_digits();
-        if (code >= 0xd800 && code < 0xdc00) { // the first half of a pair
+        if (code >= 0xd800 && code < 0xdc00) { // first half of a surrogate pair
             if (!word("\\u"))
                 fail();
             const std::uint32_t low = four_digits();
@@ -208,8 +208,8 @@ class JsonScanner {
 
 } // namespace detail
 
-/// A value of JSON. Refers to its text, which was checked when it was parsed; what is asked of it
-/// and is not there throws a ModelError, so that it takes no memory to look into a hostile file.
+/// A JSON value. Refers to its text, which was validated by the parser. Access to missing values
+/// throws ModelError. Nothing is allocated, so a malicious file cannot exhaust memory.
 class Json {
   public:
     static Json parse(std::string_view text) {

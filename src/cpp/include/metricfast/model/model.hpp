@@ -1,4 +1,4 @@
-/// Models that Python saved: read, and applied to points.
+/// Models saved by Python: reading, and application to points.
 #pragma once
 
 #include "metricfast/distance/paired.hpp"
@@ -20,7 +20,7 @@ class Model {
         }
     }
 
-    /// Reads a model from the bytes of such a file.
+    /// Reads a model from the bytes of a model file.
     static Model parse(std::string content) { return Model(TensorFile(std::move(content))); }
 
     explicit Model(const TensorFile &file) : content_(read_model(file)) {
@@ -31,7 +31,7 @@ class Model {
     /// The name of the class in Python.
     const std::string &learner() const { return content_.learner; }
     ModelKind kind() const { return content_.kind; }
-    /// Features of points of a side.
+    /// The number of features of a side's points.
     Index n_features(ModelSide side = ModelSide::query) const {
         const std::size_t which = side == ModelSide::database && two_sided() ? 1 : 0;
         const std::vector<double> &mean = content_.sides[which].mean;
@@ -40,11 +40,11 @@ class Model {
     Index n_components() const { return content_.n_components; }
     /// Whether queries and database points are embedded differently.
     bool two_sided() const { return content_.sides.size() == 2; }
-    /// Whether it was learned in float64, not float32.
+    /// Whether the model was learned in float64, not float32.
     bool is_double() const { return content_.is_double; }
 
-    /// z of points, in their precision. Of a bilinear similarity x^T W x' it is W^T x of queries
-    /// and the points themselves of a database: the similarity is the inner product of both.
+    /// Embeds points, in their precision. For a bilinear similarity x^T W x', the result is W^T x
+    /// for queries and x' for database points, so that the similarity is their inner product.
     /// \param z (points.rows, n_components()), written; may not overlap points.
     template <class T>
     void transform(View<T> points, View<std::remove_const_t<T>> z,
@@ -65,13 +65,13 @@ class Model {
         return z;
     }
 
-    /// Throws unless points can be compared by a distance.
+    /// Throws unless the model defines a distance.
     void require_distance() const {
         require(kind() != ModelKind::bilinear,
                 "a bilinear similarity is no distance, by which a database could be searched");
     }
 
-    /// Throws unless points have the features of a side of the model.
+    /// Throws unless points have as many features as the side of the model.
     void require_features(const Points &points, ModelSide side = ModelSide::query) const {
         const Index expected = n_features(side);
         require(points.cols() == expected, "points must have " + std::to_string(expected) +
@@ -79,8 +79,8 @@ class Model {
     }
 
     /// The score of each pair of points: the negative distance, or x^T W x'.
-    /// \param x, y rows of queries and of database points.
-    /// \param scores one a row, written.
+    /// \param x, y queries and database points, row by row.
+    /// \param scores output, one per row.
     template <class T>
     void pair_score(View<const T> x, View<const T> y, Span<T> scores,
                     const Control &control = {}) const {

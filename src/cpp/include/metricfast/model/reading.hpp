@@ -6,17 +6,17 @@
 
 METRICFAST_NAMESPACE_BEGIN
 
-/// What a model compares points by: the distance of embedded points, which a linear map or another
-/// one made, or x^T W x'.
+/// How a model compares points: by distances after a linear map or another embedding, or by x^T W
+/// x'.
 enum class ModelKind { linear, embedding, bilinear };
 
-/// What a model file says, checked.
+/// The checked content of a model file.
 struct ModelContent {
     std::string learner;
     ModelKind kind = ModelKind::linear;
     Index n_features = 0, n_components = 0;
-    bool is_double = true;              ///< what the file holds
-    std::vector<SideMap<double>> sides; ///< of queries and of database points; one: of both
+    bool is_double = true;              ///< precision in the file
+    std::vector<SideMap<double>> sides; ///< queries, database; or one for both
 };
 
 namespace detail {
@@ -73,8 +73,8 @@ class ModelReader {
         throw ModelError("it has no learner");
     }
 
-    /// Makes the maps take points before a scaler: layers((x - a) / b - mean) is
-    /// layers'(x - (a + b mean)), whose first weights are divided by b.
+    /// Merges a scaler into the maps: layers((x - a) / b - mean) equals layers'(x - (a + b mean)),
+    /// where the first weights are divided by b.
     void scale(const Json &scaler) {
         const auto size = static_cast<std::size_t>(content_.n_features);
         const auto values = [&](const char *name, double otherwise) {
@@ -99,7 +99,7 @@ class ModelReader {
             if (!side.layers.empty()) {
                 auto rest = side.layers[0].weight.rightCols(content_.n_features - n_waves).array();
                 rest.rowwise() /= spread.tail(content_.n_features - n_waves);
-                if (content_.kind == ModelKind::bilinear) // the other side is divided here, too
+                if (content_.kind == ModelKind::bilinear) // also scale the other side
                     side.layers[0].weight.array().colwise() /= spread.transpose();
             } else if (content_.kind == ModelKind::embedding) {
                 side.layers.push_back({spread.inverse().matrix().asDiagonal(), {}});
@@ -125,7 +125,8 @@ class ModelReader {
         }
     }
 
-    /// Throws where the same arrays are named again and again: a small file would fill the memory.
+    /// Throws if a file refers to the same arrays too often: a small file could otherwise exhaust
+    /// memory.
     void count(const Tensor &from) {
         copied_ += from.bytes.size();
         require_model(copied_ <= most_copies * file_.n_bytes(),
@@ -241,7 +242,7 @@ class ModelReader {
 
     void check_widths() {
         content_.n_components = content_.n_features;
-        for (const SideMap<double> &side : content_.sides) // the same of all that have layers
+        for (const SideMap<double> &side : content_.sides) // equal for all sides with layers
             if (!side.layers.empty())
                 content_.n_components = side.layers.back().weight.rows();
         for (const SideMap<double> &side : content_.sides) {
@@ -282,9 +283,9 @@ class ModelReader {
 
 } // namespace detail
 
-/// What a file says; a ModelError where it is no complete model.
+/// Reads the content of a file; throws ModelError unless it is a complete model.
 inline ModelContent read_model(const TensorFile &file) {
-    constexpr const char *version = "1"; // of files that this library reads
+    constexpr const char *version = "1"; // the supported file version
     if (file.text("format") != "metricfast")
         throw ModelError("it is a safetensors file, but not a model of metricfast");
     if (const std::string found = file.text("format_version"); found != version)

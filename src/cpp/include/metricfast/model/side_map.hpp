@@ -1,4 +1,4 @@
-/// What a learned map does to points: of queries, or of a database.
+/// The learned map of one side: queries or database points.
 #pragma once
 
 #include <cmath>
@@ -10,14 +10,14 @@
 
 METRICFAST_NAMESPACE_BEGIN
 
-/// z = layers(x - mean), perhaps brought to unit length; computed in T.
+/// z = layers(x - mean), optionally normalised to unit length; computed in T.
 template <class T> struct SideMap {
-    /// Of the numbers that points begin with: see PeriodicMap.
+    /// Periodic features of the first numbers of each point; see PeriodicMap.
     struct Waves {
         RowMatrix<T> frequencies, mix;
         std::vector<T> shift;
 
-        /// How many values there are in place of so many features.
+        /// The number of values after replacing numbers by their periodic features.
         Index width(Index n_features) const {
             return n_features + frequencies.rows() * (mix.rows() - 1);
         }
@@ -28,8 +28,8 @@ template <class T> struct SideMap {
     };
 
     std::vector<T> mean;         ///< empty: nothing is subtracted
-    std::optional<Waves> waves;  ///< what the only layer is a map of, where it is not of points
-    std::vector<Weights> layers; ///< none: points stay as they are
+    std::optional<Waves> waves;  ///< input of the only layer, if it is not the points
+    std::vector<Weights> layers; ///< empty: points are unchanged
     Activation activation = Activation::identity;
     bool normalize = false;
 
@@ -45,11 +45,11 @@ template <class T> struct SideMap {
         return other;
     }
 
-    /// \param z (x.rows, n_components), written: what `learner.transform` returns in Python. The
-    ///   bits are the same for embeddings, on one instruction set. The map of other learners is a
-    ///   product of NumPy there, which rounds otherwise.
+    /// \param z (x.rows, n_components), output: the result of `learner.transform` in Python. For
+    ///   embeddings, the results are bit-identical on the same instruction set. For other learners,
+    ///   Python uses a NumPy product, which rounds differently.
     void apply(View<const T> x, View<T> z, const Control &control) const {
-        constexpr Index block = 16384; // points whose hidden layers are held
+        constexpr Index block = 16384; // points per block of hidden layers
         for (Index first = 0; first < x.rows; first += block) {
             const Index count = std::min(block, x.rows - first);
             apply_block(x.middle_rows(first, count), z.middle_rows(first, count), control);
@@ -95,7 +95,7 @@ template <class T> struct SideMap {
         layers_forward<T>(x, chain, activation, outputs, control);
     }
 
-    /// Rows whose squared length would overflow a double.
+    /// Scales down rows whose squared length would overflow a double.
     static void shrink(View<T> z) {
         constexpr double many = 1e140; // its square, times any width, is finite
         for (Index i = 0; i < z.rows; ++i) {

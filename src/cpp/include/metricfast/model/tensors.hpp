@@ -22,7 +22,7 @@ struct Tensor {
     std::string_view bytes;
 };
 
-/// What a file holds, wherever its bytes came from; a ModelError where they are no such file.
+/// The content of a safetensors file, from any bytes; throws ModelError if they are invalid.
 class TensorFile {
   public:
     /// \throws std::filesystem::filesystem_error where the file cannot be read.
@@ -68,7 +68,7 @@ class TensorFile {
 
     std::size_t n_bytes() const { return content_->size(); }
 
-    /// The text of that name; empty where there is none.
+    /// The text with the given name, or an empty string.
     std::string text(const std::string &name) const {
         const auto found = metadata_.find(name);
         return found == metadata_.end() ? "" : found->second;
@@ -81,7 +81,7 @@ class TensorFile {
         return found->second;
     }
 
-    /// Throws unless every byte is as metricfast wrote it.
+    /// Throws unless the digest of all bytes matches.
     void check_digest() const {
         constexpr std::string_view place = "\"checksum\":\""; // in texts, quotes are escaped
         const std::string blank(64, '0');
@@ -140,7 +140,7 @@ class TensorFile {
         return found;
     }
 
-    /// Arrays follow each other, with no gap, overlap, or rest.
+    /// Throws unless arrays are contiguous, without gap, overlap, or trailing bytes.
     void check_places() const {
         std::vector<std::string_view> places;
         for (const auto &[name, tensor] : tensors_)
@@ -160,7 +160,7 @@ class TensorFile {
 
     static constexpr std::uint64_t most = std::uint64_t(1) << 62;
 
-    std::unique_ptr<const std::string> content_; ///< which stays where it is when this moves
+    std::unique_ptr<const std::string> content_; ///< its address survives moves of this object
     std::string_view data_;
     std::map<std::string, std::string> metadata_;
     std::map<std::string, Tensor> tensors_;

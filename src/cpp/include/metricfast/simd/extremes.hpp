@@ -8,7 +8,7 @@
 
 METRICFAST_NAMESPACE_BEGIN
 
-/// The least and the greatest of each coordinate of some points.
+/// The minimum and maximum of each coordinate of some points.
 class Extremes {
   public:
     /// Throws unless all coordinates are finite.
@@ -26,7 +26,7 @@ class Extremes {
         require(finite, "coordinates must be finite");
     }
 
-    /// The largest coordinate's magnitude.
+    /// The largest absolute value of a coordinate.
     double magnitude() const { return offset(std::vector<double>(low_.size()), 1); }
 
     /// The largest |x * scale - origin| of a coordinate x.

@@ -1,5 +1,5 @@
-/// Where points are centred and by which powers of two they are scaled, so that differences and
-/// their squares neither overflow nor vanish.
+/// Centring of points, and scaling by powers of two, so that differences and their squares neither
+/// overflow nor underflow.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ inline double power_of_two_above(double x) {
     return std::ldexp(1.0, std::max(-1020, std::min(exponent, 1020)));
 }
 
-/// |z|^2, of z times a scale.
+/// |scale z|^2, and the scale.
 struct ScaledSquare {
     double square, scale;
     double root() const { return std::sqrt(square) / scale; }
@@ -52,11 +52,11 @@ template <class Z> ScaledSquare squared_length(Index count, const Z &z) {
 /// A power of two that brings the largest coordinate to about 1.
 inline double magnitude_scale(double largest) { return 1.0 / detail::power_of_two_above(largest); }
 
-/// A power of two that brings the largest difference of coordinates to about 1, so that its square
-/// neither overflows nor vanishes, whatever the units and wherever the origin.
+/// A power of two that scales the largest difference of coordinates to about 1, so that its square
+/// neither overflows nor underflows, for any unit and origin.
 /// \param spread the largest offset from some point, of coordinates times `unit`.
 inline double difference_scale(double unit, double spread) {
-    // Coordinates times the scale are finite too.
+    // Scaled coordinates must be finite, too.
     const double factor = std::min(1.0 / detail::power_of_two_above(spread), std::ldexp(1.0, 1000));
     return std::min(unit * factor, std::ldexp(1.0, 1020));
 }
@@ -89,7 +89,7 @@ inline std::vector<double> middle(const Points &points) {
     std::vector<double> column(static_cast<std::size_t>(count));
     for (Index c = 0; c < p && count > 0; ++c) {
         for (Index i = 0; i < count; ++i)
-            column[i] = std::isnan(sample(i, c)) ? 0.0 : sample(i, c); // which has no order
+            column[i] = std::isnan(sample(i, c)) ? 0.0 : sample(i, c); // NaN cannot be sorted
         std::nth_element(column.begin(), column.begin() + count / 2, column.end());
         result[c] = column[count / 2];
     }

@@ -13,18 +13,18 @@ struct Int8Tile {
     static constexpr int cols = 32;
     static constexpr int group = 4;
 
-    alignas(64) std::int32_t values[rows][cols]; ///< where mask has a bit, the sums less the bounds
-    alignas(64) std::int32_t bounds[16];         ///< of the rows
+    alignas(64) std::int32_t values[rows][cols]; ///< sums minus bounds, where the mask has a bit
+    alignas(64) std::int32_t bounds[16];         ///< bounds of the rows
     std::uint32_t mask[rows];                    ///< of columns whose values are above 0
 };
 
-/// For each of 16 queries what a sum must exceed: base + error * e + norm * x, rounded down, with e
-/// and x of the panel.
+/// The bound that a sum must exceed, for each of 16 queries: base + error * e + norm * x, rounded
+/// down, with e and x of the panel.
 struct Int8Bounds {
     float base[16], error[16], norm[16];
 
-    /// Sums begin between 0 and -largest_start and remain between these, also with a bound
-    /// subtracted.
+    /// Sums start between 0 and -largest_start, and do not overflow, also after subtracting a
+    /// bound.
     static constexpr float never = 1.2e9f;
     static constexpr float always = -never;
     static constexpr std::int32_t largest_start = 1 << 29;
@@ -92,8 +92,8 @@ METRICFAST_INLINE inline void int8_blocks(Index groups, const std::int32_t *a,
 }
 } // namespace detail
 
-/// Sums of products of `Rows` queries and a panel, into the tile where any of a row is above the
-/// row's bound. Returns the rows of which any is, one bit each.
+/// Products of `Rows` queries with a panel. Writes rows with any sum above the row's bound to the
+/// tile, and returns a bit mask of these rows.
 template <int Rows>
 METRICFAST_NOINLINE unsigned
 int8_products(Index groups, const std::int32_t *a, const std::uint8_t *b, const std::int32_t *start,
@@ -125,7 +125,7 @@ int8_products(Index groups, const std::int32_t *a, const std::uint8_t *b, const 
     return hit;
 }
 
-/// Raises largest[r][c] to the sum of products of query r and column c less its bound.
+/// Raises largest[r][c] to the product of query r and column c minus its bound.
 template <int Rows>
 METRICFAST_NOINLINE void int8_largest(Index groups, const std::int32_t *a, const std::uint8_t *b,
                                       const std::int32_t *start, const Int8Bounds &bounds, float e,

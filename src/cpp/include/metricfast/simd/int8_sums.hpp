@@ -24,7 +24,7 @@
 
 METRICFAST_NAMESPACE_BEGIN
 
-/// Whether there are such instructions. Modules are compiled for processors that need not have
+/// Whether the processor has these instructions. Modules are compiled for processors that may lack
 /// them.
 inline bool has_int8() {
 #if !defined(METRICFAST_INT8)
@@ -48,12 +48,11 @@ inline bool has_int8() {
 #endif
 }
 
-/// `width` sums of products of 4 bytes of a point, of which 128 was added to each, and 4 of a
-/// query.
+/// `width` sums of products of 4 bytes of a point (each plus 128) and 4 bytes of a query.
 ///
-/// `rows` times 2 of them stay in registers beside what they are made of. `offset` is what the sums
-/// hold too much, times the sum of the query's bytes. The instructions are in assembly, since the
-/// module's target need not have them, and compilers keep the sums in registers.
+/// 2 * `rows` of them stay in registers together with their operands. The sums exceed the products
+/// by `offset` times the sum of the query's bytes. The instructions are inline assembly, because
+/// the compilation target may lack them; so compilers keep the sums in registers.
 struct Int8Sums {
 #if !defined(METRICFAST_INT8)
     static constexpr int offset = 128;
@@ -70,7 +69,7 @@ struct Int8Sums {
     void add_products(Int8Sums point, Int8Sums query) {
         __asm__("vpdpbusd %2, %1, %0" : "+v"(v) : "v"(point.v), "v"(query.v));
     }
-    /// Bit i is set where sum i is above 0.
+    /// Bit i is set if sum i is above 0.
     unsigned positive() const { return _mm512_cmpgt_epi32_mask(v, _mm512_setzero_si512()); }
     /// base + error e + norm x, between lowest and highest, rounded down.
     static Int8Sums bounds(const float *base, const float *error, const float *norm, float e,

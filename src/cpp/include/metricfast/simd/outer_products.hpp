@@ -10,14 +10,15 @@ class RowPanels {
   public:
     static constexpr int panel = TileShape<double>::cols;
 
-    /// \param d columns. \param rows that there are at most.
+    /// \param d number of columns.
+    /// \param rows maximum number of rows.
     RowPanels(Index d, Index rows)
         : d_(d), rows_(rows), values_(static_cast<std::size_t>(count(d) * panel * rows)) {}
 
-    /// Panels of d columns.
+    /// Number of panels for d columns.
     static Index count(Index d) { return (d + panel - 1) / panel; }
 
-    /// As many rows of d columns as stay in a cache, and make sums cost little.
+    /// Number of rows of d columns that fit into the cache and make the cost of sums small.
     static Index rows_of(Index d) {
         return std::max<Index>(64, (Index(1) << 16) / std::max<Index>(1, d));
     }
@@ -35,7 +36,7 @@ class RowPanels {
         }
     }
 
-    /// Column c of the rows, which are `panel` apart.
+    /// Column c of the rows; consecutive rows are `panel` elements apart.
     const double *column(Index c) const {
         return values_.data() + (c / panel) * rows_ * panel + c % panel;
     }
@@ -45,7 +46,7 @@ class RowPanels {
     AlignedVector<double> values_;
 };
 
-/// sum_r v_r v_r^T of rows v_r, in double; no more of it is computed than a triangle takes.
+/// sum_r v_r v_r^T over rows v_r, in double; only a triangle is computed.
 class OuterProducts {
   public:
     explicit OuterProducts(Index d)

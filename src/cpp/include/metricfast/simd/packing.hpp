@@ -13,7 +13,7 @@ METRICFAST_NAMESPACE_BEGIN
 
 template <class T> using AlignedVector = std::vector<T, Eigen::aligned_allocator<T>>;
 
-/// In double, in several partial sums.
+/// The squared norm in double, with several partial sums.
 template <class T> double squared_norm(const T *x, Index count) {
     constexpr Index lanes = 8;
     double sums[lanes] = {};
@@ -31,8 +31,9 @@ template <class T> double squared_norm(const T *x, Index count) {
 
 /// Packs up to `count` rows `ids[0..]` (or first, first+1, ... without ids) into one panel of
 /// `lanes` interleaved points, missing ones zero. `factor` multiplies the coordinates after
-/// rounding. `norms`, where given, receives the squared norms of the rounded, unmultiplied points.
-/// \param point memory that is used again.
+/// rounding. `norms`, unless null, receives the squared norms of the rounded points before the
+/// multiplication.
+/// \param point reusable memory.
 template <class T>
 void pack_panel(const Points &points, const Frame &frame, const std::int64_t *ids, Index first,
                 Index count, int lanes, T factor, T *out, double *norms, std::vector<T> &point) {
@@ -57,8 +58,8 @@ void pack_panel(const Points &points, const Frame &frame, const std::int64_t *id
     });
 }
 
-/// Which row of a database stands where in panels of so many. Rows may be permuted and start new
-/// panels at `segments`, so that, say, each class of a sorted database is a range of whole panels.
+/// The position of each database row in panels. Rows may be permuted, and `segments` start new
+/// panels, so that for example each class of a sorted database is a range of whole panels.
 class PanelLayout {
   public:
     /// `order`: n original rows in packed order; `segments`: ascending starts into `order`, first
@@ -85,7 +86,7 @@ class PanelLayout {
     /// Original row of a packed position, -1 for padding.
     std::int64_t id(Index position) const { return ids_[position]; }
     const std::int64_t *ids(Index panel) const { return &ids_[panel * cols_]; }
-    /// How many points a panel has; padding follows them.
+    /// Number of points in a panel; padding follows them.
     Index count(Index panel) const {
         Index n = 0;
         while (n < cols_ && ids(panel)[n] >= 0)
@@ -164,8 +165,8 @@ template <class T> class PackedQueries {
     std::vector<T> point_;
 };
 
-/// Rows by label, in [0, classes), and in ascending order within each.
-/// \param starts where each label's rows begin, written; may be null.
+/// Rows sorted by label, in [0, classes), and in ascending order within each.
+/// \param starts output: index of each label's first row; may be null.
 inline std::vector<std::int64_t> order_by_label(Codes labels, Index classes,
                                                 std::vector<Index> *starts) {
     std::vector<Index> fill(static_cast<std::size_t>(classes) + 1, 0);

@@ -1,4 +1,4 @@
-/// Products of matrices that do not depend on where in memory they begin.
+/// Matrix products whose results do not depend on the memory alignment.
 #pragma once
 
 #include "metricfast/core/types.hpp"
@@ -7,9 +7,8 @@ METRICFAST_NAMESPACE_BEGIN
 
 namespace detail {
 
-/// For an `out` in memory of the caller's. Small products Eigen computes value by value, with
-/// registers only where `out` is aligned to them, and the two ways round differently: those are
-/// computed in memory of their own.
+/// Eigen vectorises small products only where `out` is aligned, and both ways round differently. So
+/// small products are computed in aligned memory, and copied to `out`.
 template <class A, class B, class Out> void multiply_eigen(const A &a, const B &b, Out out) {
     if (a.rows() + a.cols() + b.cols() < EIGEN_GEMM_TO_COEFFBASED_THRESHOLD)
         out = (a * b).eval();
@@ -17,7 +16,7 @@ template <class A, class B, class Out> void multiply_eigen(const A &a, const B &
         out.noalias() = a * b;
 }
 
-// Of views alone, since each kind of operand has Eigen's products compiled once more.
+// Only for views, because Eigen's products are compiled again for each type of operand.
 
 /// out = a b
 template <class T> void multiply(View<const T> a, View<const T> b, View<T> out) {

@@ -1,4 +1,4 @@
-/// One register of T and the few operations that the kernels need, for each instruction set.
+/// A register of T, and the operations that kernels need, for each instruction set.
 #pragma once
 
 #include <algorithm>
@@ -148,7 +148,7 @@ METRICFAST_VEC(double, __m128d, _mm, pd, 2, 16, _mm_add_pd(_mm_mul_pd(a.v, b.v),
 #endif
 #undef METRICFAST_VEC
 
-/// As many numbers as a register of doubles has, in double.
+/// A register of doubles, loaded from double or float.
 inline Vec<double> widened(const double *p) { return Vec<double>::load(p); }
 inline Vec<double> widened(const float *p) {
 #if METRICFAST_ISA_LEVEL == 4
@@ -180,8 +180,8 @@ template <class T> double horizontal_sum(Vec<T> a) {
     return sums[0];
 }
 
-/// Calls step(j) for the full registers of a row, in stretches between which `flush` may bring
-/// partial sums from T to double, and then rest(j) for the columns that are left.
+/// Calls step(j) for each full register of a row, and rest(j) for each remaining column. In
+/// between, `flush` is called regularly to move partial sums from T to double.
 template <class T, class Step, class Flush, class Rest>
 METRICFAST_INLINE inline void in_stretches(Index count, Step &&step, Flush &&flush, Rest &&rest) {
     constexpr int W = Vec<T>::width;
@@ -228,7 +228,7 @@ template <class T> T squared_distance(const T *a, const T *b, Index count) {
     return static_cast<T>(sum);
 }
 
-/// Roots in place, correctly rounded wherever in memory they stand: equal numbers have equal ones.
+/// Square roots in place, correctly rounded at any alignment, so equal numbers have equal roots.
 template <class T> void square_roots(T *values, Index count) {
     constexpr int W = Vec<T>::width;
     Index k = 0;
@@ -238,7 +238,7 @@ template <class T> void square_roots(T *values, Index count) {
         values[k] = std::sqrt(values[k]);
 }
 
-/// Asks for `count` elements from p on to be brought near; never faults.
+/// Prefetches `count` elements from p on; never faults.
 template <class T> void prefetch(const T *p, Index count) {
 #if defined(__GNUC__) || defined(__clang__)
     for (Index i = 0; i < count; i += static_cast<Index>(64 / sizeof(T)))

@@ -1,4 +1,4 @@
-/// The smallest of many numbers, kept in order; a few of them without branches.
+/// The k smallest of many numbers, in order; without branches for small k.
 #pragma once
 
 #include <algorithm>
@@ -27,10 +27,10 @@ template <class S> class Smallest {
             shift(x);
     }
 
-    /// The k-th smallest; infinite while they are fewer.
+    /// The k-th smallest number; infinite if there are fewer.
     S last() const { return sorted_[static_cast<std::size_t>(k_)]; }
 
-    /// Ascending, k of them; infinite where they are fewer.
+    /// The k smallest, ascending; infinite if there are fewer.
     const S *begin() const { return sorted_.data() + 1; }
     const S *end() const { return begin() + k_; }
 
@@ -55,7 +55,7 @@ template <class S> class Smallest {
     }
 
     Index k_ = 0;
-    std::vector<S> sorted_; ///< after -inf, and followed by inf and what is not wanted
+    std::vector<S> sorted_; ///< -inf, the numbers, then inf
 };
 
 METRICFAST_NAMESPACE_END

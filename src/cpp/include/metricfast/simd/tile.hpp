@@ -1,8 +1,8 @@
-/// The packed, register-blocked micro-kernel under every all-pairs computation.
+/// The packed, register-blocked micro-kernel of all computations on pairs.
 ///
 /// Database points are packed into panels of `TileShape::cols` points, queries into micro-panels of
-/// `TileShape::rows`; a tile of rows x cols results never leaves the registers before its consumer
-/// has seen it.
+/// `TileShape::rows`; a tile of rows x cols results stays in registers until its consumer has used
+/// it.
 #pragma once
 
 #include "metricfast/simd/simd.hpp"
@@ -14,7 +14,7 @@ template <class T> struct TileShape {
     static constexpr int cols = 2 * Vec<T>::width;
 };
 
-/// rows x cols results in registers; fewer rows than the full shape's where less is needed.
+/// rows x cols results in registers, optionally with fewer rows than the full shape.
 template <class T, int Rows = TileShape<T>::rows> struct Tile {
     using Shape = TileShape<T>;
     static constexpr int rows = Rows;
@@ -51,8 +51,8 @@ template <class T, int Rows = TileShape<T>::rows> struct Tile {
         });
     }
 
-    /// v[r][c] += sum_k (a[k][r] - b[k][c])^2: slower, and right where the product form cancels.
-    /// In double rounded as exact_squared_distance() is.
+    /// v[r][c] += sum_k (a[k][r] - b[k][c])^2: slower, but exact where the product form cancels. In
+    /// double, it rounds like exact_squared_distance().
     METRICFAST_INLINE void accumulate_squared_difference(Index depth, const T *a, const T *b) {
         accumulate<rows>(depth, a, b, [](Vec<T> x, Vec<T> y, Vec<T> sum) METRICFAST_INLINE {
             const Vec<T> d = x - y;

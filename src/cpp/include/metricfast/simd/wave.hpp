@@ -7,8 +7,8 @@ METRICFAST_NAMESPACE_BEGIN
 
 namespace detail {
 
-/// sin(pi h) / h and cos(pi h) as polynomials of h^2, for |h| <= 1/2: they interpolate at Chebyshev
-/// nodes, with errors below a rounding of 1.
+/// sin(pi h) / h and cos(pi h) as polynomials of h^2, for |h| <= 1/2: interpolated at Chebyshev
+/// nodes, with errors below the rounding error of 1.
 template <class T> struct WaveSeries;
 template <> struct WaveSeries<float> {
     static constexpr float sine[] = {3.14159264F, -5.167710077F, 2.550077387F, -0.5982904113F,
@@ -50,10 +50,10 @@ template <class T> struct Wave {
     Vec<T> sine;
 };
 
-/// cos(pi a x) and sin(pi a x), for |a x| < most_half_turns. Of the product what is beyond a whole
-/// number is kept in all its digits where there is a fused multiply-add.
+/// cos(pi a x) and sin(pi a x), for |a x| < most_half_turns. With a fused multiply-add, the
+/// fractional part of the product keeps all its digits.
 template <class T> Wave<T> wave(Vec<T> a, Vec<T> x) {
-    // Added, and taken away, this rounds to a whole number.
+    // Adding and subtracting this constant rounds to an integer.
     const Vec<T> round = Vec<T>::broadcast(T(1.5) / std::numeric_limits<T>::epsilon());
     const Vec<T> zero = Vec<T>::broadcast(T(0)), one = Vec<T>::broadcast(T(1));
     const Vec<T> whole = fma(a, x, round) - round;
