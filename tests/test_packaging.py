@@ -108,3 +108,15 @@ def test_the_licences_of_compiled_code_are_those_of_its_packages():
     }
     for path in PROJECT["license-files"]:
         assert list(ROOT.glob(path))
+
+
+@pytest.mark.parametrize(
+    "path", list((ROOT / ".github").glob("workflows/*")), ids=lambda path: path.name
+)
+def test_workflows_pin_actions_by_commit_and_may_only_read_by_default(path):
+    text = path.read_text()
+    for action in re.findall(r"uses: (.+)", text):
+        assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v[\d.]+", action)
+    workflow = yaml.safe_load(text)
+    assert workflow["permissions"] in ({}, {"contents": "read"})
+    assert workflow["jobs"]
