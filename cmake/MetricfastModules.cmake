@@ -15,3 +15,9 @@ endif()
 set_target_properties(_kernels PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
 set_source_files_properties("${metricfast_cpp}/dispatch/loaded.cpp" PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 install(TARGETS _kernels DESTINATION .)
+
+# The bill of materials of the wheel: what is compiled in (PEP 770).
+if(DEFINED SKBUILD_METADATA_DIR)
+    configure_file("${PROJECT_SOURCE_DIR}/cmake/sbom.cdx.json.in" "${PROJECT_BINARY_DIR}/metricfast.cdx.json" @ONLY)
+    install(FILES "${PROJECT_BINARY_DIR}/metricfast.cdx.json" DESTINATION "${SKBUILD_METADATA_DIR}/sboms")
+endif()

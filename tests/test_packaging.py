@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import runpy
 import tarfile
+from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
@@ -82,9 +84,39 @@ def test_an_sdist_holds_the_sources_and_nothing_that_is_made_of_them(sdist):
     for folder in ("benchmarks", "cmake", "docs", "examples", "packaging", "src", "tests"):
         files = [p.relative_to(ROOT).as_posix() for p in (ROOT / folder).rglob("*") if p.is_file()]
         assert {name for name in files if not MADE.search(name)} <= names
+    assert {path.relative_to(ROOT).as_posix() for path in (ROOT / "licenses").iterdir()} <= names
     assert {"LICENSE", "README.md", "CHANGELOG.md", "pyproject.toml", "run.py"} <= names
 
 
 def test_two_sdists_are_the_same_to_the_last_byte(sdist):
     first, second = sdist
     assert first.read_bytes() == second.read_bytes()
+
+
+def test_the_licences_of_compiled_code_are_those_of_its_packages():
+    """Wheels hold them, and a bill of materials (PEP 770)."""
+    (ours,) = (ROOT / "licenses").glob("pybind11*")
+    (theirs,) = [each for each in distribution("pybind11").files if each.name == "LICENSE"]
+    assert ours.read_text() == theirs.locate().read_text()
+    bill = distribution("metricfast").read_text("sboms/metricfast.cdx.json")
+    if bill is None:
+        pytest.skip("this installation has no bill of materials: install again")
+    versions = {each["name"]: each["version"] for each in json.loads(bill)["components"]}
+    assert versions == {
+        "eigen": metricfast.build_info()["eigen"],
+        "pybind11": distribution("pybind11").version,
+    }
+    for path in PROJECT["license-files"]:
+        assert list(ROOT.glob(path))
+
+
+@pytest.mark.parametrize(
+    "path", list((ROOT / ".github").glob("workflows/*")), ids=lambda path: path.name
+)
+def test_workflows_pin_actions_by_commit_and_may_only_read_by_default(path):
+    text = path.read_text()
+    for action in re.findall(r"uses: (.+)", text):
+        assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v[\d.]+", action)
+    workflow = yaml.safe_load(text)
+    assert workflow["permissions"] in ({}, {"contents": "read"})
+    assert workflow["jobs"]

@@ -23,7 +23,7 @@ from metricfast._core.preprocessors import Preprocessor, form
 from metricfast._core.sources import Source
 from metricfast._core.sparse import check_structure, made_dense
 from metricfast._core.stores import as_source, in_memory
-from metricfast._core.targets import as_label_array
+from metricfast._core.targets import as_label_array, flatten_column
 from metricfast._core.types import Array
 
 __all__ = [
@@ -76,7 +76,7 @@ def check_points(
         if not params.get("accept_sparse"):
             X = made_dense(X)
         check_structure(X)
-        y = check_labels(y)
+        y = check_labels(y, flat=not params.get("multi_output"))
         # A data frame has no NumPy dtype, but all its columns may be float32.
         single = not hasattr(X, "dtype") and _dtype(X) == np.float32
         params = {"dtype": np.float32 if single else _FLOATS, **params}
@@ -155,7 +155,7 @@ def check_tuples(
     `tuple_size`: the required number of points in a tuple. Labels of pairs must be -1 and 1.
     """
     tuples = _formed(as_array(_with_shape(tuples), "X"), 3, "tuples", preprocessor, estimator)
-    y = check_labels(y)
+    y = check_labels(y, flat=True)
     params = {"dtype": _FLOATS, **params, "ensure_2d": False, "allow_nd": True}
     if reset:
         checked = validate_data(estimator, tuples, y, reset=True, **params)
@@ -216,17 +216,18 @@ def _naming(name: str) -> Iterator[None]:
         raise type(error)(f"{name}: {error}") from error
 
 
-def check_labels(y: Any, name: str = "y") -> Any:
-    """Return labels as scikit-learn reads them.
+def check_labels(y: Any, name: str = "y", flat: bool = False) -> Any:
+    """Return labels as scikit-learn reads them, and refuse those that it says too little about.
 
-    Where its error message would be unclear, raise a better one.
+    `flat`: whether to flatten a column, with a warning.
     """
     if y is None or isinstance(y, str) or issparse(y):
         return y
     y = as_readable(y, name)
-    if as_array(y, name).dtype.kind in "OUS":
+    array = as_array(y, name)
+    if array.dtype.kind in "OUS":
         as_label_array(y, name)
-    return y
+    return flatten_column(array, name) if flat and array.shape[1:] == (1,) else y
 
 
 def _dtype(X: Any) -> Any:

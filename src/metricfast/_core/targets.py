@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_array, column_or_1d
 
 from metricfast._core.arguments import as_array, as_real
@@ -30,6 +31,7 @@ __all__ = [
     "codes_among",
     "encode",
     "encode_together",
+    "flatten_column",
     "join_labels",
 ]
 
@@ -77,7 +79,19 @@ def as_column(labels: Any, name: str) -> Array:
             f"{name} should be a 1d array, got an array of shape {array.shape}. Give one label "
             "a point; for one-hot rows, y.argmax(axis=1)."
         )
-    return np.asarray(column_or_1d(array, warn=True))
+    return flatten_column(array, name)
+
+
+def flatten_column(labels: Array, name: str) -> Array:
+    """Return labels in one dimension, with a warning if they are a column."""
+    flat = np.asarray(column_or_1d(labels))
+    if labels.ndim > 1:
+        warn_user(
+            f"A column-vector {name} was passed when a 1d array was expected: it has shape "
+            f"{labels.shape}. Give {name}.ravel().",
+            DataConversionWarning,
+        )
+    return flat
 
 
 def as_label_array(labels: ArrayLike, name: str) -> Array:

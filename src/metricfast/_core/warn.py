@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,14 +11,24 @@ from threading import RLock
 
 __all__ = ["ignored", "warn_user", "without_advice"]
 
+# Packages whose code runs between the line of the user and the code that warns.
+_INNER = {"metricfast", "sklearn", "joblib", "contextlib"}
 _FILTERS = RLock()
 _ADVISES: ContextVar[bool] = ContextVar("advises", default=True)
 
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the line that called the function that warns, unless `without_advice` is active."""
-    if _ADVISES.get():
-        warnings.warn(message, category, stacklevel=3)
+    """Warn at the line of the user that led here, unless `without_advice` is active.
+
+    That is the innermost line outside this package, scikit-learn and joblib, so that a pipeline or
+    a grid search of the user changes nothing.
+    """
+    if not _ADVISES.get():
+        return
+    level, frame = 1, sys._getframe()
+    while frame.f_back and frame.f_globals.get("__name__", "").split(".")[0] in _INNER:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
 
 
 @contextmanager

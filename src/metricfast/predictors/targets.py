@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from sklearn.utils import _safe_indexing, check_consistent_length
 from sklearn.utils.class_weight import compute_sample_weight
-from sklearn.utils.validation import column_or_1d
 
 from metricfast._core.arguments import as_real, check_choice
 from metricfast._core.checks import check_rows
@@ -21,6 +20,7 @@ from metricfast._core.targets import (
     check_sample_weight,
     encode,
     encode_together,
+    flatten_column,
     join_labels,
 )
 from metricfast._core.types import Array, Floats, Integers
@@ -73,7 +73,7 @@ class Classes:
         """Encode labels; `classes` may hold more, of several outputs as a list of arrays."""
         labels = as_label_array(y, "y")
         several = labels.ndim == 2 and labels.shape[1] > 1
-        columns = list(labels.T) if several else [column_or_1d(labels, warn=True)]
+        columns = list(labels.T) if several else [flatten_column(labels, "y")]
         for column in columns:
             check_class_labels(column)
         encoded = [encode(column, "y") for column in columns]

@@ -1,0 +1,73 @@
+"""Warnings name the line of the user."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import metricfast as mf
+from metricfast import metrics, neighbors, solvers
+from metricfast.constraints import Constraints
+
+PACKAGE = Path(mf.__file__).parent
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(60, 4))
+Y = np.repeat([0, 1, 2], 20)
+COLUMN = Y[:, None]
+PAIRS = X[RNG.integers(0, 60, (30, 2))]
+SIGNS = np.tile([1, -1], 15)
+FLAT = np.c_[X, X[:, 0]]
+STOPPED = mf.NCA(max_iter=1, early_stopping=False)
+SEARCH = GridSearchCV(
+    make_pipeline(STOPPED, neighbors.KNeighborsClassifier()), {"nca__tol": [1e-9]}, cv=2
+)
+CASES = {
+    "solver": lambda: STOPPED.fit(X, Y),
+    "hinge": lambda: mf.LMNN(max_iter=1, early_stopping=False).fit(X, Y),
+    "fit_transform": lambda: STOPPED.fit_transform(X, Y),
+    "set_output": lambda: clone(STOPPED).set_output(transform="pandas").fit_transform(X, Y),
+    "pipeline": lambda: make_pipeline(StandardScaler(), STOPPED).fit(X, Y),
+    "search": lambda: SEARCH.fit(X, Y),
+    "deprecated": lambda: mf.RCA_Supervised(num_chunks=5).fit(X, Y),
+    "score_pairs": lambda: mf.LFDA().fit(X, Y).score_pairs(PAIRS),
+    "tuples": lambda: mf.ITML(max_iter=1).fit(PAIRS, SIGNS),
+    "prior": lambda: mf.MMC(init="covariance").fit(FLAT[RNG.integers(0, 60, (30, 2))], SIGNS),
+    "column": lambda: mf.LFDA().fit(X, COLUMN),
+    "predictor": lambda: neighbors.KNeighborsClassifier().fit(X, COLUMN),
+    "predict": lambda: neighbors.RadiusNeighborsRegressor(1e-9).fit(X, X[:, 0]).predict(X + 9),
+    "classes": lambda: mf.LFDA().fit(X, np.arange(60) // 1.5 // 1),
+    "constraints": lambda: Constraints([0, 0, 1, 1]).positive_negative_pairs(9, random_state=0),
+    "partial_fit": lambda: mf.Covariance().fit(X).partial_fit(X),
+    "report": lambda: metrics.retrieval_report(X, Y, X, Y),
+    "validate": lambda: mf.NCA(solver=solvers.LBFGS(max_iter=1)).fit(X, Y, validate=True),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_warning_names_the_line_of_the_user(name):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        CASES[name]()
+    assert caught
+    line = CASES[name].__code__.co_firstlineno
+    assert {(each.filename, each.lineno) for each in caught} == {(__file__, line)}, caught[0]
+
+
+def test_one_function_gives_the_warnings_of_the_package():
+    for path in PACKAGE.rglob("*.py"):
+        calls = [
+            node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)
+        ]
+        names = {ast.unparse(call.func) for call in calls}
+        if path.name != "warn.py":
+            assert not names & {"warnings.warn", "warnings.warn_explicit", "warn"}, path
+        # scikit-learn would name a line of its own.
+        assert not any(word.arg == "warn" for call in calls for word in call.keywords), path
