@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_iris
 from stored import Stored
 from thinned import thinned
+from trained import embedding_learner
 from working_memory import working_memory
 
 import metricfast as mf
@@ -163,9 +164,7 @@ def test_learners_predictors_and_metrics() -> None:
     X, y = load_iris(return_X_y=True)
     X, y = np.tile(X, (4, 1)) + 1e-3 * RNG.randn(600, 4), np.tile(y, 4)
     learner = mf.LFDA(n_components=2).fit(X, y)
-    embedder = mf.EmbeddingLearner(
-        mf.losses.NCA(), max_epochs=1, random_state=0, early_stopping=False
-    ).fit(X, y)
+    embedder = embedding_learner(mf.losses.NCA(), max_epochs=1).fit(X, y)
     kernelized = mf.KernelizedMetricLearner(mf.LFDA(n_components=2), n_components=9).fit(X, y)
     by_neighbors = mf.KNeighborsClassifier(3, metric=learner).fit(X[:99], y[:99])
     by_radius = mf.neighbors.RadiusNeighborsClassifier(5.0).fit(X[:99], y[:99])
