@@ -15,6 +15,7 @@ import distributed
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris
+from trained import embedding_learner
 
 import metricfast as mf
 from metricfast import losses
@@ -83,14 +84,7 @@ LEARNERS = {
         2, max_epochs=1, batch_size=50, random_state=0, early_stopping=False
     ),
     "proxies": mf.ProxyNCALearner(2, max_epochs=1, random_state=0, early_stopping=False),
-    "all points": mf.EmbeddingLearner(
-        losses.NTXent(),
-        MLP((4,), 2),
-        solver="lbfgs",
-        max_epochs=2,
-        random_state=0,
-        early_stopping=False,
-    ),
+    "all points": embedding_learner(losses.NTXent(), MLP((4,), 2), solver="lbfgs", max_epochs=2),
     "votes": mf.NeighborhoodGerrymandering(
         n_components=2, solver=mf.solvers.LBFGS(2, 1e-4), random_state=0
     ),

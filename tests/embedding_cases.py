@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from sklearn.datasets import load_digits, load_iris
+from trained import embedding_learner
 
 from metricfast import EmbeddingLearner, losses
 from metricfast.embeddings import MLP, Asymmetric, Linear, Periodic
@@ -15,34 +16,20 @@ DIGITS, DIGIT = load_digits(return_X_y=True)
 DIGITS, DIGIT = DIGITS[:600] / 16, DIGIT[:600]
 NCA = losses.NCA("log", reduction="mean")
 LEARNERS = [
-    EmbeddingLearner(NCA, random_state=0, max_epochs=4, batch_size=40, early_stopping=False),
-    EmbeddingLearner(
-        NCA, MLP((8,), 3), solver="sgd", random_state=0, max_epochs=4, early_stopping=False
+    embedding_learner(NCA, max_epochs=4, batch_size=40),
+    embedding_learner(NCA, MLP((8,), 3), solver="sgd", max_epochs=4),
+    embedding_learner(
+        NCA, MLP((8,), 3, normalize=True), solver=Adam(schedule="cosine", max_epochs=4)
     ),
-    EmbeddingLearner(
-        NCA,
-        MLP((8,), 3, normalize=True),
-        random_state=0,
-        solver=Adam(schedule="cosine", max_epochs=4),
-        early_stopping=False,
-    ),
-    EmbeddingLearner(
-        NCA, Asymmetric(Linear(3), MLP((8,), 3)), random_state=0, max_epochs=4, early_stopping=False
-    ),
-    EmbeddingLearner(
-        NCA, Linear(2), solver="lbfgs", random_state=0, max_epochs=4, early_stopping=False
-    ),
-    EmbeddingLearner(
-        NCA, Linear(2), database="all", random_state=0, max_epochs=2, early_stopping=False
-    ),
-    EmbeddingLearner(
+    embedding_learner(NCA, Asymmetric(Linear(3), MLP((8,), 3)), max_epochs=4),
+    embedding_learner(NCA, Linear(2), solver="lbfgs", max_epochs=4),
+    embedding_learner(NCA, Linear(2), database="all", max_epochs=2),
+    embedding_learner(
         NCA,
         Periodic(3, 4, n_passthrough=1),
         solver=AdamW(weight_decay=0.1, max_epochs=4),
-        random_state=0,
         database="all",
         candidate_fraction=0.3,
-        early_stopping=False,
     ),
     EmbeddingLearner(NCA, Linear(2), early_stopping=True, random_state=0, max_epochs=4),
 ]

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import make_blobs
 from stored import Stored
+from trained import embedding_learner
 
 import metricfast as mf
 from metricfast import losses
@@ -60,9 +61,7 @@ LEARNERS = [
         solver=mf.solvers.Adam(max_epochs=2),
     ),
     mf.NeighborhoodGerrymanderingRegressor(random_state=0, solver=mf.solvers.Adam(max_epochs=2)),
-    mf.EmbeddingLearner(
-        losses.NCA(), MLP((6,), 4), max_epochs=4, random_state=0, early_stopping=False
-    ),
+    embedding_learner(losses.NCA(), MLP((6,), 4), max_epochs=4),
     mf.ProxyNCALearner(n_components=4, max_epochs=4, random_state=0, early_stopping=False),
     mf.TripletLearner(n_components=4, max_epochs=4, random_state=0, early_stopping=False),
     mf.LogRatioLearner(n_components=4, max_epochs=1, random_state=0),

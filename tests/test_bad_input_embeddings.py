@@ -9,6 +9,7 @@ from embedding_cases import X, Y
 from reference_losses import NAMES
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from trained import embedding_learner
 
 from metricfast import EmbeddingLearner, LogRatioLearner, ProxyNCALearner, TripletLearner, losses
 from metricfast.embeddings import MLP, Linear
@@ -64,14 +65,8 @@ def diverging(learner):
     """Every step lengthens the map until distances overflow."""
     del learner
     for loss in (losses.Triplet(), losses.SupCon(), losses.MultiSimilarity(), losses.CoSENT()):
-        model = EmbeddingLearner(
-            loss,
-            Linear(2, normalize=False),
-            Uniform(50),
-            solver="sgd",
-            learning_rate=1e6,
-            random_state=0,
-            early_stopping=False,
+        model = embedding_learner(
+            loss, Linear(2, normalize=False), Uniform(50), solver="sgd", learning_rate=1e6
         )
         labels = Y if loss.labels == "class" else NUMBERS
         warned("Training diverged.*Lower learning_rate", model, X.astype("f4"), labels)

@@ -16,6 +16,7 @@ from c_library import LIBRARY, STATUS, CError, Database, Model, call
 from sklearn.datasets import load_iris
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from trained import embedding_learner
 
 import metricfast
 from metricfast import losses
@@ -31,9 +32,7 @@ def content(tmp_path_factory) -> bytes:
     """A model of two embeddings."""
     path = tmp_path_factory.mktemp("c") / "model.safetensors"
     embedding = Asymmetric(Linear(3), MLP((8,), 3, "tanh", normalize=True))
-    learner = metricfast.EmbeddingLearner(
-        metricfast.losses.NCA(), embedding, max_epochs=2, random_state=0, early_stopping=False
-    )
+    learner = embedding_learner(metricfast.losses.NCA(), embedding, max_epochs=2)
     metricfast.save(learner.fit(X, Y), path)
     return path.read_bytes()
 
@@ -138,13 +137,7 @@ def test_filters_are_those_of_python(content, path) -> None:
             database.kneighbors(X, 3, labels=labels)
 
 
-PERIODIC = metricfast.EmbeddingLearner(
-    losses.NCA(),
-    Periodic(2, scale=0.1, n_passthrough=1),
-    max_epochs=1,
-    random_state=0,
-    early_stopping=False,
-)
+PERIODIC = embedding_learner(losses.NCA(), Periodic(2, scale=0.1, n_passthrough=1), max_epochs=1)
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,9 @@ import subprocess
 import numpy as np
 import pytest
 from sklearn.base import clone
+from trained import embedding_learner
 
-from metricfast import EmbeddingLearner, losses
+from metricfast import losses
 
 REAL, SIZE = ctypes.c_double, ctypes.c_ssize_t
 REALS = ctypes.POINTER(REAL)
@@ -113,7 +114,7 @@ def test_numbers_as_labels():
 def test_a_learner_trains_it():
     X, y = problem()
     loss = losses.Compiled(contrastive, "euclidean", data=np.array([1.0]))
-    learner = EmbeddingLearner(loss, max_epochs=3, random_state=0, early_stopping=False).fit(X, y)
+    learner = embedding_learner(loss, max_epochs=3).fit(X, y)
     assert learner.loss_curve_[-1] < learner.loss_curve_[0]
 
 

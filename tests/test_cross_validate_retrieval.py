@@ -14,11 +14,11 @@ from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from trained import embedding_learner
 
 from metricfast import (
     LFDA,
     MLKR,
-    EmbeddingLearner,
     KernelizedMetricLearner,
     LogRatioLearner,
     metrics,
@@ -222,9 +222,7 @@ def test_a_scorer_serves_model_selection():
 def test_both_sides_of_an_asymmetric_embedding_are_asked_for():
     X, y = load_iris(return_X_y=True)
     sides = Asymmetric(Linear(2), Linear(2))
-    learner = EmbeddingLearner(
-        NCA(reduction="mean"), sides, max_epochs=3, random_state=0, early_stopping=False
-    )
+    learner = embedding_learner(NCA(reduction="mean"), sides, max_epochs=3)
     fitted = learner.fit(X, y)
     U, V = fitted.transform(X), fitted.transform(X, side="database")
     assert not np.allclose(U, V)
@@ -239,9 +237,7 @@ def test_both_sides_of_an_asymmetric_embedding_are_asked_for():
 def test_a_pipeline_before_an_asymmetric_embedding_changes_no_score(nested):
     X, y = load_iris(return_X_y=True)
     sides = Asymmetric(Linear(2, "random"), Linear(2, "random"))
-    learner = EmbeddingLearner(
-        NCA(reduction="mean"), sides, max_epochs=1, random_state=0, early_stopping=False
-    )
+    learner = embedding_learner(NCA(reduction="mean"), sides, max_epochs=1)
     scaled = StandardScaler().fit_transform(X)
     own = np.arange(len(X))
     pipeline = make_pipeline(StandardScaler(), learner)

@@ -13,6 +13,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from trained import embedding_learner
 
 import metricfast as mf
 from metricfast import losses, metrics
@@ -151,12 +152,8 @@ def test_filters_are_those_of_arrays(client: Any, database: Any) -> None:
 
 
 def test_two_maps(client: Any) -> None:
-    asymmetric = mf.EmbeddingLearner(
-        losses.NTXent(),
-        Asymmetric(MLP((), 2), MLP((), 2)),
-        max_epochs=1,
-        random_state=0,
-        early_stopping=False,
+    asymmetric = embedding_learner(
+        losses.NTXent(), Asymmetric(MLP((), 2), MLP((), 2)), max_epochs=1
     )
     learner = DistributedLearner(asymmetric, n_parts=3).fit(cut(X), cut(Y))
     found = learner.kneighbors(cut(X), cut(X, 60), n_neighbors=2)[1].compute()

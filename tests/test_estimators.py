@@ -64,9 +64,10 @@ EXACT = [each for each in MAPS if type(each).__name__ != "SCML_Supervised"]
 
 # Checks whose outcome depends on the learner, its solver and other parameters. Of the learners that
 # share a `fit`, one goes through all others.
+OF_SPARSE = "check_sample_weight_equivalence_on_sparse_data"
 OF_TRAINING = {
-    *("check_sample_weight_equivalence_on_dense_data", "check_fit_idempotent"),
-    *("check_sample_weight_equivalence_on_sparse_data", "check_transformer_general"),
+    *("check_sample_weight_equivalence_on_dense_data", OF_SPARSE),
+    *("check_fit_idempotent", "check_transformer_general"),
 }
 
 pytestmark = pytest.mark.filterwarnings(
@@ -109,7 +110,9 @@ def checks():
             if name == "check_array_api_input" or repeated:
                 continue
             marks = [pytest.mark.xfail(reason=fails[name])] if name in fails else []
-            if estimator.fit.__qualname__ in seen and name not in OF_TRAINING:
+            shared = estimator.fit.__qualname__ in seen and name not in OF_TRAINING
+            # What is known to fail finds no fault; of sparse points these maps make an array.
+            if shared or name in fails or (name == OF_SPARSE and estimator in maps[1:]):
                 marks.append(pytest.mark.exhaustive)
             yield pytest.param(checked, check, marks=marks, id=f"{estimator}-{name}")
         seen |= {type(estimator), estimator.fit.__qualname__}

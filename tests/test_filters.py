@@ -11,15 +11,22 @@ import metricfast as mf
 from metricfast.metrics import precision_at_1, retrieval_report
 
 
-def expected(X, queries, k, allowed):
-    """Distances and rows, from all squared differences; inf and -1 where there are no more."""
+def in_order(X, queries):
+    """Return all distances from small to large, and the rows of their points."""
     D = np.zeros((len(queries), len(X)))
     for a, b in zip(queries.T, X.T, strict=True):
         D += np.subtract.outer(a, b) ** 2
-    D[~allowed] = np.inf
-    rows = np.argsort(D, axis=1, kind="stable")[:, :k]
-    D = np.sqrt(np.take_along_axis(D, rows, axis=1))
-    return D, np.where(np.isinf(D), -1, rows)
+    rows = np.argsort(D, axis=1, kind="stable")
+    return np.sqrt(np.take_along_axis(D, rows, axis=1)), rows
+
+
+def expected(ordered, k, allowed):
+    """Return the first k distances and rows that are allowed; inf and -1 where there are fewer."""
+    distances, indices = np.full((len(allowed), k), np.inf), np.full((len(allowed), k), -1)
+    for i, (D, rows, left) in enumerate(zip(*ordered, allowed, strict=False)):
+        found = np.flatnonzero(left[rows])[:k]
+        distances[i, : len(found)], indices[i, : len(found)] = D[found], rows[found]
+    return distances, indices
 
 
 def compare(found, right):
@@ -56,6 +63,7 @@ def test_masks_ids_and_labels(kind, d, precision):
         mask = rng.uniform(size=5000) < share
         cases.append((mask, np.broadcast_to(mask, (90, 5000))))
     cases.append((np.flatnonzero(mask)[::-7], np.isin(np.arange(5000), np.flatnonzero(mask)[::-7])))
+    ordered = in_order(X, queries)
     for where, left in cases:
         allowed = np.array(np.broadcast_to(left, (90, 5000)))
         for count, k in [(1, 3), (90, 120)]:
@@ -64,14 +72,14 @@ def test_masks_ids_and_labels(kind, d, precision):
                 some = (*where[:-2], own[:count], labels)
             elif np.ndim(where) == 2:
                 some = where[:count]
-            right = expected(X, queries[:count], k, allowed[:count])
+            right = expected(ordered, k, allowed[:count])
             for _ in range(3):  # at last points of a mask are prepared
                 compare(database.kneighbors(queries[:count], k, where=some), right)
             compare(mf.kneighbors(queries[:count], X, k, where=some), right)
         others = allowed.copy()
         others[np.arange(60), np.arange(60)] = False
         some = {"exclude": exclude, "where": where}
-        right = expected(X, queries, 7, others)
+        right = expected(ordered, 7, others)
         compare(database.kneighbors(queries, 7, **some), right)
         compare(mf.kneighbors(queries, X, 7, **some), right)
 
@@ -90,14 +98,10 @@ def test_points_without_a_place_in_memory_and_text_labels():
             with working_memory(100_000):
                 compare(mf.kneighbors(queries, Stored(X), 6, where=where, **maps), right)
             compare(mf.kneighbors(queries, X, 6, where=where, **maps), right)
-    compare(
-        mf.kneighbors(queries, X, 6, where=(own, labels)),
-        expected(X, queries, 6, own[:, None] != labels),
-    )
-    compare(
-        mf.kneighbors(queries, X, 6, where=("equal", own, labels)),
-        expected(X, queries, 6, own[:, None] == labels),
-    )
+    ordered, equal = in_order(X, queries), own[:, None] == labels
+    compare(mf.kneighbors(queries, X, 6, where=(own, labels)), expected(ordered, 6, ~equal))
+    found = mf.kneighbors(queries, X, 6, where=("equal", own, labels))
+    compare(found, expected(ordered, 6, equal))
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from minibatch_cases import (
 )
 from sklearn.base import clone
 from thinned import thinned
-from trained import configured
+from trained import configured, embedding_learner
 from working_memory import working_memory
 
 import metricfast as mf
@@ -117,7 +117,7 @@ def test_starts_are_of_all_points(init: str, weighted: bool) -> None:
     weight = np.random.RandomState(0).randint(3, size=N).astype(float) if weighted else None
     learners = [
         mf.NCA(init, 3, **SGD),
-        mf.EmbeddingLearner(losses.NCA(), Linear(3, init), early_stopping=False),
+        embedding_learner(losses.NCA(), Linear(3, init)),
     ]
     for given in learners[: 2 - weighted]:
         learner = configured(given, max_epochs=1, learning_rate=1e-12)
@@ -170,7 +170,7 @@ def test_a_solver_of_all_points_says_which_one_takes_parts() -> None:
 
 
 def test_database_of_all_points_is_refused() -> None:
-    learner = mf.EmbeddingLearner(losses.NCA(), database="all", early_stopping=False)
+    learner = embedding_learner(losses.NCA(), database="all")
     with working_memory(LIMIT), pytest.raises(ValueError, match="database must be"):
         learner.fit(Counted(X), Y)
 

@@ -13,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from trained import embedding_learner
 
 import metricfast
 from metricfast.embeddings import MLP, Linear, Periodic
@@ -25,9 +26,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 MODELS = [make(each) for each in learners() if hasattr(each, "transform")]
 MODELS = [m for m in MODELS if not isinstance(m, metricfast.KernelizedMetricLearner)]
 UNIT = [
-    metricfast.EmbeddingLearner(
-        metricfast.losses.NCA(), embedding, max_epochs=1, random_state=0, early_stopping=False
-    )
+    embedding_learner(metricfast.losses.NCA(), embedding, max_epochs=1)
     for embedding in (
         Linear(2, normalize=True),
         MLP((4, 3), 2, "tanh", normalize=True),

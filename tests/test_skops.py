@@ -8,6 +8,7 @@ import pytest
 from sklearn.datasets import load_iris
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from trained import embedding_learner
 
 import metricfast as mf
 from metricfast import losses
@@ -21,9 +22,7 @@ FRAME.loc[::9, "a"] = np.nan
 QUICK = {"n_components": 2, "n_estimators": 2, "max_epochs": 2, "random_state": 0}
 ANMM = mf.ANMM(2)
 TWO_SIDED = mf.AsymmetricSimilarity(n_neighbors=3, random_state=0, solver=Adam(max_epochs=2))
-DEEP = mf.EmbeddingLearner(
-    losses.NCA(), mf.embeddings.MLP((5,), 2), max_epochs=2, random_state=0, early_stopping=False
-)
+DEEP = embedding_learner(losses.NCA(), mf.embeddings.MLP((5,), 2), max_epochs=2)
 OTHERS = {
     "table": (mf.NCAClassifier(**QUICK), FRAME, NAMED),
     "several outputs": (mf.NCAClassifier(**QUICK), FRAME, np.stack([NAMED, NAMED], axis=1)),
@@ -103,7 +102,7 @@ def test_trusted_types_touch_no_files(tmp_path):
         mf.LDML(solver="adam"),
         mf.NeighborhoodGerrymandering(parameterization="M"),
         mf.AsymmetricSimilarity(),
-        mf.EmbeddingLearner(mf.losses.NCA(), early_stopping=False),
+        embedding_learner(mf.losses.NCA()),
     ],
     ids=lambda model: type(model).__name__,
 )

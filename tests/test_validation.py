@@ -10,12 +10,12 @@ from registry import make, of_points
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.exceptions import DataConversionWarning
+from trained import embedding_learner
 
 from metricfast import (
     LMNN,
     NCA,
     Covariance,
-    EmbeddingLearner,
     MahalanobisMixin,
     PairsClassifierMixin,
     RCA_Supervised,
@@ -88,9 +88,7 @@ def test_classes_of_few_points_are_held_out_as_a_whole(size):
     found = learner.validation_
     assert found["measure"] == "1-NN error" and found["n_held_out"] == 30 * size
     assert found["euclidean"] < 0.2 < 0.5 < found["learned"]
-    embedding = EmbeddingLearner(
-        losses.SupCon(), max_epochs=1, early_stopping=False, random_state=0
-    )
+    embedding = embedding_learner(losses.SupCon(), max_epochs=1)
     with pytest.warns(UserWarning, match="worse"):
         found = embedding.fit(points, labels, validate=True).validation_
     assert found["measure"] == "precision at 1" and found["n_held_out"] == 30 * size
@@ -162,9 +160,7 @@ def test_weights_reach_the_learner_that_is_judged(learner, monkeypatch):
     "learner",
     [
         RCA_Supervised(n_chunks=20, random_state=0),
-        EmbeddingLearner(
-            losses.NCA(reduction="mean"), max_epochs=1, random_state=0, early_stopping=False
-        ),
+        embedding_learner(losses.NCA(reduction="mean"), max_epochs=1),
     ],
     ids=["RCA_Supervised", "EmbeddingLearner"],
 )

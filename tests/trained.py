@@ -1,4 +1,4 @@
-"""Trained learners with other parameters, some of which belong to their solver."""
+"""Learners that train as a test asks for."""
 
 from __future__ import annotations
 
@@ -6,11 +6,17 @@ from typing import Any
 
 from sklearn.base import clone
 
+from metricfast import EmbeddingLearner
 from metricfast.callbacks import Checkpoint
 from metricfast.solvers import LBFGS, SGD, Adam, AdamW, Subgradient
 from metricfast.stopping import HeldOut
 
 _NAMED = {"adam": Adam, "adamw": AdamW, "sgd": SGD, "subgradient": Subgradient}
+
+
+def embedding_learner(*parts: Any, **params: Any) -> EmbeddingLearner:
+    """Return an embedding learner with a fixed seed that trains to the end."""
+    return EmbeddingLearner(*parts, **{"random_state": 0, "early_stopping": False} | params)
 
 
 def configured(learner: Any, **params: Any) -> Any:

@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from trained import embedding_learner
 
 from metricfast import AsymmetricSimilarity, EmbeddingLearner, LogRatioLearner, losses
 from metricfast.embeddings import MLP, Asymmetric, Linear
@@ -122,7 +123,7 @@ def test_few_epochs_are_chosen_where_more_would_fit_noise():
 )
 def test_the_loss_decides_about_the_length_that_an_embedding_leaves_open(loss, embedding, lengths):
     before = repr(embedding)
-    learner = EmbeddingLearner(loss, embedding, max_epochs=1, early_stopping=False, random_state=0)
+    learner = embedding_learner(loss, embedding, max_epochs=1)
     found = learner.fit(APART, CLASSES).embedding_
     sides = [found] if len(lengths) == 1 else [found.query, found.database]
     assert [side.normalize for side in sides] == lengths

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from trained import configured
+from trained import configured, embedding_learner
 
 import metricfast
 from metricfast import EmbeddingLearner, losses
@@ -42,15 +42,7 @@ def test_candidates_are_a_share_of_the_other_points():
             seen.append((len(call.queries), len(call.references)))
             return super()._run(call)
 
-    learner = EmbeddingLearner(
-        NCA,
-        Linear(2),
-        Uniform(40),
-        database="all",
-        max_epochs=1,
-        random_state=0,
-        early_stopping=False,
-    )
+    learner = embedding_learner(NCA, Linear(2), Uniform(40), database="all", max_epochs=1)
     all_points = clone(learner).fit(X, Y)
     same_points = clone(learner).set_params(candidate_fraction=1.0).fit(X, Y)
     np.testing.assert_allclose(
@@ -64,9 +56,7 @@ def test_candidates_are_a_share_of_the_other_points():
     "given", [{"database": "batch"}, {"solver": "lbfgs"}, {"loss": losses.ProxyNCA()}], ids=str
 )
 def test_candidates_that_nothing_would_be_compared_with_are_refused(given):
-    learner = EmbeddingLearner(
-        NCA, database="all", candidate_fraction=0.5, early_stopping=False
-    ).set_params(**given)
+    learner = embedding_learner(NCA, database="all", candidate_fraction=0.5).set_params(**given)
     with pytest.raises(ValueError, match="candidate_fraction must be None unless"):
         learner.fit(X, Y)
 
@@ -123,9 +113,7 @@ def test_the_full_batch_is_the_linear_learner():
     """The same loss, embedding and solver as `NCA`, by another way."""
     points = X - X.mean(axis=0)
     loss = losses.NCA()
-    model = EmbeddingLearner(
-        loss, Linear(2), solver="lbfgs", max_epochs=200, early_stopping=False
-    ).fit(points, Y)
+    model = embedding_learner(loss, Linear(2), solver="lbfgs", max_epochs=200).fit(points, Y)
     learner = metricfast.NCA(n_components=2, max_iter=200, init_scale=None, early_stopping=False)
     learner.fit(points, Y)
     assert model.loss_curve_[-1] == pytest.approx(learner.objective_, rel=1e-2)
@@ -136,20 +124,11 @@ def test_the_full_batch_is_the_linear_learner():
 def test_weight_decay_is_a_penalty():
     for kind in (Adam, SGD):
         learners = (
-            EmbeddingLearner(
-                NCA,
-                Linear(2),
-                solver=kind(weight_decay=decay),
-                random_state=0,
-                early_stopping=False,
-            )
-            for decay in (0, 0.3)
+            embedding_learner(NCA, Linear(2), solver=kind(weight_decay=decay)) for decay in (0, 0.3)
         )
         free, decayed = (np.linalg.norm(each.fit(X, Y).parameters_[0]) for each in learners)
         assert decayed < free
-    own = EmbeddingLearner(
-        NCA, MLP((4,), 2, weight_decay=0.3), solver="lbfgs", random_state=0, early_stopping=False
-    )
+    own = embedding_learner(NCA, MLP((4,), 2, weight_decay=0.3), solver="lbfgs")
     own.fit(X, Y)
     penalty = 0.15 * sum(np.sum(weight**2) for weight in own.parameters_[::2])
     assert own.loss_curve_[-1] == pytest.approx(NCA(own.transform(X), Y)[0] + penalty, rel=1e-6)
@@ -172,9 +151,7 @@ def test_continuous_labels():
 
 @pytest.mark.parametrize("normalize", [False, True])
 def test_learnable_proxies(normalize):
-    learner = EmbeddingLearner(
-        Proxies(), Linear(2, normalize=normalize), random_state=0, early_stopping=False
-    )
+    learner = embedding_learner(Proxies(), Linear(2, normalize=normalize))
     model = learner.fit(X, Y)
     assert model.proxies_.shape == (3, 2)
     assert model.loss_curve_[-1] < model.loss_curve_[0]
@@ -206,12 +183,12 @@ def test_warm_start_goes_on():
 
 
 def test_partial_fit_goes_on():
-    learner = EmbeddingLearner(NCA, MLP((8,), 3), random_state=0, early_stopping=False)
+    learner = embedding_learner(NCA, MLP((8,), 3))
     for _ in range(15):
         assert learner.partial_fit(X, Y) is learner
     assert learner.n_iter_ == 15
     assert learner.loss_curve_[-1] < learner.loss_curve_[0]
-    batches = EmbeddingLearner(Proxies(), Linear(2), random_state=0, early_stopping=False)
+    batches = embedding_learner(Proxies(), Linear(2))
     batches.partial_fit(X[:60], Y[:60], classes=[0, 1, 2]).partial_fit(X, Y)
     assert batches.proxies_.shape == (3, 2)
     with pytest.raises(ValueError, match="y holds 7, which is none of the classes"):
@@ -224,11 +201,9 @@ def test_partial_fit_goes_on():
 
 
 def test_labels_of_several_numbers():
-    two = EmbeddingLearner(
-        losses.MLKR(squared=False), Linear(2), solver="lbfgs", max_epochs=9, early_stopping=False
-    )
+    two = embedding_learner(losses.MLKR(squared=False), Linear(2), solver="lbfgs", max_epochs=9)
     assert two.fit(X, X[:, :2]).loss_curve_[-1] < two.loss_curve_[0]
     with pytest.raises(ValueError, match="y must not be constant"):
-        EmbeddingLearner(losses.LogRatio(), early_stopping=False).fit(X, np.zeros((150, 2)))
+        embedding_learner(losses.LogRatio()).fit(X, np.zeros((150, 2)))
     with pytest.raises(TypeError, match=r"callbacks must be functions of a SolverState, .* got 3"):
-        EmbeddingLearner(NCA, callbacks=[3], early_stopping=False).fit(X, Y)
+        embedding_learner(NCA, callbacks=[3]).fit(X, Y)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from embedding_cases import NCA, X, Y
 from sklearn.exceptions import ConvergenceWarning
+from trained import embedding_learner
 
 from metricfast import EmbeddingLearner, LogRatioLearner, ProxyNCALearner, losses
 from metricfast.callbacks import Checkpoint
@@ -33,9 +34,7 @@ def test_the_proxy_of_a_class_without_points_learns_once_there_are_some():
 def test_proxies_of_points_that_cancel_have_a_direction():
     points, labels = np.array([[1.0, 0], [-1, 0], [0, 1], [0, 2]]), [0, 0, 1, 1]
     embedding = Linear(init="identity", normalize=True)
-    learner = EmbeddingLearner(
-        losses.ProxyNCA(), embedding, max_epochs=1, random_state=0, early_stopping=False
-    )
+    learner = embedding_learner(losses.ProxyNCA(), embedding, max_epochs=1)
     points -= points.mean(axis=0)
     points[:2, 1] = 0
     learner.partial_fit(points, labels)
@@ -56,9 +55,7 @@ def test_proxies_of_points_that_cancel_have_a_direction():
     ids=str,
 )
 def test_partial_fit_refuses_what_it_cannot_go_on_with(begun, change, what):
-    learner = EmbeddingLearner(NCA, MLP((4,), 2), random_state=0, early_stopping=False).set_params(
-        **begun
-    )
+    learner = embedding_learner(NCA, MLP((4,), 2)).set_params(**begun)
     learner.partial_fit(X, Y).set_params(**change)
     with pytest.raises(ValueError, match=f"partial_fit goes on with the {what} .* call fit"):
         learner.partial_fit(X, Y)
@@ -66,19 +63,17 @@ def test_partial_fit_refuses_what_it_cannot_go_on_with(begun, change, what):
 
 
 def test_partial_fit_goes_on_with_another_rate_and_loss_of_the_same_kind():
-    learner = EmbeddingLearner(NCA, MLP((4,), 2), random_state=0, early_stopping=False).partial_fit(
-        X, Y
-    )
+    learner = embedding_learner(NCA, MLP((4,), 2)).partial_fit(X, Y)
     learner.set_params(learning_rate=0.1, loss=losses.Triplet())
     assert learner.partial_fit(X, Y).n_iter_ == 2
 
 
 def test_partial_fit_takes_new_classes_where_the_loss_has_no_table_of_them():
     numbers, names = np.array([1, 2, 0])[Y], np.array(["b", "c", "aa"])[Y]
-    learner = EmbeddingLearner(NCA, MLP((4,), 2), random_state=0, early_stopping=False)
+    learner = embedding_learner(NCA, MLP((4,), 2))
     learner.partial_fit(X[:100], names[:100]).partial_fit(X, names)
     assert learner.classes_.tolist() == ["aa", "b", "c"]
-    codes = EmbeddingLearner(NCA, MLP((4,), 2), random_state=0, early_stopping=False)
+    codes = embedding_learner(NCA, MLP((4,), 2))
     codes.partial_fit(X[:100], numbers[:100]).partial_fit(X, numbers)
     np.testing.assert_allclose(learner.transform(X), codes.transform(X), rtol=1e-12)
     with pytest.raises(ValueError, match=r"y holds no text, .* compared with hold text"):
@@ -86,7 +81,7 @@ def test_partial_fit_takes_new_classes_where_the_loss_has_no_table_of_them():
 
 
 def test_partial_fit_refuses_labels_of_another_width():
-    learner = EmbeddingLearner(losses.LogRatio(), Linear(2), random_state=0, early_stopping=False)
+    learner = embedding_learner(losses.LogRatio(), Linear(2))
     learner.partial_fit(X, X[:, :2])
     with pytest.raises(
         ValueError, match=r"y has labels of shape \(\), and .* had \(2,\): call fit"
@@ -97,7 +92,7 @@ def test_partial_fit_refuses_labels_of_another_width():
 @pytest.mark.parametrize("width", [1, 2])
 def test_partial_fit_of_equal_labels_learns_nothing(width):
     labels = X[:, 0] if width == 1 else X[:, :2]
-    learner = EmbeddingLearner(losses.LogRatio(), Linear(2), random_state=0, early_stopping=False)
+    learner = embedding_learner(losses.LogRatio(), Linear(2))
     learner.partial_fit(X, labels)
     before = learner.parameters_[0].copy()
     for chunk in (slice(1), [0, 0, 0]):
@@ -110,10 +105,13 @@ def test_partial_fit_of_equal_labels_learns_nothing(width):
 @pytest.mark.parametrize("max_epochs", [1, 5])
 @pytest.mark.parametrize("batch_size", [20, 1000])
 def test_a_loss_that_rises_without_end_is_told_of(batch_size, max_epochs):
-    learner = EmbeddingLearner(
-        losses.Contrastive(), Linear(2, normalize=False), learning_rate=1e6, batch_size=batch_size,
-        max_epochs=max_epochs + (batch_size > 150), random_state=0, early_stopping=False
-    )  # fmt: skip
+    learner = embedding_learner(
+        losses.Contrastive(),
+        Linear(2, normalize=False),
+        learning_rate=1e6,
+        batch_size=batch_size,
+        max_epochs=max_epochs + (batch_size > 150),
+    )
     with pytest.warns(ConvergenceWarning, match="The loss has risen from .* Lower learning_rate"):
         learner.fit(X, Y)
 
@@ -129,16 +127,19 @@ class Uneven:
 
 def test_batches_that_differ_are_no_rise():
     for seed in range(40):
-        EmbeddingLearner(
-            Uneven(), Linear(2), Uniform(2), max_epochs=1, random_state=seed, early_stopping=False
-        ).fit(X, Y)
+        embedding_learner(Uneven(), Linear(2), Uniform(2), max_epochs=1, random_state=seed).fit(
+            X, Y
+        )
 
 
 def test_a_resumed_training_knows_where_the_loss_began(tmp_path):
-    learner = EmbeddingLearner(
-        losses.Contrastive(), Linear(2, normalize=False), learning_rate=1e6, batch_size=20,
-        random_state=0, callbacks=[Checkpoint(tmp_path / "training")], early_stopping=False
-    )  # fmt: skip
+    learner = embedding_learner(
+        losses.Contrastive(),
+        Linear(2, normalize=False),
+        learning_rate=1e6,
+        batch_size=20,
+        callbacks=[Checkpoint(tmp_path / "training")],
+    )
     for max_epochs in (1, 2):
         with pytest.warns(ConvergenceWarning, match="The loss has risen from"):
             learner.set_params(max_epochs=max_epochs).fit(X, Y)
@@ -157,9 +158,7 @@ def test_points_whose_embedding_overflows_are_refused(embedding):
     for method in (model.transform, lambda points: model.kneighbors(points, X)):
         with pytest.raises(ValueError, match="X is so large that embedded points overflow float64"):
             method(largest)
-    single = EmbeddingLearner(
-        NCA, embedding, max_epochs=1, random_state=0, early_stopping=False
-    ).fit(np.float32(X), Y)
+    single = embedding_learner(NCA, embedding, max_epochs=1).fit(np.float32(X), Y)
     single.parameters_ = [100 * array for array in single.parameters_]
     with pytest.raises(ValueError, match="embedded points overflow float32"):
         single.transform(np.sign(single.parameters_[0][:1]) * np.float32(3e38))
@@ -196,7 +195,7 @@ def test_numbers_that_are_none():
 
 def test_a_class_of_losses_is_no_loss():
     with pytest.raises(TypeError, match=r"loss must be an object, not a class: give Triplet\(\)"):
-        EmbeddingLearner(losses.Triplet, early_stopping=False).fit(X, Y)
+        embedding_learner(losses.Triplet).fit(X, Y)
 
 
 def test_widths_of_hidden_layers_may_be_an_array():
@@ -215,9 +214,7 @@ def test_widths_of_hidden_layers_may_be_an_array():
 @pytest.mark.parametrize("labels", [Y, X[:, 0]], ids=["class", "continuous"])
 def test_the_score_of_one_point(labels):
     loss = NCA if labels is Y else losses.LogRatio()
-    model = EmbeddingLearner(
-        loss, Linear(2), max_epochs=1, random_state=0, early_stopping=False
-    ).fit(X, labels)
+    model = embedding_learner(loss, Linear(2), max_epochs=1).fit(X, labels)
     with pytest.raises(ValueError, match="X must hold at least 2 points"):
         model.score(X[:1], labels[:1])
     assert np.isfinite(model.score(X[:1], labels[:1], X[1:], labels[1:]))
@@ -240,10 +237,9 @@ def test_what_a_loss_of_pairs_has_no_use_for(parts, message):
 
 def test_dense_batches_of_pairs():
     sampler = DenseTriplet(3, 40, 10, all_anchors=True)
-    learner = EmbeddingLearner(
-        losses.CoSENT(), Linear(2, normalize=True), sampler, max_epochs=5, learning_rate=0.01,
-        random_state=0, early_stopping=False
-    ).fit(X, X[:, 0])  # fmt: skip
+    learner = embedding_learner(
+        losses.CoSENT(), Linear(2, normalize=True), sampler, max_epochs=5, learning_rate=0.01
+    ).fit(X, X[:, 0])
     assert learner.loss_curve_[4] < learner.loss_curve_[0]
 
 

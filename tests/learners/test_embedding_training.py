@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from embedding_cases import DIGIT, DIGITS, LEARNERS, NCA, Steep, X, Y, same
 from sklearn.base import clone
-from trained import configured
+from trained import configured, embedding_learner
 
 import metricfast
 from metricfast import EmbeddingLearner, losses
@@ -70,14 +70,13 @@ def test_a_killed_training_goes_on_to_the_same_result(tmp_path):
 @pytest.mark.parametrize("seed", [None, 3])
 def test_a_longer_training_goes_on_from_a_shorter(tmp_path, seed):
     path = tmp_path / "training"
-    learner = EmbeddingLearner(
+    learner = embedding_learner(
         NCA,
         MLP((8,), 2),
         ClassBalanced(4, 20),
         solver="sgd",
         random_state=seed,
         callbacks=[Checkpoint(path)],
-        early_stopping=False,
     )
     learner.set_params(max_epochs=2).fit(X, Y)
     learner.set_params(max_epochs=5).fit(X, Y)
@@ -98,13 +97,8 @@ def test_a_longer_training_goes_on_from_a_shorter(tmp_path, seed):
     ids=str,
 )
 def test_a_checkpoint_of_another_training_is_refused(tmp_path, change):
-    learner = EmbeddingLearner(
-        NCA,
-        MLP((8,), 2),
-        max_epochs=1,
-        random_state=0,
-        callbacks=[Checkpoint(tmp_path / "training")],
-        early_stopping=False,
+    learner = embedding_learner(
+        NCA, MLP((8,), 2), max_epochs=1, callbacks=[Checkpoint(tmp_path / "training")]
     ).fit(X, Y)
     with pytest.raises(ValueError, match="is of a training with other parameters or other data"):
         clone(learner).set_params(**change).fit(X, Y)
@@ -151,14 +145,8 @@ class Shaped:
     ids=["code", "enclosed", "function", "object"],
 )
 def test_a_checkpoint_tells_functions_apart(tmp_path, loss, other):
-    learner = EmbeddingLearner(
-        loss,
-        MLP((4,), 2),
-        Uniform(),
-        max_epochs=1,
-        random_state=0,
-        callbacks=[Checkpoint(tmp_path / "it")],
-        early_stopping=False,
+    learner = embedding_learner(
+        loss, MLP((4,), 2), Uniform(), max_epochs=1, callbacks=[Checkpoint(tmp_path / "it")]
     )
     labels = X[:, 0] if isinstance(loss, losses.LogRatio) else Y
     learner.fit(X, labels)
@@ -169,9 +157,7 @@ def test_a_checkpoint_tells_functions_apart(tmp_path, loss, other):
 
 def test_a_checkpoint_that_cannot_be_written_is_refused_before_training(tmp_path, monkeypatch):
     epochs = []
-    learner = EmbeddingLearner(
-        NCA, Linear(2), max_epochs=1, callbacks=[epochs.append], early_stopping=False
-    )
+    learner = embedding_learner(NCA, Linear(2), max_epochs=1, callbacks=[epochs.append])
     learner.set_params(callbacks=[Checkpoint(tmp_path / "none" / "training")])
     with pytest.raises(FileNotFoundError, match=r"checkpoint .* no folder .*none"):
         learner.fit(X, Y)
@@ -183,13 +169,11 @@ def test_a_checkpoint_that_cannot_be_written_is_refused_before_training(tmp_path
 
 
 def test_a_stop_by_a_callback_is_in_the_checkpoint(tmp_path):
-    learner = EmbeddingLearner(
+    learner = embedding_learner(
         losses.Triplet(),
         Linear(4),
         max_epochs=6,
-        random_state=0,
         callbacks=[Checkpoint(tmp_path / "it"), lambda state: state.iteration == 2],
-        early_stopping=False,
     )
     first = clone(learner).fit(X, Y)
     again = clone(learner).fit(X, Y)
@@ -203,12 +187,8 @@ def test_a_stop_by_a_callback_is_in_the_checkpoint(tmp_path):
 
 
 def test_a_checkpoint_of_more_epochs_is_refused(tmp_path):
-    learner = EmbeddingLearner(
-        NCA,
-        MLP((4,), 2),
-        max_epochs=3,
-        callbacks=[Checkpoint(tmp_path / "training")],
-        early_stopping=False,
+    learner = embedding_learner(
+        NCA, MLP((4,), 2), max_epochs=3, callbacks=[Checkpoint(tmp_path / "training")]
     )
     learner.fit(X, Y)
     with pytest.raises(ValueError, match="holds 3 epochs, more than max_epochs=2"):
@@ -216,13 +196,8 @@ def test_a_checkpoint_of_more_epochs_is_refused(tmp_path):
 
 
 def test_a_warm_start_is_not_replaced_by_a_checkpoint(tmp_path):
-    learner = EmbeddingLearner(
-        NCA,
-        MLP((4,), 2),
-        max_epochs=2,
-        warm_start=True,
-        callbacks=[Checkpoint(tmp_path / "one")],
-        early_stopping=False,
+    learner = embedding_learner(
+        NCA, MLP((4,), 2), max_epochs=2, warm_start=True, callbacks=[Checkpoint(tmp_path / "one")]
     ).fit(X, Y)
     with pytest.raises(ValueError, match="exists already, and warm_start asks to start"):
         learner.fit(X, Y)
@@ -244,9 +219,7 @@ def test_a_damaged_checkpoint_is_refused(tmp_path):
 @pytest.mark.filterwarnings("ignore:(overflow|invalid value) encountered:RuntimeWarning")
 @pytest.mark.parametrize("solver", ["adam", "lbfgs"])
 def test_points_that_are_too_large(solver):
-    learner = EmbeddingLearner(
-        Steep(), MLP((8,), 3), solver=solver, random_state=0, early_stopping=False
-    )
+    learner = embedding_learner(Steep(), MLP((8,), 3), solver=solver)
     with pytest.raises(ValueError, match="The loss is not finite in the first epoch: rescale X"):
         learner.fit(np.float32(X * 1e37), Y)
 

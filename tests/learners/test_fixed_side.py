@@ -9,8 +9,9 @@ from scipy.sparse import csr_array
 from sklearn.datasets import load_iris
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from trained import embedding_learner
 
-from metricfast import AsymmetricSimilarity, EmbeddingLearner, load, losses, save
+from metricfast import AsymmetricSimilarity, load, losses, save
 from metricfast.embeddings import Asymmetric, Embedding, Identity, Linear
 
 X, Y = load_iris(return_X_y=True)
@@ -42,9 +43,7 @@ def test_the_other_side_is_learned(side):
 
 def test_a_database_stays_under_any_loss():
     both = Asymmetric(Linear(), AsIs())
-    learner = EmbeddingLearner(
-        losses.NCA(reduction="mean"), both, max_epochs=5, random_state=0, early_stopping=False
-    )
+    learner = embedding_learner(losses.NCA(reduction="mean"), both, max_epochs=5)
     model = learner.fit(X[::2], Y[::2], X[1::2], Y[1::2])
     database = X[1::2] - X[1::2].mean(axis=0)
     np.testing.assert_allclose(model.transform(X[1::2], side="database"), database)
@@ -55,13 +54,7 @@ def test_a_database_stays_under_any_loss():
 @pytest.mark.parametrize("fixed", ["query", "database"])
 def test_identity_leaves_its_side_as_it_is(fixed, normalize, tmp_path):
     parts = {"query": Linear(), "database": Linear(), fixed: Identity(normalize)}
-    learner = EmbeddingLearner(
-        losses.NCA(reduction="mean"),
-        Asymmetric(**parts),
-        max_epochs=20,
-        random_state=0,
-        early_stopping=False,
-    )
+    learner = embedding_learner(losses.NCA(reduction="mean"), Asymmetric(**parts), max_epochs=20)
     model = learner.fit(X[::2], Y[::2], X[1::2], Y[1::2])
     expected = X / np.linalg.norm(X, axis=1, keepdims=True) if normalize else X
     np.testing.assert_allclose(model.transform(X, side=fixed), expected, rtol=1e-15)
@@ -104,4 +97,4 @@ def test_widths_beside_identity_must_agree():
 @pytest.mark.parametrize("embedding", [Identity(), Asymmetric(Identity(), Identity())], ids=str)
 def test_nothing_to_learn_is_refused(embedding):
     with pytest.raises(ValueError, match="embedding must have parameters to learn"):
-        EmbeddingLearner(losses.NCA(), embedding, early_stopping=False).fit(X, Y)
+        embedding_learner(losses.NCA(), embedding).fit(X, Y)

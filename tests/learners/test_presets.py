@@ -9,6 +9,7 @@ import pytest
 from embedding_cases import X, Y, same
 from reference_losses import NAMES
 from sklearn.base import clone
+from trained import embedding_learner
 
 import metricfast
 from metricfast import (
@@ -32,10 +33,13 @@ def test_a_preset_is_the_learner_of_its_parts():
     preset = TripletLearner(
         3, 0.1, "hardest", m_per_class=4, max_epochs=2, random_state=1, early_stopping=False
     )
-    parts = EmbeddingLearner(
-        losses.Triplet(0.1, "hardest"), Linear(3, normalize=True), max_epochs=2, random_state=1,
-        sampler=metricfast.samplers.ClassBalanced(4, 128), early_stopping=False
-    )  # fmt: skip
+    parts = embedding_learner(
+        losses.Triplet(0.1, "hardest"),
+        Linear(3, normalize=True),
+        max_epochs=2,
+        random_state=1,
+        sampler=metricfast.samplers.ClassBalanced(4, 128),
+    )
     same(preset.fit(X, Y), parts.fit(X, Y))
 
 
@@ -67,10 +71,13 @@ def test_presets_have_the_parameters_of_the_learner(preset):
 @pytest.mark.parametrize("normalize", [False, True])
 def test_every_loss_lowers_itself(loss, normalize):
     labels = X[:, 0] if is_continuous(loss) else Y
-    learner = EmbeddingLearner(
-        clone(loss), MLP((8,), 3, normalize=normalize), Uniform(1000), max_epochs=40,
-        learning_rate=0.01, random_state=0, early_stopping=False
-    )  # fmt: skip
+    learner = embedding_learner(
+        clone(loss),
+        MLP((8,), 3, normalize=normalize),
+        Uniform(1000),
+        max_epochs=40,
+        learning_rate=0.01,
+    )
     model = learner.fit(X, labels)
     assert np.isfinite(model.loss_curve_).all()
     assert model.loss_curve_[-1] < model.loss_curve_[0]
@@ -81,13 +88,8 @@ def test_every_loss_lowers_itself(loss, normalize):
 @pytest.mark.parametrize("batch_size", [1, 2, 7])
 def test_every_loss_takes_tiny_batches(loss, batch_size):
     labels = X[:, 0] if is_continuous(loss) else Y
-    model = EmbeddingLearner(
-        clone(loss),
-        Linear(3, normalize=True),
-        Uniform(batch_size),
-        max_epochs=1,
-        random_state=0,
-        early_stopping=False,
+    model = embedding_learner(
+        clone(loss), Linear(3, normalize=True), Uniform(batch_size), max_epochs=1
     )
     if isinstance(loss, losses.Gerrymander) and batch_size <= loss.n_neighbors:
         with pytest.raises(ValueError, match="n_neighbors must be at most"):

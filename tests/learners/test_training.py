@@ -14,7 +14,7 @@ from sklearn.datasets import load_iris
 from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.preprocessing import scale
 from thinned import thinned
-from trained import configured
+from trained import configured, embedding_learner
 
 from metricfast import (
     LDML,
@@ -43,14 +43,14 @@ MAPS = [
     NeighborhoodGerrymandering(solver="subgradient"),
     NeighborhoodGerrymanderingRegressor(),
 ]
-LEARNERS = [*MAPS, AsymmetricSimilarity(), EmbeddingLearner(losses.NCA(), early_stopping=False)]
+LEARNERS = [*MAPS, AsymmetricSimilarity(), embedding_learner(losses.NCA())]
 FULL = [
     NCA(),
     LMNN(min_iter=5),
     NCMML(),
     NeighborhoodGerrymandering(solver="lbfgs"),
     AsymmetricSimilarity(solver="lbfgs"),
-    EmbeddingLearner(losses.NCA(), solver="lbfgs", early_stopping=False),
+    embedding_learner(losses.NCA(), solver="lbfgs"),
 ]
 TEST = next(StratifiedShuffleSplit(1, test_size=15, random_state=0).split(X, Y))[1]
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -267,7 +267,7 @@ ENDLESS = [
     NCA(solver=Subgradient()),
     AsymmetricSimilarity(solver=Adam(schedule="inverse")),
     AsymmetricSimilarity(solver=Subgradient()),
-    EmbeddingLearner(losses.NCA(), solver=Adam(), early_stopping=False),
+    embedding_learner(losses.NCA(), solver=Adam()),
 ]
 
 
@@ -290,13 +290,7 @@ def test_more_epochs_of_a_cosine_are_another_training(tmp_path):
 
 def test_a_checkpoint_of_another_number_of_moments_is_refused(tmp_path):
     path = tmp_path / "training"
-    learner = EmbeddingLearner(
-        losses.NCA(),
-        max_epochs=2,
-        callbacks=[Checkpoint(path)],
-        random_state=0,
-        early_stopping=False,
-    )
+    learner = embedding_learner(losses.NCA(), max_epochs=2, callbacks=[Checkpoint(path)])
     learner.fit(X, Y)
     metadata, state, arrays = contents(path.read_bytes())
     state["numbers"]["moments"] = 1
@@ -311,7 +305,7 @@ def test_a_checkpoint_of_another_number_of_moments_is_refused(tmp_path):
     [
         (NCA(max_iter=0, solver="adam"), ValueError, "max_iter"),
         (
-            EmbeddingLearner(losses.NCA(), max_epochs=0, solver="lbfgs", early_stopping=False),
+            embedding_learner(losses.NCA(), max_epochs=0, solver="lbfgs"),
             ValueError,
             "max_epochs",
         ),

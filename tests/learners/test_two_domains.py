@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 from sklearn.model_selection import KFold, cross_val_score
+from trained import embedding_learner
 
 import metricfast
 from metricfast import (
@@ -55,9 +56,7 @@ def test_every_loss_that_compares_anchors_with_a_database_learns_from_two_kinds(
     y, y_database = labels_of(loss)
     if loss.labels != "class" and loss.__name__ in ("MLKR",):
         y, y_database = y[:, 0], y_database[:, 0]
-    learner = EmbeddingLearner(
-        loss(), BOTH, max_epochs=3, database=database, random_state=0, early_stopping=False
-    )
+    learner = embedding_learner(loss(), BOTH, max_epochs=3, database=database)
     learner.fit(X, y, DATABASE, y_database)
     assert np.isfinite(learner.loss_curve_).all()
     assert learner.transform(X, "query").shape == (N, 3)
@@ -87,18 +86,10 @@ def test_right_points_of_the_right_side_meet_their_labels(monkeypatch):
     monkeypatch.setattr(base, "center", lambda samples, means, **how: center(samples, zeros, **how))
     for sampler in (Uniform(6), DenseTriplet(3, batch_size=10, n_anchors=2)):
         for how in ("batch", "all"):
-            learner = EmbeddingLearner(
-                loss,
-                read,
-                sampler,
-                max_epochs=2,
-                database=how,
-                random_state=0,
-                early_stopping=False,
-            )
+            learner = embedding_learner(loss, read, sampler, max_epochs=2, database=how)
             learner.fit(queries, y, database, y_database)
     assert {m for _, m in seen} == {5, 8, 31}
-    EmbeddingLearner(loss, read, solver="lbfgs", max_epochs=1, early_stopping=False).fit(
+    embedding_learner(loss, read, solver="lbfgs", max_epochs=1).fit(
         queries, y, database, y_database
     )
     assert seen[-1] == (20, 31)
@@ -106,13 +97,8 @@ def test_right_points_of_the_right_side_meet_their_labels(monkeypatch):
 
 @pytest.mark.parametrize("embedding", [BOTH, DEEP], ids=["linear", "deep"])
 def test_retrieval_from_the_other_side_is_learned(embedding):
-    learner = EmbeddingLearner(
-        losses.NCA(reduction="mean"),
-        embedding,
-        learning_rate=0.02,
-        max_epochs=30,
-        random_state=0,
-        early_stopping=False,
+    learner = embedding_learner(
+        losses.NCA(reduction="mean"), embedding, learning_rate=0.02, max_epochs=30
     ).fit(X[:60], Y[:60], DATABASE[:80], Y_DATABASE[:80])
     found = learner.kneighbors(X[60:], DATABASE[80:], 1)[1][:, 0]
     right = np.mean(Y_DATABASE[80:][found] == Y[60:])
@@ -125,9 +111,7 @@ def test_retrieval_from_the_other_side_is_learned(embedding):
 
 
 def test_one_embedding_of_both_sides_has_one_mean():
-    learner = EmbeddingLearner(
-        losses.NCA(), Linear(2), max_epochs=2, random_state=0, early_stopping=False
-    )
+    learner = embedding_learner(losses.NCA(), Linear(2), max_epochs=2)
     learner.fit(X, Y, X[::-1] + 1, Y[::-1])
     np.testing.assert_array_equal(learner.mean_, learner.mean_query_)
     np.testing.assert_allclose(learner.mean_, (X[::-1] + 1).mean(axis=0))
@@ -135,7 +119,7 @@ def test_one_embedding_of_both_sides_has_one_mean():
 
 
 def test_epochs_by_partial_fit_go_on_with_the_means_of_the_first():
-    learner = EmbeddingLearner(losses.SupCon(), DEEP, random_state=0, early_stopping=False)
+    learner = embedding_learner(losses.SupCon(), DEEP)
     learner.partial_fit(X, Y, X_database=DATABASE, y_database=Y_DATABASE)
     mean, before = learner.mean_.copy(), [a.copy() for a in learner.parameters_]
     learner.partial_fit(X[:50], Y[:50], X_database=DATABASE[:60], y_database=Y_DATABASE[:60])
@@ -174,9 +158,7 @@ def test_distances_of_labels_may_be_precomputed_between_the_sides():
 
 
 def test_sparse_queries_and_dense_database():
-    learner = EmbeddingLearner(
-        losses.NCA(), BOTH, max_epochs=2, random_state=0, early_stopping=False
-    )
+    learner = embedding_learner(losses.NCA(), BOTH, max_epochs=2)
     learner.fit(csr_array(X), Y, DATABASE, Y_DATABASE)
     assert not learner.mean_query_.any() and learner.mean_.any()
     assert learner.kneighbors(csr_array(X), DATABASE)[0].shape == (N, 5)
@@ -226,13 +208,11 @@ def test_samplers_refuse_what_has_no_meaning_with_a_database():
             return Uniform().prepare(y)
 
     with pytest.raises(ValueError, match="Alone, whose prepare takes no y_database"):
-        EmbeddingLearner(losses.NCA(), BOTH, Alone(), early_stopping=False).fit(
-            X, Y, DATABASE, Y_DATABASE
-        )
+        embedding_learner(losses.NCA(), BOTH, Alone()).fit(X, Y, DATABASE, Y_DATABASE)
 
 
 def test_what_does_not_go_together_is_refused():
-    nca = EmbeddingLearner(losses.NCA(), BOTH, early_stopping=False)
+    nca = embedding_learner(losses.NCA(), BOTH)
     for arguments, message in [
         ((X, Y, DATABASE), "must be given together"),
         ((X, Y, None, Y_DATABASE), "must be given together"),
@@ -242,7 +222,7 @@ def test_what_does_not_go_together_is_refused():
     ]:
         with pytest.raises(ValueError, match=message):
             nca.fit(*arguments)
-    one = EmbeddingLearner(losses.NCA(), Linear(2), early_stopping=False)
+    one = embedding_learner(losses.NCA(), Linear(2))
     with pytest.raises(ValueError, match=r"X_database: X has 7 features.*Asymmetric"):
         one.fit(X, Y, DATABASE, Y_DATABASE)
     for loss, message in [
@@ -250,15 +230,13 @@ def test_what_does_not_go_together_is_refused():
         (losses.CoSENT(), "compares all points of a batch"),
     ]:
         with pytest.raises(ValueError, match=message):
-            EmbeddingLearner(loss, Linear(2), early_stopping=False).fit(X, Y, X, Y)
+            embedding_learner(loss, Linear(2)).fit(X, Y, X, Y)
     with pytest.raises(ValueError, match="candidate_fraction must be None with X_database"):
         nca.set_params(database="all", candidate_fraction=0.5).fit(X, Y, DATABASE, Y_DATABASE)
 
 
 def test_points_are_asked_about_on_their_side():
-    learner = EmbeddingLearner(
-        losses.NCA(), BOTH, max_epochs=1, random_state=0, early_stopping=False
-    )
+    learner = embedding_learner(losses.NCA(), BOTH, max_epochs=1)
     names = [f"word{i}" for i in range(7)]
     learner.fit(X, Y, pd.DataFrame(DATABASE, columns=names), Y_DATABASE)
     assert learner.feature_names_database_in_.tolist() == names
@@ -283,9 +261,7 @@ def test_points_are_asked_about_on_their_side():
 @pytest.mark.parametrize("embedding", [BOTH, DEEP], ids=["linear", "deep"])
 def test_files_keep_both_sides(embedding, tmp_path):
     pytest.importorskip("safetensors")
-    learner = EmbeddingLearner(
-        losses.NCA(), embedding, max_epochs=2, random_state=0, early_stopping=False
-    )
+    learner = embedding_learner(losses.NCA(), embedding, max_epochs=2)
     learner.fit(X, Y, DATABASE, Y_DATABASE)
     path = tmp_path / "both.safetensors"
     metricfast.save(learner, path)
@@ -313,9 +289,7 @@ def test_files_keep_both_sides(embedding, tmp_path):
 def test_onnx_exports_either_side():
     pytest.importorskip("skl2onnx")
     runtime = pytest.importorskip("onnxruntime")
-    learner = EmbeddingLearner(
-        losses.NCA(), DEEP, max_epochs=2, random_state=0, early_stopping=False
-    )
+    learner = embedding_learner(losses.NCA(), DEEP, max_epochs=2)
     learner.fit(X, Y, DATABASE, Y_DATABASE)
     for points, side in ((X, "query"), (DATABASE, "database")):
         model = metricfast.io.to_onnx(learner, side=side, dtype=np.float64)
@@ -325,9 +299,7 @@ def test_onnx_exports_either_side():
 
 
 def test_cross_validation_leaves_the_database_whole():
-    learner = EmbeddingLearner(
-        losses.NCA(), BOTH, max_epochs=5, random_state=0, early_stopping=False
-    )
+    learner = embedding_learner(losses.NCA(), BOTH, max_epochs=5)
     fixed = FixedDatabase(learner, DATABASE, Y_DATABASE)
     folds = KFold(3, shuffle=True, random_state=0)
     scores = cross_val_score(fixed, X, Y, cv=folds)

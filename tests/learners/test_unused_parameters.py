@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
+from trained import embedding_learner
 
 import metricfast as mf
 from metricfast import losses
@@ -53,21 +54,19 @@ def test_learners_of_embeddings(kind, solver):
 
 def test_parts_of_embedding_learners_that_are_not_used():
     refused(
-        mf.EmbeddingLearner(losses.NCA(), solver="lbfgs", early_stopping=False),
+        embedding_learner(losses.NCA(), solver="lbfgs"),
         sampler=ClassBalanced(2),
     )
     refused(mf.TripletLearner(solver=LBFGS(2), early_stopping=False), m_per_class=2)
     refused(mf.LogRatioLearner(solver="lbfgs"), n_anchors=2)
     with pytest.raises(ValueError, match=r"proxy_lr_factor must be 1\.0, its default, unless"):
-        mf.EmbeddingLearner(losses.NCA(), proxy_lr_factor=3.0, early_stopping=False).fit(X, Y)
+        embedding_learner(losses.NCA(), proxy_lr_factor=3.0).fit(X, Y)
 
 
 def test_what_reaches_its_solver_is_taken():
     assert mf.NCA(max_iter=3, tol=1e-9, early_stopping=False).fit(X, Y).n_iter_ <= 3
     assert mf.NCA(max_iter=np.int64(100), solver=Adam(max_epochs=2)).fit(X, Y).n_iter_ == 2
-    model = mf.EmbeddingLearner(
-        losses.NCA(), Linear(2), max_epochs=2, batch_size=12, early_stopping=False
-    )
+    model = embedding_learner(losses.NCA(), Linear(2), max_epochs=2, batch_size=12)
     assert model.fit(X, Y).n_iter_ == 2
     assert model.set_params(solver="lbfgs", batch_size=None).fit(X, Y).n_iter_ <= 2
 

@@ -7,11 +7,10 @@ import pytest
 import skops.io
 from sklearn.base import clone
 from sklearn.exceptions import DataConversionWarning, NotFittedError
-from trained import configured
+from trained import configured, embedding_learner
 
 from metricfast import (
     AsymmetricSimilarity,
-    EmbeddingLearner,
     NeighborhoodGerrymandering,
     NeighborhoodGerrymanderingRegressor,
     save,
@@ -161,15 +160,7 @@ def test_infeasible_queries_of_batches_are_counted_and_warned_of():
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 20, 120)
     sampler = Uniform()
-    learner = EmbeddingLearner(
-        Gerrymander(3),
-        Linear(),
-        sampler,
-        batch_size=20,
-        max_epochs=2,
-        random_state=0,
-        early_stopping=False,
-    )
+    learner = embedding_learner(Gerrymander(3), Linear(), sampler, batch_size=20, max_epochs=2)
     with pytest.warns(UserWarning, match=r"neighbours in a batch is right for .*% of the queries"):
         learner.fit(X, labels)
     assert 0.3 < learner.infeasible_share_ < 1
@@ -180,9 +171,7 @@ def test_infeasible_queries_of_batches_are_counted_and_warned_of():
 
 
 def test_neighbours_that_a_batch_does_not_have():
-    learner = EmbeddingLearner(
-        Gerrymander(7), Linear(), Uniform(), batch_size=6, early_stopping=False
-    )
+    learner = embedding_learner(Gerrymander(7), Linear(), Uniform(), batch_size=6)
     with pytest.raises(ValueError, match=r"at most 5 where a batch has 6 points.*raise batch_size"):
         learner.fit(X, Y)
     learner.set_params(database="all", max_epochs=1).fit(X, Y)
