@@ -124,6 +124,27 @@ TEST(digests) {
     CHECK(digest("abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     CHECK(digest(std::string(1000000, 'a')) ==
           "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+
+    // All lengths about the size of a block, whole and in pieces; hashlib's digest of the digests.
+    std::string all;
+    for (std::size_t n = 0; n <= 200; ++n) {
+        std::string text;
+        for (std::size_t i = 0; i < n; ++i)
+            text += static_cast<char>(i * 7 + n);
+        Sha256 pieces;
+        for (std::size_t i = 0; i < n; i += n % 17 + 1)
+            pieces.add(std::string_view(text).substr(i, n % 17 + 1));
+        all += digest(text);
+        CHECK(pieces.hex() == digest(text));
+    }
+    CHECK(digest(all) == "de444fd33c2915b23d3772a4de9aa249a9206ee2f93688a74e332e160c085f41");
+
+    // Instructions, where the processor has them, and the portable code.
+    const auto *const bytes = reinterpret_cast<const unsigned char *>(all.data());
+    detail::Sha256State state{}, portable{};
+    detail::sha256_blocks(state, bytes, all.size() / 64);
+    detail::sha256_portable(portable, bytes, all.size() / 64);
+    CHECK(state == portable);
 }
 
 TEST(json_is_read_where_it_stands) {
