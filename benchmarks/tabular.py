@@ -7,8 +7,9 @@ For each table and split, 70 % of the points are learned from, at most `--rows`,
 others are predicted. Prints, as means over splits, the error of each model (1 - accuracy, or root
 mean squared) and its ratio to that of `HistGradientBoosting` with default parameters; log loss,
 area under the ROC curve and calibration error of classes; and processor seconds of `fit` and
-`predict` in one thread. A summary comes first: of all tables, of those that the first choices of
-defaults were made on, and of the others. Results and predictions are written to `results/tabular`
+`predict` in one thread. A summary of all tables and one of each group come first, with medians and
+ranges of our results divided by those of `HistGradientBoosting`. `--only` takes a table or a group:
+"ordinary" are tables with categories and missing values. Results are written to `results/tabular`
 as they come, and are not computed again, unless `--again` names the model. `--write` replaces the
 figures of `tabular.md`.
 
@@ -46,7 +47,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 from threadpoolctl import threadpool_limits
 
-from benchmarks.tabular_data import MOST, TABLES, MissingError, Split, split
+from benchmarks.tabular_data import GROUPS, MOST, TABLES, MissingError, Split, split
 from benchmarks.tabular_measures import measures, point_errors
 from benchmarks.tabular_peers import PEERS, MissingPeerError
 from benchmarks.tabular_report import Found, report
@@ -230,14 +231,18 @@ def main(arguments: list[str] | None = None) -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     choices = [*MODELS, *MEANS]
-    parser.add_argument("--only", action="append", choices=TABLES, help="a table; may be repeated")
+    parser.add_argument(
+        "--only", action="append", choices=[*TABLES, *GROUPS], help="a table or a group of them"
+    )
     parser.add_argument("--models", action="append", choices=choices, help="may be repeated")
     parser.add_argument("--splits", type=int, default=3)
     parser.add_argument("--rows", type=int, default=MOST, help="largest number to learn from")
     parser.add_argument("--again", action="append", choices=MODELS, default=[])
     parser.add_argument("--write", action="store_true", help="write the figures into tabular.md")
     given = parser.parse_args(arguments)
-    tables, models = given.only or list(TABLES), installed(given.models or DEFAULT)
+    names = given.only or TABLES
+    tables = list(dict.fromkeys(t for name in names for t in GROUPS.get(name, (name,))))
+    models = installed(given.models or DEFAULT)
     Store(given.rows).forget(given.again)
     text = report(compute(tables, models, given.splits, given.rows), tables, models)
     print(text)

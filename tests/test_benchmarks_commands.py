@@ -9,6 +9,7 @@ from importlib import import_module
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from benchmarks import __main__ as suite
 from benchmarks import (
@@ -88,12 +89,15 @@ def stand_ins(tmp_path_factory):
         **office,
         domains=["amazon", "caltech10", "dslr", "webcam"],
     )
-    for name, (_, of_classes) in tabular_data.TABLES.items():
-        if name not in tabular_data.CHOSEN_ON:
-            assert of_classes
-            np.savez(
-                folder / "tables" / f"{name}.npz", **classes(60, 4, 2, rng), fold=np.arange(60) % 3
-            )
+    for name in tabular_data.GROUPS["clean"]:
+        np.savez(
+            folder / "tables" / f"{name}.npz", **classes(60, 4, 2, rng), fold=np.arange(60) % 3
+        )
+    (folder / "ordinary").mkdir()
+    for name in tabular_data.GROUPS["ordinary"]:
+        table = pd.DataFrame({"x": rng.normal(size=60), "target": np.arange(60) % 2})
+        read, _ = tabular_data.TABLES[name]
+        table.to_csv(folder / "ordinary" / f"{read.args[0]}.csv", index=False)
     return folder
 
 

@@ -7,7 +7,14 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-from benchmarks import tabular, tabular_cost, tabular_measures, tabular_peers, tabular_report
+from benchmarks import (
+    tabular,
+    tabular_cost,
+    tabular_data,
+    tabular_measures,
+    tabular_peers,
+    tabular_report,
+)
 from sklearn.naive_bayes import GaussianNB
 
 
@@ -46,6 +53,17 @@ def test_categories_reach_peers_as_strings():
     model = Strings()
     tabular_peers.Peer(model, strings=True).fit(frame, [0, 1])
     assert model.first == ["1", "missing"]
+
+
+def test_text_of_ordinary_tables_is_categories(tmp_path, monkeypatch):
+    monkeypatch.setenv("METRICFAST_DATA", str(tmp_path))
+    with pytest.raises(tabular_data.MissingError, match="ordinary/titanic"):
+        tabular_data.split("passengers", 0)
+    (tmp_path / "ordinary").mkdir()
+    (tmp_path / "ordinary" / "titanic.csv").write_text("Sex,Age,target\n" + "m,,no\n,2,yes\n" * 5)
+    given = tabular_data.split("passengers", 0)
+    assert [str(dtype) for dtype in given.X.dtypes] == ["category", "float64"]
+    assert given.X["Age"].isna().any() and set(given.y) == {0, 1}
 
 
 def test_measures_of_predicted_tables():
@@ -90,6 +108,9 @@ def test_summary_of_tables():
     assert lines[-2].endswith("| hgb | 1 | 0.2 | 0.9 | 0.1 | 1 | 1.0 | 0.50 | 1 | 1 |")
     assert lines[-1].startswith("| nca | 0.0123 | 0.2 | 0.9 | 0.1 | 2 |")
     assert "| b | 1 | 2 |" in tabular_report.report(found, ["a", "b"], ["hgb", "nca"])
+    found |= {("c", 0, "hgb"): row(4.0), ("c", 0, "nca"): row(3.0) | {"fit": 10.0}}
+    lines = tabular_report.ranges(found, ["a", "b", "c"]).splitlines()
+    assert "| RMSE | 1.38 | 0.75 | 2 |" in lines and "| fit, s | 1 | 1 | 10 |" in lines
 
 
 def test_study_of_what_a_fit_costs(monkeypatch, capsys):
