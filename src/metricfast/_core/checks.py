@@ -217,8 +217,9 @@ def _naming(name: str) -> Iterator[None]:
 
 
 def check_labels(y: Any, name: str = "y", flat: bool = False) -> Any:
-    """Return labels as scikit-learn reads them, and refuse those that it says too little about.
+    """Return labels as scikit-learn reads them.
 
+    Where its error message would be unclear, raise a better one.
     `flat`: whether to flatten a column, with a warning.
     """
     if y is None or isinstance(y, str) or issparse(y):
