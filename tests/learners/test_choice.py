@@ -81,6 +81,12 @@ def test_two_views_of_the_same_features_find_each_other():
     assert share_found(*found) > share_found(views[0][new], views[1][new]) + 0.3
 
 
+def test_points_that_are_their_own_database_do_not_find_themselves():
+    X, y = NOISY[TRAIN], Y[TRAIN]
+    model = supcon(Asymmetric(Linear(), Linear())).fit(X, y, X, y)
+    assert model.choice_["given_cost"] > model.choice_["cost"]
+
+
 def test_two_kinds_of_points_find_each_other():
     turned = NOISY[1::2] @ RNG.normal(size=(8, 8)) @ np.eye(8, 11)
     known, new, labels = slice(80), slice(80, 120), np.arange(80)

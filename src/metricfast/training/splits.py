@@ -96,11 +96,19 @@ def holds_classes_out(data: Samples) -> bool:
 def _distinct(data: Samples) -> Samples:
     """Return the distinct points of positive weight, so that no copy is in both parts."""
     n, d = data.X.shape
+    if data.database is not None and _same(data, data.database):
+        data = replace(data, database=None)
     if data.database is None and (not issparse(data.X) or n * d <= _DENSE_VALUES):
         return deduplicate(data)
     weight = repetitions(data.weight, n)
     rows = np.flatnonzero(weight)
     return replace(data.take(rows), weight=weight[rows])
+
+
+def _same(queries: Samples, database: Samples) -> bool:
+    """Return whether the database holds the queries themselves, which would find each other."""
+    pairs = (queries.X, database.X), (queries.labels, database.labels)
+    return all(isinstance(a, np.ndarray) and np.array_equal(a, b) for a, b in pairs)
 
 
 def _point_split(
