@@ -379,9 +379,9 @@ def _exponent(X: Array) -> int:
 
 
 def _check_bounds(bounds: ArrayLike) -> Floats:
-    """Return a copy of the bounds that a user gave, without zeros.
+    """Return a copy of the user's bounds, without zeros.
 
-    Raises ValueError if they are not two finite numbers that are not negative, nor both zero.
+    Raises ValueError unless they are two finite, non-negative numbers, not both zero.
     """
     given = check_array(
         as_real(bounds, "bounds"),
