@@ -15,7 +15,7 @@ _ADVISES: ContextVar[bool] = ContextVar("advises", default=True)
 
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the line that called the function that warns, unless `without_advice` is active."""
+    """Issue a warning at the line of the caller, unless `without_advice` is active."""
     if _ADVISES.get():
         warnings.warn(message, category, stacklevel=3)
 
