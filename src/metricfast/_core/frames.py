@@ -88,7 +88,7 @@ def _memory_of(tensor: Any, name: str) -> NDArray[Any]:
     elif str(tensor.layout) != "torch.strided":
         found, remedy = f"of the layout {tensor.layout}", ".to_dense()"
     elif str(tensor.dtype) == "torch.bfloat16":
-        found, remedy = f"of {tensor.dtype}, which NumPy has not", ".float()"
+        found, remedy = f"of {tensor.dtype}, which NumPy does not have", ".float()"
     if remedy:
         raise TypeError(f"{name} is a tensor {found}: give {name}{remedy}.")
     try:
@@ -113,7 +113,7 @@ def arrow_table(X: Any) -> Any:
         import pyarrow as pa
     except ImportError as error:
         raise ImportError(
-            f"Reading a {type(X).__name__} takes pyarrow: pip install pyarrow, or give an array."
+            f"Reading a {type(X).__name__} needs pyarrow: pip install pyarrow, or give an array."
         ) from error
     if arrow:
         return pa.Table.from_batches([X])

@@ -71,7 +71,7 @@ class LabelDistance:
         if not np.isfinite(distances).all() or (distances < 0).any():
             raise ValueError(
                 "label_distance must give finite distances, from 0 on; found "
-                f"{distances.min()} to {distances.max()}: mend it, or divide labels that are huge."
+                f"{distances.min()} to {distances.max()}: correct it, or divide very large labels."
             )
         return distances
 

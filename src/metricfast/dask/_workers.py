@@ -73,7 +73,7 @@ class Workers:
             if time.monotonic() > end:
                 raise RuntimeError(
                     f"the client has had no worker for {_PATIENCE:.0f} seconds: start workers, and "
-                    "call again (with a Checkpoint a training goes on from where it was)."
+                    "call again (with a Checkpoint, training continues from where it was)."
                 )
             time.sleep(0.1)
 
@@ -216,11 +216,11 @@ class _Signs:
         for each, (_, since) in self._heard.items():
             if now - since > _SILENCE and (of_all or self._is_needed(each)):
                 raise RuntimeError(
-                    f"the worker {each}, which is waited for, has given no sign for "
-                    f"{now - since:.0f} seconds: it or its machine is frozen, or lost, or a task "
-                    "has held its interpreter's lock for so long. Restart it, "
+                    f"the worker {each}, for which the client waits, gives no sign of life for "
+                    f"{now - since:.0f} seconds: it or its machine is frozen or lost, or a task "
+                    "has held the interpreter's lock all this time. Restart it, "
                     f"client.restart_workers([{each!r}]), or retire it, and call again (with "
-                    "a Checkpoint a training goes on from where it was)."
+                    "a Checkpoint, training continues from where it was)."
                 )
 
     def _is_needed(self, worker: str) -> bool:

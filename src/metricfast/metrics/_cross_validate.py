@@ -271,7 +271,7 @@ def cross_validate_retrieval(
         if set(names) & set(CLASS_METRICS) and len(np.unique(subset(labels, test))) == 1:
             warn_user(
                 "a test fold holds one class alone, so that every order of its points is right: "
-                "take fewer folds, of two classes or more each."
+                "use fewer folds, with at least two classes each."
             )
         trained.append(report_of(fitted, held_out, subset(labels, test), **options))
         if not issparse(X):

@@ -82,8 +82,8 @@ def are_continuous(labels: Any, name: str = "labels") -> bool:
         if np.isin(array, (0, 1)).all() and (array.sum(axis=1) == 1).all():
             raise ValueError(
                 f"{name} encode classes in rows of a single 1: give the classes, "
-                f"np.argmax({name}, axis=1), or booleans, which are tags. Where "
-                "they are vectors, say so by label_distance=."
+                f"np.argmax({name}, axis=1), or booleans, which are tags. If "
+                "they are vectors, give label_distance."
             )
         return True
     try:
@@ -92,7 +92,7 @@ def are_continuous(labels: Any, name: str = "labels") -> bool:
         kind = "unknown"
     if kind == "unknown" and array.dtype.kind == "O":
         raise ValueError(
-            f"{name} must hold classes or numbers; say how far others are apart by label_distance."
+            f"{name} must hold classes or numbers; for other labels, give label_distance."
         )
     return array.ndim > 1 or bool(kind.startswith("continuous"))
 

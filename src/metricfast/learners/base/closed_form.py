@@ -247,8 +247,8 @@ def continues(learner: Any) -> bool:
     """Return whether `partial_fit` has been called before; warn if `fit` was called instead."""
     if not learner._sums and learner.__sklearn_is_fitted__():
         warn_user(
-            "partial_fit begins anew, without what fit has learned: fit keeps no sums to add "
-            "to. Give partial_fit the points of fit as well."
+            "partial_fit begins anew, without the points of fit: fit stores no sums to add to. "
+            "Give partial_fit the points of fit as well."
         )
     return bool(learner._sums)
 

@@ -129,7 +129,7 @@ def warn_given_up(unit: str) -> None:
     warn_user(
         f"Learning was not better than the given distance by two standard errors on held-out "
         f"{unit}, so that distance stays: give more {unit}, or a number in place of 'auto' (such "
-        "as shrinkage=0) to learn all the same."
+        "as shrinkage=0) to learn anyway."
     )
 
 

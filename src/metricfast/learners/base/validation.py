@@ -160,8 +160,8 @@ def validate_fit(learner: Any, X: Any, y: Any = None, **params: Any) -> Validati
         measure, sign = "score", -1
         if y is not None and len(np.unique(y[test])) < 2:
             raise ValueError(
-                f"validate=True holds {len(test)} of {X.shape[0]} pairs out, which must be both "
-                "similar and dissimilar ones to be judged: give more of either kind."
+                f"validate=True holds {len(test)} of {X.shape[0]} pairs out, all of one kind, but "
+                "scores need similar and dissimilar pairs: give more of either kind."
             )
         held_out = (X[test],) if y is None else (X[test], y[test])
         values = [each.score(*held_out) for each in (trained, euclidean)]

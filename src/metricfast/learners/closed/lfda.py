@@ -367,8 +367,8 @@ def _why_collapsed(points: Array, codes: Integers, k: int) -> str:
         members = points[codes == label]
         if (members != members[0]).any():
             return (
-                f"each point is there more than k={k} times in its class, so that its local scale, "
-                "the distance of its k-th nearest neighbour, is zero: use a larger k, or leave "
-                "copies out."
+                f"each point occurs more than k={k} times in its class, so that its local scale, "
+                "the distance of its k-th nearest neighbour, is zero: use a larger k, or remove "
+                "duplicates."
             )
     return "y must hold a class with two different points."

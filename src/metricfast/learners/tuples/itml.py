@@ -131,7 +131,7 @@ class _ITML(CallbackMixin, MahalanobisMixin):
         finally:
             positive = set_fitted()
         if any_held or positive is not M:
-            _warn("M is singular but for rounding errors: bring the bounds closer together")
+            _warn("M is singular up to rounding errors: bring the bounds closer together")
         elif not converged:
             _warn(f"No convergence in {self.max_iter} sweeps over the pairs: raise max_iter or tol")
 
