@@ -22,7 +22,8 @@ except ImportError:
     plot = None  # type: ignore[assignment]
 
 ROUNDS: dict[Level, int] = {"quick": 2, "normal": 7, "full": 7}
-# Ratios near 1 take more rounds; what seems slower than a revision is measured once more, longer.
+# Ratios near 1 need more rounds. Cases that seem slower than the revision are measured again,
+# longer.
 ROUNDS_AGAINST: dict[Level, int] = {"quick": 5, "normal": 9, "full": 9}
 LONGER = 3
 TIMEOUT: dict[Level, float] = {"quick": 60, "normal": 300, "full": 3600}
@@ -71,7 +72,7 @@ def _run(
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the chosen cases, print their tables, write JSON and plot."""
+    """Run the selected cases, print their tables, and write the JSON file and the plot."""
     options = _arguments(argv)
     if options.command == "setup-peers":
         peers.set_up(options.base_python)

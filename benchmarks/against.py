@@ -1,4 +1,4 @@
-"""The working tree beside another revision: the same calls, and by how much they differ."""
+"""Compare the working tree with another revision: time the same calls, and report ratios."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ LIMIT = 0.97
 
 @dataclass
 class Ratio:
-    """How long a revision takes over how long the working tree takes, at the same call.
+    """Time of a revision divided by the time of the working tree, for the same call.
 
-    `elapsed` is the median over rounds; `processor` compares the least processor times, which other
-    load on the machine disturbs less. On one thread both mean the same, and the latter counts.
+    `elapsed` is the median over rounds. `processor` compares minimum processor times, which depend
+    less on other load of the machine. On one thread, both measure the same, and `processor` is
+    used.
     """
 
     elapsed: float | None = None
@@ -29,7 +30,7 @@ class Ratio:
 
     @property
     def counts(self) -> float | None:
-        """Return the ratio to go by."""
+        """Return the ratio that decides."""
         return self.processor if self.threads == 1 and self.processor else self.elapsed
 
     def __str__(self) -> str:
@@ -55,7 +56,7 @@ class NotSlower:
     theirs: str
 
     def ratio(self, outcomes: dict[str, Outcome]) -> Ratio:
-        """Return how they compare."""
+        """Return the ratio of two outcomes."""
         return _compare(outcomes[self.ours], outcomes[self.theirs])
 
     def judge(self, outcomes: dict[str, Outcome]) -> Verdict:
@@ -82,7 +83,7 @@ def against(case: Case, peer: str, threads: int | None = None) -> Case:
 def cases(
     peer: str, level: Level, only: list[str] | None = None, threads: int | None = None
 ) -> list[Case]:
-    """Return the cases of a run against a revision, all that have this library in them."""
+    """Return the cases of a comparison with a revision: all that run this library."""
     found = [*suite.cases("full"), *ours()]
     if only:
         chosen = [case for case in found if any(part in case.name for part in only)]
@@ -92,7 +93,7 @@ def cases(
 
 
 def ratios(rows: Iterable[Row]) -> dict[str, Ratio]:
-    """Return how all entries compare, by case and label."""
+    """Return the ratios of all entries, by case and label."""
     found = {}
     for row in rows:
         outcomes = {outcome.label: outcome for outcome in row.outcomes}

@@ -1,4 +1,4 @@
-"""The measured rates of this machine, from which lower bounds are computed.
+"""Measure rates of this machine, and compute lower bounds of times from them.
 
 ``python -m benchmarks.bounds`` prints processor times of kernels beside their lower bounds.
 """
@@ -27,7 +27,7 @@ REPEATS = 7
 
 @dataclass
 class Rates:
-    """Rates in a second: bytes written and read; by dtype, flops of a product and exponentials."""
+    """Rates per second: bytes written and read, and by dtype, flops and exponentials."""
 
     gemm: dict[str, float]
     write: float

@@ -22,9 +22,9 @@ Arrays = dict[str, np.ndarray]
 class Entry:
     """One contestant of a case.
 
-    `label` names it in the table, `peer` the package. `probe` holds parameters that shorten a long
-    fit while the best thread count is searched; below the level `when` the entry does not run and
-    its recorded result is shown; `rounds` caps how often a long one is repeated.
+    `label` is the name in the table, `peer` the package. `probe` holds parameters that shorten a
+    long fit during the search for the best thread count. Below the level `when`, the entry does not
+    run, and the table shows its recorded result. `rounds` is the maximum number of repetitions.
     """
 
     label: str
@@ -39,10 +39,10 @@ class Entry:
 
 @dataclass
 class Outcome:
-    """What became of one contestant: `status` is ok, missing, failed, skipped or recorded.
+    """The outcome of one contestant: `status` is ok, missing, failed, skipped or recorded.
 
-    `seconds` is the median of `samples`; `cpu_seconds` the least processor time of a run, summed
-    over threads, which suffers less from other processes; `peak_bytes` counts from the input.
+    `seconds` is the median of `samples`. `cpu_seconds` is the minimum processor time of a run,
+    summed over threads, which depends less on other processes. `peak_bytes` excludes the input.
     """
 
     label: str
@@ -64,7 +64,7 @@ class Outcome:
 
 @dataclass
 class Verdict:
-    """Whether one target was reached; `reached` is None where it cannot be told."""
+    """Whether one target was reached; `reached` is None if that is unknown."""
 
     text: str
     reached: bool | None
@@ -81,9 +81,10 @@ class Target(Protocol):
 class Case:
     """A row of the benchmark.
 
-    `check` compares the digests of all contestants with the truth and returns complaints by label;
-    `score` turns a digest into the numbers printed beside the time. `warm` runs every contestant
-    once, checked, before anything is timed; fits, which are long, are checked after their runs.
+    `check` compares the digests of all contestants with the correct results, and returns errors by
+    label. `score` computes the numbers that are printed next to the time from a digest. With
+    `warm`, every contestant runs once and is checked before the timed runs; long fits are checked
+    after their runs.
     """
 
     name: str
@@ -100,7 +101,7 @@ class Case:
 
 @dataclass
 class Row:
-    """A case that has run; `busy_cores` is how many cores other processes used just before."""
+    """A finished case. `busy_cores` is the number of cores that other processes used before it."""
 
     case: Case
     outcomes: list[Outcome]

@@ -40,7 +40,7 @@ def synthetic(n: int) -> Arrays:
     """Return n training points, d=32, 10 classes of 2 clusters in 16 informative dimensions.
 
     The 3-NN test error of the Euclidean metric at n=2000, 5000 and 10000 is .1800, .1310 and .1255;
-    where the lowest label settles ties, as scikit-learn has it, .1875, .1390 and .1285.
+    if ties go to the lowest label, as in scikit-learn, .1875, .1390 and .1285.
     """
     x, y = make_classification(
         n_samples=n + TEST_SIZE,
@@ -58,11 +58,10 @@ def synthetic(n: int) -> Arrays:
 def overlapping(
     n: int, classes: int = 300, features: int = 128, spread: float = 0.8, n_test: int = TEST_SIZE
 ) -> Arrays:
-    """Return n training points, float32, of classes of two clusters each that overlap.
+    """Return n training points in float32, from overlapping classes with two clusters each.
 
-    The centres of clusters differ in a quarter of the directions, as random as the points around
-    them in all directions are, but times `spread`; an even mix of all directions with unequal
-    scales hides which.
+    Cluster centres differ only in a quarter of the directions, with `spread` times the standard
+    deviation of points around them. A random rotation with unequal scales hides these directions.
     """
     rng = np.random.default_rng(0)
     informative = max(1, features // 4)
@@ -84,7 +83,7 @@ def digits() -> Arrays:
 
 
 def chunks() -> Arrays:
-    """Return 10000 synthetic points, in chunks of 20 that share a label."""
+    """Return 10000 synthetic points, in chunks of 20 points with the same label."""
     arrays = synthetic(10_000)
     order = np.argsort(arrays["y"], kind="stable")
     place = np.empty(len(order), dtype=np.int64)
@@ -94,7 +93,7 @@ def chunks() -> Arrays:
 
 
 def tuples(kind: str, n: int, n_test: int = 10_000) -> Arrays:
-    """Return indices of tuples of 5000 synthetic points, drawn at random to fit what labels say.
+    """Return random tuples of 5000 synthetic points, as indices, consistent with the labels.
 
     Half of the pairs are similar; the first two points of triplets and quadruplets share a class.
     """
@@ -133,7 +132,7 @@ def indexed_pairs() -> Arrays:
 
 
 def load(name: str) -> Arrays:
-    """Return a data set as it is, with its official split; where it has none, all to train on."""
+    """Return an unscaled data set with its official split, or all points as training points."""
     with np.load(folder() / f"{name}.npz") as saved:
         x, y = saved["X"], saved["y"]
         test = saved["split"] == 1 if "split" in saved else np.zeros(len(x), bool)
@@ -143,9 +142,9 @@ def load(name: str) -> Arrays:
 def official(name: str, components: int | None = None) -> Arrays:
     """Return a data set with its official split, centred, projected by PCA and scaled.
 
-    One number scales all features, which leaves Euclidean neighbours as they are: the root mean
-    squared distance to the third nearest point of the class becomes 1, the natural unit of LMNN's
-    margin and of NCA's softmax.
+    All features are divided by one number, so Euclidean neighbours do not change. Afterwards, the
+    root mean squared distance to the third nearest point of the class is 1, the natural unit of
+    LMNN's margin and NCA's softmax.
     """
     arrays = load(name)
     x, x_test = (arrays[key].astype(np.float64) for key in ("X", "X_test"))
@@ -169,7 +168,7 @@ def mnist() -> Arrays:
 
 
 def small_mnist() -> tuple[np.ndarray, np.ndarray]:
-    """Return all of MNIST in 14 x 14 pixels, means of four, and its classes."""
+    """Return MNIST with 14 x 14 pixels (means of four pixels each), and its classes."""
     with np.load(folder() / "mnist.npz") as saved:
         x, y = saved["X"].reshape(-1, 14, 2, 14, 2).mean(axis=(2, 4)), saved["y"]
     return x.reshape(len(x), -1).astype(np.float64), y

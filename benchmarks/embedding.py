@@ -1,4 +1,4 @@
-"""Cases: what training an embedding needs besides the loss, and one training as a whole."""
+"""Cases: the parts of training an embedding other than the loss, and a whole training."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from benchmarks.targets import SecondsAtMost, TimesAtMost
 
 CORES = (os.cpu_count() or 1,)
 LAYERS, BATCH = (784, 256, 64), 512
-ANCHORS = 1024  # of the batch of a table
+ANCHORS = 1024  # anchors of a batch of table rows
 
 
 def _normal(n: int, d: int) -> Arrays:
@@ -44,7 +44,7 @@ def mlp_batch() -> Arrays:
 
 
 def table_batch(n: int = 20_000, anchors: int = ANCHORS) -> Arrays:
-    """Return a table of ten classes, a batch with half of the other rows, and a start."""
+    """Return a table of ten classes, a batch with half of the other rows, and initial weights."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 10, n)
     x = rng.standard_normal((n, 20)) + 0.7 * rng.standard_normal((10, 20))[y]
@@ -71,7 +71,7 @@ def _check_step(
 
 
 def _check_neighbors(arrays: Arrays, digests: dict[str, Arrays]) -> dict[str, str]:
-    """The neighbours of some anchors must be as near as the nearest."""
+    """Check that the neighbours of some anchors are as near as the nearest points."""
     labels, complaints = arrays["Y"], {}
     for name, digest in digests.items():
         for anchor, found in zip(digest["anchors"], digest["neighbors"], strict=True):

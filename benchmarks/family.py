@@ -1,4 +1,4 @@
-"""Cases: the other learners of the metric-learn family, beside metric-learn."""
+"""Cases: other learners that metric-learn has too, compared with metric-learn."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _case(
     peer: Level,
     rounds: int = 3,
 ) -> Case:
-    """Return a case of this library beside metric-learn, both with the same parameters."""
+    """Return a case that compares this library with metric-learn, with the same parameters."""
     entries = [
         Entry(OURS, OURS, f"metricfast.{call}", params, threads=CORES),
         Entry(PEER, PEER, f"metric_learn.{call}", params, when=peer, rounds=rounds),
@@ -109,7 +109,7 @@ def family() -> list[Case]:
 
 
 def _shortened(case: Case, iterations: int, objective: Any) -> Case:
-    """Add an entry of ours of fewer iterations: judged is the time to the peer's objective."""
+    """Add an entry with fewer iterations of ours, to time the way to the peer's objective."""
     short = f"{iterations} iterations"
     judge = case.score
 
@@ -127,7 +127,7 @@ def _shortened(case: Case, iterations: int, objective: Any) -> Case:
 
 
 def _mlkr(arrays: Any) -> Case:
-    """Return the case of 1000 iterations, also with as few as the peer's objective takes."""
+    """Return the case of 1000 iterations, and one with just enough for the peer's objective."""
     case = _labelled("MLKR", "n=2000, d=32", arrays, 50, MemoryAtMost(50), peer="full", rounds=1)
     case.entries[0].params = {**case.entries[0].params, "as_known": True}
 
@@ -138,7 +138,7 @@ def _mlkr(arrays: Any) -> Case:
 
 
 def _scml() -> Case:
-    """Return the case of 10000 triplets, also with as few iterations as the peer's hinge takes."""
+    """Return the case of 10000 triplets, also with just enough iterations for the peer's hinge."""
     case = _given("SCML", "triplets", 10_000, Speedup(PEER, 20))
 
     def hinge(arrays: Arrays, components: np.ndarray) -> float:

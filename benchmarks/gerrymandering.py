@@ -58,7 +58,7 @@ def nca(k: int, setting: int) -> Any:
     return metricfast.NCA(**how, max_iter=most, n_jobs=1)
 
 
-def lmnn(k: int, setting: int) -> Any:  # three targets: small classes have no more
+def lmnn(k: int, setting: int) -> Any:  # small classes have only three targets
     regularization = (0.2, 0.4, 0.6, 0.8)[setting]
     how = {"regularization": regularization, "early_stopping": False}
     return metricfast.LMNN("identity", 3, **how, n_jobs=1)
@@ -85,12 +85,12 @@ METHODS: dict[str, Callable[[int, int], Any] | None] = {
     "gerrymandering": gerrymander,
     "two maps": two_maps,
 }
-OF_K = (gerrymander, two_maps)  # what they learn depends on k
+OF_K = (gerrymander, two_maps)  # methods that depend on k
 MAPS = ["own domain", "Euclidean", "one map", "two maps"]
 
 
 def error(k: int, learner: Any, split: Split) -> float:
-    """Return the test error in per cent."""
+    """Return the test error in percent."""
     x, y, x_test, y_test = split
     if isinstance(learner, metricfast.AsymmetricSimilarity):
         return 100 * (1 - learner.score(x_test, y_test))
@@ -132,7 +132,7 @@ def office() -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
 
 
 def prepared(training: np.ndarray, *parts: np.ndarray) -> list[np.ndarray]:
-    """Scale and project parts of the office data by what the training rows alone say."""
+    """Scale and project parts of the office data, with statistics of the training rows only."""
     components = min(64, len(training))
     steps = make_pipeline(StandardScaler(), PCA(components, svd_solver="full")).fit(training)
     return [steps.transform(part).astype(np.float32) for part in parts]
@@ -175,7 +175,7 @@ def spread(errors: list[float]) -> str:
 
 
 class Results:
-    """Errors by their names, kept in one file that later runs complete."""
+    """Errors by name, stored in one file, to which later runs add."""
 
     def __init__(self, path: Path, again: bool) -> None:
         self._path = path
@@ -186,7 +186,7 @@ class Results:
             self.errors, self.seconds = known["errors"], known["seconds"]
 
     def add(self, name: str, error: float, seconds: float) -> None:
-        """Keep and show an error in per cent, and the CPU time that it took."""
+        """Store and print an error in percent and its CPU time."""
         self.errors[name], self.seconds[name] = error, round(seconds, 1)
         self._path.parent.mkdir(exist_ok=True)
         self._path.write_text(
@@ -234,7 +234,7 @@ def compare(
     neighbors: list[int],
     methods: Iterable[str] | None = None,
 ) -> None:
-    """Test methods, by default all, on a split: what is there already is left out."""
+    """Test methods (by default all) on a split, except for existing results."""
     for method in methods or METHODS:
         make = METHODS[method]
         fits: dict[Any, Any] = {}
@@ -277,7 +277,7 @@ def positive(text: str) -> int:
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Run what is missing of the comparison, and print its tables."""
+    """Run the missing parts of the comparison, and print its tables."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.gerrymandering",
         description="Compare errors of k nearest neighbours in metrics learned by several methods.",

@@ -1,4 +1,4 @@
-"""Case: what importing the library costs beside importing numpy."""
+"""Case: the time to import the library, compared with importing NumPy."""
 
 from __future__ import annotations
 

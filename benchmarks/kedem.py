@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-# "Non-linear metric learning", NIPS 2012, table 1: errors with k = 3, in per cent, of the Euclidean
+# "Non-linear metric learning", NIPS 2012, table 1: errors with k = 3, in percent, of the Euclidean
 # distance, ITML, LMNN and GB-LMNN.
 PUBLISHED = {
     "isolet": (8.4, 5.3, 1.5, 1.4),
@@ -19,12 +19,12 @@ PUBLISHED = {
     "office amazon": (33.7, 31.6, 31.8, 29.6),
     "office caltech10": (53.8, 52.2, 50.9, 49.8),
 }
-# Points by which Euclidean errors of one protocol may differ: half a test point of dslr is 1.6.
+# Percentage points by which Euclidean errors may differ under the same protocol.
 _AGREES = 0.5
 
 
 def report(ours: Mapping[str, Mapping[str, list[float]]]) -> str:
-    """Return published errors of LMNN beside ours, and whether the protocols agree.
+    """Return published errors of LMNN next to ours, and whether the protocols agree.
 
     `ours` are the errors of splits, by data set and method. Data sets without errors of both
     "Euclidean" and "LMNN" are left out.

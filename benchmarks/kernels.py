@@ -83,7 +83,7 @@ def pairwise(dtype: str, n: int = 10_000, d: int = 128, p: int = 64) -> Case:
 def _check_neighbors(
     dtype: str, k: int, arrays: Arrays, digests: dict[str, Arrays]
 ) -> dict[str, str]:
-    """float64 results must be the exact ones; float32 peers may swap what rounding cannot tell."""
+    """Check that float64 results are exact. Float32 peers may differ by rounding errors."""
     queries, database = (arrays[name].astype(np.float64) for name in ("queries", "database"))
     some = np.linspace(0, len(queries) - 1, min(CHECKED_QUERIES, len(queries))).astype(int)
     truth = np.stack([((database - query) ** 2).sum(1) for query in queries[some]])
@@ -188,7 +188,7 @@ def soft_votes(dtype: str, n_queries: int = 4000, n_database: int = 16_000, d: i
 
 
 def _of_classes(spread: float, scale: float) -> Arrays:
-    """Points of 26 classes in 64 dimensions, their means as far apart as `spread` says."""
+    """Return points of 26 classes in 64 dimensions; `spread` scales the class means."""
     rng = np.random.default_rng(0)
     means = spread * rng.standard_normal((26, 64))
     labels = {"y": rng.integers(0, 26, 20_000), "y_database": rng.integers(0, 26, 60_000)}

@@ -25,7 +25,7 @@ def _ours(learner: str, **params: object) -> Entry:
 
 
 def contestants(learner: str, peer: Level, metric_learn: Level) -> list[Entry]:
-    """Return who fits `learner`, all from the identity, and at which level the peers take part."""
+    """Return the contestants for `learner`, which start from the identity, with their levels."""
     start = {"init": "identity", "random_state": 0}
     if learner == "NCA":
         alike = {**start, "max_iter": 50, "tol": 1e-5}
@@ -80,9 +80,9 @@ def scores(learner: str, arrays: Arrays, digest: Arrays) -> dict[str, float]:
 def fit(learner: str, n: int, when: Level, peer: Level, metric_learn: Level) -> Case:
     """Return the case of fitting a learner to n synthetic points.
 
-    The bound counts what no exact method avoids: for NCA, three products of nxnxd an evaluation and
-    as few evaluations as the 48 iterations that reach scikit-learn's optimum; for LMNN, the search
-    for targets and one for impostors.
+    The bound counts the work that no exact method avoids. For NCA, these are three n x n x d
+    products per evaluation, for the 48 iterations to scikit-learn's optimum. For LMNN, these are
+    one search for targets and one for impostors.
     """
     d = 32
 
@@ -116,8 +116,8 @@ def fit(learner: str, n: int, when: Level, peer: Level, metric_learn: Level) -> 
 def overlapping(n: int) -> Case:
     """Return the case of LMNN where most points are impostors of most others.
 
-    The bound is one product of nxnxp for each of the evaluations that 50 iterations take at least;
-    the gradient needs two more.
+    The bound is one n x n x p product per evaluation, with at least 50 evaluations. The gradient
+    needs two more products.
     """
     p = 32
     ours = _ours("LMNN", n_components=p, max_iter=50, random_state=0, as_known=True)

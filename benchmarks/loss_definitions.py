@@ -1,4 +1,4 @@
-"""Losses of a batch by their definitions, in float64: value, and gradient from derived weights."""
+"""Losses of a batch by their definitions, in float64: value, and gradient from pair weights."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Result = tuple[float, np.ndarray]
 
 
 def _by_distance(z: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The gradient of sum w_ij D_ij, of squared distances D."""
+    """Return the gradient of sum w_ij D_ij with squared distances D."""
     both = weights + weights.T
     return 2 * (both.sum(axis=1)[:, None] * z - both @ z)
 
@@ -31,13 +31,13 @@ def _squared(z: np.ndarray) -> np.ndarray:
 
 
 def _pairs(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Which pairs are positive, and which negative."""
+    """Return masks of positive and of negative pairs."""
     same = y[:, None] == y[None]
     return same & ~np.eye(len(y), dtype=bool), ~same
 
 
 def log_ratio(z: np.ndarray, y: np.ndarray) -> Result:
-    """The mean over anchors of the mean of (e_i - e_j)^2 over pairs, e = log D - log D_label."""
+    """Mean over anchors of the mean of (e_i - e_j)^2 over pairs, with e = log D - log D_label."""
     n, others = len(z), ~np.eye(len(z), dtype=bool)
     distance, label = _squared(z), _squared(y)
     weights, value = np.zeros((n, n)), 0.0
@@ -89,7 +89,7 @@ def multi_similarity(
 
 
 def sup_con(z: np.ndarray, y: np.ndarray, temperature: float = 0.1) -> Result:
-    """The mean over anchors and over their positives of -log softmax, itself left out."""
+    """Mean over anchors and their positives of -log softmax, excluding the anchor itself."""
     positive, negative = _pairs(y)
     s = np.where(positive | negative, z @ z.T / temperature, -np.inf)
     log_p = s - logsumexp(s, axis=1)[:, None]

@@ -1,4 +1,4 @@
-"""Cases: value and gradient of losses on a batch, beside PyTorch and pytorch-metric-learning."""
+"""Cases: value and gradient of losses on a batch, with PyTorch and pytorch-metric-learning."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ SCALING = (256, 512, 1024, 2048, 4096, 8192)
 def batch(size: int, *, continuous: bool) -> Arrays:
     """Return embeddings in float32 and labels.
 
-    Continuous labels have 3 dimensions; classes have 8 points each, spread about a centre twice as
-    far as centres are from each other, all on the unit sphere.
+    Continuous labels have 3 dimensions. Classes have 8 points each. All points are on the unit
+    sphere, and vary around class centres twice as much as the centres vary.
     """
     rng = np.random.default_rng(0)
     z = rng.standard_normal((size, WIDTH))
@@ -103,7 +103,7 @@ def of_classes(
 
 
 def scaling() -> Case:
-    """Return the case of how time and memory of the log-ratio loss grow with the batch."""
+    """Return the case of time and memory of the log-ratio loss as functions of the batch size."""
     sizes = {f"B = {size}": size for size in SCALING}
     entries = []
     for label, size in sizes.items():

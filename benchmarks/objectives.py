@@ -1,4 +1,4 @@
-"""What every fit is judged by: final objective and test error, computed alike for all packages."""
+"""Final objective and test error of fits, computed in the same way for all packages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BLOCK = 500
 
 
 def _blocks(z: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield row numbers and squared distances from those rows to all, the diagonal infinite."""
+    """Yield row numbers, and squared distances from them to all rows, with infinite diagonal."""
     squared = (z**2).sum(axis=1)
     for start in range(0, len(z), BLOCK):
         rows = np.arange(start, min(start + BLOCK, len(z)))
@@ -108,7 +108,7 @@ def _vote_error(votes: np.ndarray, y_test: np.ndarray) -> float:
 def tuple_error(
     linear: np.ndarray, x: np.ndarray, index: np.ndarray, y: np.ndarray | None = None
 ) -> float:
-    """Return the share of tuples in wrong order; for pairs, 1 less the area under the ROC curve.
+    """Return the share of tuples in wrong order; for pairs, 1 minus the area under the ROC curve.
 
     Parameters
     ----------
@@ -130,7 +130,8 @@ def tuple_error(
 def triplet_hinge(linear: np.ndarray, x: np.ndarray, index: np.ndarray) -> float:
     """Return the mean of [1 + s D_ab - s D_ac]_+ over triplets, for the best scale s of the map.
 
-    D are squared distances after the map, whose own scale depends on where a learner stops.
+    D are squared distances after the map. The best s makes learners with different stopping rules
+    comparable.
     """
     z = x @ linear.T
     a, b, c = (z[index[:, i]] for i in range(3))

@@ -1,4 +1,4 @@
-"""Cases of this library alone: every learner and every loss, each of them a second at most."""
+"""Cases of this library only: every learner and every loss, with at most one second each."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from benchmarks.case import OURS, Arrays, Case, Entry, Level
 from benchmarks.losses import PER_CLASS, TOLERANCE, WIDTH, batch
 
 CORES = (os.cpu_count() or 1,)
-# Compiled is a loss of one's own.
+# Compiled wraps a user's loss.
 LOSSES = [name for name in metricfast.losses.__all__ if name != "Compiled"]
 SIZES = (64, 256, 1024)
-# The losses of quick runs: one of each form of the engine's work.
+# The losses of quick runs: one for each code path of the engine.
 QUICK = ("Contrastive", "LogRatio", "MultiSimilarity", "NCA", "ProxyNCA", "Triplet")
 
-# By the name of the case: the call, what the learner learns from, and its parameters. Wherever they
-# can, solvers stop after a given number of steps: both revisions do the same work.
+# Name of the case: (call, kind of data, parameters). If possible, solvers stop after a fixed number
+# of steps, so that both revisions do the same work.
 LEARNERS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "AdapterLearner": ("fit_tuples", "pairs", {}),
     "ANMM": ("fit", "labels", {}),
@@ -72,7 +72,7 @@ LEARNERS: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 
 def _points(kind: str, n: int = 2000) -> Arrays:
-    """Return points and what a learner of this kind learns from."""
+    """Return points, with labels or tuples for learners of this kind."""
     if kind in ("pairs", "triplets", "quadruplets"):
         return data.tuples(kind, n)
     arrays = data.chunks() if kind == "chunks" else data.synthetic(n)
@@ -82,7 +82,7 @@ def _points(kind: str, n: int = 2000) -> Arrays:
 
 
 def _score(arrays: Arrays, digest: Arrays) -> dict[str, float]:
-    """Return what is known of a fit: its error, the last value of its loss, its iterations."""
+    """Return the error of a fit, the last value of its loss, and its number of iterations."""
     found = {name: float(digest[name]) for name in ("loss", "iterations") if name in digest}
     linear = digest.get("components")
     if linear is None or linear.ndim != 2 or len(linear) > linear.shape[1]:
@@ -119,7 +119,7 @@ def _parameters(learner: str) -> list[str]:
 
 
 def _batch(loss: Any) -> Arrays:
-    """Return the largest batch, with labels of the loss's kind and proxies where it takes some."""
+    """Return the largest batch, with labels for the loss, and proxies if it takes them."""
     arrays = batch(max(SIZES), continuous=loss.labels == "continuous")
     if isinstance(loss, metricfast.losses.MLKR):  # targets, one for each point
         return {"Z": arrays["Z"], "y": arrays["Y"][:, 0]}

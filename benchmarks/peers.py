@@ -28,10 +28,10 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 OLDER = ["metric-learn==0.7.0", "scikit-learn==1.4.2", "numpy==1.26.4", "PyLMNN==1.6.4", "six"]
 OLDER_PEERS = {"metric-learn", "PyLMNN"}
-# Of contestants that were built for this run.
+# Interpreters of the contestants that were built for this run.
 INTERPRETERS: dict[str, Path] = {}
 
-# A core type pinned in the shell would slow every package that bundles OpenBLAS.
+# A core type set in the shell would slow down every package that bundles OpenBLAS.
 UNPINNED = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "NVPL_BLAS_DEBUG_CPU_TYPE")
 THREAD_LIMITS = (
     "OMP_NUM_THREADS",
@@ -46,7 +46,7 @@ class PeerMissingError(Exception):
 
 
 class PeerFailedError(Exception):
-    """The package raised, crashed or took longer than it was given."""
+    """The package raised an error, crashed, or exceeded its time limit."""
 
 
 class RevisionError(Exception):
@@ -71,9 +71,9 @@ def interpreter(peer: str) -> Path:
 
 
 def set_up(base: str | None = None) -> None:
-    """Create the environment of the peers that need older packages than this one's.
+    """Create the environment of peers that need older packages.
 
-    `base` is a Python that has wheels of numpy 1.26 (3.10 to 3.12); by default the running one.
+    `base` is a Python for which NumPy 1.26 has wheels (3.10 to 3.12); by default the running one.
     """
     python = _older_environment()
     folder = python.parent.parent
@@ -93,7 +93,7 @@ def _environment(threads: int) -> dict[str, str]:
 
 @dataclass
 class Run:
-    """One run: wall and processor seconds, peak of memory above what was in use before."""
+    """One run: wall-clock and processor seconds, and peak memory above the memory in use before."""
 
     seconds: float
     cpu_seconds: float
@@ -141,7 +141,7 @@ class Worker:
         self.versions: dict[str, str] = opened["versions"]
 
     def run(self, timeout: float, digest: Path | None = None) -> Run:
-        """Run the call once; save the digest of its result where asked to."""
+        """Run the call once; optionally save the digest of its result."""
         return Run(**self._ask(timeout, do="run", digest=digest and str(digest)))
 
     def _ask(self, timeout: float, **request: Any) -> dict[str, Any]:

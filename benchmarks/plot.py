@@ -1,4 +1,4 @@
-"""The plot: every time of a run on one logarithmic axis."""
+"""Plot all times of a run on one logarithmic axis."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benchmarks.case import OURS, Row
 
 
 def plot(path: Path, rows: list[Row]) -> None:
-    """Draw a line of points per case: a diamond is this library, a bar the lower bound."""
+    """Draw one row per case: this library is a diamond, the lower bound a bar."""
     figure, axes = pyplot.subplots(figsize=(9, 1.5 + 0.45 * len(rows)))
     labels = {o.label for row in rows for o in row.outcomes if o.seconds}
     ours_first = sorted(labels, key=lambda label: (not label.startswith(OURS), label))

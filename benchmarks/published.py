@@ -46,7 +46,7 @@ from metricfast.neighbors import kneighbors
 
 RESULTS = Path(__file__).resolve().parent / "results" / "published.jsonl"
 EUCLIDEAN = "Euclidean"
-# Our learners, and what their like are called in the published tables.
+# Our learners, and the names of their counterparts in the published tables.
 LEARNERS = {
     EUCLIDEAN: EUCLIDEAN,
     "Covariance": None,
@@ -68,7 +68,7 @@ LEARNERS = {
     "NCMML": None,
 }
 NEIGHBORS = (3, 5, 7)
-# Half a point, beyond which a learner hurts.
+# A learner hurts if it loses more than half a percentage point.
 HALF = 0.005
 LEVEL = 0.05
 
@@ -82,7 +82,7 @@ def folder() -> Path:
 
 
 def load(name: str) -> Table:
-    """Return points, classes from 0, and the fold that tests each row."""
+    """Return points, classes from 0, and the test fold of each row."""
     with np.load(folder() / f"{name}.npz") as saved:
         X, y, fold = saved["X"].astype(np.float64), saved["y"], saved["fold"]
     return X, np.unique(y, return_inverse=True)[1].astype(np.int64), fold
@@ -105,7 +105,7 @@ def published(k: int) -> dict[str, dict[str, float]]:
 
 
 def splits(table: Table) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
-    """Return training points and classes, and those to test, of every fold."""
+    """Yield training points and classes, and test points and classes, for each fold."""
     X, y, fold = table
     for number in np.unique(fold):
         train, test = fold != number, fold == number
@@ -115,7 +115,7 @@ def splits(table: Table) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, n
 
 
 def learned(name: str, **params: Any) -> Fit:
-    """Return what fits a learner, and gives its map: None for the Euclidean distance."""
+    """Return a function that fits a learner and returns its map (None: Euclidean distance)."""
 
     def fit(X: np.ndarray, y: np.ndarray) -> np.ndarray | None:
         if name == EUCLIDEAN:
@@ -144,7 +144,7 @@ def accuracies(
 
 
 def majority(classes: np.ndarray) -> np.ndarray:
-    """Return the class of most votes in each row, of tied ones the lowest."""
+    """Return the class with most votes in each row; ties go to the lowest class."""
     counts = (classes[:, :, None] == np.arange(classes.max() + 1)).sum(axis=1)
     winners: np.ndarray = counts.argmax(axis=1)
     return winners
@@ -182,7 +182,7 @@ def p_value(ours: np.ndarray, theirs: np.ndarray, by: float) -> float:
 
 
 class Results:
-    """Lines of tables and learners, in a file that later runs complete."""
+    """Lines per table and learner, stored in a file, to which later runs add."""
 
     def __init__(self, path: Path, *, again: bool = False) -> None:
         self.path = path
@@ -273,7 +273,7 @@ def print_kedem() -> None:
 
 
 def missing(results: Results, names: list[str], learners: list[str]) -> list[tuple[str, str]]:
-    """Return what is to be run, table after table."""
+    """Return the missing pairs of table and learner, table by table."""
     pairs = [(name, learner) for name in names for learner in learners]
     return [pair for pair in pairs if pair not in results.lines]
 

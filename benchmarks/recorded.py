@@ -1,4 +1,4 @@
-"""Results of slow peers, kept from full runs so that ordinary runs need not repeat them."""
+"""Results of slow peers, stored by full runs so that ordinary runs need not repeat them."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ PUBLISHED = {
     "Euclidean": (13.61, 29.75, 40.51, 55.06),
     "KISSME": (26.90, 60.13, 75.32, 87.82),
 }
-# Points by which the Euclidean distance of one protocol may differ.
+# Percentage points by which Euclidean results may differ under the same protocol.
 _AGREES = 0.5
 EUCLIDEAN = "Euclidean"
 PAIRS = ("GMML", "ITML", "KISSME", "MMC", "SDML")
@@ -144,7 +144,7 @@ def viper(n_splits: int, names: list[str]) -> None:
 
 
 def face_pairs() -> tuple[str, np.ndarray, np.ndarray]:
-    """Return what they are, pairs of pictures as rows of pixels, and whether they are similar."""
+    """Return the name of the data, pairs of pictures as rows of pixels, and pair labels."""
     try:
         lfw = fetch_lfw_pairs(subset="10_folds", download_if_missing=False)
     except OSError:

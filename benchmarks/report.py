@@ -21,14 +21,14 @@ MARK = {True: "reached", False: "NOT reached", None: "unknown"}
 
 
 def load() -> list[float]:
-    """Return the load averages, where the system has them."""
+    """Return the load averages, or an empty list if the system has none."""
     return list(os.getloadavg()) if hasattr(os, "getloadavg") else []
 
 
 def busy_cores(seconds: float = 0.5) -> float | None:
-    """Return how many cores other processes use just now, None where the system does not tell.
+    """Return how many cores other processes use now, or None if that is unknown.
 
-    Times are worth little while others compute; a load average would still count our own last run.
+    Times are unreliable while other processes compute. A load average would include our last run.
     """
 
     def used() -> float:

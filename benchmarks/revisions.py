@@ -37,7 +37,7 @@ def resolve(revision: str) -> str:
 
 
 def like_ours() -> tuple[str, bool]:
-    """Return the levels of instruction sets that are built and run here, and whether editable."""
+    """Return the built instruction set levels that run here, and whether this is editable."""
     import metricfast
 
     url = distribution("metricfast").read_text("direct_url.json") or ""
@@ -47,8 +47,8 @@ def like_ours() -> tuple[str, bool]:
 def install(commit: str) -> Path:
     """Return the interpreter of an environment that has the library as of `commit`.
 
-    It is built as the running one is, for the same instruction sets, and kept: a second run finds
-    it. All other packages are the running interpreter's own.
+    The build has the same options and instruction sets as the running library, and is cached for
+    later runs. All other packages come from the running interpreter.
 
     Raises
     ------
@@ -90,7 +90,7 @@ def _extract(commit: str, folder: Path) -> None:
 
 
 def _environment(folder: Path) -> None:
-    """Make an environment that finds what the running one does, after its own packages."""
+    """Create an environment that also finds the running one's packages, after its own."""
     venv.create(folder, symlinks=os.name != "nt")
     packages = _output([str(python_of(folder)), "-c", WHERE])
     seen = [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
@@ -105,7 +105,8 @@ def _build(source: Path, python: Path, levels: str, editable: bool) -> None:
     command += [f"-Ccmake.define.METRICFAST_LEVELS={levels}"]
     settings = {}
     if shutil.which("ccache"):
-        # Paths count from the revision's folder on: what revisions have in common is compiled once.
+        # Paths are relative to the revision's folder, so that ccache shares files between
+        # revisions.
         settings = {"CCACHE_BASEDIR": str(source.parent), "CCACHE_NOHASHDIR": "1"}
         command += ["-Ccmake.define.CMAKE_CXX_COMPILER_LAUNCHER=ccache"]
     _output([*command, *(["-e"] if editable else []), str(source)], **settings)

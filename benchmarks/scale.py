@@ -20,16 +20,16 @@ from benchmarks.case import OURS, Arrays, Case, Entry, Target
 from benchmarks.targets import MemoryAtMost, Speedup
 
 CORES = (os.cpu_count() or 1,)
-# As most programs read, and past the system's cache, two blocks at a time; with threads.
+# Ways to read: (bypass the page cache, number of threads).
 READINGS = {"reading": (False, 1), "reading past the cache": (True, 2)}
 WIDTH, CLASSES = 128, 10
-ROW = 4 * WIDTH  # bytes
-# Points of a full run, and of a quick one.
+ROW = 4 * WIDTH  # bytes per point
+# Number of points of a full run and of a quick run.
 GIGABYTES, SMALL = 10_240_000_000 // ROW, 204_800_000 // ROW
 QUERIES, K = 1000, 10
-BATCH, ROWS = 1000, 16  # of NCA
+BATCH, ROWS = 1000, 16  # NCA
 MEMORY = 500  # MiB of working memory
-CHECKED = 200_000  # points
+CHECKED = 200_000  # number of points
 
 
 @cache
@@ -47,7 +47,7 @@ def stored(n_points: int, width: int = WIDTH) -> Path:
 
 
 def _points(labels: np.ndarray, width: int, seed: int) -> np.ndarray:
-    """Return points around the means of their classes."""
+    """Return points that vary around the means of their classes."""
     means = np.random.default_rng(0).normal(size=(CLASSES, width))
     noise = np.random.default_rng(seed).standard_normal((len(labels), width), np.float32)
     return (noise + means[labels] / 4).astype(np.float32)
@@ -64,7 +64,7 @@ def _arrays(n_points: int) -> Arrays:
 
 
 def _check(arrays: Arrays, digests: dict[str, Arrays]) -> dict[str, str]:
-    """Compare those that are among the first points with a search of these in memory."""
+    """Compare the neighbours among the first points with a search in memory."""
     some = np.load(str(arrays["path"]), mmap_mode="r")[:CHECKED]
     expected = metricfast.kneighbors(arrays["queries"], np.array(some), K)[1]
     found = digests.get(OURS, {}).get("indices", np.empty((0, K)))
@@ -79,9 +79,9 @@ def _case(
     name: str, title: str, n_points: int, call: str, share: float | None, products: float = 0,
     exponentials: float = 0, **params: Any,
 ) -> Case:  # fmt: skip
-    """Return a case that should run at a share of the rate of reading.
+    """Return a case that must reach a share of the reading rate.
 
-    `products`, `exponentials`: the arithmetic for each point that is read.
+    `products`, `exponentials`: the number of operations per point.
     """
     ours = Entry(
         OURS, OURS, f"metricfast.{call}", {"memory": MEMORY, **params}, threads=CORES, rounds=3
@@ -116,7 +116,7 @@ def _case(
 
 
 def scale(n_points: int) -> list[Case]:
-    """Return the cases of a file of so many points."""
+    """Return the cases for a file of `n_points` points."""
     return [
         _case(
             "search", f"{K} nearest of {QUERIES} queries", n_points, "search_file", 0.8,
@@ -124,7 +124,8 @@ def scale(n_points: int) -> list[Case]:
         ),
         _case("covariance", "Covariance", n_points, "fit_file", 0.8, learner="Covariance"),
         _case(
-            # Both maps, distances of a point to half of its batch, and the gradients of all.
+            # Products: the map, distances of each point to half of its batch, and the gradients of
+            # both.
             "nca", "an epoch of NCA to 16 dimensions", n_points, "fit_file", 0.5,
             2 * WIDTH * ROWS + 1.5 * BATCH * ROWS, BATCH / 2, learner="NCA", labels=True,
             solver="adam", max_epochs=1, n_components=ROWS, init="identity", random_state=0,
@@ -133,7 +134,7 @@ def scale(n_points: int) -> list[Case]:
 
 
 def _errors(arrays: Arrays, digest: Arrays) -> dict[str, float]:
-    """Return the share of new points that 3 neighbours among 50,000 points get wrong."""
+    """Return the 3-NN error of new points, with 50,000 points as the database."""
     points = np.load(str(arrays["path"]), mmap_mode="r")[:50_000]
     truth = np.random.default_rng(3).integers(0, CLASSES, 10_000)
     queries = _points(truth, points.shape[1], 3)

@@ -1,4 +1,4 @@
-"""Cases: two workers of one thread beside one process of two, and the parts of a cost model."""
+"""Cases: two workers with one thread each against one process with two threads, and cost terms."""
 
 from __future__ import annotations
 

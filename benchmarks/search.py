@@ -1,4 +1,4 @@
-"""Cases: exact searches of a database that was made ready before, and MAP@R."""
+"""Cases: exact searches of a prepared database, and MAP@R."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ PEERS = {
     "whitetree.stream": "whitetree",
 }
 SUBSET = "those points alone"
-MOST_LISTED = 100  # neighbours; the name of a case with more ends with their number
-FEW = 100  # queries, below which memory bounds a search and a peer may be faster on one thread
-MANY = 2 * 10**8  # pairs, of which usearch keeps all: 16 bytes each
+MOST_LISTED = 100  # neighbours; with more, the name of a case ends with their number
+FEW = 100  # queries; with fewer, memory bandwidth is the limit
+MANY = 2 * 10**8  # pairs; usearch stores all, at 16 bytes each
 TREE = 5  # dimensions
 PACKAGES = {"sklearnex": "scikit-learn-intelex", PANORAMA: "faiss"}
 CALLS = {PANORAMA: "faiss.panorama"}
@@ -57,9 +57,9 @@ EXACT, ROUNDED = 1e-12, 1e-5
 
 @dataclass
 class Search:
-    """A search among made points, and how many times as fast as others it is to be.
+    """A search among synthetic points, and target speedups over peers.
 
-    `clusters` is their number; 0 for Gaussian points without any.
+    `clusters` is the number of clusters; 0 for Gaussian points.
     """
 
     points: int
@@ -110,7 +110,7 @@ ADVERSARIAL: dict[str, Callable[[np.ndarray, np.random.Generator], np.ndarray]] 
 
 
 def _made(search: Search) -> Arrays:
-    """Return Gaussian points, or clusters of them with a decaying spectrum."""
+    """Return Gaussian points, or Gaussian clusters with a decaying spectrum."""
     rng = np.random.default_rng(0)
     shapes = {"queries": search.queries, "database": search.points}
     found = {name: rng.standard_normal((rows, search.width)) for name, rows in shapes.items()}
@@ -130,7 +130,7 @@ def adversarial(kind: str, n_queries: int = 2000, n: int = 20_000, d: int = 64) 
 
 
 def _real(name: str, learned: bool, n_queries: int = 2000) -> Arrays:
-    """Return a data set's test and training points, and its discriminants as L."""
+    """Return a data set's test and training points, and its discriminant directions as L."""
     found, y = _split(name, n_queries)
     if learned:
         model = LinearDiscriminantAnalysis(solver="eigen", shrinkage=0.1)
@@ -166,9 +166,9 @@ def _split(name: str, n_queries: int) -> tuple[Arrays, np.ndarray]:
 
 
 def _differ(arrays: Arrays, found: np.ndarray, nearest: np.ndarray, rounded: bool) -> float:
-    """Return the share of queries that got points of other distances, beyond what rounding does.
+    """Return the share of queries whose neighbours have other distances, beyond rounding errors.
 
-    Peers compute products in float32, whose error grows with the norms of the points.
+    Peers compute products in float32, with errors that grow with the norms of the points.
     """
     queries, database = arrays["queries"], arrays["database"]
     rows = np.flatnonzero((found != nearest).any(axis=1))
@@ -183,9 +183,9 @@ def _differ(arrays: Arrays, found: np.ndarray, nearest: np.ndarray, rounded: boo
 
 
 def _check(arrays: Arrays, digests: dict[str, Arrays]) -> dict[str, str]:
-    """Ours must be the nearest of some queries by float64; all of a peer's must be as near as ours.
+    """Check our neighbours of some queries in float64, and that all of a peer's are equally near.
 
-    What the searches of this library find is the same, equal distances included.
+    All searches of this library must find the same neighbours, also for equal distances.
     """
     found = {label: digest["indices"] for label, digest in digests.items() if "indices" in digest}
     if OURS not in found:
@@ -261,17 +261,17 @@ def _entries(search: Search) -> list[Entry]:
             Entry("cKDTree", "scipy", "scipy.neighbors", {"k": k}, threads=CORES),
             Entry("mlpack", "mlpack", "mlpack.neighbors", {"k": k}, threads=CORES, rounds=3),
         ]
-    if search.dtype == "float64":  # which faiss has not
+    if search.dtype == "float64":  # faiss has no float64
         return [ours, _ours(CONVERTED, k, dtype="float32"), *peers[1:]]
     entries = [ours, _ours(FLOATS, k, precision="float32"), *peers]
     return entries + [Entry(READING, "numpy", "baseline.read_points", threads=CORES)] * few
 
 
 def search(search: Search) -> Case:
-    """Return the case of a search among made points.
+    """Return the case of a search among synthetic points.
 
-    Its bound is the products, four times as fast in 8 bits as in float32, or reading all points in
-    8 bits; a tree needs neither.
+    The bound is the time of 8-bit products, four times as fast as float32, or of reading all points
+    in 8 bits. It does not hold for a tree.
     """
 
     def bound(rates: Rates) -> float:
@@ -342,7 +342,7 @@ def some(search: Search, share: float) -> Case:
 
 
 def _check_stream(arrays: Arrays, digests: dict[str, Arrays]) -> dict[str, str]:
-    """Compare some steps of the first run with float64."""
+    """Compare some steps of the first run with a search in float64."""
     points = np.concatenate([arrays["database"], arrays["queries"]]).astype(np.float64)
     wrong = dict.fromkeys(digests, 0.0)
     for step in np.linspace(0, len(arrays["queries"]) - 1, 5).astype(int):
@@ -359,7 +359,7 @@ def _check_stream(arrays: Arrays, digests: dict[str, Arrays]) -> dict[str, str]:
 
 
 def stream(search: Search, most: float) -> Case:
-    """Return the case of steps that add a point, remove one and search, one query each."""
+    """Return the case of steps that each add a point, remove a point, and search one query."""
     peers = ["faiss.stream", "faiss.panorama_stream"] + ["whitetree.stream"] * (
         search.width <= TREE
     )
@@ -397,7 +397,7 @@ def _check_value(arrays: Arrays, digests: dict[str, Arrays]) -> dict[str, str]:
 
 
 def map_at_r(n: int, classes: int, *targets: Target, peer: Level = "normal", d: int = 512) -> Case:
-    """Return the case of MAP@R of random unit vectors, beside pytorch-metric-learning."""
+    """Return the case of MAP@R of random unit vectors, with pytorch-metric-learning as a peer."""
     other = "pytorch-metric-learning"
     return Case(
         f"search-map-at-r-{n}",
@@ -416,7 +416,7 @@ def map_at_r(n: int, classes: int, *targets: Target, peer: Level = "normal", d: 
 
 
 def searches() -> list[Case]:
-    """Return the cases of Gaussian points, of real data and of what is hard to round; of MAP@R."""
+    """Return the cases of Gaussian points, real data, data that are hard to round, and MAP@R."""
     hard = [
         (
             f"{name}-learned" if learned else name,

@@ -146,7 +146,7 @@ def _fit(
 
 
 def full_size(name: str) -> Split:
-    """Return training points and classes, and those to test."""
+    """Return training points and classes, and test points and classes."""
     if name in ("letter", "isolet", "usps"):
         arrays = data.official(name, {"isolet": 172, "usps": 64}.get(name))
     elif name == "synthetic":
@@ -169,7 +169,7 @@ def full_size(name: str) -> Split:
 
 
 def compare_few_points(learners: list[str]) -> None:
-    """Print the errors of learners that are fitted to few points of many features."""
+    """Print the errors of learners that are fitted to few points with many features."""
     if (data.folder() / "mnist.npz").exists():
         (x, y), sizes = data.small_mnist(), FEW
     else:

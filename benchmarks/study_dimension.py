@@ -113,7 +113,7 @@ def _scaled(values: np.ndarray, train: np.ndarray) -> np.ndarray:
 
 
 def split(x: np.ndarray, y: np.ndarray, seed: int) -> Split:
-    """Draw training, query and gallery points; 500, 60 and 138 of small sets."""
+    """Draw training, query and gallery points; 500, 60 and 138 points for small sets."""
     order = np.random.default_rng(seed).permutation(len(x))
     sizes = (500, 60, 138) if len(x) < 1000 else (2000, 200, 1000)
     train, query, gallery = np.split(order[: sum(sizes)], np.cumsum(sizes)[:-1])
@@ -151,7 +151,7 @@ def scores(given: Split, transform: Any = lambda points: points) -> dict[str, fl
 
 
 def explain(given: Split, transform: Any, dimension: int) -> dict[str, float]:
-    """Tell what the dimension does: whether training points are found, and what PCA leaves.
+    """Return statistics that explain the effect of the dimension.
 
     The effective dimension of a gallery of variances v along its axes is sum(v)^2 / sum(v^2).
     """
@@ -191,7 +191,7 @@ def make_learner(
 def train(
     method: Method, config: Config, given: Split, dimension: int, seed: int, steps: int
 ) -> dict[str, float]:
-    """Train one embedding, and judge it; a training that diverges counts with what it has kept."""
+    """Train one embedding and score it; after divergence, score the last finite parameters."""
     y = given["y_train"]
     learner = make_learner(method, config, y, dimension, seed, steps)
     with warnings.catch_warnings(record=True) as caught:

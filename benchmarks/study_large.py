@@ -53,7 +53,7 @@ def call(name: str, components: int) -> str:
 
 
 def measure(name: str, arrays: Arrays, components: int) -> dict[str, float]:
-    """Fit a learner; return seconds of processor time, peak memory in MB, and P@1."""
+    """Fit a learner; return processor seconds, peak memory in MB, and precision at 1."""
     learner, params = CALLS[name]
     x, y = arrays["X"], arrays["y"]
     before, start = new_peak() or 0, time.process_time()

@@ -46,7 +46,7 @@ def targets(Z: np.ndarray, y: np.ndarray) -> np.ndarray:
 def boosted(
     X: np.ndarray, y: np.ndarray, X_test: np.ndarray, L: np.ndarray, depth: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return training points and those to test, mapped by L and the trees that serve best."""
+    """Return training and test points, mapped by L plus the best number of trees."""
     fit, held = train_test_split(np.arange(len(y)), test_size=0.2, random_state=0, stratify=y)
     Z, Z_test, loss = X @ L.T, X_test @ L.T, losses.LMNN(K)
     near = targets(Z[fit], y[fit])

@@ -13,10 +13,10 @@ from metricfast.losses import Triplet
 
 
 class BinaryTriplet:
-    """The triplet loss of continuous labels cut in two, a baseline of Kim et al. (2019).
+    """The triplet loss with binarised continuous labels, a baseline of Kim et al. (2019).
 
-    The positives of an anchor are the points whose labels are as near as those of its 30 nearest
-    training points in label space, all others are negatives.
+    The positives of an anchor are its 30 nearest training points in label space, including ties.
+    All others are negatives.
     """
 
     labels = "continuous"

@@ -56,7 +56,7 @@ def poses() -> np.ndarray:
 
 
 def draw(joints: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return pictures of SIDE x SIDE pixels, a row each."""
+    """Return pictures of SIDE x SIDE pixels, one per row."""
     axis = np.linspace(-1.3, 1.3, SIDE)
     pixels = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 1, 2)
     pictures = []

@@ -13,7 +13,7 @@ import numpy as np
 from metricfast.metrics import Score
 
 METRIC = "ndcg_at_k"
-# Two methods; one that names no dimension stands for its mean over all.
+# Pairs of methods to compare; a method without a dimension is averaged over dimensions.
 CONTRASTS = {
     "dense sampling against uniform, log-ratio raw": ("log-ratio, {}, raw", "dense", "uniform"),
     "dense sampling against uniform, log-ratio L2": ("log-ratio, {}, L2", "dense", "uniform"),
@@ -79,7 +79,7 @@ def _rows(columns: Iterable[object], lines: dict[str, list[str]]) -> str:
 
 
 def table(name: str, kept: Kept, dimensions: tuple[int, ...]) -> str:
-    """Return means and 95 % intervals over seeds: a line a method, a column a dimension."""
+    """Return means and 95 % intervals over seeds: one line per method, one column per dimension."""
     untrained = list(kept["untrained"].values())
     chance, before = (
         np.mean([found[key] for found in untrained]) for key in (f"chance {METRIC}", METRIC)
@@ -92,7 +92,7 @@ def table(name: str, kept: Kept, dimensions: tuple[int, ...]) -> str:
 
 
 def contrasts(found: dict[str, Kept], dimensions: tuple[int, ...]) -> str:
-    """Return differences of methods on the same seed and split: a line each, a column a set."""
+    """Return paired differences of methods, by seed and split: one column per data set."""
     lines = {}
     for question, (pattern, *choices) in CONTRASTS.items():
         methods = [pattern.format(choice) for choice in choices]
@@ -101,7 +101,7 @@ def contrasts(found: dict[str, Kept], dimensions: tuple[int, ...]) -> str:
 
 
 def explanation(found: dict[str, Kept], dimensions: tuple[int, ...], method: str) -> str:
-    """Return what tells why the dimension matters to a method: a column a dimension."""
+    """Return statistics that explain the effect of the dimension: one column per dimension."""
     most, lines = max(dimensions), {}
     for name, kept in found.items():
         fewer = [p for p in dimensions if p < most]
@@ -123,7 +123,7 @@ def explanation(found: dict[str, Kept], dimensions: tuple[int, ...], method: str
 
 
 def plot(path: Path, found: dict[str, Kept], dimensions: tuple[int, ...]) -> None:
-    """Draw what nDCG lacks to 1, over dimensions: a colour a loss, dashed if uniform."""
+    """Plot 1 - nDCG against the dimension: one colour per loss, dashed for uniform sampling."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(5.2 * len(found), 8.5), layout="constrained")

@@ -18,7 +18,7 @@ from benchmarks.search import searches
 
 
 def cases(level: Level = "normal", only: list[str] | None = None) -> list[Case]:
-    """Return the cases of a run; `only` selects by parts of names, whatever their level."""
+    """Return the cases of a run; `only` selects cases of any level by parts of their names."""
     found = [imports()]
     found += [pairwise(dtype) for dtype in ("float32", "float64")]
     found += [neighbors(dtype) for dtype in ("float32", "float64")]

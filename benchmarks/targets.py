@@ -19,7 +19,7 @@ def _note(*outcomes: Outcome) -> str:
 
 @dataclass
 class Speedup:
-    """Ours is `factor` times as fast as a peer and, for a fit, ends at an objective no higher."""
+    """Ours is `factor` times as fast as a peer, and a fit reaches at most the peer's objective."""
 
     peer: str
     factor: float
@@ -42,7 +42,7 @@ class Speedup:
 
 @dataclass
 class MemoryAtMost:
-    """Our peak above the input stays within `megabytes` (of 10⁶ bytes)."""
+    """Our peak memory, excluding the input, is at most `megabytes` (10⁶ bytes each)."""
 
     megabytes: float
     ours: str = OURS
@@ -117,7 +117,7 @@ class ErrorAtMost:
 
 @dataclass
 class GrowthAtMost:
-    """The times of entries of given sizes, by label, grow as size to a power of at most `power`."""
+    """Times grow at most as size to the power `power`; `sizes` are given by label."""
 
     sizes: dict[str, int]
     power: float

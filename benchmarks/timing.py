@@ -1,4 +1,4 @@
-"""Running a case: best thread counts, agreement, then interleaved rounds and medians."""
+"""Run a case: find the best thread counts, check results, then time interleaved rounds."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from benchmarks.peers import PeerFailedError, PeerMissingError, Worker
 # The threads of some BLAS and OpenMP libraries keep spinning for a while after a call, on the
 # processors that the next contestant needs.
 SETTLE = 0.25
-# One trial tells enough of calls of so many seconds.
+# From this many seconds on, one trial per call suffices.
 LONG = 1.0
 Recorded = Callable[[str, str], Outcome | None]
 
 
 class _Contestant:
-    """An entry that takes part, with its worker and what it has shown so far."""
+    """A running entry, with its worker and its results so far."""
 
     def __init__(self, entry: Entry, folder: Path, paths: dict[str, str], timeout: float) -> None:
         self.entry = entry
@@ -154,7 +154,7 @@ def run_case(
 
 
 def _check(case: Case, arrays: Arrays, contestants: list[_Contestant]) -> None:
-    """Compare what the contestants computed; those that are wrong are not timed further."""
+    """Compare the results of the contestants; wrong ones are not timed further."""
     digests = {c.entry.label: c.digest for c in contestants if c.digest}
     for label, complaint in case.check(arrays, digests).items():
         contestant = next(c for c in contestants if c.entry.label == label)

@@ -1,7 +1,7 @@
-"""A long-lived process that prepares one call and times it on request.
+"""A worker process that prepares one call and times it on request.
 
-It speaks one JSON object per line. It runs under the interpreter of the package that it times, with
-the thread limits in its environment, so no two packages share a thread pool, a BLAS or a heap.
+Messages are JSON objects, one per line. The worker runs under the interpreter of the timed package,
+with thread limits in its environment, so no two packages share a thread pool, BLAS or heap.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy as np
 
 from benchmarks.calls import Call
 
-# A call of fewer seconds is repeated.
+# Shorter calls (in seconds) are repeated.
 SHORT = 0.02
 PACKAGES = {
     "metricfast": "metricfast",
@@ -43,13 +43,13 @@ PACKAGES = {
 
 
 def memory(field: str) -> int:
-    """Return a field of this process's memory status in bytes."""
+    """Return a field of this process's memory status, in bytes."""
     with Path("/proc/self/status").open() as lines:
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(field))
 
 
 def new_peak() -> int | None:
-    """Forget the highest memory use so far; return the present one, None where Linux is not."""
+    """Reset the peak memory use, and return the current use; None if not on Linux."""
     try:
         Path("/proc/self/clear_refs").write_text("5")
     except OSError:
@@ -60,8 +60,8 @@ def new_peak() -> int | None:
 def _touch(size: int) -> None:
     """Write to `size` bytes of new memory and free it.
 
-    A virtual machine gives memory that has been free for a while back to its host. Its next use
-    takes longer than a kernel may, and whoever comes first would pay.
+    A virtual machine returns unused memory to its host. Getting it back may take longer than a
+    kernel, and the first call would pay for it.
     """
     np.empty(size, np.uint8)[::1024] = 1
 
@@ -88,14 +88,14 @@ class Session:
         module, name = function.split(".")
         data = {key: np.load(path) for key, path in arrays.items()}
         for key, value in params.items():
-            if isinstance(value, dict):  # an estimator parameter that is one of the arrays
+            if isinstance(value, dict):  # a parameter that refers to one of the arrays
                 params[key] = data[value["array"]]
         prepare = getattr(importlib.import_module(f"benchmarks.calls.{module}"), name)
         self.call = prepare(data, threads, **params)
         return {"versions": _versions()}
 
     def run(self, digest: str | None) -> Any:
-        """Time the call once; save the digest of its result where asked to."""
+        """Time the call once; optionally save the digest of its result."""
         gc.collect()
         _touch(self.peak)
         before = new_peak()
@@ -107,9 +107,9 @@ class Session:
         if digest is not None:
             numbers: dict[str, Any] = self.call.digest(result)
             np.savez(digest, **numbers)
-        if isinstance(result, float):  # the call is its own clock, and of the elapsed time alone
+        if isinstance(result, float):  # the call measured its own elapsed time
             seconds, cpu_seconds = result, 0.0
-        elif seconds < SHORT:  # as in a loop of training, not as after a pause
+        elif seconds < SHORT:  # repeat, as in a training loop
             seconds, cpu_seconds = self._repeat(math.ceil(5 * SHORT / max(seconds, 1e-3)))
         return {"seconds": seconds, "cpu_seconds": cpu_seconds, "peak_bytes": peak}
 
@@ -123,7 +123,7 @@ class Session:
 def main() -> None:
     """Answer requests until the input ends."""
     replies = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # whatever a package prints must not end up between the replies
+    os.dup2(2, 1)  # output of packages must not mix with replies
     session = Session()
     for line in sys.stdin:
         request = json.loads(line)

@@ -33,7 +33,7 @@ class Row(NamedTuple):
 
 
 def read_table(section: str) -> dict[str, Row]:
-    """Rows of the table under a heading, by their ids; each must name an error or say "works"."""
+    """Return the table's rows under a heading, by id; each must name an error or say "works"."""
     page = PAGE.read_text(encoding="utf-8")
     lines = page.split(f"## {section}\n")[1].split("\n## ")[0].splitlines()
     rows: dict[str, Row] = {}
@@ -47,7 +47,7 @@ def read_table(section: str) -> dict[str, Row]:
 
 
 def check(row: Row, call: Callable[[], object]) -> None:
-    """Run the call, which must raise the row's error, or raise nothing."""
+    """Check that the call raises the row's error, or nothing if the row says "works"."""
     if row.error is None:
         call()
         return

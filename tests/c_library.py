@@ -1,4 +1,4 @@
-"""The library of C as Python can call it: signatures are read from its header."""
+"""The C library, called from Python; signatures are read from its header."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ LIBRARY = _load()
 
 
 class CError(Exception):
-    """What the library says, and its status by name."""
+    """The library's error message, and the name of its status."""
 
 
 def call(name: str, *arguments: Any) -> None:
@@ -57,7 +57,7 @@ def _suffix(array: np.ndarray) -> str:
 
 
 class Model:
-    """A model that the library has read: a path, or bytes."""
+    """A model that the library reads from a path or from bytes."""
 
     def __init__(self, source: Path | bytes) -> None:
         handle = ctypes.c_void_p()
@@ -93,7 +93,7 @@ class Filter(ctypes.Structure):
 
 
 class Database:
-    """Points made ready under a model."""
+    """A database of points under a model."""
 
     def __init__(self, model: Model, X: np.ndarray) -> None:
         X, handle = np.ascontiguousarray(X), ctypes.c_void_p()

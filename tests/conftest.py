@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-# Before NumPy is loaded: threads of BLAS that wait for each other take processor time from the
-# other workers of pytest.
+# Set before NumPy is loaded: waiting BLAS threads would take processor time from other pytest
+# workers.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
@@ -17,11 +17,11 @@ import pytest
 from metricfast import get_library_dir
 from metricfast._core.dispatch import available_isas
 
-# Which what starts the tests in the background may have had ignored.
+# A shell that starts the tests in the background may ignore SIGINT.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).parents[1]
-sys.path.append(str(ROOT))  # the benchmarks
+sys.path.append(str(ROOT))  # for the benchmarks
 DATA = Path(os.environ.get("METRICFAST_DATA", ROOT.parent / "shared" / "data"))
 
 
@@ -38,7 +38,7 @@ def pytest_report_header() -> str:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark tests on real data; leave out those of levels that are not built and the exhaustive."""
+    """Mark tests on real data; deselect exhaustive tests and tests of levels that are not built."""
     for item in items:
         if "real_data" in getattr(item, "fixturenames", ()):
             item.add_marker("data")
@@ -55,7 +55,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where a model file may be written."""
+    """A path for a model file."""
     return tmp_path / "model.safetensors"
 
 
@@ -70,7 +70,7 @@ def client() -> Iterator[Any]:
 
 @pytest.fixture
 def real_data() -> Callable[[str], dict[str, np.ndarray]]:
-    """The arrays of a data set, by name; a test without the data folder is skipped."""
+    """A function that loads a data set by name; it skips the test without the data folder."""
     if not DATA.is_dir():
         pytest.skip(f"no data folder {DATA}: set METRICFAST_DATA")
 

@@ -1,4 +1,4 @@
-"""Clusters, points and learners of the tests on Dask."""
+"""Clusters, points and learners for the tests with Dask."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from metricfast import losses
 from metricfast.dask import DistributedLearner
 from metricfast.embeddings import MLP
 
-# Of distributed itself, as clusters and workers end.
+# Warnings of distributed itself, when clusters and workers end.
 MARKS = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning"),
@@ -34,12 +34,12 @@ MARKS = [
 X, Y = load_iris(return_X_y=True)
 ORDER = np.random.RandomState(0).permutation(len(X))
 X, Y = X[ORDER], Y[ORDER]
-# Sizes that an array may be cut into: uneven, and with empty ones.
+# Chunk sizes of an array: uneven, and some of them empty.
 CHUNKS = (0, 3, 70, 0, 76, 1)
-# How processes of workers start: from a server that has imported what takes each of them seconds.
+# Worker processes fork from a server that has imported the slow modules.
 METHOD = "forkserver" if os.name == "posix" else "spawn"
 with dask.config.set({"distributed.worker.multiprocessing-method": METHOD}):
-    distributed.utils.get_mp_context()  # which names other modules to a server
+    distributed.utils.get_mp_context()  # this call sets the server's modules itself
 if METHOD == "forkserver":
     multiprocessing.get_context(METHOD).set_forkserver_preload(["metricfast.dask"])
 
@@ -47,7 +47,7 @@ if METHOD == "forkserver":
 @contextmanager
 def cluster(n_workers: int = 1, threads: int = 1, **how: Any) -> Iterator[Any]:
     how = {"n_workers": n_workers, "processes": False, "dashboard_address": ":0", **how}
-    # Dask sets numbers of threads for the processes that it starts, and leaves them set here.
+    # Dask sets thread counts in the environment for its workers, and does not restore them here.
     with (
         mock.patch.dict(os.environ),
         dask.config.set({"distributed.worker.multiprocessing-method": METHOD}),

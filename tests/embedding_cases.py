@@ -50,7 +50,7 @@ class Proxies:
 
 
 class Steep:
-    """The mean square of Z: any number of steps that are too large makes it infinite."""
+    """A loss that diverges: the mean square of Z becomes infinite if steps are too large."""
 
     labels = "class"
 

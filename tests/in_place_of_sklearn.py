@@ -1,7 +1,7 @@
-"""Pytest plugin that puts our estimators in the place of scikit-learn's neighbours.
+"""Pytest plugin that replaces scikit-learn's neighbour estimators by ours.
 
-``python -m tests.in_place_of_sklearn [ARGUMENTS OF PYTEST]`` runs scikit-learn's own tests of them,
-as they are installed, or those that the arguments name (``--pyargs sklearn.cluster.tests``).
+``python -m tests.in_place_of_sklearn [ARGUMENTS OF PYTEST]`` runs scikit-learn's installed tests of
+these estimators, or the tests in the arguments (``--pyargs sklearn.cluster.tests``).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TESTS = [
 ]
 
 
-# What fails, and why: patterns of names of tests.
+# Expected failures: patterns of test names, with reasons.
 DIFFERENT = {
     r"test_auto_algorithm\[.*kd_tree": "the attribute _fit_method is always 'brute'",
     r"test_k_and_radius_neighbors_duplicates": "equal distances are in the order of the index",
@@ -59,7 +59,7 @@ def put_in_place() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Expect what is different to fail."""
+    """Mark tests of known differences as expected failures."""
     for item in items:
         for pattern, reason in DIFFERENT.items():
             if re.match(pattern, item.name):

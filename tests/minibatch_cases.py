@@ -78,7 +78,7 @@ def labels_of(learner: Any) -> Array:
 
 
 def error(learner: Any) -> float:
-    """Return the error of nearest neighbours of every fifth point, relative to Euclidean ones."""
+    """Return the nearest-neighbour error of every fifth point, relative to the Euclidean error."""
     test, y = np.arange(N) % 5 == 0, labels_of(learner)
     errors = [
         neighbor_error(Z[~test], y[~test], Z[test], y[test], not learner._has_classes)

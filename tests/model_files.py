@@ -1,4 +1,4 @@
-"""Reading files of the library, and writing ones that it would not have written."""
+"""Read model files, and write files that the library would not write."""
 
 from __future__ import annotations
 

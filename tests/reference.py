@@ -13,7 +13,7 @@ Array = NDArray[Any]
 
 
 def squared_distances(X: Array, Y: Array, U: Array | None = None, V: Array | None = None) -> Array:
-    """sum_k (a_k - b_k)^2, added up in the order of k."""
+    """Return sum_k (a_k - b_k)^2, summed in the order of k."""
     A = X.astype(np.float64) if U is None else X.astype(np.float64) @ U.astype(np.float64).T
     B = Y.astype(np.float64) if V is None else Y.astype(np.float64) @ V.astype(np.float64).T
     D = np.zeros((len(A), len(B)))
@@ -40,7 +40,7 @@ def lmnn(
     margin: float = 1.0,
     weight: Array | None = None,
 ) -> float:
-    """The triple loop."""
+    """Return the loss and its gradient by a triple loop."""
     D = squared_distances(Z, Z)
     total = 0.0
     for i in range(len(Z)):
@@ -56,7 +56,7 @@ def lmnn(
 
 
 def numeric_gradient(f: Callable[[Array], float], x: Array, step: float = 1e-6) -> Array:
-    """Central differences, entry by entry."""
+    """Return central differences, entry by entry."""
     gradient = np.empty_like(x, dtype=np.float64)
     for index in np.ndindex(*x.shape):
         forward, backward = x.astype(np.float64).copy(), x.astype(np.float64).copy()
@@ -67,7 +67,7 @@ def numeric_gradient(f: Callable[[Array], float], x: Array, step: float = 1e-6) 
 
 
 def peak_memory(call: Callable[[], object]) -> int:
-    """The most bytes that Python held during the call."""
+    """Return the peak of Python's allocated bytes during the call."""
     tracemalloc.start()
     call()
     peak = tracemalloc.get_traced_memory()[1]
@@ -76,7 +76,7 @@ def peak_memory(call: Callable[[], object]) -> int:
 
 
 def elsewhere(array, shift):
-    """A copy that begins `shift` elements past an aligned address."""
+    """Return a copy that starts `shift` elements after an aligned address."""
     room = np.zeros(array.size + 128, array.dtype)
     first = (-room.ctypes.data // room.itemsize) % (64 // room.itemsize) + shift
     copy = room[first : first + array.size].reshape(array.shape)

@@ -1,4 +1,4 @@
-"""Inference of neighbour sets by looking at every set."""
+"""Inference of neighbour sets by enumeration of all sets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def sets_of(n, k):
 
 
 def vote_losses(votes, ranked_labels, delta, ties):
-    """What the votes of sets cost; `votes` (sets, k) ascend in the order of `ranked_labels`."""
+    """Return the costs of sets' votes; `votes` (sets, k) ascend in the order of `ranked_labels`."""
     labels = ranked_labels[votes]
     counts = (labels[:, :, None] == np.arange(len(delta))).sum(axis=1)
     most = counts == counts.max(axis=1, keepdims=True)

@@ -1,7 +1,7 @@
 """Slow, obvious losses beyond binary labels: loops over pairs and triplets in float64.
 
-Each is a function of (A, y, B, yb, own): queries and database points, their labels, and whether
-they are the same points, when an anchor is none of its own neighbours.
+Each is a function of (A, y, B, yb, own): queries and database points with their labels, and whether
+both are the same points, which excludes each anchor from its own neighbours.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import numpy as np
 
 from metricfast import losses
 
-# Compiled has no default.
+# Compiled has required parameters.
 NAMES = [name for name in losses.__all__ if name != "Compiled"]
 
 
 def rows(A, B, own):
-    """(i, columns, D): each anchor with its neighbours and its squared distances to all."""
+    """Yield (i, columns, D): each anchor, its neighbours, and its squared distances."""
     for i in range(len(A)):
         columns = [j for j in range(len(B)) if not (own and j == i)]
         yield i, columns, [float(np.sum((A[i] - b) ** 2)) for b in B]
@@ -33,7 +33,7 @@ def label_distance(a, b, metric="sqeuclidean"):
 
 
 def on_itself(loss):
-    """A loss of points among themselves; integer weights are repeated points."""
+    """Return a loss of points among themselves; integer weights repeat points."""
 
     def value(Z, y, weight=None):
         repeated = np.repeat(np.arange(len(Z)), 1 if weight is None else weight)
@@ -44,14 +44,14 @@ def on_itself(loss):
 
 
 def rounding(y, yb, metric):
-    """By how much label distances may differ that are ties: eight places of the largest label."""
+    """Return the tolerance for ties of label distances: eight units in the last place."""
     width = np.atleast_2d(np.transpose(y)).shape[0]
     unit = 8 * np.finfo(float).eps * width * max(np.abs(y).max(), np.abs(yb).max())
     return lambda a, b: unit * (math.sqrt(a) + math.sqrt(b) if metric == "sqeuclidean" else 1)
 
 
 def with_ties(t, near):
-    """The same label distance for ties: for all between two of which none is beyond rounding."""
+    """Replace tied label distances by one value."""
     t = {j: 0.0 if value <= near(value, 0) else value for j, value in t.items()}
     order, result = sorted(t, key=t.get), {}
     for last, j in itertools.pairwise([None, *order]):

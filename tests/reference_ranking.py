@@ -1,4 +1,4 @@
-"""Slow, obvious retrieval metrics: one query at a time, by what its neighbours are."""
+"""Slow, obvious retrieval metrics: one query at a time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ OF_NUMBERS = ("ndcg_at_k", "mean_label_distance_at_k", "spearman")
 
 
 def of_hits(name: str, hits: list[bool], relevant: int, k: int) -> float:
-    """A class metric of one query, from whether each place holds a reference of its class."""
+    """Return a class metric of one query; `hits`: whether each rank holds its class."""
     precision = [sum(hits[: i + 1]) / (i + 1) for i in range(len(hits))]
     if name == "precision_at_1":
         return float(hits[0])
@@ -25,7 +25,7 @@ def of_hits(name: str, hits: list[bool], relevant: int, k: int) -> float:
 
 
 def of_label_distances(name: str, found: list[float], distances: list[float], k: int) -> float:
-    """A metric of continuous labels of one query, from the label distances in the order found."""
+    """Return a metric of continuous labels for one query, from label distances by rank."""
     if name == "mean_label_distance_at_k":
         return float(np.mean(found[:k]))
     if name == "spearman":
@@ -37,7 +37,7 @@ def of_label_distances(name: str, found: list[float], distances: list[float], k:
 
 
 def by_definition(name, queries, labels, database, database_labels, exclude, k):
-    """The metric of each query, NaN without a reference of the class."""
+    """Return the metric of each query; NaN without a reference of its class."""
     values = []
     for query, label, out in zip(queries, labels, exclude, strict=True):
         squared = [

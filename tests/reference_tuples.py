@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 
 def labelled_pairs(X, y, n, seed=0):
-    """Pairs of different rows, and 1 or -1 for each."""
+    """Return pairs of different rows, with labels 1 or -1."""
     pairs = np.random.RandomState(seed).randint(len(X), size=(n, 2))
     pairs = pairs[pairs[:, 0] != pairs[:, 1]]
     return pairs, np.where(y[pairs[:, 0]] == y[pairs[:, 1]], 1, -1)
@@ -23,7 +23,7 @@ def quadruplets(X, y, n, seed=0):
 
 
 def lsml(M, X, q, weights=None, prior=None):
-    """Objective of LSML at M."""
+    """Return the objective of LSML at M."""
     weights = np.ones(len(q)) if weights is None else np.asarray(weights, dtype=float)
     prior = np.eye(len(M)) if prior is None else prior
     total = 0.0
@@ -35,7 +35,7 @@ def lsml(M, X, q, weights=None, prior=None):
 
 
 def mmc(A, X, pairs, y):
-    """Sum of distances of dissimilar pairs, and of squared distances of similar ones."""
+    """Return the sum of distances of dissimilar pairs, and of squares for similar pairs."""
     squares = [max(0.0, float(v @ A @ v)) for v in X[pairs[:, 0]] - X[pairs[:, 1]]]
     return np.sqrt(squares)[y == -1].sum(), np.array(squares)[y == 1].sum()
 
@@ -59,7 +59,7 @@ def best_mmc(X, pairs, y, steps=3000):
 
 
 def on_simplex(values):
-    """The nearest non-negative vector of sum 1."""
+    """Return the nearest non-negative vector with sum 1."""
     ordered = np.sort(values)[::-1]
     excess = (np.cumsum(ordered) - 1) / np.arange(1, len(values) + 1)
     return np.maximum(values - excess[np.flatnonzero(ordered > excess)[-1]], 0)
@@ -69,7 +69,7 @@ Array = NDArray[Any]
 
 
 def itml(v: Array, similar: Array, M: Array, bounds: Array, gamma: float, sweeps: int) -> Any:
-    """Project M onto one pair after the other; the slack variables are kept as they are defined.
+    """Project M onto one pair after the other; slack variables follow their definition.
 
     v are the differences of the pairs, `bounds` the two bounds on squared distances. Returns M, the
     dual variables, and the sum of their absolute changes in each sweep.
@@ -94,7 +94,7 @@ def itml(v: Array, similar: Array, M: Array, bounds: Array, gamma: float, sweeps
 
 
 def dual_averaging(points, triplets, basis, draws, beta, gamma):
-    """Weights after every iteration."""
+    """Return the weights after every iteration."""
     projected = points @ basis.T
     a, b, c = (projected[column] for column in triplets.T)
     differences = (a - b) ** 2 - (a - c) ** 2

@@ -1,6 +1,6 @@
-"""Every public learner: what it learns from, how it is fitted quickly, what it is known to fail.
+"""Every public learner: its input, parameters of a quick fit, and expected failures of checks.
 
-Whoever adds a learner adds an entry; the tests of all learners go through them.
+Add an entry for each new learner; the common tests run for all entries.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def unequal(reason: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Entry:
-    """What a learner learns from, and parameters: those it needs, and those of a quick fit.
+    """The input of a learner, its required parameters, and parameters of a quick fit.
 
-    `fails` has the checks of scikit-learn that fail, with reasons.
+    `fails` lists the checks of scikit-learn that fail, with reasons.
     """
 
     takes: str
@@ -94,7 +94,7 @@ REGISTRY = {
 
 
 def learners(*takes: str) -> list[type]:
-    """Return the learners that learn from one of these; without any, all."""
+    """Return the learners with one of these inputs; by default all."""
     return [getattr(mf, n) for n, entry in REGISTRY.items() if not takes or entry.takes in takes]
 
 
@@ -134,9 +134,9 @@ def index_tuples(size: int, labels: np.ndarray, n: int = 80) -> list[np.ndarray]
 
 
 def data_for(learner: Any, points: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Return what `fit` takes, of points and their classes."""
+    """Return the arguments of `fit`, from points and their classes."""
     takes = entry_of(learner).takes
-    if takes == SCORED:  # by the first feature alone, so that there is something to learn
+    if takes == SCORED:  # depends only on the first feature
         pairs = points[np.random.RandomState(0).randint(len(points), size=(300, 2))]
         return pairs, pairs[:, 0, 0] * pairs[:, 1, 0]
     if takes in TUPLES:

@@ -36,7 +36,7 @@ OTHERS = [
     for learner in OF_LABELS
     if learner not in LEARNERS and issubclass(learner, mf.MahalanobisMixin)
 ]
-# Trained on classes and on values, of a closed form, and of tuples drawn among points.
+# One learner each: iterative on classes, iterative on numbers, closed-form, and on drawn tuples.
 REPRESENTATIVES = [mf.NCA, mf.MLKR, mf.LFDA, mf.ITML_Supervised]
 # Rows that hold for all learners of a Mahalanobis distance from points and labels.
 EVERYWHERE = [
@@ -48,7 +48,7 @@ EVERYWHERE = [
     *("fit-preprocessor-index", "transform-unfitted", "transform-width", "transform-nan"),
     *("transform-layout", "pair_distance-2d", "pair_distance-triplets", "fit-huge-constant"),
 ]
-# Rows about classes, which labels of MLKR are not.
+# Rows that do not hold for MLKR, because its labels are not classes.
 OF_CLASSES = {"fit-y-continuous", "fit-y-strings", "fit-one-class"}
 SHORT = {"max_iter": 10, "output_iter": 10, "early_stopping": False, "random_state": 0}
 
@@ -290,7 +290,7 @@ def load_damaged(learner):
     mf.load(path)
 
 
-# What a learner makes of unusual numbers is its own; what is refused, a door that all share.
+# Learners handle unusual numbers themselves; the checks that refuse input are shared.
 OWN = {
     *("fit-tiny", "fit-huge", "fit-huge-constant", "fit-duplicates", "fit-duplicate-columns"),
     *("fit-constant", "fit-constant-columns", "fit-subnormal", "fit-init-units"),

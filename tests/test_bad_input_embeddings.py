@@ -62,7 +62,7 @@ def all_points(learner):
 
 
 def diverging(learner):
-    """Every step lengthens the map until distances overflow."""
+    """Configure a learner whose map grows until distances overflow."""
     del learner
     for loss in (losses.Triplet(), losses.SupCon(), losses.MultiSimilarity(), losses.CoSENT()):
         model = embedding_learner(

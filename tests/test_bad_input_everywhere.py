@@ -1,4 +1,4 @@
-"""The table of what holds everywhere in bad_input.md: every function of a row, by name."""
+"""The table "everywhere" in bad_input.md: every row, for every function."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def masked(array, mask):
 
 
 def frames(column):
-    """Return points in frames whose column c is another."""
+    """Return points in data frames in which column c is replaced."""
     frame = pd.DataFrame(X, columns=list("abcd")).assign(c=column)
     if pa is None:
         return [frame]
@@ -277,7 +277,7 @@ def test_a_mask_that_masks_nothing():
     "learner", [learner for learner in of_points() if hasattr(learner, "transform")]
 )
 def test_frames_of_any_kind(learner):
-    """Big-endian columns are those of native ones; float32 of any library stays float32."""
+    """Big-endian columns equal native ones; float32 of any library stays float32."""
     few = {"n_chunks": 3, "n_constraints": 9}
     model = make(learner, **{k: v for k, v in few.items() if k in signature(learner).parameters})
     y = NUMBERS if not model._has_classes else Y

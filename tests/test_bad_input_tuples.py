@@ -1,4 +1,4 @@
-"""The table of tuples in bad_input.md: a case for each row, run for each learner on tuples."""
+"""The table of tuples in bad_input.md: a case for each row and each learner on tuples."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def by_index(learner, preprocessor, shift=0):
 
 
 def prior(learner, value, points=X):
-    """Fit from a matrix M, whatever the parameter is called."""
+    """Fit with a prior or initial matrix M, whatever the parameter's name is."""
     names = [name for name in ("prior", "init") if name in inspect.signature(learner).parameters]
     if not names or learner.__name__ == "OASIS":
         pytest.skip("starts from no matrix M")

@@ -1,4 +1,4 @@
-"""What a learner inherits, shown on two small ones: one without labels and one with."""
+"""The base classes of learners, tested with two minimal learners, with and without labels."""
 
 from __future__ import annotations
 

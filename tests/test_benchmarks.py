@@ -118,7 +118,7 @@ def test_workers_do_not_inherit_a_pinned_core_type(monkeypatch):
 
 
 class ClockedWorker:
-    """A worker whose times are written down beforehand: two threads are slower than one."""
+    """A worker with predefined times: two threads are slower than one."""
 
     log: ClassVar[list[str]] = []
     seconds: ClassVar = {"fast": iter([9.0, 1.0, 2.0]), "slow": iter([9.0, 30.0, 10.0, 20.0])}

@@ -1,4 +1,4 @@
-"""A revision becomes a contestant, every learner and loss has a case, what is slower is told."""
+"""Comparison of revisions: the contestant, a case for every learner and loss, and the report."""
 
 from __future__ import annotations
 

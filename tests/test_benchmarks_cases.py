@@ -301,7 +301,7 @@ def test_what_is_there_is_not_computed_again(tmp_path, capsys, monkeypatch):
     results.table("k = 3", list(METHODS), "k = 3")
     printed = capsys.readouterr().out
     assert "| iris |" in printed
-    assert "| other |" not in printed  # a method is missing
+    assert "| other |" not in printed  # because a method is missing
     assert not Results(path, again=True).errors
 
 

@@ -1,4 +1,4 @@
-"""The commands of pages, in a short form, with every method and data set that they name."""
+"""Shortened versions of the pages' commands, with all methods and data sets that they name."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def rows(text):
 def test_every_quoted_command_has_a_test():
     """`python -m benchmarks` has others."""
     tested = set(re.findall(r"(benchmarks\.\w+) ", Path(__file__).read_text()))
-    tested.add("benchmarks.published")  # in test_benchmarks_published.py
+    tested.add("benchmarks.published")  # tested in test_benchmarks_published.py
     assert {command.split()[0] for command in QUOTED} - {"benchmarks"} <= tested
 
 
@@ -211,7 +211,7 @@ def test_reid_repeats_the_published_protocol(capsys, monkeypatch):
 
 @pytest.fixture
 def short(monkeypatch, tmp_path):
-    """Data of scikit-learn and drawn data are cut, learners are fitted in this process."""
+    """Shrink scikit-learn's and synthetic data, and fit learners in this process."""
     load = study_defaults.load
 
     def first(name):
@@ -294,7 +294,7 @@ def test_kinds_of_data_of_never_worse(name, real_data):
 
 
 def test_the_error_of_a_difference():
-    """A query that is judged in two splits counts once; splits that differ count more."""
+    """A query in two splits counts once; independent splits reduce the error."""
     better, given = np.array([1.0, 0, 1, 0, 1]), np.zeros(5)
     queries = np.arange(5)
     once = never_worse.difference([better], [given], [queries])
@@ -313,7 +313,7 @@ def test_gerrymandering_rates(run):
 
 @pytest.fixture
 def short_methods(monkeypatch):
-    """Learners of `benchmarks.gerrymandering` stop after a step, and see four components."""
+    """Learners of `benchmarks.gerrymandering` stop after one step and use four components."""
     for name, make in gerrymandering.METHODS.items():
         if make is not None:
             least = {"max_iter": 1} if name in ("NCA", "LMNN") else {"solver": Adam(max_epochs=1)}
@@ -346,7 +346,7 @@ def test_large_in_a_process(run):
 
 @pytest.fixture
 def quick_models(monkeypatch, tmp_path):
-    """Peers are not installed, and others predict by a model that is soon fitted."""
+    """Peers are missing, and other contestants predict with a fast model."""
     monkeypatch.setattr(tabular, "RESULTS", tmp_path)
     for name in ("hgb", "nca"):
         monkeypatch.setitem(

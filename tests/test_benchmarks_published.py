@@ -15,7 +15,7 @@ from sklearn.datasets import load_iris
 def tables(monkeypatch, tmp_path):
     """A folder of one table, of which the published accuracies of ITML are known."""
     monkeypatch.setenv("METRICFAST_DATA", str(tmp_path))
-    for name in ("METRICFAST_NUM_THREADS", "OMP_NUM_THREADS"):  # which a run sets
+    for name in ("METRICFAST_NUM_THREADS", "OMP_NUM_THREADS"):  # set by a run
         monkeypatch.setenv(name, "1")
     monkeypatch.setattr(published, "ProcessPoolExecutor", lambda *given: ThreadPoolExecutor(1))
     (tmp_path / "tables").mkdir()
@@ -73,7 +73,7 @@ def test_features_are_scaled_by_what_is_trained_on(tables):
     [
         ([-0.02] * 10, 0.005, True),
         ([-0.005] * 10, 0.005, False),
-        ([-0.1, *[0.01] * 9], 0.0, False),  # one fold may be chance
+        ([-0.1, *[0.01] * 9], 0.0, False),  # one fold may be a coincidence
         ([-0.03, -0.01] * 5, 0.005, True),
         ([0.02] * 10, 0.0, False),
     ],

@@ -1,4 +1,4 @@
-"""Losses on labels that are checked once: the same values as of a call that checks all."""
+"""Bound losses, with labels checked once, return the same values as calls."""
 
 from __future__ import annotations
 

@@ -197,7 +197,7 @@ def test_a_database_outlives_its_model(content) -> None:
 
 
 def block(heading: str, language: str) -> str:
-    """The first such block of a section of the page on models."""
+    """Return the first code block of a language in a section of the page on models."""
     section = PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     return re.search(rf"^ *```{language}\n(.*?)^ *```$", section, re.MULTILINE | re.DOTALL)[1]
 

@@ -26,7 +26,7 @@ def clusters(rng, n, d):
 
 
 def positive(rng, n, d):
-    """Points far from the origin: a map shifts them by an extreme value."""
+    """Return points far from the origin, so that a map shifts them."""
     return 3 + rng.uniform(size=(n, d)) + (rng.uniform(size=(n, 1)) < 0.01)
 
 
@@ -37,7 +37,7 @@ def from_tiny_to_huge(rng, n, d):
 
 
 class Plain:
-    """Points in a dictionary, by id."""
+    """A reference database: a dictionary of points by id."""
 
     def __init__(self, X, **maps):
         self.points, self.next, self.maps = dict(enumerate(X)), len(X), maps
@@ -65,7 +65,7 @@ class Plain:
 
 
 def changes(rng, draw, d, plain, database, steps, check_each):
-    """Add and remove at random, few or many points, and compare searches."""
+    """Add and remove few or many random points, and compare searches."""
     for step in range(steps):
         size = int(rng.choice([1, 2, 30, 400], p=[0.7, 0.2, 0.07, 0.03]))
         if rng.uniform() < 0.5:
@@ -159,7 +159,7 @@ def test_searches_beside_changes_see_the_points_before_or_after_each(d):
 
 
 def test_the_first_searches_of_many_threads():
-    """What a search makes ready when it is first needed is made once."""
+    """A structure that the first search needs is built only once."""
     rng = np.random.default_rng(0)
     X = clusters(rng, 5000, 24)[rng.integers(0, 300, 5000)]
     for maps in ({}, {"L": normal(rng, 22, 24)}):

@@ -1,4 +1,4 @@
-"""Maps in model files: what breaks the rule of an attribute is refused."""
+"""Maps in model files: invalid attributes are refused."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ VOTES = metricfast.NeighborhoodGerrymandering(
 
 
 def with_changes(model: Any, path: Path, **changes: Any) -> Path:
-    """Save a model whose file has other values of fitted attributes, or none (...)."""
+    """Save a model file with changed fitted attributes; `...` removes an attribute."""
     metricfast.save(model, path)
     metadata, state, arrays = contents(path.read_bytes())
     for name, value in changes.items():

@@ -58,7 +58,7 @@ def test_arrays_are_used_as_they_are():
 
 def test_tuples_of_points_that_have_names_need_none():
     found = mf.Covariance().fit(pd.DataFrame(POINTS, columns=list("abc")))
-    assert found.pair_distance(POINTS[PAIRS]).shape == (4,)  # and warns of no missing names
+    assert found.pair_distance(POINTS[PAIRS]).shape == (4,)  # without a warning about missing names
     with pytest.raises(ValueError, match="X has 2 features, but Covariance is expecting 3"):
         found.pair_distance(POINTS[PAIRS][:, :, :2])
 

@@ -1,4 +1,4 @@
-"""Pairs, triplets and quadruplets classified by the distances in them."""
+"""Classification of pairs, triplets and quadruplets by their distances."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def measures(distances, y, threshold, strategy, min_rate=None, beta=1.0):
 def test_calibration_finds_the_best_threshold(params, tied):
     learner, data, _index, y = fitted(Pairs)
     if tied:
-        # Every pair of points stands for several pairs of different labels.
+        # Pairs of points repeat with different labels.
         data = data[RNG.randint(20, size=200)]
     y[:2] = 1, -1
     distances = learner.pair_distance(data)

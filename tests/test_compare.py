@@ -1,4 +1,4 @@
-"""Learners compared: scores, tests, time, errors, files and interruptions."""
+"""Comparison of learners: scores, tests, time, errors, files and interruptions."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_a_scorer_finds_a_gain_that_folds_are_too_few_for():
     found = compare(points, labels, learners="LFDA", scoring="roc_auc", random_state=0, refit=False)
     row = rows_of(found)["LFDA"]
     assert row.difference > 0.03 and row.p_value < 0.01 and row.change == "better"
-    assert "expect" not in found.verdict()  # the same number twice says nothing
+    assert "expect" not in found.verdict()  # not repeated if it equals the score
     assert rows_of(found)["one answer"].score == 0.5
 
 
@@ -218,10 +218,10 @@ def test_paired_tests():
     assert paired_p_value(np.ones(100), hits * 1.0) == pytest.approx(2 / 2**6)
     assert paired_p_value(hits * 1.0, hits * 1.0) == 1
     np.testing.assert_allclose(adjusted([0.01, 0.04, 0.03]), [0.03, 0.06, 0.06])
-    same = (rng.random((200, 30)) < 0.8).astype(float)  # thirty learners that are all the same
+    same = (rng.random((200, 30)) < 0.8).astype(float)  # thirty equally good learners
     assert same.mean(0).max() > 0.84
     assert expected_of_the_best(same, 0) == pytest.approx(0.8, abs=0.03)
-    clear = np.c_[same[:, 0] + 1, same[:, 1:]]  # one that every draw chooses
+    clear = np.c_[same[:, 0] + 1, same[:, 1:]]  # every draw chooses the first
     assert expected_of_the_best(clear, 0) == pytest.approx(clear[:, 0].mean())
 
 
@@ -265,7 +265,7 @@ def test_predictors_are_judged_by_what_they_predict():
 def test_a_checkpoint_goes_on(tmp_path, monkeypatch):
     path = tmp_path / "trials.safetensors"
     first = compare(X, y, learners=["LFDA"], checkpoint=path, refit=False)
-    monkeypatch.setattr(LFDA, "fit", None)  # which no trial needs any more
+    monkeypatch.setattr(LFDA, "fit", None)  # all trials are recorded already
     again = compare(X, y, learners=["LFDA", "Covariance"], checkpoint=path, n_jobs=1, refit=False)
     assert rows_of(again)["LFDA"].score == rows_of(first)["LFDA"].score
     assert "Covariance" in rows_of(again)
@@ -361,7 +361,7 @@ def test_classes_may_be_of_dtype_object():
     assert rows_of(found)["LFDA"].score == rows_of(same)["LFDA"].score
 
 
-# These learn from tuples or chunks, need parameters, or have no map or two; OASIS has no distance.
+# These learn from tuples or chunks, need parameters, or have no or two maps. OASIS has no distance.
 LEFT_OUT = {
     *(
         "AdapterLearner",
@@ -496,7 +496,7 @@ def test_comparisons_in_threads_leave_the_filters_of_warnings():
 
 
 def test_many_small_classes_are_judged_as_new_ones():
-    """Noise of two features hides the classes: what is learned of some serves the others."""
+    """Two noise features hide the classes; a map learned on some classes helps for others."""
     rng = np.random.default_rng(0)
     labels = np.repeat(np.arange(60), 3)
     points = rng.normal(size=(60, 8))[labels] + rng.normal(size=(180, 8)) * ([0.1] * 6 + [3] * 2)

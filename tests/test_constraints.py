@@ -1,4 +1,4 @@
-"""Constraints drawn from labels."""
+"""Drawing of constraints from labels."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_pairs_are_of_known_classes_and_differ(n):
 
 @pytest.mark.parametrize("labels", [[0, 0, 0, 1, 1, 2, -1], [5, 3, 3, 5, 3, 0, 0, 0, 0], [1, 1]])
 def test_all_pairs_are_found_where_more_are_wanted(labels):
-    """Upstream counts a pair twice, once in each order: it finds 8 positive ones in the first."""
+    """metric-learn counts a pair once in each order: it finds 8 positive pairs in the first."""
     positive, negative = (len(all_pairs(labels, same)) for same in (True, False))
     with pytest.warns(UserWarning, match="Only generated") as caught:
         a, b, c, d = Constraints(labels).positive_negative_pairs(1000, random_state=1)
@@ -59,7 +59,7 @@ def test_all_pairs_are_found_where_more_are_wanted(labels):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_nearly_all_pairs_need_no_luck(seed):
-    """Points of the large class are drawn one time in 20: the rest comes from all that is left."""
+    """Draws rarely hit the right class, so the missing pairs come from a list of all pairs."""
     labels = np.r_[np.zeros(30, int), np.repeat(np.arange(1, 300), 2)]
     total = len(all_pairs(labels, same=True))
     for n in (total // 3, total // 2, total - 1, total):
@@ -224,7 +224,7 @@ def brute_triplets(points, labels, k_genuine, k_impostor):
 @pytest.mark.parametrize("labels", [Y, PARTIAL], ids=["known", "partial"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_triplets_are_those_of_brute_force(labels, k_genuine, k_impostor, dtype):
-    """With unknown labels, upstream gives places among the known points for indices."""
+    """With unknown labels, metric-learn returns indices among the known points only."""
     points = X.astype(dtype)
     triplets = Constraints(labels).generate_knntriplets(points, k_genuine, k_impostor)
     assert triplets.dtype == np.int64
@@ -272,7 +272,7 @@ def test_chunks_are_of_one_class_each(labels):
 
 
 def test_chunks_come_from_all_classes():
-    """Upstream never draws the last class while others have points: it gives iris 0 of class 2."""
+    """metric-learn does not draw the last class while others have points: no iris of class 2."""
     counts = [
         np.bincount(Y[Constraints(Y).chunks(20, 2, random_state=s) >= 0], minlength=3)
         for s in range(200)

@@ -1,4 +1,4 @@
-"""Counts given as integers of NumPy, small ones included, mean what Python's integers mean."""
+"""Counts may be NumPy integers of any size, with the same results as Python integers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The C++ tests, and programs that embed the library, built and run as their users would."""
+"""The C++ tests, and programs that embed the library, built and run like a user's programs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OUTER = ROOT / "tests" / "cpp" / "cmake_outer"
 # neighbours and distances of its three points, and a distance from its second source file
 CONSUMER_OUTPUT = "1 2 1 5 1 1 7"
 CLANG = [f"clang++{version}" for version in ("", *(f"-{n}" for n in range(30, 11, -1)))]
-# what must not compile, and what the compiler says
+# Code that must not compile, and the compiler's message.
 MISUSE = {
     "view(Rows(Rows::Random(3, 2)));": "delete",
     "view(m.topRows(2));": "delete",
@@ -35,7 +35,7 @@ MISUSE = {
     "Codes labels(std::vector<std::int64_t>{0, 1});": "delete",
     "view(std::vector<double>{0, 1}, 1, 2);": "delete",
 }
-# lines that the example refuses, and what it says
+# Lines that the example refuses, and its message.
 BAD_LINES = {
     "nan 2 0": "nan is no finite number",
     "x 2 0": "x is no finite number",
@@ -55,7 +55,7 @@ def run(*command: str | Path, directory: Path | None = None) -> str:
         "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}",
         "CMAKE_GENERATOR": "Ninja",
     }
-    # Eigen must be found without a hint, as on a machine where nothing is set.
+    # CMake must find Eigen without hints, as on a fresh machine.
     for hint in ("CMAKE_PREFIX_PATH", "Eigen3_DIR", "Eigen3_ROOT"):
         environment.pop(hint, None)
     result = subprocess.run(
@@ -118,13 +118,13 @@ def compiler(family: str) -> str:
 
 
 def run_as_printed(commands: str, directory: Path) -> None:
-    """Run what a reader would paste into a shell."""
+    """Run the commands that a reader would paste into a shell."""
     assert "cmake --build build" in commands
     run("sh", "-ec", commands, directory=directory)
 
 
 def configure_tests(directory: Path, family: str, optimise: str) -> None:
-    """With all warnings of consumers, which are errors here."""
+    """Configure the tests with warnings as errors."""
     configure(
         ROOT,
         directory,
@@ -147,7 +147,7 @@ def run_tests(directory: Path, *options: str) -> None:
 
 @pytest.mark.exhaustive
 def test_cpp_tests_of_kernels_pass(tmp_path: Path) -> None:
-    """The default compiler's code is what users get."""
+    """Users get the code of the default compiler."""
     configure_tests(tmp_path, "default", "-O3")
     run("cmake", "--build", tmp_path, "--target", "kernel_tests")
     run_tests(tmp_path, "-L", "kernel")
@@ -155,7 +155,7 @@ def test_cpp_tests_of_kernels_pass(tmp_path: Path) -> None:
 
 @pytest.mark.exhaustive
 def test_other_cpp_tests_pass(tmp_path: Path) -> None:
-    """They pass, and each header compiles alone; optimisation would take long."""
+    """Also checks that each header compiles alone. Without optimisation, which is slow."""
     configure_tests(tmp_path, "default", "-O1")
     run("cmake", "--build", tmp_path, "--target", "headers_alone", "other_tests")
     run_tests(tmp_path, "-L", "other")
@@ -251,7 +251,7 @@ def blocks(page: Path, section: str = "") -> dict[str, str]:
 
 
 def test_programs_with_the_compiled_library(tmp_path: Path) -> None:
-    """They need no Eigen, print what the page says, and refuse bad arguments."""
+    """Programs need no Eigen, print the page's output, and refuse bad arguments."""
     text = CPP_PAGE.read_text()
     text = text[text.index("## The compiled library") : text.index("## The headers")]
     found = blocks(CPP_PAGE, "## The compiled library")
@@ -292,7 +292,7 @@ def test_programs_with_the_compiled_library(tmp_path: Path) -> None:
 
 @pytest.mark.exhaustive
 def test_the_program_of_the_page(tmp_path: Path) -> None:
-    """Its files and its commands, as a reader would type them."""
+    """The page's files and commands, as a reader would type them."""
     found = blocks(CPP_PAGE, "## With CMake")
     (tmp_path / "CMakeLists.txt").write_text(found["cmake"])
     (tmp_path / "main.cpp").write_text(found["cpp"])

@@ -291,6 +291,6 @@ def test_folds_that_leave_one_class_to_train_on_are_named():
         cross_validate_retrieval(LFDA(), X, y, folds=2)
     assert cross_validate_retrieval(LFDA(), X, y, folds=3)
     assert cross_validate_retrieval(LFDA(), X, np.arange(len(y)) % 4, folds=2)
-    assert cross_validate_retrieval(PCA(1), X, y, folds=2)  # needs no classes
+    assert cross_validate_retrieval(PCA(1), X, y, folds=2)  # PCA needs no classes
     with pytest.raises(ValueError, match="folds must be from 2 to 3, the number of different"):
         cross_validate_retrieval(LFDA(), X, y, folds=4)

@@ -1,4 +1,4 @@
-"""Learners and searches on Dask: as in one place, for any workers and chunks."""
+"""Learners on Dask give the same results as in one process, for any workers and chunks."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_losses_of_parts_add_up_or_are_refused(name: str, weighted: bool, client
 
 
 class Noted:
-    """Workers that note the tasks, and find the value 1 for each part."""
+    """A mock of workers that records tasks, and returns the value 1 for each part."""
 
     def __init__(self, n_threads: int) -> None:
         self.n_threads, self.tasks = n_threads, list[list[tuple[int, int]]]()
@@ -241,7 +241,7 @@ def test_results_do_not_depend_on_workers_or_chunks() -> None:
 def test_local_epochs_learn(name: str, client: Any) -> None:
     distributed_learner = SAME[name]()
     distributed_learner.learner = configured(distributed_learner.learner, max_epochs=20)
-    order = np.argsort(Y)  # each class in a partition of its own
+    order = np.argsort(Y)  # one partition per class
     found = distributed_learner.fit(cut(X[order], (50, 50, 50)), cut(Y[order], (50, 50, 50)))
     assert len(found.learner_.loss_curve_) == 20
     plain = clone(found.learner).fit(X, Y)
@@ -297,7 +297,7 @@ def test_frames_and_unknown_sizes(client: Any) -> None:
     dd, pd = pytest.importorskip("dask.dataframe"), pytest.importorskip("pandas")
     frame = pd.DataFrame(X, columns=["a", "b", "c", "d"]).assign(y=Y, row=range(150))
     frames = dd.from_pandas(frame, npartitions=4)
-    frames = frames[(frames["row"] < 30) | (frames["row"] > 80)]  # one partition is left empty
+    frames = frames[(frames["row"] < 30) | (frames["row"] > 80)]  # leaves one partition empty
     rest = X[np.r_[:30, 81:150]], Y[np.r_[:30, 81:150]]
     unknown = [
         values[values.min(axis=-1) > -9] for values in (cut(rest[0], 50), cut(rest[1], 50)[:, None])

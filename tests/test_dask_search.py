@@ -1,4 +1,4 @@
-"""Searches on Dask: as in one place, on few tasks, and leaving nothing behind."""
+"""Searches on Dask: same results as in one process, few tasks, and no remaining data."""
 
 from __future__ import annotations
 
@@ -84,11 +84,11 @@ def test_a_search_is_dealt_out_to_threads() -> None:
         cluster(2) as client,
         distributed.get_task_stream(client) as stream,
     ):
-        # Left to itself, Dask leaves out a worker that has much else to do.
+        # By default, Dask avoids busy workers.
         busy = client.map(time.sleep, [0.1] * 10, pure=False, workers=[min(client.nthreads())])
         found = kneighbors(cut(points, 500), n_neighbors=3, compute=True, client=client)
         assert all(each.done() for each in busy)
-        with dask.annotate(workers=[max(client.nthreads())]):  # what is said where it is called
+        with dask.annotate(workers=[max(client.nthreads())]):  # annotations of the caller count
             kneighbors(cut(points, 1000), n_neighbors=3, compute=True, client=client)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(one, other)
@@ -164,7 +164,7 @@ def test_two_maps(client: Any) -> None:
 
 @pytest.fixture(scope="module", params=["processes", "threads"])
 def workers(request: pytest.FixtureRequest) -> Iterator[Any]:
-    """A client of two workers, which are processes or threads."""
+    """A client with two workers, which are processes or threads."""
     with cluster(2, processes=request.param == "processes") as found:
         yield found
 
@@ -200,7 +200,7 @@ def test_a_search_makes_a_database_ready_once_and_lets_it_go(compute: bool, work
                 np.testing.assert_allclose(one, other)
         with pytest.raises(ValueError, match="NaN"):
             search(np.where(np.arange(len(X))[:, None] == 70, np.nan, X))
-        time.sleep(0.5)  # until the last tasks are forgotten
+        time.sleep(0.5)  # until the scheduler has released the last tasks
         for made, held in workers.run(made_and_held).values():
             assert 1 <= made <= 4 * 2 / processes
             assert held == 0

@@ -1,4 +1,4 @@
-"""What goes wrong on a cluster: lost workers and clients, wrong clients, bad input."""
+"""Failures on a cluster: lost workers and clients, wrong clients, bad input."""
 
 from __future__ import annotations
 
@@ -103,14 +103,14 @@ def test_tasks_take_no_more_threads_than_their_worker_has() -> None:
 
 def test_a_client_of_another_cluster(client: Any) -> None:
     with cluster(1) as other:
-        # Values that no other test has: what the first cluster knows by the same key, it would use.
+        # Unique values: the first cluster would reuse results with the same key.
         elsewhere = other.persist(cut(X + 0.5))
         with pytest.raises(RuntimeError, match="not on the cluster of this client"):
             DistributedLearner(mf.NCA(), client).fit(elsewhere, cut(Y))
 
 
 def fit(*data: Any, learner: Any = LEARNERS["NCA by batches"], **how: Any) -> object:
-    """Fit to these parts, or to some that are right."""
+    """Fit to the given parts, or by default to valid ones."""
     return DistributedLearner(learner, **how).fit(*(data or (cut(X), cut(Y))))
 
 
@@ -177,9 +177,9 @@ def mortal() -> Iterator[Any]:
 
 
 def pids_of(mortal: Any) -> dict[str, int]:
-    """Return the processes of its workers, by their addresses."""
+    """Return the process ids of the workers by address."""
     found: dict[str, Any] = {}
-    while not found:  # of workers that were killed before and are started anew
+    while not found:  # killed workers are restarting
         mortal.wait_for_workers(2, timeout=60)
         found = mortal.run(os.getpid, on_error="ignore")
     return found
@@ -258,7 +258,7 @@ def test_a_worker_freezes(monkeypatch: pytest.MonkeyPatch, when: str, mortal: An
         ),
         "meanwhile": lambda client: kneighbors(points, compute=True, client=client),
     }
-    # Tasks that end are no silence, however long it takes.
+    # As long as tasks finish, missing heartbeats are not an error.
     assert kneighbors(points[:120], compute=True, client=mortal)[0].shape == (120, 5)
     pids = pids_of(mortal)
     frozen = sorted(pids)[0]

@@ -1,4 +1,4 @@
-"""A prepared database finds what a sort of all distances finds, whatever the points."""
+"""A prepared database finds the same neighbours as a sort of all distances."""
 
 from __future__ import annotations
 
@@ -285,7 +285,7 @@ def test_files_with_any_numbers_are_searched_or_refused(L, tmp_path):
                     refused.discard(name)
                     loaded.kneighbors(X[:3], 2)
                     loaded.kneighbors(X, 2, exclude=np.arange(300))
-    # Of each, the last change at least: it is missing. Without L, points alone are a database too.
+    # At least the removal of each array is refused, except of L: a database needs no map.
     assert refused >= set(tensors) - {"L"}
 
 
@@ -293,7 +293,7 @@ def test_a_search_sees_the_points_before_a_change_or_those_after_it(monkeypatch)
     X = normal(np.random.default_rng(0), 500, 16)
     database = mf.Database(X)
     expected = database.kneighbors(X, 3, exclude=np.arange(500))[1]
-    with monkeypatch.context() as patch:  # in the midst of a search
+    with monkeypatch.context() as patch:  # during a search
         patch.setattr(
             "metricfast.distances.database.check_neighbors",
             lambda n_neighbors, *_: database.remove([0, 1]) or n_neighbors,

@@ -1,4 +1,4 @@
-"""Which compiled module is used, what it holds, and what type checkers are told of it."""
+"""The choice of the compiled module, its content, and its type stubs."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_override_that_cannot_be_followed(isa: str) -> None:
 
 
 def import_beside(folder: Path, levels: list[str], isa: str = "") -> str:
-    """Return what a copy of the module says that has files of these names beside it, or raises."""
+    """Run a copy of the module next to files with these names; return its result or error."""
     (folder / "lib").mkdir()
     module = Path(get_kernels().__file__)
     shutil.copy(module, folder)

@@ -1,4 +1,4 @@
-"""Distances against the oracle, in every form in which points come."""
+"""Distances compared with the oracle, for all forms of points."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_pairs_by_index_and_by_row(maps, dtype):
     expected = np.sqrt(oracle(X, Y, maps))
     rows = mf.paired_distances(X[:30], Y, **maps)
     np.testing.assert_allclose(rows, np.diag(expected[:30]), rtol=20 * TOLERANCE[dtype])
-    for count in (25, 500):  # fewer and more pairs than points: two ways to compute
+    for count in (25, 500):  # two algorithms, for fewer and for more pairs than points
         pairs = np.random.default_rng(5).integers(0, 30, (count, 2))
         result = mf.paired_distances(X, Y, pairs=pairs, **maps)
         assert result.dtype == dtype
@@ -74,7 +74,7 @@ def test_near_duplicates_keep_their_digits(dtype, offset):
     Y = (X + dtype(step * max(offset, 1))).astype(dtype)
     result = np.diag(mf.pairwise_distances(X, Y))
     expected = np.sqrt(((X.astype(np.float64) - Y.astype(np.float64)) ** 2).sum(1))
-    # Half of the digits are promised; distances that lose more are computed from differences.
+    # At least half of the digits are right; distances that lose more are computed from differences.
     np.testing.assert_allclose(result, expected, rtol=np.sqrt(np.finfo(dtype).eps))
     assert (np.diag(mf.pairwise_distances(X)) == 0).all()
 

@@ -1,4 +1,4 @@
-"""What the pages, examples and docstrings show, runs."""
+"""Code on pages, in examples and in docstrings runs, with the shown output."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ EXAMPLES = sorted((ROOT / "examples").rglob("*.py"))
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 PICTURE = re.compile(r"^\s*# Picture: \w+", re.MULTILINE)
 ANCHOR = re.compile(r"\]\(([^)#\s:]*)#([^)]*)\)")
-# What needs a package that may not be there, as its own tests do.
+# Modules that need an optional package.
 NEED_MORE = {f"metricfast.{name}" for name in ("onnx", "torch") if name not in metricfast.__all__}
 MODULES = [
     module.name
@@ -222,7 +222,7 @@ def marked(example: Path):
 
 @pytest.mark.parametrize("example", [marked(example) for example in EXAMPLES])
 def test_examples_run(example, capsys):
-    runpy.run_path(str(example), run_name="__main__")  # an exit, whatever its status, fails
+    runpy.run_path(str(example), run_name="__main__")  # sys.exit() fails the test
     assert capsys.readouterr().out
     figures = sys.modules["matplotlib.pyplot"].get_fignums()
     described = PICTURE.findall(example.read_text(encoding="utf-8"))

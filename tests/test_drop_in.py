@@ -1,4 +1,4 @@
-"""The nearest-neighbour estimators in the place of scikit-learn's."""
+"""The nearest-neighbour estimators as replacements of scikit-learn's."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_cosine(dtype):
     found = ours.NearestNeighbors(metric="cosine").fit(points)
     exact = pairwise_distances(queries.astype("f8"), points.astype("f8"), metric="cosine")
     distances, indices = found.kneighbors(queries, 12)
-    rows = np.delete(np.arange(40), 5)  # all but two are equally far from zero
+    rows = np.delete(np.arange(40), 5)  # all except two are equally far from zero
     np.testing.assert_array_equal(indices[rows], exact.argsort(axis=1)[rows, :12])
     np.testing.assert_allclose(distances[rows], np.sort(exact)[rows, :12], atol=1e-12)
     np.testing.assert_allclose(distances[5, :3], [0, 0, 1], atol=1e-12)
@@ -257,7 +257,7 @@ def test_scores_of_labels_of_every_type(kind):
 
 
 def whole_vectors():
-    """Small whole vectors, and which pairs are within radii of cosines, by whole numbers."""
+    """Return integer vectors, and which pairs are within cosine radii, in exact arithmetic."""
     points = np.array([*product((-1, 0, 1, 2), repeat=3)], float)
     points = np.random.default_rng(1).permutation(points[(points != 0).any(axis=1)])
     products, squares = points @ points.T, (points**2).sum(axis=1)
@@ -383,7 +383,7 @@ def test_a_point_of_weight_0_is_not_there(name, params):
     assert model.n_features_in_ == metric(X, X).shape[1]
 
     def compare(model, right, rows, points):
-        """Compare a model with the fit of the rows alone."""
+        """Compare a model with a fit to only the given rows."""
         queries, of_rows = metric(QUERIES, points), metric(QUERIES, points[rows])
         for given, expected in ((queries, of_rows), (None, None)):
             distances, indices = model.kneighbors(given)
@@ -443,7 +443,7 @@ def test_points_of_weight_0_of_other_forms():
     both = np.c_[Y, Y == 1]
     model = ours.KNeighborsClassifier(3).fit(X, both, sample_weight=weight)
     np.testing.assert_array_equal(model.predict(QUERIES)[:, 0], expected)
-    # A class of weight 0 stays known, and nothing is predicted to be of it.
+    # A class of weight 0 remains in `classes_`, but is never predicted.
     model = ours.KNeighborsClassifier(3, class_weight={0: 0}).fit(X, Y)
     others = ours.KNeighborsClassifier(3).fit(X[Y > 0], Y[Y > 0])
     np.testing.assert_array_equal(model.predict(QUERIES), others.predict(QUERIES))

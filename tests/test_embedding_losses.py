@@ -1,4 +1,4 @@
-"""Losses beyond binary labels against loops over pairs and triplets, and finite differences."""
+"""Losses compared with loops over pairs and triplets, and with finite differences."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ every_row_loss = pytest.mark.parametrize(("loss", "oracle"), ROW_LOSSES.values()
 
 
 def problem(loss, n=18, p=3, seed=0):
-    """Points, and labels of four classes or numbers of which some are tied."""
+    """Return points, and labels: four classes, or numbers with ties."""
     rng = np.random.default_rng(seed)
     return rng.normal(size=(n, p)), labels_for(loss, rng, n)
 
@@ -170,7 +170,7 @@ def test_queries_against_a_database(loss, oracle):
     ids=str,
 )
 def test_a_point_has_two_roles(loss, n):
-    """As queries and as database of their own, points get the two gradients apart."""
+    """Points as queries and as their own database give the two parts of the gradient."""
     Z, y = problem(loss, n)
     value, grads = loss(Z, y, Z, y, exclude=np.arange(n))
     same, grad = loss(Z, y)
@@ -257,7 +257,7 @@ def test_weights_of_proxy_anchors_points_equal_repetition():
     "name", ["LogRatio", "Ratio", "BoundedRatio", "RankNContrast", "Triplet", "CoSENT"]
 )
 def test_label_distances(name):
-    """Any way to the same distances gives the same loss."""
+    """Different specifications of the same label distance give the same loss."""
     loss = getattr(losses, name)(**({"labels": "dense"} if name == "Triplet" else {}))
     rng = np.random.default_rng(0)
     Z, y = rng.normal(size=(20, 3)), rng.normal(size=(20, 2))
@@ -336,7 +336,7 @@ def test_supcon_is_ntxent_with_two_points_a_class():
 
 
 def test_semihard_mining_leaves_out_far_points_that_are_as_far_as_the_near_one():
-    """On a grid many distances are equal. Two dense labels give the triplets of two classes."""
+    """A grid has many equal distances. Two continuous labels give the triplets of two classes."""
     rng = np.random.default_rng(0)
     Z, y = rng.integers(0, 3, (24, 2)).astype(float), np.arange(24) % 2
     of_classes, dense = (losses.Triplet(0.9, "semihard", labels) for labels in ("class", "dense"))
@@ -406,7 +406,7 @@ def test_gradients_do_not_depend_on_where_arrays_begin(loss, oracle, dtype, monk
 @pytest.mark.parametrize("squared", [False, True])
 @pytest.mark.parametrize("n", [40, 1500])
 def test_copies_in_another_class_are_not_farther(n, squared, dtype):
-    # Beside points that cancel, of which whole blocks of distances are computed otherwise.
+    # With near-duplicates, whole blocks of distances are computed by another algorithm.
     Z = np.random.default_rng(0).normal(size=(n, 9)).astype(dtype)
     Z[n // 2 :] = Z[n // 2] * (1 + 1e-6 * Z[n // 2 :, :1])
     value, _ = losses.Triplet(4 * float(np.finfo(dtype).eps), "semihard", squared=squared)(

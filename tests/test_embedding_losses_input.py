@@ -1,4 +1,4 @@
-"""Losses beyond binary labels: what they accept, what they refuse, and what they count."""
+"""Losses: valid input, invalid input, and counts."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_nca_without_positives_is_exactly_zero(form, dtype):
     assert value == 0 and not any(grad.any() for grad in grads)
     value, grads = loss(Z, y, Z, y, exclude=y)
     assert value == 0 and not any(grad.any() for grad in grads)
-    # Repeated points are neighbours of their class.
+    # A repeated point is a neighbour of its copy.
     repeated = loss(np.r_[Z[:1], Z], np.r_[0, y])[0]
     assert loss(Z, y, sample_weight=twice)[0] == pytest.approx(repeated)
     near = np.array([[0.0], [1.0], [2.0]], dtype)

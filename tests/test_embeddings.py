@@ -1,4 +1,4 @@
-"""Embeddings against obvious versions in NumPy, and their gradients against differences."""
+"""Embeddings compared with simple NumPy code, and gradients with finite differences."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ every_side = pytest.mark.parametrize("side", ["query", "database"])
 
 
 def plain(embedding, parameters, points, side):
-    """The embedding, written down plainly."""
+    """Return embedded points by simple NumPy code."""
     if embedding.asymmetric:
         query, database = embedding.split(parameters)
         if side == "query":
@@ -182,7 +182,7 @@ def test_starts():
     np.testing.assert_array_equal(Linear(init="identity").initialize(X)[0], np.eye(5))
     (tall,) = Linear(9, init="identity").initialize(X)
     np.testing.assert_array_equal(tall, np.eye(9, 5))
-    (tall,) = Linear(9).initialize(X, random_state=0)  # rows of zeros would stay so
+    (tall,) = Linear(9).initialize(X, random_state=0)  # rows of zeros would have no gradient
     np.testing.assert_array_equal(tall[:5], np.eye(5))
     assert (np.linalg.norm(tall[5:], axis=1) > 0.001).all()
     assert (np.linalg.norm(tall[5:], axis=1) < 0.05).all()
@@ -265,7 +265,7 @@ def test_what_overflows_the_parameters_is_not_finite():
     ):
         with pytest.raises(ValueError, match="embedded points overflow float64"):
             each.forward(large, form(1e200 * np.abs(X)))
-    # The difference of two infinite numbers within a layer is no number, and not zero.
+    # The difference of two infinite numbers within a layer is NaN, not zero.
     weights = [np.array([[1e200, -1e200]]), np.zeros(1), np.ones((1, 1)), np.zeros(1)]
     with pytest.raises(ValueError, match="embedded points overflow float64"):
         MLP((1,), 1).forward(weights, np.full((1, 2), 1e200))
@@ -324,7 +324,7 @@ def test_pickle_and_clone(embedding):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_solver_steps(dtype):
-    """The steps of Adam and of momentum, written down plainly."""
+    """Steps of Adam and momentum, compared with simple NumPy code."""
     x, g = RNG.normal(size=(2, 3000)).astype(dtype)
     m, v, out = np.zeros((3, 3000), dtype)
     exact_m, exact_v, momentum = np.zeros((3, 3000))

@@ -1,4 +1,4 @@
-"""The contract of every learner: what scikit-learn and its users expect of an estimator."""
+"""The estimator contract of scikit-learn, for every learner."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ WEIGHTED = [each for each in ESTIMATORS if has_fit_parameter(each, "sample_weigh
 # The steps of SCML are drawn by chance, and rounding tells which directions it has.
 EXACT = [each for each in MAPS if type(each).__name__ != "SCML_Supervised"]
 
-# Checks whose outcome depends on the learner, its solver and other parameters. Of the learners that
-# share a `fit`, one goes through all others.
+# Checks whose result depends on the learner and its parameters. The remaining checks run for one
+# learner of each group with the same `fit`.
 OF_SPARSE = "check_sample_weight_equivalence_on_sparse_data"
 OF_TRAINING = {
     *("check_sample_weight_equivalence_on_dense_data", OF_SPARSE),
@@ -72,7 +72,7 @@ OF_TRAINING = {
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::sklearn.exceptions.ConvergenceWarning",
-    # The child of a fork here calls nothing but the learner.
+    # Forked child processes here only call the learner.
     "ignore:This process .* is multi-threaded:DeprecationWarning",
 )
 every_estimator = pytest.mark.parametrize("estimator", ESTIMATORS, ids=str)
@@ -87,7 +87,7 @@ def test_every_learner_is_in_the_registry():
 
 @every_learner
 def test_a_learner_that_is_trained_has_all_parameters_of_training(learner):
-    """The tests of all learners set them."""
+    """Common tests set these parameters."""
     taken = signature(learner).parameters
     if "solver" in taken:
         names = {"callbacks", "early_stopping", "n_jobs", "preprocessor", "random_state", "verbose"}
@@ -96,7 +96,7 @@ def test_a_learner_that_is_trained_has_all_parameters_of_training(learner):
 
 def checks():
     seen = set()
-    # Some checks have data of one feature, and few points.
+    # Some checks use data with one feature or few points.
     brief = {mf.SCML_Supervised: {"max_iter": 500, "output_iter": 100}}
     maps = [type(each)(**brief.get(type(each), {})) for each in MAPS]
     maps.append(mf.MMC_Supervised(diagonal=True))
@@ -142,13 +142,13 @@ def test_fit_transform_and_distances_agree(estimator):
 @every_solver
 def test_the_curve_tells_the_objective(estimator):
     model = clone(estimator)
-    if isinstance(model, mf.NeighborhoodGerrymandering):  # whose map moves much in few epochs
+    if isinstance(model, mf.NeighborhoodGerrymandering):  # its map changes much in few epochs
         model.set_params(early_stopping=False)
     model.fit(X, Y)
     assert model.n_iter_ == len(model.loss_curve_) > 0
     lowest = min(model.loss_curve_)
     if hasattr(model, "history_") and model.solver != "lbfgs":
-        # The curve sums up batches while the map moves; what is kept is judged once more.
+        # The curve sums over batches while the map changes; the final map is evaluated again.
         lowest = pytest.approx(lowest, rel=1e-4)
     assert model.objective_ == lowest
     np.testing.assert_allclose(model.transform(X), X @ model.components_.T)
@@ -156,7 +156,7 @@ def test_the_curve_tells_the_objective(estimator):
 
 @every_learner
 def test_a_copy_from_another_process_can_be_cloned(learner):
-    """It has equal strings as parameters, not the same ones."""
+    """Its string parameters are equal to the originals, but not identical."""
     made = make(learner)
     assert repr(clone(pickle.loads(pickle.dumps(made)))) == repr(made)
 

@@ -136,7 +136,7 @@ def test_an_interrupted_fit_leaves_the_best_so_far(model):
 
 
 def like_the_library_of_c(model, path, dtype):
-    """The library of C says of a file what the learner says."""
+    """The C library gives the same results for a file as the learner."""
     found, points = c_library.Model(path), np.ascontiguousarray(X, dtype)
     close = {"rtol": 1e-4, "atol": 1e-5} if dtype == np.float32 else {"rtol": 1e-9, "atol": 1e-12}
     np.testing.assert_allclose(found.pair_score(PAIRS.astype(dtype)), scores(model, dtype), **close)
@@ -209,7 +209,7 @@ def test_validation_changes_nothing_and_warns_of_what_is_worse(model):
             warnings.simplefilter("always")
             found = clone(model).fit(*data, **weights, validate=True)
         result = found.validation_
-        if not isinstance(model, mf.RCA):  # holds whole chunks out
+        if not isinstance(model, mf.RCA):  # it holds out whole chunks
             assert result["n_held_out"] == round(0.2 * len(data[0]))
         gain = result["learned"] - result["euclidean"]
         worse = gain > 0 if "error" in result["measure"] else gain < 0
@@ -226,7 +226,7 @@ def test_a_start_that_is_given_is_kept_as_it_is(learner, name):
         assert getattr(fitted(make(learner), **{name: start}), name) is start
 
 
-# Of every learner that has the parameter.
+# Invalid values for every learner with the parameter.
 BAD = [
     ("n_jobs", 0, "n_jobs must be None or a non-zero integer; found 0"),
     ("max_iter", 0, "max_iter must be an integer of at least 1, got 0"),
@@ -247,7 +247,7 @@ BAD = [
 ]
 
 
-# Of some learners, and of those of their names for classes.
+# Invalid values for some learners, and for their supervised variants.
 OWN = {
     "ANMM": [
         ({"n_friends": 0}, "n_friends must be an integer of at least 1"),

@@ -1,4 +1,4 @@
-"""Files of models and trainings: their names and modes, and what they may carry."""
+"""Files of models and checkpoints: names, modes and allowed content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Searches with `where` find what a sort of the distances to the points that it leaves finds."""
+"""Searches with `where` equal a sort of the distances to the allowed points."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_masks_ids_and_labels(kind, d, precision):
     X, queries = points(kind, 5000, d)
     rng = np.random.default_rng(1)
     labels, own = rng.integers(0, 3, 5000), rng.integers(0, 4, 90)
-    if kind == "clusters":  # the nearest points of each query are left out
+    if kind == "clusters":  # exclude the nearest points of each query
         labels = np.argmin(((X[:, None] - X[None, :12]) ** 2).sum(-1), axis=1)
         own = np.r_[labels[:60], labels[60:90]]
     database = mf.Database(X, precision=precision)
@@ -73,7 +73,7 @@ def test_masks_ids_and_labels(kind, d, precision):
             elif np.ndim(where) == 2:
                 some = where[:count]
             right = expected(ordered, k, allowed[:count])
-            for _ in range(3):  # at last points of a mask are prepared
+            for _ in range(3):  # repeated masks get a prepared database
                 compare(database.kneighbors(queries[:count], k, where=some), right)
             compare(mf.kneighbors(queries[:count], X, k, where=some), right)
         others = allowed.copy()

@@ -32,7 +32,7 @@ QUICK = {"max_epochs": 2, "n_components": 2, "n_frequencies": 2, "random_state":
 
 
 class Stream:
-    """A frame of which nothing is known, but that it offers itself to Arrow."""
+    """A frame that only supports export to Arrow."""
 
     def __init__(self, table):
         self._table = table
@@ -262,7 +262,7 @@ def with_column(column):
 
 
 N = len(X)
-BAD = {  # a column, what is said of it, and whether classifiers of tables take it
+BAD = {  # column, its error message, whether table classifiers take it
     "text": (["red", "blue", "green"] * 25, "holds text", False),
     "objects": (pd.Series(["red", None, None] * 25, dtype=object), "holds text", False),
     "categories": (pd.Series(["red", "blue", None] * 25, dtype="category"), "categories", True),
@@ -295,7 +295,7 @@ every_fault = pytest.mark.parametrize(("column", "text", "taken"), BAD.values(),
 @every_package
 @every_fault
 def test_an_error_names_the_column(package, column, text, taken):
-    """By the two doors that points come through; `test_bad_input_everywhere` has the functions."""
+    """Tests both entry points of points; `test_bad_input_everywhere` tests all functions."""
     del taken
     frame = in_package(with_column(column), package)
     for call in (lambda: mf.NCA(max_iter=1).fit(frame, Y), lambda: mf.kneighbors(frame, frame, 2)):
@@ -330,7 +330,7 @@ def test_an_error_tells_what_to_do():
         mf.kneighbors(pl.DataFrame(X, schema=NAMES).lazy(), n_neighbors=2)
 
 
-EQUAL = {  # two columns of one name
+EQUAL = {  # two columns with the same name
     "pandas": PANDAS.set_axis(["a", "b", "a", "d"], axis=1),
     "pandas numbers": PANDAS.set_axis([0, 1, 0, 2], axis=1),
     "Arrow": ARROW.rename_columns(["a", "b", "a", "d"]),
@@ -352,7 +352,7 @@ READERS = {
 @pytest.mark.parametrize("name", READERS)
 def test_equal_names_of_columns_are_named(name, kind):
     if name == "search" and "pandas" in kind:
-        READERS[name](EQUAL[kind])  # functions read no names
+        READERS[name](EQUAL[kind])  # functions ignore column names
         return
     with pytest.raises(ValueError, match=r" has 2 columns named ('a'|0): give each column a name"):
         READERS[name](EQUAL[kind])

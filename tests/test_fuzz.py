@@ -72,7 +72,7 @@ def test_reports_tell_causes_apart():
 
 
 def test_a_short_run_finds_nothing(tmp_path):
-    """Of 250 functions a few calls each."""
+    """Runs a few calls of each of 250 functions."""
     report, worker = Report(Plan()), Worker(Plan(), str(tmp_path))
     for block in range(250):
         for finding in worker.run(block, 8):

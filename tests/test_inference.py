@@ -1,4 +1,4 @@
-"""Inference of neighbour sets against enumeration, and from points against given distances."""
+"""Inference of neighbour sets, compared with enumeration, and points with given distances."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TIES = ["pessimistic", "optimistic", "label", "nearest"]
 def random_delta(rng, classes, kind):
     if kind == "0/1":
         return None, 1.0 - np.eye(classes)
-    # Eighths, so that sums are exact and equal values are equal; some wrong answers cost nothing.
+    # Multiples of 1/8, so that sums are exact; some wrong answers cost nothing.
     matrix = rng.integers(0, 24, (classes, classes)) / 8
     matrix[rng.random((classes, classes)) < 0.25] = 0
     np.fill_diagonal(matrix, 0)
@@ -45,10 +45,10 @@ def test_every_set_of_small_problems(ties, kind):
         k = rng.integers(1, min(9, n) + 1)
         labels, y = rng.integers(0, classes, n), rng.integers(0, classes, 8)
         matrix, delta = random_delta(rng, classes, kind)
-        # Few different distances repeat, many hardly do.
+        # Distances with many, few or hardly any ties.
         D = rng.integers(0, rng.choice([3, 10, 1000]), (8, n)) / 8
         exclude = np.where(rng.random(8) < 0.3, rng.integers(0, n, 8), -1) if k < n else None
-        # Without a matrix the last class may be unknown: it costs what a wrong answer does.
+        # Without a loss matrix, the last class may be unknown; its cost is that of a wrong answer.
         targeted, augmented = inference.both(
             D, None, y, labels, k,
             metric="precomputed", loss_matrix=matrix, ties=ties, exclude=exclude,
@@ -95,7 +95,7 @@ def test_points_as_distances(ties, kind, dtype):
     for spread in (1, 6, 40):
         for k in (1, 4, 9):
             classes = int(rng.integers(2, 8))
-            # Integers: distances repeat, and are exact. Classes differ in place and size.
+            # Integers, for exact distances with ties. Classes differ in location and size.
             labels = np.sort(rng.integers(0, classes, 300) * rng.integers(0, 2, 300))
             points = rng.integers(-spread, spread + 1, (300, 3)) + 2 * labels[:, None]
             y = rng.integers(0, classes, 70)
@@ -141,7 +141,7 @@ def test_real_numbers_and_methods(ties, method):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("ties", TIES)
 def test_repeated_points(ties, dtype):
-    # Of each point about a hundred in each class: more than lists of candidates hold.
+    # About a hundred copies of each point per class: more than candidate lists hold.
     rng = np.random.default_rng(TIES.index(ties))
     X, y = rng.integers(0, 2, (1200, 2)).astype(dtype), rng.integers(0, 3, 1200)
     X[::7] += rng.normal(size=(172, 2)).astype(dtype)
@@ -215,7 +215,7 @@ def test_extreme_units(factor):
     X, y = np.array([[0.0], [1.0], [2.5], [4.5]]) * factor, [0, 1, 0, 1]
     found = inference.targeted(X, None, y, y, 1)
     np.testing.assert_array_equal(found.indices[:, 0], [2, 3, 0, 1])
-    if factor < 1:  # beside which the cost of a vote is endless
+    if factor < 1:  # relative to which the cost of a vote is infinite
         found = inference.loss_augmented(X, None, y, y, 1)
         np.testing.assert_allclose(found.values, 1)
 
@@ -267,12 +267,12 @@ def test_distances_that_overflow_are_told(call):
     for size in (1e155, 1e200):
         with pytest.raises(ValueError, match="queries and database are so far apart"):
             call(size * points, None, y, y, 1)
-    with pytest.raises(ValueError, match="so far apart"):  # their sum, too
+    with pytest.raises(ValueError, match="so far apart"):  # also their sum
         call(np.full((1, 4), 1e308), None, [0], [0, 0, 0, 0], 3, metric="precomputed")
     for size in (1, 1e153):
         found = inference.targeted(size * points, None, y, y, 1)
         assert found.indices.ravel().tolist() == [2, 3, 0, 1]
-    # A point that no set needs may be as far as it likes, and classes of one point have no set.
+    # A point that no set needs may be at any distance. Classes with one point have no set.
     far = np.vstack([points, [1e200, 0]])
     assert np.isfinite(inference.targeted(points, far, y, [*y, 0], 1).values).all()
     assert not inference.targeted(points, None, range(4), range(4), 1).feasible.any()

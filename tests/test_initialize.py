@@ -1,4 +1,4 @@
-"""The maps and matrices that training starts from, and the map of a given matrix M."""
+"""Initial maps and matrices of training, and the map of a given matrix M."""
 
 from __future__ import annotations
 
@@ -260,7 +260,7 @@ def test_matrices_are_copied():
     np.testing.assert_array_equal(M, given)
     assert not np.shares_memory(M, given)
     rounded = np.eye(4) + 1e3
-    rounded[0, 1] += 5e-3  # symmetric but for rounding
+    rounded[0, 1] += 5e-3  # symmetric up to rounding
     M = initialize_metric(POINTS, rounded)
     np.testing.assert_array_equal(M, M.T)
 

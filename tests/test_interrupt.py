@@ -1,4 +1,4 @@
-"""Ctrl-C ends a long fit within a second, and leaves what is documented.
+"""Ctrl-C ends a long fit within a second; the learner's state is as documented.
 
 This file is also the program, of a process of its own, in which the fits are interrupted: it prints
 a line of JSON for each.
@@ -71,7 +71,7 @@ class Gradient:
 
 POINTS = classes(20000, 64)[0]
 TO_THE_END = {"init": "identity", "early_stopping": False}
-# Of each loop that can be interrupted. Each lasts for several seconds, many of them for ever.
+# A fit for each interruptible loop. Each takes at least several seconds.
 FITS: dict[str, Case] = {
     "ANMM": (mf.ANMM, labelled(100000, 64)),
     "AsymmetricSimilarity": (
@@ -136,7 +136,7 @@ FITS: dict[str, Case] = {
         lambda: pairs(2000, 100000),
     ),
 }
-# What has nothing to leave before it is done.
+# Fits without intermediate results.
 NOTHING = {"ANMM", "Inference", "metric_gradient", "LFDA", "RCA_Supervised", "SDML", "Votes"}
 
 
@@ -147,7 +147,7 @@ def now() -> np.ndarray:
 def interrupt(model: Any, data: tuple, delay: float) -> float | None:
     """Return the seconds from the signal to KeyboardInterrupt, or None if the fit was over.
 
-    Of the clock or of the processors, whichever are fewer: other programs may keep it waiting.
+    Wall-clock or processor seconds, whichever is less, because other programs may delay it.
     """
     sent, received = [], np.zeros(2)
 
@@ -170,7 +170,7 @@ def interrupt(model: Any, data: tuple, delay: float) -> float | None:
 
 
 def state(model: Any) -> dict[str, bool]:
-    """Say what an interrupted learner is good for."""
+    """Return which methods of an interrupted learner work."""
     learned = ("components_", "components_query_", "bilinear_")
     innermost = getattr(model, "learner_", model)
     if not any(hasattr(innermost, name) for name in learned):
@@ -194,7 +194,7 @@ def main() -> None:
             model = make()
             late = interrupt(model, data, delay)
             tries.append({"late": late, **state(model)})
-            # A loaded machine makes everything late now and then, and preparations long.
+            # On a loaded machine, delays happen and preparations take long, so try again.
             if late is not None and late < LIMIT and (name in NOTHING or tries[-1]["learned"]):
                 break
         print(json.dumps({"name": name, **tries[-1]}), flush=True)

@@ -1,4 +1,4 @@
-"""Model files: what is saved comes back, and nothing else is ever built."""
+"""Model files: loading restores what was saved, and builds no other objects."""
 
 from __future__ import annotations
 
@@ -384,7 +384,7 @@ def test_an_empty_array_of_a_large_shape_takes_no_memory(name, value, path):
     ],
 )
 def test_a_file_refers_to_an_array_once(value, content, path):
-    """Copies of one array would fill memory: a hundred of them take 50 MB here."""
+    """Copies of one array could exhaust memory: a hundred of them take 50 MB here."""
     fitted = {"n_features_in_": 256, "components_": {"list": [value] * 100}}
     large = np.ones((256, 256))
     forged(content, path, {"large": large}, state=json.dumps({"params": {}, "fitted": fitted}))

@@ -1,4 +1,4 @@
-"""One label distance: by names, functions and matrices, of vectors and of other labels."""
+"""Label distances by name, function and matrix, for vectors and other labels."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_neighbors_by_any_distance(labels, matrix, said, ties, monkeypatch):
 def test_losses_and_metrics_agree_with_the_matrix(labels, matrix, said):
     Z = RNG.normal(size=(N, 2))
     for kind in (losses.LogRatio, losses.RankNContrast, losses.CoSENT):
-        # Ties that rounding breaks would count.
+        # Skip data with ties that rounding would break.
         if kind is losses.LogRatio or len(np.unique(matrix)) > N * N / 3:
             value, gradient = kind(label_distance=said)(Z, labels)
             expected = kind(label_distance="precomputed")(Z, matrix)
@@ -142,7 +142,7 @@ def test_folds_are_cut_by_the_distance(labels, matrix, said):
         np.testing.assert_array_equal(np.sort(np.concatenate(tests)), range(N))
         assert min(map(len, tests)) > 0
         for a, b in itertools.permutations(tests, 2):
-            if how != "euclidean":  # vectors are cut by k-means
+            if how != "euclidean":  # k-means divides vectors
                 assert matrix[np.ix_(a, b)].min() > 1e-7
 
 
@@ -195,7 +195,7 @@ def test_a_metric_compares_few_pairs(columns, share):
     distance, labels, _ = bind_labels(("metric", counted), RNG.normal(size=(n, columns)))
     label_neighbors(labels, 5, distance=distance)
     assert sum(compared) < share * n * n
-    assert len(compared) < n  # a call has many queries
+    assert len(compared) < n  # each call handles many queries
 
 
 class Watched(np.memmap):

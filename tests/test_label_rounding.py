@@ -1,4 +1,4 @@
-"""Losses of continuous labels: what rounding and the scale of labels must not change."""
+"""Losses of continuous labels do not depend on rounding or on the scale of labels."""
 
 from __future__ import annotations
 

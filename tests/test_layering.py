@@ -72,7 +72,7 @@ def python_imports(name: str) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{name}.py: relative import"
             module = node.module or ""
-            # Which waits for what other threads load of it, while this thread loads the module.
+            # Importing the package here could deadlock with threads that import its modules.
             assert module != PACKAGE.name, f"{name}.py: take from a module, not the package"
             if module.split(".")[0] == PACKAGE.name:
                 yield module_file(module)

@@ -149,7 +149,7 @@ def test_bad_arguments(call, message):
 
 @pytest.mark.parametrize("form", ["sum", "log"])
 def test_nca_gradients_of_anchors_that_are_nearly_right(form):
-    # p is 1 but for rounding: what is left of the weights must not be a difference of such numbers.
+    # p rounds to 1, so weights must not be computed as 1 - p.
     anchor, far = np.zeros((1, 1), np.float32), 3.9
     database = np.append(np.linspace(0.3, 0.8, 32), far)[:, None]
     labels = np.array([0] * 32 + [1])

@@ -1,4 +1,4 @@
-"""The command line: what it prints, what it writes, how it fails."""
+"""The command line: output, files and errors."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_demo_answers_each_question_with_a_gain_and_draws(demo_run):
     found = GAIN.findall(printed)
     assert len(found) == 5
     for _, before, unit, _, after in found:
-        assert unit or float(before) < float(after)  # no test asserts times
+        assert unit or float(before) < float(after)  # times are not tested
     assert str(picture) in printed
     assert picture.read_bytes().startswith(PNG)
 

@@ -1,4 +1,4 @@
-"""Eight threads of Python at once, on objects that they share: with the GIL, or without."""
+"""Eight Python threads that share objects, with or without the GIL."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ THREADS = 8
 X, Y = load_iris(return_X_y=True)
 X = X + np.random.default_rng(0).normal(scale=0.01, size=X.shape)
 
-# What threads share: points, losses, what was fitted, a database, a source that is one iterator.
+# Shared objects: points, losses, fitted learners, a database, and a source of one iterator.
 NCA = make(mf.NCA).fit(X, Y)
 DATABASE = mf.Database(X, L=NCA.components_)
 KNN = neighbors.KNeighborsClassifier(3, metric=NCA).fit(X, Y)
@@ -164,7 +164,7 @@ import threading, time
 import numpy as np
 import metricfast
 
-# A copy of these points takes long. One query is searched with the GIL held, 40 are without.
+# Copying these points is slow. A search of one query holds the GIL, a search of 40 releases it.
 rng = np.random.default_rng(0)
 X, L = rng.normal(size=(60_000, 2)), rng.normal(size=(200, 2))
 for precision in ("auto", "float32"):
@@ -269,7 +269,7 @@ for part in np.linspace(0, 1, 12):
     try:
         call()
     except ValueError:
-        pass  # which an argument may be, once spoilt
+        pass  # an invalid argument may raise
     thread.join()
     array[:] = good
 print("ends")
@@ -284,7 +284,7 @@ def test_indices_that_another_thread_changes_meanwhile_do_no_harm(name):
 @pytest.mark.skipif(not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="this Python has a GIL")
 def test_a_python_without_gil_stays_without():
     code = "import sys, metricfast; metricfast.build_info(); print(sys._is_gil_enabled())"
-    environment = {k: v for k, v in os.environ.items() if k != "PYTHON_GIL"}  # which would insist
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHON_GIL"}  # it overrides
     command = [sys.executable, "-W", "error", "-c", code]
     run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "False"

@@ -1,4 +1,4 @@
-"""Out of memory, a call raises MemoryError, whichever of its threads has found none.
+"""A call that runs out of memory raises MemoryError, in whichever thread the allocation fails.
 
 This file is also the program, of a process of its own, that has ever more memory: it prints how
 each call ended. Calls are of single kernels: a fit of a learner goes through NumPy and OpenBLAS,
@@ -41,7 +41,7 @@ CALLS: dict[str, Callable[[np.ndarray, np.ndarray], object]] = {
 
 
 def main(name: str) -> None:
-    CALLS[name](X[:60], Y[:60])  # what is imported is there
+    CALLS[name](X[:60], Y[:60])  # import everything before
     status = Path("/proc/self/status").read_text().splitlines()
     used = next(int(line.split()[1]) for line in status if line.startswith("VmSize")) * 1024
     enough = 0

@@ -1,4 +1,4 @@
-"""What code that was written for metric-learn 0.7 relies on, name by name."""
+"""Compatibility with code for metric-learn 0.7: names and signatures."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def parameters(text: str) -> list[inspect.Parameter]:
 
 
 def assert_takes(function, expected: str, *, more_by_name_only: bool = True) -> None:
-    """The function has these parameters first, and can do without others.
+    """Check that the function has these parameters first, and others are optional.
 
     Labels are optional in the signature alone: without them, `fit` raises an error.
     """
@@ -192,7 +192,7 @@ def test_signatures(name):
     learner = getattr(mf, name)
     constructor, fit = SIGNATURES[name]
     assert_takes(learner.__init__, constructor)
-    # scikit-learn's `sample_weight` comes by position too.
+    # scikit-learn also passes `sample_weight` by position.
     assert_takes(learner.fit, fit, more_by_name_only=False)
     for method, expected in METHODS.items():
         assert_takes(getattr(learner, method), expected)

@@ -1,4 +1,4 @@
-"""Errors of metric-learn 0.7: their types, and their texts to the letter."""
+"""Errors equal those of metric-learn 0.7: types and exact messages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 import metricfast as mf
 from metricfast.exceptions import NonPSDError, PreprocessorError
 
-# What metric-learn 0.7.0 raises with scikit-learn 1.4.2, and the calls that get it to.
+# Errors of metric-learn 0.7.0 with scikit-learn 1.4.2, and the calls that raise them.
 TABLE = json.loads(Path(__file__).with_name("metric_learn_errors.json").read_text())
 ERRORS = {
     error.__name__: error

@@ -1,4 +1,4 @@
-"""Retrieval metrics against slow and obvious definitions, scikit-learn's and SciPy's."""
+"""Retrieval metrics, compared with slow definitions, scikit-learn and SciPy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAMES = [*CLASS_METRICS, *CONTINUOUS_METRICS]
 
 
 def points(n: int, d: int = 2, *, levels: int = 4, seed: int = 0):
-    """Points on a small grid, so that many distances are equal."""
+    """Return points on a small grid, with many equal distances."""
     return np.random.default_rng(seed).integers(0, levels, (n, d)).astype(float)
 
 
@@ -127,7 +127,7 @@ def test_lone_queries_are_left_out_and_counted():
     # a class that the database does not have
     strange = retrieval_report([[0.1], [1.1]], ["z", "a"], X, list("aabcc"), k=2)
     assert strange["map_at_r"].n_undefined == 1
-    # label distances that say nothing about the order
+    # label distances that do not determine an order
     report = retrieval_report(X[:3], [[0.0], [1.0], [1.0]], [[0.0], [1.0]], [[0.0], [2.0]], k=1)
     assert report["spearman"].n_undefined == 2
 

@@ -96,7 +96,7 @@ def test_targets_of_points_on_disk_are_those_of_all(
 
 @pytest.mark.parametrize("params", [{}, {"target_refresh": 1}, {"early_stopping": True}], ids=str)
 def test_lmnn_learns_from_a_memory_map_as_from_an_array(params: Any, tmp_path: Any) -> None:
-    """Whatever is in a chunk: here a tenth of the points, with targets all over the file."""
+    """A chunk holds a tenth of the points, with targets from the whole file."""
     np.save(tmp_path / "X.npy", X)
     source = np.load(tmp_path / "X.npy", mmap_mode="r")
     lmnn = mf.LMNN(**SGD, **params)
@@ -112,7 +112,7 @@ def test_lmnn_learns_from_a_memory_map_as_from_an_array(params: Any, tmp_path: A
 @pytest.mark.parametrize("init", ["pca", "lda"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_starts_are_of_all_points(init: str, weighted: bool) -> None:
-    """Sorted by class, and of few blocks: a sample has other components."""
+    """The rows are sorted by class, so a sample of few blocks would have other components."""
     order = np.argsort(Y, kind="stable")
     weight = np.random.RandomState(0).randint(3, size=N).astype(float) if weighted else None
     learners = [
@@ -178,13 +178,13 @@ def test_database_of_all_points_is_refused() -> None:
 def test_classes_too_small_to_meet_are_refused() -> None:
     with working_memory(LIMIT):
         none = batches_of(Chunked(Counted(X)), lambda rows: [], np.random.RandomState(0), 10)
-        with pytest.raises(ValueError, match="too small"):  # for a sampler of one's own
+        with pytest.raises(ValueError, match="too small"):  # for a user's sampler
             list(none())
 
 
 @pytest.mark.parametrize("share", [1.5, 0.5])
 def test_lmnn_learns_from_blocks_as_from_an_array(share: float, real_data: Any) -> None:
-    """However few of a class a chunk has: here a few dozens, or ten."""
+    """Also if a chunk has few points of a class: here a few dozen, or ten."""
     data = real_data("letter")
     points, y, test = data["X"].astype(np.float32), data["y"], data["split"] == 1
     train, learner = points[~test], mf.LMNN(solver=mf.solvers.Adam(max_epochs=10), random_state=0)
@@ -204,7 +204,7 @@ def test_lmnn_learns_from_blocks_as_from_an_array(share: float, real_data: Any) 
 def test_what_fails_while_reading_or_learning_ends_the_reader(
     learner: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The fixture looks for threads: also while tracebacks, which hold frames, are there."""
+    """The fixture checks for threads, also while tracebacks keep frames alive."""
     bad = X.copy()
     bad[N - 3, 0] = np.nan
     gone = Counted(X)
@@ -268,7 +268,7 @@ def peak():
     unit = 1 if sys.platform == "darwin" else 1024
     return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 with sklearn.config_context(working_memory=4):
-    learner.fit(mf.sources.Rows(Table(20000)), y[:20000])  # what is loaded once, and the threads
+    learner.fit(mf.sources.Rows(Table(20000)), y[:20000])  # load modules, start threads
 before = peak()
 with sklearn.config_context(working_memory=int(sys.argv[3]) / 2**20):
     learner.fit(X, y)
@@ -276,7 +276,7 @@ print(peak() - before)
 """
 
 
-@pytest.mark.parametrize("name", thinned(["LMNN", "NCA"]))  # LMNN holds targets, too
+@pytest.mark.parametrize("name", thinned(["LMNN", "NCA"]))  # LMNN also stores targets
 def test_a_training_keeps_to_its_limit(name: str, tmp_path: Any) -> None:
     pytest.importorskip("resource", reason="the system does not tell of memory")
     n, limit = 200_000, 25_000_000
@@ -290,7 +290,7 @@ def test_a_training_keeps_to_its_limit(name: str, tmp_path: Any) -> None:
         [sys.executable, "-c", HELD, tmp_path, name, str(limit)], check=False, capture_output=True
     )
     assert done.returncode == 0, done.stderr.decode()
-    assert int(done.stdout) < 1.3 * limit < 0.65 * points.nbytes  # what is freed may stay
+    assert int(done.stdout) < 1.3 * limit < 0.65 * points.nbytes  # with slack
 
 
 @pytest.mark.parametrize("learner", [LEARNERS[i] for i in (0, 1, 5, 7, 10, 13)], ids=str)

@@ -1,4 +1,4 @@
-"""LMNN with a metric for each class: the loss in loops, the search, what it is for."""
+"""LMNN with a metric for each class: the loss compared with loops, the search, an application."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_loss_and_gradient():
         maps.ravel(),
     )
     assert error < 1e-4 * np.linalg.norm(gradient)
-    with working_memory(30000):  # some anchors at a time
+    with working_memory(30000):  # several blocks of anchors
         np.testing.assert_allclose(objective(maps)[1], gradient, rtol=1e-12, atol=1e-12)
     same = np.tile(maps[0], (3, 1, 1))
     expected, _ = losses.LMNN(regularization=0.3)(points @ maps[0].T, codes, targets=targets)
@@ -53,7 +53,7 @@ def test_loss_and_gradient():
 @pytest.mark.parametrize("own", [False, True])
 def test_neighbours_are_those_of_brute_force(own):
     model = MultiMetricLMNN(2, max_iter=5, validation_fraction=0).fit(X[:60:2], Y[:60:2])
-    points, codes = X[:60:2], Y[:60:2]  # of the second class five points
+    points, codes = X[:60:2], Y[:60:2]  # five points of the second class
     queries = points if own else X[1::2]
     apart = np.einsum("ncd,nqd->nqc", model.maps_[codes], queries - points[:, None])
     distances = np.sqrt((apart**2).sum(axis=2)).T
@@ -67,7 +67,7 @@ def test_neighbours_are_those_of_brute_force(own):
 
 
 def test_a_metric_for_each_class_finds_what_matters_to_it():
-    """A point is of class 1 if it has a small first feature, of class 2 if a small second one."""
+    """Points of class 1 have a small first feature, points of class 2 a small second one."""
     n, rng = 1200, np.random.default_rng(0)
     codes = rng.integers(2, size=n)
     points = rng.uniform(-1, 1, size=(n, 8))
@@ -94,7 +94,7 @@ def test_where_nothing_helps_it_is_lmnn():
 
 @pytest.mark.filterwarnings("ignore:No training was better")
 def test_few_points_of_many_features_do_not_collapse():
-    """The single map is trained no longer than is good for other points."""
+    """Early stopping of the single map prevents overfitting."""
     digits, labels = load_digits(return_X_y=True)
     model = MultiMetricLMNN(random_state=0, max_iter=15).fit(digits[:80], labels[:80])
     single = KNeighborsClassifier(3, metric="euclidean").fit(digits[:80], labels[:80])

@@ -1,4 +1,4 @@
-"""Neighbours against a sort of all distances, ties included."""
+"""Nearest neighbours, compared with a sort of all distances, including ties."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def points(n, d, dtype, seed=0):
 
 
 def grid(n, d, dtype, seed=0):
-    """Few distinct coordinates: most distances occur many times."""
+    """Return points with few distinct coordinates, so that most distances are tied."""
     return np.random.default_rng(seed).integers(0, 3, (n, d)).astype(dtype)
 
 
@@ -65,7 +65,7 @@ def in_order(X, Y, k, exclude):
 @pytest.mark.parametrize("dtype", PRECISIONS)
 @pytest.mark.parametrize(("features", "k"), [(1, 1), (1, 70), (2, 5), (4, 9)])
 def test_repeated_rows(features, k, dtype):
-    # Up to 667 copies of a row: more than a list of candidates holds.
+    # Up to 667 copies of a row, more than a candidate list holds.
     Y = grid(2000, features, dtype) - dtype(0.5)
     Y[::9] += points(223, features, dtype)
     X = np.concatenate([Y[:200], -Y[:50]])
@@ -100,7 +100,7 @@ def test_repeated_rows_take_no_longer(search):
 
     distinct = seconds(X)
     for repeated in (grid(10000, 4, np.float64), X.round(1)[:, :1]):
-        assert seconds(repeated) < 10 * distinct + 0.5  # of 60 and more
+        assert seconds(repeated) < 10 * distinct + 0.5  # the ratio was above 60
 
 
 @pytest.mark.parametrize("far", [1e9, 1e20, 1e200])
@@ -143,7 +143,7 @@ def test_ties_of_embedded_points_are_by_index(offset, dtype):
         np.testing.assert_array_equal(indices, nearest(squared_distances(X, Y, L, L), 20))
         _, indices = mf.kneighbors(X, Y, 20, U=U, V=V)
         np.testing.assert_array_equal(indices, nearest(squared_distances(X, Y, U, V), 20))
-    # Copies are as far as each other, whatever the map rounds.
+    # Copies have equal distances, also after rounding by the map.
     Y = np.tile(points(40, 5, dtype), (30, 1))
     _, indices = mf.kneighbors(Y[:40], Y, 30, L=rng.normal(size=(3, 5)))
     np.testing.assert_array_equal(indices, np.arange(40)[:, None] + 40 * np.arange(30))
@@ -267,7 +267,7 @@ def test_metric_gradient_refuses_to_overflow(maps):
     W = np.ones((2, 2))
     with pytest.raises(LossOverflowError, match="gradient overflows float64"):
         mf.metric_gradient(np.diag([1e200, 1]), W, **maps)
-    X = np.diag([1e25, 1])  # whose squares float32 does not hold
+    X = np.diag([1e25, 1])  # squares overflow float32
     found = mf.metric_gradient(X.astype(np.float32), W, **maps)
     np.testing.assert_allclose(found, mf.metric_gradient(X, W, **maps), atol=1e44)
 

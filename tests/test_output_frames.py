@@ -1,4 +1,4 @@
-"""Frames as what transformers return, and where they return them to."""
+"""Data frames as output of transformers."""
 
 from __future__ import annotations
 

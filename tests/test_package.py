@@ -1,4 +1,4 @@
-"""What is installed, and what importing it costs."""
+"""Content of the installed package, and costs of imports."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_headers_are_installed() -> None:
 
 def test_package_is_small() -> None:
     files = {p for root in metricfast.__path__ for p in Path(root).rglob("*") if p.is_file()}
-    shipped = (p for p in files if p.parent.name != "__pycache__")  # which no wheel holds
+    shipped = (p for p in files if p.parent.name != "__pycache__")  # not in wheels
     assert sum(len(zlib.compress(p.read_bytes())) for p in shipped) <= 6e6  # as in a wheel
 
 

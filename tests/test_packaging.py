@@ -17,14 +17,14 @@ import metricfast
 
 try:
     import tomllib
-except ModuleNotFoundError:  # before Python 3.11, where pytest brings it
+except ModuleNotFoundError:  # Python 3.10: pytest depends on it
     import tomli as tomllib
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 BUILT_BY = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
 RECIPE = yaml.safe_load((ROOT / "packaging" / "conda" / "recipe.yaml").read_text())
-# What conda calls otherwise.
+# Packages with another name on conda.
 CONDA = {"cmeel-eigen": "eigen", "matplotlib": "matplotlib-base", "torch": "pytorch"}
 MADE = re.compile(r"(^|/)(build|__pycache__|gallery|reference|project|results)/|\.(so|pyc)$")
 

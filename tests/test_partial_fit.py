@@ -42,7 +42,7 @@ def test_ten_parts_teach_what_all_points_do(learner: Any) -> None:
 
 
 def read_only(model: Any) -> Any:
-    """Return a copy of which no array can be written to, as from a memory map of joblib."""
+    """Return a copy with read-only arrays, as from a memory map of joblib."""
     buffers: list[pickle.PickleBuffer] = []
     pickled = pickle.dumps(model, protocol=5, buffer_callback=buffers.append)
     return pickle.loads(pickled, buffers=[bytes(buffer.raw()) for buffer in buffers])

@@ -1,4 +1,4 @@
-"""Pictures of what was learned: what is drawn, where, and of which numbers."""
+"""Plots: their data, axes and artists."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_displays_draw_where_they_are_told(draw, n_panels):
     assert list(np.atleast_1d(display.ax_)) == list(given[:n_panels])
     assert display.figure_ is figure
     whole = given[2]
-    again = display.plot(ax=whole)  # which is divided among the panels
+    again = display.plot(ax=whole)  # divided among the panels
     assert again is display
     assert display.figure_ is figure
     assert (display.ax_ is whole) == (n_panels == 1)
@@ -99,9 +99,9 @@ def test_an_embedding_shows_its_points_and_what_their_neighbours_say():
     display = EmbeddingDisplay.from_estimator(PIPELINE, X, Y, s=3)
     before, after = display.ax_
     Z = PIPELINE.transform(X)
-    ratio = offsets(after) / Z  # classes follow each other in iris as they do in the picture
+    ratio = offsets(after) / Z  # iris is sorted by class, like the plot
     np.testing.assert_allclose(ratio, ratio[0, 0])
-    scaled = PIPELINE[0].transform(X)  # what the learner is given
+    scaled = PIPELINE[0].transform(X)  # input of the learner
     shown = offsets(before) - offsets(before).mean(axis=0)
     components = np.linalg.svd(scaled, full_matrices=False)[2][:2]
     expected = scaled @ components.T
@@ -114,17 +114,17 @@ def test_an_embedding_shows_its_points_and_what_their_neighbours_say():
 
 
 def test_continuous_labels_are_colours_of_a_scale():
-    whole = np.round(10 * NUMBERS)  # which only the learner knows to be numbers
+    whole = np.round(10 * NUMBERS)  # only the learner treats them as continuous
     learner = mf.MLKR(n_components=1, tol=1e-2).fit(X, whole)
     display = EmbeddingDisplay.from_estimator(learner, X, whole, n_neighbors=1)
     (points,) = display.ax_[1].collections
     np.testing.assert_array_equal(points.get_array(), whole)
-    np.testing.assert_array_equal(points.get_offsets()[:, 1], whole)  # one column, and the label
+    np.testing.assert_array_equal(points.get_offsets()[:, 1], whole)  # the label
     nearest = mf.kneighbors(learner.transform(X), n_neighbors=1)[1][:, 0]
     expected = 1 - ((whole - whole[nearest]) ** 2).mean() / whole.var()
     assert display.scores[1] == pytest.approx(expected)
     assert display.ax_[1].get_title() == f"MLKR: 1-NN R² {expected:.2f}"
-    assert len(display.figure_.axes) == 3  # the scale
+    assert len(display.figure_.axes) == 3  # the colour bar
     display = EmbeddingDisplay.from_embeddings({"raw": X}, NUMBERS, cmap="magma")
     assert display.classes is None
     assert display.ax_.collections[0].get_cmap().name == "magma"

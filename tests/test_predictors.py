@@ -1,4 +1,4 @@
-"""Estimators that take a learner, against scikit-learn's on points that the learner has mapped."""
+"""Estimators with a learner, compared with scikit-learn's on transformed points."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def make(module, name, **params):
 
 def halves(data):
     X, y, radius = DATA[data]
-    X = np.concatenate([X, X[:10]])  # ten queries are points of the database
+    X = np.concatenate([X, X[:10]])  # ten queries are in the database
     return X[:-10:2], y[::2], X[1::2], radius
 
 
@@ -92,7 +92,7 @@ def test_points_are_added(metric):
     fitted = metric if metric == "euclidean" else clone(metric).fit(X[:50], y[:50])
     whole = ours.KNeighborsClassifier(metric=fitted).fit(X, y)
     parts = ours.KNeighborsClassifier(metric=metric).partial_fit(X[:50], y[:50], classes=range(4))
-    assert parts.loo_score_ == 1.0  # of one class: it is to be forgotten
+    assert parts.loo_score_ == 1.0  # one class; the next fit must reset it
     for rows in (slice(50, 60), slice(60, 75)):
         parts.partial_fit(X[rows], y[rows])
     assert parts.classes_.tolist() == [0, 1, 2, 3]
@@ -169,7 +169,7 @@ def test_queries_without_neighbours():
 @pytest.mark.parametrize("name", [n for n in NAMES if "Classifier" in n or "Regressor" in n])
 @pytest.mark.parametrize("power", [1, 2, 100])
 def test_neighbours_of_infinite_weight_count_alone(name, power):
-    """Also where weights are so large that their sums, or products with values, overflow."""
+    """Also if weights are so large that their sums or products overflow."""
     X, y = np.array([[0.0], [0.0], [0.02], [1.0], [1.02]]), [0, 1, 1, 0, 0]
     found = make(ours, name, n_neighbors=5, radius=2, weights=lambda d: 1 / d**power).fit(X, y)
     queries = [[0.0], [0.01], [1.01]]
@@ -352,13 +352,13 @@ NOT_REPETITIONS = [
 ]
 
 
-LEARNED = ["KNeighborsClassifier", "KNeighborsRegressor"]  # what these have, the others share
+LEARNED = ["KNeighborsClassifier", "KNeighborsRegressor"]  # the others inherit from these
 
 
 def checks():
     for name in NAMES:
         if name == "MultiMetricLMNN":
-            continue  # which takes no metric, and has tests of its own
+            continue  # it takes no metric; tested elsewhere
         learner = mf.MLKR if "Regressor" in name else mf.NCA
         for metric in ("euclidean", learner(max_iter=5, early_stopping=False)):
             estimator = make(ours, name, metric=metric)

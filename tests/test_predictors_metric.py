@@ -1,4 +1,4 @@
-"""What `metric` of an estimator may be: learners, fitted or not, pipelines, matrices."""
+"""Values of an estimator's `metric`: learners, fitted or not, pipelines, and matrices."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_a_fitted_learner_is_used_and_its_clones_learn_anew():
     np.testing.assert_array_equal(frozen.metric_.components_, fitted.components_)
     with pytest.raises(ValueError, match="NaN"):
         fitted.fit(np.full_like(IRIS, np.nan), SPECIES)
-    assert ours.KNeighborsClassifier(metric=fitted).fit(X, Y).metric_ is not fitted  # not any more
+    assert ours.KNeighborsClassifier(metric=fitted).fit(X, Y).metric_ is not fitted  # a copy
 
 
 SIDES = {
@@ -297,7 +297,7 @@ def test_a_transform_of_a_subclass_stands_for_the_learner():
     with pytest.raises(TypeError, match="a fitted learner of one linear map"):
         ours.to_faiss(bent)
     model = mf.KNeighborsClassifier(metric=plain).fit(IRIS, SPECIES)
-    np.testing.assert_array_equal(model._database.points_, IRIS)  # by the map itself
+    np.testing.assert_array_equal(model._database.points_, IRIS)  # searched with the map
     for learner in (plain, bent):
         with pytest.raises(TypeError, match="a learner of metricfast that embeds points by a map"):
             mf.io.to_onnx(learner)

@@ -1,4 +1,4 @@
-"""Neighbours within a radius against all distances, points exactly at the radius included."""
+"""Neighbours within a radius, compared with all distances, including points at the radius."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def points(n, d, dtype, seed=0):
 
 
 def grid(n, d, dtype, seed=0):
-    """Few distinct coordinates: many distances are exactly the radius, many points equal."""
+    """Return points with few distinct coordinates: many duplicates, and distances at the radius."""
     return np.random.default_rng(seed).integers(0, 3, (n, d)).astype(dtype)
 
 
 def far(n, d, dtype, seed=0):
-    """Two clusters 1e6 from the origin: in one of them float32 bounds tell nothing apart."""
+    """Return two clusters, 1e6 from the origin: float32 bounds cannot separate their points."""
     offsets = np.where(np.arange(n) % 3 == 0, -1e6, 1e6)[:, None]
     return (points(n, d, np.float64, seed) + offsets).astype(dtype)
 
@@ -140,7 +140,7 @@ def test_the_distance_in_float64_decides_where_the_radius_is_no_float32():
 @pytest.mark.parametrize("sort", [False, True])
 @pytest.mark.parametrize("scale", [1e-30, 1, 1e38, 1e300])
 def test_an_infinite_radius_reaches_all_points(dtype, sort, scale):
-    """Also those whose distances overflow."""
+    """Also points whose distances overflow."""
     X = 1.5 * np.array([[1.0, 0], [-1, 0], [1, 1], [0, -1], [1, 0]])
     if scale == 1e300:
         scale = float(np.finfo(dtype).max) / 2

@@ -1,4 +1,4 @@
-"""Metrics of re-identification and of verification, against slow and obvious definitions."""
+"""Metrics of re-identification and verification, compared with slow definitions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DISTANCES = np.linalg.norm(QUERIES[:, None] - GALLERY, axis=2)
 
 
 def references_of(query, groups, junk):
-    """The references that a query may find, nearest first."""
+    """Return the references that a query may find, nearest first."""
     out = JUNK if junk else np.zeros(25, bool)
     if groups:
         out = out | ((WHO[query] == OTHERS) & (CAMERA[query] == CAMERAS))
@@ -30,7 +30,7 @@ def references_of(query, groups, junk):
 
 
 def cmc_of(ranked, own, k):
-    """The share of all draws of one reference a class that have the own class in the first k."""
+    """Return the share of draws (one reference per class) with the own class in the first k."""
     places = [np.flatnonzero(ranked == each) for each in np.unique(ranked)]
     mine = int(np.flatnonzero(np.unique(ranked) == own)[0])
     return np.mean([np.sum(np.array(drawn) < drawn[mine]) < k for drawn in product(*places)])
@@ -129,7 +129,7 @@ def test_verification_is_that_of_the_definition():
     for far in (0.1, 0.01):
         expected = max(tar for rate, tar in curve if rate <= far)
         assert report[f"tar_at_far_{far}"] == expected
-    assert np.isnan(report["tar_at_far_0.001"])  # of 120 pairs
+    assert np.isnan(report["tar_at_far_0.001"])  # less than one of 120 pairs
     rate = report["equal_error_rate"]
     far, tar = np.array(curve).T
     assert np.interp(rate, far, tar) == pytest.approx(1 - rate, abs=1e-9)

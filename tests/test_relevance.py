@@ -1,4 +1,4 @@
-"""What a learner tells of what it has learned: the share of each feature, and a table in HTML."""
+"""Relevance of features, and the HTML table of a fitted learner."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import metricfast as mf
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 4)) * [1, 2, 5, 10]
 Y = np.arange(60) % 3
-X[:, 1] += 6 * Y  # the feature that tells classes apart
+X[:, 1] += 6 * Y  # the feature that separates classes
 
 
 def mapped(L):

@@ -70,7 +70,7 @@ def test_points_searched_among_themselves_without_exclusion_are_warned_of():
     with pytest.warns(UserWarning, match="holds the queries themselves"):
         metrics.precision_at_1(X[5:], y[5:], X, y)
     metrics.precision_at_1(X, y, X, y, exclude=np.arange(12))
-    metrics.precision_at_1(X[:6], y[:6], X[5:], y[5:])  # one of six is in the database
+    metrics.precision_at_1(X[:6], y[:6], X[5:], y[5:])  # one of six queries is in the database
 
 
 def test_report_is_a_table_and_shows_progress(capsys):

@@ -1,4 +1,4 @@
-"""Samplers: batches by their definition, and neighbours in label space by brute force."""
+"""Samplers: properties of batches, and neighbours in label space by brute force."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_no_group_has_a_single_point(m, size):
     y = np.repeat(np.arange(200), size)
     batches = list(ClassBalanced(m, 90).prepare(y)(np.random.RandomState(0)))
     alone = [(np.bincount(y[batch.rows]) == 1).sum() for batch in batches]
-    assert sum(alone) <= 2 * len(batches)  # where a batch ends in a group
+    assert sum(alone) <= 2 * len(batches)  # a batch may cut a group
 
 
 def test_database_points_of_a_class_are_drawn_in_turn():
@@ -170,7 +170,7 @@ def test_the_rest_is_drawn_uniformly():
     for _ in range(20):
         for batch in epoch(rng):
             counts[batch.rows[1:]] += 1
-    # 20 epochs of 100 batches draw each point about 200 times, with a deviation of 13.
+    # 20 epochs of 100 batches draw each point about 200 times, with a standard deviation of 13.
     assert abs(counts.mean() - 200) < 1e-9
     assert 9 < counts.std() < 18
     assert np.abs(counts - 200).max() < 60

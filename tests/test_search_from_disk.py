@@ -1,4 +1,4 @@
-"""Searches, distances and metrics of points on disk: as of points in memory, to the last bit."""
+"""Searches, distances and metrics of points on disk equal those in memory, bit for bit."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_equal_copies_of_a_map_are_one_map(stored: Callable[[Array], Any]) -> No
 
 @pytest.mark.parametrize("unit", [1.0, 1e-200])
 def test_what_earlier_blocks_have_found_bounds_later_ones(unit: float) -> None:
-    X = unit * np.random.RandomState(0).randint(0, 3, (54_000, 64))  # many of which are as near
+    X = unit * np.random.RandomState(0).randint(0, 3, (54_000, 64))  # with many ties
     X = X.astype(np.float32 if unit == 1 else np.float64)
     expected = mf.kneighbors(X[-100:], X, 5, exclude=np.arange(53_900, 54_000))
     with working_memory(8 * X.nbytes // 3):

@@ -1,4 +1,4 @@
-"""Whole estimators in files of skops: all comes back, and only types of the list are built."""
+"""Estimators in skops files: loading restores everything, and builds only trusted types."""
 
 from __future__ import annotations
 

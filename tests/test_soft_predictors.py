@@ -75,7 +75,7 @@ def test_tables_are_encoded(package):
         given = given.with_columns(pl.col("a").fill_nan(None))
     table, estimator = encode(given, **params)
     assert table.categorical.tolist() == [False, True, False, False]
-    s = np.sqrt(26) / 3  # of 1, 2 and 5
+    s = np.sqrt(26) / 3  # standard deviation of 1, 2 and 5
     standard = [(1 - 8 / 3) / s, (2 - 8 / 3) / s, 0, (5 - 8 / 3) / s]
     expected = np.column_stack(
         [
@@ -161,7 +161,7 @@ def test_normal_scores_are_quantiles_of_ranks():
     exact = norm.ppf((np.arange(20_000) + 0.5) / 20_000)
     many = np.exp(exact)[:, None]
     found = NormalScores(many).of(many)[:, 0]
-    np.testing.assert_allclose(found[20:-20], exact[20:-20], atol=0.01)  # between 1,024 of them
+    np.testing.assert_allclose(found[20:-20], exact[20:-20], atol=0.01)  # between 1,024 grid points
 
 
 def test_numbers_beside_an_outlier_have_their_own_scores():
@@ -335,7 +335,7 @@ def test_relevance_of_periodic_maps_is_how_far_whole_points_move():
     E = np.concatenate([rng.normal(size=(200, 3)), rng.integers(2, size=(200, 3))], axis=1)
     embedding = Periodic(5, n_frequencies=4, n_embedding=3, n_passthrough=3)
     maps = [embedding.initialize(E, random_state=seed) for seed in range(2)]
-    origin = np.array([1, 3, 0, 1, 2, 2])  # a number and its indicator, numbers, two indicators
+    origin = np.array([1, 3, 0, 1, 2, 2])  # feature of each column, including indicators
     rows, others = np.random.RandomState(0).choice(200, size=(2, 1024))
     expected = []
     for arrays in maps:
@@ -452,7 +452,7 @@ def test_weights_count_in_the_choice_of_an_embedding():
     rng = np.random.default_rng(0)
     points = rng.normal(size=(1200, 2))
     waves = np.sin(6 * points[:, 0]) > 0
-    waves[400:] ^= True  # of nearly no weight
+    waves[400:] ^= True  # their weight is tiny
     weight = np.where(np.arange(1200) < 400, 1, 1e-6)
     params = {"scale": 1.0, "n_estimators": 1, "max_epochs": 15, "random_state": 0}
     model = mf.NCAClassifier(**params).fit(points, waves, weight)
@@ -718,7 +718,7 @@ def test_a_class_without_weight_has_probability_0():
         assert (shares[:, 2] == 0).all()
         assert (shares[:, :2] > 0).all()
         assert np.isfinite(model.validation_costs_).all()
-    tiny = np.where(Y == 2, 5e-324, 1e19)  # whose share of all points underflows
+    tiny = np.where(Y == 2, 5e-324, 1e19)  # its share of the total weight underflows
     model = mf.NCAClassifier(**QUICK, scale=0.3).fit(X, Y, sample_weight=tiny)
     assert (model.predict_proba(X) > 0).all()
     assert np.isfinite(model.validation_costs_).all()

@@ -56,11 +56,11 @@ def test_far_apart_nothing_overflows(loss, oracle, dtype):
 
 @pytest.mark.parametrize("dtype", PRECISIONS)
 def test_columns_beyond_the_window_change_nothing(dtype):
-    """Tight groups, far from each other: the engine lists the columns of a row."""
+    """With tight groups far apart, the engine uses lists of columns."""
     rng = np.random.default_rng(0)
     Z = (rng.normal(size=(40, 50, 2)) * 0.3 + rng.normal(size=(40, 1, 2)) * 1000).reshape(-1, 2)
     y = rng.normal(size=2000)
-    y[7] = 1e3  # an outlier must not make up for its distance
+    y[7] = 1e3  # the target of an outlier must not matter
     value, grad = MLKR()(Z.astype(dtype), y)
     single = Z.astype(dtype).astype(float)
     D = squared_distances(single, single)

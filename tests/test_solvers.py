@@ -198,7 +198,7 @@ def quarters():
 
 
 def relative_steps(learning_rate, max_epochs, start=START):
-    """Steps of Adam for a problem that has no scale of its own."""
+    """Return the steps of Adam for a scale-invariant problem."""
     problem = SimpleNamespace(traits=Traits(), runs=lambda decay: [(slice(None), decay, 1.0)])
     return Adam(learning_rate).steps(problem, start, max_epochs)
 

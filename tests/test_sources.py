@@ -1,4 +1,4 @@
-"""Points that are not in memory: each store gives the rows that an array gives."""
+"""Points on disk: each store returns the same rows as an array."""
 
 from __future__ import annotations
 
@@ -284,7 +284,7 @@ def test_memory_maps_of_any_strides_are_read(tmp_path: Path) -> None:
         np.save(tmp_path / "X.npy", X)
         view = np.load(tmp_path / "X.npy", mmap_mode=mode)[offset:]
         if mode != "r":
-            view[7] = -1  # also what is in no file yet is read, twice
+            view[7] = -1  # unflushed changes are read, too
         for _ in range(2):
             for part in (view, view[::-3], view[:, 1:], view[:, ::-1], view[3:4][::-1]):
                 np.testing.assert_array_equal(sources.Rows(part)[:], np.array(part))

@@ -16,7 +16,7 @@ from metricfast.neighbors import to_faiss
 
 X, Y = load_iris(return_X_y=True)
 PAGE = (Path(__file__).parents[1] / "docs" / "neighbors.md").read_text(encoding="utf-8")
-# Those of packages that may be missing are marked "py", which test_docs.py leaves alone.
+# Blocks that need optional packages are marked "py"; test_docs.py skips them.
 BLOCKS = re.compile(r"^```(py|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 OPTIONAL = {
     re.search(r"(?:import|from) (\w+)", block)[1]: block for kind, block in BLOCKS.findall(PAGE)
@@ -26,7 +26,7 @@ OPTIONAL = {
 
 @pytest.fixture(scope="module")
 def names(tmp_path_factory):
-    """What the other blocks of the page have defined, and the folder that they were run in."""
+    """Names that earlier blocks of the page define, and their working folder."""
     folder, known = tmp_path_factory.mktemp("page"), {"__name__": "__main__"}
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -40,7 +40,7 @@ def test_the_page_has_the_stores():
     assert {"faiss", "hnswlib", "usearch", "umap", "torch"} <= OPTIONAL.keys()
 
 
-@pytest.mark.filterwarnings("ignore")  # of these packages
+@pytest.mark.filterwarnings("ignore")  # warnings of these packages
 @pytest.mark.parametrize("package", OPTIONAL)
 def test_recipes(package, names, monkeypatch):
     for needed in re.findall(r"^(?:import|from) (\w+)", OPTIONAL[package], re.MULTILINE):

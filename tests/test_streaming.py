@@ -22,7 +22,7 @@ from metricfast import sources
 Array = NDArray[Any]
 N, D = 3000, 5
 RNG = np.random.RandomState(0)
-# Classes of several clusters, correlated features, far from the origin; one feature is constant.
+# Classes with several clusters, correlated features far from the origin, one constant feature.
 Y = RNG.randint(0, 4, N)
 X = np.hstack([RNG.randn(N, D - 1), np.full((N, 1), 0.3)])
 X[:, :2] += 3 * np.column_stack([Y % 2, Y // 2])
@@ -31,7 +31,7 @@ CHUNKS = np.where(np.arange(N) % 3 > 0, np.arange(N) % 100, -1)
 ALL = slice(None)
 
 
-# Learners with labels, and how often they may read all points.
+# Learners with labels, and the maximum number of passes over the points.
 OF_POINTS: dict[str, tuple[Any, Array, float]] = {
     "Covariance": (mf.Covariance(), Y, 1),
     "Covariance-2": (mf.Covariance(n_components=2), Y, 1),
@@ -81,14 +81,14 @@ def test_a_source_is_learned_from_as_an_array_is(
     np.testing.assert_allclose(
         found.get_mahalanobis_matrix(), expected.get_mahalanobis_matrix(), **close
     )
-    # LFDA holds a class.
+    # LFDA loads one class at a time.
     held = np.bincount(Y).max() if name.startswith("LFDA") else 0
     assert source.largest <= max((128 << 10) // 8 // (D * points.itemsize), held)
     assert source.rows_read <= passes * N
 
 
 class Made(sources.Source):
-    """Points that are made when they are read, and take 40 MB together."""
+    """A source that generates points on the fly; all of them would take 40 MB."""
 
     shape, dtype = (100_000, 100), np.dtype(np.float32)
 
@@ -99,14 +99,14 @@ class Made(sources.Source):
 def test_memory_is_that_of_a_few_blocks() -> None:
     labels = np.arange(100_000) % 7
     learners = mf.Covariance(), mf.GMML_Supervised(reg=0.01)
-    mf.Covariance().fit(X)  # what is imported when it is needed
+    mf.Covariance().fit(X)  # lazy imports
     for learner in learners:
         tracemalloc.start()
         with working_memory(4 << 20):
             learner.fit(Made(), labels)
         most = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        assert most < 12e6  # labels and weights, of nearly a megabyte each, among it
+        assert most < 12e6  # includes labels and weights, nearly 1 MB each
 
 
 def test_what_needs_all_points_reads_them() -> None:
@@ -189,7 +189,7 @@ def test_ten_parts_of_pairs_are_one_fit(learner: Any, prior: str) -> None:
 @pytest.mark.parametrize("name", ["LFDA", "ANMM", "DMLMJ", "RCA_Supervised", "SDML_Supervised"])
 def test_parts_that_need_neighbours_or_draw_learn_much_the_same(name: str) -> None:
     learner, labels, _ = OF_POINTS[name]
-    if hasattr(learner, "shrinkage"):  # the last call chooses, by fewer points than all
+    if hasattr(learner, "shrinkage"):  # the last call chooses it with only its own points
         learner = clone(learner).set_params(shrinkage=0.1)
     found = clone(learner)
     for part in np.array_split(np.arange(N), 4):
@@ -219,7 +219,7 @@ TUPLES: dict[str, Callable[[Any], Any]] = {
 def test_tuples_of_a_source_read_what_they_hold(name: str) -> None:
     learner, source = TUPLES[name], Stored(X)
     size = learner(None)._tuple_size
-    index = np.random.RandomState(0).randint(-50, 50, (60, size))  # also from the end
+    index = np.random.RandomState(0).randint(-50, 50, (60, size))  # some negative
     y = (np.resize([1, -1], 60),) if size == 2 else ()
     found, expected = learner(source).fit(index, *y), learner(X).fit(index, *y)
     np.testing.assert_allclose(found.pair_score(index[:, :2]), expected.pair_score(index[:, :2]))

@@ -1,4 +1,4 @@
-"""Statistics of blocks of points, merged, equal the statistics of all points at once."""
+"""Merged statistics of blocks equal the statistics of all points."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def points(offset: float = 1e3, scale: float = 1.0) -> Floats:
 
 
 def expected(X: Floats, w: Floats, g: Any) -> tuple[list[float], list[Floats], list[Floats]]:
-    """Weights, means and scatters of groups, in long double."""
+    """Return weights, means and scatters of groups in long double."""
     weights, means, scatters = [], [], []
     for label in np.unique(g):
         rows, v = X[g == label].astype(np.longdouble), w[g == label]
@@ -41,7 +41,7 @@ def test_sums_of_parts_are_those_of_all(
     how: str, offset: float, scale: float, per_group: bool
 ) -> None:
     X, rng = points(offset, scale), np.random.RandomState(1)
-    # Groups that come late, as text; points of no weight, and a part that has none at all.
+    # Groups are text and appear late; some points, and one whole part, have zero weight.
     w, g = rng.randint(0, 4, N) / 2.0, np.array(["a", "b", "later"])[np.sort(rng.randint(0, 3, N))]
     w[100:150] = 0
     sums = ScatterStatistics(D, np.unique(g) if how == "known" else None, per_group=per_group)

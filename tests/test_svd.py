@@ -1,4 +1,4 @@
-"""Singular value decompositions: one function, which does not fail where LAPACK's gesdd does."""
+"""The singular value decomposition also works if LAPACK's gesdd fails to converge."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from metricfast.solvers import Adam
 RNG = np.random.default_rng(0)
 CLASSES = RNG.integers(0, 5, 70)
 Z, OTHERS = RNG.normal(size=(40, 6)), RNG.normal(size=(30, 6))
-TAGS = RNG.random((70, 4)) < 0.3  # some points have none
+TAGS = RNG.random((70, 4)) < 0.3  # some points have no tags
 LOSSES = {
     "Contrastive": losses.Contrastive(),
     "Contrastive, all pairs": losses.Contrastive(neg_margin=2.0, power=2, reduction="mean"),
@@ -205,7 +205,7 @@ def learner(loss, **how):
 )
 def test_learners_of_one_hot_tags_learn_what_they_learn_of_classes(how):
     X = np.concatenate([Z, OTHERS])
-    # held-out points are drawn without regard to tags
+    # held-out points are drawn independently of tags
     codes = np.arange(70) % 2 if "early_stopping" not in how else CLASSES
     tags = one_hot(codes)
     found = learner(losses.SupCon(), **how).fit(X, tags)

@@ -61,7 +61,7 @@ def test_codes_are_taken_as_they_are_where_kernels_can_read_them(step):
 
 @pytest.mark.parametrize(
     ("y", "text"),
-    [  # beside those of bad_input.md
+    [  # in addition to bad_input.md
         ([0.5, 1.5], "Unknown label type: continuous. y must hold.*MLKR"),
         ([0, "a"], "y must hold labels of one type, numbers or text; found int, str"),
         (np.array([0, 1j], object), "Complex data not supported: y has dtype object"),
@@ -99,7 +99,7 @@ def test_weights_are_returned_in_float64():
 
 @pytest.mark.parametrize(
     ("weights", "text"),
-    [  # beside those of bad_input.md
+    [  # in addition to bad_input.md
         ([[1, 2, 3]], r"sample_weight must have shape \(3,\), got \(1, 3\)"),
         (2.0, r"sample_weight must have shape \(3,\), got \(\)"),
         ([1, np.inf, 1], "Input sample_weight contains infinity"),

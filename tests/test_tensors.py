@@ -122,6 +122,6 @@ def test_what_cannot_be_read_is_told(make_bad, text, what):
     bad = make_bad(torch.tensor(X if what == "points" else Y))
     for name, call in calls.items():
         if name in ("map", "pairs", "weights"):
-            continue  # what they compute of it may be no such tensor
+            continue  # results may not be such tensors
         with pytest.raises(TypeError, match=f"is a tensor .*{text}"):
             call(bad)

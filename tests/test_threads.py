@@ -1,4 +1,4 @@
-"""How many threads the kernels use, who may say so, and that they change no result."""
+"""The number of threads of the kernels, its settings, and equal results for any number."""
 
 from __future__ import annotations
 

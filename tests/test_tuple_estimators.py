@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 import metricfast as mf
 
 X, Y = load_iris(return_X_y=True)
-X -= X.mean(axis=0)  # bilinear similarities are those of directions
+X -= X.mean(axis=0)  # bilinear similarities depend on the origin
 START = ("prior", "init")  # parameters that hold a matrix M
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -31,7 +31,7 @@ def start_of(learner: type) -> str | None:
 
 
 def tuples(learner: type, labels=Y) -> list[np.ndarray]:
-    """What `fit` takes, with indices in the place of points."""
+    """Return the arguments of `fit`, with indices instead of points."""
     return index_tuples(learner._tuple_size, labels)
 
 

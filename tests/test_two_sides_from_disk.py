@@ -108,7 +108,7 @@ def test_every_kind_of_store_is_learned_from(tmp_path: Path) -> None:
         np.testing.assert_array_equal(other, found[0])
 
 
-@pytest.mark.filterwarnings("ignore:No set of n_neighbors")  # of few points in a chunk
+@pytest.mark.filterwarnings("ignore:No set of n_neighbors")  # a chunk has few points
 def test_other_maps_weights_dtypes_and_held_out_queries() -> None:
     weight = (np.arange(N)[Q] % 2).astype(float)
     model = learner(query=MLP((6,), 4), database=MLP((6,), 4), early_stopping=True)

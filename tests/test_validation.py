@@ -99,7 +99,7 @@ def test_continuous_targets():
     with pytest.warns(UserWarning, match="mean squared error"):
         Fixed(BAD).fit(X, X[:, 2] + 0.5 * X[:, 3], validate=True)
     refused = pytest.raises(ValueError, match="y is so large that these overflow")
-    with refused, np.errstate(invalid="ignore"):  # as scikit-learn looks for whole numbers
+    with refused, np.errstate(invalid="ignore"):  # scikit-learn checks for integers
         Fixed(GOOD).fit(X, 1e200 * X[:, 2], validate=True)
 
 

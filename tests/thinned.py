@@ -9,7 +9,7 @@ import pytest
 
 
 def thinned(cases: Iterable[Any], kept: Callable[[Any], object] | int = 1) -> list[Any]:
-    """Return parameters of which only those that are `kept`, or so many, are not `exhaustive`."""
+    """Return parameters; mark all as `exhaustive` except those in `kept`, or the first few."""
     marked = []
     for place, case in enumerate(cases):
         often = place < kept if isinstance(kept, int) else kept(case)

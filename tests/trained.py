@@ -43,7 +43,7 @@ def configured(learner: Any, **params: Any) -> Any:
         ):
             params["solver"] = LBFGS(params["max_iter"], model.tol, 1)
         if not own and solver != "lbfgs" and "max_iter" in known:
-            for name in ("max_iter", "tol"):  # of "lbfgs" alone
+            for name in ("max_iter", "tol"):  # parameters of "lbfgs" only
                 params.pop(name, None)
         elif own and solver == "lbfgs":
             params.pop("learning_rate", None)

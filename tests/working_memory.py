@@ -1,4 +1,4 @@
-"""scikit-learn's `working_memory` in bytes, such that small data take many blocks."""
+"""Set scikit-learn's `working_memory` in bytes, so that small data need several blocks."""
 
 from __future__ import annotations
 

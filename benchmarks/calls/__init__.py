@@ -1,7 +1,7 @@
-"""What a worker can time: one module per package, one function per kind of work.
+"""The calls that a worker times: one module per package, one function per kind of work.
 
-A function prepares what a user would have at hand and returns a `Call`. The modules run in the
-peers' environments too, so each uses the standard library, numpy and its package alone.
+A function prepares the input of a user's call and returns a `Call`. The modules also run in the
+environments of other packages, so each imports only the standard library, NumPy and its package.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ import numpy as np
 
 Data = dict[str, np.ndarray]
 SAMPLE = 97
-MARGIN = 1.4  # of the contrastive loss
+MARGIN = 1.4  # margin of the contrastive loss
 
 
 @dataclass
 class Call:
-    """The timed work, and the few numbers of its result that are compared."""
+    """The timed work, and a digest: a few numbers of its result for comparisons."""
 
     run: Callable[[], Any]
     digest: Callable[[Any], Data] = field(default=lambda result: {})
@@ -53,13 +53,13 @@ def on_disk(data: Data) -> Path:
 
 
 def sampled(distances: Any) -> Data:
-    """Return a grid of entries of a matrix: a full copy would double the memory."""
+    """Return a grid of entries of a matrix; a full copy would double the memory."""
     rows, columns = (np.linspace(0, size - 1, SAMPLE).astype(int) for size in distances.shape)
     return {"sample": np.asarray(distances[rows][:, columns], dtype=np.float64)}
 
 
 def embedded(data: Data, name: str) -> np.ndarray:
-    """Return points as a peer searches them: through L, where the case has one."""
+    """Return points for a peer's search: embedded by L if the case has a map."""
     return data[name] @ data["L"].T if "L" in data else data[name]
 
 
@@ -88,7 +88,7 @@ def moved(result: Any, start: list[np.ndarray], rate: float) -> Data:
 
 
 def _learned(fitted: Any) -> Data:
-    """Return the learned map, or matrix of similarity, the last loss and the iterations, if any."""
+    """Return the learned map or similarity matrix, and last loss and iterations if available."""
     found = {
         "components": getattr(fitted, "components_", getattr(fitted, "bilinear_", None)),
         "loss": fitted.loss_curve_[-1] if hasattr(fitted, "loss_curve_") else None,
@@ -103,14 +103,14 @@ def fitting(estimator: Any, data: Data, target: str = "y") -> Call:
 
 
 def fitting_tuples(estimator: Any, data: Data) -> Call:
-    """Time the fit of an estimator to tuples, which are formed before."""
+    """Time the fit of an estimator to tuples that are formed in advance."""
     formed = data["X"][data["index"]]
     labels = (data["y"],) if "y" in data else ()
     return Call(lambda: estimator.fit(formed, *labels), _learned)
 
 
 def distances_of_pairs(estimator: Any, data: Data) -> Call:
-    """Time the distances of indexed pairs under a given map; keep every thousandth."""
+    """Time distances of indexed pairs under a given map; the digest is every thousandth."""
     estimator.set_params(preprocessor=data["X"]).fit(np.arange(len(data["X"])))
     estimator.components_ = data["L"]
     rows = np.arange(0, len(data["index"]), 1000)

@@ -1,4 +1,4 @@
-"""What needs no package: writing memory, importing, learning nothing."""
+"""Calls without a package: writing and reading memory and files, importing, learning nothing."""
 
 from __future__ import annotations
 
@@ -39,24 +39,24 @@ def _in_parts(work: Callable[..., object], array: np.ndarray, threads: int, *mor
 
 
 def first_touch(data: Data, threads: int, size: int) -> Call:
-    """Time writing a new array of `size` bytes: page faults included."""
+    """Time writing a new array of `size` bytes, including page faults."""
     return Call(lambda: _in_parts(np.ndarray.fill, np.empty(size // 8), threads, 1.0))
 
 
 def write(data: Data, threads: int, size: int) -> Call:
-    """Time writing an array of `size` bytes that has been touched before."""
+    """Time writing an array of `size` bytes whose pages are already mapped."""
     array = np.ones(size // 8)
     return Call(lambda: _in_parts(np.ndarray.fill, array, threads, 1.0))
 
 
 def read(data: Data, threads: int, size: int) -> Call:
-    """Time reading an array of `size` bytes: nothing that needs each once is faster than max."""
+    """Time reading an array of `size` bytes by `max`. Nothing that reads each byte is faster."""
     array = np.ones(size // 8)
     return Call(lambda: _in_parts(np.max, array, threads))
 
 
 def exponentials(data: Data, threads: int, size: int, dtype: str) -> Call:
-    """Time so many exponentials, of numbers that stay in cache."""
+    """Time `size` exponentials of numbers in the cache."""
 
     def run(part: np.ndarray) -> None:
         numbers = np.linspace(-8, 0, 1 << 14, dtype=dtype)
@@ -74,9 +74,9 @@ def read_points(data: Data, threads: int) -> Call:
 
 
 def read_file(data: Data, threads: int, past_cache: bool = False) -> Call:
-    """Time reading a file, a block a thread at a time, each into the same memory again and again.
+    """Time reading a file in blocks; each thread reads into its own buffer repeatedly.
 
-    `past_cache`: into our memory alone, not the system's too.
+    `past_cache`: bypass the page cache of the system.
     """
     blocks = [mmap.mmap(-1, 32 << 20) for _ in range(threads)]
 
@@ -96,7 +96,7 @@ def read_file(data: Data, threads: int, past_cache: bool = False) -> Call:
 
 
 def importing(data: Data, threads: int, name: str) -> Call:
-    """Time `import name` in a fresh interpreter, whose own start is not counted."""
+    """Time `import name` in a fresh interpreter, excluding the start of the interpreter."""
     __import__(name)
 
     def run() -> float:

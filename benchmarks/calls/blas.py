@@ -1,4 +1,4 @@
-"""numpy's matrix products: the part that no method built on them can avoid."""
+"""NumPy's matrix products, a lower bound for methods that are built on them."""
 
 from __future__ import annotations
 

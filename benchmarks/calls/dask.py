@@ -16,11 +16,11 @@ from benchmarks.calls import Call, Data, found
 from metricfast.dask import DistributedLearner, _workers, kneighbors
 
 CHUNKS = 8
-SEARCHED = 4  # chunks of queries; a database is one
+SEARCHED = 4  # chunks of queries; the database is one chunk
 
 
 def _client(n_workers: int) -> Any:
-    """Start workers that have loaded the library."""
+    """Start workers, and load the library on them."""
     cluster = distributed.LocalCluster(
         n_workers=n_workers, threads_per_worker=1, dashboard_address=":0"
     )
@@ -37,7 +37,7 @@ def _cut(values: np.ndarray, n_chunks: int = CHUNKS) -> Any:
 
 
 def fit(data: Data, threads: int, learner: str, **params: Any) -> Call:
-    """Time a fit, with points on their way to the workers."""
+    """Time a fit, including the transfer of points to the workers."""
     client = _client(threads)
     made = DistributedLearner(getattr(metricfast, learner)(**params), client)
     return Call(
@@ -47,9 +47,9 @@ def fit(data: Data, threads: int, learner: str, **params: Any) -> Call:
 
 
 def search(data: Data, threads: int, k: int, lazy: bool = False) -> Call:
-    """Time a search among points that workers have.
+    """Time a search among points on the workers.
 
-    `lazy`: arrays of dask, which are then computed.
+    `lazy`: return dask arrays, then compute them.
     """
     client = _client(threads)
     sides = client.persist([_cut(data["queries"], SEARCHED), _cut(data["database"], 1)])
@@ -64,7 +64,7 @@ def search(data: Data, threads: int, k: int, lazy: bool = False) -> Call:
 
 
 def sums(data: Data, threads: int) -> Call:
-    """Time the sums of points, of which Covariance is made."""
+    """Time the sums over points for Covariance."""
     client = _client(threads)
     points = client.persist(_cut(data["X"]))
     distributed.wait(points)
@@ -75,7 +75,7 @@ def sums(data: Data, threads: int) -> Call:
 
 
 def nothing(data: Data, threads: int, n_tasks: int) -> Call:
-    """Time a round trip of parameters, of which nothing is made."""
+    """Time a round trip of parameters, without work."""
     workers = _workers.Workers(_client(threads))
     shared, arrays = _workers.Shared(data["X"][:1]), [data["L"]]
     return Call(lambda: workers.run(_same, range(n_tasks), shared, arrays=arrays))

@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.calls import Call, Data, embedded, found, found_in_steps, sampled
 
-LEVELS = 8  # in which Panorama reads coordinates
+LEVELS = 8  # groups of coordinates that Panorama reads in turn
 
 
 def pairwise(data: Data, threads: int) -> Call:
@@ -38,7 +38,7 @@ def neighbors(data: Data, threads: int, k: int) -> Call:
 
 
 def panorama(data: Data, threads: int, k: int) -> Call:
-    """Time the search of principal components, level by level; making the index is not counted."""
+    """Time the search of principal components, level by level, without building the index."""
     faiss.omp_set_num_threads(threads)
     database = embedded(data, "database")
     width = database.shape[1]

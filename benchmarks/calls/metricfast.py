@@ -73,7 +73,7 @@ def neighbors(data: Data, threads: int, k: int) -> Call:
 def search(
     data: Data, threads: int, k: int, precision: str = "auto", dtype: str | None = None
 ) -> Call:
-    """Time the search of a database, which is made ready before; revisions without it pack anew."""
+    """Time the search of a database, excluding its construction if the revision has `Database`."""
     queries, database = (
         data[name].astype(dtype or data[name].dtype, copy=False) for name in ("queries", "database")
     )
@@ -100,7 +100,7 @@ def search_some(data: Data, threads: int, k: int, alone: bool = False) -> Call:
             lambda result: found((result[0], rows[result[1]])),
         )
     database = metricfast.Database(data["database"], n_jobs=threads)
-    for _ in range(200):  # a stream of queries with this mask
+    for _ in range(200):  # earlier queries with the same mask
         database.kneighbors(queries[:1], k, where=mask, n_jobs=threads)
     return Call(lambda: database.kneighbors(queries, k, where=mask, n_jobs=threads), found)
 
@@ -118,7 +118,7 @@ def stream(data: Data, threads: int, k: int) -> Call:
 
 
 def clients(data: Data, threads: int, k: int, clients: int) -> Call:
-    """Time `clients` threads of the caller that each ask for one query at a time, on one thread."""
+    """Time `clients` threads of the caller. Each searches one query at a time on one thread."""
     prepared = metricfast.Database(data["database"], n_jobs=1)
 
     def ask(queries: np.ndarray) -> list[Any]:
@@ -194,7 +194,7 @@ def map_at_r(data: Data, threads: int) -> Call:
 
 
 def inference(data: Data, threads: int, k: int) -> Call:
-    """Time targeted and loss-augmented inference in one search."""
+    """Time targeted and loss-augmented inference in a single search."""
     queries, database = data["queries"], data["database"]
 
     def run() -> Any:
@@ -206,7 +206,7 @@ def inference(data: Data, threads: int, k: int) -> Call:
 
 
 def vote_epoch(data: Data, threads: int, k: int, batch_size: int) -> Call:
-    """Time the second epoch of a training on votes; the environment sets the number of threads."""
+    """Time the second epoch of gerrymandering; the environment sets the number of threads."""
 
     def run() -> float:
         ends: list[float] = []
@@ -240,14 +240,14 @@ def loss(data: Data, threads: int, name: str, rows: int | None = None, **params:
 def fit(
     data: Data, threads: int, learner: str, target: str = "y", as_known: bool = False, **params: Any
 ) -> Call:
-    """Time a learner, as it is known elsewhere if so asked; the environment sets the threads."""
+    """Time a learner, optionally configured like its counterpart in another library."""
     fitted = made(learner, **params)
     return fitting(_as_known(fitted) if as_known else fitted, data, target)
 
 
 def _as_known(learner: Any) -> Any:
     """Have a learner start where it is told to, and train to the end."""
-    known = learner.get_params()  # some revisions have less
+    known = learner.get_params()  # some revisions have fewer parameters
     plain = {"init_scale": None, "early_stopping": False, "target_refresh": 0}
     return learner.set_params(**{name: value for name, value in plain.items() if name in known})
 
@@ -277,7 +277,7 @@ def pair_distance(data: Data, threads: int) -> Call:
 
 
 def dense_triplets(data: Data, threads: int, k: int = 5) -> Call:
-    """Time what the sampler does once; the digest is what it makes of it."""
+    """Time the preparation of the sampler; the digest is its result."""
     sampler = metricfast.samplers.DenseTriplet(n_neighbors=k, batch_size=k + 1)
 
     def digest(epoch: Any) -> Data:
@@ -291,7 +291,7 @@ def dense_triplets(data: Data, threads: int, k: int = 5) -> Call:
 
 
 def mlp_step(data: Data, threads: int, rate: float = 1.0) -> Call:
-    """Time one step of a perceptron on a batch; the digest is what it changed over the rate."""
+    """Time one step of a perceptron on a batch; the digest is the change divided by the rate."""
     start = [data[name] for name in ("W0", "b0", "W1", "b1")]
     model = metricfast.embeddings.MLP((len(data["W0"]),), len(data["W1"]))
     loss = metricfast.losses.Contrastive(neg_margin=MARGIN)
@@ -309,7 +309,7 @@ def mlp_step(data: Data, threads: int, rate: float = 1.0) -> Call:
 
 
 def tabular_step(data: Data, threads: int, n_anchors: int) -> Call:
-    """Time one step on a batch of anchors and candidates, as `EmbeddingLearner` takes it."""
+    """Time one step of `EmbeddingLearner` on a batch of anchors and candidates."""
     parameters = [data[name] for name in ("c", "A", "a", "L")]
     shapes = len(data["L"]), data["c"].shape[1], len(data["A"])
     embedding = metricfast.embeddings.Periodic(*shapes)

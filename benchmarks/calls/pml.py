@@ -15,7 +15,7 @@ from benchmarks.calls import Call, Data, valued
 
 
 def loss(data: Data, threads: int, name: str, distance: str, power: int = 1, **params: Any) -> Call:
-    """Time value and gradient of a loss; embeddings are taken as they are."""
+    """Time value and gradient of a loss, without normalising embeddings."""
     torch.set_num_threads(threads)
     z, y = torch.from_numpy(data["Z"]).requires_grad_(), torch.from_numpy(data["y"])
     between = getattr(distances, distance)(normalize_embeddings=False, power=power)
@@ -31,7 +31,7 @@ def loss(data: Data, threads: int, name: str, distance: str, power: int = 1, **p
 
 
 def map_at_r(data: Data, threads: int) -> Call:
-    """Time MAP@R of points among themselves, whose neighbours faiss finds."""
+    """Time MAP@R of points among themselves, with neighbours from faiss."""
     torch.set_num_threads(threads)
     x, y = torch.from_numpy(data["X"]), torch.from_numpy(data["y"])
     name = "mean_average_precision_at_r"

@@ -1,4 +1,4 @@
-"""PyLMNN, whose optional import and optimiser call need help on today's packages."""
+"""PyLMNN, with patches for recent versions of its dependencies."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from benchmarks.calls import Call, Data, fitting
 
 def _patched() -> Any:
     methods: Any = types.ModuleType("GPyOpt.methods")
-    methods.BayesianOptimization = None  # wanted by its hyper-parameter search alone
+    methods.BayesianOptimization = None  # only its hyperparameter search needs it
     sys.modules |= {"GPyOpt": types.ModuleType("GPyOpt"), "GPyOpt.methods": methods}
     module: Any = importlib.import_module("pylmnn.lmnn")
     original = module.minimize
 
     def minimize(fun: Any, x0: np.ndarray, options: dict[str, Any], **rest: Any) -> Any:
-        # scipy has come to reject an x0 of two dimensions and the option "disp"
+        # Recent versions of SciPy reject a two-dimensional x0 and the option "disp".
         return original(fun, x0.ravel(), options={"maxiter": options["maxiter"]}, **rest)
 
     module.minimize = minimize

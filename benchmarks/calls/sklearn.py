@@ -32,12 +32,12 @@ def nca(data: Data, threads: int, **params: Any) -> Call:
 
 
 def pca(data: Data, threads: int, n_components: int) -> Call:
-    """Time the projection on principal components, which learns from no labels."""
+    """Time PCA, which uses no labels."""
     return fitting(PCA(n_components, random_state=0), data)
 
 
 def label_neighbors(data: Data, threads: int, k: int = 5) -> Call:
-    """Time NearestNeighbors of labels among each other, the tree included."""
+    """Time NearestNeighbors of labels among themselves, including the tree."""
     labels = data["Y"]
     return Call(
         lambda: NearestNeighbors(n_neighbors=k, n_jobs=threads).fit(labels).kneighbors()[1],

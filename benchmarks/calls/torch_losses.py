@@ -1,4 +1,4 @@
-"""Losses that PyTorch's users write by hand, on its automatic derivatives."""
+"""Losses that users of PyTorch write themselves, with automatic differentiation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks.calls import MARGIN, Call, Data, moved, valued
 
 
 def _others(distances: torch.Tensor) -> torch.Tensor:
-    """Leave the diagonal out: B rows of B - 1 entries."""
+    """Remove the diagonal: B rows of B - 1 entries."""
     size = len(distances)
     return distances.flatten()[1:].view(size - 1, size + 1)[:, :-1].reshape(size, size - 1)
 
@@ -27,8 +27,8 @@ def _mean_over_pairs(errors: torch.Tensor) -> torch.Tensor:
 def log_ratio(data: Data, threads: int, loop: bool) -> Call:
     """Time value and gradient of the log-ratio loss, all anchors and all pairs of neighbours.
 
-    The loop goes through anchors, as the published code does from batch to batch; without it all
-    anchors are one expression.
+    With `loop`, anchors are processed one by one, as in the published code; otherwise in one
+    expression.
     """
     torch.set_num_threads(threads)
     z, y = torch.from_numpy(data["Z"]).requires_grad_(), torch.from_numpy(data["Y"])
@@ -55,7 +55,7 @@ def log_ratio(data: Data, threads: int, loop: bool) -> Call:
 
 
 def mlp_step(data: Data, threads: int, rate: float = 1.0, margin: float = MARGIN) -> Call:
-    """Time one step of a perceptron on a batch; the digest is what it changed over the rate."""
+    """Time one step of a perceptron on a batch; the digest is the change divided by the rate."""
     torch.set_num_threads(threads)
     x, y = torch.from_numpy(data["X"]), torch.from_numpy(data["y"])
     layers = [torch.nn.Linear(*data[f"W{i}"].shape[::-1]) for i in range(2)]
@@ -85,7 +85,7 @@ def mlp_step(data: Data, threads: int, rate: float = 1.0, margin: float = MARGIN
 
 
 def tabular_step(data: Data, threads: int, n_anchors: int) -> Call:
-    """Time one step on a batch of anchors and candidates, written as ModernNCA's authors do."""
+    """Time one step on a batch of anchors and candidates, in the style of ModernNCA's code."""
     torch.set_num_threads(threads)
     parameters = [torch.from_numpy(data[name]).requires_grad_() for name in ("c", "A", "a", "L")]
     c, A, a, L = parameters

@@ -1,4 +1,4 @@
-"""usearch, its exact search: the index is approximate."""
+"""usearch: only its exact search, because its index is approximate."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from benchmarks.calls import Call, Data, embedded, found
 
 
 def neighbors(data: Data, threads: int, k: int) -> Call:
-    """Time the exact search of squared distances, which needs nothing prepared."""
+    """Time the exact search by squared distances, which needs no preparation."""
     database = embedded(data, "database")
     return Call(
         lambda: search(
             database, embedded(data, "queries"), k, MetricKind.L2sq, exact=True, threads=threads
         ),
         lambda result: found(
-            # The matches of a single query come without its axis.
+            # For a single query, results lack the first axis.
             (np.sqrt(result.distances).reshape(-1, k), result.keys.astype(np.int64).reshape(-1, k))
         ),
     )

@@ -57,7 +57,7 @@ class Answer(NamedTuple):
 
 
 def run_demo(output: Path) -> int:
-    """Print each answer when it is found, draw the picture, return the exit code."""
+    """Print the answers one by one, draw the picture, and return the exit code."""
     print("metricfast learns a distance from labels. Five questions, before and after learning.")
     print("Scores are those of rows that the learner has not seen.")
     for number, (question, answer) in enumerate(QUESTIONS.items(), 1):

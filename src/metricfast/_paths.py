@@ -84,7 +84,7 @@ def get_library_dir() -> str:
 
 
 def _find(relative: str) -> str:
-    # An editable install has two places: the sources and what was built.
+    # An editable install has two folders: sources and built files.
     for root in metricfast.__path__:
         directory = Path(root, relative)
         if directory.is_dir():

@@ -80,9 +80,10 @@ class Constraints:
     ) -> tuple[Integers, Integers, Integers, Integers]:
         """Draw pairs of points of one class, and pairs of points of different classes.
 
-        For a pair, a point is drawn from all that have partners, then one of its partners: of the
-        others of its class, or of the points of other classes. No pair appears twice, in either
-        order. If there are fewer pairs, all are returned, with a warning.
+        For each pair, a point is drawn from all points that have partners, then one of its
+        partners. Partners are the other points of its class, or the points of other classes. No
+        pair appears twice, in either order. If there are fewer pairs, all are returned, with a
+        warning.
 
         Parameters
         ----------
@@ -194,8 +195,8 @@ class Constraints:
     ) -> Integers:
         """Draw disjoint chunks: groups of points that are known to be of one class.
 
-        The points of each class are dealt into as many chunks as they fill, and of the chunks of
-        all classes some are drawn with equal chances.
+        The points of each class are divided into as many chunks as they fill. Then ``n_chunks`` of
+        all these chunks are drawn with equal probability.
 
         Parameters
         ----------
@@ -213,7 +214,7 @@ class Constraints:
         Returns
         -------
         ndarray of int64 of shape (n_samples,)
-            The chunk of each point, from 0, and -1 for a point in none.
+            The chunk of each point, from 0, and -1 for a point in no chunk.
 
         Raises
         ------

@@ -45,7 +45,7 @@ _PARTS = (
     *("predictors.spaces", "predictors.tables", "predictors.targets", "training.history"),
     "training.preconditioner",
 )
-# Errors from building a learner of wrong JSON.
+# Errors that invalid JSON may raise when a learner is built.
 _BAD_STATE = (
     ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError
 )  # fmt: skip
@@ -269,7 +269,7 @@ def _maps() -> dict[str, type[BaseEstimator]]:
 
 
 def _choices() -> dict[str, type[BaseEstimator]]:
-    """Return the classes of objects that parameters may be, such as losses and solvers."""
+    """Return the classes that parameters may be instances of, such as losses and solvers."""
     found = {}
     for area in ("embeddings", "losses", "samplers", "solvers", "stopping"):
         module = getattr(metricfast, area)

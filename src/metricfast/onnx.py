@@ -155,7 +155,7 @@ def _alias(learner: type) -> str:
 
 
 def _parse(scope: Any, learner: Any, inputs: list[Any], custom_parsers: Any = None) -> list[Any]:
-    """Declare one output: some learners are classifiers too, for which there would be others."""
+    """Declare one output, also for learners that are classifiers and would get others."""
     del custom_parsers
     if len(inputs) > 1:
         raise TypeError(f"{type(learner).__name__} takes one array of points, got {len(inputs)}.")
@@ -232,7 +232,7 @@ def _periodic(graph: _Graph, X: str, c: Array, A: Array, a: Array, L: Array) -> 
     numbers = graph.add("Slice", X, np.array([0]), np.array([d]), np.array([1]))
     rest = graph.add("Slice", X, np.array([d]), np.array([2**31]), np.array([1]))
     turns = graph.add("Mul", graph.add("Unsqueeze", numbers, np.array([2])), c)
-    # of the last turn, of which the sine is accurate
+    # the remainder of the last turn, for which the sine is accurate
     turns = graph.add("Sub", turns, graph.add("Round", turns))
     angles = graph.add("Mul", turns, 2 * np.pi)
     waves = [graph.add("Cos", angles), graph.add("Sin", angles)]

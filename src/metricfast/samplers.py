@@ -110,7 +110,7 @@ class Sampler(BaseEstimator):  # type: ignore[misc]
         return self._prepare_both(y, y_database, size, random_state, n_jobs)
 
     def _prepare(self, y: ArrayLike, size: int, seed: Seed, n_jobs: int | None) -> Epoch:
-        """Prepare batches of a size."""
+        """Prepare batches of the given size."""
         raise NotImplementedError(f"{type(self).__name__} must define prepare.")
 
     def _prepare_both(
@@ -303,7 +303,7 @@ class DenseTriplet(Sampler):
     def _counts(self, size: int, least: bool) -> tuple[int, int]:
         """Return the numbers of neighbours and of anchors.
 
-        With `least`, a batch of this size must hold its anchors and their neighbours.
+        With `least`, raise ValueError unless a batch of this size can hold anchors and neighbours.
         """
         k, anchors = int(self.n_neighbors), int(self.n_anchors)
         if least and anchors * (k + 1) > size:
@@ -374,7 +374,7 @@ class DenseTriplet(Sampler):
 def _with_database(
     queries: Integers, wanted: Integers, size: int, m: int, rng: RandomState
 ) -> Batch:
-    """Return a batch of queries, wanted rows of the database, and others drawn up to `size`."""
+    """Return a batch of queries, wanted database rows, and random others up to `size`."""
     size = min(m, max(size, len(wanted)))
     return Batch(np.concatenate([queries, _fill(wanted, size, m, rng)]), len(queries))
 
@@ -394,7 +394,7 @@ def _refuse_tags(y: Any, name: str) -> None:
 
 
 def _classes_by_epoch(y: Any, name: str) -> Callable[[RandomState], Integers]:
-    """Return a function that gives a class of each point; of tags it draws one."""
+    """Return a function that returns a class for each point; with tags, it draws one of them."""
     if are_tags(y):
         tags = as_tags(y, name)
         return lambda rng: one_tag_each(tags, rng)
@@ -443,10 +443,11 @@ def _numbers(y: ArrayLike) -> Floats:
 
 
 def batch_count(n: int, batch_size: int) -> int:
-    """Return the number of batches, alike in size, of at most `batch_size` of n samples.
+    """Return the number of batches of nearly equal size for n samples.
 
-    None has a single sample, which has nothing to be compared with, unless `batch_size` is 1: of an
-    odd number of samples in pairs, three are together.
+    A batch has at most `batch_size` samples, and never a single one (which has nothing to be
+    compared with) unless `batch_size` is 1. With pairs and an odd number of samples, one batch has
+    three.
     """
     return max(1, n // 2 if batch_size == 2 else math.ceil(n / batch_size))
 

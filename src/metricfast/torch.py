@@ -27,7 +27,7 @@ __all__ = ["Loss", "ProxyLoss", "knn_func"]
 
 
 class _Function(torch.autograd.Function):
-    """A loss of queries and database, whose gradients come with its value."""
+    """A loss of queries and database that computes gradients together with its value."""
 
     @staticmethod
     def forward(

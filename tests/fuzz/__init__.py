@@ -1,4 +1,4 @@
-"""Calls of every public function with arguments of every kind, each judged.
+"""Fuzzing: calls of every public function with arguments of every kind, each with a verdict.
 
 ``python -m tests.fuzz --calls 1000000`` from the root of the project; ``--help`` tells the rest.
 """
@@ -8,5 +8,5 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-# The references are in the folder above.
+# The reference implementations are in the parent folder.
 sys.path.insert(0, str(Path(__file__).parents[1]))

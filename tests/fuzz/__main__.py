@@ -11,7 +11,7 @@ from .runner import Plan, replay, run
 
 
 def main() -> int:
-    """Run the command line; the exit code is 1 where a call was answered badly."""
+    """Run the command line; the exit code is 1 if any call has a bad verdict."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--calls", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)

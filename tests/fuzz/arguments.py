@@ -1,4 +1,4 @@
-"""Which values an argument is given, by its name; and how one of them is spoilt."""
+"""Strategies for the values of arguments, by name, and for invalid values."""
 
 from __future__ import annotations
 
@@ -29,28 +29,28 @@ from .values import (
 
 Strategy = st.SearchStrategy[Any]
 SEEDS = st.integers(0, 2**16)
-# Numbers of features; searches by bounds in 8 bits need twenty.
+# Numbers of features; searches with 8-bit bounds need twenty.
 NARROW = (3, 3, 2, 1, 5, 0)
 WIDE = (*NARROW, 12, 20, 21, 33)
 
 
 class World(NamedTuple):
-    """What the arguments of one call have in common."""
+    """Properties that the arguments of one call share."""
 
-    n: int  # points, or queries
-    m: int  # points of the database
-    d: int  # features
-    p: int  # components
-    r: int  # tuples
+    n: int  # number of points or queries
+    m: int  # number of database points
+    d: int  # number of features
+    p: int  # number of components
+    r: int  # number of tuples
     own: bool  # whether the points are their own database
-    maps: str  # which maps are given: "", "L", "UV" or "M"
+    maps: str  # the given maps: "", "L", "UV" or "M"
 
 
 Factory = Callable[[World], Strategy]
 
 
 class Role(NamedTuple):
-    """How an argument is drawn, whether the call needs it, and whether it may be spoilt."""
+    """How an argument is drawn, whether the call needs it, and whether it may be invalid."""
 
     draw: Factory
     required: bool = True
@@ -73,7 +73,7 @@ def worlds(draw: Any, widths: tuple[int, ...] = NARROW) -> World:
     )
 
 
-@cache  # Hypothesis looks into a strategy once, which takes longer than to draw from it
+@cache  # Hypothesis analyses a strategy once, which is slower than drawing from it
 def array(
     *shape: int, values: Any = FAIR, dtype: Any = DTYPES, form: Any = FORMS
 ) -> st.SearchStrategy[Array]:
@@ -96,7 +96,7 @@ def indices(*shape: int, below: int) -> Strategy:
 
 @cache
 def filters(n: int, m: int) -> Strategy:
-    """A mask of m database points, indices of some, or labels of n queries and of the points."""
+    """Draw a mask of m database points, indices, or labels of n queries and of the points."""
     mask = array(m, values=("normal", "normal", "zero", "one class"), dtype=("bool",))
     some = [indices(size, below=m) for size in (0, 3, 8)]
     labels = st.fixed_dictionaries({"of_queries": classes(n), "of_database": classes(m)})
@@ -200,7 +200,7 @@ ROLES: dict[str, Factory] = {
         for name, size in (("pairs", 2), ("triplets", 3), ("quadruplets", 4))
     },
 }
-# What takes as long as it is large: no wish of a user is to wait for 2**70 of them.
+# Counts whose running time grows with them, so huge values would run forever.
 COUNTS = re.compile(r"max_|n_chunks|n_basis|n_constraints|output_iter|hidden|chunk_size|n_bins")
 _NAMED = re.compile(r"\{([^{}]*)\}")
 
@@ -241,7 +241,7 @@ def _words(function: Callable[..., Any], name: str) -> list[str]:
 
 @st.composite
 def spoilt(draw: Any, name: str, value: Any) -> Any:
-    """Something else in the place of an argument."""
+    """Replace an argument by an invalid value."""
     junk = [j for j in JUNK if not (COUNTS.match(name) and isinstance(j, int) and abs(j) > 9)]
     if isinstance(value, Made) and draw(st.booleans()):
         arrays = [key for key, part in value.arguments.items() if isinstance(part, Array)]

@@ -1,4 +1,4 @@
-"""Cases: calls with arguments that fit each other, and calls with one or all that do not."""
+"""Cases: calls with consistent arguments, and calls with one or all arguments invalid."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Case(NamedTuple):
 @st.composite
 def cases(draw: Any, target: Target) -> Case:
     world = draw(worlds(target.widths))
-    # Of many parameters, a few are given.
+    # Give only a few of many parameters.
     given, some = (draw(st.integers(0, 2 ** len(target.roles) - 1)) for _ in range(2))
     if len(target.roles) > 12:
         given &= some

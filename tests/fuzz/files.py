@@ -13,7 +13,7 @@ from metricfast import losses
 
 
 class Damage(NamedTuple):
-    """What happens to a file: where, as a share of its bytes or of its header, and how."""
+    """A damage to a file: its position, relative to the file or its header, and its kind."""
 
     kind: str
     where: float
@@ -29,7 +29,7 @@ class Damage(NamedTuple):
             return content + bytes([self.byte]) * 8
         if self.kind == "zeros":
             return content[:place] + bytes(min(16, size - place)) + content[place + 16 :]
-        if self.kind == "digit":  # some number of the header
+        if self.kind == "digit":  # a number in the header
             digits = [i for i, c in enumerate(content[:header]) if 48 <= c < 58] or [place]
             place = digits[int(self.where * (len(digits) - 1))]
             return content[:place] + bytes([48 + self.byte % 10]) + content[place + 1 :]
@@ -51,14 +51,14 @@ def load_damaged(model: Any, damage: Damage) -> tuple[bool, Any]:
 
 
 def round_trip(X: Any, y: Any) -> list[Any]:
-    """What a learner makes of the points, and what it makes of them once it was saved."""
+    """Return the embedded points before and after saving the learner."""
     model = mf.EmbeddingLearner(losses.NCA(), max_epochs=1, random_state=0).fit(X, y)
     mf.save(model, "model")
     return [each.transform(X) for each in (model, mf.load("model"))]
 
 
 def resume_damaged(damage: Damage) -> list[Any]:
-    """The parameters of a training that went on from a damaged file, and of one that did not."""
+    """Return the parameters of a training resumed from a damaged file, and of one without it."""
     rng = np.random.default_rng(0)
     X, y, path = rng.normal(size=(20, 3)), np.arange(20) % 2, Path("path-of-checkpoint")
 

@@ -1,4 +1,4 @@
-"""Values of losses by their references, and their slopes by differences of these."""
+"""Values of losses by reference implementations, and gradients by finite differences."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _ALIKE = {
     if inspect.isfunction(make)
 }
 _ALIKE["generalizedlifted"] = reference_losses.lifted
-# Sums, of labels whose unit matters.
+# Losses that are sums, and depend on the unit of labels.
 _SUMS = ("NCA", "MLKR", "MCML", "LDML")
 _EPS = {"LogRatio": ("eps_distance", "eps_log")} | dict.fromkeys(
     ("Ratio", "BoundedRatio"), ("eps_distance",)
 )
 _OF_CALL = ("Z", "y", "Z_database", "y_database", "n_jobs", "sample_weight", "exclude")
-_MOST = 14  # points; the references look at all triplets
+_MOST = 14  # maximum number of points; references loop over all triplets
 
 
 def loss(name: str) -> Callable[[Arguments, Any], str | None]:
@@ -56,9 +56,9 @@ def loss(name: str) -> Callable[[Arguments, Any], str | None]:
         expected = f(Z, B)
         rtol = 2e-3 if single else 1e-6
         atol = rtol * (1 + size**2)
-        if name == "MLKR":  # whose means of labels may cancel
+        if name == "MLKR":  # means of labels may cancel
             atol += len(y) * (16 * np.finfo(float).eps * max(abs(y).max(), abs(yb).max())) ** 2
-        if name == "CoSENT":  # similarities are rounded before they are scaled
+        if name == "CoSENT":  # similarities are rounded before scaling
             atol += 16 * np.finfo(float).eps * a.get("scale", 20.0) * Z.shape[1] * size**2
         if not np.isclose(result[0], expected, rtol=rtol, atol=atol):
             return f"value {result[0]!r}, should be {expected!r}"
@@ -68,7 +68,7 @@ def loss(name: str) -> Callable[[Arguments, Any], str | None]:
 
 
 def _numbers(name: str, y: Any, yb: Any) -> tuple[Any, Any]:
-    """Continuous labels, in a unit in which no square vanishes where only their ratios matter."""
+    """Rescale continuous labels to avoid underflow of squares, if only their ratios matter."""
     sides = [None if side is None else side.astype(float) for side in (y, yb)]
     largest = max(abs(side).max() for side in sides if side is not None)
     unit = 1.0 if name in _SUMS else np.ldexp(1.0, math.frexp(largest)[1])
@@ -92,21 +92,21 @@ def _slope(f: Any, Z: np.ndarray, B: np.ndarray, own: bool, grad: Any, value: fl
 
 
 def _reference(name: str, a: Arguments) -> Any:
-    """The reference with the parameters of this call; None where there is none."""
+    """Return the reference with the parameters of this call, or None if there is none."""
     if a.get("sample_weight") is not None or a.get("exclude") is not None:
         return None
     make = _ALIKE.get(name.lower())
     if make is None or any(a.get(eps) is None for eps in _EPS.get(name, ())):
         return None
     given = {k: v for k, v in a.items() if k not in _OF_CALL}
-    # Numbers of Python: NumPy would compute with a float32 in float32.
+    # Convert to Python numbers: NumPy would compute with a float32 in float32.
     given |= {k: v.item() for k, v in given.items() if isinstance(v, np.generic)}
     if name in _SUMS and given.pop("reduction", "sum") != "sum":
         return None
     if "label_distance" in given:
         given["metric"] = given.pop("label_distance")
     if name == "Triplet":
-        if 0 < given.get("margin", 1) < 1e-9:  # which vanishes beside a distance
+        if 0 < given.get("margin", 1) < 1e-9:  # lost in rounding when added to a distance
             return None
         given["dense"] = given.pop("labels", "class") == "dense"
     if name in ("Ratio", "BoundedRatio") and given.pop("eps_log", None) != 0:

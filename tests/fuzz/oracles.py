@@ -1,7 +1,7 @@
-"""What the answer should have been, by the slow references of tests/ and by brute force.
+"""Oracles: expected results from slow reference implementations and brute force.
 
-An oracle is given the arguments and the result, and returns a complaint; None where the answer is
-right, and "" where it does not know.
+An oracle takes the arguments and the result, and returns an error message, None for a correct
+result, or "" if it cannot decide.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from reference_ranking import OF_NUMBERS, by_definition
 from scipy.sparse import issparse
 
 Arguments = dict[str, Any]
-_SETS = 500  # no brute force beyond
+_SETS = 500  # maximum number of sets for brute force
 
 
 def _points(value: Any) -> np.ndarray:
@@ -42,7 +42,7 @@ def _sides(a: Arguments, first: str, second: str) -> tuple[np.ndarray, np.ndarra
 
 
 def _norms(points: np.ndarray) -> np.ndarray:
-    """Lengths of rows, in a type in which squares of the library's numbers do not vanish."""
+    """Return the lengths of rows, in a type in which squares do not underflow."""
     return np.sqrt((points.astype(np.longdouble) ** 2).sum(axis=-1))
 
 
@@ -58,7 +58,7 @@ def _off(found: Any, D: np.ndarray, size: np.ndarray, width: int, squared: Any) 
     least = math.sqrt(float(least)) if squared else float(least)
     most = math.sqrt(np.finfo(found.dtype).max)
     wrong = abs(given - D) > 16 * (width + 2) * eps * (D + size) + 4 * least
-    # Squares that overflow are infinite, which the functions tell of in their documentation.
+    # Squares that overflow are infinite, as documented.
     wrong &= ~(np.isposinf(given) & (most < D))
     if not wrong.any():
         return None
@@ -83,7 +83,7 @@ def paired(a: Arguments, result: Any) -> str | None:
 
 
 def _allowed(where: Any, n: int, m: int) -> np.ndarray:
-    """Return which points the argument `where` lets each query find."""
+    """Return a mask of the points that `where` allows each query."""
     if where is None:
         return np.ones((n, m), bool)
     if isinstance(where, tuple):
@@ -98,13 +98,13 @@ def _searched(
     a: Arguments, found: Any, indices: Any, D: np.ndarray, size: np.ndarray, B: np.ndarray,
     columns: np.ndarray,
 ) -> str | None:  # fmt: skip
-    """Complain of neighbours among some columns: of what is found, how far it is, and its order."""
+    """Check neighbours among some columns: their indices, distances and order."""
     exclude = a.get("exclude")
     if exclude is None and a.get("database") is None:
         exclude = np.arange(len(D))
-    # Distances far below the largest vanish beside it, as squares do in float64.
+    # Distances far below the largest are lost in rounding.
     size = size + D.max(initial=0) * 2.0**-900
-    D = np.where(math.sqrt(np.finfo(float).max) < D, np.inf, D)  # squares overflow
+    D = np.where(math.sqrt(np.finfo(float).max) < D, np.inf, D)  # their squares overflow
     rows = np.asarray(a["queries"] if a.get("database") is None else a["database"])
     squares = D.astype(float) ** 2
     exact = squares.max(initial=0) < 2**53 and not (squares % 1).any() and not (B % 1).any()
@@ -120,12 +120,12 @@ def _searched(
         none = slice(len(got), None)
         if (indices[i][none] != -1).any() or not np.isposinf(found[i][none]).all():
             return f"row {i}: no point is index -1 at distance infinity, found {indices[i]}"
-        # Embedded points are in float64, in which what is less than its least number vanishes.
+        # Embedded points are in float64, where tiny values underflow.
         room = 64 * (B.shape[1] + 2) * eps * (row + size[i]) + 4 * np.finfo(float).tiny
         away = [abs(row[g] - row[w]) > room[g] + room[w] for g, w in zip(got, want, strict=True)]
         if any(away) or (exact and got != want):
             return f"row {i}: neighbours {got}, should be {want}"
-        for place, j in enumerate(got):  # equal rows are found in their order
+        for place, j in enumerate(got):  # equal rows are ordered by index
             same = np.flatnonzero((rows[:j] == rows[j]).all(axis=1)).tolist()
             before = set(same) & set(left) - set(got[:place])
             if before:
@@ -142,7 +142,7 @@ def neighbors(a: Arguments, result: Any) -> str | None:
 
 
 def of_database(a: Arguments, result: Any) -> str | None:
-    """Neighbours among the points of a database, of which some came later and some have gone."""
+    """Check neighbours in a database after additions and removals."""
     points = np.concatenate([_points(a[k]) for k in ("X", "more") if k in a])
     A, B, size = _sides(a := {**a, "database": points}, "queries", "database")
     left = np.delete(np.arange(len(B)), np.asarray(a.get("ids", []), int))
@@ -186,7 +186,7 @@ def gradient(a: Arguments, result: Any) -> str | None:
     X = _points(a["X"])
     Y = X if a.get("Y") is None else _points(a["Y"])
     W = _points(a["weights"])
-    if a.get("U") is None:  # both move together
+    if a.get("U") is None:  # both may be shifted together
         X, Y = X - Y.mean(axis=0), Y - Y.mean(axis=0)
     U, V = (a.get("U"), a.get("V")) if a.get("L") is None else (a["L"], a["L"])
     U, V = (np.eye(X.shape[1]) if M is None else _points(M) for M in (U, V))
@@ -285,7 +285,7 @@ def retrieval(name: str) -> Callable[[Arguments, Any], str | None]:
                 name, [point], [label], database, known[left], [own], a.get("k", 10)
             )
             values = np.append(values, value)
-        if name == "spearman" and np.isnan(values).any():  # of ties alone
+        if name == "spearman" and np.isnan(values).any():  # only ties
             return ""
         expected = values[~np.isnan(values)].mean() if not np.isnan(values).all() else np.nan
         if np.isclose(float(result), expected, rtol=1e-6, atol=1e-9, equal_nan=True):

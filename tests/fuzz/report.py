@@ -1,4 +1,4 @@
-"""What a run found: bad verdicts grouped by cause, each with a call to repeat."""
+"""Report of a run: bad verdicts grouped by cause, each with a command that repeats a call."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _WIDTH = 400
 
 
 class Report:
-    """Findings as they come."""
+    """Collects findings."""
 
     def __init__(self, plan: Plan) -> None:
         self._again = "".join(

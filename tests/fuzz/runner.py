@@ -1,7 +1,7 @@
-"""Blocks of calls in processes of their own, so that one that dies is a verdict.
+"""Run blocks of calls in separate processes, so that a crash becomes a verdict.
 
-Call number c of a seed is call c % BLOCK of what Hypothesis draws for block c // BLOCK, which is
-about one target: it can be drawn again without the calls before it being made.
+Call number c of a seed is call c % BLOCK of the calls that Hypothesis draws for block c // BLOCK. A
+block has one target, so a call can be repeated without the earlier ones.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ import hypothesis
 
 BLOCK = 20
 MEMORY = 6 << 30
-# What takes seconds to import: the server does it once, and each process has it.
+# Slow imports: the fork server does them once for all processes.
 _LOADED = ["hypothesis", "metricfast.learners", "metricfast.plotting"]
 _HANG = {-signal.SIGPROF: "it used up its CPU time", -signal.SIGALRM: "it slept"}
 
 
 class Plan(NamedTuple):
-    """Which calls are made: the seed, the module with the targets, a part of their names.
+    """The calls of a run: the seed, the module with the targets, and a part of their names.
 
-    `seconds` of CPU time are given to each call, a thousand times as many as is usual.
+    `seconds` is the limit of CPU time per call, a thousand times the usual time.
     """
 
     seed: int = 0
@@ -64,7 +64,7 @@ class _Enough(Exception):  # noqa: N818
 
 
 def cases_of(targets: dict[str, Any], seed: int, block: int, calls: int = BLOCK) -> list[Any]:
-    """The first cases of a block; every target has its turns before any has more."""
+    """Return the first cases of a block. Targets take turns."""
     from .cases import cases
 
     found: list[Any] = []
@@ -93,7 +93,7 @@ def cases_of(targets: dict[str, Any], seed: int, block: int, calls: int = BLOCK)
 
 
 def make_call(target: Any, case: Any, seconds: float) -> Any:
-    """Judge one call, in an empty folder; the process does not outlive the limits on its time."""
+    """Run one call in an empty folder, with a time limit, and return its verdict."""
     from .verdicts import OURS, Outcome, judge
 
     try:
@@ -110,17 +110,17 @@ def make_call(target: Any, case: Any, seconds: float) -> Any:
 
 
 def prepare_process(folder: str) -> None:
-    """Quiet, in a folder of its own, and with less memory than the machine has."""
+    """Silence output, change to a separate folder, and limit the memory."""
     os.environ["MPLBACKEND"] = "Agg"
     warnings.simplefilter("ignore")
     for limit, most in ((resource.RLIMIT_AS, MEMORY), (resource.RLIMIT_CORE, 0)):
-        with contextlib.suppress(ValueError, OSError):  # a platform that has no such limit
+        with contextlib.suppress(ValueError, OSError):  # the platform has no such limit
             resource.setrlimit(limit, (most, resource.getrlimit(limit)[1]))
     os.chdir(tempfile.mkdtemp(dir=folder))
 
 
 def work(connection: Connection, plan: Plan, folder: str) -> None:
-    """Make the calls of blocks that are asked for, from some call on, and tell of each."""
+    """Run the calls of requested blocks, from a given call on, and send each verdict."""
     prepare_process(folder)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):
@@ -136,7 +136,7 @@ def work(connection: Connection, plan: Plan, folder: str) -> None:
 
 
 class Worker:
-    """A process that makes calls, and another one when it died."""
+    """A process that runs calls; it is replaced after a crash."""
 
     def __init__(self, plan: Plan, folder: str) -> None:
         self._arguments = plan, folder
@@ -181,7 +181,7 @@ def _death(code: int) -> tuple[str, str]:
 
 
 def run(plan: Plan, calls: int, jobs: int = 1) -> Iterator[Finding]:
-    """Verdicts on all calls, in their order."""
+    """Yield the verdicts of all calls, in order."""
     idle: SimpleQueue[Worker] = SimpleQueue()
 
     def run_block(block: int) -> list[Finding]:
@@ -201,7 +201,7 @@ def run(plan: Plan, calls: int, jobs: int = 1) -> Iterator[Finding]:
 
 
 def replay(plan: Plan, call: int) -> Finding:
-    """Make one call again in this process, where its output is seen and a debugger can look."""
+    """Repeat one call in this process, for visible output and debuggers."""
     targets = plan.targets()
     case = cases_of(targets, plan.seed, call // BLOCK, call % BLOCK + 1)[-1]
     print(case, flush=True)

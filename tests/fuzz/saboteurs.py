@@ -1,4 +1,4 @@
-"""Functions that do what no function may, each named by the verdict that it deserves."""
+"""Deliberately faulty functions, each named by its expected verdict."""
 
 from __future__ import annotations
 

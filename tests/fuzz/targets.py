@@ -1,4 +1,4 @@
-"""The table of what is called: every public function, class and method, by its name."""
+"""The table of targets: every public function, class and method, by name."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ METHODS = (
     *("pair_distance", "pair_score", "score_pairs", "predict_pairs", "decision_function"),
     *("calibrate_threshold", "set_threshold", "feature_relevance"),
 )
-# What an error may speak of in place of an argument.
+# Words that an error message may contain instead of an argument's name.
 _COMMON_WORDS = (
     "x y class classes classes_ label labels point points query sample samples tuples pairs "
     "triplets quadruplets feature features vector path seed semidefinite bases calibration_params "
@@ -63,7 +63,7 @@ _COMMON_WORDS = (
 
 @dataclass(frozen=True)
 class Target:
-    """Something to call.
+    """A function, class or method to call.
 
     `words` may be in clear errors, `may_hold` tells which of "nan" and "inf" a result may hold,
     `written` names arguments that are there to be changed, `unread` those that a call may leave
@@ -169,8 +169,7 @@ _NO_METRICS = (
     "verification_report",
 )
 _SEARCHES = (mf.kneighbors, mf.neighbors.kneighbors_per_class, mf.neighbors.radius_neighbors)
-# Where there is no such neighbour, set or query, distances, values and metrics are not finite;
-# distances whose squares overflow are infinite.
+# Functions with infinite results: for missing neighbours, sets or queries, or if squares overflow.
 _INFINITE = (
     mf.pairwise_distances,
     mf.kneighbors,
@@ -198,7 +197,7 @@ def of_databases() -> list[Target]:
             queries, n_neighbors, exclude=exclude, where=where, squared=squared
         )
 
-    # Trees are made of 256 points and more.
+    # The search uses trees from 256 points on.
     large: dict[str, Factory] = {"X": lambda w: array(w.m, w.d) | array(300, w.d)}
     of_own = method(mf.Database, "kneighbors", oracles.of_database, **large)
     of_own = replace(of_own, may_hold="inf", widths=WIDE)
@@ -278,7 +277,7 @@ def of_samplers() -> list[Target]:
 
 
 def _labels(learner: type) -> dict[str, Factory]:
-    """How the labels of a learner are drawn, and the weights that go with its points."""
+    """Return strategies for a learner's labels, and for weights of its points."""
     size = getattr(learner, "_tuple_size", None)
     if isinstance(size, int):
         return {
@@ -293,7 +292,7 @@ def _labels(learner: type) -> dict[str, Factory]:
     return given
 
 
-# Where the given distance stays, the penalty or the regularization that was chosen is infinite.
+# If the learner keeps the given distance, the chosen penalty or regularization is infinite.
 INFINITE = ("AdapterLearner", "GMML_Supervised", "KISSME_Supervised", "XQDA")
 
 
@@ -323,7 +322,7 @@ def of_learners() -> list[Target]:
 
                 roles = roles_of(getattr(learner, step), **given)
                 skipped = unread if step == "partial_fit" else ()
-                # Distances may be beyond the range of float32.
+                # Distances may overflow float32.
                 holds = "inf" if step == "kneighbors" else chosen
                 found.append(Target(f"{name}.{step}", call, roles, may_hold=holds, widths=(3,),
                                     unread=skipped))  # fmt: skip
@@ -362,7 +361,7 @@ def of_predictors() -> list[Target]:
         found.append(Target(f"{name}.fit", call, made | called, may_hold=holds, unread=("y",),
                             incomplete=("X",) * name.startswith("NCA")))  # fmt: skip
     among = roles_of(mf.compare, learners=one_of("RCA_Supervised", ["LFDA", "LMNN"]))
-    among["learners"] = among["learners"]._replace(required=True)  # all of them take too long
+    among["learners"] = among["learners"]._replace(required=True)  # "auto" is slow
     return [*found, Target("compare", mf.compare, among)]
 
 
@@ -392,7 +391,7 @@ def _pickled(learner: type) -> bytes:
 
 
 def of_files() -> list[Target]:
-    """Saving and loading, of damaged files too."""
+    """Return targets for saving and loading, including damaged files."""
     some = [getattr(learners, name) for name in ("NCA", "EmbeddingLearner", "ITML", "OASIS")]
     damage = Role(lambda _: files.damages(), may_be_spoilt=False)
     return [
@@ -414,7 +413,7 @@ def of_files() -> list[Target]:
 
 
 def every_target() -> dict[str, Target]:
-    """The targets by name; there are five methods of learners for each function or loss."""
+    """Return all targets by name."""
     often = [replace(target, turns=5) for target in (
         *of_functions(), *of_databases(), *of_losses()
     )]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Arguments as they are described: small, printable, and built the same every time."""
+"""Descriptions of arguments: small, printable, and built reproducibly."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ FORMS = (
     *("masked nowhere", "source"),
 )
 SPARSE = ("csr", "csc", "coo", "lil", "csr matrix", "bsr")
-# Values and forms that no function may take in silence where it expects numbers, or classes.
+# Values and forms that functions must not silently accept as numbers or classes.
 POISON = ("nan", "inf", "none", "text", "bytes", "complex", "datetime", "masked", "ragged", "word")
 DAMAGED = ("damaged indices", "damaged negative", "damaged indptr")
 _LETTERS = np.array(["a", "bb", "Ünï", "d", "e", "f", "g"])
 
 
 class Array(NamedTuple):
-    """An array: its shape, what its values are like, its dtype, its form, and a seed."""
+    """Description of an array: shape, kind of values, dtype, form, and seed."""
 
     shape: tuple[int, ...]
     values: str = "normal"
@@ -68,7 +68,7 @@ class Array(NamedTuple):
 
 
 class Made(NamedTuple):
-    """An object: what makes it, and with which arguments."""
+    """Description of an object: its constructor and arguments."""
 
     make: Callable[..., Any]
     arguments: dict[str, Any]
@@ -82,7 +82,7 @@ class Made(NamedTuple):
 
 
 def build(value: Any) -> Any:
-    """Build what is described; anything else is what it is."""
+    """Build the described value; return anything else unchanged."""
     return value.build() if isinstance(value, (Array, Made)) else value
 
 
@@ -93,7 +93,7 @@ class Unknown:
         return "Unknown()"
 
 
-# Not what is wanted, or more of it than anyone would want.
+# Values of wrong types, and values that are far too large.
 JUNK = (
     *(None, True, False, -1, 0, 1, 1.5, -0.5, float("nan"), float("inf"), -float("inf")),
     *(1e300, 1e-300, 2**70, -(2**70), 2**31, "x", "", b"x", 3j, [], {}, (), [1, None], [[1], [2]]),
@@ -164,7 +164,7 @@ def _poisoned(array: np.ndarray, poison: str) -> Any:
     if poison == "masked":
         return np.ma.masked_array(array, mask=np.arange(array.size).reshape(array.shape) == 0)
     if poison in DAMAGED:
-        return array  # its form is what is wrong with it
+        return array  # only its form is invalid
     if poison == "ragged":
         return [list(range(i % 2 + 1)) for i in range(max(2, len(array)) if array.ndim else 2)]
     counted = np.arange(array.size).reshape(array.shape)
@@ -202,7 +202,7 @@ def _frame(array: np.ndarray, form: str) -> Any:
     try:
         native = array.astype(array.dtype.newbyteorder("="))
         return pl.Series(native) if array.ndim == 1 else pl.DataFrame(native)
-    except Exception:  # a dtype that Polars does not have
+    except Exception:  # Polars does not have the dtype
         return array
 
 

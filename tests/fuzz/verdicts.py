@@ -29,13 +29,12 @@ _CLEAR_ERRORS = {
     *(LossOverflowError, NonPSDError, PreprocessorError),
 }
 _SIGNATURE = re.compile(r"incompatible function arguments|Invoked with")
-# No function has a meaning for an array of several numbers that holds one of these; classes may
-# be dates.
+# No function may accept an array of numbers that contains one of these; classes may be dates.
 _REFUSED = ("nan", "inf", "none", "complex", "datetime", "masked", "ragged", "word", *DAMAGED)
 
 
 class Outcome(NamedTuple):
-    """A verdict, and why."""
+    """A verdict and its reason."""
 
     verdict: str
     why: str = ""
@@ -106,7 +105,7 @@ def _digests(target: Target, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def digest(value: Any) -> Any:
-    """What can be compared to tell whether an argument was changed."""
+    """Return a value to compare, to detect changes of an argument."""
     if isinstance(value, np.ma.MaskedArray):
         return digest(value.data), digest(np.ma.getmaskarray(value))
     if isinstance(value, np.ndarray):
@@ -127,7 +126,7 @@ def _not_finite(values: Any) -> Any:
 
 
 def _nonfinite(result: Any, bad: Any, name: str = "") -> Iterator[str]:
-    """Where a result holds a bad number: a NaN, or an infinity too."""
+    """Yield the positions of bad numbers in a result: NaN, and optionally infinity."""
     if hasattr(result, "to_numpy"):
         result = result.to_numpy()
     if sparse.issparse(result):

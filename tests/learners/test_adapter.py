@@ -35,7 +35,7 @@ def sides(n, seed=0):
 
 
 QUERIES, DOCUMENTS = sides(N)
-_OTHERS = np.arange(N) % 2 * RNG.integers(0, N, N)  # half of the pairs do not belong together
+_OTHERS = np.arange(N) % 2 * RNG.integers(0, N, N)  # half of the pairs are wrong
 POSITIVES = np.stack([QUERIES, DOCUMENTS], axis=1)
 PAIRS = np.stack([QUERIES, DOCUMENTS[np.where(_OTHERS > 0, _OTHERS, np.arange(N))]], axis=1)
 SCORES = np.where(_OTHERS > 0, 0.0, 4.0) + RNG.normal(size=N)
@@ -88,7 +88,7 @@ def test_documents_are_found(fitted, side):
 
 
 def _unchanged(side):
-    """An adapter that has learned nothing: too few pairs."""
+    """Return an adapter that kept the identity because there were too few pairs."""
     with pytest.warns(UserWarning, match="learned no map, and keeps its start: there are too few"):
         return AdapterLearner(side).fit(POSITIVES[:20])
 

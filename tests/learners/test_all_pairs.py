@@ -26,13 +26,13 @@ X = scale(X)
 
 
 def scatter_of(weights):
-    """Sum of w_ij times the outer product of x_i - x_j: the gradient by M."""
+    """Return the gradient by M: the sum of w_ij times the outer product of x_i - x_j."""
     both = weights + weights.T
     return X.T @ (np.diag(both.sum(1)) - both) @ X
 
 
 def test_mcml_is_the_minimum_over_all_metrics():
-    """Convex in M: there the gradient is positive semidefinite, and vanishes where M does not."""
+    """The objective is convex in M, so the optimality conditions suffice: G >= 0 and G M = 0."""
     model = MCML(tol=1e-12, early_stopping=False).fit(X, Y)
     M = model.get_mahalanobis_matrix()
     D = squared_distances(model.transform(X), model.transform(X))
@@ -54,7 +54,7 @@ def test_a_lone_point_has_no_part_in_mcml():
 
 
 def pairs_of_one_class(model, points):
-    """Return which pairs are of one class, and the probabilities that they are."""
+    """Return which pairs are of one class, and the model's probabilities."""
     Z = model.transform(points)
     same, probability = Y[:, None] == Y, expit(model.bias_ - squared_distances(Z, Z))
     for matrix in (same, probability):

@@ -67,7 +67,7 @@ def test_by_default_only_directions_that_help_are_kept():
 
 @pytest.mark.parametrize("exponent", [-400, -15, 15, 400])
 def test_units(exponent):
-    """A projection is of unit length in any units."""
+    """The projection's rows have unit length for any unit of the features."""
     plain = ANMM(n_components=2).fit(X, Y)
     scaled = ANMM(n_components=2).fit(np.ldexp(X, exponent), Y)
     np.testing.assert_allclose(scaled.components_, plain.components_, rtol=1e-9)

@@ -75,7 +75,7 @@ def test_training_lowers_the_objective(parameters):
 
 @pytest.mark.parametrize("sparse_database", [False, True])
 def test_sparse_points(sparse_database):
-    """Points are not centred where they are sparse, so neither are those they are compared with."""
+    """Sparse points are not centred, so the other side is not centred either."""
     centred = X - X.mean(axis=0)
     dense = clone(QUICK).fit(centred, Y, centred, Y)
     database = csr_array(centred) if sparse_database else centred
@@ -110,7 +110,7 @@ def test_each_side_has_its_own_mean():
     shifted = clone(model).fit(queries + 10, y, database, y_database)
     assert shifted.score(queries + 10, y) == model.score(queries, y)
     np.testing.assert_allclose(shifted.mean_query_, model.mean_query_ + 10)
-    # Neither more queries of a class nor none of it move the others.
+    # Queries that are repeated, or missing, in one class do not change the maps.
     often = np.r_[np.arange(500), np.repeat(np.flatnonzero(y == 0), 3)]
     repeated = clone(model).fit(queries[often], y[often], database, y_database)
     np.testing.assert_allclose(repeated.mean_query_, model.mean_query_)
@@ -215,7 +215,7 @@ def test_asymmetry_pays_where_queries_differ_from_the_database():
 
 
 def test_more_rows_than_features_are_learned():
-    """From rows of zeros, as of "identity", they would never be."""
+    """Rows of zeros, as with "identity", would have no gradient."""
     data, share = seen_by_another_sensor(), {}
     for init in ("auto", "identity"):
         model = AsymmetricSimilarity(
@@ -224,7 +224,7 @@ def test_more_rows_than_features_are_learned():
         W = model.fit(*data).get_mahalanobis_matrix()
         values = np.linalg.svd(W, compute_uv=False)
         share[init] = values[4] / values[0]
-    assert share["auto"] > 5e-3  # of 1e-4 at the start
+    assert share["auto"] > 5e-3  # 1e-4 at the start
     assert share["identity"] < 1e-9
 
 

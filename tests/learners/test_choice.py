@@ -17,7 +17,7 @@ RNG = np.random.default_rng(0)
 CENTRES = RNG.normal(size=(120, 8))
 Y = np.repeat(np.arange(120), 2)
 NOISE = RNG.normal(size=(240, 8))
-ALIKE = CENTRES[Y] + 0.4 * NOISE  # noise is the same in all features
+ALIKE = CENTRES[Y] + 0.4 * NOISE  # equal noise in all features
 NOISY = CENTRES[Y] + NOISE * ([0.1] * 6 + [3.0] * 2)
 TRAIN, TEST = Y < 60, Y >= 60
 CLASSES = np.arange(240) % 3

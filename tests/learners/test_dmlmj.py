@@ -49,7 +49,7 @@ def test_map_solves_the_eigenproblem_of_the_difference_spaces(reg, weighted, k):
 
 
 def test_directions_in_which_classes_are_nearer_count_as_well():
-    """Two lines along x: neighbours of a class differ along it, those of the other hardly."""
+    """Classes are two lines along x: neighbours of one class differ along x, others hardly."""
     x = np.arange(20.0)
     points = np.c_[np.r_[x, x], np.repeat([0.0, 0.4], 20)]
     points += np.random.RandomState(0).normal(scale=0.01, size=points.shape)

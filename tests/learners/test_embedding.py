@@ -110,7 +110,7 @@ def test_preprocessor_and_labels_of_any_kind():
 
 
 def test_the_full_batch_is_the_linear_learner():
-    """The same loss, embedding and solver as `NCA`, by another way."""
+    """`EmbeddingLearner` with the loss, embedding and solver of `NCA` gives the same map."""
     points = X - X.mean(axis=0)
     loss = losses.NCA()
     model = embedding_learner(loss, Linear(2), solver="lbfgs", max_epochs=200).fit(points, Y)
@@ -164,7 +164,7 @@ def test_learnable_proxies(normalize):
 
 
 def test_all_anchors_of_the_database_give_the_gradient_of_all_points():
-    """One batch of all points against all points is the full batch."""
+    """A batch of all points, compared with all points, equals the full batch."""
     whole = {"sampler": Uniform(1000), "solver": SGD(momentum=0.0, max_epochs=3)}
     a, b = (
         EmbeddingLearner(NCA, Linear(2), database=database, **whole).fit(X, Y)

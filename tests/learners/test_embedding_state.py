@@ -1,4 +1,4 @@
-"""The embedding learner between epochs, and labels, points and parameters it cannot use."""
+"""The embedding learner between epochs, and invalid labels, points and parameters."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_a_loss_that_rises_without_end_is_told_of(batch_size, max_epochs):
 
 
 class Uneven:
-    """Next to nothing in batches of the first class alone."""
+    """A loss that is tiny for batches with only the first class."""
 
     labels = "class"
 
@@ -179,7 +179,7 @@ def test_the_gradient_of_a_huge_point_is_that_of_its_direction():
     embedding, upstream = Linear(2, normalize=True), np.ones((len(X), 2))
     L = embedding.initialize(X)
     expected = embedding.backward(L, embedding.forward(L, X)[1], upstream)[0]
-    # Where points are longer, or the map, directions turn as much less with it.
+    # If points or the map are longer, normalised directions change less, in proportion.
     found = embedding.backward(L, embedding.forward(L, X * 2.0**600)[1], upstream)[0]
     np.testing.assert_allclose(found, expected, rtol=1e-9)
     longer = [L[0] * 2.0**600]

@@ -59,12 +59,12 @@ def test_a_killed_training_goes_on_to_the_same_result(tmp_path):
     resumed = clone(learner)
     resumed.set_params(callbacks=[Checkpoint(killed), lambda s: seen.append(s.iteration)])
     resumed.fit(points, DIGIT)
-    assert seen[0] in (4, 5)  # the file of epoch 4 may have been there, or not yet
+    assert seen[0] in (4, 5)  # the file of epoch 4 may be missing
     assert seen[-1] == 8
     expected = configured(learner, checkpoint=whole).fit(points, DIGIT)
     same(resumed, expected)
     assert resumed.validation_scores_ == expected.validation_scores_
-    same(clone(learner).fit(points, DIGIT), expected)  # nothing is left to do
+    same(clone(learner).fit(points, DIGIT), expected)  # training was complete
 
 
 @pytest.mark.parametrize("seed", [None, 3])

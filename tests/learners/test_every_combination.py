@@ -39,7 +39,7 @@ DATABASES = ["batch", "all", "others"]
 
 
 def labels_fit(loss, kind, sampler):
-    """The loss and the sampler take labels of this kind."""
+    """Return whether loss and sampler take labels of this kind."""
     if kind in ("numbers", "classes"):
         return kind == "classes" or loss.labels != "class"
     if kind == "text":

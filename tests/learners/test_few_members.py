@@ -1,4 +1,4 @@
-"""Classes of few points: halves of the classes are held out, and training must prove itself."""
+"""Classes with few points: half of the classes are held out to decide whether to train."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ CASES = [
     (mf.SDML_Supervised, {"sparsity_param": 0, "random_state": 0}, (X, Y)),
     (mf.SDML_Supervised, {"random_state": 0}, (X, Y)),
 ]
-# Learners of other directions than those in which points differ.
+# Learners whose result is not restricted to the span of the points.
 IN_FEATURES = (mf.SCML_Supervised, mf.SDML_Supervised)
 # Solvers that end near the optimum.
 TOLERANCE = {mf.LSML: 1e-6, mf.LSML_Supervised: 1e-6, mf.MMC: 1e-6, mf.MMC_Supervised: 1e-6}

@@ -1,4 +1,4 @@
-"""Neighbourhood gerrymandering: its learners."""
+"""Learners by neighbourhood gerrymandering."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_plain_steps(power_t):
         max_epochs=2, steps=Steps(Subgradient(power_t=power_t).step, 1, lambda epoch, step: 0.1),
     )  # fmt: skip
     x, expected = 3.0, []
-    rate = 0.1 * 3 / 2  # a tenth of x0, over the first gradient
+    rate = 0.1 * 3 / 2  # a tenth of x0, divided by the first gradient
     for t, centre in enumerate([2, -1, 2, -1], 1):
         expected.append((x - centre) ** 2)
         x -= rate / t**power_t * 2 * (x - centre)
@@ -169,7 +169,7 @@ def test_regressor():
 @pytest.mark.parametrize("ties", ["pessimistic", "optimistic"])
 @pytest.mark.parametrize("seed", range(3))
 def test_loss_of_the_regressor_is_that_of_all_sets(seed, ties):
-    """The costs between quantiles, inferred by the enumeration of every set."""
+    """Costs between quantiles; inference enumerates all sets."""
     rng = np.random.default_rng(seed)
     points, targets = rng.normal(size=(13, 2)), rng.exponential(size=13)
     solver = Adam(batch_size=13, max_epochs=1, learning_rate=1e-12)

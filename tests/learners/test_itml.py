@@ -58,8 +58,9 @@ def test_sweeps_are_those_of_the_oracle(d, gamma, dtype):
     assert found[1].min() >= 0
 
 
-# By metric-learn 0.7 with bounds=np.square(BOUNDS), since it compares them with squared distances:
-# ITML(gamma=gamma).fit(X[INDEX], LABELS, bounds=...).get_mahalanobis_matrix()[triu_indices(4)].
+# Results of metric-learn 0.7 with bounds=np.square(BOUNDS), which it compares with squared
+# distances: ITML(gamma=gamma).fit(X[INDEX], LABELS,
+# bounds=...).get_mahalanobis_matrix()[triu_indices(4)].
 PEER = {
     1.0: [
         *(0.4068952362629857, -0.1795831396038064, -0.3291300736525736, -0.259153159597026),
@@ -83,7 +84,7 @@ def test_agrees_with_metric_learn_where_bounds_mean_the_same(gamma, sweeps):
 
 
 def test_bounds_are_distances():
-    """Where pairs can keep their bounds, they do: the learned distances and not their squares."""
+    """Learned distances, not their squares, satisfy the bounds if that is possible."""
     pairs = np.array([[[0.0, 0.0], [3.0, 0.0]], [[0.0, 0.0], [0.0, 0.5]]])
     model = ITML(gamma=np.inf).fit(pairs, [1, -1], bounds=(2.0, 4.0))
     np.testing.assert_allclose(model.pair_distance(pairs), [2, 4], rtol=1e-12)
@@ -183,7 +184,7 @@ def test_contradictions_without_slack_are_reported(bounds):
 
 @pytest.mark.parametrize("bounds", [(1e-6, 1.0), (1e-5, 5.0), (1.0, 1e6), (1e-3, 1e3)])
 def test_metric_stays_definite_with_slack(bounds):
-    """Also where pairs contradict each other, and bounds are far from the distances."""
+    """Also if pairs contradict each other, and bounds are far from the distances."""
     index = np.concatenate([INDEX[LABELS == 1], INDEX, INDEX[LABELS == -1]])
     squares = np.square(bounds)
 
@@ -213,7 +214,7 @@ def test_constant_columns_keep_the_prior():
 
 
 def test_order_of_labels_and_kind_of_indicators():
-    """Similar pairs come first, whatever the order in which both kinds are given."""
+    """Similar pairs are processed first, for any order of the input."""
     model = ITML(gamma=0.1).fit(X[INDEX], LABELS)
     order = np.argsort(LABELS, kind="stable")
     given = ITML(gamma=0.1, preprocessor=X).fit(INDEX[order], LABELS[order])

@@ -56,7 +56,7 @@ def test_mapped_points_have_the_products_of_the_kernel(method):
     [("rbf", "nystroem"), ("rbf", "kpca"), ("laplacian", "nystroem"), ("linear", "nystroem")],
 )
 def test_points_far_from_zero_are_mapped_like_near_ones(kernel, method):
-    points = np.round(FEW * 2**8) / 2**8  # exact wherever they are
+    points = np.round(FEW * 2**8) / 2**8  # exact after any shift
     learner = KernelizedMetricLearner(ANMM(), kernel, 0.3, method=method, random_state=0)
     near, far = clone(learner).fit(points, LABELS), clone(learner).fit(points + 2.0**40, LABELS)
     pairs = points[INDEX]
@@ -75,7 +75,7 @@ def test_other_kernels_compare_points_with_zero():
 
 
 def test_many_points_are_mapped_like_few(monkeypatch):
-    """Then iterations find the eigenvectors, and points are mapped in parts."""
+    """With many points, an iterative solver finds eigenvectors, and points are mapped in blocks."""
     monkeypatch.setattr(_kernel_map, "_MANY", 100)
     monkeypatch.setattr(_kernel_map, "_LEAST_ROWS", 7)
     monkeypatch.setattr(_kernel_map, "_PRODUCT", 1)

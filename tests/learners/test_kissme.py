@@ -12,7 +12,7 @@ from sklearn.base import clone
 from metricfast import KISSME, XQDA, KISSME_Supervised, sources
 
 RNG = np.random.RandomState(0)
-# Nine people as seen by three cameras: some of them several times, and some by one camera only.
+# Nine people and three cameras; some people appear several times, some in one camera only.
 Y = np.repeat(np.arange(9), 5)
 GROUPS = RNG.permutation(np.resize([0, 0, 1, 1, 2], 45))
 GROUPS[:5], GROUPS[5:10] = 0, [0, 0, 0, 0, 1]
@@ -26,7 +26,7 @@ CLASSES = pytest.mark.parametrize("learner", [KISSME_Supervised, XQDA])
 
 
 def covariances(points=X, index=INDEX, same=SAME):
-    """Mean outer products of the differences of similar and of dissimilar pairs."""
+    """Return mean outer products of differences, of similar and of dissimilar pairs."""
     points = points.astype(np.longdouble)
     found = []
     for kind in (1, -1):

@@ -1,4 +1,4 @@
-"""A label distance that is said once, in learners: loss, sampler, scores and metrics share it."""
+"""Loss, sampler, scores and metrics of a learner share a label distance that is given once."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def memory_map(folder):
     return matrix
 
 
-# How labels may be given, and what is then said.
+# Kinds of labels, and the label distance for each.
 KINDS = {
     "sets": (lambda _: SETS, "jaccard"),
     "array of sets": (lambda _: np.array(SETS, object), "jaccard"),

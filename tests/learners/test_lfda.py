@@ -16,7 +16,7 @@ X, Y = load_iris(return_X_y=True)
 
 def test_copies_that_leave_no_local_scale_are_named():
     copies = np.tile(X[::5], (10, 1)), np.tile(Y[::5], 10)
-    with pytest.raises(ValueError, match="there more than k=7 times"):
+    with pytest.raises(ValueError, match="more than k=7 times"):
         LFDA().fit(*copies)
     assert np.isfinite(LFDA(k=10).fit(*copies).components_).all()
 
@@ -68,7 +68,7 @@ def local_scatter(points, weights, k, threads=2):
 
 
 def expected_local_scatter(points, k):
-    """Pair by pair."""
+    """Return the local scatter, summed pair by pair."""
     squared = np.array([((points - x) ** 2).sum(axis=1) for x in points])
     others = np.sort(np.where(np.eye(len(points)), np.inf, squared), axis=1)
     scale = np.sqrt(others[:, min(k, len(points) - 1) - 1])
@@ -87,7 +87,7 @@ def expected_local_scatter(points, k):
 def test_local_scatter(n, d, k):
     rng = np.random.RandomState(n)
     points = rng.normal(size=(n, d))
-    points[: n // 3] += 20  # affinities across vanish
+    points[: n // 3] += 20  # affinities between the groups underflow
     points[n // 2 : n // 2 + 9] = points[n // 2]
     expected = expected_local_scatter(points, k)
     found = local_scatter(points, np.ones(n), k)
@@ -118,7 +118,7 @@ def test_default_k_is_seven():
 
 
 def test_directions_that_do_not_separate_have_no_weight():
-    # Eigenvalues are never negative without shrinkage, except by rounding.
+    # Without shrinkage, eigenvalues are negative only by rounding.
     assert expected_directions(X, Y, 7)[0].min() > 0
     points = np.c_[X, 0.01 * np.random.RandomState(0).normal(size=150)]
     rows = LFDA(shrinkage=0.5).fit(points, Y).components_
@@ -174,5 +174,5 @@ def test_memory_grows_with_points_only():
         8000, 8, n_informative=6, n_redundant=0, n_classes=2, random_state=0
     )
     LFDA(shrinkage=0).fit(points[:500], labels[:500])
-    # One matrix over the pairs of a class would take 128 MB.
+    # A matrix of all pairs of a class would take 128 MB.
     assert peak_memory(lambda: LFDA(shrinkage=0).fit(points, labels)) < 24e6

@@ -1,4 +1,4 @@
-"""What the learners of a linear map share."""
+"""Common behaviour of learners of a linear map."""
 
 from __future__ import annotations
 
@@ -121,14 +121,14 @@ class TestEveryLearner:
         points = scale(X)
         settings = short(solver, 10)
         if learner is LMNN:
-            settings["target_refresh"] = 0  # with targets to find there are more minima
+            settings["target_refresh"] = 0  # searching for new targets gives more local minima
         expected = learner(**settings).fit(points.astype(dtype), Y)
         for factor in factors:
             if learner in (NCA, MLKR) and solver == "lbfgs" and factor == 1e3:
-                continue  # usual units, from which the softmax starts as a step: as in metric-learn
+                continue  # the softmax starts as a step function, as in metric-learn
             given = (points * factor).astype(dtype)
             model = learner(**settings).fit(given, Y)
-            # Another start than that of usual units may lead to another of the minima.
+            # In other units, the start may lead to another local minimum.
             worst = expected.objective_ + 0.03 * abs(expected.objective_)
             assert np.isfinite(model.components_).all()
             assert model.objective_ <= worst, factor
@@ -182,7 +182,7 @@ def test_a_start_without_a_slope_warns(learner):
 
 def test_a_start_that_leaves_nothing_to_learn_does_not():
     separate = np.c_[Y * 1e3]
-    assert NCA().fit(separate, Y).objective_ == pytest.approx(-150)  # nothing left to learn
+    assert NCA().fit(separate, Y).objective_ == pytest.approx(-150)  # the optimum
 
 
 REFERENCES = {

@@ -16,7 +16,7 @@ X = IRIS + 1e-3 * np.random.default_rng(0).normal(size=IRIS.shape)  # no ties of
 WINE, WINE_Y = load_wine(return_X_y=True)
 
 
-# The objective of the paper, whose targets are those of the start.
+# The objective of the paper, with targets that are fixed at the start.
 PAPER = {"early_stopping": False, "target_refresh": 0}
 
 
@@ -144,7 +144,7 @@ def test_targets_of_mini_batches_follow_the_map(tmp_path):
     fixed = LMNN(**settings | PAPER).fit(points, WINE_Y)
     assert model.loss_curve_[:2] == fixed.loss_curve_[:2]
     assert model.loss_curve_[2:] != fixed.loss_curve_[2:]
-    # A training that is interrupted between two searches goes on with the targets that it had.
+    # A training that is interrupted between two searches continues with the same targets.
     checkpoint = [Checkpoint(tmp_path / "it")]
     parts = LMNN(**settings, early_stopping=False)
 

@@ -83,7 +83,7 @@ def test_features_of_any_scale():
     M = LSML(prior="covariance").fit(X[Q]).get_mahalanobis_matrix()
     scaled = LSML(prior="covariance").fit((X * scale)[Q]).get_mahalanobis_matrix()
     np.testing.assert_allclose(scaled * np.outer(scale, scale), M, rtol=1e-2, atol=1e-2)
-    model = LSML().fit((X * scale)[Q])  # with an identity that fits no feature
+    model = LSML().fit((X * scale)[Q])  # the scale of the identity fits no feature
     assert np.isfinite(model.components_).all()
 
 

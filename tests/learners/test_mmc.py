@@ -131,7 +131,7 @@ def test_features_of_any_scale(diagonal):
 
 @both_modes
 def test_similar_points_that_do_not_differ(diagonal):
-    points = np.c_[X, Y, np.full(150, 5.0)]  # a feature that is the class, and a constant
+    points = np.c_[X, Y, np.full(150, 5.0)]  # the last features are the class and a constant
     with np.errstate(all="raise"):
         model = MMC(shrinkage=0, diagonal=diagonal).fit(points[PAIRS], KIND)
     assert np.isfinite(model.components_).all()

@@ -1,4 +1,4 @@
-"""Online learning of a bilinear similarity against a slow version of it."""
+"""Online learning of a bilinear similarity, compared with a slow implementation."""
 
 from __future__ import annotations
 

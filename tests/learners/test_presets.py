@@ -50,7 +50,7 @@ def parameters_of(kind):
 @pytest.mark.parametrize("preset", [LogRatioLearner, TripletLearner, ProxyNCALearner])
 def test_presets_have_the_parameters_of_the_learner(preset):
     learner, own = parameters_of(EmbeddingLearner), parameters_of(preset)
-    # What the parts decide, or does not matter to them.
+    # Parameters that the presets set themselves, or do not use.
     for name in (
         "loss",
         "embedding",
@@ -115,7 +115,7 @@ class Halves(Sampler):
 
 
 class Map(Embedding):
-    """As `Linear(2, "pca")` is."""
+    """A user's embedding that equals `Linear(2, "pca")`."""
 
     def initialize(self, X, y=None, random_state=None):
         return Linear(2, "pca").initialize(X, y, random_state)

@@ -70,7 +70,7 @@ def test_singular_covariance_is_shrunk_with_a_warning():
 def test_automatic_shrinkage_is_that_of_scikit_learn():
     pairs = np.arange(150) // 2
     model = RCA(shrinkage="auto").fit(X, pairs)
-    # The differences of pairs are as many independent points with mean zero.
+    # Differences of pairs are independent samples with mean zero.
     oas = OAS(assume_centered=True).fit((X[::2] - X[1::2]) / np.sqrt(2))
     assert model.shrinkage_ == pytest.approx(oas.shrinkage_)
     expected = np.linalg.inv(oas.covariance_ / 2)
@@ -131,7 +131,7 @@ def test_chunks_that_cannot_be_had():
 
 
 def small_chunks(spread):
-    """Pairs of points; chunks differ in the first feature, points of a chunk as told."""
+    """Pairs of points. Chunks differ in the first feature, points of a chunk by `spread`."""
     rng = np.random.default_rng(0)
     centers = 3 * rng.normal(size=(200, 1)) * np.eye(1, len(spread))
     points = np.repeat(centers, 2, axis=0) + rng.normal(size=(400, len(spread))) * spread

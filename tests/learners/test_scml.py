@@ -1,4 +1,4 @@
-"""Sparse compositional metric learning against slow versions of it."""
+"""Sparse compositional metric learning, compared with slow implementations."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 
 
 def problem(n_features, n_basis, dtype=np.float64, seed=0):
-    """Triplets of two classes that differ in one direction, among others that say nothing."""
+    """Triplets of two classes that differ in one direction; other directions are noise."""
     rng = np.random.RandomState(seed)
     points = rng.randn(120, n_features)
     labels = points[:, 0] > 0
@@ -38,7 +38,7 @@ def problem(n_features, n_basis, dtype=np.float64, seed=0):
 
 
 def run_kernel(points, triplets, basis, draws, beta, gamma, period):
-    """Weights after every period, of the slices of draws that the kernel asks for."""
+    """Return the weights after every period."""
     weights, path = np.zeros(len(basis), points.dtype), []
 
     def next_draws(n_iter):
@@ -70,7 +70,7 @@ def test_every_iteration_is_that_of_the_slow_version(
         seen = np.append(np.arange(period, n_iter, period), n_iter) - 1
         np.testing.assert_allclose(found, expected[seen], rtol=tol, atol=tol * expected.max())
     assert (expected > 0).any()
-    if n_basis > 300:  # bases have gone to rest, and have woken again
+    if n_basis > 300:  # bases became resting and active again
         started = (expected[1:] > 0) & (expected[:-1] == 0)
         assert started[500:].any() and (expected[-1] == 0).mean() > 0.9
 
@@ -108,7 +108,7 @@ def test_a_metric_that_is_zero_is_no_result():
     a, b, c = rng.randn(3, 50, 4)
     both = np.concatenate([np.stack([a, b, c], 1), np.stack([a, c, b], 1)])
     model = SCML(max_iter=300, output_iter=1, gamma=10, random_state=0).fit(both)
-    assert 1.0 in model.loss_curve_  # of weights that were all zero
+    assert 1.0 in model.loss_curve_  # weights were all zero
     assert model.components_.any() and model.objective_ > 1
 
 
@@ -166,7 +166,7 @@ def test_triplet_directions_are_eigenvectors(dtype):
     assert basis.shape == (11, 4)
     a, b, c = X[IRIS[:4]].astype(dtype).astype(float).transpose(1, 0, 2)
     S = (a - b).T @ (a - b) - (a - c).T @ (a - c)
-    for direction in basis:  # all four triplets are drawn each time
+    for direction in basis:  # every draw contains all four triplets
         np.testing.assert_allclose(
             S @ direction, (direction @ S @ direction) * direction, atol=1e-10
         )
@@ -185,7 +185,7 @@ def test_local_discriminants_separate_the_classes():
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_local_discriminants_are_the_same_wherever_the_points_are(dtype):
-    points = np.round(X * 64).astype(dtype) / 64  # exact in all places
+    points = np.round(X * 64).astype(dtype) / 64  # exact after any shift
     expected = local_discriminants(points, Y, None, np.random.RandomState(0))
     for offset in (2**10, -(2**17)) if dtype == np.float32 else (1e3, -1e8, 2.0**40):
         found = local_discriminants(points + dtype(offset), Y, None, np.random.RandomState(0))
@@ -218,7 +218,7 @@ def test_memory_does_not_grow_with_triplets_times_bases():
     rng = np.random.RandomState(0)
     points, index = rng.randn(500, 16), rng.randint(500, size=(40000, 3))
     model = SCML(preprocessor=points, max_iter=500, n_basis=1280, random_state=0)
-    # Of the triplets times the bases 410e6.
+    # A matrix of triplets times bases would take 410e6 bytes.
     assert peak_memory(lambda: model.fit(index)) < 20e6
 
 

@@ -1,4 +1,4 @@
-"""Sparse distance metric learning against the conditions of its optimum."""
+"""Sparse distance metric learning: optimality conditions."""
 
 from __future__ import annotations
 

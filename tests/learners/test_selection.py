@@ -1,4 +1,4 @@
-"""Choices by held-out points, where points are few and features many."""
+"""Choices by held-out points, with few points and many features."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_wholly_shrunk_is_the_given_distance(learner, n_components, n):
 
 
 def test_pairs_without_structure_leave_the_given_distance():
-    """A share of it stays where directions help, since those alone find no neighbours."""
+    """A share of the given distance remains, because learned directions find no neighbours."""
     constraints = Constraints(Y[TRAIN])
     a, b, c, d = constraints.positive_negative_pairs(300, random_state=0)
     pairs, kind = np.r_[np.c_[a, b], np.c_[c, d]], np.repeat([1, -1], [len(a), len(c)])
@@ -123,7 +123,7 @@ def test_each_point_is_held_out_once_with_its_copies():
 
 @pytest.mark.parametrize(("n_classes", "size"), [(50, 2), (30, 13)])
 def test_classes_are_held_out_where_they_have_few_points(n_classes, size):
-    """Their points look for their own class among all points, those of single points included."""
+    """Points of held-out classes search for their class among all points."""
     labels = np.repeat(np.arange(n_classes), size)
     points = np.random.RandomState(0).normal(size=(len(labels), 3)) + labels[:, None]
     points, labels = np.r_[points, [[0, 0, 9]]], np.r_[labels, n_classes]
@@ -151,7 +151,7 @@ def test_classes_are_held_out_where_they_have_few_points(n_classes, size):
     ids=lambda learner: type(learner).__name__,
 )
 def test_learning_is_for_classes_that_are_held_out(learner):
-    """Where the noise of new classes is alike, learning pays; where directions are chance, not."""
+    """Learning helps if new classes have the same noise, and not if directions are random."""
     rng = np.random.RandomState(0)
     labels, noise = np.repeat(np.arange(100), 3), np.repeat([0.3, 3], 4)
     points = rng.normal(size=(100, 8))[labels]

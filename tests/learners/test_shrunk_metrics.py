@@ -1,4 +1,4 @@
-"""Metrics of drawn pairs that are moved towards simpler ones."""
+"""Metrics of drawn pairs, shrunk towards simpler ones."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_fraction_leads_towards_the_euclidean_distance(learner):
 
 
 def test_auto_guards_against_classes_of_several_clusters(learner):
-    """Which no linear map draws together."""
+    """No linear map can bring such classes together."""
     rng = np.random.default_rng(0)
     centres = np.array([[0, 0], [4, 0], [8, 0], [12, 0]])
     points = np.repeat(centres, 40, axis=0) + rng.normal(size=(160, 2))

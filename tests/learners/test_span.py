@@ -1,4 +1,4 @@
-"""Points of more features than points: training in their span gives the same map."""
+"""With more features than points, training in the span of the points gives the same map."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_the_map_is_that_of_training_on_all_features(learner, start, monkeypatch
     found = model.fit(X, Y).components_
     monkeypatch.setattr(linear, "span_of", lambda X: None)
     full = model.fit(X, Y).components_
-    # MLKR takes the root of a singular scatter, which has half of the digits.
+    # MLKR takes the square root of a singular scatter, which halves the number of digits.
     precision = 1e-6 if learner is MLKR else 1e-9
     np.testing.assert_allclose(found, full, atol=precision * np.abs(full).max())
 

@@ -31,7 +31,7 @@ from metricfast.training.embedded import map_points
 pytestmark = pytest.mark.filterwarnings("ignore:No training was better")
 
 POINTS, LABELS = load_digits(n_class=4, return_X_y=True)
-# Half of it zeros, some columns throughout; without ties of distances.
+# Half of the values are zero, and some columns entirely; distances have no ties.
 POINTS = POINTS[:300, :40] / 16 * np.random.default_rng(0).uniform(0.9, 1.1, (300, 40))
 LABELS = LABELS[:300]
 SPARSE = csr_array(POINTS)
@@ -138,7 +138,7 @@ def test_embedded_points_have_mean_zero():
 @pytest.mark.parametrize("shift", [0.0, 100.0])
 def test_rescale_agrees_with_the_dense_one(exponent, shift):
     points = POINTS.copy()
-    points[:, 0] += shift  # a spread is not a size
+    points[:, 0] += shift  # the spread does not depend on the mean
     points = points * 2.0**exponent
     expected = center_and_rescale(points)
     found, power = _sparse.rescale(csr_array(points))
@@ -247,7 +247,7 @@ def test_behind_encoded_columns(learner):
         assert issparse(encoded.fit_transform(TABLE)) == sparse
         models.append(make_pipeline(encoded, make(learner)).fit(TABLE, y))
     pairs = models[1][:-1].transform(TABLE)[np.arange(90).reshape(45, 2)]
-    if not issubclass(learner, (LinearLearner, EmbeddedMetricMixin)):  # which train on sparse ones
+    if not issubclass(learner, (LinearLearner, EmbeddedMetricMixin)):  # others stay sparse
         found, expected = (model[-1].pair_score(pairs) for model in models)
         np.testing.assert_array_equal(found, expected)
     if hasattr(models[0], "transform"):

@@ -1,4 +1,4 @@
-"""Where training starts and how long it goes on, chosen by the data."""
+"""Choice of the start and of the number of iterations by the data."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_a_start_that_is_better_is_kept(learner, before, kept, monkeypatch):
     monkeypatch.setattr(model_selection, "_race", race)
     monkeypatch.setattr(model_selection, "_costs", costs)
     model = clone(learner).set_params(init="identity").fit(X, Y)
-    assert model.n_iter_ <= 2 or not kept  # LDML looks for a bias
+    assert model.n_iter_ <= 2 or not kept  # LDML optimises a bias
     L = model.components_ / np.abs(model.components_).max()
     assert np.allclose(L, np.eye(len(L))) == kept
     assert np.isfinite(model.objective_) and len(model.loss_curve_) == model.n_iter_
@@ -165,7 +165,7 @@ def test_folds_need_two_classes_of_enough_points():
         ValueError, match="CrossValidated needs two classes of more than 2 different"
     ):
         NCA(early_stopping=CrossValidated()).fit(points, labels)
-    NCA().fit(points, labels)  # "auto" trains to the end
+    NCA().fit(points, labels)  # "auto" trains until convergence
 
 
 def test_points_of_small_classes_stay_in_training():
@@ -186,7 +186,7 @@ def test_names_of_classes_do_not_matter_for_folds():
 
 @few
 def test_a_regression_is_not_worse_than_its_start():
-    """Training to the end fits the noise of few points: .28 in place of .41."""
+    """Training until convergence overfits few points: .28 instead of .41."""
     points, target = load_diabetes(return_X_y=True)
     neighbors = KNeighborsRegressor(5)
     plain = cross_val_score(neighbors, scale(points), target).mean()
@@ -274,7 +274,7 @@ def test_folds_serve_all_kinds_of_points(learner, tmp_path):
     learner, weight = clone(learner), np.arange(150) % 3
     learner.fit(X.astype(np.float32), Y, sample_weight=weight)
     assert learner.components_.dtype == np.float32
-    rare = np.r_[Y[:149], 7]  # alone in its class
+    rare = np.r_[Y[:149], 7]  # the only point of its class
     labels = rare if not isinstance(learner, LMNN) else Y
     short = configured(learner, max_epochs=1, max_iter=1, warm_start=True)
     short = short.fit(csr_array(X), labels)

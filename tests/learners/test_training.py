@@ -1,4 +1,4 @@
-"""What every learner has from the one training loop."""
+"""Common behaviour of all learners that use the training loop."""
 
 from __future__ import annotations
 
@@ -181,14 +181,14 @@ def test_early_stopping_keeps_the_best_by_score(learner):
     assert len(scores) == model.n_iter_ <= 30
     best = int(np.argmax(scores))
     assert model.n_iter_ == 30 or model.n_iter_ - best > 10 or not np.diff(scores[best:]).any()
-    if not hasattr(model, "history_"):  # votes look once more at all points
+    if not hasattr(model, "history_"):  # vote learners evaluate all points once more
         chosen = [s for s, score in zip(states, scores, strict=True) if score == max(scores)]
         found = parameters(model)
         flat = [np.concatenate([a.ravel() for a in s.parameters]) for s in chosen]
         assert any(np.array_equal(found, each) for each in flat)
 
 
-@pytest.mark.parametrize("learner", FULL[:-1], ids=str)  # all but embeddings take weights
+@pytest.mark.parametrize("learner", FULL[:-1], ids=str)  # all except embeddings take weights
 def test_weights_count_beside_points_held_out(learner):
     learner = of(learner, early_stopping=True, max_iter=2, max_epochs=2)
     weighted = clone(learner).fit(X, Y, sample_weight=1.0 + np.arange(len(X)) % 3)

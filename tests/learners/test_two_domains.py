@@ -28,7 +28,7 @@ RNG = np.random.default_rng(0)
 N, M = 90, 120
 Y, Y_DATABASE = RNG.integers(4, size=N), RNG.integers(4, size=M)
 MEANS = 2 * RNG.normal(size=(4, 6))
-# The two sides show the same classes by different features.
+# Both sides have the same classes, but different features.
 SHOWN = RNG.normal(size=(6, 7))
 X = MEANS[Y] + RNG.normal(size=(N, 6))
 DATABASE = (MEANS[Y_DATABASE] + RNG.normal(size=(M, 6))) @ SHOWN
@@ -66,7 +66,7 @@ def test_every_loss_that_compares_anchors_with_a_database_learns_from_two_kinds(
 
 @pytest.mark.filterwarnings("ignore:No batch of the first epoch")
 def test_right_points_of_the_right_side_meet_their_labels(monkeypatch):
-    """A loss of one's own sees embedded points, from which their labels can be read."""
+    """A user's loss receives embedded points that contain their labels."""
     seen = []
 
     def loss(Z, y, Z_database, y_database, exclude=None):

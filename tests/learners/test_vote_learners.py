@@ -120,7 +120,7 @@ def test_error_is_that_of_leaving_one_out(ties, costs, weight):
     Z, wrong = model.transform(X), []
     for i in range(120):
         votes = [Y[j] for j in np.argsort(((Z - Z[i]) ** 2).sum(axis=1)) if j != i][:4]
-        wrong.append(max(votes, key=votes.count) != Y[i])  # the first of those of most votes
+        wrong.append(max(votes, key=votes.count) != Y[i])  # the first class with most votes
     assert model.history_["error"][0] == pytest.approx(np.average(wrong, weights=weight))
 
 

@@ -42,7 +42,7 @@ _LARGEST = float(np.finfo(np.float64).max)
 
 
 def as_array(values: Any, name: str) -> NDArray[Any]:
-    """Return an array of what is array-like and has no masked values nor complex numbers."""
+    """Convert an array-like to an array; raise ValueError for masked values and complex numbers."""
     if hasattr(values, "toarray") and hasattr(values, "tocsr"):
         raise TypeError(
             f"{name} is a sparse matrix; dense data are required here: "
@@ -129,7 +129,7 @@ def check_count(name: str, value: object, least: int = 1) -> int:
 
 
 def check_random_state(random_state: Any) -> np.random.RandomState:
-    """Return the generator that `random_state` means to scikit-learn."""
+    """Return the generator for `random_state`, as in scikit-learn."""
     try:
         rng: np.random.RandomState = sklearn.utils.check_random_state(random_state)
     except ValueError as error:
@@ -197,7 +197,7 @@ def called_like(model: Callable[P, Any]) -> Callable[[Callable[..., T]], Callabl
 def check_unused(estimator: Any, names: Iterable[str], reason: str) -> None:
     """Raise ValueError if a parameter that has no effect differs from its default.
 
-    `reason`: what the error says of the parameter, after its name and value.
+    `reason`: the text of the error after the parameter's name and value.
     """
     parameters = inspect.signature(type(estimator)).parameters
     for name in names:

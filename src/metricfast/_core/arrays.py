@@ -78,7 +78,7 @@ def _check_shape(X: Array | Source, name: str, width: int | None) -> None:
 
 
 def as_numbers(values: ArrayLike, name: str, size: int) -> Floats:
-    """Finite numbers, one for each of ``size`` points."""
+    """Return finite numbers, one for each of ``size`` points."""
     array = np.ascontiguousarray(as_real(values, name), dtype=np.float64)
     if array.shape != (size,):
         raise ValueError(f"{name} must have shape ({size},); found {array.shape}.")
@@ -105,7 +105,7 @@ def _finite(array: Array, name: str, given: object = None) -> Array:
 
 
 def as_vector(values: ArrayLike, name: str, size: int) -> Floats:
-    """Non-negative finite weights, one for each of ``size`` points."""
+    """Return non-negative finite weights, one for each of ``size`` points."""
     array = as_numbers(values, name, size)
     if (array < 0).any():
         raise ValueError(f"{name} must not be negative.")
@@ -133,7 +133,7 @@ def as_common_codes(
 
 
 def as_exclude(exclude: ArrayLike | None, size: int, database: int) -> Integers | None:
-    """For each of ``size`` queries the database row to leave out, or -1."""
+    """Return the database row to exclude for each of ``size`` queries, or -1."""
     if exclude is None:
         return None
     array = as_array(exclude, "exclude")

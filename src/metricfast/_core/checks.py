@@ -35,7 +35,7 @@ __all__ = [
     "check_tuples",
 ]
 
-# The first is what everything that is in neither becomes.
+# Any other dtype is converted to the first one.
 _FLOATS = [np.float64, np.float32]
 
 
@@ -193,7 +193,7 @@ def _remedy_of_encoded(y: Array) -> str:
 
 
 def check_both_kinds(y: Any, n_pairs: int, name: str = "y") -> Array:
-    """Return pair labels; raise ValueError unless there are `n_pairs`, of both values, 1 and -1."""
+    """Return pair labels. Raises ValueError unless there are `n_pairs` labels, both 1 and -1."""
     labels = as_array(y, name)
     if labels.shape != (n_pairs,) or set(labels.tolist()) != {-1, 1}:
         raise ValueError(
@@ -219,7 +219,7 @@ def _naming(name: str) -> Iterator[None]:
 def check_labels(y: Any, name: str = "y", flat: bool = False) -> Any:
     """Return labels as scikit-learn reads them.
 
-    Where its error message would be unclear, raise a better one.
+    Raises a clearer error than scikit-learn for labels that it cannot read.
     `flat`: whether to flatten a column, with a warning.
     """
     if y is None or isinstance(y, str) or issparse(y):

@@ -1,4 +1,4 @@
-"""Files of arrays: safetensors with a digest of all bytes, read whole and replaced whole."""
+"""Files of arrays: safetensors with a digest of all bytes, read and replaced as a whole."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def safetensors_module() -> ModuleType:
 
 
 def write_tensors(path: Path, metadata: dict[str, str], tensors: dict[str, np.ndarray]) -> None:
-    """Replace a file by arrays and texts; see :func:`read_tensors`."""
+    """Write arrays and texts to a file, replacing it; see :func:`read_tensors`."""
     blank = {"format_version": FORMAT_VERSION, **metadata, "checksum": _BLANK}
     content = safetensors_module().numpy.save(tensors, blank)
     before, after = _around_digest(content)
@@ -64,10 +64,9 @@ def read_tensors(
 ) -> tuple[dict[str, str], dict[str, np.ndarray]]:
     """Return the texts and arrays that `write_tensors` wrote.
 
-    `kind`: what the metadata must have as "format".
-    `what`: what a file of that kind is, for errors.
-    Raises OSError if the file cannot be read; ValueError if it is not such a file, or a bit of it
-    has changed.
+    `kind`: the required "format" in the metadata.
+    `what`: a description of the kind of file, for error messages. Raises OSError if the file cannot
+    be read; ValueError if it is not such a file, or a bit of it has changed.
     """
     module = safetensors_module()
     content = Path(path).read_bytes()
@@ -184,7 +183,7 @@ def _replace(path: Path, parts: Iterable[bytes | memoryview]) -> None:
 
 
 def _open_locked(folder: Path, stem: str, mode: int) -> tuple[Path, BinaryIO]:
-    """Open a new file of a name of its own, which is locked for as long as it is open."""
+    """Open a new file with a unique name, which is locked while it is open."""
     while True:
         temporary = folder / f"{stem}{uuid.uuid4().hex}"
         flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0)

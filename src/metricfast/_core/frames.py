@@ -88,7 +88,7 @@ def _memory_of(tensor: Any, name: str) -> NDArray[Any]:
     elif str(tensor.layout) != "torch.strided":
         found, remedy = f"of the layout {tensor.layout}", ".to_dense()"
     elif str(tensor.dtype) == "torch.bfloat16":
-        found, remedy = f"of {tensor.dtype}, which NumPy has not", ".float()"
+        found, remedy = f"of {tensor.dtype}, which NumPy does not have", ".float()"
     if remedy:
         raise TypeError(f"{name} is a tensor {found}: give {name}{remedy}.")
     try:
@@ -113,7 +113,7 @@ def arrow_table(X: Any) -> Any:
         import pyarrow as pa
     except ImportError as error:
         raise ImportError(
-            f"Reading a {type(X).__name__} takes pyarrow: pip install pyarrow, or give an array."
+            f"Reading a {type(X).__name__} needs pyarrow: pip install pyarrow, or give an array."
         ) from error
     if arrow:
         return pa.Table.from_batches([X])
@@ -125,7 +125,7 @@ def arrow_table(X: Any) -> Any:
 
 
 def as_table(X: Any, name: str) -> Any:
-    """Return points as an array, or as a frame that is one of pandas, polars or Arrow."""
+    """Return points as an array, or as a pandas, polars or Arrow table."""
     if isinstance(X, np.ndarray):
         return X
     X = as_readable(X, name)
@@ -134,7 +134,7 @@ def as_table(X: Any, name: str) -> Any:
 
 
 def columns_of(X: Any) -> list[tuple[Any, str]]:
-    """Return the names and types of the columns of a frame; of anything else, none."""
+    """Return the names and types of a data frame's columns, or nothing for other objects."""
     if isinstance(X, np.ndarray):
         return []
     if hasattr(X, "schema") and hasattr(X.schema, "types"):
@@ -155,7 +155,7 @@ def check_names(X: Any, name: str) -> None:
 
 
 def column_of(X: Any, j: int) -> NDArray[Any]:
-    """Return a column of a frame, or of an array, as NumPy has it."""
+    """Return a column of a data frame or of an array, as a NumPy array."""
     if hasattr(X, "iloc"):
         return np.asarray(X.iloc[:, j])
     column = X.column(j) if hasattr(X, "schema") and hasattr(X, "column") else X[:, j]
@@ -163,12 +163,12 @@ def column_of(X: Any, j: int) -> NDArray[Any]:
 
 
 def of_kind(dtype: str, *kinds: str) -> bool:
-    """Return whether a column type is one of some kinds, such as "text" or "dates"."""
+    """Return whether a column type is of one of the given kinds, such as "text" or "dates"."""
     return any(re.match(_KINDS[kind], dtype.lower()) for kind in kinds)
 
 
 def kind_of(dtype: str) -> str | None:
-    """Return what a column holds that does not hold numbers, such as "text"; else None."""
+    """Return the kind of a non-numeric column, such as "text", or None for numbers."""
     return next((kind for kind in _KINDS if of_kind(dtype, kind)), None)
 
 
@@ -275,7 +275,7 @@ def _fault(
     values: NDArray[Any], missing: NDArray[np.bool_], name: str, column: Any, dtype: str,
     remedy: str | None,
 ) -> ValueError | None:  # fmt: skip
-    """Return an error that says why a column is not finite numbers, if it is not."""
+    """Return an error that explains why a column is not finite numbers, or None."""
     try:
         numbers = values[~missing].astype(np.float64)
     except (TypeError, ValueError):

@@ -92,7 +92,7 @@ def as_vectors(
 
 
 def finite_between(value: float, u: Array, v: Array) -> float:
-    """Return what is between two points, unless it is not finite, which is an error."""
+    """Return the distance or similarity of two points; raise ValueError if it is not finite."""
     if math.isfinite(value):
         return value
     for name, point in (("u", u), ("v", v)):

@@ -7,7 +7,7 @@ from typing import Any
 
 __all__ = ["block_rows", "in_caller_memory", "working_memory"]
 
-# Larger blocks are no faster.
+# Larger blocks are not faster.
 _LARGEST_BLOCK = 32 << 20
 
 
@@ -28,14 +28,14 @@ def block_rows(row_bytes: int, *, most: int = _LARGEST_BLOCK) -> int:
 
 
 def in_caller_memory(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that has the caller's working memory in other threads and processes."""
+    """Wrap a function, to use the caller's working memory in other threads and processes."""
     from sklearn import get_config
 
     return _WithMemory(function, get_config()["working_memory"])
 
 
 class _WithMemory:
-    """A function with a working memory of its own; it can be pickled, and keeps its name."""
+    """A picklable wrapper of a function that sets its own working memory, and keeps the name."""
 
     def __init__(self, function: Callable[..., Any], memory: float) -> None:
         self._function, self._memory, self.__name__ = function, memory, function.__name__

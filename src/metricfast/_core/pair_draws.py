@@ -29,8 +29,8 @@ def draw_different_pairs(
     `same_class`: whether the partners of a point are the others of its class, or the points of
         other classes.
     `sample_weight`: to which the chances of points are in proportion; by default they are equal.
-    Returns left, right: the points, the one of the class that appears first (in a class: of the
-    lower index) first.
+    Returns left, right: the two points of each pair. The point of the class that appears first
+    (within a class, the lower index) is in `left`.
     """
     known = labels >= 0
     if sample_weight is not None:

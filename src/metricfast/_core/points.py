@@ -57,7 +57,7 @@ def map_gradient(upstream: Array, X: Any, n_jobs: int | None = None) -> Floats:
 
 
 def spread_of_features(X: Any) -> Floats:
-    """Return a multiple of the standard deviation of each feature; a source is read once."""
+    """Return standard deviations of features, times a common factor. A source is read once."""
     if issparse(X):
         X = X.astype(np.float64)  # a copy
         (X.data,) = scaled_alike(X.data)

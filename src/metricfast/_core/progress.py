@@ -48,12 +48,12 @@ class Progress(AbstractContextManager["Progress"]):
         return False
 
     def close(self) -> None:
-        """Leave the terminal in order."""
+        """Finish the output on the terminal."""
         if self._bar is not None:
             self._bar.close()
 
     def __exit__(self, *error: object) -> None:
-        """Leave the terminal in order."""
+        """Finish the output on the terminal."""
         self.close()
 
 
@@ -82,9 +82,9 @@ class IterationProgress(AbstractContextManager["IterationProgress"]):
         return self._fit_task is not None and self._fit_task.iteration(self._set_fitted)
 
     def close(self) -> None:
-        """Leave the terminal in order."""
+        """Finish the output on the terminal."""
         self._shown.close()
 
     def __exit__(self, *error: object) -> None:
-        """Leave the terminal in order."""
+        """Finish the output on the terminal."""
         self.close()

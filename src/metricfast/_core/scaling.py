@@ -103,7 +103,7 @@ def moderate(X: Array) -> Array:
 
 
 def _overflows(X: Array, axis: int | None) -> bool:
-    """Whether sums of differences of the values along an axis, or of all, may overflow."""
+    """Return whether sums of differences of values, along an axis or of all, may overflow."""
     # Halved first, because the range of a column may overflow even if its values are finite.
     half_width = float(np.max(X.max(axis=axis) / 2 - X.min(axis=axis) / 2))
     return math.frexp(half_width)[1] > int(np.finfo(X.dtype).maxexp) - _HEADROOM
@@ -113,7 +113,7 @@ def undo_scale(L: Array, exponent: int, dtype: np.dtype[Any]) -> Array:
     """Turn a map of rescaled points into a map of the given points, in a dtype.
 
     `exponent`: as :func:`center_and_rescale` returns it.
-    Raises ValueError if the result exceeds the numbers of that dtype.
+    Raises ValueError if the result overflows that dtype.
     """
     with np.errstate(over="ignore", under="ignore"):
         L = times_power_of_two(L.astype(np.float64), -exponent).astype(dtype)
@@ -127,10 +127,10 @@ def undo_scale(L: Array, exponent: int, dtype: np.dtype[Any]) -> Array:
 
 
 def rescale_targets(y: Floats) -> tuple[Floats, int]:
-    """Subtract the mean of numbers to predict, and divide by the power of two of their spread.
+    """Subtract the mean of regression targets, and divide by the power of two near their spread.
 
-    Returns them, and the exponent of that power. Raises ValueError if the squares of the numbers,
-    or their inverses, would overflow.
+    Returns the scaled targets and the exponent of that power. Raises ValueError if the squares of
+    the numbers, or their inverses, would overflow.
     """
     targets, exponent = center_and_rescale(y[:, None])
     more, _ = log2_spread(targets) or (0, 0.0)

@@ -40,7 +40,7 @@ __all__ = [
     "within_scatter",
 ]
 
-# Doubles held at a time, so that they stay in the cache and float32 data are never copied whole.
+# Doubles per block, which fits into the cache. Float32 data are converted block by block.
 _BLOCK_SIZE = 1 << 18
 # Bytes per block; a block of this size stays in the last-level cache.
 _READ = 8 << 20
@@ -150,7 +150,7 @@ def within_scatter(X: Any, y: Integers, weights: Floats | None, *, diagonal: boo
 
 
 def pair_scatter(points: Array, index: Integers, weights: Floats | None = None) -> Floats:
-    """Sum of the (weighted) outer products of the differences of indexed pairs of points."""
+    """Return the sum of the (weighted) outer products of differences of indexed pairs of points."""
     scatter = np.zeros((points.shape[1], points.shape[1]))
     for rows in blocks(points, len(index)):
         left, right = index[rows].T
@@ -162,14 +162,14 @@ def pair_scatter(points: Array, index: Integers, weights: Floats | None = None) 
 
 
 def blocks(X: Array, n_rows: int | None = None) -> Iterator[slice]:
-    """Return parts of the rows of X, or of as many others of its width, that suit the cache."""
+    """Yield slices of the rows of X, or of `n_rows` rows of its width, that fit into the cache."""
     step = max(1, _BLOCK_SIZE // X.shape[1])
     n_rows = X.shape[0] if n_rows is None else n_rows
     return (slice(start, start + step) for start in range(0, n_rows, step))
 
 
 def pieces(X: Any) -> Iterator[tuple[slice, Array]]:
-    """Return the same parts of points of any kind, each an array, with where it is."""
+    """Yield blocks of points of any kind as arrays, each with its slice."""
     if not on_disk(X):
         yield from ((rows, dense(X[rows])) for rows in blocks(X))
         return
@@ -181,7 +181,7 @@ def pieces(X: Any) -> Iterator[tuple[slice, Array]]:
 
 
 def readings(X: Any) -> Iterator[tuple[slice, Array]]:
-    """Return longer parts, which suit kernels: those that are read at once, or the whole array."""
+    """Yield large blocks for kernels: blocks of a source, or the whole array."""
     if on_disk(X):
         n = as_threads(None)  # number of blocks in memory at the same time
         yield from parts(X, block_rows(n * row_bytes(X), most=n * _READ))
@@ -203,7 +203,7 @@ def group_sums(
     X: Array, weights: Floats, group: Integers, n_groups: int, *, origin: Floats | None = None,
     n_jobs: int | None = None,
 ) -> tuple[Floats, float]:  # fmt: skip
-    """Return weighted sums of the points of each group, less the origin, and the largest offset."""
+    """Return weighted sums of points minus the origin, by group, and the largest offset."""
     sums = np.empty((n_groups, X.shape[1]))
     given = _arrays(X, weights, group)
     return sums, get_kernels().group_sums(*given, origin, sums, as_threads(n_jobs))
@@ -250,7 +250,7 @@ def scatter_matrix(
 def square_root(scatter: Floats) -> Floats:
     """Return the symmetric root of a scatter matrix, or of its diagonal.
 
-    Features that are constant stay exactly apart from the others.
+    Constant features remain exactly uncorrelated with the others.
     """
     if scatter.ndim == 1:
         return np.sqrt(scatter)

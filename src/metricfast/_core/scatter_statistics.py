@@ -38,7 +38,7 @@ class ScatterStatistics:
     n_features : int
         Features of a point.
     groups : ndarray of shape (n_groups,), optional
-        Groups that are known to come, sorted; others may come as well, which takes longer.
+        Expected groups, sorted. Other groups may be added later, which is slower.
     per_group : bool, default=False
         Keep the scatter of each group, not their sum alone.
 
@@ -53,9 +53,9 @@ class ScatterStatistics:
     exponent : int
         `means` are in units of ``2**exponent``, `scatters` in units of its square.
     means : ndarray of shape (n_groups, n_features)
-        Mean of each group, less the origin.
+        Mean of each group, minus the origin.
     scatters : ndarray of shape (1 or n_groups, n_features, n_features)
-        Weighted sums of the outer products of points less the mean of their group.
+        Weighted sums of the outer products of points minus the mean of their group.
     n_points, total, whole : int, float, bool
         Number of points of positive weight, the sum of weights, and whether all weights are whole
         numbers.
@@ -136,11 +136,11 @@ class ScatterStatistics:
         return self
 
     def __add__(self, other: ScatterStatistics) -> ScatterStatistics:
-        """Return the sums of both, which stay as they are."""
+        """Return the combined statistics, without changing either."""
         return copy.deepcopy(self).merge(other)
 
     def merge(self, other: ScatterStatistics) -> ScatterStatistics:
-        """Add other sums, which stay as they are; return this."""
+        """Add other statistics, without changing them. Returns `self`."""
         if not other.n_points:
             return self
         if not self.n_points:
@@ -191,7 +191,7 @@ class ScatterStatistics:
         return np.asarray(deviations.T @ deviations)
 
     def of_group(self, group: Any) -> tuple[float, Floats]:
-        """Return the weight and the scatter of a group, zero where there is none."""
+        """Return the weight and the scatter of a group, or zeros if it has no points."""
         places = np.flatnonzero(self.groups == group)
         if not len(places):
             return 0.0, np.zeros(self.scatters.shape[1:])

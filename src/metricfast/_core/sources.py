@@ -84,7 +84,7 @@ class Source(ABC):
 
     @property
     def row_bytes(self) -> int:
-        """Bytes that a point takes while it is read."""
+        """Bytes per point during reading."""
         return int(self.dtype.itemsize * self.shape[1])
 
     def _like(self, other: Source) -> None:
@@ -96,10 +96,11 @@ class Source(ABC):
         return self.shape[0]
 
     def __getitem__(self, rows: Any) -> Any:
-        """Return a row, or rows of a slice, an array of indices or a mask, checked to be finite.
+        """Return a row, or rows of a slice, an array of indices or a mask.
 
-        ``X[rows, ...]``, by which tools of scikit-learn divide points, are a source of their own,
-        that reads nothing yet.
+        Raises unless they are finite.
+
+        scikit-learn splits points by ``X[rows, ...]``, which returns a source and reads nothing.
         """
         if isinstance(rows, tuple) and len(rows) == 2 and rows[1] is Ellipsis:
             chosen = np.arange(len(self))[rows[0]]
@@ -124,7 +125,7 @@ class Source(ABC):
         return self._gather(rows)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        """Return all points, where they may be held: what knows no sources takes an array."""
+        """Return all points as an array, for functions that do not support sources."""
         if copy is False:
             raise ValueError("Points that are not in memory are copied to be an array.")
         return np.asarray(self[:], self.dtype if dtype is None else dtype)
@@ -155,7 +156,7 @@ class Source(ABC):
         )
 
     def _ascending(self, rows: Integers) -> tuple[Integers, Integers]:
-        """Return the order in which to read rows, and the rows in it."""
+        """Return the ascending order of rows, and the rows in this order."""
         order = np.argsort(rows, kind="stable")
         ascending = rows[order]
         if len(rows) and not 0 <= ascending[0] <= ascending[-1] < len(self):
@@ -201,7 +202,7 @@ class Scaled(Source):
 
     @property
     def row_bytes(self) -> int:
-        """Bytes that a point takes while it is read."""
+        """Bytes per point during reading."""
         return self._source.row_bytes
 
     def read(self, start: int, stop: int) -> Array:
@@ -237,7 +238,7 @@ class Part(Source):
 
 
 def on_disk(*points: Any) -> bool:
-    """Return whether any of the points are read by blocks."""
+    """Return whether any of the arguments is a source."""
     return any(isinstance(each, Source) for each in points)
 
 

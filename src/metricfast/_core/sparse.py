@@ -1,7 +1,7 @@
 """Training on the rows of a sparse matrix.
 
-They are never centred, which would fill them: distances do not depend on the origin, so it is
-enough to centre the embedded points.
+They are never centred, which would make them dense. Distances do not depend on the origin, so it
+suffices to centre the embedded points.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _within(index: Array, size: int) -> bool:
 
 
 def made_dense(X: Any, name: str = "X") -> Any:
-    """Return a sparse matrix as an array, and anything else as it is.
+    """Return a sparse matrix as an array, and anything else unchanged.
 
     Raises ValueError if the matrix is damaged, MemoryError if the array would not fit.
     """

@@ -17,11 +17,11 @@ from metricfast._core.types import Array, Integers
 
 __all__ = ["Batches", "Columns", "Rows", "as_source", "in_memory"]
 
-# Readers of Arrow, and iterators, are for one thread at a time, whoever holds them.
+# Arrow readers and iterators allow only one thread at a time, also if several objects share them.
 _READING = RLock()
-# Rows of a memory map that are copied at a time.
+# Rows of a memory map that are copied at once.
 _SCATTERED = 256
-# Rows of a piece, and what reads them.
+# The rows of a chunk, and a function that reads them.
 _Piece = tuple[int, Callable[[], Any]]
 
 
@@ -124,7 +124,7 @@ class Columns(Source):
         self.dtype = np.dtype(np.float32 if single else np.float64)
 
     def read(self, start: int, stop: int) -> Array:
-        """Return rows; the piece that they end in, a row group of a file, is kept for the next."""
+        """Return rows; the last chunk (a row group of a file) is cached for the next call."""
         with _READING:
             return self._read(start, stop)
 
@@ -146,7 +146,7 @@ class Columns(Source):
 
 
 class Batches(Source):
-    """Points that come in batches, from an iterator that can be started again.
+    """Points in batches, from an iterator that can be restarted.
 
     One pass at the beginning counts the points and stores their labels. Reading earlier rows again
     starts the iterator again.
@@ -213,12 +213,12 @@ class Batches(Source):
         self._block, self._from = np.empty((0, width), self.dtype), n_rows
 
     def read(self, start: int, stop: int) -> Array:
-        """Return rows, going on from where the last call ended, or anew."""
+        """Return rows, continuing from the end of the last call if possible, else from row 0."""
         with _READING:
             return self._read(start, stop)
 
     def _as_block(self, X: Any, width: int | None) -> Array:
-        """Return the points of a batch, whose columns are those of the first batch."""
+        """Return the points of a batch; check that it has the columns of the first batch."""
         columns = [column for column, _ in columns_of(X)]
         if columns != self._columns:
             raise ValueError(
@@ -290,7 +290,7 @@ def as_source(X: Any, name: str = "X") -> Source | None:
 
 
 def in_memory(X: Any, what: str, instead: str) -> Any:
-    """Return all points of a source as an array; other points as they are.
+    """Return all points of a source as an array; other points unchanged.
 
     Raises MemoryError if they do not fit. The message begins with `what` and ends with what to do
     `instead`.
@@ -313,7 +313,7 @@ def _real(dtype: Any) -> np.dtype[Any]:
 
 
 def _arrow_pieces(data: Any, names: list[str]) -> list[_Piece]:
-    """Return the pieces that Arrow data are read in."""
+    """Return the chunks in which Arrow data are read."""
     if hasattr(data, "read_row_group"):
         groups = range(data.num_row_groups)
         read = data.read_row_group

@@ -39,7 +39,7 @@ __all__ = [
 _LEAST, _MOST = 1e-20, 1e20
 # Float64 represents all integers up to this one exactly.
 _EXACT = 2**53
-# Labels that are turned into codes at a time.
+# Number of labels that are encoded at once.
 _BLOCK = 1 << 16
 
 
@@ -72,7 +72,7 @@ def check_classification_target(
 
 
 def as_column(labels: Any, name: str) -> Array:
-    """Return an array of shape (n,) of labels, with a warning where they are in a column."""
+    """Return labels in shape (n,); warn if they are in a column."""
     array = as_array(labels, name)
     if array.ndim != 1 and array.shape[1:] != (1,):
         raise ValueError(
@@ -95,7 +95,7 @@ def flatten_column(labels: Array, name: str) -> Array:
 
 
 def as_label_array(labels: ArrayLike, name: str) -> Array:
-    """Return an array of labels none of which is missing.
+    """Return labels as an array; raise ValueError if one is missing.
 
     Raises ValueError if there are None, NaN, NaT, NA, infinity or masked values among them.
     """
@@ -120,7 +120,7 @@ def as_label_array(labels: ArrayLike, name: str) -> Array:
 
 
 def _as_listed(array: Array, labels: Sequence[Any]) -> Array:
-    """Return an array of floats, or of integers where NumPy rounded one to a float."""
+    """Return `array`, or exact integers if NumPy has rounded one of them to a float."""
     if array.ndim != 1 or not np.isfinite(array).all():
         return array
     large = any(isinstance(label, Integral) and abs(int(label)) > _EXACT for label in labels)
@@ -190,7 +190,7 @@ def join_labels(*labels: Array) -> Array:
 
 
 def _as_integers(labels: Array, rounded: Array) -> Array:
-    """Return an array of integers for objects; `rounded` if fractions are among them."""
+    """Return an array of integers for objects, or `rounded` if some are fractions."""
     if any(label != int(label) for label in labels.flat):
         return rounded
     found = np.array([int(label) for label in labels.flat], object).reshape(labels.shape)

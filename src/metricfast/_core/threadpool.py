@@ -99,10 +99,10 @@ def one_blas_thread() -> Iterator[None]:
 
 @functools.cache
 def _libraries() -> tuple[Any, Any]:
-    """Return the BLAS libraries with a limit of the process, and those with one of each thread."""
+    """Return the BLAS libraries with a limit per process, and those with a limit per thread."""
     import scipy.linalg  # noqa: F401  which loads the BLAS of SciPy
 
-    # It looks through all loaded libraries, which takes milliseconds.
+    # Cached, because scanning all loaded libraries takes milliseconds.
     found = threadpoolctl.ThreadpoolController().select(user_api="blas")
     of_thread = found.select(threading_layer="openmp")
     names = {library.filepath for library in of_thread.lib_controllers}

@@ -127,7 +127,7 @@ def _in_proportion(weight: Floats) -> NDArray[Any]:
 
 
 def _first_largest(above: NDArray[Any], below: NDArray[Any]) -> int:
-    """Return the place of the first of the largest fractions of integers, exactly."""
+    """Return the index of the (first) largest of fractions of integers, computed exactly."""
     rounded = (above / below).astype(np.float64)
     near = np.flatnonzero(rounded >= rounded.max() * (1 - 1e-12))
     exact = [Fraction(int(above[i]), int(below[i])) for i in near]

@@ -19,7 +19,7 @@ from metricfast._core.types import Array, Floats, Integers
 
 __all__ = ["TupleSet", "index_tuples"]
 
-# Points that are compared at a time.
+# Number of points that are compared at once.
 _BLOCK_SIZE = 4096
 
 
@@ -50,18 +50,18 @@ class TupleSet:
         return TupleSet(self.points, self.index[seen], y, weight[seen])
 
     def pair_scatter(self, label: int) -> Floats:
-        """Return the scatter of the differences of pairs of a label, see :func:`repetitions`."""
+        """Return the scatter of the differences of pairs with a label; see :func:`repetitions`."""
         chosen = self.y == label
         weight = None if self.weight is None else repetitions(self.weight, len(self.index))[chosen]
         return pair_scatter(self.points, self.index[chosen], weight)
 
     def used_points(self) -> Array:
-        """Return the points that are in a tuple, without a copy where all are."""
+        """Return the points that are in a tuple, without a copy if all are."""
         used = self._used()
         return self.points if used.all() else self.points[used]
 
     def unique_rows(self) -> Integers:
-        """Return a row of each different point that is in a tuple, in lexicographic order."""
+        """Return one row of each distinct point that is in a tuple, in lexicographic order."""
         points = self.used_points()
         # Points with equal first features are usually equal in all features.
         for n_keys in (1, points.shape[1]):
@@ -78,7 +78,7 @@ class TupleSet:
         return np.flatnonzero(self._used())[order[different]]
 
     def unique_points(self) -> Array:
-        """Return the different points that are in a tuple, in lexicographic order."""
+        """Return the distinct points that are in a tuple, in lexicographic order."""
         return self.points[self.unique_rows()]
 
     def _used(self) -> NDArray[np.bool_]:
@@ -103,7 +103,7 @@ def index_tuples(
     `tuples`: array-like of shape (n_tuples, t, n_features) or (n_tuples, t).
     `y`: labels; labels of pairs are -1 and 1.
     `tuple_size`: the only t to accept.
-    Returns a TupleSet, which shares memory with the input where it can.
+    Returns a TupleSet, which shares memory with the input if possible.
     """
     shared = _rows_of_array(tuples, preprocessor, tuple_size)
     if shared is not None and (reset or shared.points.shape[1] == estimator.n_features_in_):

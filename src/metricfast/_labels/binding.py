@@ -1,4 +1,4 @@
-"""The label distance of a learner, and labels in the form that it takes."""
+"""The label distance of a learner, and labels in the form for it."""
 
 from __future__ import annotations
 
@@ -50,15 +50,14 @@ def bind_labels(
     sizes: tuple[int, int] | None = None,
     names: tuple[str, str] = ("y", "y_database"),
 ) -> tuple[LabelDistance, Labels, Labels]:
-    """Find out what kind of labels a distance is said of.
+    """Determine the kind of labels for which a distance is given.
 
-    `said`: one that is bound already is returned, and labels are as it takes them.
-    `y`, `y_database`: labels, of any kind; of "precomputed", `y` alone, their distances, (n, m).
-    `sizes`: how many labels there must be, n and m.
-    `names`: what errors call them.
+    `said`: the user's distance. A bound one is returned unchanged, with labels in its form. `y`,
+    `y_database`: labels of any kind. With "precomputed", `y` holds their distances, (n, m).
+    `sizes`: the required numbers of labels, n and m. `names`: their names in error messages.
     Returns the distance, and labels and references as it takes them: numbers in float64, objects
     one by one; for "precomputed" the indices of rows and columns. Raises ValueError if the distance
-    is none, or is not one of such labels.
+    is invalid, or not defined for these labels.
     """
     if isinstance(said, LabelDistance):
         labels = np.asarray(y)
@@ -99,7 +98,7 @@ def bind_labels(
 
 
 def _function(said: Any) -> tuple[Callable[[Any, Any], Any] | None, bool]:
-    """Return the function that is said to be the distance, if any, and whether it is a metric."""
+    """Return the user's distance function, if any, and whether it is declared a metric."""
     if isinstance(said, (tuple, list)) and len(said) == 2 and said[0] == "metric":
         if not callable(said[1]):
             raise ValueError(

@@ -71,7 +71,7 @@ class LabelDistance:
         if not np.isfinite(distances).all() or (distances < 0).any():
             raise ValueError(
                 "label_distance must give finite distances, from 0 on; found "
-                f"{distances.min()} to {distances.max()}: mend it, or divide labels that are huge."
+                f"{distances.min()} to {distances.max()}: correct it, or divide very large labels."
             )
         return distances
 
@@ -91,7 +91,7 @@ class LabelDistance:
 
 
 class Table:
-    """Some rows and columns of a matrix of distances, which is neither copied nor read before."""
+    """Rows and columns of a matrix of distances, selected lazily and without a copy."""
 
     def __init__(self, matrix: Any, rows: Integers | None = None, columns: Any = None) -> None:
         self._matrix = matrix
@@ -101,7 +101,7 @@ class Table:
 
     @classmethod
     def of(cls, matrix: Any, name: str) -> Table:
-        """Return a table of a whole matrix, or the one that is given."""
+        """Return a table of a whole matrix; return a table unchanged."""
         if isinstance(matrix, Table):
             return matrix
         array = np.asanyarray(matrix)
@@ -117,11 +117,11 @@ class Table:
         return len(self._rows)
 
     def block(self, rows: Integers, columns: Integers) -> Labels:
-        """Return the distances of some rows and columns."""
+        """Return the distances of the given rows and columns."""
         return np.asarray(self._matrix[np.ix_(self._rows[rows], self._columns[columns])])
 
     def take(self, rows: Integers) -> Table:
-        """Return the table of some samples among each other."""
+        """Return the table of distances among the given samples."""
         return Table(self._matrix, self._rows[rows], self._columns[rows])
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Labels:

@@ -15,7 +15,7 @@ from metricfast._labels.distance import LabelDistance, block_rows
 
 __all__ = ["MetricTree"]
 
-# Labels of a leaf, which are compared one by one.
+# Number of labels in a leaf.
 _LEAF = 16
 # Number of labels on which the metric axioms are checked.
 _CHECKED = 16
@@ -67,7 +67,7 @@ class MetricTree:
         own: bool = False,
         drop: bool = False,
     ) -> Integers:
-        """Return the k nearest labels of each query, -1 where there are fewer.
+        """Return the k nearest labels of each query, and -1 where there are fewer.
 
         `place`: the place of each label; of labels at one distance, the first ones are taken.
         `first`: the place at which each query begins, going round; by default 0.
@@ -90,7 +90,7 @@ class MetricTree:
         return found
 
     def _divide(self, rows: Integers) -> _Node:
-        """Return the node of some labels, of which the first becomes the vantage point."""
+        """Return a tree node for some labels; the first becomes the vantage point."""
         if len(rows) <= _LEAF:
             return _Node(rows)
         vantage, others = rows[:1], rows[1:]
@@ -98,14 +98,14 @@ class MetricTree:
         order = np.argsort(away, kind="stable")
         shells = []
         for part in np.array_split(order, 2):
-            # The farthest label is the next vantage point: seen from a corner, shells are thin.
+            # The farthest label is the next vantage point: from a corner, shells are thin.
             node = self._divide(others[part[::-1]])
             shells.append(_Shell(float(away[part[0]]), float(away[part[-1]]), node))
         return _Node(vantage, tuple(shells))
 
 
 class _Search:
-    """The nearest labels of some queries, so far."""
+    """The nearest labels of some queries found so far."""
 
     place: Integers
     first: Integers
@@ -121,7 +121,7 @@ class _Search:
         self._rank = np.zeros(shape, np.int64)  # order among labels at equal distances
 
     def visit(self, node: _Node, active: Integers) -> None:
-        """Look for labels of a node that are nearer to some queries."""
+        """Search a node for labels that are nearer to some queries."""
         if len(active) == 0:
             return
         away = self._distance.between(self._queries[active], self._labels[node.rows])

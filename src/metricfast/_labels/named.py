@@ -16,7 +16,7 @@ from metricfast._labels.distance import LabelDistance, Labels
 
 __all__ = ["KERNELS", "named_distance"]
 
-# Distances of the compiled losses.
+# Distances that compiled losses compute themselves.
 KERNELS = ("sqeuclidean", "euclidean", "cityblock")
 # With more dimensions, a tree search would visit most points anyway.
 _TREE = 8
@@ -28,7 +28,7 @@ _NAMES = (*KERNELS, "cosine", "hamming", "haversine", "jaccard")
 
 
 def named_distance(said: Any) -> LabelDistance:
-    """Return the distance of a name, or of ``("angular", period)``; ValueError if there is none."""
+    """Return the distance for a name or ``("angular", period)``; raise ValueError if unknown."""
     if isinstance(said, (tuple, list)) and len(said) == 2 and said[0] == "angular":
         return _angular(said[1])
     if isinstance(said, str):
@@ -170,7 +170,7 @@ def _haversine() -> LabelDistance:
 
 
 def _hamming() -> LabelDistance:
-    """Share of the columns that differ."""
+    """Return the share of columns that differ."""
 
     def encode(labels: Labels) -> Labels:
         if labels.ndim != 2 and labels.dtype.kind not in "if":

@@ -66,7 +66,7 @@ def label_neighbors(
     own = len(columns)
     columns += [near[group, j] for j in range(near.shape[1])]
     for j, other in enumerate(columns):
-        # A point of its own group comes after all others of it.
+        # The point itself comes after all others of its group.
         available = counts[other] - 1 if j < own else counts[other]
         for step in range(k):
             rows = np.flatnonzero((step < available) & (filled < k))
@@ -177,7 +177,7 @@ def _by_tree(y: Array, k: int, distance: LabelDistance, drop: bool, order: Integ
 
 
 def _by_blocks(y: Array, k: int, distance: LabelDistance, drop: bool, order: Integers) -> Integers:
-    """Return the k nearest by the distances of a block of labels to all of them at a time."""
+    """Return the k nearest, from all distances, computed block by block."""
     n, labels = len(y), distance.encode(y)
     found = np.full((n, k), -1)
     step = block_rows(2 * n)

@@ -61,7 +61,7 @@ def as_tags(labels: Any, name: str, n: int | None = None) -> csr_array:
 def both_tags(
     labels: Any, others: Any, names: tuple[str, str], sizes: tuple[int, int]
 ) -> tuple[csr_array, csr_array]:
-    """Return the tags of queries and of a database, of the same columns."""
+    """Return the tags of queries and of a database, with the same columns."""
     if not (are_tags(labels) and are_tags(others)):
         raise ValueError(
             f"{names[0]} and {names[1]} must both hold tags (sparse, or booleans in columns), or "
@@ -82,7 +82,7 @@ def n_rows(labels: Any) -> int:
 
 
 def lists_of(tags: csr_array) -> tuple[Integers, Integers]:
-    """Return where the tags of each point begin, and the tags."""
+    """Return the tags of all points, and the start index of each point's tags."""
     return tags.indptr.astype(np.int64), tags.indices.astype(np.int64)
 
 

@@ -19,7 +19,7 @@ __all__ = ["DISTANCES", "as_learners", "class_of", "of_numbers", "suited"]
 # Fixed distances to compare with, on scaled points.
 DISTANCES = ("cityblock", "cosine")
 
-# In the order of what they take of a thousand points, roughly.
+# Ordered roughly by their time for a thousand points.
 CLASSES = (
     *(
         "Covariance",
@@ -72,7 +72,7 @@ def class_of(name: str) -> Any:
 
 
 def as_learners(given: Any, n_points: int, continuous: bool) -> dict[str, Any]:
-    """Return the learners by name that the argument `learners` stands for."""
+    """Return the learners for the argument `learners`, by name."""
     if isinstance(given, Mapping):
         return {str(name): _estimator(each) for name, each in given.items()}
     if isinstance(given, str):
@@ -117,7 +117,7 @@ def _takes_numbers(learner: Any) -> bool | None:
 
 
 def _estimator(given: Any) -> Any:
-    """Return an unfitted estimator of a name or an estimator; the name of a distance as it is."""
+    """Return an unfitted estimator, or the name of a distance unchanged."""
     if isinstance(given, str) and given in DISTANCES:
         return given
     if isinstance(given, str):

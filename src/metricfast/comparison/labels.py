@@ -36,7 +36,7 @@ def looks_continuous(labels: Array) -> bool:
 class Labels:
     """Checked labels.
 
-    `variances`: of the columns of continuous labels; None where labels are classes.
+    `variances`: variances of the columns of continuous labels, or None for classes.
     """
 
     values: Array
@@ -75,5 +75,5 @@ class Labels:
         return "R²" if self.continuous else "accuracy"
 
     def __str__(self) -> str:
-        """Return what they are, in words."""
+        """Return a description of the labels."""
         return "continuous labels" if self.continuous else f"{len(np.unique(self.values))} classes"

@@ -40,7 +40,7 @@ class Record:
                 self._trials = {key: _trial(values[key], seconds[key]) for key in values}
 
     def get(self, predictor: Any, fold: int, sizes: tuple[int, ...]) -> Trial | None:
-        """Return the trial of a predictor, if there was one; it has one of `sizes` values."""
+        """Return the recorded trial of a predictor, or None; it must have one of `sizes` values."""
         known = self._trials.get(self._key(predictor, fold))
         values = None if known is None else known.values
         if values is not None and self._file is not None and len(values) not in sizes:

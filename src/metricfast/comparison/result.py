@@ -58,7 +58,7 @@ class Row:
     note: str = ""
 
     def cells(self) -> tuple[str, ...]:
-        """Return the row as it is shown."""
+        """Return the cells of the row for display."""
         if math.isnan(self.score):
             return (self.learner, self.note)
         return (
@@ -121,7 +121,7 @@ class Comparison:
         return DataFrame(columns)
 
     def verdict(self) -> str:
-        """Return what it comes to, in sentences."""
+        """Return a summary in sentences."""
         lines = []
         for word in ("better", "worse"):
             those = [row.learner for row in self.rows if row.change == word]

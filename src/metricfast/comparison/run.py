@@ -227,7 +227,7 @@ def compare(
 
 
 def _check_size(labels: Labels, n_splits: int, n_neighbors: int) -> None:
-    """Raise ValueError where there are too few points for folds and neighbours."""
+    """Raise ValueError if there are too few points for folds and neighbours."""
     n = len(labels.values)
     sizes = [n] if labels.continuous else np.unique(labels.values, return_counts=True)[1]
     most, of = int(max(sizes)), "" if labels.continuous else " in the largest class"

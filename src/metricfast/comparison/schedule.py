@@ -51,7 +51,7 @@ class Schedule:
         self.of_folds: dict[str, list[Floats]] = {}
 
     def all_of(self, learners: dict[str, Any]) -> bool:
-        """Try the baselines and the learners; return whether a callback stopped it."""
+        """Try the baselines and the learners; return whether a callback stopped the comparison."""
         stop = False
         for name, scale in ((EUCLIDEAN, False), (SCALED, True)):
             self._enter(name, "euclidean", scale)
@@ -101,7 +101,7 @@ class Schedule:
         return trials
 
     def _all_folds_of(self, name: str, try_folds: TryFolds) -> list[Trial]:
-        """Try a learner on all folds that are not known yet, at the same time."""
+        """Try a learner on all missing folds at the same time."""
         predictor, of = self.predictors[name], range(len(self.folds))
         found = {i: self._known(predictor, i) for i in of}
         unknown = [i for i in of if found[i] is None]
@@ -137,7 +137,7 @@ class Schedule:
         return trial
 
     def _keep(self, name: str, trials: list[Trial]) -> bool:
-        """Make a row of trials; return whether a callback asks to stop."""
+        """Add the row of a learner's trials; return whether a callback asks to stop."""
         last, n_done = trials[-1], sum(trial.values is not None for trial in trials)
         row = Row(name, n_folds=n_done, fit_seconds=float(np.mean([t.seconds for t in trials])))
         if last.values is None:
@@ -175,7 +175,7 @@ class Schedule:
         share, all_values = None, self.values
         each_fold = [values for folds in self.of_folds.values() for values in folds]
         if self.judge.scorer is not None and min(map(len, each_fold)) == 1:
-            # A score that is not defined for some group of points: folds are compared.
+            # The score is undefined for some group of points, so compare folds.
             share = float(np.mean([len(test) / len(train) for train, test in self.folds]))
             all_values = {
                 name: np.array([values.mean() for values in folds])

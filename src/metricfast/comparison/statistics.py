@@ -60,6 +60,6 @@ def expected_of_the_best(values: Floats, seed: int) -> float:
         drawn = np.bincount(rng.integers(n, size=n), minlength=n)
         chosen, left_out = int(np.argmax(drawn @ values)), drawn == 0
         if left_out.any():
-            # Beside the best of all on the same points, which varies less than the mean itself.
+            # The difference from the best on the same points varies less than the mean itself.
             lost.append(float((values[left_out, best] - values[left_out, chosen]).mean()))
     return float(scores[best] - max(0, np.mean(lost))) if lost else float("nan")

@@ -64,7 +64,7 @@ class Judge:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The lowest and the highest value of the score, as far as they are known."""
+        """The lowest and the highest value of the score, infinite if unknown."""
         if self.scorer is None:
             return (0.0, 1.0) if self.variances is None else (-math.inf, 1.0)
         metric = getattr(self.scorer, "_score_func", None)
@@ -106,9 +106,8 @@ class Trial:
     """The result of a learner on a fold.
 
     `values`: of each held-out point its share in the score; of a scorer, a value for each group of
-    held-out points (:func:`grouped_scores`). None where there are none.
-    `seconds`: of fitting.
-    `note`: why there are no values.
+    held-out points (:func:`grouped_scores`). None for classes. `seconds`: of fitting. `note`: why
+    there are no values.
     """
 
     values: Floats | None

@@ -18,10 +18,10 @@ __all__ = ["compare"]
 
 
 def compare(X: Any, y: Any, *, client: Any = None, **options: Any) -> Comparison:
-    """Compare learners, of which workers fit the folds, several at the same time.
+    """Compare learners; workers fit several folds at the same time.
 
-    It equals the table of :func:`metricfast.compare`, but for the seconds: each worker is sent all
-    points once, and a fold of a learner is a task of its own.
+    The result equals the table of :func:`metricfast.compare`, but for the seconds: each worker is
+    sent all points once, and a fold of a learner is a task of its own.
 
     Parameters
     ----------

@@ -36,7 +36,7 @@ def fit_by_epochs(learner: Any, rows: Rows, n_parts: int | None) -> Any:
     shards = workers.client.compute(rows.dealt(n_shards, _shard_of_rows, starts, n_shards))
     sizes, labels = zip(*workers.run(_described, shards), strict=True)
     classes = encode_together(list(labels), "y")[0] if learner._has_classes else None
-    # Progress and callbacks see averages, here.
+    # Progress and callbacks receive the averages, in this process.
     silent: dict[str, Any] = {"callbacks": None, "verbose": False}
     given = {name: getattr(learner, name) for name in silent}
     callbacks = as_callbacks(learner.callbacks)
@@ -95,7 +95,7 @@ def _epoch(shard: tuple[Any, ...], model: Any, classes: Any, threads: int) -> An
 
 
 def _average(found: list[Any], sizes: tuple[int, ...]) -> Any:
-    """Return the first learner with the averages of what all have learned."""
+    """Return the first learner with the averaged parameters of all."""
     model, shares = found[0], np.asarray(sizes) / sum(sizes)
 
     def average(name: str, of_learner: Any = lambda learner: learner) -> None:
@@ -107,7 +107,7 @@ def _average(found: list[Any], sizes: tuple[int, ...]) -> Any:
             average(name)
     for name in _HISTORY:
         average(name, lambda learner: learner._training[0])
-    # The objective of an epoch is a sum over batches for linear maps, a mean for embeddings.
+    # The objective of an epoch is a sum over batches for linear maps, and a mean for embeddings.
     weights = shares if isinstance(model, BaseEmbeddingLearner) else None
     model.loss_curve_[-1] = total([each.loss_curve_[-1] for each in found], weights)
     if hasattr(model, "objective_"):

@@ -68,7 +68,7 @@ def fit_of(learner: Any, sync: str, arguments: list[str]) -> Fit:
 
 
 def _by_sums(learner: Any, rows: Rows, n_parts: int | None) -> Any:
-    """Fit to the sums of all partitions; the client holds the total alone."""
+    """Fit to the sums of all partitions; the client holds only the total."""
     statistics = rows.workers.sum(_sums, rows.blocks, learner=learner)
     if statistics is None:
         raise ValueError("X must hold at least 2 points; found 0.")
@@ -84,7 +84,7 @@ def _by_sums(learner: Any, rows: Rows, n_parts: int | None) -> Any:
 
 
 def _sums(block: tuple[Any, ...], threads: int, learner: Any) -> Statistics | None:
-    """Return the statistics of a partition, and the learner with the names of its columns."""
+    """Return the statistics of a partition, and the learner with its column names."""
     X, y, weight = block
     if not X.shape[0]:
         return None
@@ -133,7 +133,7 @@ def _codes_of(y: Any, classes: Array) -> Integers:
 
 
 def _group_of_class(i: int, block: tuple[Any, ...], classes: Array, first: Integers) -> Integers:
-    """Return the group of the class of each row that has weight."""
+    """Return the group of each row's class, for rows with weight."""
     _, y, weight = block
     groups = np.searchsorted(first, _codes_of(y, classes), side="right") - 1
     return groups if weight is None else np.where(np.asarray(weight) > 0, groups, -1)
@@ -173,7 +173,7 @@ def _scatters(anchors: Integers, shared: tuple[Any, ...], threads: int) -> tuple
 
 
 def _of_draws(learner: Any, rows: Rows, n_parts: int | None, **params: Any) -> Any:
-    """Fit to tuples or chunks that the client draws; it fetches the rows that are in these."""
+    """Fit to tuples or chunks that the client draws; the client fetches only their rows."""
     labels, weights = rows.others()
     if weights is not None:
         params["sample_weight"] = weights

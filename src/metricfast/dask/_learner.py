@@ -105,7 +105,7 @@ class DistributedLearner(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mis
 
     @property
     def client_(self) -> Any:
-        """The client that is used: the one given, or the one that was made last."""
+        """The client in use: the given one, or the most recently created one."""
         return Workers(self.client).client
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, **params: Any) -> Any:
@@ -204,7 +204,7 @@ class DistributedLearner(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mis
     def retrieval_report(
         self, X: Any, y: Any, X_database: Any = None, y_database: Any = None, **options: Any
     ) -> RetrievalReport:
-        """Judge the order in which embedded database points answer embedded queries.
+        """Score the ranking of embedded database points for embedded queries.
 
         Parameters
         ----------
@@ -246,7 +246,7 @@ class DistributedLearner(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mis
         return score.mean if classes else -score.mean
 
     def to_local(self) -> Any:
-        """Return a copy of the fitted learner, which knows nothing of Dask."""
+        """Return a copy of the fitted learner, independent of Dask."""
         check_is_fitted(self, "learner_")
         return copy.deepcopy(self.learner_)
 
@@ -269,11 +269,11 @@ class DistributedLearner(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mis
         return learner
 
     def __sklearn_clone__(self) -> DistributedLearner:
-        """Return one that is not fitted, with the same client."""
+        """Return an unfitted clone with the same client."""
         return type(self)(clone(self.learner), self.client, sync=self.sync, n_parts=self.n_parts)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the client behind, which is of this process."""
+        """Leave out the client, which belongs to this process."""
         return {**super().__getstate__(), "client": None}
 
 

@@ -27,7 +27,7 @@ def blocks_of(name: str, values: Any) -> list[Any]:
 
 
 def array_of(name: str, values: Any) -> Any:
-    """Return a collection as a dask array of two dimensions, whose blocks are of rows."""
+    """Return a collection as a two-dimensional dask array with blocks of rows."""
     values = _in_rows(name, values)
     array = values if isinstance(values, da.Array) else values.to_dask_array()
     if array.ndim != 2:
@@ -47,7 +47,7 @@ def _in_rows(name: str, values: Any) -> Any:
 
 
 class Rows:
-    """Rows of dask collections: X, and row by row what else is given, None if not.
+    """Rows of dask collections: X, and labels, weights and so on (or None) for each row.
 
     Raises ValueError if the rows of the collections cannot be matched.
 
@@ -79,7 +79,7 @@ class Rows:
         return join_rows(self.workers.computed(self.blocks))
 
     def others(self) -> tuple[Any, ...]:
-        """Return all but X, in memory."""
+        """Return everything except X, in memory."""
         return join_rows(self.workers.computed([block[1:] for block in self.blocks]))
 
     def points(self) -> OnWorkers:
@@ -87,7 +87,7 @@ class Rows:
         return OnWorkers(self.workers, [block[0] for block in self.blocks])
 
     def starts(self) -> Any:
-        """Return where each block begins, and where the last one ends, delayed."""
+        """Return the delayed start of each block, and the end of the last one."""
         return starts_of([block[0] for block in self.blocks])
 
     def dealt(self, n: int, group_of: Callable[..., Integers], *given: Any) -> list[Any]:
@@ -102,18 +102,18 @@ class Rows:
 
 
 def starts_of(blocks: Sequence[Any]) -> Any:
-    """Return where each block begins, and where the last one ends, delayed."""
+    """Return the delayed start of each block, and the end of the last one."""
     return delayed(_starts)([delayed(_length)(block) for block in blocks])
 
 
 def join_rows(blocks: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
-    """Return the points of all blocks, and their labels and so on, None where there are none."""
+    """Return the points of all blocks, and their labels, weights and so on, or None."""
     columns = zip(*blocks, strict=True)
     return tuple(None if column[0] is None else joined(column) for column in columns)
 
 
 def joined(blocks: Sequence[Any]) -> Any:
-    """Return blocks one after the other, without the empty ones if there are others.
+    """Concatenate blocks, without the empty ones unless all are empty.
 
     An array in one block is not copied.
     """
@@ -172,7 +172,7 @@ def _described(block: Any, threads: int) -> tuple[int, int, bool, list[str] | No
 
 
 def _cut_alike(values: Any, X: Any) -> Any:
-    """Cut an array as X is, where the sizes of both are known."""
+    """Rechunk an array like X, if the sizes of both are known."""
     both = [each for each in (values, X) if isinstance(each, da.Array)]
     known = len(both) == 2 and not any(np.isnan(size) for each in both for size in each.chunks[0])
     if known and values.chunks[0] != X.chunks[0] and values.shape[0] == X.shape[0]:

@@ -136,7 +136,7 @@ def retrieval_report(
     client: Any = None,
     **options: Any,
 ) -> RetrievalReport:
-    """Judge the order in which a database answers queries, block by block of the queries.
+    """Score the ranking of a database for queries, block by block.
 
     Parameters
     ----------
@@ -196,10 +196,9 @@ def _precision(*sides: Any) -> type[np.floating[Any]]:
 
 
 class _Ready:
-    """A database that each worker makes ready of the blocks that it has got.
+    """A database that each worker prepares from the blocks that it has received.
 
-    It goes from one to the other without any, so that none waits for another's, and with the last
-    search it is gone.
+    Pickled copies do not contain the prepared database. It is freed after the last search.
     """
 
     def __init__(self, name: str, maps: dict[str, Any]) -> None:
@@ -223,7 +222,7 @@ def _nearest(
     columns: list[Any], rows: list[list[Any]], which: Integers, *, ready: _Ready, k: int,
     precision: type[np.floating[Any]], squared: bool, **sides: Any,
 ) -> tuple[Any, Any]:  # fmt: skip
-    """Search for a block of queries, as `columns` of blocks, in the `rows` of the database."""
+    """Search the `rows` of the database for a block of queries, given as `columns` of blocks."""
     block = np.asarray(columns[0])
     if not len(block):
         return np.empty((0, k), precision), np.empty((0, k), np.int64)
@@ -238,7 +237,7 @@ def _joined_arrays(blocks: list[tuple[Any, ...]]) -> tuple[Any, ...]:
 
 
 def _chosen(metrics: Any, labels: list[Any], k: Any, options: dict[str, Any]) -> Wanted:
-    """Return the metrics to be measured, which the labels of all queries decide."""
+    """Return the metrics to compute, which depend on the labels of all queries."""
     continuous = None if options.get("label_distance") is None else True
     return scores_of(chosen_metrics(metrics, np.asarray(joined(labels)), continuous), k)
 
@@ -247,7 +246,7 @@ def _judged(
     block: tuple[Any, ...], database: tuple[Any, ...], i: int, wanted: Wanted,
     options: dict[str, Any], **sides: Any,
 ) -> dict[str, Any]:  # fmt: skip
-    """Return the values of a block of queries."""
+    """Return the metrics' values for a block of queries."""
     points, labels = (np.asarray(part) for part in block)
     if not len(points):
         return {key: np.empty((3, 0)) for key in wanted}
@@ -302,7 +301,7 @@ def _in_memory(where: Any) -> Any:
 
 
 def _is_of_each(where: Any) -> bool:
-    """Return whether a filter has a label or a mask for each query."""
+    """Return whether a filter has labels or masks per query."""
     return isinstance(where, tuple) or getattr(where, "ndim", 1) == 2
 
 

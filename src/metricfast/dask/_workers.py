@@ -1,4 +1,4 @@
-"""The executor: runs a function of each part on the workers of a client, and sums the results."""
+"""The executor: runs a function for each part on the workers of a client, and sums the results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from metricfast._core.types import Array
 
 __all__ = ["N_PARTS", "Shared", "Workers", "threads_here", "total"]
 
-# Parts by default, but of gradients.
+# Default number of parts, except for gradients.
 N_PARTS = 16
 # Seconds between two checks for workers, and seconds without any worker before an error.
 _LOOK, _PATIENCE = 2.0, 30.0
@@ -44,7 +44,8 @@ class Shared:
 class Workers:
     """The workers of a client.
 
-    Raises TypeError for what is no client, ValueError where there is none, or it has no connection.
+    Raises TypeError for other objects than clients, and ValueError if there is no client or it is
+    not connected.
     """
 
     def __init__(self, client: Any) -> None:
@@ -72,13 +73,13 @@ class Workers:
             if time.monotonic() > end:
                 raise RuntimeError(
                     f"the client has had no worker for {_PATIENCE:.0f} seconds: start workers, and "
-                    "call again (with a Checkpoint a training goes on from where it was)."
+                    "call again (with a Checkpoint, training continues from where it was)."
                 )
             time.sleep(0.1)
 
     @property
     def n_threads(self) -> int:
-        """Threads of all workers, at least one."""
+        """Number of threads of all workers, at least one."""
         return max(1, sum(map(int, self.client.nthreads().values())))
 
     def run(
@@ -107,7 +108,7 @@ class Workers:
         raise AssertionError
 
     def tasks(self, function: Callable[..., Any], blocks: list[Any], **common: Any) -> list[Any]:
-        """Return ``function(block, threads=, **common)`` of delayed blocks, delayed as well."""
+        """Return delayed results of ``function(block, threads=, **common)`` for delayed blocks."""
         how = {"threads": self._threads_each(blocks)}
         how |= {name: delayed(value) for name, value in common.items()}  # sent once
         return [delayed(in_caller_memory(function))(block, **how) for block in blocks]
@@ -123,7 +124,7 @@ class Workers:
         return max(1, self.n_threads // max(1, len(parts)))
 
     def _gathered(self, futures: list[Any]) -> list[Any]:
-        """Wait for what futures are, as long as there are workers, and these give signs."""
+        """Wait for the results of futures, as long as there are workers that send heartbeats."""
         gathering = self.client.gather(futures, direct=self._direct, asynchronous=True)
         found: list[Any] = self._awaited(gathering, futures)
         return found
@@ -215,11 +216,11 @@ class _Signs:
         for each, (_, since) in self._heard.items():
             if now - since > _SILENCE and (of_all or self._is_needed(each)):
                 raise RuntimeError(
-                    f"the worker {each}, which is waited for, has given no sign for "
-                    f"{now - since:.0f} seconds: it or its machine is frozen, or lost, or a task "
-                    "has held its interpreter's lock for so long. Restart it, "
+                    f"the worker {each}, for which the client waits, gives no sign of life for "
+                    f"{now - since:.0f} seconds: it or its machine is frozen or lost, or a task "
+                    "has held the interpreter's lock all this time. Restart it, "
                     f"client.restart_workers([{each!r}]), or retire it, and call again (with "
-                    "a Checkpoint a training goes on from where it was)."
+                    "a Checkpoint, training continues from where it was)."
                 )
 
     def _is_needed(self, worker: str) -> bool:
@@ -239,7 +240,7 @@ def total(parts: Sequence[Any], shares: Array | None = None) -> Any:
     """Return the sum of the results of parts, in order; None adds nothing.
 
     Results are numbers, arrays, statistics, or tuples, lists and dictionaries of these. With
-    `shares`, of numbers and arrays, each is multiplied by its own, in float64.
+    `shares`, the numbers and arrays of each part are multiplied by its share, in float64.
     """
     parts = [part for part in parts if part is not None]
     if not parts:

@@ -66,7 +66,7 @@ class Embedded(Source):
 
 
 class Block(NamedTuple):
-    """Some points of a database that some queries are compared with."""
+    """A block of database points, compared with some queries."""
 
     rows: slice
     queries: Array
@@ -75,7 +75,7 @@ class Block(NamedTuple):
 
 
 class Queries(NamedTuple):
-    """Some queries, and the blocks of the database, which are read one after the other."""
+    """Some queries, and the blocks of the database, which are read in turn."""
 
     rows: slice
     exponent: int  # points are divided by 2**exponent
@@ -162,7 +162,7 @@ def _blocks(
 
 
 def _size(points: Points) -> float:
-    """Return the largest value of the first points that are not all zero: the unit of others."""
+    """Return the largest absolute value of the first block that is not all zero, as the unit."""
     few = float(np.abs(points[:_FEW]).max())
     return few or next(
         filter(None, (float(np.abs(block).max()) for _, block in parts(points))), 0.0
@@ -174,7 +174,7 @@ def _divided(points: Array, exponent: int) -> Array:
 
 
 class Nearest:
-    """The k nearest, along the last axis, of blocks that come in the order of their rows."""
+    """Collects the k nearest along the last axis, from blocks in ascending order of rows."""
 
     def __init__(self, k: int) -> None:
         self.k, self._held = k, list[tuple[Floats, Integers]]()

@@ -1,4 +1,4 @@
-"""Points that are searched many times: embedded and packed once."""
+"""A database of points, embedded and packed once for many searches."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ class Database:
 
     @property
     def ids_(self) -> NDArray[np.int64]:
-        """The names of the points in results of a search, read-only."""
+        """The ids of the points in search results, read-only."""
         return self._held.ids
 
     @property
@@ -249,7 +249,7 @@ class Database:
         return distances, ids
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to a file, also the copy in 8-bit integers.
+        """Write the database to a file, including the copy in 8-bit integers.
 
         It appears under its name when it is whole. If it replaces a file that a database is mapped
         from, that database continues with the old file; Windows refuses to replace it.
@@ -386,7 +386,7 @@ class Database:
 def _restored(
     space: Space, points: Array, ids: Integers, following: int, ready: dict[str, Array]
 ) -> Snapshot:
-    """Return the points of a file, whose state is used as it is."""
+    """Return the database of a file, and use its stored state."""
     images, origin = ready.get("points", points), ready.pop("origin", None)
     if len(images) != len(points):
         raise ValueError("points and embedded points do not fit.")
@@ -407,7 +407,7 @@ def _restored(
 
 
 def _check_points(points: Array, ids: Array, following: int) -> None:
-    """Refuse what no database holds: points without rows or columns, ids that do not ascend."""
+    """Raise ValueError for points without rows or columns, or ids that do not ascend."""
     if points.ndim != 2 or 0 in points.shape or points.dtype.kind != "f":
         raise ValueError(
             f"points must be floats of shape (m, d), both from 1 on; found shape {points.shape}, "
@@ -425,7 +425,7 @@ def _check_points(points: Array, ids: Array, following: int) -> None:
 
 
 def _may_change(array: NDArray[Any]) -> bool:
-    """Tell whether somebody can write to an array, or to one that it is a view of."""
+    """Return whether an array, or an array of which it is a view, is writable."""
     base: object = array
     while isinstance(base, np.ndarray):
         if base.flags.writeable:

@@ -41,18 +41,18 @@ class Filter(NamedTuple):
 
     @property
     def alike(self) -> bool:
-        """Return whether all queries have the same mask, or none."""
+        """Return whether the filter is the same for all queries."""
         return self.mask is None or self.mask.ndim == 1
 
     def of_queries(self, part: slice | Integers) -> Filter:
-        """Return the filter of some queries."""
+        """Return the filter of the given queries."""
         mask, labels = self
         if mask is not None and mask.ndim == 2:
             mask = mask[part]
         return Filter(mask, labels and labels._replace(queries=labels.queries[part]))
 
     def of_points(self, part: slice | Integers | Mask) -> Filter:
-        """Return the filter of some points."""
+        """Return the filter of the given points."""
         mask, labels = self
         if mask is not None:
             mask = np.ascontiguousarray(mask[..., part])
@@ -70,7 +70,7 @@ class Filter(NamedTuple):
 
     @property
     def argument(self) -> Any:
-        """The argument `where` that this is the filter of, or the filter itself."""
+        """The user's argument `where` for this filter, or the filter itself."""
         if self.labels is None:
             return self.mask
         if self.mask is not None:
@@ -139,12 +139,12 @@ def _as_labels(where: tuple[Any, ...], sizes: tuple[int, int]) -> Labels:
 
 
 def known_rows(size: int) -> Callable[[Integers], Integers]:
-    """Return the function that gives the rows of ids from 0 to size - 1."""
+    """Return a function that maps ids from 0 to size - 1 to rows."""
     return lambda ids: np.where((ids >= 0) & (ids < size), ids, -1)
 
 
 def rows_among(ids: Integers, known: Integers) -> Integers:
-    """Return where ids are among those that are known and ascend, -1 where they are not."""
+    """Return the index of each id in the ascending known ids, or -1."""
     rows = np.minimum(np.searchsorted(known, ids), len(known) - 1)
     return np.where(known[rows] == ids, rows, -1)
 

@@ -18,7 +18,7 @@ from metricfast.exceptions import LossOverflowError
 __all__ = ["metric_gradient"]
 
 _MOST_FOR_CENTRE = 1000
-# Up to these powers of two weights and maps are taken as they are.
+# Up to these powers of two, weights and maps are not rescaled.
 _ORDINARY = 60
 
 
@@ -126,7 +126,7 @@ def metric_gradient(
 
 
 def _exponent(*arrays: Array) -> int:
-    """Of the power of two to divide by, where that is needed."""
+    """Exponent of the power of two to divide by, or 0 for numbers of usual size."""
     largest = max(
         (float(max(each.max(initial=0), -each.min(initial=0))) for each in arrays), default=0.0
     )

@@ -52,7 +52,7 @@ class Inference(NamedTuple):
 
 
 def empty_sets(n: int, k: int) -> Inference:
-    """Make room for the sets of k points of n queries."""
+    """Allocate the sets of k points for n queries."""
     return Inference(np.empty((n, k), np.int64), np.empty(n), np.empty(n), np.empty(n, bool))
 
 
@@ -77,7 +77,7 @@ def check_loss_matrix(matrix: ArrayLike, n_classes: int | None = None) -> Floats
 
 
 def check_method(ties: str, method: str, name: str = "method") -> None:
-    """Check how sets are found, and how their votes are counted."""
+    """Check the parameters of the search for sets and of their votes."""
     check_choice("ties", ties, get_args(Ties))
     check_choice(name, method, ("exact", "greedy"))
 

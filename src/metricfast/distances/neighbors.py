@@ -124,7 +124,7 @@ def pairwise_distances(
 def _maps(
     L: ArrayLike | None, U: ArrayLike | None, V: ArrayLike | None, M: ArrayLike | None, width: int
 ) -> tuple[Map, Map]:
-    """Return the maps of queries and database, of a matrix M if that is given."""
+    """Return the maps of queries and database, from L, U and V, or M."""
     if M is None:
         return as_maps(L, U, V, width)
     if L is not None or U is not None or V is not None:

@@ -135,7 +135,7 @@ def _search(
         blocks = list(each_block(part, of_block))
         key, near, of_query = (np.concatenate(each) for each in zip(*blocks, strict=True))
         del blocks
-        # Both are stable: what they leave equal stays in the order of the indices.
+        # Both sorts are stable, so ties remain in the order of the indices.
         order = np.lexsort((key, of_query)) if sort_results else np.argsort(of_query, kind="stable")
         distances = np.empty(len(key), dtype)
         write_distances(distances, key[order], part.exponent, squared=False)

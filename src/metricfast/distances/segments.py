@@ -30,12 +30,12 @@ _SMALL = 256
 # For coordinates between two to minus this and two to this, squared differences neither overflow
 # nor underflow in float64.
 _ORDINARY = 200
-# To prepare a point costs as much as to compare it with so many queries.
+# Cost of preparing a point, in comparisons of the point with a query.
 _PREPARING = 128
 
 
 class Segment(NamedTuple):
-    """Points that were prepared together."""
+    """Points that are prepared together."""
 
     points: Array
     images: Array  # the points that are searched: embedded by the map, if any
@@ -60,7 +60,7 @@ class Segment(NamedTuple):
         return self._replace(size=int(np.count_nonzero(shown)), shown=shown)
 
     def filtered(self, where: Filter) -> Filter:
-        """Return the filter of all rows, given the filter of those that are not hidden."""
+        """Return a filter of all rows, given the filter of visible rows."""
         if self.shown is None:
             return where
         mask, labels = self.shown, where.labels
@@ -105,9 +105,9 @@ class Space(NamedTuple):
         return self.maps[0] is not None and self.maps[0] is self.maps[1]
 
     def origin(self, points: Array) -> Floats | None:
-        """Return what is subtracted from points, or from their extremes, before they are embedded.
+        """Return the origin that is subtracted from points before embedding, given their extremes.
 
-        None is for nothing.
+        None means no subtraction.
         """
         if not self.centred:
             return None
@@ -125,7 +125,7 @@ class Space(NamedTuple):
         return images
 
     def prepare(self, points: Array, images: Array, ids: Integers, threads: int) -> Segment:
-        """Make points ready to be searched."""
+        """Prepare points for searches, as a segment."""
         prepared = get_kernels().prepare_database(images, self.precision == "auto", threads)
         return segment_of(points, images, ids, prepared)
 
@@ -219,13 +219,13 @@ class Snapshot:
 
     @cached_property
     def _extremes(self) -> Array:
-        """The least and the greatest value of each feature."""
+        """The minimum and maximum of each feature."""
         return _extremes(
             block for each in self.segments for block in _blocks(each.points, each.shown)
         )
 
     def rows(self, ids: Integers) -> Integers:
-        """Return where points are, -1 for ids that are not here."""
+        """Return the rows of ids, and -1 for unknown ids."""
         return rows_among(ids, self.ids)
 
     def holds(self, ids: Integers) -> Mask:
@@ -233,7 +233,7 @@ class Snapshot:
         return np.asarray((self.rows_by_segment(ids) >= 0).any(axis=0))
 
     def rows_by_segment(self, ids: Integers) -> Integers:
-        """Return the rows of ids in each segment, -1 where they are not, (n_segments, n)."""
+        """Return the row of each id in each segment, -1 if it is not there, (n_segments, n)."""
         return np.stack([each.rows(ids) for each in self.segments])
 
     # Changes
@@ -258,9 +258,9 @@ class Snapshot:
         )  # fmt: skip
 
     def removed(self, found: Integers, threads: int) -> Snapshot:
-        """Return the points after the removal of some, but not of all.
+        """Return a snapshot without some (but not all) of the points.
 
-        `found` holds the rows to remove of each segment, and -1, as `rows_by_segment` has it.
+        `found` holds the rows to remove in each segment, and -1, as returned by `rows_by_segment`.
         """
         segments, extremes = list(self.segments), self._extremes if self.space.centred else None
         for at, (segment, places) in enumerate(zip(self.segments, found, strict=True)):
@@ -343,7 +343,7 @@ class Snapshot:
         return found
 
     def query_bytes(self, k: int) -> int:
-        """Return the memory that a query needs for its k nearest, without the results."""
+        """Return the memory per query of a search for k neighbours, without the results."""
         maps, n_segments = self.space.maps, len(self.segments)
         embedded = 0 if maps[0] is None else 8 * len(maps[0])
         return embedded + (32 * k * n_segments if n_segments > 1 else 0)
@@ -375,7 +375,7 @@ class Snapshot:
 
 
 def _blocks(points: Array, shown: Mask | None = None) -> Iterator[Array]:
-    """Go through the points that are not hidden, in little memory."""
+    """Yield blocks of visible points."""
     size = block_rows(points.strides[0], most=1 << 20)
     for start in range(0, len(points), size):
         block = points[start : start + size]

@@ -54,7 +54,7 @@ def pairwise_by_blocks(
 
 
 def _frame(queries: Points, database: Points) -> tuple[Array, float]:
-    """Return the middle of the database, and the scale of both."""
+    """Return the centre of the database, and the scale of both sides."""
     kernels = get_kernels()
     count = min(len(database), _SAMPLE)
     some = database[np.arange(count) * len(database) // count]
@@ -82,7 +82,7 @@ def paired_by_blocks(
 ) -> None:  # fmt: skip
     """Write the distances of pairs; points are loaded in blocks of pairs."""
     if maps[0] is not None and pairs is not None and len(pairs) > len(left) + len(right):
-        # Points that are in many pairs are embedded by themselves.
+        # If points are in many pairs, embed each point once.
         left, right = embedded(left, right, maps, threads)
         maps = None, None
     size = max(1, block_rows(row_bytes(left) + row_bytes(right)) // _PAIRS) * _PAIRS

@@ -184,7 +184,7 @@ class Asymmetric(Embedding):
     def backward(
         self, parameters: Parameters, cache: Any, upstream: Array, *, n_jobs: int | None = None
     ) -> Parameters:
-        """Return the gradient, which is zero in the parameters of the other side."""
+        """Return the gradient; it is zero for the parameters of the other side."""
         if not isinstance(cache, _SideCache):
             raise TypeError(f"cache must be what forward returned, got {type(cache)}.")
         self._check_parameters(parameters)
@@ -204,16 +204,16 @@ def _is_auto(part: Linear) -> bool:
 
 
 def sides_of(embedding: Embedding) -> list[Embedding]:
-    """Return both embeddings of queries and database, or the one of all points."""
+    """Return the embeddings of queries and database, or the single embedding of all points."""
     if isinstance(embedding, Asymmetric):
         return [embedding.query, embedding.database]
     return [embedding]
 
 
 def with_length(embedding: Embedding, normalize: bool) -> Any:
-    """Return a copy that divides points by their length, or not, where it leaves that open.
+    """Return a copy with `normalize` set, where the embedding leaves it open.
 
-    Both sides do the same: if one says it, or cannot do it, so does the other.
+    Both sides get the same value: if one side sets it, or cannot normalise, the other follows.
     """
     found = clone(embedding)
     sides: list[Any] = sides_of(found)

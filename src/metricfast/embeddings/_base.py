@@ -94,7 +94,7 @@ def check_start(X: Any, y: Any) -> tuple[Any, Integers | None]:
 
 
 def check_side(side: str) -> None:
-    """Raise a ValueError for what is no side of a search."""
+    """Raise ValueError unless `side` is a side of a search."""
     check_choice("side", side, ("query", "database"))
 
 
@@ -206,7 +206,7 @@ class Embedding(BaseEstimator, ABC):  # type: ignore[misc]
 
     @abstractmethod
     def decays(self, default: float) -> list[float]:
-        """Return the weight decay of each array of parameters, where the learner's is `default`."""
+        """Return the weight decay of each array of parameters; `default` is the learner's."""
 
     def _check_parameters(self, parameters: Parameters) -> None:
         """Raise ValueError for another number of arrays than `initialize` gives."""

@@ -1,4 +1,4 @@
-"""Maps of two sides to the directions in which the means of their classes are correlated."""
+"""Initial maps of two sides: directions in which their class means are correlated."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _FURTHER = 0.01
 
 
 class _Whitening:
-    """The inverse root of a covariance matrix with a multiple of the identity added to it.
+    """The inverse square root of a covariance matrix plus a multiple of the identity.
 
-    `ridge`: this multiple, in units of the mean variance of the features.
+    `ridge`: this multiple, relative to the mean variance of the features.
     """
 
     def __init__(self, X: Any, ridge: float) -> None:

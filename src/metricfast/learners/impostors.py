@@ -178,7 +178,7 @@ class TargetsAndImpostors:
         return own
 
     def evaluate_pairs(self, Z: NDArray[Any]) -> tuple[float, NDArray[Any]] | None:
-        """Return the loss of all points by their lists, if there are any."""
+        """Return the loss of all points from their lists, or None without lists."""
         if self._lists is None:
             self._lists = ImpostorLists(self.y, self.targets, MARGIN, self._n_jobs)
         lists, self.loss.regularization = self._lists(Z), self._regularization
@@ -197,7 +197,7 @@ class TargetsAndImpostors:
                 targets = self.targets if anchors is None else self.targets[anchors]
                 found = self._bound(Z, anchors=anchors, targets=targets)
             return found
-        # The batch's points of other classes stand for all others.
+        # The batch's points of other classes represent all of them.
         push = (1 - self._regularization) * len(self.y) / len(rows)
         total = self._regularization + push
         self.loss.regularization = self._regularization / total

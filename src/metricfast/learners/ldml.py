@@ -155,7 +155,7 @@ def _factor(samples: Samples, L: Array) -> float:
 
 
 def _best_bias(objective: Objective, L: Array, bias: float) -> float:
-    """Return the bias of the lowest loss under a map, of which the loss is convex."""
+    """Return the optimal bias under a map; the loss is convex in the bias."""
 
     def slope(bias: float) -> float:
         return float(objective.of_loss([L, np.array([bias])], None)[1][1][0])
@@ -173,8 +173,8 @@ def _best_bias(objective: Objective, L: Array, bias: float) -> float:
 class _WithBias(FlatParameters):
     """The solver's vector ends with the bias, which starts as the mean squared distance.
 
-    It is divided by a unit, so that it starts as large as the entries of the map and a step has
-    about the same effect on both.
+    The bias is divided by a unit, so that its initial size equals that of the map's entries, and a
+    step has about the same effect on both.
     """
 
     def __init__(self, samples: Samples, start: list[Array], of_span: MapOfSpan | None) -> None:

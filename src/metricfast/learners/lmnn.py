@@ -183,14 +183,14 @@ class LMNN(LinearLearner):
 def _search_targets(
     X: Any, loss: TargetsAndImpostors, k: int, n_jobs: int | None, L: Array | None = None
 ) -> None:
-    """Search for the k nearest points of the same class, under a map if there is one."""
+    """Search for the k nearest points of the same class, under a map if given."""
     loss.set_targets(find_targets(X, loss.y, k, L, n_jobs))
 
 
 def _preconditioner(
     samples: Samples, loss: TargetsAndImpostors, start: list[Array], of_span: Any
 ) -> Preconditioner:
-    """Return the preconditioner that evens out the pull of targets."""
+    """Return the preconditioner, from the scatter of differences to targets."""
     del start, of_span
     X = samples.representative.X
     scatter = _target_scatter(X, loss.targets[samples.representative_rows], samples.X)
@@ -215,7 +215,7 @@ def _check_class_sizes(data: Samples, k: int) -> None:
 
 
 def _target_scatter(X: Any, targets: Integers, among: Any) -> Floats:
-    """Sum the outer products of points less their targets, or the diagonals of the products."""
+    """Sum the outer products of differences to targets, or only their diagonals."""
     wide = X.shape[1] > FULL_BASIS
     scatter = np.zeros(X.shape[1] if wide else (X.shape[1], X.shape[1]))
     for rows, column in product(blocks(X), range(targets.shape[1])):

@@ -17,7 +17,7 @@ from metricfast.training.embedded import map_points
 
 __all__ = ["find_targets", "targets_in_chunks", "targets_of_all"]
 
-# Points of a class that are looked at for each of it, where not all are in memory.
+# Maximum number of candidates of a class, for points on disk.
 _CANDIDATES = 1 << 16
 # Share of the memory for points kept as candidates for targets, if single rows are slow to read.
 _HELD = 3 / 8
@@ -26,7 +26,7 @@ _HELD = 3 / 8
 def find_targets(
     X: Any, labels: Integers, k: int, L: Array | None = None, n_jobs: int | None = None
 ) -> Integers:
-    """Return the k nearest points of the class of each point, under a map L if there is one."""
+    """Return the k nearest points of the same class for each point, under the map L if given."""
     if isinstance(X, Chunked):
         return targets_in_chunks(X, labels, k, L, n_jobs)
     Z = X if L is None else map_points(X, L, n_jobs)
@@ -90,7 +90,7 @@ def _find(
     L: Array | None,
     n_jobs: int | None,
 ) -> None:
-    """Set the targets of some classes, whose candidates are held together, in one pass."""
+    """Set the targets of some classes, with all their candidates in memory, in one pass."""
     row = X.dtype.itemsize * (X.shape[1] + (0 if L is None else len(L)))
     held = {code: X[candidates[code]] for code in codes}
     for part, block in parts(X, max(1, working_memory() // (32 * row))):
@@ -116,7 +116,7 @@ def _candidates(labels: Integers, most: int) -> list[Integers]:
 
 
 def _evenly(sizes: Integers, room: int) -> int:
-    """Return the largest number such that so many of each class, or all, are no more than room."""
+    """Return the largest number per class (or all of a class) such that the total fits `room`."""
     for n_before, size in enumerate(np.sort(sizes)):
         share = room // (len(sizes) - n_before)
         if size > share:

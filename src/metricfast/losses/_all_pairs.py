@@ -15,7 +15,7 @@ __all__ = ["LDML", "MCML", "MLKR", "NCA"]
 
 
 class AllPairsLoss(Loss):
-    """Base of losses to which every column of a row contributes, and may have a weight."""
+    """Base class of losses in which every column of a row contributes, optionally with a weight."""
 
     _weighs_columns = True
     takes_tags = True

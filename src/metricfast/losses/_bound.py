@@ -48,11 +48,11 @@ class Call:
 
     @property
     def references(self) -> Array:
-        """The database, be it the queries themselves."""
+        """The database; the queries if there is no other."""
         return self.queries if self.database is None else self.database
 
     def swapped(self) -> Call:
-        """The call in which the points of the database are the anchors."""
+        """Return the call with both sides swapped, so that database points are the anchors."""
         if self.database is None or self.database_gradient is None:
             return self
         swapped = replace(
@@ -63,14 +63,14 @@ class Call:
         return swapped
 
     def refuse_overflow(self) -> NoReturn:
-        """Raise an error where points are too large."""
+        """Raise LossOverflowError if points are too large."""
         raise LossOverflowError(
             "The loss or its gradient overflows: Z is too large for this loss in "
             f"{self.queries.dtype}. Divide Z, or lower the learning rate that led there."
         )
 
     def check_finite(self, *arrays: Array | None) -> None:
-        """Refuse points, or gradients, that overflow."""
+        """Raise LossOverflowError if points or gradients are not finite."""
         if not all(get_kernels().all_finite(array) for array in arrays if array is not None):
             self.refuse_overflow()
 
@@ -82,7 +82,7 @@ class Call:
             self.refuse_overflow()
 
     def result(self, value: float) -> tuple[float, Gradient]:
-        """Value and gradient, if they are finite."""
+        """Return value and gradient; raise LossOverflowError unless they are finite."""
         if not np.isfinite(value):
             self.refuse_overflow()
         self.check_finite(self.gradient, self.database_gradient)

@@ -108,14 +108,14 @@ class Compiled(Loss):
         return get_kernels().compiled(call, function=self.function, data=data, metric=self.metric)
 
     def __getstate__(self) -> NoReturn:
-        """Refuse to be pickled."""
+        """Raise TypeError: a function pointer cannot be pickled."""
         raise TypeError(
             "losses.Compiled cannot be pickled: the address of its function is one of this process."
         )
 
 
 def _address(function: Any) -> Any:
-    """Return the address of a function, which is kept for as long as the process lives."""
+    """Return the address of a function, and keep the function alive in this process."""
     address = getattr(function, "address", function)
     if hasattr(function, "restype"):
         address = ctypes.cast(function, ctypes.c_void_p).value

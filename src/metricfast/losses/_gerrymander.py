@@ -99,7 +99,7 @@ class Gerrymander(Loss):
 
     @called_like(Loss._call)
     def weights(self, *args: Any, **kwargs: Any) -> tuple[float, csr_array]:
-        """Value, and its derivative by every distance.
+        """Return the value, and its derivative by every distance.
 
         Returns
         -------
@@ -173,7 +173,7 @@ def _without_gaps(y: Integers, y_database: Integers) -> tuple[Integers, Integers
 
 
 def _differing(targeted: Inference, augmented: Inference, weight: Floats) -> _Rows:
-    """Return minus the augmented plus the targeted sets."""
+    """Return weights of +w for targeted and -w for augmented sets, as sparse rows."""
     n, k = targeted.indices.shape
     columns = np.concatenate([targeted.indices, augmented.indices], axis=1)
     order = np.argsort(columns, axis=1, kind="stable")

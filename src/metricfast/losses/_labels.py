@@ -146,7 +146,7 @@ def _check_widths(queries: Floats, database: Floats) -> None:
 
 
 def _classes(labels: ArrayLike, name: str) -> ArrayLike:
-    """Labels of classes, which numbers with fractions are not."""
+    """Return class labels; raise ValueError for fractional numbers."""
     array = as_label_array(labels, name)
     if array.dtype.kind == "O":
         check_class_labels(array, name)

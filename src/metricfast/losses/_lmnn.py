@@ -199,7 +199,7 @@ def _nearest_of_class(
     exclude: Integers | None,
     threads: int,
 ) -> Integers:
-    """(n, k) database rows of the anchor's class, nearest first, -1 where there are fewer."""
+    """Database rows of the anchor's class, (n, k), nearest first, and -1 where there are fewer."""
     rows = np.full((len(queries), k), -1, np.int64)
     position = np.empty(len(database), np.int64)
     for label in np.unique(y):

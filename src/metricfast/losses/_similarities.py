@@ -251,8 +251,8 @@ class SmoothAP(Loss):
     Notes
     -----
     ``sample_weight`` weighs anchors. Similarities are cosines if embeddings are normalised.
-    Losses do not normalise. An anchor is none of its own neighbours. An anchor costs O(n) for each
-    point of its class.
+    Losses do not normalise. An anchor is not its own neighbour. An anchor costs O(n) for each point
+    of its class.
 
     References
     ----------

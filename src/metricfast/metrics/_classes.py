@@ -41,7 +41,7 @@ def _at(cumulated: Array, relevant: Integers) -> Array:
 
 
 def _sum_of_precisions(hits: Hits) -> Array:
-    """For each place, the sum of the precisions at the hits up to there."""
+    """Return, for each rank, the sum of the precisions at all hits up to it."""
     places = np.arange(1, hits.shape[1] + 1)
     return np.asarray(np.cumsum(np.cumsum(hits, axis=1) / places * hits, axis=1))
 
@@ -58,7 +58,7 @@ def _sum_by_chance(relevant: int, n: int, places: int) -> float:
 
 
 def _no_hit(relevant: int, n: int) -> Array:
-    """The probability that a random order has no hit in the first 0, 1, ... n places."""
+    """Return the probability that a random order has no hit in the first 0, 1, ... n ranks."""
     i = np.arange(n)
     none_yet = np.cumprod(np.maximum(n - relevant - i, 0) / (n - i))
     return np.concatenate([[1.0], none_yet])

@@ -50,7 +50,7 @@ class LabelDistances:
 
     @cached_property
     def nearest(self) -> Array:
-        """The k smallest, in order."""
+        """The k smallest label distances, ascending."""
         return np.asarray(np.sort(np.partition(self.all, self.k - 1, axis=1)[:, : self.k], axis=1))
 
 

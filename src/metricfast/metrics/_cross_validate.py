@@ -115,7 +115,7 @@ def _refuse_tags(y: Any, label_distance: Any) -> None:
 def _disjoint(
     y: Any, n: int, name: str, continuous: bool | None, random_state: Any, label_distance: Any
 ) -> list[Fold]:
-    """Return `n` folds, which errors call `name`."""
+    """Return `n` folds; error messages call the parameter `name`."""
     _refuse_tags(y, label_distance)
     if label_distance is not None:
         continuous = True
@@ -157,7 +157,7 @@ def _main_order(y: Any, label_distance: Any, rng: np.random.RandomState) -> Floa
 
 
 def _blocks(labels: Floats, n_blocks: int, random_state: Any) -> Integers:
-    """The block of each label."""
+    """Return the block of each label."""
     if labels.shape[1] > 1:
         scale = labels.std(axis=0)
         means = KMeans(n_blocks, n_init=10, random_state=check_random_state(random_state))
@@ -271,7 +271,7 @@ def cross_validate_retrieval(
         if set(names) & set(CLASS_METRICS) and len(np.unique(subset(labels, test))) == 1:
             warn_user(
                 "a test fold holds one class alone, so that every order of its points is right: "
-                "take fewer folds, of two classes or more each."
+                "use fewer folds, with at least two classes each."
             )
         trained.append(report_of(fitted, held_out, subset(labels, test), **options))
         if not issparse(X):
@@ -297,7 +297,7 @@ def _fitted(estimator: Any, X: Any, y: Any) -> Any:
 
 
 def _table(X: Any, n: int) -> Any:
-    """Return a table of points whose rows can be taken."""
+    """Return a table of points that supports selection of rows."""
     X = as_readable(X, "X")
     check_structure(X)
     X = X.tocsr() if hasattr(X, "tocsr") else X
@@ -319,7 +319,7 @@ def _table(X: Any, n: int) -> Any:
 
 
 def _rows(fold: Any, n: int) -> Fold:
-    """Return the rows that a fold trains on, and those that it is tested on."""
+    """Return the training rows and the test rows of a fold."""
     cause = None
     try:
         train, test = (np.arange(n)[np.asarray(part)] for part in fold)

@@ -1,4 +1,4 @@
-"""Classes that are held out as a whole, where they have few points."""
+"""Splits by classes: whole classes are held out if they have few points."""
 
 from __future__ import annotations
 

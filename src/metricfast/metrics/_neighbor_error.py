@@ -11,7 +11,7 @@ from metricfast.distances.neighbors import kneighbors
 
 __all__ = ["costs_in_half", "count_votes", "mean_error", "neighbor_costs", "neighbor_error"]
 
-# Neighbours of a majority vote, and of the cost of a single point, which is less noisy with more.
+# Number of neighbours in a majority vote, and in the cost of a point (more, to reduce noise).
 _VOTERS, _NEIGHBORS = 3, 5
 # Probability, by rank, that a neighbour is the nearest in a random half of the training points.
 _CHANCES = np.array([4.0, 2.0, 1.0]) / 7
@@ -27,7 +27,7 @@ def neighbor_error(
     n_jobs: int | None = None,
     exclude: Integers | None = None,
 ) -> float:
-    """Return the error of the nearest neighbours; of numbers, the mean squared one.
+    """Return the error of nearest-neighbour predictions; for numbers, the mean squared error.
 
     `exclude`: the database row that each query excludes.
     """

@@ -125,11 +125,11 @@ class Search:
                     progress(done, done)
 
     def _made_ready(self) -> Database | None:
-        """Return the database ready to be searched, if it is in memory."""
+        """Return the prepared database if it is in memory, else None."""
         database: Any = self.database
         if on_disk(database):
             return None
-        # Read-only, so that no copy is made.
+        # Read-only arrays are not copied.
         points = np.asarray(database.data.toreadonly())
         return Database(points, **self.options)
 

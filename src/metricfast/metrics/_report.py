@@ -170,7 +170,7 @@ def retrieval_report(
 
 
 def scored(wanted: Wanted, found: dict[str, Array], confidence: float) -> RetrievalReport:
-    """Return the report of what was found."""
+    """Return the report."""
     return RetrievalReport(
         (key, _score(name, found[key], confidence)) for key, (name, _) in wanted.items()
     )
@@ -267,7 +267,7 @@ def both_sides(estimator: Any, X: Any) -> tuple[Any, Any]:
 
 
 def _among(search: Search) -> bool:
-    """Whether the queries, or 20 of them from first to last, are rows of the database."""
+    """Return whether the queries (or an even sample of 20) are rows of the database."""
     points, references = search.queries, search.database
     some = np.linspace(0, len(points) - 1, min(len(points), 20)).astype(np.int64)
     return bool((references[search.nearest[some]] == points[some]).all())

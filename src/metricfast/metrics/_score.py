@@ -49,7 +49,7 @@ class Score:
 
     @property
     def n_undefined(self) -> int:
-        """How many queries were left out."""
+        """Number of queries without a defined value."""
         return len(self.values) - len(self.defined)
 
     @property
@@ -74,7 +74,7 @@ class Score:
         return max(least, self.mean - float(half)), min(most, self.mean + float(half))
 
     def __repr__(self) -> str:
-        """Return what is known of the mean."""
+        """Return the mean with its interval and baselines as text."""
         low, high = self.interval
         return (
             f"Score(mean={self.mean:.4f}, interval=[{low:.4f}, {high:.4f}], "

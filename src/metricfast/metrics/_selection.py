@@ -82,8 +82,8 @@ def are_continuous(labels: Any, name: str = "labels") -> bool:
         if np.isin(array, (0, 1)).all() and (array.sum(axis=1) == 1).all():
             raise ValueError(
                 f"{name} encode classes in rows of a single 1: give the classes, "
-                f"np.argmax({name}, axis=1), or booleans, which are tags. Where "
-                "they are vectors, say so by label_distance=."
+                f"np.argmax({name}, axis=1), or booleans, which are tags. If "
+                "they are vectors, give label_distance."
             )
         return True
     try:
@@ -92,13 +92,13 @@ def are_continuous(labels: Any, name: str = "labels") -> bool:
         kind = "unknown"
     if kind == "unknown" and array.dtype.kind == "O":
         raise ValueError(
-            f"{name} must hold classes or numbers; say how far others are apart by label_distance."
+            f"{name} must hold classes or numbers; for other labels, give label_distance."
         )
     return array.ndim > 1 or bool(kind.startswith("continuous"))
 
 
 def nested(estimator: Any, *attributes: str) -> list[Any]:
-    """Return an estimator, the last step or the attribute that it wraps, and so on inwards."""
+    """Yield an estimator, the last step or the attribute that it wraps, and so on."""
     found = []
     while estimator is not None:
         found.append(estimator)
@@ -111,7 +111,7 @@ def nested(estimator: Any, *attributes: str) -> list[Any]:
 
 
 def unwrapped(estimator: Any) -> tuple[list[Pipeline], Any]:
-    """Return what comes before the last step of a fitted estimator, and that step."""
+    """Return the steps before the last one of a fitted estimator, and the last step."""
     *outer, final = nested(estimator, "best_estimator_")
     return [each[:-1] for each in outer if isinstance(each, Pipeline) and len(each) > 1], final
 
@@ -124,6 +124,6 @@ def label_distance_of(estimator: Any, given: Any) -> Any:
 
 
 def takes_numbers(estimator: Any) -> bool:
-    """Return whether the labels of an estimator, or of the one that it wraps, are numbers."""
+    """Return whether an estimator, or the one that it wraps, takes numbers as labels."""
     fitted = nested(estimator, "estimator", "learner")[-1]
     return not getattr(fitted, "_has_classes", not isinstance(fitted, RegressorMixin))

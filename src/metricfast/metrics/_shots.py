@@ -46,7 +46,7 @@ def single_shot(ranked: Integers, own: int, k: int) -> tuple[Floats, int]:
 
 
 def _fewer(shares: Array, k: int) -> Floats:
-    """Return the chances that fewer than 1, ..., k of independent events happen, for each row."""
+    """Return, by row, the probabilities that fewer than 1, ..., k independent events occur."""
     certain = (shares == 1).sum(axis=1)
     chances = np.zeros((len(shares), k))
     some = certain < k

@@ -1,4 +1,4 @@
-"""Verification: how well distances tell similar pairs from dissimilar ones."""
+"""Verification: how well distances separate similar pairs from dissimilar ones."""
 
 from __future__ import annotations
 

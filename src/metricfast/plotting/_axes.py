@@ -1,4 +1,4 @@
-"""What displays are drawn on."""
+"""Axes of displays."""
 
 from __future__ import annotations
 

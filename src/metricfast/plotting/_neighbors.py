@@ -18,7 +18,7 @@ from metricfast.plotting._axes import DISSIMILAR, SIMILAR, Display
 
 __all__ = ["NeighborsDisplay", "as_rows"]
 
-# Of a column, and the width of what is in it.
+# Width of a column, and of its content, in inches.
 _PITCH, _WIDTH = 1.0, 0.9
 # Heights of a line of text.
 _LINE = 0.25
@@ -255,7 +255,7 @@ optional
 
 
 def _taken(items: Any, rows: Any) -> Any:
-    """Return some items, or one, where there are any."""
+    """Return the items at the given rows, or None if there are no items."""
     return None if items is None else items[rows]
 
 

@@ -168,7 +168,7 @@ class FeatureRelevanceDisplay(Display):
 
     @classmethod
     def _of(cls, L: Array, names: Sequence[str] | None) -> FeatureRelevanceDisplay:
-        """Decompose a map of features in units of their spread."""
+        """Decompose a map for standardised features."""
         width = L.shape[1]
         names = [f"x{j}" for j in range(width)] if names is None else [str(name) for name in names]
         if len(names) != width:
@@ -219,7 +219,7 @@ class FeatureRelevanceDisplay(Display):
 
 
 def _names(steps: list[Any], final: Any) -> list[str]:
-    """Return the names of the features that the last step of a pipeline is given."""
+    """Return the feature names of the last step's input in a pipeline."""
     names: Any = None
     try:
         for step in steps:

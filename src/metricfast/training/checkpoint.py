@@ -59,7 +59,7 @@ class Checkpoint:
         if metadata.get("fingerprint") != self._fingerprint:
             raise ValueError(
                 f"checkpoint {self._path} is of a training with other parameters or other data: "
-                "name another file, or delete this one to begin anew."
+                "name another file, or delete this one to start again."
             )
         with self.reading():
             state = json.loads(metadata["state"])

@@ -141,7 +141,7 @@ def select_training(
     surely = {0.0: "", 1.0: " by a standard error"}.get(wanted, " by two standard errors")
     warn_user(
         f"No training was better than none{surely} on held-out {unit}, so the map is the initial "
-        f"one: give more {unit}, or early_stopping=False to train all the same{other}."
+        f"one: give more {unit}, or early_stopping=False to train anyway{other}."
     )
     return Choice(candidates.given, 0, float(of_given), float(of_given), 0.0)
 

@@ -1,4 +1,4 @@
-"""Learners of bilinear similarities: the base class."""
+"""The base class of learners of bilinear similarities."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BLOCK_SIZE = 4096
 
 
 class BilinearSimilarity:
-    r"""The function :math:`u^T W v` of two points, of a copy of W."""
+    r"""The function :math:`u^T W v` of two points; holds a copy of W."""
 
     __slots__ = ("_matrix",)
 
@@ -83,7 +83,7 @@ class BilinearMixin(BaseMetricLearner):
     def get_metric(self) -> BilinearSimilarity:
         """Return the learned similarity as a function ``f(u, v)`` of two points.
 
-        The function does not change when the learner does.
+        Later fits do not change the function.
         """
         check_is_fitted(self, "bilinear_")
         return BilinearSimilarity(self.bilinear_)

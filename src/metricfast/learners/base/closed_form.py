@@ -1,4 +1,4 @@
-"""Learners in closed form: sums over points, and the map that is solved from these."""
+"""Learners with a closed-form solution: the map is computed from sums over points."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Statistics:
     of_call: Any = None
 
     def __add__(self, other: Statistics) -> Statistics:
-        """Return the statistics of the points of both, with `of_call` of the first."""
+        """Return the sum of both statistics, with `of_call` of the first."""
         sums = (one + more for one, more in zip(self.sums, other.sums, strict=True))
         return Statistics(tuple(sums), self.of_call)
 
@@ -202,7 +202,7 @@ def fit_points(
     execute: Callable[..., Any] | None = None,
     **given: Any,
 ) -> None:
-    """Fit a learner to points. For `execute` see `ClosedFormLearner._statistics`.
+    """Fit a learner to points. `ClosedFormLearner._statistics` describes `execute`.
 
     `given`: further arguments of `_statistics`.
     """
@@ -214,7 +214,7 @@ def fit_points(
     points, labels = checked if required else (checked, None)
     weight = check_sample_weight(sample_weight, points.shape[0])
     if points.shape[0] < points.shape[1]:
-        points = in_memory(points, "X", "give fewer points")  # smaller than a square matrix
+        points = in_memory(points, "X", "give fewer points")  # n < d here
     tol = RANK_TOL if points.dtype == np.float32 else RANK_TOL_DOUBLE
     how: dict[str, Any] = {"beyond": learner._beyond_span, "tol": tol, "when": learner._spans}
     counted = points if weight is None or on_disk(points) else points[weight > 0]
@@ -247,8 +247,8 @@ def continues(learner: Any) -> bool:
     """Return whether `partial_fit` has been called before; warn if `fit` was called instead."""
     if not learner._sums and learner.__sklearn_is_fitted__():
         warn_user(
-            "partial_fit begins anew, without what fit has learned: fit keeps no sums to add "
-            "to. Give partial_fit the points of fit as well."
+            "partial_fit begins anew, without the points of fit: fit stores no sums to add to. "
+            "Give partial_fit the points of fit as well."
         )
     return bool(learner._sums)
 
@@ -264,7 +264,7 @@ def add_statistics(learner: Any, new: Statistics) -> None:
 
 
 def class_codes(y: ArrayLike, *, partial: bool = False) -> tuple[Array, Integers]:
-    """Return the classes and the code of each label; `partial` allows a single class."""
+    """Return the classes and the class index of each label; `partial` allows a single class."""
     if not partial:
         return check_classification_target(y)
     check_class_labels(y)
@@ -276,10 +276,10 @@ def given_distance(
 ) -> Any:
     """Return the map of the Euclidean distance, in the units of the points.
 
-    It is a multiple of the identity, or of the principal components.
+    The map is a multiple of the identity, or of the principal components.
 
     `total`: the scatter of all points, which were divided by ``2**exponent``, in coordinates.
-    `variance`: what is to be 1 by the map.
+    `variance`: the variance that the map scales to 1.
     """
     span, factor = learner._span, 1 / np.sqrt(variance)
     if learner.n_components in (None, "auto"):
@@ -293,7 +293,7 @@ def given_distance(
 def padded_components(
     rows: Floats, n_components: int, exponent: int, dtype: np.dtype[Any]
 ) -> Array:
-    """Return the map in the units of the points, with zero rows where there are too few.
+    """Return the map in the units of the points, padded with zero rows.
 
     `rows`: map of points that were divided by ``2**exponent``.
     """

@@ -30,7 +30,7 @@ def forget(learner: Any) -> None:
 
 
 def points_of(learner: Any, X: Any, name: str = "X") -> Any:
-    """Check points that a fitted learner is given, formed by its preprocessor if they are not."""
+    """Check points for a method of a fitted learner; look indicators up by its preprocessor."""
     check_is_fitted(learner, ["preprocessor_", learner._fitted])
     how: dict[str, Any] = {
         "name": name, "accept_sparse": learner._sparse_formats, "accept_sources": True

@@ -83,7 +83,7 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
     # Computes `pair_score` from checked points and pairs of row indices.
     _indexed_score: Callable[[Array, Integers], Array]
 
-    # Former names of parameters, with the names that they have now.
+    # Deprecated names of parameters, with their new names.
     _renamed: ClassVar[Mapping[str, str]] = {}
 
     # Parameters that many learners have.
@@ -235,7 +235,7 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
     def _prepare_inputs(
         self, X: Any, y: Any = None, type_of_inputs: str = "classic", **params: Any
     ) -> Any:
-        """Check the data to fit, forming them from indicators where there is a preprocessor.
+        """Check the data of `fit`; a preprocessor forms points from indicators.
 
         Sets `preprocessor_`, `n_features_in_` and, for frames, `feature_names_in_`.
 
@@ -520,9 +520,9 @@ class MahalanobisMixin(MetricTransformer, BaseMetricLearner):
 
 
 def is_linear(learner: object) -> bool:
-    """Return whether `transform` of a learner is the product with `components_`.
+    """Return whether the learner's `transform` is the product with `components_`.
 
-    A subclass may have a `transform` of its own, which then stands for the learner.
+    It is not if a subclass overrides `transform`.
     """
     own = getattr(type(learner), "transform", None)
     return isinstance(learner, MahalanobisMixin) and own is MahalanobisMixin.transform
@@ -548,7 +548,7 @@ def embed_points(X: Any, embed: Callable[[Any], Array]) -> Array:
 
 
 def _pair_decisions(learner: Any, pairs: ArrayLike) -> Array:
-    """Return the similarities that a threshold is set on: a classifier's own decisions."""
+    """Return the similarities for the threshold, by `decision_function` if there is one."""
     of_pairs = learner._tuple_size == 2 and hasattr(learner, "decision_function")
     decide = learner.decision_function if of_pairs else learner.pair_score
     decisions: Array = decide(pairs)

@@ -34,6 +34,6 @@ def shares_of_features(L: Floats) -> Floats:
 
 
 def feature_names(learner: Any) -> list[str]:
-    """Return the names of features, x0, x1 ... where `fit` got none, as in scikit-learn."""
+    """Return the feature names; without names in `fit`, x0, x1, ..., as in scikit-learn."""
     numbered = [f"x{j}" for j in range(learner._map.shape[1])]
     return list(getattr(learner, "feature_names_in_", numbered))

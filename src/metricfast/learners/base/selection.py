@@ -47,11 +47,11 @@ class Fold(NamedTuple):
 
 
 def held_out_folds(X: Array | Source, codes: Integers, weights: Floats | None = None) -> list[Fold]:
-    """Hold points out of each class, or whole classes where these have few points.
+    """Hold out points of each class, or whole classes if these have few points.
 
-    See :func:`class_halves` for the classes. Points of the held-out half look for their nearest
-    among all points. Otherwise the points of each class are dealt to three folds, and look for
-    theirs among the points to learn from. Copies of a point come to the same fold.
+    :func:`class_halves` decides whether to hold out classes. Points of the held-out half then
+    search among all points. Otherwise the points of each class are divided into three folds, and
+    held-out points search among the training points. Copies of a point come to the same fold.
 
     One fold after the other is held out until 333 points were, 1000 points of it at most. The
     points of a class that has no other point are never held out. There are no folds where no class
@@ -129,14 +129,14 @@ def warn_given_up(unit: str) -> None:
     warn_user(
         f"Learning was not better than the given distance by two standard errors on held-out "
         f"{unit}, so that distance stays: give more {unit}, or a number in place of 'auto' (such "
-        "as shrinkage=0) to learn all the same."
+        "as shrinkage=0) to learn anyway."
     )
 
 
 def least_change(costs: Floats) -> int:
-    """Return the first candidate that the best is not better than by two standard errors.
+    """Return the first candidate that is within two standard errors of the best.
 
-    `costs`: a row for each candidate, those that change the given distance least being first.
+    `costs`: one row per candidate, in ascending order of their change of the given distance.
     """
     best = costs[int(np.round(costs.sum(axis=1), 9).argmin())]
     return next(i for i, each in enumerate(costs) if not is_better(best, each))
@@ -160,7 +160,7 @@ def _deal(
 
 
 def _distinct(X: Array, codes: Integers) -> tuple[Integers, Integers]:
-    """Return the first row of each different point of a class, and which one each row is like."""
+    """Return the first row of each distinct point of a class, and each row's distinct point."""
     pairs = np.column_stack([codes, X + 0.0])  # -0.0 equals 0.0
     keys = np.ascontiguousarray(pairs).view(f"V{pairs.dtype.itemsize * pairs.shape[1]}").ravel()
     _, first, copies = np.unique(keys, return_index=True, return_inverse=True)

@@ -1,4 +1,4 @@
-"""Shrinkage of a scatter matrix towards another."""
+"""Shrinkage of a scatter matrix towards a target."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def shrunk_roots(
 ) -> Iterator[Floats]:
     """Return maps W, with ``W.T @ W`` the inverse of the scatter, shrunk by each of the fractions.
 
-    Shrinkage moves the eigenvalues of the scatter relative to the target, and nothing else. The
-    map for no shrinkage ignores directions of rounding, as :func:`whitening` does.
+    Shrinkage changes only the eigenvalues of the scatter relative to the target. The map without
+    shrinkage ignores directions of rounding errors, like :func:`whitening`.
     """
     matrix, trace = target
     whiten = whitening(matrix, precision)

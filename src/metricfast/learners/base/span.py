@@ -49,9 +49,9 @@ Target = tuple[Floats, float]
 # For standardised features, directions with a standard deviation below this fraction of the largest
 # are treated as rounding errors.
 TOL = 1e-7
-# Weight of a feature, relative to the largest, that is as good as none.
+# Relative weight of a feature below which it is negligible.
 _LEAST = 1e-16
-# Singular values below this part of the largest are those of rounding.
+# Singular values below this fraction of the largest are rounding errors.
 _ROUNDING = 1e-12
 # Distinct points are counted among at most this many rows per feature.
 _MOST_ROWS = 32
@@ -124,7 +124,7 @@ class SpanMap:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """The number of features, twice."""
+        """(n_features, n_features)."""
         return len(self.axes), len(self.axes)
 
     def embed(self, X: Any) -> Array:
@@ -171,7 +171,7 @@ class SpanMap:
         return np.asarray(units * (self.rest**2 * y + change))
 
     def column_rows(self) -> Floats:
-        """Return a matrix of few rows whose columns are as long as the columns of L."""
+        """Return a matrix with few rows whose columns have the same lengths as the columns of L."""
         inside = self.axes * np.abs(self.sizes)
         outside = self.rest**2 * np.maximum(1 - np.square(self.axes).sum(axis=1), 0)
         rows = np.vstack([inside.T, np.sqrt(outside)])
@@ -179,7 +179,7 @@ class SpanMap:
 
 
 class SquareOf:
-    """The matrix ``L.T @ L`` of a map that takes less memory."""
+    """The matrix ``L.T @ L``, stored as the map L."""
 
     def __init__(self, L: Array | SpanMap) -> None:
         self.L = L
@@ -193,7 +193,7 @@ class SquareOf:
 
 @contextmanager
 def memory_for_square(what: str, n_features: int, dtype: Any = np.float64) -> Iterator[None]:
-    """Say how large a matrix of all pairs of features is, if there is no memory for it."""
+    """Name the size of a features x features matrix in a MemoryError, if it does not fit."""
     try:
         yield
     except MemoryError as error:
@@ -221,19 +221,19 @@ class GivenAxes:
         return np.eye(len(scatter)), len(scatter)
 
     def multiple(self, n_features: int, factor: float) -> Any:
-        """Return the map that multiplies points by a factor."""
+        """Return the map for points multiplied by a factor."""
         return factor * np.eye(n_features)
 
     def of_variances(self, variances: Floats) -> Target:
-        """Return the diagonal matrix of these variances of the features, as a target."""
+        """Return the diagonal matrix of these feature variances as a shrinkage target."""
         return np.diag(variances), float(variances.sum())
 
     def diagonal(self, values: Floats) -> Floats:
-        """Return the matrix, in coordinates, of a diagonal matrix of the features."""
+        """Convert a diagonal matrix of features to coordinates."""
         return np.diag(values)
 
     def within(self, A: Floats) -> Floats:
-        """Return the matrix, in coordinates, of a matrix of the features."""
+        """Convert a matrix of features to coordinates."""
         return A
 
     def variances(self, scatter: Floats) -> Floats:
@@ -241,23 +241,23 @@ class GivenAxes:
         return np.diag(scatter)
 
     def inside(self, L: Any) -> Array:
-        """Return the map of coordinates of a map of points."""
+        """Convert a map of points to a map of coordinates."""
         found: Array = L
         return found
 
     def outer(self, L: Any, *, square: bool, variances: Floats | None = None) -> Any:
-        """Return the map of points of a map of coordinates."""
+        """Convert a map of coordinates to a map of points."""
         del square, variances
         return L
 
     def rescaled(self, L: Any, exponent: int) -> Any:
-        """Return a map of points that were divided by ``2**exponent``, in float64."""
+        """Return the float64 map for points divided by ``2**exponent``."""
         if isinstance(L, SpanMap):
             return L.times_power_of_two(exponent)
         return times_power_of_two(L.astype(np.float64), exponent)
 
     def given_scale(self, L: Any, exponent: int, dtype: np.dtype[Any]) -> Any:
-        """Return the map of the given points of such a map, in a dtype."""
+        """Convert a map of scaled points to a map of the given points, in a dtype."""
         if isinstance(L, SpanMap):
             L = L.times_power_of_two(-exponent)
             L.dtype = np.dtype(dtype)
@@ -304,7 +304,7 @@ class Span(GivenAxes):
         return int(self.basis.shape[1] + self.beyond)
 
     def points(self, X: Any) -> Array:
-        """Return the coordinates of points, of equal points the same."""
+        """Return the coordinates of points; equal points have equal coordinates."""
         first, copies = _distinct(X)
         with one_blas_thread():
             away = X[first].astype(np.float64) - self._origin
@@ -318,15 +318,18 @@ class Span(GivenAxes):
         return replace(tuples, points=self.points(tuples.points))
 
     def identity(self, scatter: Floats) -> Target:
-        """Return the identity as a target, of which not all directions are in the scatter."""
+        """Return the identity as a shrinkage target.
+
+        Its trace includes directions outside of the span.
+        """
         return np.eye(len(scatter)), len(self.basis)
 
     def multiple(self, n_features: int, factor: float) -> Any:
-        """Return the map that multiplies points by a factor."""
+        """Return the map for points multiplied by a factor."""
         return SpanMap.of_features(np.full(len(self.basis), factor))
 
     def of_variances(self, variances: Floats) -> Target:
-        """Return the diagonal matrix D of these variances of the features, as a target.
+        """Return the diagonal matrix D of these feature variances as a shrinkage target.
 
         The inverse of a scatter matrix ``Q T Q.T + D`` is, within the span, the inverse of
         ``T + inv(Q.T inv(D) Q)``.
@@ -352,7 +355,7 @@ class Span(GivenAxes):
         return np.where(found > rounding * np.square(self.basis).sum(axis=1), found, 0.0)
 
     def inside(self, L: Any) -> Array:
-        """Return the map of coordinates of a map of points."""
+        """Convert a map of points to a map of coordinates."""
         if isinstance(L, SpanMap):
             rows = np.linalg.qr(L.embed(self.basis.T).T, mode="r")
             return np.hstack([rows, np.zeros((len(rows), int(self.beyond)))]).astype(L.dtype)
@@ -397,7 +400,7 @@ class Span(GivenAxes):
 
 
 def inverse_root(variances: Floats) -> Floats:
-    """Return the inverse of the roots, zero where there is none."""
+    """Return the inverse square roots, and zero for zero."""
     root = np.sqrt(variances)
     return np.divide(1, root, out=np.zeros_like(root), where=root > 0)
 
@@ -410,9 +413,9 @@ def in_span(
     tol: float = TOL,
     when: bool = True,
 ) -> Iterator[GivenAxes]:
-    """Let a learner learn in the span of points, if they have more features than there are points.
+    """Make a learner work in the span of the points, if there are more features than points.
 
-    Maps that the learner is given are then maps of coordinates. `n_components` is at most the
+    Inside the block, the learner's maps are maps of coordinates. `n_components` is at most the
     number of coordinates.
 
     `points`: arrays of all points that are learned from. Of points that are not in memory the
@@ -463,7 +466,7 @@ def span_of(
     if max(X.max(), -X.min()) > np.finfo(points[0].dtype).max / (8 * n_features):
         return GIVEN
     origin = mean_of_points(X)
-    # Features that are constant become exactly zero.
+    # Constant features become exactly zero.
     centred, _ = center_and_rescale(X if units is None else X * units)
     deviation = np.sqrt(np.square(centred).mean(axis=0))
     constant = deviation == 0

@@ -30,11 +30,11 @@ __all__ = ["Validation", "naming_held_out", "validate_fit"]
 
 _HELD_OUT = 0.2
 _NEIGHBORS = 3
-# Chunks that can be divided, and pairs of either kind that they are judged by.
+# Minimum number of chunks to divide, and maximum number of pairs of either kind to score.
 _LEAST_CHUNKS, _MOST_PAIRS = 3, 100_000
-# Arguments of `fit` that have a value for each point or tuple.
+# Arguments of `fit` with one value per point or tuple.
 _OF_SAMPLES = ("sample_weight", "weights", "groups")
-# Queries whose similarities to all points are held at a time.
+# Queries per block of similarities to all points.
 _BLOCK_SIZE = 256
 
 
@@ -60,10 +60,10 @@ class Validation(TypedDict):
 
 
 def validate_fit(learner: Any, X: Any, y: Any = None, **params: Any) -> Validation:
-    """Compare a learner with the Euclidean distance on held-out data, and warn if it lost.
+    """Compare a learner with the Euclidean distance on held-out data, and warn if it is worse.
 
-    A bilinear similarity is compared with the inner product. A learner around another one
-    (`learner_`) is compared as a whole with the Euclidean distance of the given points.
+    A bilinear similarity is compared with the inner product. A meta-estimator (with `learner_`) is
+    compared as a whole with the Euclidean distance of the given points.
 
     `learner`: a fitted learner, whose clone is fitted to the rest of the data. The measure of
         learners on points is the error of 3 nearest neighbours (mean squared error for a continuous
@@ -160,8 +160,8 @@ def validate_fit(learner: Any, X: Any, y: Any = None, **params: Any) -> Validati
         measure, sign = "score", -1
         if y is not None and len(np.unique(y[test])) < 2:
             raise ValueError(
-                f"validate=True holds {len(test)} of {X.shape[0]} pairs out, which must be both "
-                "similar and dissimilar ones to be judged: give more of either kind."
+                f"validate=True holds {len(test)} of {X.shape[0]} pairs out, all of one kind, but "
+                "scores need similar and dissimilar pairs: give more of either kind."
             )
         held_out = (X[test],) if y is None else (X[test], y[test])
         values = [each.score(*held_out) for each in (trained, euclidean)]
@@ -187,7 +187,7 @@ def _innermost(learner: Any) -> Any:
 
 
 def _euclidean(trained: Any) -> Any:
-    """Return a learner like the innermost one, of the identity, for the points as given."""
+    """Return a copy of the innermost learner with the identity as its map."""
     plain = copy.copy(_innermost(trained))
     plain.preprocessor_, plain.n_features_in_ = trained.preprocessor_, trained.n_features_in_
     if hasattr(plain, "bilinear_"):
@@ -198,7 +198,7 @@ def _euclidean(trained: Any) -> Any:
 
 
 def _split(n: int, y: Array | None) -> tuple[Array, Array]:
-    """Hold a fifth out, of each label in the same proportion if each is frequent enough."""
+    """Hold out a fifth, stratified by label if all labels are frequent enough."""
     n_held_out = max(1, round(_HELD_OUT * n))
     chooser: Any = ShuffleSplit
     if y is not None:
@@ -210,7 +210,7 @@ def _split(n: int, y: Array | None) -> tuple[Array, Array]:
 
 
 def _split_chunks(chunks: Integers) -> tuple[Array, Array]:
-    """Hold out all points of a fifth of the chunks of two or more points."""
+    """Hold out a fifth of the chunks with at least two points."""
     found, counts = np.unique(chunks, return_counts=True)
     able = found[counts > 1]
     if len(able) < _LEAST_CHUNKS:
@@ -243,7 +243,7 @@ def _retrieval_scores(
 ) -> list[float]:
     """Return the scores of embedded points and of the given points.
 
-    `new`: whether classes are new, so that all other points are the database.
+    `new`: whether the classes are new; all other points are then the database.
     """
     how: dict[str, Any] = {}
     if new:
@@ -284,7 +284,7 @@ def _error(
 
 @contextmanager
 def naming_held_out(rows: Any, n: int) -> Iterator[None]:
-    """Add the number of held-out points to errors about the number of points.
+    """Mention the number of held-out points in errors about the number of points.
 
     `rows`: rows that early stopping holds out, or None.
     """

@@ -25,7 +25,7 @@ from metricfast.learners.closed.neighborhoods import neighborhood_scatters
 
 __all__ = ["ANMM"]
 
-# The fractions that "auto" tries; 1 is the Euclidean distance.
+# Shrinkage fractions that "auto" tries; 1 is the Euclidean distance.
 _FRACTIONS = (1.0, 0.3, 0.0)
 
 
@@ -152,7 +152,7 @@ class ANMM(ClosedFormLearner):
         return margins[::-1][:most], directions.T[::-1][:most]
 
     def _maps(self, fold: Fold) -> Iterator[Array]:
-        """Return the maps of the points of a fold, for all fractions that are tried."""
+        """Return the maps for the training points of a fold, for all tried fractions."""
         sizes = int(self.n_friends), int(self.n_enemies)
         sums = neighborhood_scatters(fold.points, fold.codes, fold.weights, *sizes, self.n_jobs)
         statistics = Statistics(sums).after(self._sums).normalized()

@@ -143,7 +143,7 @@ class DMLMJ(ClosedFormLearner):
         self.components_ = undo_scale(components, differences.exponent, points.dtype)
 
     def _maps(self, fold: Fold, n_components: int) -> Iterator[Array]:
-        """Return the maps of the points of a fold, for all values of `reg` that are tried."""
+        """Return the maps for the training points of a fold, for all tried values of `reg`."""
         k = int(self.n_neighbors)
         sums = neighborhood_scatters(fold.points, fold.codes, fold.weights, k, k, self.n_jobs)
         statistics = Statistics(sums).after(self._sums).normalized()
@@ -152,7 +152,7 @@ class DMLMJ(ClosedFormLearner):
             raise ValueError("no class has two different points.")
         points = statistics.sums[1]
         yield self._span.inside(given_distance(self, points.within, variance, 0, points.dtype))
-        # Shrinkage by the mean trace of P and N, in terms of the trace of P.
+        # Shrinkage by the mean trace of P and N, expressed by the trace of P.
         target = np.eye(len(varies)), np.trace(positive) / variance
         found = shrunk_roots(positive, target, _FRACTIONS[1:], points.dtype)
         if n_components < len(varies):

@@ -220,7 +220,7 @@ class LFDA(ClosedFormLearner):
         self.components_ = padded_components(rows, n_components, unit, scatters.dtype)
 
     def _given(self, scatters: _Scatters, exponent: int) -> Any:
-        """Return the map of the Euclidean distance, of points divided by ``2**exponent``."""
+        """Return the map of the Euclidean distance, for points divided by ``2**exponent``."""
         variance = np.trace(scatters.within) / self._span.identity(scatters.within)[1]
         if self.embedding_type == "orthonormalized":
             variance, exponent = 1.0, 0
@@ -245,7 +245,7 @@ class LFDA(ClosedFormLearner):
                 yield self._span.inside(self._given(scatters, 0))
                 continue
             if name == "total" or fraction == 0:
-                # Shrinkage towards what is whitened moves the eigenvalues alone.
+                # Shrinkage towards the whitened matrix changes only the eigenvalues.
                 plain = plain or _relative_axes(whiten, within, noise)
                 level = np.trace(within) / np.trace(mixed)
                 sizes, vectors = (1 - fraction) * plain[0] + fraction * level, plain[1]
@@ -274,7 +274,7 @@ class _Scatters(NamedTuple):
 def _all_scatters(
     X: Array, codes: Integers, weights: Floats, k: int, n_jobs: int | None, exponent: int
 ) -> _Scatters:
-    """Compute the scatters of all points. The scatters of single classes are not kept."""
+    """Compute the scatters of all points, without storing the scatters of single classes."""
     counts, total = np.bincount(codes, weights), weights.sum()
     means = group_means(X, weights, codes, len(counts))
     others = weights * (1 - counts / total)[codes]
@@ -316,7 +316,7 @@ def local_sums(
 
 
 def _merged_scatters(points: ScatterStatistics, local: ScatterStatistics) -> _Scatters:
-    """Return the scatters of all classes from the sums of each."""
+    """Return the total scatters, from the sums of each class."""
     if len(points.groups) < 2:
         raise ValueError(ONE_CLASS)
     shares = (points.weights / points.total)[:, None, None]
@@ -367,8 +367,8 @@ def _why_collapsed(points: Array, codes: Integers, k: int) -> str:
         members = points[codes == label]
         if (members != members[0]).any():
             return (
-                f"each point is there more than k={k} times in its class, so that its local scale, "
-                "the distance of its k-th nearest neighbour, is zero: use a larger k, or leave "
-                "copies out."
+                f"each point occurs more than k={k} times in its class, so that its local scale, "
+                "the distance of its k-th nearest neighbour, is zero: use a larger k, or remove "
+                "duplicates."
             )
     return "y must hold a class with two different points."

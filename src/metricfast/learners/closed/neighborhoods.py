@@ -1,4 +1,4 @@
-"""Scatters of the differences of points from their nearest neighbours, by class."""
+"""Scatters of differences from nearest neighbours, within and between classes."""
 
 from __future__ import annotations
 

@@ -321,7 +321,7 @@ class RCA_Supervised(ClosedFormLearner):  # noqa: N801
         self.components_ = self._span.outer(L, square=square, variances=variances)
 
     def _maps(self, fold: Fold) -> Iterator[Floats]:
-        """Return the maps of the points of a fold, for all that is tried."""
+        """Return the maps for the training points of a fold, for all tried values."""
         with without_advice():
             sums = self._draw(fold.points, fold.codes, fold.weights, np.random.RandomState(0))
         some = Statistics((sums,)).after(self._sums).normalized()

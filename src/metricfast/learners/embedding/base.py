@@ -1,4 +1,4 @@
-"""The base of learners of any embedding: how their parts are trained."""
+"""Base class of learners of an embedding: training of loss, embedding and sampler."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
         return self._partial_fit(Given(X, y, None, X_database, y_database, classes))
 
     def _plan(self) -> Plan:
-        """Check the parameters, and return what they ask for."""
+        """Check the parameters, and return the plan of the training."""
         check_parameters(self)
         solver = self._solver()
         check_solver_params(
@@ -217,7 +217,7 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
 
     @property
     def _said_label_distance(self) -> Any:
-        """The label distance that the learner, the loss or the sampler names."""
+        """The label distance that the learner, the loss or the sampler gives."""
         loss, _, sampler = self._parts()
         parts = {"the learner": self, "loss": loss, "sampler": sampler}
         said = agreed({name: getattr(part, "label_distance", None) for name, part in parts.items()})
@@ -234,7 +234,7 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
     def _bind_labels(
         self, y: Any, y_database: Any = None, sizes: tuple[int, int] | None = None
     ) -> tuple[LabelDistance, Array, Array]:
-        """Return the distance of continuous labels, and the labels as it takes them."""
+        """Return the distance of continuous labels, and the labels in the form for it."""
         said = self._said_label_distance
         if said is None:
             said = getattr(self._parts()[0], "_default_label_distance", "euclidean")
@@ -342,7 +342,7 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
         self, samples: Samples, loss: Any, embedding: Embedding, rng: RandomState,
         kept: list[Array] | None = None, name: str | None = None,
     ) -> list[Array]:  # fmt: skip
-        """Return the initial parameters, and set them as what is fitted so far."""
+        """Return the initial parameters, and set them as fitted attributes."""
         embedding, start = self._start(samples, loss, embedding, rng, name)
         if kept is not None:
             if [array.shape for array in kept] != [array.shape for array in start]:
@@ -406,7 +406,7 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
 
 
 class _Feasible:
-    """Counts queries, and those for which no set of neighbours has a right vote."""
+    """Counts queries, and queries without a set of neighbours with a right vote."""
 
     def __init__(self, loss: Gerrymander, n: int) -> None:
         self._loss, self._n = loss, n
@@ -488,7 +488,7 @@ def _initial_proxies(Z: Array, y: Array, n_classes: int, rng: RandomState | None
 
 
 def _check_comparison(samples: Samples, said: Any) -> None:
-    """Refuse to compare with a Euclidean distance that does not exist."""
+    """Raise ValueError if there is no Euclidean distance to compare with."""
     if samples.X.shape[1] != samples.points.X.shape[1] or (
         samples.database is not None and is_precomputed(said)
     ):

@@ -152,9 +152,10 @@ def load_points(
     reset: bool = True,
     needed: tuple[str, str] | None = None,
 ) -> Samples:
-    """Check points, labels, and a database if there is one.
+    """Check points, labels, and a database if given.
 
-    Sets `classes_` of the learner. `needed`: why the points must be in memory, if they must.
+    Sets `classes_` of the learner. `needed`: the reason why points must be in memory, or an empty
+    string.
     """
     continuous = is_continuous(loss)
     said = learner._said_label_distance
@@ -248,7 +249,7 @@ def _tags(loss: Any, y: Any, y_database: Any, n: int, m: int) -> tuple[csr_array
 def _load_database(
     learner: Any, X_database: Any, embedding: Embedding, reset: bool, how: dict[str, Any]
 ) -> Any:
-    """Check points of a database, which is held in memory."""
+    """Check points of a database, and load them into memory."""
     how = {**how, "order": "C"}
     how.pop("multi_output", None)
     if embedding.asymmetric:

@@ -35,7 +35,7 @@ from metricfast.training.embedded import EMBEDDED, embed
 __all__ = ["EmbeddedDistance", "EmbeddedMetricMixin"]
 
 Array = NDArray[Any]
-# Fewest points that are embedded at a time.
+# Minimum number of points per block of embeddings.
 _LEAST = 64
 # Number of neighbours for scores of continuous labels.
 _NEIGHBORS = 10
@@ -44,8 +44,7 @@ _NEIGHBORS = 10
 class EmbeddedDistance:
     """The distance of two embedded points, as a function ``f(u, v, squared=False)``.
 
-    Keeps copies of the parameters, and of the means that are subtracted from a query and from a
-    database point.
+    Holds copies of the parameters and of both sides' means.
     """
 
     def __init__(
@@ -56,7 +55,7 @@ class EmbeddedDistance:
         self._means = [np.array(mean, np.float64) for mean in means]
 
     def __call__(self, u: ArrayLike, v: ArrayLike, squared: bool = False) -> float:
-        """Return the distance of u to v, of shape (n_features,), which is of the database."""
+        """Return the distance of query u to database point v, both of shape (n_features,)."""
         points = as_vectors(u, v, *map(len, self._means))
         ends = [
             self._embedding.forward(self._parameters, (point - mean)[None], side=side)[0][0]

@@ -1,4 +1,4 @@
-"""Embedding learners with a loss and a sampler that suit each other."""
+"""Embedding learners with matching loss and sampler."""
 
 from __future__ import annotations
 

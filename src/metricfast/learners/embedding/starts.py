@@ -1,4 +1,4 @@
-"""Starting points for the training of an embedding."""
+"""Initial parameters for the training of an embedding."""
 
 from __future__ import annotations
 
@@ -20,17 +20,16 @@ from metricfast.training.samples import Samples
 
 __all__ = ["alternatives", "given_of", "start_at"]
 
-# Maps that compete with the start of the embedding itself: that of ``Linear(init="auto")`` is one
-# only for perceptrons.
+# Alternative initial maps to the one of ``init="auto"``; LINEAR is that one, for perceptrons.
 LINEAR, WHITENED, CORRELATED = "linear", "whitened", "correlated"
 # Maximum number of features for whitening, which takes cubic time.
 _WIDE = 1000
-# Multiples of the identity that covariances are shrunk by, in units of their mean variance.
+# Multiples of the identity that are added to covariances, relative to their mean variance.
 _WITHIN, _BETWEEN = 0.05, 0.1
 
 
 def alternatives(embedding: Embedding, samples: Samples) -> list[str]:
-    """Return the names of the alternatives to the start of the embedding itself."""
+    """Return the names of alternatives to the embedding's own start."""
     if not (samples.has_classes and _is_open(embedding)):
         return []
     widths = samples.X.shape[1], samples.points.X.shape[1]
@@ -85,7 +84,7 @@ def _holding(embedding: Embedding, maps: list[Array], rng: RandomState) -> list[
 
 
 def _own_start(embedding: Embedding, samples: Samples, rng: RandomState) -> list[Array]:
-    """Return the parameters that the embedding itself starts from."""
+    """Return the embedding's own initial parameters."""
     sample = samples.representative
     points, database = sample, list[Any]()
     if samples.database is not None and not embedding.asymmetric:

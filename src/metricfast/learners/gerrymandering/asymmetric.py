@@ -250,7 +250,7 @@ class AsymmetricSimilarity(
         return self._partial_fit(Given(X, y, sample_weight, X_database, y_database))
 
     def _plan(self) -> Plan:
-        """Check the parameters, and return what they ask for."""
+        """Check the parameters, and return the plan of the training."""
         check_parameters(self)
         rule = as_stopping_rule(self.early_stopping)
         callbacks = as_callbacks(self.callbacks, warm_start=self.warm_start)
@@ -267,7 +267,7 @@ class AsymmetricSimilarity(
     ) -> Samples:
         if (given.X_database is None) != (given.y_database is None):
             raise ValueError("X_database and y_database must be given together.")
-        # The distance that was learned depends on the means of the earlier fit.
+        # The learned distance depends on the means of the earlier fit.
         means = None if kept is None else (self._mean("query"), self.mean_)
         how: dict[str, Any] = {"accept_sparse": "csr", "accept_sources": True}
         if reset:
@@ -353,7 +353,7 @@ class AsymmetricSimilarity(
         keep_best(self, objective, history, objective.start, "leave small classes out")
 
     def _set_database(self, samples: Samples) -> None:
-        """Embed the database of `predict`."""
+        """Embed and store the database for `predict`."""
         queries, self.database_embedding_ = embed_samples(
             self.embedding_, self.parameters_, samples, self.n_jobs
         )
@@ -398,7 +398,7 @@ class AsymmetricSimilarity(
 
 
 def _embedding_of(learner: AsymmetricSimilarity) -> Embedding:
-    """Return the embedding that the parameters name, unfitted."""
+    """Return the unfitted embedding that the parameters describe."""
     for name in ("query", "database"):
         given = getattr(learner, name)
         if given is not None and not isinstance(given, Embedding):

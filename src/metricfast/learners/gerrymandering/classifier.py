@@ -1,4 +1,4 @@
-"""Classification by the votes of a database, which is stored or given."""
+"""Classification by votes of a stored or given database."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ class DatabaseClassifierMixin(ClassifierMixin):  # type: ignore[misc]
         return accuracy(y, self.predict(X, X_database, y_database), sample_weight)
 
     def _sides(self, X: Any, X_database: Any) -> tuple[Array, Array, NDArray[np.int64] | None]:
-        """Return embedded queries and database, and the row of each query to leave out."""
+        """Return embedded queries and database, and the database row to exclude for each query."""
         check_is_fitted(self, "database_embedding_")
         if X is None:
             name = "database_embedding_" if self._one_map else "query_embedding_"

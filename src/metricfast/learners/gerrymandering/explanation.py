@@ -15,7 +15,7 @@ from metricfast.losses import Gerrymander
 
 __all__ = ["Explanation", "explanation"]
 
-# Queries that the text of an explanation shows.
+# Number of queries in the text of an explanation.
 _SHOWN = 5
 
 
@@ -141,7 +141,7 @@ def explanation(
     exclude: Integers | None,
     n_jobs: int | None,
 ) -> Explanation:
-    """Explain the votes of embedded points; without the codes of queries, for the answers."""
+    """Explain the votes of embedded points; without query codes, explain the predicted classes."""
     k = int(loss.n_neighbors)
     nearest = kneighbors(queries, database, k, exclude=exclude, n_jobs=n_jobs)[1]
     winners = vote(nearest, database_codes, len(classes))[0]

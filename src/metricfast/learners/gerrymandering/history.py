@@ -59,7 +59,7 @@ class VoteMetrics:
         self._found = np.zeros(4)
 
     def follow(self, objective: Objective) -> None:
-        """Measure another objective from now on."""
+        """Switch to another objective."""
         self.n, weight = objective.X.shape[0], objective.samples.weight
         self.weight = float(self.n if weight is None else weight.sum())
         self._loss: Gerrymander = objective.loss.loss
@@ -105,7 +105,7 @@ def vote_problem(
 def vote_batches(
     objective: Objective, rng: np.random.RandomState, batch_size: int | None
 ) -> Callable[[], Iterable[Batch]]:
-    """Return a function that draws the batches of an epoch, each with its database points."""
+    """Return a function that draws the batches of an epoch, each with database points."""
     X, database = objective.X, objective.database
     size = int(batch_size or min(1000, max(32, X.shape[0] // 20)))
     if isinstance(database, Chunked):

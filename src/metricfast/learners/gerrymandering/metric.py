@@ -46,7 +46,7 @@ _ZERO_INIT = "`init` is zero, where the objective has no slope: give another map
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class GerrymanderingLearner(VoteParameters, LinearLearner):
-    """Base of learners by gerrymandering, which store the embedded points of `fit`."""
+    """Base class of gerrymandering learners, which store the embedded points of `fit`."""
 
     parameterization: Literal["L", "M"] = "L"
     tol: NonNegativeFloat = 1e-4
@@ -125,7 +125,7 @@ class GerrymanderingLearner(VoteParameters, LinearLearner):
         self.objective_ = objective_of(history, final)
 
     def _set_database(self, data: Samples) -> None:
-        """Embed the points of `fit`, the database of `predict`."""
+        """Embed the points of `fit`, as the database for `predict`."""
         if self._has_classes:
             self.classes_, self.database_labels_ = data.classes, data.labels
         given = data.given
@@ -271,7 +271,7 @@ class NeighborhoodGerrymandering(DatabaseClassifierMixin, GerrymanderingLearner)
         return vote_loss(self, n_classes)
 
     def _database_points(self, X: Any) -> Any:
-        """Check points of a database, which have the features of the queries."""
+        """Check points of a database, which must have the features of the queries."""
         return points_of(self, X, "X_database")
 
 
@@ -283,7 +283,7 @@ def _factor(samples: Samples, loss: Gerrymander, n_jobs: int | None, L: Array) -
 
 
 class _MapOfMatrix(LinearMap):
-    """A map L of a matrix M = L^T L, the only parameter."""
+    """An embedding by a map L of M = L^T L, where M is the only parameter."""
 
     def map_of(self, parameters: list[Array]) -> Array:
         """Return the map L for given parameters."""

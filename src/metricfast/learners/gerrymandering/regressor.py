@@ -203,7 +203,7 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, GerrymanderingLearner)
         """
         targets = check_regression_target(y, vary=False)
         if len(targets) < 2:
-            raise ValueError("y must hold at least 2 numbers: of one, nothing is explained.")
+            raise ValueError("y must hold at least 2 numbers: R² of one is undefined.")
         weight = check_sample_weight(sample_weight, len(targets))
         with np.errstate(over="ignore", invalid="ignore"):
             found = float(super().score(X, targets, weight))

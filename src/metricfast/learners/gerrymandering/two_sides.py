@@ -34,7 +34,7 @@ def initial_maps(
     kept: list[Array] | None,
     largest_cost: float,
 ) -> list[Array]:
-    """Return the parameters to start from, of a scale that suits the loss."""
+    """Return the initial parameters, scaled for the loss."""
     points = samples.points
     alike = points.X.shape[1] == samples.X.shape[1]
     if alike or not isinstance(embedding, Asymmetric):
@@ -99,8 +99,8 @@ def penalty_of(
 def mean_of_queries(samples: Samples) -> Array:
     """Return the mean of the queries with the class frequencies of the database.
 
-    If both sides have the same features, a class without queries is assumed to be where it is in
-    the database, relative to the other classes.
+    If both sides have the same features, the position of a class without queries, relative to the
+    other classes, is taken from the database.
     """
     X, y, weight = samples.X, samples.labels, samples.weight
     database, y_database = samples.points.X, samples.points.labels

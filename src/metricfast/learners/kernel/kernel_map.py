@@ -127,7 +127,7 @@ def map_points(kernel_map: Nystroem | KernelPCA, origin: Array, points: Array) -
     Returns an ndarray of shape (n_samples, n_components). Raises ValueError if the kernel is not
     finite at the points.
     """
-    # One product for all points could not be interrupted.
+    # Process blocks, because a single product for all points could not be interrupted.
     rows = max(_LEAST_ROWS, _PRODUCT // max(1, kernel_map.n_components**2))
     mapped = np.empty((len(points), kernel_map.n_components), points.dtype)
     for i in range(0, len(points), rows):
@@ -138,7 +138,7 @@ def map_points(kernel_map: Nystroem | KernelPCA, origin: Array, points: Array) -
 
 
 def _transformed(kernel_map: Nystroem | KernelPCA, points: Array) -> Array:
-    """Map points to an array, whatever `sklearn.set_config` says transformers return."""
+    """Map points to an array, independent of `sklearn.set_config(transform_output=...)`."""
     with config_context(**_ARRAYS):
         mapped: Array = kernel_map.transform(points)
     return mapped

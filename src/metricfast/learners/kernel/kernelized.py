@@ -139,7 +139,7 @@ class KernelizedMetricLearner(MetricTransformer, BaseMetricLearner):
 
     @property
     def classes_(self) -> Array:
-        """The learner's `classes_`; only where it has them."""
+        """The learner's `classes_`, if it has this attribute."""
         return np.asarray(getattr(self, "learner_", self.learner).classes_)
 
     def fit(
@@ -301,7 +301,7 @@ class KernelizedMetricLearner(MetricTransformer, BaseMetricLearner):
         return map_points(self.map_, self.mean_, points)
 
     def _mapped_data(self, X: ArrayLike) -> Array:
-        """Map what is like the data that the learner trains on."""
+        """Map points or tuples of the kind that the learner trains on."""
         size = self._tuple_size
         return self._mapped_points(X) if size is None else self._mapped_tuples(X, size)
 
@@ -331,6 +331,6 @@ class KernelizedMetricLearner(MetricTransformer, BaseMetricLearner):
 def _can_validate(learner: Any) -> bool:
     while isinstance(learner, KernelizedMetricLearner):
         learner = learner.learner
-    # One of an embedding is judged by its own score, of its own points.
+    # A learner of an embedding uses its own score on the mapped points.
     scores = hasattr(learner, "_retrieval_score")
     return bool(has_fit_parameter(learner, "validate")) and not scores

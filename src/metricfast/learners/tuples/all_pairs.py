@@ -44,7 +44,7 @@ __all__ = ["ClassPairsLearner", "GroupedPairsLearner"]
 
 
 class _OfCall(NamedTuple):
-    """Sums over the pairs of `fit`, its points, centred or a source, their cells, and folds."""
+    """Data of a call of `fit`: sums over pairs, points (centred, or a source), cells and folds."""
 
     pairs: ScatterStatistics
     points: Any
@@ -66,10 +66,10 @@ class ClassPairsLearner(ClosedFormLearner):
 
     @abstractmethod
     def _solve_pairs(self, pairs: ScatterStatistics, points: Any) -> None:
-        """Set the fitted attributes, by the value in use of the parameter that may be "auto".
+        """Set the fitted attributes, given the value of the parameter that may be "auto".
 
-        `pairs`: as :func:`~metricfast.learners.tuples.pair_sums.pair_sums` returns them.
-        `points`: the points of `fit`, in unknown units; None in `partial_fit`.
+        `pairs`: the result of :func:`~metricfast.learners.tuples.pair_sums.pair_sums`.
+        `points`: the points of `fit`, in any units; None in `partial_fit`.
         """
 
     def _statistics(
@@ -122,7 +122,7 @@ class ClassPairsLearner(ClosedFormLearner):
             self._solve_pairs(of_call.pairs, of_call.points)
 
     def _maps(self, fold: Fold, names: Array) -> Iterator[Array]:
-        """Return the maps of the points of a fold, for all values that are tried."""
+        """Return the maps for the training points of a fold, for all tried values."""
         part, (name, tried) = copy.copy(self), self._tried
         points, exponent = center_and_rescale(fold.points)
         pairs = _pairs_of_points(points, fold.weights, names[fold.rows], exponent)
@@ -134,7 +134,7 @@ class ClassPairsLearner(ClosedFormLearner):
 
 
 class GroupedPairsLearner(ClassPairsLearner):
-    """Base class of learners of all pairs that may be restricted to pairs across groups."""
+    """Base class of learners from all pairs, optionally only pairs across groups."""
 
     def fit(  # type: ignore[override]
         self,
@@ -242,7 +242,7 @@ def _cells(classes: Array, views: Array | None) -> Array:
 
 
 def _pairs_of_cells(cells: ScatterStatistics) -> ScatterStatistics:
-    """Return sums over all pairs, of sums over the points of each cell."""
+    """Return sums over all pairs, from sums over the points of each cell."""
 
     def inner(factors: Floats) -> Floats:
         return np.asarray(np.einsum("i,ijk->jk", factors, cells.scatters))
@@ -252,7 +252,7 @@ def _pairs_of_cells(cells: ScatterStatistics) -> ScatterStatistics:
 
 
 def _pairs_of_points(X: Array, weights: Floats, names: Array, exponent: int) -> ScatterStatistics:
-    """Return sums over all pairs of points, which were divided by ``2**exponent``."""
+    """Return sums over all pairs of points that were divided by ``2**exponent``."""
     cells, code = np.unique(names, return_inverse=True)
     means = group_means(X, weights, code, len(cells))
 

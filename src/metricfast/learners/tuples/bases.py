@@ -27,12 +27,12 @@ __all__ = ["check_given_basis", "local_discriminants", "triplet_directions"]
 _POINTS_PER_CLUSTER = 100
 # Maximum number of elements of the matrices in one batched eigendecomposition.
 _MATRICES = 1 << 18
-# Draws of triplets that may give no direction before we believe that there is none.
+# Maximum number of consecutive draws of triplets that give no direction.
 _MAX_FAILURES = 100
 
 
 def check_given_basis(basis: Any, n_features: int) -> Floats:
-    """Return a copy of the bases that a user gave, one a row."""
+    """Return a checked copy of the user's bases, one per row."""
     found: Floats = as_matrix(basis, "basis")
     if found.shape[1] != n_features:
         raise ValueError(
@@ -153,7 +153,7 @@ def local_discriminants(
 def _cluster_centres(X: Array, n_clusters: int, rng: RandomState) -> Array:
     n_samples = min(len(X), _POINTS_PER_CLUSTER * n_clusters)
     rows = sample_without_replacement(len(X), n_samples, random_state=rng)
-    # One thread, since sums over several would depend on their number.
+    # One thread, because results would depend on the number of threads.
     with (
         one_blas_thread(),
         threadpool_limits(1, "openmp"),

@@ -1,4 +1,4 @@
-"""Supervised forms of the learners of tuples, which draw the tuples from class labels."""
+"""Base classes of learners that draw tuples from class labels."""
 
 from __future__ import annotations
 
@@ -58,9 +58,8 @@ class SupervisedForm(BaseMetricLearner):
     def _learn(self, tuples: TupleSet, given: Given, rng: RandomState, **how: Any) -> None:
         """Set the fitted attributes.
 
-        `given`: what the tuples were drawn from.
-        `rng`: random numbers after those of the draw.
-        `how`: further arguments of `fit`.
+        `given`: the data from which the tuples were drawn. `rng`: the random generator after the
+        draw. `how`: further arguments of `fit`.
         """
 
     @reports_to_sklearn
@@ -184,7 +183,7 @@ def draw_index_pairs(
 def _default_number(codes: Integers, n_classes: int, n_features: int) -> int:
     """Return 20 times the square of the number of classes, or less, with a warning.
 
-    More than for 40 classes are no more than one for each point, or for each feature.
+    Above the number for 40 classes, the limit is one pair per point or per feature.
     """
     wanted = 20 * n_classes**2
     most = max(20 * _MANY_CLASSES**2, int(np.count_nonzero(codes >= 0)), n_features)

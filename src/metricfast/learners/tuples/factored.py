@@ -38,7 +38,7 @@ def minimize_factor(
     tol: float,
     finish: Callable[[Floats], None],
 ) -> bool:
-    """Minimise by L-BFGS until the distance from the optimum is at most `tol`.
+    """Minimise by L-BFGS until the gap to the optimum is at most `tol`.
 
     Sets `n_iter_` of the learner. Warns ConvergenceWarning if it ends earlier, unless a callback
     stopped it.

@@ -192,9 +192,9 @@ class GMML_Supervised(_GMML, ClassPairsLearner):  # type: ignore[override]  # no
 
 
 def _blended(kind: str, scatter: Floats, target: Floats, size: float | None, reg: float) -> Floats:
-    """Return a scatter of trace 1, plus a share of a target of that trace.
+    """Return a scatter scaled to trace 1, blended with a target of trace 1.
 
-    `size`: the trace of the target, if not all directions of the features are in it.
+    `size`: the trace of the target, if some directions of the features are missing.
     """
     check_differ(kind, scatter)
     return np.asarray(scatter / np.trace(scatter) + reg * target / (size or np.trace(target)))

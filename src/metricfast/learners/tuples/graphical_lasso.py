@@ -18,7 +18,7 @@ __all__ = ["MAX_ITER", "graphical_lasso"]
 
 MAX_ITER = 2000
 _TOL = 1e-7
-# Iterations after which the step is revised.
+# Iterations between updates of the step size.
 _PERIOD = 10
 # From this many features on, a fit takes minutes.
 _MANY = 1000
@@ -74,7 +74,7 @@ def graphical_lasso(
 def _of_connected(
     matrix: Floats, sparsity: float, observer: Callable[[int, float, Floats], bool] | None
 ) -> Floats:
-    """Minimise the same, of all features at a time."""
+    """Minimise the same function for all features together."""
     if len(matrix) > _MANY:
         warn_user(
             f"{len(matrix):,} features depend on each other at sparsity_param={sparsity:g}. Each "

@@ -131,7 +131,7 @@ class _ITML(CallbackMixin, MahalanobisMixin):
         finally:
             positive = set_fitted()
         if any_held or positive is not M:
-            _warn("M is singular but for rounding errors: bring the bounds closer together")
+            _warn("M is singular up to rounding errors: bring the bounds closer together")
         elif not converged:
             _warn(f"No convergence in {self.max_iter} sweeps over the pairs: raise max_iter or tol")
 
@@ -379,9 +379,9 @@ def _exponent(X: Array) -> int:
 
 
 def _check_bounds(bounds: ArrayLike) -> Floats:
-    """Return a copy of the bounds that a user gave, without zeros.
+    """Return a copy of the user's bounds, without zeros.
 
-    Raises ValueError if they are not two finite numbers that are not negative, nor both zero.
+    Raises ValueError unless they are two finite, non-negative numbers, not both zero.
     """
     given = check_array(
         as_real(bounds, "bounds"),

@@ -21,8 +21,8 @@ from metricfast.learners.tuples.pair_sums import PairSumsLearner, check_differ
 
 __all__ = ["KISSME", "XQDA", "KISSME_Supervised"]
 
-# The regularisation of singular covariances; and the values that "auto" tries. The first is the
-# given distance.
+# The regularisation of singular covariances, and the values that "auto" tries; the first gives the
+# Euclidean distance.
 _LEAST = 1e-3
 _TRIED = (np.inf, 1.0, 0.1, 0.01)
 
@@ -282,7 +282,7 @@ class _SingularError(ValueError):
 
 
 def _covariances(pairs: ScatterStatistics) -> list[Floats]:
-    """Return the covariances of similar and of dissimilar pairs, if these differ."""
+    """Return the covariances of both kinds of pairs; raise ValueError if all pairs coincide."""
     (n_similar, similar), (n_dissimilar, dissimilar) = map(pairs.of_group, (1, -1))
     rounding = 4 * np.finfo(pairs.dtype).eps ** 2 * np.trace(dissimilar)
     check_differ("similar", similar, rounding)

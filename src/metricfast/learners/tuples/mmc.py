@@ -135,9 +135,9 @@ class _MMC(CallbackMixin, MahalanobisMixin):
     def _problem_in_span(
         self, tuples: TupleSet, span: Span, scale: Floats, rng: RandomState
     ) -> PairDistances:
-        """Return the problem in the span of the points, their features being brought to the scale.
+        """Return the problem in the span of the points, with scaled features.
 
-        The best matrix is zero outside of it.
+        The best matrix is zero outside of the span.
         """
         if is_identity(self.init):
             A, trace = span.diagonal(scale), float(scale.sum())

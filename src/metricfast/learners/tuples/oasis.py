@@ -58,7 +58,7 @@ class _OASIS(CallbackMixin, BilinearMixin):
         self._train(triplets, rng, self.max_iter, outer)
 
     def _start(self, triplets: TupleSet) -> None:
-        """Set the matrix to start from."""
+        """Set the initial matrix."""
         n_features, dtype = triplets.points.shape[1], triplets.points.dtype
         if isinstance(self.init, np.ndarray):
             W = as_matrix(self.init, "init", dtype)
@@ -303,10 +303,10 @@ class OASIS_Supervised(SupervisedForm, _OASIS):  # noqa: N801
 
 
 def _in_span(triplets: TupleSet, rest: float) -> tuple[TupleSet, Callable[[Array], Array] | None]:
-    """Return triplets in coordinates of the span of the points, if these are few.
+    """Return triplets in coordinates of the points' span, if there are fewer points than features.
 
     `rest`: W is this multiple of the identity outside of the span.
-    Returns also the function of the matrix of coordinates that gives the matrix of points.
+    Also returns a function that converts the matrix of coordinates to the matrix of points.
     """
     zero = np.zeros_like(triplets.points[:1])
     span = span_of(triplets.used_points(), zero)  # W depends on points, not only on differences

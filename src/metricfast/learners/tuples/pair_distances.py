@@ -52,7 +52,7 @@ class PairDistances:
     def __init__(
         self, pairs: TupleSet, A: Floats, *, diagonal: bool, beyond: tuple[float, int] | None = None
     ) -> None:
-        # The best direction of A does not depend on the unit of the points, nor does a size that is
+        # The best direction of A does not depend on the unit of the points, and its size is
         # relative to the initial one.
         points = moderate(pairs.points)
         similar, self._dissimilar = (
@@ -94,7 +94,7 @@ class PairDistances:
 
 
 def scale_of_features(pairs: TupleSet) -> Floats:
-    """Return the squares of the differences of pairs, summed for each feature, both kinds alike."""
+    """Return the sums of squared differences of all pairs, for each feature."""
     points = moderate(pairs.points)
     similar, dissimilar = (
         _Pairs(points, pairs.index[pairs.y == kind], diagonal=True) for kind in (1, -1)

@@ -436,7 +436,7 @@ def _leading(L: Floats, n_components: int) -> Floats:
 
 
 def _draws(rng: RandomState, n: int, shape: tuple[int, int], weight: Floats | None) -> Integers:
-    """Draw triplets with chances in proportion to their weights."""
+    """Draw triplets with probabilities in proportion to their weights."""
     if weight is None:
         return np.asarray(rng.randint(n, size=shape), np.int64)
     chances = np.cumsum(weight)

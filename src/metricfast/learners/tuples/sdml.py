@@ -86,7 +86,7 @@ class _SDML(CallbackMixin, MahalanobisMixin):
         set_fitted()
 
     def _bounded_balance(self, loss: Floats, prior: Floats, pairs: TupleSet | None) -> float:
-        """Return the largest balance, up to the one asked for, that leaves a minimum."""
+        """Return the largest balance, up to `balance_param`, for which a minimum exists."""
         if is_identity(self.prior):
             span = GIVEN if pairs is None else span_of(pairs.used_points())
             relative = span.within(_check_finite(loss))

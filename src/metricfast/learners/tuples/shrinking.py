@@ -27,12 +27,14 @@ from metricfast.learners.base.span import GIVEN, GivenAxes, SpanMap, in_span
 
 __all__ = ["half_of_pairs", "representative_sample", "shrink_by_tuples", "shrink_metric"]
 
-# The simpler metrics, and the fractions that "auto" tries. The first pair is the given distance.
+# The simpler metrics, and the fractions that "auto" tries. The first combination is the given
+# distance.
 _SIMPLER = ("identity", "variance")
 _FRACTIONS = (1.0, 0.6, 0.1)
-# The fractions of the given distance that held-out tuples judge, and how many of these, at most.
+# The shares of the given distance that are scored on held-out tuples, and the maximum number of
+# these.
 _GIVEN_SHARES, _JUDGES = (1.0, 0.6, 0.3, 0.1, 0.0), 5000
-# Points that tell the spread of features, at most.
+# Maximum number of points to estimate the spread of features.
 _SAMPLE = 1000
 # Points and weights.
 Sample = tuple[Array, Floats]
@@ -59,12 +61,12 @@ def shrink_metric(
     span: GivenAxes,
     **how: Any,
 ) -> None:
-    """Set the fitted attributes of a learner after moving its metric towards a simpler one.
+    """Shrink a learner's metric towards a simpler one, and set the fitted attributes.
 
-    With "auto", clones are fitted to the training points of folds, and the nearest neighbours of
-    the others choose: see :func:`select`.
+    With "auto", clones are fitted to the training points of folds, and nearest neighbours of
+    held-out points choose; see :func:`select`.
 
-    `sample`: as :func:`representative_sample` returns it.
+    `sample`: the result of :func:`representative_sample`.
     `given`: the points, labels and weights that the learner was fitted to.
     `params`: parameters of clones that differ from those of the learner, so that a clone takes
         about half as long.
