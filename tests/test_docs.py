@@ -232,7 +232,7 @@ def test_examples_run(example, capsys):
 def test_an_example_without_its_data_fails(monkeypatch):
     monkeypatch.setattr("sys.argv", ["poses.py", "missing.npz"])
     with pytest.raises(SystemExit, match=r"no file missing\.npz"):
-        runpy.run_path(str(ROOT / "examples/poses.py"), run_name="__main__")
+        runpy.run_path(str(ROOT / "examples/finding/poses.py"), run_name="__main__")
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=page_id)
