@@ -42,6 +42,11 @@ html_math_renderer = "mathml"
 # Pages without pages below them.
 html_sidebars = {page: [] for page in ("index", "quickstart", "learners", "cpp", "performance")}
 html_theme_options = {
+    "logo": {
+        "image_light": "img/logo-light.svg",
+        "image_dark": "img/logo-dark.svg",
+        "alt_text": "metricfast: to the start page",
+    },
     "header_links_before_dropdown": 5,
     "navbar_end": ["theme-switcher"],
     "footer_end": [],

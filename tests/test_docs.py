@@ -9,7 +9,7 @@ import re
 import runpy
 import sys
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 from thinned import thinned
@@ -229,10 +229,37 @@ def test_examples_run(example, capsys):
     assert len(figures) <= len(described), "each figure needs its comment '# Picture: ...'"
 
 
+def test_a_thumbnail_is_one_panel_of_the_first_figure(monkeypatch, tmp_path):
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    stub = SimpleNamespace(figure_rst=lambda paths, *_: str(paths))
+    monkeypatch.setitem(sys.modules, "sphinx_gallery", stub)
+    monkeypatch.setitem(sys.modules, "sphinx_gallery.scrapers", stub)
+    pictures = importlib.import_module("pictures")
+    assert set(pictures.THUMBNAILS) <= {example.stem for example in EXAMPLES}
+    monkeypatch.setattr(pictures, "THUMBNAILS", {"a": [1]})
+    pyplot.subplots(1, 4, figsize=(8, 2))
+
+    class Paths(list):  # as of sphinx-gallery: the paths that have been taken
+        def __iter__(self):
+            return self
+
+        def __next__(self):
+            self.append(str(tmp_path / f"{len(self)}.png"))
+            return self[-1]
+
+    paths = Paths()
+    block = ("code", "# Picture: four panels\n", 1)
+    images = {"src_file": "a.py", "image_path_iterator": paths}
+    shown = pictures.DescribedPictures()(block, images, {"src_dir": str(tmp_path)})
+    assert len(paths) == 2 and shown == str([paths[1]])
+    small, large = (pyplot.imread(paths[i]).shape for i in range(2))
+    assert small[1] < large[1] / 3
+
+
 def test_an_example_without_its_data_fails(monkeypatch):
     monkeypatch.setattr("sys.argv", ["poses.py", "missing.npz"])
     with pytest.raises(SystemExit, match=r"no file missing\.npz"):
-        runpy.run_path(str(ROOT / "examples/poses.py"), run_name="__main__")
+        runpy.run_path(str(ROOT / "examples/finding/poses.py"), run_name="__main__")
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=page_id)

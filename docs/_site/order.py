@@ -4,13 +4,10 @@ from sphinx_gallery.sorting import _SortKey
 
 FIRST = [
     "before_and_after.py",
-    "head_pose.py",
     "new_classes.py",
     "which_features_matter.py",
     "gerrymandering_sets.py",
-    "captions.py",
     "knn_regression.py",
-    "two_domains.py",
     "pair_verification.py",
 ]
 

@@ -1,11 +1,18 @@
 """Pictures of the gallery, each with the words that stand for it where it is not seen."""
 
 import re
+from pathlib import Path
 
 import matplotlib.pyplot as plt
+from matplotlib.transforms import Bbox
 from sphinx_gallery.scrapers import figure_rst
 
 COMMENT = re.compile(r"^\s*# Picture: (.*(?:\n\s*# .*)*)", re.MULTILINE)
+
+# The panels that are the thumbnail of an example, of its first figure. All of them are without.
+THUMBNAILS = {
+    "before_and_after": [3],
+}
 
 
 class DescribedPictures:
@@ -20,6 +27,10 @@ class DescribedPictures:
                 f"{block_vars['src_file']}: a cell that draws {len(figures)} figures has "
                 f"{len(texts)} comments that begin with '# Picture: '."
             )
+        panels = THUMBNAILS.get(Path(block_vars["src_file"]).stem)
+        if panels and figures and not len(block_vars["image_path_iterator"]):
+            # The thumbnail is the first of the images, which this page does not show.
+            save_panels(plt.figure(figures[0]), panels, next(block_vars["image_path_iterator"]))
         found = []
         for number, text, path in zip(
             figures, texts, block_vars["image_path_iterator"], strict=False
@@ -32,3 +43,11 @@ class DescribedPictures:
     def __repr__(self):
         """Return what stays the same from one build to the next."""
         return "DescribedPictures()"
+
+
+def save_panels(figure, panels, path):
+    """Save the part of a figure that holds some of its panels."""
+    figure.canvas.draw()  # which lays them out
+    boxes = [figure.axes[panel].get_tightbbox() for panel in panels]
+    box = Bbox.union(boxes).transformed(figure.dpi_scale_trans.inverted())
+    figure.savefig(path, bbox_inches=box.padded(0.05))

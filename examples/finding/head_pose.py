@@ -72,17 +72,6 @@ learner = metricfast.EmbeddingLearner(
 ).fit(X[train], pose[train])
 
 embedded = {"pixels": X, "learned": learner.transform(X)}
-for name, Z in embedded.items():
-    print(f"{name}: order of the gallery by pose")
-    print(retrieval_report(Z[query], pose[query], Z[gallery], pose[gallery], k=5))
-    same_light = retrieval_report(
-        Z[query], light[query], Z[gallery], light[gallery], metrics="spearman"
-    )["spearman"]
-    print(f"rank correlation with the light: {same_light.mean:.3f}\n")
-
-# %%
-# The neighbours of some queries, by pixels on the left and by the learned map on the right. The
-# numbers are differences of pose in radians, green below one half:
 
 # Picture: Six heads, each with its five nearest by pixels, which are lit alike and turned in other
 # ways, and its five nearest by the learned map, which are turned alike.
@@ -102,3 +91,15 @@ for line, shown in zip(panels, query, strict=False):
             panel.set_title(f"{away:.2f}", fontsize=9, color="C2" if away < 0.5 else "C3")
 panels[0, 0].set_title("query", fontsize=9)
 plt.show()
+
+# %%
+# Above: some queries, their neighbours by pixels on the left and by the learned map on the right.
+# The numbers are differences of pose in radians, green below one half. Below: all queries.
+
+for name, Z in embedded.items():
+    print(f"{name}: order of the gallery by pose")
+    print(retrieval_report(Z[query], pose[query], Z[gallery], pose[gallery], k=5))
+    same_light = retrieval_report(
+        Z[query], light[query], Z[gallery], light[gallery], metrics="spearman"
+    )["spearman"]
+    print(f"rank correlation with the light: {same_light.mean:.3f}\n")

@@ -1,6 +1,6 @@
 """
-Captions: find pictures by words
-================================
+Captions: found pictures share 80 % of their things in place of 8 %
+===================================================================
 
 Query by a caption, and find the pictures that match it best.
 
@@ -78,29 +78,31 @@ learner = EmbeddingLearner(
     random_state=0,
 )
 learner.fit(words.transform(captions), of_captions, pictures, of_pictures)
-print(f"{learner.n_iter_} epochs")
+
+# Picture: Four captions, such as tree above left. Below each, on the left, five small pictures of
+# coloured blots at random; on the right the five that are found, which show what the caption says.
+_, found = learner.kneighbors(words.transform(queries[:4]), album, 5)
+_, panels = plt.subplots(4, 11, figsize=(13, 6), layout="constrained")
+for caption, shown, line in zip(queries, found, panels, strict=False):
+    things = [word.replace("_", " ") for word in caption.split()]
+    line[5].set_title(", ".join(things), fontsize=11)
+    for panel, picture in zip(line, [*rng.integers(len(album), size=5), None, *shown], strict=True):
+        if picture is not None:
+            panel.imshow(album[picture].reshape(SIDE, SIDE, 3).clip(0, 1))
+        panel.axis("off")
+panels[0, 2].set_title("before: at random", pad=24)
+panels[0, 8].set_title("after: best first", pad=24)
+plt.show()
 
 # %%
-# New captions search an album of new pictures. How far are the labels of the five pictures found
-# from the label of the caption? Chance takes any five pictures, the oracle the five best.
+# No distance compares words with pixels before learning, so the pictures on the left are random.
+# How far are the labels of the five pictures found from the label of the caption? Chance takes any
+# five pictures, the oracle the five best.
+
+print(f"{learner.n_iter_} epochs")
 report = retrieval_report(
     learner.transform(words.transform(queries), "query"), of_queries,
     learner.transform(album, "database"), of_album,
     metrics=["mean_label_distance_at_k", "ndcg_at_k"], k=5, label_distance="jaccard",
 )  # fmt: skip
 print(report)
-
-# %%
-# Captions, and the pictures found for each, best first:
-
-# Picture: Four rows of five small pictures of coloured blots. Above each row is its caption, such
-# as tree above left, and the pictures show what it says.
-_, found = learner.kneighbors(words.transform(queries[:4]), album, 5)
-_, panels = plt.subplots(4, 5, figsize=(8, 7), layout="constrained")
-for caption, row, line in zip(queries, found, panels, strict=False):
-    things = [word.replace("_", " ") for word in caption.split()]
-    line[0].set_title(", ".join(things), loc="left", fontsize=10)
-    for panel, picture in zip(line, row, strict=True):
-        panel.imshow(album[picture].reshape(SIDE, SIDE, 3).clip(0, 1))
-        panel.axis("off")
-plt.show()
