@@ -68,14 +68,11 @@ def learned(learner: Any) -> Any:
     return learner.parameters_[0] if found is None else found
 
 
+SHORT = {"n_components": 2, "max_iter": 3, "early_stopping": False}
 LEARNERS = {
-    "NCA": mf.NCA(n_components=2, max_iter=3),
-    "LMNN": mf.LMNN(n_components=2, max_iter=3),
-    "MLKR": mf.MLKR(n_components=2, max_iter=3),
-    "MCML": mf.MCML(n_components=2, max_iter=3),
-    "LDML": mf.LDML(n_components=2, max_iter=3),
-    "NCMML": mf.NCMML(n_components=2, max_iter=3),
-    "refreshed LMNN": mf.LMNN(n_components=2, min_iter=1, max_iter=2, target_refresh=1),
+    "NCA": mf.NCA(n_components=2, max_iter=3),  # whose folds are on the workers, too
+    **{kind.__name__: kind(**SHORT) for kind in (mf.LMNN, mf.MLKR, mf.MCML, mf.LDML, mf.NCMML)},
+    "refreshed LMNN": mf.LMNN(**SHORT | {"max_iter": 2}, min_iter=1, target_refresh=1),
     "NCA by batches": mf.NCA(n_components=2, solver=mf.solvers.Adam(max_epochs=1), random_state=0),
     "LMNN by batches": mf.LMNN(
         n_components=2, solver=mf.solvers.Adam(max_epochs=1), random_state=0
@@ -86,7 +83,7 @@ LEARNERS = {
     "proxies": mf.ProxyNCALearner(2, max_epochs=1, random_state=0, early_stopping=False),
     "all points": embedding_learner(losses.NTXent(), MLP((4,), 2), solver="lbfgs", max_epochs=2),
     "votes": mf.NeighborhoodGerrymandering(
-        n_components=2, solver=mf.solvers.LBFGS(2, 1e-4), random_state=0
+        n_components=2, solver=mf.solvers.LBFGS(2, 1e-4), random_state=0, early_stopping=False
     ),
     "votes, M": mf.NeighborhoodGerrymandering(
         parameterization="M",

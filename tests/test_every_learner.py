@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
-from functools import partial
+from functools import cache, partial
 from inspect import signature
 from itertools import product
 
@@ -15,6 +15,7 @@ import skops.io
 from embedding_cases import LEARNERS, Proxies, X, Y
 from registry import CLASSES, data_for, learners, make
 from sklearn.base import clone
+from sklearn.datasets import load_iris
 from sklearn.utils.validation import has_fit_parameter
 from thinned import thinned
 
@@ -32,6 +33,7 @@ MODELS += [
     for model in MODELS
     if "solver" in model.get_params()
 ]
+N_MODELS = len(MODELS)  # of learners with their solvers, before those with other parameters
 MODELS += [
     *LEARNERS,
     make(mf.LogRatioLearner, hidden_layer_sizes=(8,), n_anchors=1),
@@ -215,6 +217,75 @@ def test_validation_changes_nothing_and_warns_of_what_is_worse(model):
         worse = gain > 0 if "error" in result["measure"] else gain < 0
         assert worse == any("is worse" in str(warning.message) for warning in caught)
         np.testing.assert_array_equal(scores(found), scores(clone(model).fit(*data, **weights)))
+
+
+# Numbers that are exact in all units and places, and of which no distances are equal.
+POINTS = load_iris().data + np.random.default_rng(0).uniform(-0.01, 0.01, X.shape)
+POINTS = np.round(POINTS * 2**20) / 2**20
+TURN = np.linalg.qr(np.random.default_rng(0).normal(size=(4, 4)))[0]
+CLOSED = {
+    *("Covariance", "DMLMJ", "ITML_Supervised", "KISSME", "KISSME_Supervised", "LFDA"),
+    *("MMC_Supervised", "RCA_Supervised", "XQDA"),
+}
+TRAINED = {"LDML", "LMNN", "MCML", "MLKR", "NCA", "NCMML"}
+DRAWN = {"ITML_Supervised", "MMC_Supervised", "RCA_Supervised"}
+VOTES = {"NeighborhoodGerrymandering", "NeighborhoodGerrymanderingRegressor"}
+STEADY = CLOSED | TRAINED | {"GMML", "GMML_Supervised", "RCA"}
+OTHERS = {"ANMM", "SCML", "SCML_Supervised"}
+EVERYWHERE = {each.__name__ for each in learners()} - {
+    "AdapterLearner",
+    "OASIS",
+    "OASIS_Supervised",
+}
+CHOOSING = mf.NCA(max_iter=20)
+# What is done to points, and learners whose scores of pairs do not depend on it but for the unit.
+LAWS = {
+    "tiny units": (lambda P: P * 2.0**-600, STEADY | VOTES | {"ITML"}),
+    "huge units": (lambda P: P * 2.0**600, STEADY | VOTES | {"ITML"}),
+    "another origin": (lambda P: P + 2.0**30, EVERYWHERE),
+    "a rotation": (lambda P: P @ TURN, STEADY | OTHERS | {"ITML", "LSML", "LSML_Supervised"}),
+    "a huge constant": (
+        lambda P: np.concatenate([P, np.full((*P.shape[:-1], 1), 2.0**400)], axis=-1),
+        CLOSED | OTHERS | {"ITML"},
+    ),
+    "another order": (lambda P: P, STEADY - DRAWN | {"ANMM", "SCML", "LSML", "SDML"}),
+}
+
+
+@cache
+def scores_under(model, law=None):
+    """Return scores of pairs of changed points, relative to the largest."""
+    change = LAWS[law][0] if law else lambda P: P
+    data = data_for(model, change(POINTS), Y)
+    n = len(data[0])
+    order = np.random.default_rng(1).permutation(n) if law == "another order" else np.arange(n)
+    pairs = change(np.stack((POINTS[:20], POINTS[130:]), axis=1))
+    found = clone(model).fit(*(part[order] for part in data)).pair_score(pairs)
+    return found / np.abs(found).max()
+
+
+@pytest.mark.parametrize(
+    ("law", "model"),
+    [
+        pytest.param(law, model, id=f"{law}-{model}")
+        for law, (_, names) in LAWS.items()
+        for model in MODELS[:N_MODELS]
+        if type(model).__name__ in names
+        # Turned points and those in another order make other mini-batches.
+        and (
+            law not in ("a rotation", "another order")
+            or getattr(model, "solver", "lbfgs") == "lbfgs"
+        )
+    ],
+)
+def test_a_metric_does_not_depend_on(law, model):
+    near = 1e-7 if law == "another origin" else 1e-9
+    np.testing.assert_allclose(scores_under(model, law), scores_under(model), atol=near)
+
+
+@pytest.mark.parametrize("law", ["tiny units", "huge units", "another origin", "another order"])
+def test_a_choice_of_training_does_not_depend_on(law):
+    np.testing.assert_allclose(scores_under(CHOOSING, law), scores_under(CHOOSING), atol=1e-9)
 
 
 @pytest.mark.parametrize("name", ["init", "prior"])
