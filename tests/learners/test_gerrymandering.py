@@ -50,6 +50,15 @@ def test_regularizers(name, count):
         assert value == pytest.approx(norm ** (2 if name == "frobenius2" else 1))
 
 
+@pytest.mark.parametrize("name", REGULARIZERS)
+def test_regularizers_do_not_depend_on_threads(name):
+    maps = [np.random.default_rng(i).normal(size=(150, 200)) for i in range(2)]
+    value, gradients = penalty(name, maps, 1)
+    again, others = penalty(name, maps, 2)
+    assert value == again
+    np.testing.assert_array_equal(gradients, others)
+
+
 def test_votes():
     winners, shares = vote(np.array([[0, 1, 2, 3], [2, 1, 0, 3]]), np.array([0, 1, 1, 0]), 3)
     np.testing.assert_array_equal(winners, [0, 1])

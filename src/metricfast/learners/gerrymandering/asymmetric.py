@@ -312,7 +312,7 @@ class AsymmetricSimilarity(
         return vote_problem(
             samples, _vote_loss(self), C=self.C, tol=self.tol, n_jobs=self.n_jobs,
             embedding=embedding,
-            penalty=lambda arrays, _: penalty_of(embedding, self.regularizer, arrays),
+            penalty=lambda arrays, _: penalty_of(embedding, self.regularizer, arrays, self.n_jobs),
         )  # fmt: skip
 
     def _begin(

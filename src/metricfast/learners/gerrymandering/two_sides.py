@@ -79,11 +79,11 @@ def initial_maps(
 
 
 def penalty_of(
-    embedding: Embedding, regularizer: str | None, arrays: list[Array]
+    embedding: Embedding, regularizer: str | None, arrays: list[Array], n_jobs: int | None
 ) -> tuple[float, list[Array]]:
     """Return the penalty on the parameters of an embedding, and its gradients."""
     if all(isinstance(side, Linear) for side in sides_of(embedding)):
-        return penalty(regularizer, arrays)
+        return penalty(regularizer, arrays, n_jobs)
     total, gradients = 0.0, []
     # An embedding with its own decay does not use the default of the learner.
     for A, own, other in zip(arrays, embedding.decays(0.0), embedding.decays(1.0), strict=True):
