@@ -15,6 +15,7 @@ from metricfast import AdapterLearner, load, losses, save
 from metricfast.embeddings import Asymmetric, Identity, Linear
 from metricfast.exceptions import PreprocessorError
 from metricfast.learners.base.inputs import begin_fit
+from metricfast.learners.embedding.adapter_training import AdapterTraining, regressions
 from metricfast.learners.embedding.pairs import Pairs, load_pairs
 from metricfast.training.objective import Objective
 from metricfast.training.problem import Problem
@@ -240,6 +241,26 @@ def test_many_pairs_are_trained_on_by_mini_batches(fitted, monkeypatch):
     assert not np.array_equal(model.parameters_[0], whole.parameters_[0])
     expected = whole.score(PAIRS[TEST], SCORES[TEST])
     assert model.score(PAIRS[TEST], SCORES[TEST]) == pytest.approx(expected, abs=0.03)
+
+
+def test_the_weight_is_chosen_on_a_sample(monkeypatch):
+    monkeypatch.setattr("metricfast.learners.embedding.adapter_training._SAMPLE", 320)
+    solve, sizes = AdapterTraining._solve, []
+
+    def counted(self, pairs, *given):
+        sizes.append(len(pairs))
+        return solve(self, pairs, *given)
+
+    monkeypatch.setattr(AdapterTraining, "_solve", counted)
+    AdapterLearner(random_state=0).fit(PAIRS[TRAIN], SCORES[TRAIN])
+    assert max(sizes[:-1]) < 320
+    assert sizes[-1] == 500
+
+
+def test_least_squares_start_as_long_as_the_identity():
+    pairs = Pairs(QUERIES, DOCUMENTS, np.c_[np.arange(N), np.arange(N)])
+    for _, start in regressions("query"):
+        assert np.linalg.norm(start(pairs)) == pytest.approx(np.sqrt(N_FEATURES))
 
 
 def test_points_of_no_length_and_pairs_of_a_point_with_itself():

@@ -89,6 +89,12 @@ class Pairs:
         return len(self.queries) if self.scores is None else len(self)
 
     @property
+    def work(self) -> int:
+        """The number of multiplications for a pair: by the map, and with the others of a block."""
+        n_features, width = self.queries.shape[1], self.database.shape[1]
+        return int(width * (n_features + (_BLOCK if self.scores is None else 0)))
+
+    @property
     def tables(self) -> Samples:
         """The points of both sides."""
         return Samples(self.queries, database=Samples(self.database))
