@@ -131,7 +131,8 @@ class AdapterLearner(EmbeddedMetricMixin):
         ----------
         pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
             Pairs of a query and a point of the database, or of indicators for the preprocessor; or,
-            with `X_database`, queries of shape (n_queries, n_features).
+            with `X_database`, queries of shape (n_queries, n_features). Without `y`, each pair may
+            be followed by hard negatives of its query: (n_pairs, 2 + n_negatives, n_features).
         y : array-like of shape (n_pairs,) or sparse matrix of shape (n_queries, n_database), \
                 optional
             Scores, such as 0 to 5, or 1 and -1: greater for pairs that are more alike. Without,

@@ -61,7 +61,7 @@ def regressions(side: str) -> list[tuple[str, Start]]:
 
 
 def _regression(side: str, ridge: float, pairs: Pairs) -> Array:
-    left, right = pairs.index.T
+    left, right = pairs.index[:, :2].T
     X, Y = normalize(pairs.queries)[left], normalize(pairs.database)[right]
     if side == "database":
         X, Y = Y, X
