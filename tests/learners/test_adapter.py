@@ -15,6 +15,7 @@ from metricfast import AdapterLearner, load, losses, save
 from metricfast.embeddings import Asymmetric, Identity, Linear
 from metricfast.exceptions import PreprocessorError
 from metricfast.learners.base.inputs import begin_fit
+from metricfast.learners.embedding.adapter_training import AdapterTraining, regressions
 from metricfast.learners.embedding.pairs import Pairs, load_pairs
 from metricfast.training.objective import Objective
 from metricfast.training.problem import Problem
@@ -140,6 +141,43 @@ def test_positives_are_softmax_over_their_block():
     assert value == pytest.approx(np.mean(np.log(np.exp(S).sum(1)) - np.diag(S)))
 
 
+def test_hard_negatives_join_the_block_of_their_query():
+    a, b, c = (each[:4] / np.linalg.norm(each[:4], axis=1, keepdims=True) for each in RNG.normal(
+        size=(3, 4, 6)))  # fmt: skip
+    index = np.c_[np.arange(4), np.arange(4), np.arange(4, 8)]
+    pairs = Pairs(a, np.concatenate([b, c]), index)
+    value = pairs.parts(losses.NTXent(0.5), 1)[1].evaluate_two_sided(a, pairs.database)[0]
+    S = 2 * a @ pairs.database.T
+    assert value == pytest.approx(np.mean(np.log(np.exp(S).sum(1)) - np.diag(S)))
+
+
+def test_hard_negatives_help():
+    # Topics tell documents apart, except from hard negatives, which differ in small details.
+    rng = np.random.default_rng(3)
+    topics, (details, wrong) = rng.normal(size=(N, 6)), 0.3 * rng.normal(size=(2, N, 3))
+    q, p, n = (
+        np.hstack([topics + 0.3 * rng.normal(size=(N, 6)), each + 0.05 * rng.normal(size=(N, 3))])
+        for each in (details, details, wrong)
+    )
+    triplets = np.stack([q, p, n], axis=1)
+    model = AdapterLearner(random_state=0).fit(triplets[TRAIN])
+    plain = AdapterLearner(random_state=0).fit(triplets[TRAIN, :2])
+    assert model.score(triplets[TEST]) > plain.score(triplets[TEST])
+    rank = model.kneighbors(q[TEST], np.concatenate([p[TEST], n[TEST]]), 400)[1]
+    expected = [1 / (1 + np.flatnonzero(row == i)[0]) for i, row in enumerate(rank)]
+    assert model.score(triplets[TEST]) == pytest.approx(np.mean(expected))
+
+
+def test_indicators_of_hard_negatives():
+    points = np.r_[QUERIES, DOCUMENTS]
+    index = np.c_[np.arange(300), np.arange(300) + N, np.arange(300) + N + 1]
+    models = [
+        AdapterLearner(random_state=0, preprocessor=given).fit(triplets)
+        for given, triplets in ((points, index), (None, points[index]))
+    ]
+    np.testing.assert_array_equal(models[0].parameters_[0], models[1].parameters_[0])
+
+
 def test_a_pair_of_weight_2_is_the_pair_twice():
     weight = RNG.integers(0, 3, 500)
     twice = np.repeat(np.arange(500), weight)
@@ -242,6 +280,26 @@ def test_many_pairs_are_trained_on_by_mini_batches(fitted, monkeypatch):
     assert model.score(PAIRS[TEST], SCORES[TEST]) == pytest.approx(expected, abs=0.03)
 
 
+def test_the_weight_is_chosen_on_a_sample(monkeypatch):
+    monkeypatch.setattr("metricfast.learners.embedding.adapter_training._SAMPLE", 320)
+    solve, sizes = AdapterTraining._solve, []
+
+    def counted(self, pairs, *given):
+        sizes.append(len(pairs))
+        return solve(self, pairs, *given)
+
+    monkeypatch.setattr(AdapterTraining, "_solve", counted)
+    AdapterLearner(random_state=0).fit(PAIRS[TRAIN], SCORES[TRAIN])
+    assert max(sizes[:-1]) < 320
+    assert sizes[-1] == 500
+
+
+def test_least_squares_start_as_long_as_the_identity():
+    pairs = Pairs(QUERIES, DOCUMENTS, np.c_[np.arange(N), np.arange(N)])
+    for _, start in regressions("query"):
+        assert np.linalg.norm(start(pairs)) == pytest.approx(np.sqrt(N_FEATURES))
+
+
 def test_points_of_no_length_and_pairs_of_a_point_with_itself():
     X, y = PAIRS[TRAIN].copy(), SCORES[TRAIN]
     X[:5, 0] = 0
@@ -273,6 +331,8 @@ def _nan(y):
         ({}, (QUERIES, None, DOCUMENTS[:5]), "X_database must have a row for each"),
         ({}, (PAIRS, csr_array(np.eye(N))), "which needs X_database"),
         ({}, (QUERIES, csr_array(np.eye(3)), DOCUMENTS), r"y must have shape \(700, 700\)"),
+        ({}, (PAIRS[:, [0, 1, 1]], SCORES), "Tuples of 2 element"),
+        ({}, (PAIRS[:, :1],), "at least 2 points; found tuples of 1"),
         ({"side": "left"}, (PAIRS, SCORES), "side must be"),
         ({"side": "query", "n_components": 3}, (PAIRS, SCORES), "n_components must be None"),
         ({"n_components": 13}, (PAIRS, SCORES), r"n_components, must be in \[1, 12\]"),

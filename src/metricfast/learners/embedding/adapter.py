@@ -91,9 +91,10 @@ class AdapterLearner(EmbeddedMetricMixin):
     The objective is the loss plus ``penalty_`` times the squared distance of the map from its
     start. Scores are judged by Spearman's correlation, pairs that belong together by the mean
     reciprocal rank of the first document that belongs to a query. No query is in both training and
-    validation pairs. Fewer than 32 pairs cannot be divided: nothing is learned from them. If n
-    pairs need more than 4e9 / n_features² of them, the weight is chosen on so many, and divided by
-    the root of their share, since errors of the map decrease with the root of the number of pairs.
+    validation pairs. Fewer than 32 pairs cannot be divided: nothing is learned from them. The
+    weight is chosen on a sample of at most 10,000 pairs, fewer if they have many features. It is
+    then multiplied by the root of the share of the sample, since errors of the map decrease with
+    the root of the number of pairs.
 
     A point of length 0 has cosine 0 with all others. A pair of a point with itself keeps cosine 1
     under ``side="both"``.
@@ -130,7 +131,8 @@ class AdapterLearner(EmbeddedMetricMixin):
         ----------
         pairs : array-like of shape (n_pairs, 2, n_features) or (n_pairs, 2)
             Pairs of a query and a point of the database, or of indicators for the preprocessor; or,
-            with `X_database`, queries of shape (n_queries, n_features).
+            with `X_database`, queries of shape (n_queries, n_features). Without `y`, each pair may
+            be followed by hard negatives of its query: (n_pairs, 2 + n_negatives, n_features).
         y : array-like of shape (n_pairs,) or sparse matrix of shape (n_queries, n_database), \
                 optional
             Scores, such as 0 to 5, or 1 and -1: greater for pairs that are more alike. Without,

@@ -29,15 +29,15 @@ __all__ = ["AdapterTraining", "Start", "as_is", "projection", "regressions"]
 Start = Callable[[Pairs], Array]
 # The weight of the penalty that is tried first, times the root of the number of pairs, and how
 # often it is doubled or halved, at most.
-_WEIGHT, _DOUBLED = 0.8, 7
+_WEIGHT, _DOUBLED = 0.8, 6
 # Weights of the penalty of a regression, as shares of the mean square of features.
 _RIDGES = (1e-3, 1e-2, 1e-1, 1.0)
 # Least pairs, or queries, that can be divided; folds; validation values that are enough.
-_LEAST, _FOLDS, _ENOUGH = 32, 4, 1500
-# Pairs times entries of a map: of the sample that chooses the weight, and those from which on
-# mini-batches train the map of all pairs.
-_SAMPLE, _WORK = 4e9, 2e10
-_ITERATIONS, _TOL = 15, 1e-4
+_LEAST, _FOLDS, _ENOUGH = 32, 3, 1000
+# Pairs of the sample that chooses the weight, at most, and their multiplications; multiplications
+# from which on mini-batches train the map of all pairs.
+_SAMPLE, _SAMPLE_WORK, _WORK = 10_000, 4e9, 2e10
+_ITERATIONS, _TOL = 8, 1e-5
 # Epochs of mini-batches, and how far their steps lead, compared with the distance of the first map
 # from the start.
 _EPOCHS, _TRAVEL = 2, 8.0
@@ -61,13 +61,15 @@ def regressions(side: str) -> list[tuple[str, Start]]:
 
 
 def _regression(side: str, ridge: float, pairs: Pairs) -> Array:
-    left, right = pairs.index.T
+    left, right = pairs.index[:, :2].T
     X, Y = normalize(pairs.queries)[left], normalize(pairs.database)[right]
     if side == "database":
         X, Y = Y, X
     moments = (X.T @ X).astype(np.float64)
     moments[np.diag_indices_from(moments)] += ridge * np.trace(moments) / len(moments)
-    return np.ascontiguousarray(np.linalg.solve(moments, X.T @ Y).T, X.dtype)
+    L = np.linalg.solve(moments, X.T @ Y).T
+    # As long as the identity: the penalty depends on it, and cosines do not.
+    return np.ascontiguousarray(L * (math.sqrt(len(L)) / np.linalg.norm(L)), X.dtype)
 
 
 class _Fold:
@@ -124,8 +126,7 @@ class AdapterTraining:
         Among weights that are no worse by two standard errors than the best, the largest is chosen.
         It is infinite, and the map is the start, if the best is not better than that.
         """
-        width = pairs.queries.shape[1] * pairs.database.shape[1]
-        n = min(len(pairs), max(int(_SAMPLE / width), 10 * _LEAST))
+        n = max(min(_SAMPLE, int(_SAMPLE_WORK / pairs.work)), 10 * _LEAST)
         sample = pairs.take(np.sort(rng.permutation(len(pairs))[:n])).compact()
         with one_blas_thread(), without_advice():
             folds = self._folds(sample, rng)
@@ -197,7 +198,7 @@ class AdapterTraining:
     def _solve(self, pairs: Pairs, start: Array, first: Array, penalty: float) -> Array:
         """Return the map of lowest loss and penalty, from a first one."""
         samples, loss, batches = pairs.parts(self.loss, self.n_jobs)
-        large = len(pairs) * first.size > _WORK
+        large = len(pairs) * pairs.work > _WORK
         # A batch has its share of the penalty, and the loss is a mean.
         weight = penalty * (len(batches) if large else 1)
 

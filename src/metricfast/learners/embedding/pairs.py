@@ -33,8 +33,8 @@ class Pairs:
     ----------
     queries, database : ndarray of shape (n_queries, n_features), (n_database, n_features_database)
         Different points of each side.
-    index : ndarray of shape (n_pairs, 2)
-        A row of `queries` and a row of `database` for each pair.
+    index : ndarray of shape (n_pairs, 2 or more)
+        A row of `queries` and a row of `database` for each pair; then rows of its hard negatives.
     scores : ndarray of shape (n_pairs,) or None
         None for positives: pairs that belong together, where other pairs do not.
     weight : ndarray of shape (n_pairs,) or None
@@ -50,7 +50,7 @@ class Pairs:
     def of_distinct(cls, queries: Array, database: Array, index: Integers, **given: Any) -> Pairs:
         """Return pairs of tables in which each point is once."""
         (first, codes), (other, others) = _distinct(queries), _distinct(database)
-        both = np.column_stack([codes[index[:, 0]], others[index[:, 1]]])
+        both = np.column_stack([codes[index[:, 0]], others[index[:, 1:]]])
         return cls(queries[first], database[other], both, **given)
 
     def __len__(self) -> int:
@@ -68,9 +68,10 @@ class Pairs:
         used, left = np.unique(self.index[:, 0], return_inverse=True)
         found = replace(self, queries=self.queries[used])
         if whole_database:
-            return replace(found, index=np.column_stack([left, self.index[:, 1]]))
-        used, right = np.unique(self.index[:, 1], return_inverse=True)
-        database, index = self.database[used], np.column_stack([left, right])
+            return replace(found, index=np.column_stack([left, self.index[:, 1:]]))
+        used, right = np.unique(self.index[:, 1:], return_inverse=True)
+        index = np.column_stack([left, right.reshape(len(self), -1)])
+        database = self.database[used]
         return replace(found, database=database, index=index)
 
     def folds(self, n_folds: int, rng: RandomState) -> Iterator[tuple[Pairs, Pairs]]:
@@ -87,6 +88,12 @@ class Pairs:
     def n_values(self) -> int:
         """The number of `values`: one for each pair, or for each query of positives."""
         return len(self.queries) if self.scores is None else len(self)
+
+    @property
+    def work(self) -> int:
+        """The number of multiplications for a pair: by the map, and with the others of a block."""
+        n_features, width = self.queries.shape[1], self.database.shape[1]
+        return int(width * (n_features + (_BLOCK if self.scores is None else 0)))
 
     @property
     def tables(self) -> Samples:
@@ -135,8 +142,17 @@ class Pairs:
     @property
     def relevance(self) -> csr_array:
         """Ones where a point of the database belongs to a query."""
+        return self._ones(self.index[:, 1:2])
+
+    @property
+    def members(self) -> csr_array:
+        """Ones where a point of the database belongs to a query or is its hard negative."""
+        return self._ones(self.index[:, 1:])
+
+    def _ones(self, database_rows: Integers) -> csr_array:
+        rows = np.repeat(self.index[:, 0], database_rows.shape[1])
         found = csr_array(
-            (np.ones(len(self)), tuple(self.index.T)),
+            (np.ones(len(rows)), (rows, database_rows.ravel())),
             shape=(len(self.queries), len(self.database)),
         )
         found.data[:] = 1
@@ -156,7 +172,9 @@ def load_pairs(
         )
     else:
         how: dict[str, Any] = {"preprocessor": learner.preprocessor_, "reset": reset}
-        tuples = index_tuples(learner, pairs, tuple_size=2, **how)
+        tuples = index_tuples(learner, pairs, tuple_size=None if y is None else 2, **how)
+        if tuples.index.shape[1] < 2:
+            raise ValueError("pairs must hold tuples of at least 2 points; found tuples of 1.")
         found = Pairs(tuples.points, tuples.points, tuples.index).compact()
         queries, database, index = found.queries, found.database, found.index
     if len(index) < 2:
@@ -219,7 +237,7 @@ def _check_scores(y: Any, n: int, vary: bool) -> Floats:
 class _PositivesLoss:
     """A loss of classes, in which the database points that belong to a query are its class.
 
-    Queries are compared with the database points of their block.
+    Queries are compared with the database points of their block, hard negatives included.
     """
 
     has_lists = False
@@ -232,8 +250,9 @@ class _PositivesLoss:
         own = csr_array(eye_array(len(pairs.database)))
         self._bound = loss.on(relevance, weight, y_database=own, n_jobs=n_jobs)
         rows = np.random.RandomState(0).permutation(len(pairs.queries))
+        members = pairs.members
         self.blocks = [
-            (some, np.unique(relevance[some].indices))
+            (some, np.unique(members[some].indices))
             for some in np.array_split(rows, -(-len(rows) // _BLOCK))
         ]
 
