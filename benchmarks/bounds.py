@@ -101,7 +101,7 @@ class Kernel:
 def kernels() -> Iterator[Kernel]:
     """Yield searches, distances, gradients and losses in both precisions.
 
-    The value and gradient of a loss take two products: distances, and one gradient of both roles.
+    The value and gradient of a loss take three products: distances, and gradients of both roles.
     """
     losses = metricfast.losses
     n, small = 4000, 512
@@ -128,14 +128,14 @@ def kernels() -> Iterator[Kernel]:
                 yield Kernel(
                     f"{name}, p {p}", dtype,
                     partial(loss.on(y, n_jobs=1), points(n, p)),
-                    4 * n * n * p, n * n * has_exponentials,
+                    6 * n * n * p, n * n * has_exponentials,
                 )  # fmt: skip
         some = np.arange(small) % 64
         for loss in (losses.Triplet(), losses.SmoothAP()):
             yield Kernel(
                 f"{type(loss).__name__}, 512 x 64", dtype,
                 partial(loss.on(some, n_jobs=1), points(small, 64)),
-                4 * small * small * 64,
+                6 * small * small * 64,
             )  # fmt: skip
         weights = rng.random((n, n)).astype(dtype)
         yield Kernel(

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "metricfast/distance/distance.hpp"
+#include "metricfast/simd/exponential.hpp"
 #include "metricfast/simd/product.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
@@ -161,7 +162,8 @@ template <class T> class VoteStream {
             eigen(sums) *= factor;
             state.highest = highest;
         }
-        all = (all - highest).max(lowest).exp();
+        all = (all - highest).max(lowest);
+        exponentials(logits, count);
         if (excluded >= 0)
             logits[excluded] = T(0);
         state.sum += sum_of(logits, std::min(count, database_.rows() - from));

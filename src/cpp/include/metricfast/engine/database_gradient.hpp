@@ -32,25 +32,38 @@ template <class T> class EmbeddedSides {
     const RowMatrix<T> &queries() const { return symmetric_ ? database_ : queries_; }
     const RowMatrix<T> &database() const { return database_; }
 
-    /// add(k, x, y): a weight w of query i and database point j gives x to coordinate k of the
-    /// query's gradient, and y to the point's. Of distances these are 2w (a - b) and its negative,
-    /// of inner products w b and w a.
-    template <class Add> void visit(T weight, Index i, Index j, Add &&add) const {
+    /// A weight w of query i and database point j adds to the gradients of the two: of distances
+    /// 2w (a - b) and its negative, of inner products w b and w a. null: to one of them alone.
+    void add(T weight, Index i, Index j, double *to_query, double *to_database) const {
+        using V = Vec<double>;
         const T *a = queries().row(i).data(), *b = database().row(j).data();
         const Index p = database_.cols();
-        const double w = static_cast<double>(weight);
-        if (kind != RowKind::inner_product)
-            for (Index k = 0; k < p; ++k) {
-                const double apart =
-                    2 * w * (static_cast<double>(a[k]) - static_cast<double>(b[k]));
-                add(k, apart, -apart);
+        const double w = static_cast<double>(weight), twice = 2 * w;
+        const V factor = V::broadcast(kind == RowKind::inner_product ? w : twice);
+        const auto add_to = [](double *to, V v) METRICFAST_INLINE { (V::load(to) + v).store(to); };
+        Index k = 0;
+        for (; k + V::width <= p; k += V::width) {
+            const V x = widened(a + k), y = widened(b + k);
+            if (kind == RowKind::inner_product) {
+                if (to_query != nullptr)
+                    add_to(to_query + k, factor * y);
+                if (to_database != nullptr)
+                    add_to(to_database + k, factor * x);
+            } else {
+                if (to_query != nullptr)
+                    add_to(to_query + k, factor * (x - y));
+                if (to_database != nullptr)
+                    add_to(to_database + k, factor * (y - x));
             }
-        else
-            for (Index k = 0; k < p; ++k)
-                add(k, w * static_cast<double>(b[k]), w * static_cast<double>(a[k]));
-    }
-    void add_to_database(T weight, Index i, Index j, double *sum) const {
-        visit(weight, i, j, [&](Index k, double, double y) { sum[k] += y; });
+        }
+        for (; k < p; ++k) {
+            const double x = static_cast<double>(a[k]), y = static_cast<double>(b[k]);
+            const bool inner = kind == RowKind::inner_product;
+            if (to_query != nullptr)
+                to_query[k] += inner ? w * y : twice * (x - y);
+            if (to_database != nullptr)
+                to_database[k] += inner ? w * x : twice * (y - x);
+        }
     }
 
     RowKind kind = RowKind::squared_distance;
@@ -83,46 +96,36 @@ template <class T> class DatabaseShare {
     /// A weight of a pair, whose share of the query's own gradient is added to `own`.
     void add(const EmbeddedSides<T> &sides, Index row, Index column, T weight, double *own) {
         if (summed_) {
-            double *const sum = sums_.row(column).data();
-            sides.visit(weight, row, column, [&](Index k, double x, double y) {
-                own[k] += x;
-                sum[k] += y;
-            });
+            sides.add(weight, row, column, own, sums_.row(column).data());
             return;
         }
-        sides.visit(weight, row, column, [&](Index k, double x, double) { own[k] += x; });
+        sides.add(weight, row, column, own, nullptr);
         kept_.push_back(
             {static_cast<std::int32_t>(row), static_cast<std::int32_t>(column), weight});
         if (kept_.size() <= capacity_)
             return;
         prepare(sides);
         for (const Entry &e : kept_)
-            sides.add_to_database(e.weight, e.row, e.column, sums_.row(e.column).data());
+            sides.add(e.weight, e.row, e.column, nullptr, sums_.row(e.column).data());
         kept_.clear();
     }
 
     /// Dense weights W of the anchors from `first` on. Products W^T Zq are summed in T for a while:
     /// sums in double are large, and so is the cost of a pass over them.
-    void add(const EmbeddedSides<T> &sides, const RowMatrix<T> &weights, Index first) {
-        if (recent_ + weights.rows() > most_recent)
+    void add(const EmbeddedSides<T> &sides, View<const T> weights, Index first) {
+        if (recent_ + weights.rows > most_recent)
             flush(sides);
-        const auto queries = sides.queries().middleRows(first, weights.rows());
+        const View<const T> anchors = view(sides.queries()).middle_rows(first, weights.rows);
         if (recent_ == 0)
-            product_.setZero(weights.cols(), queries.cols());
-        const View<const T> anchors(sides.queries().data() + first * queries.cols(), weights.rows(),
-                                    queries.cols());
-        detail::add_product_tn<T>(view(weights), anchors, view(product_));
-        recent_ += weights.rows();
+            product_.setZero(weights.cols, anchors.cols);
+        detail::add_product_tn<T>(weights, anchors, view(product_));
+        recent_ += weights.rows;
         if (sides.kind == RowKind::inner_product)
             return;
         if (!weighed_)
-            column_sums_.setZero(weights.cols());
+            column_sums_.setZero(weights.cols);
         weighed_ = true;
-        for (Index r = 0; r < weights.rows(); ++r) {
-            const T *const row = weights.row(r).data();
-            for (Index j = 0; j < weights.cols(); ++j)
-                column_sums_.data()[j] += static_cast<double>(row[j]);
-        }
+        add_column_sums(weights);
     }
 
     /// After the last block: what is not needed any more is released.
@@ -145,6 +148,28 @@ template <class T> class DatabaseShare {
     }
 
   private:
+    /// Rows of a block are summed in T.
+    void add_column_sums(View<const T> weights) {
+        using V = Vec<T>;
+        double *const sums = column_sums_.data();
+        Index j = 0;
+        for (; j + V::width <= weights.cols; j += V::width) {
+            V part = V::broadcast(T(0));
+            for (Index r = 0; r < weights.rows; ++r)
+                part = part + V::load(weights.row(r) + j);
+            T lanes[V::width];
+            part.store(lanes);
+            for (int k = 0; k < V::width; ++k)
+                sums[j + k] += static_cast<double>(lanes[k]);
+        }
+        for (; j < weights.cols; ++j) {
+            T part = 0;
+            for (Index r = 0; r < weights.rows; ++r)
+                part += weights.row(r)[j];
+            sums[j] += static_cast<double>(part);
+        }
+    }
+
     void prepare(const EmbeddedSides<T> &sides) {
         if (!summed_)
             sums_.setZero(sides.database().rows(), sides.database().cols());
@@ -204,7 +229,7 @@ void sum_shares(const EmbeddedSides<T> &sides, const std::vector<const DatabaseS
             for (const auto *share : shares)
                 share->add_sums(sides, j, sum);
             for (std::int64_t e = starts[j]; e < starts[j + 1]; ++e)
-                sides.add_to_database(sorted[e].weight, sorted[e].row, j, sum.data());
+                sides.add(sorted[e].weight, sorted[e].row, j, nullptr, sum.data());
             write(j, sum);
         }
     });

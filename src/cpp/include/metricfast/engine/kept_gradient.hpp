@@ -8,36 +8,22 @@ METRICFAST_NAMESPACE_BEGIN
 
 namespace detail {
 
-#ifdef __GNUC__
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wignored-attributes" // of registers, which Eigen's types name
-#endif
-
 /// out = a + b^T, in tiles of as many rows and columns as a register has values.
 template <class T> void sum_with_transposed(View<const T> a, View<const T> b, View<T> out) {
-    using Packet = typename Eigen::internal::packet_traits<T>::type;
-    constexpr int N = Eigen::internal::unpacket_traits<Packet>::size;
+    constexpr int N = Vec<T>::width;
     const Index rows = out.rows / N * N, cols = out.cols / N * N;
+    const auto left = eigen(a), right = eigen(b);
+    auto sum = eigen(out);
     for (Index c = 0; c < cols; c += N)
         for (Index r = 0; r < rows; r += N) {
-            Eigen::internal::PacketBlock<Packet, N> tile;
-            for (int k = 0; k < N; ++k)
-                tile.packet[k] = Eigen::internal::ploadu<Packet>(b.row(c + k) + r);
-            Eigen::internal::ptranspose(tile);
-            for (int k = 0; k < N; ++k) {
-                const Packet own = Eigen::internal::ploadu<Packet>(a.row(r + k) + c);
-                Eigen::internal::pstoreu(out.row(r + k) + c,
-                                         Eigen::internal::padd(own, tile.packet[k]));
-            }
+            Eigen::Matrix<T, N, N, Eigen::RowMajor> tile = right.template block<N, N>(c, r);
+            tile.transposeInPlace(); // which Eigen does in registers
+            sum.template block<N, N>(r, c) = left.template block<N, N>(r, c) + tile;
         }
     for (Index r = 0; r < out.rows; ++r)
         for (Index c = r < rows ? cols : 0; c < out.cols; ++c)
             out.row(r)[c] = a.row(r)[c] + b.row(c)[r];
 }
-
-#ifdef __GNUC__
-#pragma GCC diagnostic pop
-#endif
 
 /// out = 2 factor (diag(sums) A - out) for distances, factor out for inner products; the rows of A
 /// from `first` on.

@@ -144,10 +144,9 @@ template <class T> class RowEngine {
                         View<T> grad_queries) const {
         const bool kept = plan.keeps();
         if (!kept)
-            renew(desk.values, count, m());
-        const View<T> block = kept
-                                  ? View<T>(weights_.row(first).data(), count, m(), weights_.cols())
-                                  : view(desk.values);
+            renew(desk.values, plan.dense, lines_apart<T>(m()));
+        const View<T> block = kept ? view(weights_).block(first, 0, count, m())
+                                   : view(desk.values).block(0, 0, count, m());
         if (sides_.kind == RowKind::inner_product)
             detail::multiply_nt<T>(view(sides_.queries()).middle_rows(first, count),
                                    view(sides_.database()), block);
@@ -165,18 +164,31 @@ template <class T> class RowEngine {
         }
         if (kept)
             return;
-        if (loss_.sparse() && few(desk.values))
+        if (loss_.sparse() && few(block))
             for (Index r = 0; r < count; ++r)
                 spread(lane, desk, first + r, block.row(r), grad_queries);
         else
-            multiply(lane, desk, first, count, grad_queries);
+            multiply(lane, block, first, grad_queries);
     }
 
     /// Whether products with these weights cost more than those that are not zero one by one.
-    static bool few(const RowMatrix<T> &weights) {
+    static bool few(View<const T> weights) {
         constexpr Index cost = 32;
-        const Index zeros = std::count(weights.data(), weights.data() + weights.size(), T(0));
-        return (weights.size() - zeros) * cost < weights.size();
+        const Vec<T> zero = Vec<T>::broadcast(T(0)), one = Vec<T>::broadcast(T(1));
+        Vec<T> part = zero;
+        double zeros = 0;
+        for (Index r = 0; r < weights.rows; ++r) {
+            const T *const row = weights.row(r);
+            in_stretches<T>(
+                weights.cols,
+                [&](Index j) METRICFAST_INLINE {
+                    part = part + where_equal(Vec<T>::load(row + j), zero, one);
+                },
+                [&] { zeros += horizontal_sum(part), part = zero; },
+                [&](Index j) { zeros += row[j] == T(0); });
+        }
+        const Index size = weights.rows * weights.cols;
+        return (size - static_cast<Index>(zeros)) * cost < size;
     }
 
     Row<T> row(Index i, Index count, const std::int64_t *columns, T *values) const {
@@ -230,27 +242,40 @@ template <class T> class RowEngine {
 
     /// Those weights of a whole row that are not zero, one by one.
     void spread(Lane &lane, Desk &desk, Index i, const T *weights, View<T> grad_queries) const {
+        constexpr int W = Vec<T>::width;
+        const Vec<T> zero = Vec<T>::broadcast(T(0)), one = Vec<T>::broadcast(T(1));
         desk.own.setZero(1, p());
-        for (Index j = 0; j < m(); ++j)
+        const auto add = [&](Index j) {
+            lane.database.add(sides_, i, j, weights[j], desk.own.data());
+        };
+        Index j = 0;
+        for (; j + W <= m(); j += W) {
+            const Vec<T> w = Vec<T>::load(weights + j);
+            for (unsigned mask = less(where_equal(w, zero, one), one); mask != 0;
+                 mask &= mask - 1) // NaN too
+                add(j + lowest_bit(mask));
+        }
+        for (; j < m(); ++j)
             if (weights[j] != T(0))
-                lane.database.add(sides_, i, j, weights[j], desk.own.data());
+                add(j);
         eigen(grad_queries).row(i) = desk.own.row(0).template cast<T>();
     }
 
     /// Dense weights W of a block: dZq = 2 (diag(W 1) Zq - W Zd), dZd = 2 (diag(1 W) Zd - W^T Zq);
     /// for inner products W Zd and W^T Zq.
-    void multiply(Lane &lane, Desk &desk, Index first, Index count, View<T> grad_queries) const {
+    void multiply(Lane &lane, View<const T> weights, Index first, View<T> grad_queries) const {
+        const Index count = weights.rows;
         const auto queries = sides_.queries().middleRows(first, count);
         const View<T> out = grad_queries.middle_rows(first, count);
-        lane.database.add(sides_, desk.values, first);
+        lane.database.add(sides_, weights, first);
         if (sides_.kind == RowKind::inner_product) {
-            detail::multiply<T>(view(desk.values), view(sides_.database()), out);
+            detail::multiply<T>(weights, view(sides_.database()), out);
             return;
         }
         RowMatrix<T> own(count, p());
-        detail::multiply<T>(view(desk.values), view(sides_.database()), view(own));
+        detail::multiply<T>(weights, view(sides_.database()), view(own));
         for (Index r = 0; r < count; ++r) {
-            const double sum = sum_of(desk.values.row(r).data(), m());
+            const double sum = sum_of(weights.row(r), m());
             eigen(out).row(r) = (2.0 * (sum * queries.row(r).template cast<double>() -
                                         own.row(r).template cast<double>()))
                                     .template cast<T>();

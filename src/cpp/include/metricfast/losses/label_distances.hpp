@@ -13,9 +13,9 @@
 METRICFAST_NAMESPACE_BEGIN
 
 /// Distances of labels with one or more dimensions, or read from a matrix. Losses do not depend on
-/// their unit, so each row is divided by its largest distance. Distances count as ties if they
-/// differ by at most `ulps` units in the last place of the largest label in each dimension, or of
-/// the given distances.
+/// their unit, so each row is multiplied by a power of 2 that makes its largest distance about 1.
+/// Distances count as ties if they differ by at most `ulps` units in the last place of the largest
+/// label in each dimension, or of the given distances.
 class LabelDistances {
   public:
     /// Database labels: distance from the anchor's, column.
@@ -34,6 +34,7 @@ class LabelDistances {
                 for (Index c = 0; c < labels.cols; ++c)
                     rounding_ = std::max(rounding_, std::abs(labels.row(i)[c]));
         rounding_ *= unit * static_cast<double>(queries.cols);
+        columns_ = eigen(database);
     }
     /// \param distances (queries x database), non-negative.
     explicit LabelDistances(View<const double> distances) : given_(distances) {}
@@ -50,25 +51,26 @@ class LabelDistances {
     /// \return the rounding error of a difference of two distances, before squaring.
     double fill(Index i, Index excluded, std::vector<double> &out) const {
         const Index m = given_.data != nullptr ? given_.cols : database_.rows;
-        out.assign(static_cast<std::size_t>(m), 0.0);
+        out.resize(static_cast<std::size_t>(m));
+        Eigen::Map<Eigen::ArrayXd> t(out.data(), m);
         if (given_.data != nullptr)
             std::copy(given_.row(i), given_.row(i) + m, out.begin());
         else
-            for (Index c = 0; c < queries_.cols; ++c)
-                add(c, queries_.row(i)[c], out);
+            add_up(queries_.row(i), t);
         if (excluded >= 0)
             out[excluded] = 0.0;
-        Eigen::Map<Eigen::ArrayXd> t(out.data(), m);
-        const double largest = t.maxCoeff();
+        const double largest = m > 0 ? t.maxCoeff() : 0.0;
         require(std::isfinite(largest), "distances between labels overflow: divide the labels");
         if (!(largest > 0))
             return 0.0;
-        t /= largest;
-        if (given_.data != nullptr)
+        const double scale = std::ldexp(1.0, std::min(-std::ilogb(largest), 1023));
+        if (given_.data != nullptr) {
+            t *= scale;
             return 0.0;
+        }
         const bool squared = metric_ != LabelMetric::cityblock;
-        const double rounding = rounding_ / (squared ? std::sqrt(largest) : largest);
-        t = (t <= (squared ? rounding * rounding : rounding)).select(0.0, t);
+        const double rounding = rounding_ * (squared ? std::sqrt(scale) : scale);
+        t = (t * scale <= (squared ? rounding * rounding : rounding)).select(0.0, t * scale);
         if (metric_ == LabelMetric::euclidean)
             square_roots(t.data(), m);
         return rounding;
@@ -106,24 +108,21 @@ class LabelDistances {
         return b - a <= 2 * rounding && b - a <= rounding * (std::sqrt(a) + std::sqrt(b));
     }
 
-    void add(Index c, double y, std::vector<double> &out) const {
-        const double *labels = database_.data + c;
-        const Index m = database_.rows, stride = database_.stride;
-        if (metric_ == LabelMetric::cityblock)
-            for (Index j = 0; j < m; ++j)
-                out[j] += std::abs(y - labels[j * stride]);
-        else
-            for (Index j = 0; j < m; ++j) {
-                const double d = y - labels[j * stride];
-                out[j] += d * d;
-            }
+    void add_up(const double *y, Eigen::Map<Eigen::ArrayXd> &sums) const {
+        sums.setZero();
+        for (Index c = 0; c < columns_.cols(); ++c)
+            if (metric_ == LabelMetric::cityblock)
+                sums += (y[c] - columns_.col(c)).abs();
+            else
+                sums += (y[c] - columns_.col(c)).square();
     }
 
     LabelMetric metric_ = LabelMetric::sqeuclidean;
     View<const double> queries_;
     View<const double> database_;
     View<const double> given_;
-    double rounding_ = 0; ///< rounding error of plain distances
+    Eigen::ArrayXXd columns_; ///< a column for each label dimension of the database
+    double rounding_ = 0;     ///< rounding error of plain distances
 };
 
 METRICFAST_NAMESPACE_END

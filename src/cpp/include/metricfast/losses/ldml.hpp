@@ -47,7 +47,8 @@ template <class T> class LdmlLoss : public RowLoss<T> {
             u = sign * (u - static_cast<T>(bias_));
             if (left_out >= first && left_out < first + size)
                 u[left_out - first] = -far; // gives no loss and no weight
-            small = (-u.abs()).exp();
+            small = -u.abs();
+            exponentials(small.data(), chunk);
             sign *= (u > T(0)).select(T(1), small) / (T(1) + small);
             u = u.max(T(0));
             if (columns_.any() || sizeof(T) < sizeof(double))

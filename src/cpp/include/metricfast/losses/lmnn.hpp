@@ -17,7 +17,7 @@ template <class T> class LmnnLoss : public RowLoss<T> {
     /// \param targets (n x k) database rows of each anchor's targets, -1 for none.
     LmnnLoss(double regularization, double margin, Codes targets, Index k, ClassLabels labels)
         : regularization_(regularization), margin_(margin), targets_(targets), k_(k),
-          labels_(labels) {}
+          labels_(labels), database_labels_(padded<T>(labels_.database)) {}
 
     bool sparse() const override { return true; }
 
@@ -35,13 +35,14 @@ template <class T> class LmnnLoss : public RowLoss<T> {
     RowValue evaluate(Row<T> &row) const override {
         RowValue result;
         const double pull = regularization_, push = 1 - regularization_;
+        const Vec<T> zero = Vec<T>::broadcast(T(0));
         std::vector<Target> targets;
         const std::int64_t *wanted = targets_.data() + row.anchor * k_;
         for (Index t = 0; t < k_; ++t)
             if (wanted[t] >= 0) {
                 const Index place = place_of(row, wanted[t]);
                 const double d = static_cast<double>(row.values[place]);
-                targets.push_back({static_cast<T>(margin_ + d), place, 0});
+                targets.push_back({static_cast<T>(margin_ + d), place, 0, zero, zero});
                 result.value += pull * d;
                 result.terms += d > 0;
             }
@@ -49,8 +50,10 @@ template <class T> class LmnnLoss : public RowLoss<T> {
             return row.skip();
         std::sort(targets.begin(), targets.end(),
                   [](const Target &a, const Target &b) { return a.hinge > b.hinge; });
+        std::vector<T> scratch;
+        const T *labels = of_columns(row, database_labels_, scratch);
         for (Index first = 0; first < row.count; first += stretch)
-            result.value += push * find_active(row, first, targets, -push);
+            result.value += push * find_active(row, labels, first, targets, -push);
         for (const Target &target : targets) {
             result.terms += target.impostors;
             row.values[target.place] +=
@@ -60,12 +63,13 @@ template <class T> class LmnnLoss : public RowLoss<T> {
     }
 
   private:
-    static constexpr Index stretch = 512; ///< columns that stay in the nearest cache
+    static constexpr Index stretch = 512; ///< columns whose hinges are summed in T
 
     struct Target {
         T hinge;     ///< margin + D_it
         Index place; ///< in the row
         Index impostors;
+        Vec<T> hinges, active; ///< sums over the columns of a stretch
     };
 
     static Index place_of(const Row<T> &row, std::int64_t column) {
@@ -79,40 +83,37 @@ template <class T> class LmnnLoss : public RowLoss<T> {
 
     /// Sum of the hinges of a stretch of columns, whose values become `unit` times the number of
     /// hinges that each is active in. Targets come with the largest hinge first.
-    double find_active(Row<T> &row, Index first, std::vector<Target> &targets, double unit) const {
-        constexpr int W = Vec<T>::width;
-        const Index count = std::min(stretch, row.count - first), full = (count + W - 1) / W * W;
-        T *values = row.values + first;
-        alignas(64) T d[stretch], active[stretch];
-        const std::int64_t label = labels_.queries[row.anchor];
-        constexpr T nowhere = std::numeric_limits<T>::infinity();
-        if (row.columns != nullptr)
-            for (Index r = 0; r < count; ++r)
-                d[r] = labels_.database[row.columns[first + r]] == label ? nowhere : values[r];
-        else
-            for (Index r = 0; r < count; ++r)
-                d[r] = labels_.database[first + r] == label ? nowhere : values[r];
-        std::fill(d + count, d + full, nowhere);
-        std::fill(active, active + full, T(0));
-        const Vec<T> zero = Vec<T>::broadcast(T(0)), one = Vec<T>::broadcast(T(1));
+    double find_active(Row<T> &row, const T *labels, Index first, std::vector<Target> &targets,
+                       double unit) const {
+        using V = Vec<T>;
+        const V zero = V::broadcast(T(0)), one = V::broadcast(T(1));
+        const V own = V::broadcast(static_cast<T>(labels_.queries[row.anchor]));
+        const V nowhere = V::broadcast(std::numeric_limits<T>::infinity());
+        const V factor = V::broadcast(static_cast<T>(unit));
+        const V largest = V::broadcast(targets.front().hinge);
+        for (Target &target : targets)
+            target.hinges = target.active = zero;
+        detail::for_registers(
+            row.values + first, std::min(stretch, row.count - first),
+            [&](V d, Index j) METRICFAST_INLINE {
+                const V x = d + where_equal(V::load(labels + first + j), own, nowhere);
+                if (less(x, largest) == 0)
+                    return zero;
+                V active = zero;
+                for (Target &target : targets) {
+                    const V hinge = V::broadcast(target.hinge), is = where_less(x, hinge, one);
+                    target.hinges = target.hinges + max(hinge - x, zero);
+                    target.active = target.active + is;
+                    active = active + is;
+                }
+                return factor * active;
+            },
+            std::numeric_limits<T>::infinity());
         double sum = 0;
         for (Target &target : targets) {
-            const Vec<T> hinge = Vec<T>::broadcast(target.hinge);
-            Vec<T> hinges = zero, impostors = zero;
-            for (Index j = 0; j < full; j += W) {
-                const Vec<T> x = Vec<T>::load(d + j), is = where_less(x, hinge, one);
-                hinges = hinges + max(hinge - x, zero);
-                impostors = impostors + is;
-                (Vec<T>::load(active + j) + is).store(active + j);
-            }
-            const Index found = static_cast<Index>(horizontal_sum(impostors));
-            if (found == 0)
-                break;
-            target.impostors += found;
-            sum += horizontal_sum(hinges);
+            target.impostors += static_cast<Index>(horizontal_sum(target.active));
+            sum += horizontal_sum(target.hinges);
         }
-        for (Index r = 0; r < count; ++r)
-            values[r] = static_cast<T>(unit) * active[r];
         return sum;
     }
 
@@ -120,7 +121,8 @@ template <class T> class LmnnLoss : public RowLoss<T> {
     double margin_;
     Codes targets_;
     Index k_;
-    ClassLabels labels_;
+    ClassCodes labels_;
+    std::vector<T> database_labels_;
 };
 
 METRICFAST_NAMESPACE_END

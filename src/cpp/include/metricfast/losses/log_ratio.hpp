@@ -1,6 +1,7 @@
 /// Log-ratio loss (Kim et al., 2019), and two ratios without the logarithm.
 #pragma once
 
+#include "metricfast/core/pool.hpp"
 #include "metricfast/losses/label_distances.hpp"
 #include "metricfast/losses/softmax.hpp"
 
@@ -17,7 +18,8 @@ template <class T> class RatioLoss : public RowLoss<T> {
     RowValue evaluate(Row<T> &row) const override {
         RowValue result;
         const Index excluded = row.excluded, others = row.others();
-        std::vector<double> label;
+        const auto memory = memory_.borrow();
+        std::vector<double> &label = *memory;
         labels_.fill(row.anchor, excluded, label);
         if (!settings_.drop_ties) {
             double sum = 0;
@@ -29,15 +31,7 @@ template <class T> class RatioLoss : public RowLoss<T> {
         }
         if (excluded >= 0)
             label[excluded] = 0.0;
-        // Without floors, what coincides has no logarithm.
-        const double least = 4 * static_cast<double>(std::numeric_limits<T>::min());
-        const bool floored = std::max(settings_.eps_distance, settings_.eps_log) > least;
-        Index used = 0;
-        for (Index j = 0; j < row.count; ++j) {
-            if (label[j] < least || (!floored && static_cast<double>(row.values[j]) < least))
-                label[j] = 0.0;
-            used += label[j] > 0 ? 1 : 0;
-        }
+        const Index used = drop(label, row.values);
         result.dropped = others - used;
         if (used < 2)
             return row.skip(result.dropped);
@@ -56,7 +50,34 @@ template <class T> class RatioLoss : public RowLoss<T> {
     RatioSettings settings_;
 
   private:
+    /// Sets label distances to 0 that have no logarithm, or whose points coincide where distances
+    /// have no floors. Returns how many are left.
+    Index drop(std::vector<double> &label, const T *values) const {
+        using V = Vec<double>;
+        const double least = 4 * static_cast<double>(std::numeric_limits<T>::min());
+        const bool floored = std::max(settings_.eps_distance, settings_.eps_log) > least;
+        const V limit = V::broadcast(least), zero = V::broadcast(0), one = V::broadcast(1);
+        const Index count = static_cast<Index>(label.size());
+        V used = zero;
+        Index left = 0, j = 0;
+        for (; j + V::width <= count; j += V::width) {
+            V t = V::load(label.data() + j);
+            t = t - where_less(t, limit, t);
+            if (!floored)
+                t = t - where_less(widened(values + j), limit, t);
+            t.store(label.data() + j);
+            used = used + where_less(zero, t, one);
+        }
+        for (; j < count; ++j) {
+            if (label[j] < least || (!floored && static_cast<double>(values[j]) < least))
+                label[j] = 0.0;
+            left += label[j] > 0 ? 1 : 0;
+        }
+        return left + static_cast<Index>(horizontal_sum(used));
+    }
+
     LabelDistances labels_;
+    mutable Pool<std::vector<double>> memory_;
 };
 
 /// With e_j = log delta_ij - log (label distance), the mean of (e_i - e_j)^2 over all pairs of the
@@ -67,36 +88,66 @@ template <class T> class LogRatioLoss : public RatioLoss<T> {
 
   protected:
     double weigh(Row<T> &row, const std::vector<double> &label, Index used) const override {
-        using Array = Eigen::Array<T, Eigen::Dynamic, 1>;
+        using V = Vec<T>;
+        const auto memory = memory_.borrow();
+        memory->targets.assign(label.begin(), label.end());
+        memory->targets.resize(label.size() + V::width); // the last register has no targets
+        memory->errors.resize(memory->targets.size());
+        const T *const targets = memory->targets.data();
+        T *const errors = memory->errors.data();
         const RatioSettings &with = this->settings_;
-        Eigen::Map<Array> d(row.values, row.count);
-        Array takes_part(row.count), t(row.count);
-        for (Index j = 0; j < row.count; ++j) {
-            takes_part[j] = label[j] > 0 ? T(1) : T(0);
-            t[j] = label[j] > 0 ? static_cast<T>(label[j]) : T(1);
-        }
-        // log(d + eps_distance + eps_log), or with the root: d becomes its derivative.
-        d += static_cast<T>(with.eps_distance);
-        Array e(row.count);
-        if (with.squared) {
-            d += static_cast<T>(with.eps_log);
-            d = (takes_part > T(0)).select(d, T(1));
-            e = d.log() - t.log();
-            d = d.inverse();
-        } else {
-            d = (takes_part > T(0)).select(d, T(1)).sqrt();
-            e = (d + static_cast<T>(with.eps_log)).log() - t.log();
-            d = (d > T(0)).select((T(2) * d * (d + static_cast<T>(with.eps_log))).inverse(), T(0));
-        }
-        e *= takes_part;
+        const V zero = V::broadcast(T(0)), one = V::broadcast(T(1)), two = V::broadcast(T(2));
+        const V eps_distance = V::broadcast(static_cast<T>(with.eps_distance));
+        const V eps_log = V::broadcast(static_cast<T>(with.eps_log));
+        // 1 / delta, or with the root 1 / (2 d delta), takes the place of the distance.
+        const double mean =
+            sum_up(row,
+                   [&](V d, Index j) METRICFAST_INLINE {
+                       const V t = V::load(targets + j), part = where_less(zero, t, one);
+                       const V rest = one - part; // quotients of 1 and 1 are of no part
+                       d = d + eps_distance;
+                       if (!with.squared)
+                           d = sqrt(d);
+                       const V delta = where_less(zero, t, d + eps_log) + rest;
+                       const V e = log_of_quotient(delta, t + rest);
+                       e.store(errors + j);
+                       const V by = with.squared ? delta : two * d * delta;
+                       const V steep = part / (by + where_equal(by, zero, one));
+                       return std::make_pair(where_less(zero, by, steep), e);
+                   }) /
+            static_cast<double>(used);
+        const V shift = V::broadcast(static_cast<T>(mean));
         const double n = static_cast<double>(used);
-        Row<T> errors{row.anchor, row.excluded, row.count, nullptr, e.data()};
-        const double mean = sum_of(errors.values, errors.count) / n;
-        e = (e - static_cast<T>(mean)) * takes_part;
-        d *= takes_part * e * static_cast<T>(4 / (n - 1));
-        e *= e;
-        return 2 * sum_of(errors.values, errors.count) / (n - 1);
+        const V factor = V::broadcast(static_cast<T>(4 / (n - 1)));
+        const double square = sum_up(row, [&](V steep, Index j) METRICFAST_INLINE {
+            const V e = where_less(zero, V::load(targets + j), V::load(errors + j) - shift);
+            return std::make_pair(steep * (e * factor), e * e);
+        });
+        return 2 * square / (n - 1);
     }
+
+  private:
+    /// values := the first of step(register, column); returns the sum of the second ones.
+    template <class Step> static double sum_up(Row<T> &row, Step &&step) {
+        constexpr Index stretch = 64 * Vec<T>::width; ///< columns that are summed in T
+        double sum = 0;
+        for (Index first = 0; first < row.count; first += stretch) {
+            Vec<T> part = Vec<T>::broadcast(T(0));
+            detail::for_registers(row.values + first, std::min(stretch, row.count - first),
+                                  [&](Vec<T> value, Index j) METRICFAST_INLINE {
+                                      const auto [changed, more] = step(value, first + j);
+                                      part = part + more;
+                                      return changed;
+                                  });
+            sum += horizontal_sum(part);
+        }
+        return sum;
+    }
+
+    struct Memory {
+        std::vector<T> targets, errors;
+    };
+    mutable Pool<Memory> memory_;
 };
 
 /// The mean of (delta_i / delta_j - t_i / t_j)^2 over ordered pairs of neighbours i != j, t being

@@ -18,12 +18,6 @@ template <class T> class NcaLoss : public RowLoss<T> {
         : form_(form), squared_(squared), labels_(labels),
           database_labels_(padded<T>(labels_.database)), columns_(column_weights) {
         columns_.check(labels_.database.size());
-        for (const Codes codes : {labels_.queries, labels_.database})
-            for (const std::int64_t code : codes)
-                if (code >= static_cast<std::int64_t>(sizes_.size()))
-                    sizes_.resize(static_cast<std::size_t>(code) + 1, 0);
-        for (Index j = 0; j < labels_.database.size(); ++j)
-            sizes_[labels_.database[j]] += column_weights == nullptr || column_weights[j] > 0;
     }
 
     RowKind kind() const override {
@@ -49,24 +43,22 @@ template <class T> class NcaLoss : public RowLoss<T> {
         columns_.admit(row);
         std::vector<T> scratch;
         const T *labels = of_columns(row, database_labels_, scratch);
-        const double nearest = smallest(row);
+        const Nearest found =
+            form_ == Form::log ? nearest_of(row, labels, label) : Nearest{smallest(row), 0};
+        const double nearest = found.all;
         const double room = static_cast<double>(std::log(std::numeric_limits<T>::max())) / 2;
-        const bool far = form_ == Form::log && !any_within(row, labels, label, nearest + room);
+        const bool far = form_ == Form::log &&
+                         !(found.same < static_cast<double>(static_cast<T>(nearest + room)));
         const double within = far ? smallest_within(row, label) : nearest;
         if (!std::isfinite(nearest) || !std::isfinite(within))
             return row.skip();
         RowValue result;
         result.terms = 1;
-        if (!has_company(row)) { // the kernels of excluded points are tiny, not 0
-            row.array().setZero();
-            return result;
-        }
         if (far) {
             result.value = evaluate_far(row, label, nearest, within);
             return result;
         }
-        columns_.to_kernels(row, nearest);
-        const Sums sums = sum(row, labels, label);
+        const Sums sums = to_kernels(row, labels, label, nearest);
         const double p = sums.same / sums.all, factor = 1 / sums.all;
         if (form_ == Form::sum) {
             result.value = -p;
@@ -85,31 +77,35 @@ template <class T> class NcaLoss : public RowLoss<T> {
         double other = 0; ///< summed apart: all - same may cancel
     };
 
-    /// Whether a point of the anchor's class is in its row.
-    bool has_company(const Row<T> &row) const {
-        const std::int64_t label = labels_.queries[row.anchor];
-        Index company = sizes_[label];
-        if (row.excluded >= 0 && labels_.database[row.excluded] == label) {
-            const T left = columns_.any() ? columns_(row, row.excluded) : T(0);
-            company -= columns_.counts(row.excluded) && !(left > 0) ? 1 : 0;
-        }
-        return company > 0;
-    }
+    /// The smallest value of a row, and that of the anchor's class: the largest number if it has
+    /// none.
+    struct Nearest {
+        double all;
+        double same;
+    };
 
-    /// Whether a value of the anchor's class is below a limit.
-    static bool any_within(const Row<T> &row, const T *labels, T label, double limit) {
+    static Nearest nearest_of(const Row<T> &row, const T *labels, T label) {
         constexpr int W = Vec<T>::width;
-        const Vec<T> wanted = Vec<T>::broadcast(label);
-        const Vec<T> top = Vec<T>::broadcast(static_cast<T>(limit));
-        Vec<T> most = Vec<T>::broadcast(T(0));
+        constexpr T largest = std::numeric_limits<T>::max();
+        const Vec<T> wanted = Vec<T>::broadcast(label), none = Vec<T>::broadcast(largest);
+        Vec<T> all = Vec<T>::broadcast(std::numeric_limits<T>::infinity()), same = none;
         Index j = 0;
-        for (; j + W <= row.count; j += W)
-            most = max(most, where_equal(Vec<T>::load(labels + j), wanted,
-                                         top - Vec<T>::load(row.values + j)));
-        bool any = horizontal_sum(most) > 0;
-        for (; j < row.count; ++j)
-            any = any || (labels[j] == label && row.values[j] < static_cast<T>(limit));
-        return any;
+        for (; j + W <= row.count; j += W) {
+            const Vec<T> d = Vec<T>::load(row.values + j), l = Vec<T>::load(labels + j);
+            all = min(all, d);
+            // exactly d, or the largest number
+            same = min(same, where_equal(l, wanted, d) + (none - where_equal(l, wanted, none)));
+        }
+        T lanes[2][W];
+        all.store(lanes[0]);
+        same.store(lanes[1]);
+        T least = *std::min_element(lanes[0], lanes[0] + W);
+        T own = *std::min_element(lanes[1], lanes[1] + W);
+        for (; j < row.count; ++j) {
+            least = std::min(least, row.values[j]);
+            own = labels[j] == label ? std::min(own, row.values[j]) : own;
+        }
+        return {static_cast<double>(least), static_cast<double>(own)};
     }
 
     double smallest_within(const Row<T> &row, T label) const {
@@ -140,14 +136,28 @@ template <class T> class NcaLoss : public RowLoss<T> {
         return (std::log(all) - nearest) - (std::log(same) - within);
     }
 
-    static Sums sum(const Row<T> &row, const T *labels, T label) {
+    /// values := kernels; returns their sums.
+    Sums to_kernels(Row<T> &row, const T *labels, T label, double nearest) const {
+        if (columns_.any()) {
+            columns_.to_kernels(row, nearest);
+            return sum(row, labels, label, [](Vec<T> e) METRICFAST_INLINE { return e; });
+        }
+        const Vec<T> near = Vec<T>::broadcast(static_cast<T>(nearest));
+        return sum(row, labels, label,
+                   [near](Vec<T> d) METRICFAST_INLINE { return exponential(near - d); });
+    }
+
+    /// values := kernel(values); returns their sums.
+    template <class Kernel>
+    static Sums sum(Row<T> &row, const T *labels, T label, Kernel &&kernel) {
         const Vec<T> wanted = Vec<T>::broadcast(label), zero = Vec<T>::broadcast(T(0));
         Vec<T> same = zero, other = zero;
         Sums sums;
         in_stretches<T>(
             row.count,
-            [&](Index j) {
-                const Vec<T> e = Vec<T>::load(row.values + j);
+            [&](Index j) METRICFAST_INLINE {
+                const Vec<T> e = kernel(Vec<T>::load(row.values + j));
+                e.store(row.values + j);
                 const Vec<T> own = where_equal(Vec<T>::load(labels + j), wanted, e);
                 same = same + own;
                 other = other + (e - own);
@@ -158,7 +168,10 @@ template <class T> class NcaLoss : public RowLoss<T> {
                 same = other = zero;
             },
             [&](Index j) {
-                (labels[j] == label ? sums.same : sums.other) += static_cast<double>(row.values[j]);
+                T lanes[Vec<T>::width];
+                kernel(Vec<T>::broadcast(row.values[j])).store(lanes);
+                row.values[j] = lanes[0];
+                (labels[j] == label ? sums.same : sums.other) += static_cast<double>(lanes[0]);
             });
         sums.all = sums.same + sums.other;
         return sums;
@@ -184,7 +197,6 @@ template <class T> class NcaLoss : public RowLoss<T> {
     bool squared_;
     ClassCodes labels_;
     std::vector<T> database_labels_;
-    std::vector<Index> sizes_; ///< points with weight in each class
     ColumnWeights<T> columns_;
 };
 

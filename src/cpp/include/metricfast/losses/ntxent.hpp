@@ -34,7 +34,8 @@ template <class T> class NtxentLoss : public RowLoss<T> {
         if (positives.empty() || !(most > nowhere))
             return row.skip();
         RowValue result;
-        x = (x - most).exp();
+        x -= most;
+        exponentials(row.values, row.count);
         for (const Index j : members_.of(row.anchor))
             x[j] = T(0);
         if (excluded >= 0)

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "metricfast/losses/labels.hpp"
+#include "metricfast/simd/exponential.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 
@@ -76,7 +77,9 @@ template <class T> class SoftRankLoss : public RowLoss<T> {
         RowValue result{1, positives, 0, false};
         const double share = 1 / static_cast<double>(positives);
         for (const Index p : own) {
-            above = (T(1) + ((s[p] - s) / temperature_).exp()).inverse();
+            above = (s[p] - s) / temperature_;
+            exponentials(above.data(), row.count);
+            above = (T(1) + above).inverse();
             above[p] = T(0);
             if (row.excluded >= 0)
                 above[row.excluded] = T(0);

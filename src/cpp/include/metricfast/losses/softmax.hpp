@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "metricfast/losses/labels.hpp"
+#include "metricfast/simd/exponential.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 
@@ -74,7 +75,10 @@ template <class T> class ColumnWeights {
 
     /// values := c exp(nearest - values).
     void to_kernels(Row<T> &row, double nearest) const {
-        row.array() = (static_cast<T>(nearest) - row.array()).exp();
+        const Vec<T> near = Vec<T>::broadcast(static_cast<T>(nearest));
+        detail::for_registers(row.values, row.count, [near](Vec<T> d, Index) METRICFAST_INLINE {
+            return exponential(near - d);
+        });
         if (!any())
             return;
         const T own = row.excluded >= 0 ? row.values[row.excluded] : T(0);

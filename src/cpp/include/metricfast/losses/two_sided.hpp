@@ -87,7 +87,7 @@ template <class T> class TwoSidedLoss : public RowLoss<T> {
             sides.positives > 0 ? sum / static_cast<double>(sides.positives) : 0.0;
         const auto [most_p, most_n] = largest(row, label);
         subtract(row, label, most_p, most_n);
-        x = x.exp();
+        exponentials(row.values, row.count);
         if (excluded >= 0)
             x[excluded] = T(0);
         for (Index j = 0; columns_.any() && j < row.count; ++j)

@@ -62,6 +62,9 @@ template <class T> struct Vec {
     friend Vec operator*(Vec a, Vec b) {
         return map([&](int i) { return a.v[i] * b.v[i]; });
     }
+    friend Vec operator/(Vec a, Vec b) {
+        return map([&](int i) { return a.v[i] / b.v[i]; });
+    }
     friend Vec fma(Vec a, Vec b, Vec c) {
         return map([&](int i) { return a.v[i] * b.v[i] + c.v[i]; });
     }
@@ -111,6 +114,7 @@ template <class T> struct Vec {
         friend Vec operator+(Vec a, Vec b) { return {OP##_add_##SUFFIX(a.v, b.v)}; }               \
         friend Vec operator-(Vec a, Vec b) { return {OP##_sub_##SUFFIX(a.v, b.v)}; }               \
         friend Vec operator*(Vec a, Vec b) { return {OP##_mul_##SUFFIX(a.v, b.v)}; }               \
+        friend Vec operator/(Vec a, Vec b) { return {OP##_div_##SUFFIX(a.v, b.v)}; }               \
         friend Vec fma(Vec a, Vec b, Vec c) { return {FMA}; }                                      \
         friend Vec max(Vec a, Vec b) { return {OP##_max_##SUFFIX(a.v, b.v)}; }                     \
         friend Vec min(Vec a, Vec b) { return {OP##_min_##SUFFIX(a.v, b.v)}; }                     \
@@ -195,6 +199,26 @@ METRICFAST_INLINE inline void in_stretches(Index count, Step &&step, Flush &&flu
     for (; j < count; ++j)
         rest(j);
 }
+
+namespace detail {
+
+/// values := change(register, its first column), also of the last ones, which `rest` completes to a
+/// register: equal numbers have equal results wherever they stand.
+template <class T, class F>
+METRICFAST_INLINE inline void for_registers(T *values, Index count, F &&change, T rest = T(0)) {
+    constexpr int W = Vec<T>::width;
+    Index j = 0;
+    for (; j + W <= count; j += W)
+        change(Vec<T>::load(values + j), j).store(values + j);
+    if (j < count) {
+        T last[W];
+        std::fill(std::copy(values + j, values + count, last), last + W, rest);
+        change(Vec<T>::load(last), j).store(last);
+        std::copy(last, last + (count - j), values + j);
+    }
+}
+
+} // namespace detail
 
 template <class T> double sum_of(const T *values, Index count) {
     const Vec<T> zero = Vec<T>::broadcast(T(0));

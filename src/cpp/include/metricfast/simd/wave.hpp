@@ -1,7 +1,7 @@
 /// Cosines and sines of whole registers.
 #pragma once
 
-#include "metricfast/simd/simd.hpp"
+#include "metricfast/simd/polynomial.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 
@@ -31,13 +31,6 @@ template <> struct WaveSeries<double> {
                                         -0.0001045665533874873817,
                                         4.149564353942585512e-6};
 };
-
-template <class T, std::size_t N> Vec<T> polynomial(const T (&coefficients)[N], Vec<T> u) {
-    Vec<T> sum = Vec<T>::broadcast(coefficients[N - 1]);
-    for (std::size_t i = N - 1; i > 0; --i)
-        sum = fma(sum, u, Vec<T>::broadcast(coefficients[i - 1]));
-    return sum;
-}
 
 } // namespace detail
 
