@@ -9,9 +9,26 @@ from sphinx_gallery.scrapers import figure_rst
 
 COMMENT = re.compile(r"^\s*# Picture: (.*(?:\n\s*# .*)*)", re.MULTILINE)
 
-# The panels that are the thumbnail of an example, of its first figure. All of them are without.
+# The panels that are the thumbnail of an example, of its first figure; by default all.
 THUMBNAILS = {
-    "before_and_after": [3],
+    "arrangements": [1],
+    "before_and_after": [4],  # the first axes hold the others
+    "captions": [11 * row + column for row in range(4) for column in range(6, 11)],
+    "clustering": [1],
+    "continuous_labels": [2],
+    "gerrymandering_sets": [0],
+    "head_pose": [13 * row + column for row in range(4) for column in range(8, 13)],
+    "kernel": [2],
+    "knn_regression": [1],
+    "loss_curves": [1, 2],  # two axes of one panel
+    "mlp_embedding": [2],
+    "neighbors_of_images": [1],
+    "new_classes": [0],
+    "pair_verification": [0],
+    "poses": [1],
+    "quick_start": [1],
+    "retrieval": [0],
+    "two_domains": [1],
 }
 
 

@@ -79,19 +79,18 @@ learner = EmbeddingLearner(
 )
 learner.fit(words.transform(captions), of_captions, pictures, of_pictures)
 
-# Picture: Four captions, such as tree above left. Below each, on the left, five small pictures of
-# coloured blots at random; on the right the five that are found, which show what the caption says.
+# Picture: Four captions, such as tree above left. Under each, the five pictures of coloured blots
+# that are found, which show what it says; on the left, five pictures at random.
 _, found = learner.kneighbors(words.transform(queries[:4]), album, 5)
 _, panels = plt.subplots(4, 11, figsize=(13, 6), layout="constrained")
 for caption, shown, line in zip(queries, found, panels, strict=False):
     things = [word.replace("_", " ") for word in caption.split()]
-    line[5].set_title(", ".join(things), fontsize=11)
+    line[2].set_title("at random", fontsize=11)
+    line[8].set_title(", ".join(things), fontsize=11)
     for panel, picture in zip(line, [*rng.integers(len(album), size=5), None, *shown], strict=True):
         if picture is not None:
             panel.imshow(album[picture].reshape(SIDE, SIDE, 3).clip(0, 1))
         panel.axis("off")
-panels[0, 2].set_title("before: at random", pad=24)
-panels[0, 8].set_title("after: best first", pad=24)
 plt.show()
 
 # %%
