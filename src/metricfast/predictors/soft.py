@@ -48,7 +48,7 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
         Features that are made of these.
     scale : float or "auto", default="auto"
         Spread of the frequencies at the start, in turns for each standard deviation of a number;
-        "auto" lets held-out points choose among .03, .1, .3 and 1.
+        "auto" lets held-out points choose among .03, .3 and 1.
     candidate_fraction : float, default=0.5
         Share of the other points that the points of a batch are compared with, in addition to each
         other; at most 4,096 points.
@@ -78,7 +78,7 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
     validation_fraction : float, default=0.15
         Share of the points that is held out, of each class alike where that can be; at most 4,096
         points. The 5 maps of `n_estimators="auto"` hold out a fifth each.
-    n_iter_no_change : int, default=20
+    n_iter_no_change : int, default=10
         So many epochs without a better prediction end a training.
     time_limit : float, optional
         Seconds of `fit` after which training ends, and the best parameters so far are taken. Each
@@ -102,8 +102,7 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
     parameters_ : list of list of ndarray
         Its parameters, of each map.
     choices_ : dict
-        What was tried, and the cost of held-out points with each; empty without a choice. The best
-        embedding of normal scores follows the others.
+        The lowest cost of held-out points with each candidate; empty without a choice.
     relevance_ : ndarray of shape (n_features,)
         The share of each column of X in the squared distances of the map.
     validation_costs_ : list of list of float
@@ -127,9 +126,10 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
     missing category is one of its own.
 
     Held-out points that choose the embedding also choose its inputs: these numbers, or their normal
-    scores, which are the quantiles of the normal distribution at their ranks. Scores must be better
-    by more than half a standard error. The scores of new numbers are interpolated; a missing number
-    has the mean score.
+    scores, which are the quantiles of the normal distribution at their ranks. Each embedding is
+    tried with both. All are trained for 5 epochs, the better half for 10, and so on. The last one
+    is trained to its end. The scores of new numbers are interpolated; a missing number has the mean
+    score.
 
     With more than 4,096 training points, the embedding is chosen with so many of them, and the time
     of `fit` grows in proportion to the points. Validation points choose how sharp the softmax is;

@@ -62,7 +62,7 @@ _HIDDEN, _ENOUGH = (256, 256), 3000
 # Numbers of a point of which periodic="auto" tries periodic features, at most.
 _MOST_PERIODIC = 1000
 # Spreads of frequencies to choose among, in turns for each standard deviation of a column.
-_SCALES = (0.03, 0.1, 0.3, 1.0)
+_SCALES = (0.03, 0.3, 1.0)
 _Self = TypeVar("_Self", bound="SoftNeighbors")
 
 
@@ -103,7 +103,7 @@ class SoftParameters(BaseEstimator):  # type: ignore[misc]
     max_epochs: PositiveInt = 100
     early_stopping: bool = True
     validation_fraction: PositiveShare = 0.15
-    n_iter_no_change: PositiveInt = 20
+    n_iter_no_change: PositiveInt = 10
     time_limit: PositiveFloat | None = None
     random_state: Seed = None
     n_jobs: NumberOfJobs = None

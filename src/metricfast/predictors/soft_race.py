@@ -11,9 +11,9 @@ from metricfast.predictors.soft_training import Task, Training
 
 __all__ = ["Winner", "race"]
 
-# Epochs after which the worse half of several embeddings is given up; epochs of a perceptron.
-_FIRST_ROUND, _PERCEPTRON_ROUND = 15, 30
-# Standard errors by which other inputs, or a perceptron, must be better.
+# Epochs after which the worse half of the racers is given up; epochs of a perceptron.
+_FIRST_ROUND, _PERCEPTRON_ROUND = 5, 30
+# Standard errors by which a perceptron must be better.
 _CLEARLY = 0.5
 
 
@@ -39,64 +39,34 @@ def race(
     task: Task, of_scores: Task, course: Course, choices: dict[str, Embedding],
     split: tuple[Integers, Integers], seed: int, label: str,
 ) -> Winner:  # fmt: skip
-    """Race embeddings of numbers, then the best with their normal scores, then the perceptron.
+    """Choose an embedding and its inputs by successive halving, then try the perceptron.
+
+    The half of the racers with lower validation costs is trained on, twice as long, until one is
+    left.
 
     `of_scores`: the task, with normal scores in place of the numbers of its points.
-    At most `LARGE` points train. Fewer are all there are: then racers are trained to the end,
-    except for the perceptron, which is trained for a few epochs.
+    At most `LARGE` points train. If there are no more, the last racer is trained to its end.
     """
     train, test = split
     some, to_the_end = (train[:LARGE], test), len(train) <= LARGE  # in random order
     racers = {
-        name: Training(task, course, embedding, some, seed)
+        name + inputs: Training(of, course, embedding, some, seed)
+        for of, inputs in ((task, ""), (of_scores, ", normal scores"))
         for name, embedding in choices.items()
         if not isinstance(embedding, MLP)
     }
-    best = _best_of(racers, label, to_the_end=to_the_end)
-    epochs = None if to_the_end else 2 * _FIRST_ROUND
-    later = [(f"{best}, normal scores", choices[best], course, epochs)]
-    later += [
-        (name, embedding, course.at_most(_PERCEPTRON_ROUND), None)
-        for name, embedding in choices.items()
-        if isinstance(embedding, MLP)
-    ]
-    winner = racers[best]
-    for name, embedding, own, most in later:
-        of = task if isinstance(embedding, MLP) else of_scores
-        racer = racers[name] = Training(of, own, embedding, some, seed)
-        racer.run(f"{label} {name}", most)
-        if racer.costs and racer.better_than(winner, _CLEARLY):
-            winner = racer
+    left, epochs = list(racers), _FIRST_ROUND
+    while len(left) > 1:
+        for name in left:
+            racers[name].run(f"{label} {name}", epochs)
+        left = sorted(left, key=lambda name: racers[name].cost)[: len(left) // 2]
+        epochs *= 2
+    winner = racers[left[0]].run(f"{label} {left[0]}", None if to_the_end else _PERCEPTRON_ROUND)
+    for name, embedding in choices.items():
+        if isinstance(embedding, MLP):
+            racer = Training(task, course.at_most(_PERCEPTRON_ROUND), embedding, some, seed)
+            racers[name] = racer.run(f"{label} {name}")
+            if racer.costs and racer.better_than(winner, _CLEARLY):
+                winner = racer
     is_final = to_the_end and not isinstance(winner.embedding, MLP)
     return Winner(winner, is_final, {name: racer.cost for name, racer in racers.items()})
-
-
-def _best_of(racers: dict[str, Training], label: str, *, to_the_end: bool) -> str:
-    """Train embeddings by successive halving within each kind; return the name of the best.
-
-    Of each kind the half that predicts held-out points better is trained on, twice as long.
-
-    With `to_the_end`, the last of each kind is trained to its end, and a later kind must be better
-    than the first by more than a standard error. Without it, the last of each kind is trained for
-    one more round, and the lowest cost wins: there are many points to judge by.
-    """
-    kinds: dict[type, list[str]] = {}
-    for name, racer in racers.items():
-        kinds.setdefault(type(racer.embedding), []).append(name)
-    best = ""
-    for names in kinds.values():
-        left, epochs = names, _FIRST_ROUND
-        while len(left) > 1:
-            for name in left:
-                racers[name].run(f"{label} {name}", epochs)
-            left = sorted(left, key=lambda name: racers[name].cost)[: len(left) // 2]
-            epochs *= 2
-        name = left[0]
-        racer = racers[name].run(f"{label} {name}", None if to_the_end else 2 * _FIRST_ROUND)
-        if not best or (racer.costs and _is_better(racer, racers[best], surely=to_the_end)):
-            best = name
-    return best
-
-
-def _is_better(racer: Training, other: Training, *, surely: bool) -> bool:
-    return racer.better_than(other) if surely else racer.cost < other.cost

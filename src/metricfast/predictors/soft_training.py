@@ -158,7 +158,7 @@ class Training:
         sides = self._objective.embed(self._judges, self._best)
         return [self._mean(self._costs(*sides, factor)) for factor in factors]
 
-    def better_than(self, other: Training, n_errors: float = 1.0) -> bool:
+    def better_than(self, other: Training, n_errors: float) -> bool:
         """Return whether held-out points are predicted better, by so many standard errors."""
         gains = other._predicted(other._history.best_x) - self._predicted(self._history.best_x)
         assert self._judges is not None
