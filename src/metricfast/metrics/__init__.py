@@ -3,7 +3,9 @@
 All take points, embedded or with a map to embed them by, search the database in blocks, and never
 hold an n x m matrix. :func:`retrieval_report` computes several at once, with what chance and the
 best order would give; :func:`cross_validate_retrieval` judges a learner on labels it has not seen.
-:func:`verification_report` takes distances of pairs.
+:func:`relevance_report` takes a matrix of the points that are relevant to each query,
+:func:`pair_report` similarities of pairs with scores, and :func:`verification_report` distances of
+similar and dissimilar pairs.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ from metricfast.metrics._cross_validate import (
     cross_validate_retrieval,
     label_disjoint_folds,
 )
+from metricfast.metrics._pairs import PairReport, pair_report
+from metricfast.metrics._relevance import relevance_report
 from metricfast.metrics._report import retrieval_report
 from metricfast.metrics._score import RetrievalReport, Score
 from metricfast.metrics._single import (
@@ -32,6 +36,7 @@ from metricfast.metrics._verification import VerificationReport, verification_re
 
 __all__ = [
     "CrossValidation",
+    "PairReport",
     "RetrievalReport",
     "Score",
     "VerificationReport",
@@ -43,9 +48,11 @@ __all__ = [
     "mean_label_distance_at_k",
     "mean_reciprocal_rank",
     "ndcg_at_k",
+    "pair_report",
     "precision_at_1",
     "r_precision",
     "recall_at_k",
+    "relevance_report",
     "retrieval_report",
     "retrieval_scorer",
     "spearman",
