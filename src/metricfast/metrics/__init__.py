@@ -1,9 +1,12 @@
 """Retrieval metrics: how well the order of distances agrees with labels.
 
-All functions take points (embedded, or with a map that embeds them), search the database in blocks,
+All functions of points (embedded, or with a map that embeds them) search the database in blocks,
 and never store an n x m matrix. :func:`retrieval_report` computes several metrics at once, with the
 values of random and of perfect rankings. :func:`cross_validate_retrieval` scores a learner on
-labels that it has not seen. :func:`verification_report` takes distances of pairs.
+labels that it has not seen.
+:func:`relevance_report` takes a matrix of the points that are relevant to each query,
+:func:`pair_report` similarities of pairs with scores, and :func:`verification_report` distances of
+similar and dissimilar pairs.
 """
 
 from __future__ import annotations
@@ -13,6 +16,8 @@ from metricfast.metrics._cross_validate import (
     cross_validate_retrieval,
     label_disjoint_folds,
 )
+from metricfast.metrics._pairs import PairReport, pair_report
+from metricfast.metrics._relevance import relevance_report
 from metricfast.metrics._report import retrieval_report
 from metricfast.metrics._score import RetrievalReport, Score
 from metricfast.metrics._single import (
@@ -32,6 +37,7 @@ from metricfast.metrics._verification import VerificationReport, verification_re
 
 __all__ = [
     "CrossValidation",
+    "PairReport",
     "RetrievalReport",
     "Score",
     "VerificationReport",
@@ -43,9 +49,11 @@ __all__ = [
     "mean_label_distance_at_k",
     "mean_reciprocal_rank",
     "ndcg_at_k",
+    "pair_report",
     "precision_at_1",
     "r_precision",
     "recall_at_k",
+    "relevance_report",
     "retrieval_report",
     "retrieval_scorer",
     "spearman",

@@ -14,7 +14,13 @@ from numpy.typing import NDArray
 
 from metricfast._core.types import Array, Integers
 
-__all__ = ["CLASS_METRICS", "ClassMetric"]
+__all__ = [
+    "CLASS_METRICS",
+    "ClassMetric",
+    "chance_of_hit",
+    "sum_by_chance",
+    "sum_of_precisions",
+]
 
 Hits = NDArray[np.bool_]
 
@@ -40,14 +46,14 @@ def _at(cumulated: Array, relevant: Integers) -> Array:
     return np.asarray(np.take_along_axis(cumulated, relevant[:, None] - 1, axis=1)[:, 0])
 
 
-def _sum_of_precisions(hits: Hits) -> Array:
+def sum_of_precisions(hits: Hits) -> Array:
     """Return, for each rank, the sum of the precisions at all hits up to it."""
     places = np.arange(1, hits.shape[1] + 1)
     return np.asarray(np.cumsum(np.cumsum(hits, axis=1) / places * hits, axis=1))
 
 
-def _sum_by_chance(relevant: int, n: int, places: int) -> float:
-    """Return the expectation of :func:`_sum_of_precisions` over random orders, at the given rank.
+def sum_by_chance(relevant: int, n: int, places: int) -> float:
+    """Return the expectation of :func:`sum_of_precisions` over random orders, at the given rank.
 
     For a hit at rank i, the other R - 1 hits are distributed over n - 1 ranks, i - 1 of which
     precede it.
@@ -64,6 +70,11 @@ def _no_hit(relevant: int, n: int) -> Array:
     return np.concatenate([[1.0], none_yet])
 
 
+def chance_of_hit(relevant: int, n: int) -> Array:
+    """Return for each place the probability that a random order has its first hit there."""
+    return np.asarray(-np.diff(_no_hit(relevant, n)))
+
+
 CLASS_METRICS = {
     "precision_at_1": ClassMetric(
         lambda hits, relevant, k: hits[:, 0].astype(float),
@@ -77,18 +88,18 @@ CLASS_METRICS = {
         "relevant",
     ),
     "map_at_r": ClassMetric(
-        lambda hits, relevant, k: _at(_sum_of_precisions(hits), relevant) / relevant,
-        lambda relevant, n, k: _sum_by_chance(relevant, n, relevant) / relevant,
+        lambda hits, relevant, k: _at(sum_of_precisions(hits), relevant) / relevant,
+        lambda relevant, n, k: sum_by_chance(relevant, n, relevant) / relevant,
         "relevant",
     ),
     "mean_average_precision": ClassMetric(
-        lambda hits, relevant, k: _sum_of_precisions(hits)[:, -1] / relevant,
-        lambda relevant, n, k: _sum_by_chance(relevant, n, n) / relevant,
+        lambda hits, relevant, k: sum_of_precisions(hits)[:, -1] / relevant,
+        lambda relevant, n, k: sum_by_chance(relevant, n, n) / relevant,
         "all",
     ),
     "mean_reciprocal_rank": ClassMetric(
         lambda hits, relevant, k: 1 / (hits.argmax(axis=1) + 1),
-        lambda relevant, n, k: float(np.sum(-np.diff(_no_hit(relevant, n)) / np.arange(1, n + 1))),
+        lambda relevant, n, k: float(np.sum(chance_of_hit(relevant, n) / np.arange(1, n + 1))),
         "all",
     ),
     "recall_at_k": ClassMetric(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from metricfast.distances.filters import Filter, Labels, as_filter, known_rows
 from metricfast.metrics._classes import CLASS_METRICS
 from metricfast.metrics._continuous import CONTINUOUS_METRICS, LabelDistances
 from metricfast.metrics._ranking import Search
-from metricfast.metrics._score import RetrievalReport, Score
+from metricfast.metrics._score import RetrievalReport, Score, check_confidence
 from metricfast.metrics._selection import (
     METRICS,
     Wanted,
@@ -156,8 +155,7 @@ def retrieval_report(
     >>> score.chance < score.interval[0] < score.mean < score.oracle
     True
     """
-    if not isinstance(confidence, Real) or not 0 < confidence < 1:
-        raise ValueError(f"confidence must lie between 0 and 1; found {confidence!r}.")
+    check_confidence(confidence)
     check_verbose(verbose)
     names = chosen_metrics(metrics, labels, None if label_distance is None else True)
     wanted = scores_of(names, k)

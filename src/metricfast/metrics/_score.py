@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from scipy import stats
 
 from metricfast._core.types import Floats
 
-__all__ = ["RetrievalReport", "Score"]
+__all__ = ["RetrievalReport", "Score", "check_confidence"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -121,3 +122,9 @@ class RetrievalReport(dict[str, Score]):
                 f"{score.chance:6.4f}  {score.oracle:6.4f}  {score.n_undefined:8d}"
             )
         return "\n".join(lines)
+
+
+def check_confidence(value: Any) -> None:
+    """Raise ValueError unless `value` is a confidence level."""
+    if not isinstance(value, Real) or not 0 < float(value) < 1:
+        raise ValueError(f"confidence must lie between 0 and 1; found {value!r}.")

@@ -16,13 +16,14 @@ from metricfast._core.checks import check_both_kinds
 from metricfast._core.targets import as_column, encode
 from metricfast._core.thresholds import best_threshold
 from metricfast._core.types import Array, Floats, Integers
+from metricfast.metrics._pairs import PairReport
 
 __all__ = ["VerificationReport", "equal_error_rate", "verification_report"]
 
 _FAR = (1e-1, 1e-2, 1e-3, 1e-4)
 
 
-class VerificationReport(dict[str, float]):
+class VerificationReport(PairReport):
     """A dictionary of values by metric name, displayed as a table.
 
     Attributes
@@ -32,11 +33,6 @@ class VerificationReport(dict[str, float]):
     """
 
     fold_accuracies: Floats
-
-    def __repr__(self) -> str:
-        """Return the table."""
-        width = max(map(len, self), default=0)
-        return "\n".join(f"{name:{width}}  {value:6.4f}" for name, value in self.items())
 
 
 def verification_report(
