@@ -234,15 +234,15 @@ def test_the_study_goes_on_where_it_was_stopped(small, monkeypatch, tmp_path):
 
     monkeypatch.setattr(study, "train", counted)
     with pytest.raises(KeyboardInterrupt):
-        list(study.study("x", (2,), 2, 100, file))
+        list(study.study("x", (2,), 2, 10, file))
     stopped = json.loads(file.read_text())
     monkeypatch.setattr(study, "train", lambda *a: calls.append(a) or train(*a))
-    assert len(list(study.study("x", (2,), 2, 100, file))) == 3
+    assert len(list(study.study("x", (2,), 2, 10, file))) == 3
     assert len(calls) == 3 * (6 + 2)
     kept = json.loads(file.read_text())
     first = f"{study.METHODS[0].name}/2"
     assert kept[first] == stopped[first]
-    list(study.study("x", (2,), 2, 100, file))
+    list(study.study("x", (2,), 2, 10, file))
     assert len(calls) == 3 * (6 + 2)
     for method in study.METHODS:
         for scores in kept[f"{method.name}/2"]["seeds"].values():

@@ -263,7 +263,7 @@ def spoil(after):
     time.sleep(after)
     array[len(array) // 3 :] = 2**40
 
-for part in np.linspace(0, 1, 12):
+for part in np.linspace(0, 1, 6):
     thread = threading.Thread(target=spoil, args=(part * took,))
     thread.start()
     try:

@@ -18,63 +18,23 @@ from metricfast import (
     LFDA,
     NCMML,
     RCA,
-    XQDA,
     Covariance,
     GMML_Supervised,
-    KISSME_Supervised,
     RCA_Supervised,
-    SDML_Supervised,
     kneighbors,
 )
 from metricfast._core.scatter import whitening
 
 X, Y = load_iris(return_X_y=True)
-ESTIMATORS = [
-    Covariance(),
-    LFDA(),
-    RCA(),
-    RCA_Supervised(n_chunks=30, random_state=0),
-    DMLMJ(),
-    ANMM(n_components=2),
-    KISSME_Supervised(),
-    XQDA(regularization=0.01),
-    GMML_Supervised(),
-    SDML_Supervised(balance_param=1e-4, random_state=0),
-]
-DRAWN = (RCA_Supervised, SDML_Supervised)
-every_estimator = pytest.mark.parametrize("estimator", ESTIMATORS, ids=str)
 
 
-@pytest.mark.parametrize("estimator", [ESTIMATORS[i] for i in (0, 1, 2)], ids=str)
+@pytest.mark.parametrize("estimator", [Covariance(), LFDA(), RCA()], ids=str)
 def test_whole_weights_are_repetitions(estimator):
     weights = np.random.RandomState(0).randint(0, 4, len(X)) * (Y < 2)
     repeated = np.repeat(np.arange(len(X)), weights)
     expected = clone(estimator).fit(X[repeated], Y[repeated]).get_mahalanobis_matrix()
     found = clone(estimator).fit(X, Y, sample_weight=weights).get_mahalanobis_matrix()
     np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-8 * np.abs(expected).max())
-
-
-@pytest.mark.parametrize("estimator", [e for e in ESTIMATORS if not isinstance(e, DRAWN)], ids=str)
-def test_order_and_rotation_do_not_matter(estimator):
-    rng = np.random.RandomState(0)
-    points, order = X + rng.uniform(-1e-3, 1e-3, X.shape), rng.permutation(len(X))  # no ties
-    M = clone(estimator).fit(points, Y).get_mahalanobis_matrix()
-    tolerance = {"rtol": 1e-6, "atol": 1e-8 * np.abs(M).max()}
-    again = clone(estimator).fit(points[order], Y[order]).get_mahalanobis_matrix()
-    np.testing.assert_allclose(again, M, **tolerance)
-    Q = np.linalg.qr(rng.standard_normal((4, 4)))[0]
-    turned = clone(estimator).fit(points @ Q.T, Y).get_mahalanobis_matrix()
-    np.testing.assert_allclose(Q.T @ turned @ Q, M, **tolerance)
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning")
-@every_estimator
-def test_constant_columns_and_repeated_rows(estimator):
-    points = np.c_[np.repeat(X, 2, axis=0), np.full(300, 7.3), np.full(300, 1e9)]
-    model = clone(estimator).fit(points, np.repeat(Y, 2))
-    assert np.isfinite(model.components_).all()
-    embedded = model.transform(points)
-    assert KNeighborsClassifier(3).fit(embedded[::4], Y[::2]).score(embedded, np.repeat(Y, 2)) > 0.9
 
 
 @pytest.mark.parametrize("precision", [np.float32, np.float64])

@@ -48,13 +48,6 @@ def test_metric_is_that_of_matrix_functions(t, reg, prior):
     np.testing.assert_allclose(supervised.get_mahalanobis_matrix(), expected, rtol=1e-7, atol=1e-9)
 
 
-@pytest.mark.parametrize("exponent", [-600, 600])
-def test_units_whose_squares_are_no_floats_change_nothing(exponent):
-    expected, points = GMML().fit(FEW[INDEX], SAME).components_, np.ldexp(FEW, exponent)
-    found = GMML().fit(points[INDEX], SAME).components_
-    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
-
-
 def test_no_unit_exceeds_the_range_of_float32():
     points = np.ldexp(X, -130).astype(np.float32)
     found = GMML_Supervised(t=0).fit(points, Y).components_

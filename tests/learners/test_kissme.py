@@ -163,15 +163,6 @@ def test_few_points_are_learned_from_in_their_span(groups):
     check(pairs, kissme(*covariances(wide), 0.1), 1e-8)
 
 
-@pytest.mark.parametrize("exponent", [-300, 300])
-def test_units_do_not_matter(exponent):
-    for learner in (KISSME_Supervised(), XQDA()):
-        expected = learner.fit(X, Y, groups=GROUPS).transform(X)
-        scaled = np.ldexp(X, exponent)
-        found = learner.fit(scaled, Y, groups=GROUPS).transform(scaled)
-        np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-9)
-
-
 def test_singular_covariances_are_regularised_with_a_warning_or_refused():
     few, same = INDEX[ACROSS][:14], SAME[ACROSS][:14]
     few = np.r_[few[same == -1], INDEX[SAME == 1][:3]]

