@@ -34,7 +34,7 @@ def _best(call: str, threads: int, **params: Any) -> float:
 
 
 def measure(size: int = 2048, memory: int = 400_000_000, numbers: int = 1 << 26) -> Rates:
-    """Measure on all cores; the best of several runs, since a bound must not depend on the load."""
+    """Measure on all cores. Uses the best of several runs, so that bounds ignore other load."""
     threads = os.cpu_count() or 1
     return Rates(
         gemm={
