@@ -1,4 +1,4 @@
-"""Folds whose labels are disjoint, and learners judged on them."""
+"""Folds with disjoint labels, and scores of learners on them."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def test_values_are_those_of_the_definition(name, exclusion):
 @pytest.mark.parametrize("name", CLASS_METRICS)
 @pytest.mark.parametrize("relevant", [1, 2, 4, 7])
 def test_chance_of_classes_is_the_mean_over_all_orders(name, relevant):
-    """Every order of the references is a choice of the places of the hits."""
+    """Every order of the references corresponds to a choice of ranks for the hits."""
     n = 7
     values = [
         of_hits(name, [i in places for i in range(n)], relevant, K)
@@ -144,7 +144,7 @@ def test_default_metrics_fit_the_labels():
         assert list(retrieval_report(X, labels)) == list(CONTINUOUS_METRICS)
 
 
-# Of two labels; of arrays; of arrays, or of vectors where labels are one number each.
+# Forms of label distances: functions of two labels, of two arrays, or of two vectors.
 FORMS = {
     "two": lambda a, b: np.abs(a - b).sum(),
     "product": lambda a, b: 100 - a @ b,

@@ -1,4 +1,4 @@
-"""Trained learners with other parameters, some of which belong to their solver."""
+"""Set parameters of iterative learners, or of their solver or stopping rule."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _NAMED = {"adam": Adam, "adamw": AdamW, "sgd": SGD, "subgradient": Subgradient}
 
 
 def configured(learner: Any, **params: Any) -> Any:
-    """Return a clone with those of the parameters that it has.
+    """Return a clone with the parameters that it supports.
 
-    `max_epochs`, `batch_size` and `learning_rate` are of the solver where they are none of the
-    learner's, `fraction` and `patience` of held-out points, `checkpoint` is the path of one.
+    `max_epochs`, `batch_size` and `learning_rate` go to the solver if the learner does not have
+    them, `fraction` and `patience` to `HeldOut`; `checkpoint` is the path of a checkpoint.
     """
     model = clone(learner)
     known = model.get_params(deep=False)
