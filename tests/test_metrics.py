@@ -209,7 +209,7 @@ CLASSES = np.array([0, 0, 1, 1])
         ((POINTS, CLASSES), {"k": 1, "confidence": 95}, "confidence must lie between"),
         ((POINTS, CLASSES), {"k": 1, "confidence": {}}, "confidence must lie between"),
         ((POINTS, CLASSES), {"k": np.array(2)}, "k must be a positive integer"),
-        ((POINTS, CLASSES[:3]), {"k": 1}, "labels must hold one label a point"),
+        ((POINTS, CLASSES[:3]), {"k": 1}, "labels must hold one label per point"),
         ((POINTS, CLASSES, POINTS), {"k": 1}, "must be given together"),
         ((POINTS, CLASSES, POINTS, CLASSES[:2]), {"k": 1}, "database_labels must hold one label"),
         ((POINTS, CLASSES, [[1.0, 2.0]], [0]), {"k": 1}, "database must have 1 columns"),
