@@ -1,4 +1,4 @@
-"""The benchmark suite: the library and its peers, side by side on the same data."""
+"""The benchmark suite: compares the library with its peers on the same data."""
 
 from __future__ import annotations
 

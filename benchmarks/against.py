@@ -67,7 +67,7 @@ class NotSlower:
 
 
 def against(case: Case, peer: str, threads: int | None = None) -> Case:
-    """Return the case of this library's entries, each beside the same call of a revision."""
+    """Return the case of this library's entries, each with the same call of a revision."""
     mine = [entry for entry in case.entries if entry.peer == OURS]
     if threads is not None:
         mine = [replace(entry, threads=(threads,)) for entry in mine]
@@ -105,7 +105,7 @@ def ratios(rows: Iterable[Row]) -> dict[str, Ratio]:
 
 
 def summary(found: dict[str, Ratio]) -> str:
-    """Return the smallest ratio, the cases below the limit, and those that were not measured."""
+    """Return the smallest ratio, the cases below the limit, and the cases without measurement."""
     measured = sorted((r.counts, name) for name, r in found.items() if r.counts is not None)
     missing = [name for name, ratio in found.items() if ratio.counts is None]
     lines = [f"not measured: {', '.join(missing)}"] if missing else []

@@ -51,7 +51,7 @@ def measure(
     memory: int = 400_000_000,
     numbers: int = 1 << 26,
 ) -> Rates:
-    """Measure on all cores; the best processor time, since a bound must not depend on the load."""
+    """Measure on all cores. Uses the best of several runs, so that bounds ignore other load."""
     threads = threads or os.cpu_count() or 1
     return Rates(
         gemm={

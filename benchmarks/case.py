@@ -1,4 +1,4 @@
-"""What a row of the benchmark is: data, contestants, a lower bound and what is to be reached."""
+"""A row of the benchmark: data, contestants, a lower bound and targets."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Outcome:
 
     @property
     def usable(self) -> bool:
-        """Tell whether there is a result to compare with."""
+        """Return whether there is a result to compare with."""
         return self.status in ("ok", "recorded")
 
 
@@ -71,7 +71,7 @@ class Verdict:
 
 
 class Target(Protocol):
-    """Something that a case is to reach."""
+    """A target of a case."""
 
     def judge(self, outcomes: dict[str, Outcome]) -> Verdict:
         """Compare the outcomes, by label."""

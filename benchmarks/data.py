@@ -76,7 +76,7 @@ def overlapping(
 
 
 def digits() -> Arrays:
-    """Return the digits of scikit-learn, a fifth of them held out."""
+    """Return scikit-learn's digits, with a fifth of them as test points."""
     x, y = load_digits(return_X_y=True)
     split = train_test_split(x, y, test_size=0.2, stratify=y, random_state=0)
     return dict(zip(("X", "X_test", "y", "y_test"), split, strict=True))

@@ -32,7 +32,7 @@ def tiled_poses(n: int = 12_000) -> Arrays:
 
 
 def mlp_batch() -> Arrays:
-    """Return a batch of 64 classes, and the layers of a perceptron by He's rule."""
+    """Return a batch of 64 classes, and the layers of a perceptron with He initialisation."""
     rng = np.random.default_rng(0)
     y = np.arange(BATCH) // 8
     x = rng.standard_normal((BATCH, LAYERS[0])) + rng.standard_normal((BATCH, LAYERS[0]))[y]

@@ -47,7 +47,7 @@ from metricfast.metrics._neighbor_error import neighbor_error
 
 RESULTS = Path(__file__).resolve().parent / "results" / "gerrymandering.json"
 OFFICE = "office_caltech_surf"
-# How many principal components to keep.
+# Number of principal components.
 SETS = {"letter": None, "usps": 64, "isolet": 172, "office": 64}
 Split = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
@@ -104,7 +104,7 @@ def tuned(
 ) -> float:
     """Choose a setting on a quarter of the training points, and test it.
 
-    What is learned for any k is kept in `fits`.
+    `fits` stores results that do not depend on k.
     """
     if make is None:
         return error(k, None, split)
@@ -122,7 +122,7 @@ def tuned(
 
 
 def office() -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-    """Return the domains of the office data: each row divided by its own sum, and labels."""
+    """Return the domains of the office data: rows divided by their sums, and labels."""
     with np.load(data.folder() / f"{OFFICE}.npz") as file:
         x, y, domain = file["X"].astype(np.float64), file["y"], file["domain"]
         names = file["domains"]
@@ -139,7 +139,7 @@ def prepared(training: np.ndarray, *parts: np.ndarray) -> list[np.ndarray]:
 
 
 def splits(names: list[str], count: int) -> Iterator[tuple[str, int, Split]]:
-    """Return the data sets of the comparison, and the numbers of their splits."""
+    """Return the data sets of the comparison, with their split numbers."""
     for name, components in SETS.items():
         if name in names and name != "office":
             found = data.official(name, components)
@@ -160,7 +160,7 @@ def splits(names: list[str], count: int) -> Iterator[tuple[str, int, Split]]:
 
 
 def crossings(count: int) -> Iterator[tuple[str, int, Split, tuple[np.ndarray, np.ndarray]]]:
-    """Return halves of the queries of a domain, and the database of another, for each pair."""
+    """Return halves of one domain's queries and another domain's database, for each pair."""
     for (name, x, y), (other, base, labels) in itertools.permutations(list(office()), 2):
         for seed in range(count):
             a, b, ya, yb = train_test_split(x, y, test_size=0.5, stratify=y, random_state=seed)
@@ -169,7 +169,7 @@ def crossings(count: int) -> Iterator[tuple[str, int, Split, tuple[np.ndarray, n
 
 
 def spread(errors: list[float]) -> str:
-    """Return the mean, and the standard deviation over splits where there are several."""
+    """Return the mean, and with several splits the standard deviation."""
     mean = f"{np.mean(errors):.2f}"
     return mean if len(errors) == 1 else f"{mean} ± {np.std(errors, ddof=1):.2f}"
 
@@ -220,7 +220,7 @@ class Results:
 
 
 def as_given(name: str) -> Split:
-    """Return the features of a data set as they are, with its official split."""
+    """Return the unscaled features of a data set with its official split."""
     found = data.load(name)
     x, x_test = (found[key].astype(np.float32) for key in ("X", "X_test"))
     return x, found["y"].astype(np.int64), x_test, found["y_test"].astype(np.int64)

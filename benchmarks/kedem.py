@@ -1,4 +1,4 @@
-"""Errors that Kedem et al. print for the data sets of `benchmarks.gerrymandering`."""
+"""Published errors of Kedem et al. for the data sets of `benchmarks.gerrymandering`."""
 
 from __future__ import annotations
 

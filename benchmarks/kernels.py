@@ -166,7 +166,7 @@ def _check_votes(dtype: str, arrays: Arrays, digests: dict[str, Arrays]) -> dict
 
 
 def soft_votes(dtype: str, n_queries: int = 4000, n_database: int = 16_000, d: int = 64) -> Case:
-    """Return the case of the votes of all points for 7 classes, by which NCAClassifier predicts."""
+    """Return the case of soft votes of all points for 7 classes, as in NCAClassifier."""
 
     def bound(rates: Rates) -> float:
         pairs = n_queries * n_database
@@ -200,7 +200,7 @@ def _of_classes(spread: float, scale: float) -> Arrays:
 
 
 def inference(name: str, spread: float, scale: float = 1.0) -> Case:
-    """Return the case of both inferences of 7 neighbours, beside the plain nearest neighbours."""
+    """Return the case of targeted and loss-augmented inference with 7 neighbours."""
     params = {"k": 7}
     plain = "kneighbors"
     entries = [
@@ -218,14 +218,14 @@ def inference(name: str, spread: float, scale: float = 1.0) -> Case:
 
 
 def _mnist_in_50() -> Arrays:
-    """Return MNIST reduced to 50 principal components, as queries and as database."""
+    """Return MNIST with 50 principal components, as queries and as database."""
     arrays = data.mnist()
     x = PCA(50, random_state=0).fit_transform(arrays["X"]).astype(np.float32)
     return {"X": x, "y": arrays["y"], "queries": x, "database": x}
 
 
 def inference_epoch() -> Case:
-    """Return the case of an epoch of training on votes, beside the nearest neighbours of all."""
+    """Return the case of an epoch of gerrymandering, compared with a neighbour search."""
     plain = "kneighbors"
     entries = [
         Entry(

@@ -51,7 +51,7 @@ def log_ratio(z: np.ndarray, y: np.ndarray) -> Result:
 
 
 def triplet(z: np.ndarray, y: np.ndarray, margin: float = 0.2) -> Result:
-    """The mean over the triplets that are not 0 of [D_ap - D_an + margin]_+."""
+    """Mean of [D_ap - D_an + margin]_+ over the nonzero triplets."""
     distance, weights = _squared(z), np.zeros((len(z), len(z)))
     total, active = 0.0, 0
     for i, (p, n) in enumerate(zip(*_pairs(y), strict=True)):
@@ -76,7 +76,7 @@ def contrastive(z: np.ndarray, y: np.ndarray, margin: float = MARGIN) -> Result:
 def multi_similarity(
     z: np.ndarray, y: np.ndarray, alpha: float = 2.0, beta: float = 50.0, base: float = 0.5
 ) -> Result:
-    """The mean over anchors of both soft maxima of similarities, that of Wang et al. (2019)."""
+    """Mean over anchors of the loss of Wang et al. (2019), with two soft maxima of similarities."""
     s, (positive, negative) = z @ z.T, _pairs(y)
     zero = np.zeros((len(z), 1))
     value, weights = 0.0, np.zeros_like(s)
@@ -100,7 +100,7 @@ def sup_con(z: np.ndarray, y: np.ndarray, temperature: float = 0.1) -> Result:
 
 
 def nca(z: np.ndarray, y: np.ndarray) -> Result:
-    """The mean over anchors of -log of the probability of a neighbour of the class."""
+    """Mean over anchors of -log of the probability that the neighbour has the anchor's class."""
     positive, negative = _pairs(y)
     s = np.where(positive | negative, -_squared(z), -np.inf)
     total = logsumexp(s, axis=1)[:, None]

@@ -26,7 +26,7 @@ def batch(size: int, *, continuous: bool) -> Arrays:
     """Return embeddings in float32 and labels.
 
     Continuous labels have 3 dimensions. Classes have 8 points each. All points are on the unit
-    sphere, and vary around class centres twice as much as the centres vary.
+    sphere; the spread within classes is twice the spread of class centres.
     """
     rng = np.random.default_rng(0)
     z = rng.standard_normal((size, WIDTH))
@@ -42,8 +42,8 @@ def batch(size: int, *, continuous: bool) -> Arrays:
 def check(loss: str, arrays: Arrays, digests: dict[str, Arrays]) -> dict[str, str]:
     """Compare values and gradients with the definition.
 
-    Gradients by their norms: in float32, some of half a million pairs fall on the other side of a
-    margin.
+    Gradients are compared by norm, because rounding in float32 moves some of half a million pairs
+    across a margin.
     """
     labels = arrays["Y"].astype(np.float64) if "Y" in arrays else arrays["y"]
     value, gradient = DEFINITIONS[loss](arrays["Z"].astype(np.float64), labels)

@@ -34,7 +34,7 @@ def _blocks(z: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 
 def nca_objective(linear: np.ndarray, x: np.ndarray, y: np.ndarray) -> float:
-    """Return minus the expected number of points classified right by their stochastic neighbour."""
+    """Return minus the expected number of points that stochastic neighbours classify correctly."""
     total = 0.0
     for rows, distances in _blocks(x @ linear.T):
         weights = np.exp(distances.min(axis=1, keepdims=True) - distances)
@@ -44,7 +44,7 @@ def nca_objective(linear: np.ndarray, x: np.ndarray, y: np.ndarray) -> float:
 
 
 def mlkr_objective(linear: np.ndarray, x: np.ndarray, y: np.ndarray) -> float:
-    """Return the sum of squared errors of what each point's stochastic neighbours predict."""
+    """Return the sum of squared errors of predictions by stochastic neighbours."""
     total = 0.0
     for rows, distances in _blocks(x @ linear.T):
         weights = np.exp(distances.min(axis=1, keepdims=True) - distances)
@@ -74,7 +74,7 @@ def lmnn_objective(
 def test_error(
     linear: np.ndarray, x: np.ndarray, y: np.ndarray, x_test: np.ndarray, y_test: np.ndarray
 ) -> float:
-    """Return the error on the test points of a vote of 3 neighbours; the nearest settles a tie."""
+    """Return the test error of a vote of 3 neighbours; the nearest decides ties."""
     return neighbor_error(linear, x, y, x_test, y_test, 3)
 
 
@@ -86,7 +86,7 @@ def neighbor_error(
     y_test: np.ndarray,
     k: int,
 ) -> float:
-    """Return the error on the test points of a vote of k neighbours; the nearest settles a tie."""
+    """Return the test error of a vote of k neighbours; the nearest decides ties."""
     model = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(x @ linear.T)
     return _vote_error(y[model.kneighbors(x_test @ linear.T, return_distance=False)], y_test)
 
@@ -94,7 +94,7 @@ def neighbor_error(
 def similarity_error(
     bilinear: np.ndarray, x: np.ndarray, y: np.ndarray, x_test: np.ndarray, y_test: np.ndarray
 ) -> float:
-    """Return the error on the test points of a vote of the 3 most similar points."""
+    """Return the test error of a vote of the 3 most similar points."""
     order = np.argsort(-x_test @ bilinear @ x.T, axis=1, kind="stable")
     return _vote_error(y[order[:, :3]], y_test)
 

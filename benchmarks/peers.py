@@ -1,4 +1,4 @@
-"""Where each package lives, and the client's side of a worker process."""
+"""The interpreter of each package, and the client of worker processes."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Run:
 
 
 class Worker:
-    """One peer, ready to run one call, in a process of its own.
+    """A separate process of one peer, ready to run one call.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Our learners beside the published accuracies of another library's authors, on their folds.
+"""Compare our learners with published accuracies of another library, on the same folds.
 
     python -m benchmarks.published [--tables NAME]... [--learners NAME]... [--k K]... [--jobs N]
 
@@ -89,13 +89,13 @@ def load(name: str) -> Table:
 
 
 def tables() -> list[str]:
-    """Return the names of the tables, those first that are learned from soonest."""
+    """Return the names of the tables, ordered by training time."""
     sizes = {path.stem: load(path.stem)[0].shape for path in folder().glob("*.npz")}
     return sorted(sizes, key=lambda name: sizes[name][0] ** 2 * sizes[name][1])
 
 
 def published(k: int) -> dict[str, dict[str, float]]:
-    """Return the published accuracies: of each table, of each learner."""
+    """Return the published accuracies by table and learner."""
     path = folder() / f"published_{k}nn.csv"
     if not path.exists():
         return {}
@@ -164,14 +164,14 @@ def run(name: str, learner: str) -> dict[str, Any]:
 
 
 def worse(ours: np.ndarray, theirs: np.ndarray, by: float = 0.0) -> bool:
-    """Tell whether means of paired measurements differ by more than `by`, beyond chance."""
+    """Return whether the mean of paired differences is significantly larger than `by`."""
     return p_value(ours, theirs, by) < LEVEL
 
 
 def p_value(ours: np.ndarray, theirs: np.ndarray, by: float) -> float:
-    """Return the chance of such measurements where ours are not worse by more than `by`.
+    """Return the p-value of the hypothesis that ours are not worse by more than `by`.
 
-    The test is Student's, of one side.
+    Uses a one-sided t-test.
     """
     differences = np.round(np.asarray(theirs) - np.asarray(ours) - by, 12)
     n, mean = len(differences), float(np.mean(differences))
@@ -194,7 +194,7 @@ class Results:
             path.unlink()
 
     def add(self, line: dict[str, Any]) -> None:
-        """Keep a line, and show it."""
+        """Store a line and print it."""
         self.lines[line["table"], line["learner"]] = line
         self.path.parent.mkdir(exist_ok=True)
         with self.path.open("a") as file:
@@ -204,7 +204,7 @@ class Results:
         print(f"{line['table']} {line['learner']}: {told} ({line['seconds']} s)", file=sys.stderr)
 
     def of(self, table: str, learner: str, k: int) -> np.ndarray | None:
-        """Return the accuracy of each fold."""
+        """Return the accuracies of the folds."""
         found = self.lines.get((table, learner), {}).get("accuracies")
         return None if found is None else np.array(found[str(k)])
 
@@ -259,7 +259,7 @@ class Results:
 
 
 def print_kedem() -> None:
-    """Complete the errors of the Euclidean distance and of LMNN, and print them and Kedem's."""
+    """Compute missing errors of the Euclidean distance and of LMNN, and print them with Kedem's."""
     files = {
         name: gerrymandering.OFFICE if name == "office" else name for name in gerrymandering.SETS
     }
@@ -279,7 +279,7 @@ def missing(results: Results, names: list[str], learners: list[str]) -> list[tup
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Run what is missing, and print the tables."""
+    """Run missing fits, and print the tables."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.published",
         description=__doc__,

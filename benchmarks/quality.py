@@ -11,8 +11,8 @@ from benchmarks.case import Case, Entry
 from benchmarks.learners import contestants, scores
 from benchmarks.targets import ErrorAtMost
 
-# A data set, and the number of its principal components to keep: those of the published comparison
-# (Kedem et al. 2012), and for usps what held-out training data prefer.
+# Number of principal components of each data set: from the published comparison (Kedem et al.
+# 2012), and for usps chosen by held-out training data.
 PROTOCOLS: dict[str, tuple[str, int | None]] = {
     "letter": ("letter", None),
     "usps": ("usps", None),
@@ -23,7 +23,7 @@ POINTS = 0.3
 
 
 def quality(protocol: str, learner: str) -> Case:
-    """Return the case of a learner on a data set, from the identity, under one protocol for all."""
+    """Return the case of a learner on a data set, starting from the identity."""
     name, components = PROTOCOLS[protocol]
     euclidean = Entry("Euclidean", "numpy", "baseline.euclidean", threads=(1,), rounds=1)
     entries = [*contestants(learner, peer="full", metric_learn="full"), euclidean]

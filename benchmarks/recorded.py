@@ -19,7 +19,7 @@ def _load() -> dict[str, Any]:
 
 
 def find(case: str, label: str) -> Outcome | None:
-    """Return the kept outcome of a peer, with the date and machine in its detail."""
+    """Return the recorded outcome of a peer, with the date and machine in its detail."""
     kept = _load().get(f"{case}/{label}")
     if kept is None:
         return None
@@ -32,7 +32,7 @@ def find(case: str, label: str) -> Outcome | None:
 
 
 def keep(about: dict[str, Any], rows: list[Row]) -> None:
-    """Keep the outcomes of the entries that do not take part in every run."""
+    """Record the outcomes of entries that do not run each time."""
     kept = _load()
     for row in rows:
         for entry, outcome in zip(row.case.entries, row.outcomes, strict=True):

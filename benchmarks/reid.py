@@ -36,7 +36,7 @@ from benchmarks import data
 from metricfast.metrics import retrieval_report, verification_report
 
 RANKS = (1, 5, 10, 20)
-# CMC of these features and splits as published with them (github.com/silasxue/MDF-KISS).
+# Published CMC for these features and splits (github.com/silasxue/MDF-KISS).
 PUBLISHED = {
     "Euclidean": (13.61, 29.75, 40.51, 55.06),
     "KISSME": (26.90, 60.13, 75.32, 87.82),
@@ -60,9 +60,9 @@ Scores = list[float]
 
 
 def learned(name: str, a: np.ndarray, b: np.ndarray, seed: int) -> Callable[[Any], np.ndarray]:
-    """Return the map that a learner finds for people in front of two cameras.
+    """Return the map that a learner finds for people in two cameras.
 
-    `a`, `b`: a row a person, by each camera.
+    `a`, `b`: one row per person, for each camera.
     """
     if name == EUCLIDEAN:
         return np.asarray
@@ -82,14 +82,14 @@ def learned(name: str, a: np.ndarray, b: np.ndarray, seed: int) -> Callable[[Any
 
 
 def _others(order: np.ndarray) -> np.ndarray:
-    """Return another person for each person: the next one in this order."""
+    """Return another person for each person: the next one in a random cycle."""
     found = np.empty_like(order)
     found[order] = np.roll(order, 1)
     return found
 
 
 def cmc(queries: np.ndarray, gallery: np.ndarray) -> Scores:
-    """Return the CMC in per cent of people who are in both, a row each."""
+    """Return the CMC in percent; both arrays have one row per person."""
     people = np.arange(len(queries))
     report = retrieval_report(
         queries, people, gallery, people, metrics="cmc_at_k", k=RANKS, baselines=False
@@ -98,7 +98,7 @@ def cmc(queries: np.ndarray, gallery: np.ndarray) -> Scores:
 
 
 def identify(name: str, a: np.ndarray, b: np.ndarray, splits: np.ndarray) -> tuple[Scores, ...]:
-    """Return the medians over splits of both CMC, and of the time of a fit."""
+    """Return medians over splits, of both CMC and of the fit time."""
     distances, cosines, times = [], [], []
     for seed, people in enumerate(splits):
         train, test = np.split(people, 2)

@@ -103,7 +103,7 @@ def table(row: Row) -> str:
 def write_json(
     path: Path, about: dict[str, Any], rates: Rates, rows: list[Row], **more: Any
 ) -> None:
-    """Write everything that was measured, and what else is to be told."""
+    """Write all measurements and further details as JSON."""
     document = {
         "schema": SCHEMA,
         "machine": about,

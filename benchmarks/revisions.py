@@ -1,4 +1,4 @@
-"""Other revisions of this repository as contestants, each built in an environment of its own."""
+"""Other revisions of this repository as contestants, each built in a separate environment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases: points on disk, read block by block, beside reading the file."""
+"""Cases: points on disk, read block by block, compared with only reading the file."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CHECKED = 200_000  # number of points
 
 @cache
 def stored(n_points: int, width: int = WIDTH) -> Path:
-    """Return a file of float32 points around the means of classes, gone when the program ends."""
+    """Return a temporary file of float32 points around class means."""
     folder = Path(tempfile.mkdtemp(prefix="metricfast-scale-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     path = folder / "X.npy"
@@ -146,7 +146,7 @@ def _errors(arrays: Arrays, digest: Arrays) -> dict[str, float]:
 
 
 def million() -> list[Case]:
-    """Return trainings by mini-batches of a million points on disk."""
+    """Return the cases of mini-batch training with a million points on disk."""
     n_points, width = 1_000_000, 100
     params = {"solver": "adam", "max_epochs": 10, "random_state": 0}
     return [

@@ -73,7 +73,7 @@ class Search:
 
     @property
     def name(self) -> str:
-        """Return what tells it from others."""
+        """Return a unique name."""
         kind = "clusters-" if self.clusters else ""
         name = f"{kind}{self.points}x{self.width}-{self.queries}"
         if self.k > MOST_LISTED:
@@ -141,7 +141,7 @@ def _real(name: str, learned: bool, n_queries: int = 2000) -> Arrays:
 
 
 def _embedded(name: str, n_queries: int) -> Arrays:
-    """Return a data set's test and training points as unit vectors of a trained perceptron."""
+    """Return a data set's test and training points, embedded by a trained perceptron."""
     found, y = _split(name, n_queries)
     learner = metricfast.EmbeddingLearner(
         metricfast.losses.SupCon(),
@@ -292,7 +292,7 @@ def search(search: Search) -> Case:
 
 
 def concurrent(search: Search, clients: int = 32) -> Case:
-    """Return the case of clients that search one database at the same time, beside a single one."""
+    """Return the case of concurrent clients of one database, compared with a single client."""
 
     def entry(label: str, clients: int) -> Entry:
         return Entry(
@@ -324,7 +324,7 @@ def _check_same(arrays: Arrays, digests: dict[str, Arrays]) -> dict[str, str]:
 
 
 def some(search: Search, share: float) -> Case:
-    """Return the case of a filter, beside a database of the points that it leaves alone."""
+    """Return the case of a filter, compared with a database of only the allowed points."""
 
     def entry(label: str, **params: bool) -> Entry:
         return Entry(label, OURS, "metricfast.search_some", {"k": search.k, **params}, threads=(1,))

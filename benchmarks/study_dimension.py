@@ -62,7 +62,7 @@ Split = dict[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Method:
-    """A loss, how its batches are drawn, and whether the embedding is normalised."""
+    """A loss, its sampling of batches, and whether the embedding is normalised."""
 
     loss: str
     dense: bool
@@ -75,7 +75,7 @@ class Method:
         return f"{self.loss}, {sampling}, {'L2' if self.normalize else 'raw'}"
 
     def grid(self) -> list[Config]:
-        """Six configurations, whatever the loss."""
+        """Six configurations, for every loss."""
         if self.loss in RATIOS:
             return [{"rate": rate} for rate in (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)]
         return [
@@ -206,7 +206,7 @@ def train(
 def study(
     name: str, dimensions: tuple[int, ...], seeds: int, steps: int, file: Path
 ) -> Iterator[str]:
-    """Do what is not in the file yet, and say what has been done."""
+    """Run the missing fits, and report progress."""
     kept: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
     points = load(name)
     splits = [split(*points, seed) for seed in range(seeds)]

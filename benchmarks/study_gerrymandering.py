@@ -31,7 +31,7 @@ MOST = 2000
 
 
 def training_part(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return points that may be looked at."""
+    """Return the training points that the study may use."""
     with np.load(data.folder() / f"{name}.npz") as saved:
         x, y = saved["X"].astype(np.float64), saved["y"].astype(np.int64)
         train = saved["split"] == 0 if name in ("letter", "usps", "vowel") else None
@@ -43,7 +43,7 @@ def training_part(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def held_out_error(name: str, rate: float, C: float, init: str) -> float:
-    """Return the error of points that are left out, in per cent."""
+    """Return the error of held-out points in percent."""
     x, y = training_part(name)
     wrong = 0.0
     for train, test in StratifiedKFold(4, shuffle=True, random_state=0).split(x, y):

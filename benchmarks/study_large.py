@@ -46,7 +46,7 @@ WITHOUT_SEED = {"LFDA", "DMLMJ", "ANMM"}
 
 
 def call(name: str, components: int) -> str:
-    """Return how the learner is made."""
+    """Return the constructor call of the learner."""
     learner, params = CALLS[name]
     given = {"n_components": components} | params
     return f"{learner}({', '.join(f'{key}={value!r}' for key, value in given.items())})"

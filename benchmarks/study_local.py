@@ -33,7 +33,7 @@ def error(Z: np.ndarray, y: np.ndarray, Z_test: np.ndarray, y_test: np.ndarray) 
 
 
 def targets(Z: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return the nearest points of each point's class, -1 where there are too few."""
+    """Return the nearest points of the same class, padded with -1, for each point."""
     found = np.full((len(y), K), -1)
     for label in np.unique(y):
         rows = np.flatnonzero(y == label)

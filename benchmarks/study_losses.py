@@ -1,4 +1,4 @@
-"""A baseline of the study of dimensions that the library has no use for."""
+"""A baseline that only the study of dimensions needs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class BinaryTriplet:
         exclude: np.ndarray | None = None,
         **options: Any,
     ) -> tuple[float, Any]:
-        """Mean over the anchors that have both positives and negatives in the batch."""
+        """Return the mean over anchors with both positives and negatives in the batch."""
         queries, labels = Z, np.reshape(y, (len(Z), -1))
         own = np.arange(len(Z)) if exclude is None else exclude
         database = Z if Z_database is None else Z_database

@@ -47,7 +47,7 @@ Scores = list[float]
 
 
 def poses() -> np.ndarray:
-    """Return joints, from -1 to 1, about the mean joint of each person."""
+    """Return joints, from -1 to 1, relative to the mean joint of each person."""
     with np.load(data.folder() / "mpii_poses.npz") as saved:
         joints = saved["Y"].astype(np.float64)
     joints -= joints.mean(axis=1, keepdims=True)
@@ -89,7 +89,7 @@ def split(joints: np.ndarray, seed: int) -> Split:
 
 
 def scores(given: Split, queries: np.ndarray, gallery: np.ndarray) -> tuple[Scores, Scores]:
-    """Return the scores of embedded points, and the scores of chance."""
+    """Return the scores of embedded points, and the scores of random rankings."""
     labels = given["y_query"], given["y_gallery"]
     found, chance = [], []
     for metric, ks in (("ndcg_at_k", (50,)), ("mean_label_distance_at_k", NEAREST)):
@@ -105,7 +105,7 @@ def scores(given: Split, queries: np.ndarray, gallery: np.ndarray) -> tuple[Scor
 def judge(
     method: Method, config: dict[str, float], given: Split, dimension: int, seed: int, steps: int
 ) -> list[float]:
-    """Train one embedding, and return its scores."""
+    """Train one embedding and return its scores."""
     learner = make_learner(method, config, given["y_train"], dimension, seed, steps)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -54,7 +54,7 @@ def _values(kept: Kept, method: str, dimension: int, metric: str = METRIC) -> np
 
 
 def _difference(kept: Kept, methods: list[str], dimensions: tuple[int, ...]) -> np.ndarray:
-    """Return the difference of two methods, its mean over the dimensions that both have."""
+    """Return the mean difference of two methods over their common dimensions."""
     named = [method.partition("/")[::2] for method in methods]
     both = [[_values(kept, name, int(own or p)) for name, own in named] for p in dimensions]
     known = [a - b for a, b in both if len(a) == len(b) > 0]

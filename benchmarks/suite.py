@@ -25,7 +25,7 @@ def cases(level: Level = "normal", only: list[str] | None = None) -> list[Case]:
     found += [soft_votes(dtype) for dtype in ("float32", "float64")]
     found += searches()
     found += [inference("separate", 0.5), inference("overlapping", 0.0)]
-    # Distances of the order of what a wrong answer costs.
+    # The scale makes distances comparable to the cost of a wrong answer.
     found += [inference("near", 0.5, 0.05), inference("near-overlapping", 0.0, 0.05)]
     found += [inference_epoch()]
     found += [

@@ -1,4 +1,4 @@
-"""The kinds of things a case is to reach."""
+"""The kinds of targets of a case."""
 
 from __future__ import annotations
 

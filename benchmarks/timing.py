@@ -17,8 +17,8 @@ import numpy as np
 from benchmarks.case import LEVELS, Arrays, Case, Entry, Level, Outcome
 from benchmarks.peers import PeerFailedError, PeerMissingError, Worker
 
-# The threads of some BLAS and OpenMP libraries keep spinning for a while after a call, on the
-# processors that the next contestant needs.
+# Threads of some BLAS and OpenMP libraries keep spinning for a while after a call, and would slow
+# down the next contestant.
 SETTLE = 0.25
 # From this many seconds on, one trial per call suffices.
 LONG = 1.0
@@ -43,7 +43,7 @@ class _Contestant:
         return self._worker is not None
 
     def attempt(self, step: Callable[[], None]) -> None:
-        """Take a step; a contestant that cannot is out, with the reason."""
+        """Run a step; remove a contestant that fails, and store the reason."""
         try:
             step()
         except PeerMissingError as error:
@@ -65,7 +65,7 @@ class _Contestant:
         return Worker(entry.peer, entry.call, self._paths, entry.params | extra, threads)
 
     def _open(self) -> None:
-        """Start a worker with the number of threads that serves the contestant best."""
+        """Start a worker with the best number of threads for the contestant."""
         cores = os.cpu_count() or 1
         candidates = self.entry.threads or tuple(sorted({1, cores}))
         best = candidates[0]
@@ -108,7 +108,7 @@ def run_case(
     recorded: Recorded = lambda case, label: None,
     say: Callable[[str], None] = lambda text: None,
 ) -> list[Outcome]:
-    """Run the contestants of `case` in turn, `rounds` times, and return what became of each."""
+    """Run the contestants of `case` in turn, `rounds` times, and return their outcomes."""
     try:
         arrays = case.arrays()
     except FileNotFoundError as error:

@@ -1,4 +1,4 @@
-"""Reading the tables of bad_input.md, and holding a call to what its row says."""
+"""Read the tables of bad_input.md, and check that calls raise the errors in their rows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ERRORS = {
 
 
 class Row(NamedTuple):
-    """One row: the learner that it is about, if only one, and the error, if any."""
+    """One row: its learner, if it is about a single one, and its error, if any."""
 
     learner: str | None
     error: type[Exception] | None
@@ -58,7 +58,7 @@ def check(row: Row, call: Callable[[], object]) -> None:
 
 
 def other_layouts(points: np.ndarray) -> list[np.ndarray]:
-    """Return the same values Fortran-ordered, with steps, read-only and with negative steps."""
+    """Return the same values in Fortran order, strided, read-only and with negative strides."""
     steps = np.zeros((2 * points.shape[0], 3 * points.shape[1]), points.dtype)[::2, ::3]
     steps[:] = points
     read_only = points.copy()
@@ -68,7 +68,7 @@ def other_layouts(points: np.ndarray) -> list[np.ndarray]:
 
 
 def changed(value: object, points: np.ndarray) -> np.ndarray:
-    """Return a copy with one other value."""
+    """Return a copy with one value changed."""
     points = points.copy()
     points[1, 2] = value
     return points

@@ -87,7 +87,7 @@ class Model:
 
 
 class Filter(ctypes.Structure):
-    """Addresses of arrays, which the header names."""
+    """A struct of the header: addresses of arrays."""
 
     _fields_ = [(name, ctypes.c_void_p) for name in FILTERS]
 

@@ -61,7 +61,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Any]:
-    """A client of two workers, in this process."""
+    """A client with two workers in this process."""
     from dask_cases import cluster
 
     with cluster(2) as found:

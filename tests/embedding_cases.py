@@ -36,7 +36,7 @@ LEARNERS = [
 
 
 class Proxies:
-    """Squared distance to the class's own row of the table, minus a tenth of that to others."""
+    """Squared distance to the proxy of the class, minus a tenth of those to other proxies."""
 
     labels = "class"
     learnable_database = True

@@ -46,7 +46,7 @@ DIFFERENT = {
 
 
 def put_in_place() -> None:
-    """Replace scikit-learn's classes and functions wherever its modules name them."""
+    """Replace scikit-learn's classes and functions in all of its modules."""
     for package in ("cluster", "manifold", "semi_supervised"):
         importlib.import_module(f"sklearn.{package}")
     for name in NAMES:

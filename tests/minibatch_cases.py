@@ -23,7 +23,7 @@ LIMIT = N * WIDTH * 4
 
 
 class Counted(Stored):
-    """They are read by one thread at a time, until the disk is gone."""
+    """Check that one thread reads at a time; fail after a number of reads."""
 
     def __init__(self, X: Array) -> None:
         super().__init__(X)

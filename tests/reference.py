@@ -24,7 +24,7 @@ def squared_distances(X: Array, Y: Array, U: Array | None = None, V: Array | Non
 
 
 def nearest(D: Array, k: int, exclude: Array | None = None) -> Array:
-    """Column indices of the k smallest of each row, in the order of (D, index)."""
+    """Return the column indices of the k smallest values of each row, ordered by (D, index)."""
     rows = []
     for i, row in enumerate(D):
         order = sorted(range(len(row)), key=lambda j: (row[j], j))

@@ -29,7 +29,7 @@ def vote_losses(votes, ranked_labels, delta, ties):
 
 
 def brute_force(distances, labels, delta, k, ties, exclude=-1):
-    """Value and loss of the best targeted and the best augmented set, None if there is none."""
+    """Return value and loss of the best targeted and the best augmented set, or None."""
     order = np.lexsort((np.arange(len(distances)), distances))
     order = order[order != exclude]
     if len(order) < k:

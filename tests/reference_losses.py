@@ -73,7 +73,7 @@ def delta(d, squared, eps):
 
 
 def neighbours(A, B, own, squared=True):
-    """(i, columns, log_p): each anchor with the chances of others to be its neighbour."""
+    """Yield (i, columns, log_p): each anchor, with log probabilities of its neighbours."""
     for i, columns, D in rows(A, B, own):
         far = {j: D[j] if squared else math.sqrt(D[j]) for j in columns}
         whole = log_sum([-d for d in far.values()])
@@ -207,7 +207,7 @@ def contrastive(pos_margin=0.0, neg_margin=1.0, power=1, reduction="mean_nonzero
 
 
 def two_sides(A, y, B, yb, own):
-    """Inner products of each anchor with its class and with the others."""
+    """Yield the inner products of each anchor with its class and with the others."""
     for i in range(len(A)):
         columns = [j for j in range(len(B)) if not (own and j == i)]
         s = {j: float(A[i] @ B[j]) for j in columns}

@@ -1,4 +1,4 @@
-"""Slow and obvious versions of ITML, LSML, MMC, SCML and OASIS, and tuples to try them on."""
+"""Slow and obvious versions of ITML, LSML, MMC, SCML and OASIS, and tuples to test them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def labelled_pairs(X, y, n, seed=0):
 
 
 def quadruplets(X, y, n, seed=0):
-    """Two points of a class that differ, and two points of different classes."""
+    """Return quadruplets: two distinct points of a class, and two points of different classes."""
     q = np.random.RandomState(seed).randint(len(X), size=(n, 4))
     q = q[(y[q[:, 0]] == y[q[:, 1]]) & (y[q[:, 2]] != y[q[:, 3]])]
     return q[(X[q[:, 0]] != X[q[:, 1]]).any(axis=1)]
@@ -41,7 +41,7 @@ def mmc(A, X, pairs, y):
 
 
 def best_mmc(X, pairs, y, steps=3000):
-    """The largest log of the first over the root of the second, by projected gradient ascent.
+    """Return the maximum of log(first / sqrt(second)), by projected gradient ascent.
 
     Where similar pairs have the identity as scatter, the bound is one of the trace, and a
     projection moves the eigenvalues onto a simplex.
@@ -116,7 +116,7 @@ def triplet_objective(points, triplets, basis, w, beta, weight=None):
 
 
 def passive_aggressive(points, triplets, W, C):
-    """The matrix after all triplets in turn, and the losses that they had; C may be theirs each."""
+    """Return the matrix after all triplets, and their losses; C may differ between triplets."""
     W, losses = W.copy(), []
     for (a, b, c), longest in zip(points[triplets], np.broadcast_to(C, len(triplets)), strict=True):
         loss = max(0.0, 1 - a @ W @ (b - c))

@@ -26,7 +26,7 @@ NAMED = "the second argument is called `chunks`"
 
 
 def unequal(reason: str) -> dict[str, str]:
-    """Return the checks that fail where a point of weight 2 is not the same as the point twice."""
+    """Return the checks that fail if a weight of 2 does not equal a repeated point."""
     check = "check_sample_weight_equivalence_on_{}_data"
     return {check.format(kind): reason for kind in ("dense", "sparse")}
 
@@ -112,7 +112,7 @@ def entry_of(learner: Any) -> Entry:
 
 
 def make(learner: type, *, quick: bool = True, **params: Any) -> Any:
-    """Return an estimator with a fixed seed and the parameters that it needs or that are given."""
+    """Return an estimator with a fixed seed, its required parameters, and the given ones."""
     entry = entry_of(learner)
     model = configured(learner(**entry.needs), **(entry.quick if quick else {}) | params)
     seeded = "random_state" not in params and "random_state" in model.get_params(deep=False)

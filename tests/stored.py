@@ -1,4 +1,4 @@
-"""Points in memory, as if they were not."""
+"""A source of points in memory, to simulate points on disk."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Stored"]
 
 
 class Stored(sources.Source):
-    """It tells how many rows were read at a time at most, and altogether."""
+    """Records the maximum number of rows per read, and the total."""
 
     def __init__(self, X: NDArray[Any]) -> None:
         self.X, self.shape, self.dtype = X, X.shape, X.dtype

@@ -147,7 +147,7 @@ CASES = {
 
 
 def case(function):
-    """Add a case that takes more than a line; `fit_y_strings` is the row `fit-y-strings`."""
+    """Add a case with more than one line of code; `fit_y_strings` is the row `fit-y-strings`."""
     CASES[function.__name__.replace("_", "-").replace("pair-dist", "pair_dist")] = function
     return function
 

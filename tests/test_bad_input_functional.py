@@ -96,7 +96,7 @@ CASES = {
 
 
 def case(function):
-    """Add a case that takes more than a line; `points_far` is the row `points-far`."""
+    """Add a case with more than one line of code; `points_far` is the row `points-far`."""
     CASES[function.__name__.replace("_", "-")] = function
     return function
 

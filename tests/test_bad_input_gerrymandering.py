@@ -89,7 +89,7 @@ CASES = {
 
 
 def case(function):
-    """Add a case that takes more than a line; `k_class` is the row `k-class`."""
+    """Add a case with more than one line of code; `k_class` is the row `k-class`."""
     CASES[function.__name__.replace("_", "-").replace("loss-m", "loss_m")] = function
     return function
 

@@ -46,7 +46,7 @@ def prior(learner, value, points=X):
 
 
 def definite(learner, value, points=X):
-    """The same, where M must not be singular."""
+    """Fit with a matrix M that must not be singular."""
     if learner.__name__ == "MMC":
         pytest.skip("takes singular matrices")
     return prior(learner, value, points)

@@ -54,7 +54,7 @@ class Discriminant(MahalanobisMixin):
 
 
 class OfPairs(MahalanobisMixin, ClassifierMixin, BaseMetricLearner):
-    """Keeps the pairs that it is given."""
+    """A learner that stores its pairs."""
 
     _tuple_size = 2
 

@@ -22,7 +22,7 @@ THEIRS = f"{OURS} @abc"
 
 @pytest.fixture
 def repository(monkeypatch, tmp_path):
-    """A repository whose package says its revision: one commit, and then another."""
+    """A repository with two commits; its package returns the revision."""
     if not shutil.which("git"):
         pytest.skip("needs git")
     monkeypatch.setattr(revisions, "ROOT", tmp_path)

@@ -1,4 +1,4 @@
-"""The cases of benchmarks and studies: data and definitions are right, wrong results are found."""
+"""Cases of benchmarks and studies: correct data and definitions, and detection of wrong results."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_gradients_of_definitions(loss):
 
 
 def contest(cases, name, arrays):
-    """Return the case of a name, on other arrays."""
+    """Return the named case with other arrays."""
     case = next(case for case in cases if case.name == name)
     case.arrays = arrays
     return case
@@ -133,7 +133,7 @@ CONTESTS = {
 
 @pytest.mark.parametrize("name", thinned(CONTESTS))
 def test_contestants_agree(name, tmp_path):
-    """All that are installed, on little data."""
+    """All installed contestants, on little data."""
     case = CONTESTS[name]()
     for entry in case.entries:
         entry.threads = (1,)
@@ -330,7 +330,7 @@ def test_equal_distances_of_whole_numbers_stay_equal(tmp_path, monkeypatch):
 
 
 def office_file(folder, shift=()):
-    """Write office data of four domains of 100 rows, some of which are `shift`-ed."""
+    """Write office data: four domains with 100 rows each, some of them shifted by `shift`."""
     counts = np.random.default_rng(0).poisson(3, size=(400, 70))
     counts[list(shift)] += np.arange(70)
     points = {

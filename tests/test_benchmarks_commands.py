@@ -59,7 +59,7 @@ def classes(n, width, n_classes, rng):
 
 @pytest.fixture(scope="module")
 def stand_ins(tmp_path_factory):
-    """A folder with a small file for each that benchmarks/DATA.md describes, and for each table.
+    """A folder with a small version of each file in benchmarks/DATA.md, and of each table.
 
     `stsb_static` and `20news_sparse` are missing.
     """
@@ -103,7 +103,7 @@ def stand_ins(tmp_path_factory):
 
 @pytest.fixture
 def run(monkeypatch, stand_ins, tmp_path, capsys):
-    """Return a function that runs a command on the stand-ins, and returns what it prints."""
+    """Return a function that runs a command on the small files, and returns its output."""
     monkeypatch.setenv("METRICFAST_DATA", str(stand_ins))
 
     def run(command):
@@ -121,7 +121,7 @@ def rows(text):
 
 
 def test_every_quoted_command_has_a_test():
-    """`python -m benchmarks` has others."""
+    """Other tests cover `python -m benchmarks`."""
     tested = set(re.findall(r"(benchmarks\.\w+) ", Path(__file__).read_text()))
     tested.add("benchmarks.published")  # tested in test_benchmarks_published.py
     assert {command.split()[0] for command in QUOTED} - {"benchmarks"} <= tested

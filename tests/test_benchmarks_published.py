@@ -1,4 +1,4 @@
-"""The comparison with published tables: folds, votes, what hurts, and going on."""
+"""The comparison with published tables: folds, votes, significance, and continuation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sklearn.datasets import load_iris
 
 @pytest.fixture
 def tables(monkeypatch, tmp_path):
-    """A folder of one table, of which the published accuracies of ITML are known."""
+    """A folder with one table that has published accuracies of ITML."""
     monkeypatch.setenv("METRICFAST_DATA", str(tmp_path))
     for name in ("METRICFAST_NUM_THREADS", "OMP_NUM_THREADS"):  # set by a run
         monkeypatch.setenv(name, "1")

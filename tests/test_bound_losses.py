@@ -183,7 +183,7 @@ def test_points_that_are_not_finite(value):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda loss: loss.on(3), "y must hold one label a point"),
+        (lambda loss: loss.on(3), "y must hold one label per point"),
         (lambda loss: loss.on([1, 2], [1]), "sample_weight must have shape"),
         (lambda loss: loss.on([1, 2], y_database=["a"]), "y_database holds"),
         (lambda loss: loss.on([1, 2])(np.ones((3, 1))), "wrong type, layout or size"),

@@ -1,4 +1,4 @@
-"""The library of C: what it refuses, threads, and programs that are linked to it."""
+"""The C library: errors, threads, and programs that link to it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ X, Y = load_iris(return_X_y=True)
 
 @pytest.fixture(scope="module")
 def content(tmp_path_factory) -> bytes:
-    """A model of two embeddings."""
+    """A model file with two embeddings."""
     path = tmp_path_factory.mktemp("c") / "model.safetensors"
     embedding = Asymmetric(Linear(3), MLP((8,), 3, "tanh", normalize=True))
     learner = embedding_learner(metricfast.losses.NCA(), embedding, max_epochs=2)
@@ -218,7 +218,7 @@ def run(command: str, directory: Path) -> list[str]:
 
 @pytest.fixture
 def iris(tmp_path, monkeypatch):
-    """The model of the page, and what the programs below should say of it."""
+    """The model of the page, and the expected output of the programs below."""
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     exec(re.search(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)[1], names)

@@ -1,4 +1,4 @@
-"""A database that changes finds what a database made anew of the same points finds."""
+"""A modified database finds the same neighbours as a new database of the same points."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_edits_at_random(draw, d, maps):
 
 
 def search_beside_changes(seconds, d):
-    """Points lie on a line in the order of their ids: what is found tells when it was searched."""
+    """Points lie on a line in the order of their ids, so results show the time of the search."""
     width = 600
     X = np.repeat(np.arange(width, dtype=float)[:, None], d, axis=1)
     database = mf.Database(X)

@@ -1,4 +1,4 @@
-"""What learners make of points and tuples, beside the rows of bad_input.md."""
+"""Checks of points and tuples, in addition to bad_input.md."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ def test_calibration_finds_the_best_threshold(params, tied):
 
 
 def exact_measures(distances, y, weight, threshold, strategy, min_rate=None, beta=1.0):
-    """Return the measure as a fraction, of weights that are not rounded."""
+    """Return the measure as an exact fraction."""
     weight = [Fraction(w) for w in weight.tolist()]
 
     def total(which):

@@ -1,4 +1,4 @@
-"""Losses that are C functions: of ctypes, and of the system's compiler where there is one."""
+"""Losses that are C functions: from ctypes, and from the system's compiler if there is one."""
 
 from __future__ import annotations
 

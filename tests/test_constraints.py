@@ -119,7 +119,7 @@ def test_weighted_pairs_are_found_however_unequal_the_weights(n):
 
 @pytest.mark.filterwarnings("ignore:Only generated 0 negative")
 def test_few_weighted_pairs_are_drawn_without_replacement():
-    """Where half of the pairs are wanted, the chance to come first is that of the weights."""
+    """If half of the pairs are drawn, weights determine the chance to come first."""
     weight = np.array([1.0, 2, 3, 4])
     draws = [
         Constraints([0] * 4).positive_negative_pairs(3, random_state=s, sample_weight=weight)[:2]
@@ -154,7 +154,7 @@ def test_weights_must_be_weights():
 
 
 def test_no_pair_of_one_kind_is_no_crash():
-    """Upstream fails to unpack an empty array."""
+    """metric-learn fails to unpack an empty array."""
     with pytest.warns(UserWarning, match="Only generated 0 positive constraints"):
         a, b, c, d = Constraints([0, 1, 2]).positive_negative_pairs(3, random_state=0)
     assert a.shape == b.shape == (0,)
@@ -165,7 +165,7 @@ def test_no_pair_of_one_kind_is_no_crash():
 
 
 def test_the_former_name_counts():
-    """Upstream warns about num_constraints, and then does not use it."""
+    """metric-learn warns about num_constraints, and then ignores it."""
     message = (
         '"num_constraints" parameter has been renamed to "n_constraints". It has been deprecated in'
         " version 0.6.3 of metric-learn: use n_constraints."
@@ -199,7 +199,7 @@ def test_random_state():
 
 
 def test_many_points_take_memory_in_proportion():
-    """Upstream compares the label of each drawn point with all others: minutes for this."""
+    """metric-learn compares each drawn point's label with all others: minutes here."""
     labels = np.random.RandomState(0).randint(1000, size=300_000)
     a, b, c, d = Constraints(labels).positive_negative_pairs(200_000, random_state=0)
     assert (labels[a] == labels[b]).all()
@@ -249,7 +249,7 @@ def test_triplets_of_small_classes():
         genuine.format(1, 2, 1),
         genuine.format(2, 1, 0),
     ]
-    # Upstream fails here: a point that is alone in its class has no triplet.
+    # metric-learn fails here: a point that is alone in its class has no triplet.
     np.testing.assert_array_equal(triplets, brute_triplets(points, labels, 2, 4))
     with pytest.warns(UserWarning, match="0 elements of other classes"):
         assert Constraints([1, 1, 1]).generate_knntriplets(points[:3], 1, 1).shape == (0, 3)
@@ -314,7 +314,7 @@ def test_labels_of_any_whole_kind():
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("labels", [["a", "b"], [0.5, 1.0], [np.nan, 1.0], [None, 1]], ids=str)
 def test_other_labels_are_refused(labels):
-    """Upstream rounds 0.5 to class 0."""
+    """metric-learn rounds 0.5 to class 0."""
     with pytest.raises(ValueError, match=r"partial_labels (must be whole numbers|contains N)"):
         Constraints(labels)
 

@@ -23,7 +23,7 @@ RNG = np.random.default_rng(0)
 N = 120
 Y = np.arange(N) % 3
 X = RNG.normal(size=(N, 6)) + np.eye(6)[Y]
-# Counts that are None by default, and counts of which the default is too large for a quick fit.
+# Counts whose default is None, or too large for a quick fit.
 CHOSEN = {
     "n_components": 3, "n_basis": 60, "batch_size": 100, "n_constraints": 100, "n_chunks": 20,
     "max_iter": 20, "max_epochs": 2, "output_iter": 10, "n_parts": 3, "k": 3,
@@ -34,7 +34,7 @@ FORMER = {"num_constraints", "num_chunks"}
 
 
 def counts_of(learner: type) -> dict[str, int]:
-    """Return the parameters that are counts, and a value of each."""
+    """Return the parameters that are counts, with a value for each."""
     found = {}
     for name, parameter in inspect.signature(learner).parameters.items():
         whole = type(parameter.default) is int

@@ -90,7 +90,7 @@ def installed(source: Path, directory: Path, *definitions: str) -> str:
     without = "-DMETRICFAST_BUILD_LIBRARY=OFF"
     run("cmake", "-S", source, "-B", directory / "build", without, *definitions)
     run("cmake", "--install", directory / "build", "--prefix", directory / "prefix")
-    # what is not beside cmeel-eigen is told of it
+    # packages outside of cmeel-eigen's environment need its path
     return f"-DCMAKE_PREFIX_PATH={directory / 'prefix'};{eigen_prefix()}"
 
 
@@ -109,7 +109,7 @@ def use_install_prefix_of_another_project(directory: Path) -> str:
 
 
 def compiler(family: str) -> str:
-    """Of the family; where there is none, the test is skipped."""
+    """Return a compiler of the family, or skip the test."""
     names = CLANG if family == "clang" else ["c++"]
     found = next(filter(None, map(shutil.which, names)), None)
     if found is None:
@@ -163,7 +163,7 @@ def test_other_cpp_tests_pass(tmp_path: Path) -> None:
 
 @pytest.mark.exhaustive
 def test_cpp_tests_of_kernels_pass_with_clang(tmp_path: Path) -> None:
-    """Clang rounds and inlines in its own way; it reads all other tests for its warnings."""
+    """Clang rounds and inlines differently. It only checks the other tests for warnings."""
     configure_tests(tmp_path, "clang", "-O1")
     run("cmake", "--build", tmp_path, "--target", "kernel_tests")
     run_tests(tmp_path, "-L", "kernel")
@@ -175,7 +175,7 @@ def test_cpp_tests_of_kernels_pass_with_clang(tmp_path: Path) -> None:
 
 @pytest.mark.exhaustive
 def test_neighbors_on_arm(tmp_path: Path) -> None:
-    """Emulated, with products of 8-bit integers and without."""
+    """Emulated, with and without products of 8-bit integers."""
     cross, emulator = "aarch64-linux-gnu-g++", "qemu-aarch64"
     if not (shutil.which(cross) and shutil.which(emulator)):
         pytest.skip(f"no {cross} or {emulator} in PATH")
@@ -227,7 +227,7 @@ def test_misuse_does_not_compile(family: str, tmp_path: Path) -> None:
     ),
 )
 def test_consumer_program(use, threads: str, tmp_path: Path) -> None:
-    """Each route says where the headers are, and one is built; that of the wheel is the page's."""
+    """Every way to find the headers works, and one program is built; the wheel's is on the page."""
     theirs = "ON" if threads == "Eigen's" else "OFF"
     built = tmp_path / "consumer"
     without = "-DMETRICFAST_BUILD_LIBRARY=OFF"
@@ -243,7 +243,7 @@ def test_consumer_program(use, threads: str, tmp_path: Path) -> None:
 
 
 def blocks(page: Path, section: str = "") -> dict[str, str]:
-    """The first block of a page, or of a section of it, in each language."""
+    """Return the first code block of a page, or of its section, in each language."""
     text = page.read_text()
     text = text[text.index(section) :]
     found = re.findall(r"^```(\w+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)

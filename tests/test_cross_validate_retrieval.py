@@ -1,4 +1,4 @@
-"""Folds whose labels are disjoint, and learners judged on them."""
+"""Folds with disjoint labels, and scores of learners on them."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_folds_repeat_with_a_seed():
 def test_more_folds_than_labels_are_refused():
     with pytest.raises(ValueError, match="continuous must be None, True or False"):
         label_disjoint_folds([1, 2, 3], 2, continuous="yes")
-    with pytest.raises(ValueError, match="y must hold one class a point, or numbers"):
+    with pytest.raises(ValueError, match="y must hold one class per point, or numbers"):
         label_disjoint_folds(["a", "b", "c"], 2, continuous=True)
     with pytest.raises(ValueError, match="n_splits must be from 2 to 3"):
         label_disjoint_folds([0, 1, 2, 0], 4)
@@ -176,7 +176,7 @@ DOZEN = np.arange(12) % 4
         (len, DOZEN, 2, TypeError, "X must be a table of points"),
         (np.ones((3, 2)), DOZEN, 2, ValueError, "X and y must be as long as each other; found 3"),
         (np.ones((12, 2)), DOZEN, len, ValueError, "n_splits must be an integer"),
-        (np.ones((12, 2)), np.full((12, 1), "a"), 2, ValueError, "y must hold one class a point"),
+        (np.ones((12, 2)), np.full((12, 1), "a"), 2, ValueError, "y must hold one class per point"),
         (np.ones((12, 2)), ["a", *DOZEN[1:]], 2, ValueError, "y must hold classes"),
     ],
 )

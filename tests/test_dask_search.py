@@ -140,11 +140,11 @@ def test_filters_are_those_of_arrays(client: Any, database: Any) -> None:
         expected = metrics.retrieval_report(X, *sides, **how, groups=groups)
         np.testing.assert_array_equal(found["cmc_at_k"].values, expected["cmc_at_k"].values)
     for where, message in (
-        ((of_queries[1:], cameras), r"where\[0\] must hold one label a query: expected 150"),
+        ((of_queries[1:], cameras), r"where\[0\] must hold one label per query: expected 150"),
         ((of_queries, cameras[1:]), r"where\[1\]"),
-        (("equal", of_queries[1:], cameras), r"where\[1\] must hold one label a query"),
-        (masks[1:], "where must hold one mask a query: expected 150, found 149"),
-        (np.ones(m + 1, bool), "where must hold one boolean a database point"),
+        (("equal", of_queries[1:], cameras), r"where\[1\] must hold one label per query"),
+        (masks[1:], "where must hold one mask per query: expected 150, found 149"),
+        (np.ones(m + 1, bool), "where must hold one boolean per database point"),
         ((of_queries,), "where must be a tuple"),
     ):
         with pytest.raises(ValueError, match=message):

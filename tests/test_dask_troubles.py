@@ -171,7 +171,7 @@ def test_clones_and_copies(client: Any) -> None:
 
 @pytest.fixture(scope="module")
 def mortal() -> Iterator[Any]:
-    """A client of two workers, each a process, which is started anew when it dies."""
+    """A client with two worker processes that restart when they die."""
     with cluster(2, processes=True) as found:
         yield found
 

@@ -17,7 +17,7 @@ from metricfast._core.files import map_tensors, write_tensors
 
 
 def exact(X, Y):
-    """Sums of squared differences in double, added in the order of the features."""
+    """Return sums of squared differences in double, in the order of the features."""
     X, Y = X.astype(np.float64), Y.astype(np.float64)
     D = np.zeros((len(X), len(Y)))
     for a, b in zip(X.T, Y.T, strict=True):

@@ -77,7 +77,7 @@ def test_levels_are_files_beside_the_module(tmp_path: Path) -> None:
     best = BUILT["available_isas"][-1]
     said = import_beside(tmp_path, [best])
     assert f"['{best}']" in said
-    # a broken file is not passed over
+    # a broken file is an error
     assert "ImportError" in said and f"libmetricfast_{best}" in said
 
 

@@ -50,7 +50,7 @@ def page_id(path: Path) -> str:
 
 
 def test_the_readme_begins_as_the_index_does():
-    """So that one of them is run."""
+    """Both have the same first block, so running one of them suffices."""
     shown = [blocks.BLOCK.findall(page.read_text(encoding="utf-8")) for page in (README, INDEX)]
     assert len(shown[0]) == 1 and shown[0] == shown[1]
 

@@ -41,7 +41,7 @@ X, Y, QUERIES = IRIS[::2], SPECIES[::2], IRIS[1::2]
 
 
 def test_the_tests_of_scikit_learn_pass():
-    """Some of them: the others are the same with more metrics and types."""
+    """A selection; the other tests repeat these with more metrics and types."""
     command = [sys.executable, "-m", "tests.in_place_of_sklearn", "-q", "-p", "no:warnings"]
     some = "classif or regressor or graph or precomputed or None or dbscan or isomap or validate"
     chosen = ["-p", "no:xdist", "-k", f"({some}) and not sort_graph and not agnosticity"]
@@ -298,7 +298,7 @@ def test_points_at_the_radius_of_cosines_are_inside():
 
 
 def ranked(keys, k, mask):
-    """The k smallest keys of each row where the mask is true, then the index -1."""
+    """Return the k smallest keys of each row where the mask is true, padded with index -1."""
     keys = np.where(mask, keys, np.inf)
     order = np.argsort(keys, axis=1, kind="stable")[:, :k]
     keys = np.take_along_axis(keys, order, 1)

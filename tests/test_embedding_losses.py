@@ -116,7 +116,7 @@ def close(grad, expected, dtype):
 
 
 def single(Z):
-    """Rounded to float32, so that both precisions have the same points."""
+    """Round to float32, so that both precisions have the same points."""
     return Z.astype(np.float32).astype(np.float64)
 
 
@@ -165,7 +165,7 @@ def test_queries_against_a_database(loss, oracle):
 @pytest.mark.parametrize(
     ("loss", "n"),
     [(loss, 70) for loss, _ in ROW_LOSSES.values() if not loss.learnable_database]
-    # Past some megabytes of weights, which are kept and multiplied at once for fewer points.
+    # With more weights than some megabytes, the engine does not store all of them.
     + [(loss, 1500) for loss in (losses.LogRatio(), losses.Triplet(), losses.SupCon())],
     ids=str,
 )
@@ -197,7 +197,7 @@ def test_many_anchors_add_up(loss, dtype):
 @every_row_loss
 @pytest.mark.parametrize("n", [97, 300])
 def test_larger_batches(loss, oracle, n):
-    """Beyond one register's or block's reach: values, and the derivative in one direction."""
+    """Larger than registers and blocks: values, and one directional derivative."""
     if isinstance(loss, losses.Triplet):
         n = n // 8  # the oracle is cubic, and the number of active triplets jumps
     Z, y = problem(loss, n)
@@ -350,7 +350,7 @@ def test_semihard_mining_leaves_out_far_points_that_are_as_far_as_the_near_one()
 
 @pytest.mark.parametrize("labels", ["class", "dense"])
 def test_all_triplets_weights_cancel_where_classes_are_large(labels):
-    """Many near points: the weights of an anchor sum to zero, so moving all moves nothing."""
+    """The weights of an anchor sum to zero, so shifting all points changes nothing."""
     rng = np.random.default_rng(0)
     Z = (rng.normal(size=(200, 2)) + 1e3).astype(np.float32)
     y = np.arange(200) % 2

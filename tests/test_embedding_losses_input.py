@@ -109,7 +109,7 @@ def bad(loss, y=None, message="", **arguments):
 @pytest.mark.parametrize(
     ("loss", "y", "arguments", "message"),
     [
-        bad(losses.LogRatio(), np.zeros(17), "one label a point"),
+        bad(losses.LogRatio(), np.zeros(17), "one label per point"),
         bad(losses.LogRatio(ties="keep"), message="ties must be"),
         bad(losses.LogRatio(ties="epsilon", eps_log=0), message="needs eps_log above 0"),
         bad(

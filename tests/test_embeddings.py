@@ -61,7 +61,7 @@ def plain(embedding, parameters, points, side):
 
 
 def start(embedding, points=X):
-    """Parameters away from zero, the biases too."""
+    """Return parameters without zeros, including biases."""
     parameters = embedding.initialize(points, random_state=0)
     rng = np.random.default_rng(1)
     return [p + (0.3 * rng.normal(size=p.shape)).astype(p.dtype) for p in parameters]
@@ -279,7 +279,7 @@ def test_points_too_long_to_square_have_a_direction(sign):
 
 
 def test_waves_of_any_length():
-    """The fraction of a turn is that of the exact product, as far as products are."""
+    """The phase equals that of the exact product, as far as float32 allows."""
     for dtype, tolerance in ((np.float32, 2e-7), (np.float64, 4e-16)):
         x = np.r_[np.linspace(-3, 3, 1001), 2.0 ** np.arange(-60, 15)].astype(dtype)
         c, L = np.full((1, 1), 0.7, dtype), np.ones((1, 2), dtype)

@@ -53,13 +53,13 @@ EMBEDDING = [
     make(mf.EmbeddingLearner, solver="lbfgs"),
 ]
 BY_SOLVER = SOLVED["lbfgs"] + SOLVED["adam"]
-# For what does not depend on how far training went.
+# For checks that do not depend on convergence.
 BRIEF = {"max_iter": 10, "max_epochs": 2, "early_stopping": False}
 ESTIMATORS = [*(configured(each, **BRIEF) for each in BY_SOLVER), *MAPS, *KERNELIZED]
-# For what does not depend on the solver either.
+# For checks that do not depend on the solver.
 ONE_EACH = [*(make(type(each)) for each in SOLVED["lbfgs"]), *MAPS, KERNELIZED[0]]
 WEIGHTED = [each for each in ESTIMATORS if has_fit_parameter(each, "sample_weight")]
-# The steps of SCML are drawn by chance, and rounding tells which directions it has.
+# The steps of SCML are random, and its bases depend on rounding.
 EXACT = [each for each in MAPS if type(each).__name__ != "SCML_Supervised"]
 
 # Checks whose result depends on the learner and its parameters. The remaining checks run for one

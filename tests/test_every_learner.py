@@ -1,4 +1,4 @@
-"""What every learner promises, whatever it learns from: threads, callbacks, progress and files."""
+"""Common behaviour of all learners: threads, callbacks, progress and files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from metricfast.solvers import SGD, Adam, Subgradient
 from metricfast.stopping import HeldOut
 
 PAIRS = np.stack((X[:20], X[130:]), axis=1)
-# Beside the solver that a learner has by default.
+# Solvers in addition to the default one.
 MODELS = [make(each) for each in learners()]
 MODELS += [
     make(type(model), solver="adam" if model.solver == "lbfgs" else "lbfgs")
@@ -50,7 +50,7 @@ MODELS += [
     make(mf.AsymmetricSimilarity, query=MLP((4,), 3), tied=True),
     make(mf.NeighborhoodGerrymandering, parameterization="M"),
 ]
-# With maps, layers, similarities and votes of two sides of points in single precision.
+# Linear maps, layers, similarities and two-sided votes, in single precision.
 SINGLE = (mf.NCA, mf.EmbeddingLearner, mf.OASIS, mf.AsymmetricSimilarity)
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 every_model = pytest.mark.parametrize("model", MODELS, ids=str)

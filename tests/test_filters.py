@@ -107,7 +107,7 @@ def test_points_without_a_place_in_memory_and_text_labels():
 @pytest.mark.parametrize(
     ("where", "message"),
     [
-        (np.ones(3, bool), r"one boolean a database point: expected shape \(4,\), found \(3,\)"),
+        (np.ones(3, bool), r"one boolean per database point: expected shape \(4,\), found \(3,\)"),
         (np.ones((4, 1), bool), r"found \(4, 1\)"),
         ([0.5], "where must be a boolean mask of the database, ids, or a tuple"),
         ([[0, 1]], "where must be a boolean mask"),
@@ -121,10 +121,10 @@ def test_points_without_a_place_in_memory_and_text_labels():
         ),
         (([0], [0, 0, 0, 0], [1]), "a tuple of 3"),
         (("unequal", [0], [0, 0, 0, 0]), "a tuple of 3"),
-        (("equal", [0]), r"where\[0\] must hold one label a point"),
-        (("equal", [0], [0, 0, 0]), r"where\[2\] must hold one label a point"),
-        (([0], [0, 0, 0]), r"where\[1\] must hold one label a point: expected shape \(4,\)"),
-        (([0, 0], [0, 0, 0, 0]), r"where\[0\] must hold one label a point"),
+        (("equal", [0]), r"where\[0\] must hold one label per point"),
+        (("equal", [0], [0, 0, 0]), r"where\[2\] must hold one label per point"),
+        (([0], [0, 0, 0]), r"where\[1\] must hold one label per point: expected shape \(4,\)"),
+        (([0, 0], [0, 0, 0, 0]), r"where\[0\] must hold one label per point"),
         (([np.nan], [0.0, 0, 0, 0]), r"where\[0\] contains NaN"),
         ((["a"], [0, 0, 0, 0]), r"where\[1\]"),
         ([0, 1, 1, 0], "give booleans for a mask"),

@@ -42,7 +42,7 @@ class Stream:
 
 
 class Interchanged:
-    """A frame of which nothing is known, but the protocol of interchange."""
+    """A frame that only supports the interchange protocol."""
 
     def __init__(self, table):
         self._table = table

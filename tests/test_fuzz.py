@@ -1,4 +1,4 @@
-"""The fuzzer: that it sees what goes wrong, and that little does."""
+"""The fuzzer detects faults, and a short run finds none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loss of neighbours' votes: its value by inference, its gradients by finite differences."""
+"""The loss of votes: values compared with inference, gradients with finite differences."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def random_delta(rng, classes, kind):
 
 
 def check_set(found, i, distances, labels, delta, ties, exclude=-1):
-    """The set is what the result says it is."""
+    """Check that the set has the reported value and cost."""
     members = found.indices[i]
     assert len(set(members)) == len(members)
     assert exclude not in members

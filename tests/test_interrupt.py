@@ -49,21 +49,21 @@ def labelled(*shape: int) -> Callable[[], tuple]:
 
 
 class Inference:
-    """Inference of all points, as a fit."""
+    """Inference for all points, with the interface of `fit`."""
 
     def fit(self, X: np.ndarray, y: np.ndarray) -> None:
         mf.inference.both(X, None, y, y, 7)
 
 
 class Votes:
-    """Soft votes of all points, as a fit."""
+    """Soft votes of all points, with the interface of `fit`."""
 
     def fit(self, X: np.ndarray, y: np.ndarray) -> None:
         SoftVotes(X).means(y[:, None].astype(float), X)
 
 
 class Gradient:
-    """The gradient of a sum of distances, as a fit."""
+    """The gradient of a sum of distances, with the interface of `fit`."""
 
     def fit(self, X: np.ndarray, weights: np.ndarray) -> None:
         mf.metric_gradient(X, weights, L=np.eye(X.shape[1]))
@@ -185,7 +185,7 @@ def state(model: Any) -> dict[str, bool]:
 
 
 def main() -> None:
-    # Where the parent ignores the signal, so does a new process.
+    # A new process ignores the signal if its parent does.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     warnings.simplefilter("ignore")
     for name, (make, make_data) in FITS.items():

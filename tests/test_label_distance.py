@@ -42,7 +42,7 @@ def turned(period):
     return between
 
 
-# Labels, and the same distances said in several ways, the first as a matrix.
+# Labels, and several specifications of the same distance; the first is a matrix.
 SAME = {
     "euclidean": (VECTORS, cdist(VECTORS, VECTORS), ["euclidean", cdist]),
     "cityblock": (VECTORS, cdist(VECTORS, VECTORS, "cityblock"), ["cityblock"]),
@@ -199,7 +199,7 @@ def test_a_metric_compares_few_pairs(columns, share):
 
 
 class Watched(np.memmap):
-    """A memory map that knows how much was read at a time."""
+    """A memory map that records the size of reads."""
 
     read = 0
 

@@ -42,7 +42,7 @@ def test_label_distances_equal_but_for_rounding_are_ties(loss, oracle, width):
         found = loss(Z, other)
         assert found[0] == pytest.approx(value, rel=1e-12)
         np.testing.assert_allclose(found[1], gradient, rtol=1e-9, atol=1e-12)
-    # What is not rounding remains.
+    # Differences beyond rounding remain.
     apart = y.copy()
     apart[::2] += 1e-12
     if getattr(loss, "mining", "all") != "hardest":

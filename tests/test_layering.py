@@ -54,7 +54,7 @@ PYTHON_LAYERS = [
     ["_demo"],
     ["__main__"],
 ]
-# Eigen and the C++ standard library, and what some platform offers in their place.
+# Eigen, the C++ standard library, and platform-specific headers.
 CORE_MAY_INCLUDE = r"Eigen/\w+|\w+|(arm_neon|cpuid|cxxabi|immintrin|sched)\.h|sys/(auxv|mman)\.h"
 
 
@@ -79,7 +79,7 @@ def python_imports(name: str) -> Iterator[str]:
 
 
 def module_file(dotted: str) -> str:
-    """The file, without its suffix, that holds the module metricfast.a.b."""
+    """Return the file, without suffix, of the module metricfast.a.b."""
     path = "/".join(dotted.split(".")[1:])
     if (PACKAGE / path / "__init__.py").is_file():
         return f"{path}/__init__".lstrip("/")

@@ -1,4 +1,4 @@
-"""Losses against triple loops and finite differences."""
+"""Losses compared with triple loops and finite differences."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ SOURCE = sources.Batches(lambda: (X[start : start + 40] for start in range(0, le
 
 
 PAIRS = np.stack((X[:50], X[50:100]), axis=1)
-# One of each room, and of each solver of their own.
+# One learner of each folder and of each kind of solver.
 FITTED = (
     *(mf.NCA, mf.LMNN, mf.LFDA, mf.RCA, mf.DMLMJ, mf.ITML, mf.LSML, mf.MMC, mf.OASIS, mf.SCML),
     *(mf.SDML, mf.TripletLearner, mf.NeighborhoodGerrymandering, mf.KernelizedMetricLearner),
@@ -91,7 +91,7 @@ def test_threads_find_what_one_finds_and_leave_limits_as_they_were():
     def work(number):
         first = number * len(names) // THREADS
         start.wait()
-        # Half of all, so that each is done by four threads, some of them at a time.
+        # Half of all calls per thread, so that four threads run each call.
         for name in (names[first:] + names[:first])[: len(names) // 2]:
             np.testing.assert_array_equal(flat(WORK[name]()), alone[name], err_msg=name)
 

@@ -149,7 +149,7 @@ every_learner = pytest.mark.parametrize("name", SIGNATURES)
 
 
 def data_of(name: str) -> tuple[np.ndarray, ...]:
-    """What the learner is fitted on."""
+    """Return the training data of the learner."""
     return data_for(getattr(mf, name), X, Y)
 
 

@@ -52,7 +52,7 @@ def test_values_are_those_of_the_definition(name, exclusion):
 @pytest.mark.parametrize("name", CLASS_METRICS)
 @pytest.mark.parametrize("relevant", [1, 2, 4, 7])
 def test_chance_of_classes_is_the_mean_over_all_orders(name, relevant):
-    """Every order of the references is a choice of the places of the hits."""
+    """Every order of the references corresponds to a choice of ranks for the hits."""
     n = 7
     values = [
         of_hits(name, [i in places for i in range(n)], relevant, K)
@@ -144,7 +144,7 @@ def test_default_metrics_fit_the_labels():
         assert list(retrieval_report(X, labels)) == list(CONTINUOUS_METRICS)
 
 
-# Of two labels; of arrays; of arrays, or of vectors where labels are one number each.
+# Forms of label distances: functions of two labels, of two arrays, or of two vectors.
 FORMS = {
     "two": lambda a, b: np.abs(a - b).sum(),
     "product": lambda a, b: 100 - a @ b,
@@ -209,7 +209,7 @@ CLASSES = np.array([0, 0, 1, 1])
         ((POINTS, CLASSES), {"k": 1, "confidence": 95}, "confidence must lie between"),
         ((POINTS, CLASSES), {"k": 1, "confidence": {}}, "confidence must lie between"),
         ((POINTS, CLASSES), {"k": np.array(2)}, "k must be a positive integer"),
-        ((POINTS, CLASSES[:3]), {"k": 1}, "labels must hold one label a point"),
+        ((POINTS, CLASSES[:3]), {"k": 1}, "labels must hold one label per point"),
         ((POINTS, CLASSES, POINTS), {"k": 1}, "must be given together"),
         ((POINTS, CLASSES, POINTS, CLASSES[:2]), {"k": 1}, "database_labels must hold one label"),
         ((POINTS, CLASSES, [[1.0, 2.0]], [0]), {"k": 1}, "database must have 1 columns"),

@@ -1,4 +1,4 @@
-"""Training by mini-batches of points that are not in memory: a chunk is, and the next is read."""
+"""Mini-batch training with points on disk: one chunk is in memory while the next is read."""
 
 from __future__ import annotations
 
@@ -139,8 +139,8 @@ def test_an_iterator_is_gone_through_in_its_order() -> None:
     source = sources.Batches(make)
     with working_memory(LIMIT):
         mf.NCA(**SGD).fit(source, Y)
-    # To count, for the mean (its first block, all), for the components that it starts with, for a
-    # sample, for its scale, and each epoch.
+    # One pass each for counting, the mean (and its first block), initial components, a sample, the
+    # scale, and each epoch.
     assert n_started[0] <= 6 + SGD["solver"].max_epochs
 
 

@@ -56,7 +56,7 @@ def test_given_exclusions():
 
 
 def in_order(X, Y, k, exclude):
-    """As `nearest`, for many points."""
+    """Like `nearest`, for many points."""
     D = squared_distances(X, Y)
     D[np.flatnonzero(exclude >= 0), exclude[exclude >= 0]] = np.inf
     return np.argsort(D, axis=1, kind="stable")[:, :k]

@@ -1,4 +1,4 @@
-"""Models of ONNX say what the learners say."""
+"""ONNX models return the same results as the learners."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def test_transformers_return_frames(learner, package):
         np.asarray(embedded), make(learner).fit(frame, *data(learner)).transform(frame)
     )
     assert type(clone(model).fit_transform(frame, *data(learner))) is type(embedded)
-    # Whatever asks for embedded points is not troubled by it.
+    # Internal calls of `transform` do not depend on the setting.
     with sklearn.config_context(transform_output=package):
         model = make(learner).fit(frame, *data(learner))
         neighbors = mf.KNeighborsClassifier(3, metric=model).fit(frame, Y)

@@ -1,4 +1,4 @@
-"""What a release is made of: the sdist, and the recipe of conda beside pyproject.toml."""
+"""The contents of a release: the sdist, and consistency of the conda recipe with pyproject.toml."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MADE = re.compile(r"(^|/)(build|__pycache__|gallery|reference|project|results)/|
 
 
 def of_pip(requirements):
-    """Requirements as conda writes them."""
+    """Convert requirements of pip to the syntax of conda."""
     found = {}
     for requirement in requirements:
         name, least = re.fullmatch(r"([\w-]+)(>=[\d.]+)?", requirement).groups()

@@ -1,4 +1,4 @@
-"""`partial_fit` on parts of the points, in memory or not."""
+"""`partial_fit` on parts of the points, in memory or on disk."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ def test_relevance_is_drawn_with_names_and_eigenvectors():
     np.testing.assert_array_equal(loadings, display.eigenvectors[:, order].T)
     for value, vector in zip(values, display.eigenvectors, strict=False):
         np.testing.assert_allclose(M @ vector, value * vector, atol=1e-9 * values[0])
-    # The diagonal is made of the eigenvectors.
+    # The eigenvectors reproduce the diagonal.
     np.testing.assert_allclose(display.eigenvalues @ display.eigenvectors**2, display.relevance)
     alone = FeatureRelevanceDisplay.from_estimator(learner, n_eigenvectors=0)
     assert len(alone.figure_.axes) == 1

@@ -249,7 +249,7 @@ def test_wrong_calls(call, error, message):
 
 
 def weights_by_hand(model, X, y, queries, weight, of_classes):
-    """Sum of the weights of each class, and mean, over the k nearest of each query."""
+    """Return the summed weights of each class, and the mean, over the k nearest of each query."""
     sums, means = [], []
     for query in queries:
         distances = np.linalg.norm(X - query, axis=1)

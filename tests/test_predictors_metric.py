@@ -54,7 +54,7 @@ METRICS = {
 
 
 def mapped(name, points):
-    """The points whose Euclidean distances are those of a metric that is fitted to X and Y."""
+    """Return points whose Euclidean distances equal the distances of a metric fitted to X and Y."""
     if name in ("matrix", "list", "pair"):
         return points @ L.T
     metric = METRICS[name]

@@ -149,7 +149,7 @@ def test_thresholds_of_folds_are_those_of_the_others():
     assert report["accuracy"] == pytest.approx(report.fold_accuracies.mean())
     error = report.fold_accuracies.std(ddof=1) / np.sqrt(10)
     assert report["accuracy_error"] == pytest.approx(error)
-    # A number cuts pairs in their order, as the folds of Labeled Faces in the Wild are.
+    # An integer splits pairs in order, like the folds of Labeled Faces in the Wild.
     y = np.tile(np.repeat([1, -1], 10), 10)
     numbered = verification_report(y, PAIRS)
     given = verification_report(y, PAIRS, folds=folds)

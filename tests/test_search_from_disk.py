@@ -140,7 +140,7 @@ def test_a_database_is_read_once_for_a_block_of_queries() -> None:
     with working_memory(100_000):
         mf.kneighbors(X[:50], stored, 5)
         assert stored.rows_read == n
-        # The first block tells that no point need be shifted before it is embedded.
+        # The first block shows that points need no shift before the embedding.
         mf.kneighbors(X[:50], stored, 5, L=MAPS["L"]["L"])
         assert n < stored.rows_read - n < 1.5 * n
 

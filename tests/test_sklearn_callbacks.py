@@ -1,4 +1,4 @@
-"""Callbacks of scikit-learn, where it has them: what they are told by learners that are trained."""
+"""scikit-learn's callbacks (1.9 and later), called by iterative learners."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ every_trained = pytest.mark.parametrize("learner", TRAINED)
 
 
 class Recorder:
-    """Notes what it is told; asks to stop at the end of some iteration."""
+    """A callback that records its calls, and stops the training at some iteration."""
 
     def __init__(self, stop_at=None, fail=None):
         self.notes, self.stop_at, self.fail = [], stop_at, fail
@@ -59,7 +59,7 @@ class Recorder:
         return len(self.ends()) == self.stop_at
 
     def ends(self):
-        """Return what is told at the end of iterations that were done."""
+        """Return the records of finished iterations."""
         found = (given for what, context, given in self.notes if what == "end" and context.parent)
         return [given for given in found if given[3] is not None]
 
@@ -254,7 +254,7 @@ def test_soft_votes(kind):
     assert root.max_subtasks == 6
     assert recorder.kinds().count("begin") == recorder.kinds().count("end") == 1 + 6
     assert [row["r2"] for row in monitor.get_logs().data] == [r2_score(Y, model.predict(X))]
-    # How many epochs it takes to choose an embedding is not known.
+    # The number of epochs of the selection is unknown.
     recorder = Recorder()
     model = kind(**how | {"n_estimators": 1}, n_frequencies=2).set_callbacks(recorder).fit(X, Y)
     assert recorder.notes[0][1].max_subtasks is None

@@ -1,4 +1,4 @@
-"""Predictors by soft votes under learned maps, and what they are made of."""
+"""Predictors with soft votes under learned maps, and their components."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ def test_no_periodic_features_of_thousands_of_columns_are_tried():
 
 
 def softmax_shares(queries, Z, weight, exclude):
-    """Give the share of each point in the votes of a query, in float64 and one after the other."""
+    """Yield the shares of all points in the vote of each query, in float64."""
     for query, left_out in zip(queries.astype(float), exclude, strict=True):
         logits = -np.linalg.norm(query - Z, axis=1) + (0 if weight is None else np.log(weight))
         if left_out >= 0:
@@ -377,7 +377,7 @@ def test_maps_are_learned_and_chosen():
 
 
 def turning_products():
-    """Give points, and the sum of the products of neighbouring numbers: smooth, and not by axes."""
+    """Return points and a smooth, non-additive target: the sum of products of adjacent features."""
     X = np.random.default_rng(0).normal(size=(1100, 6))
     return X, (X * np.roll(X, 1, axis=1)).sum(axis=1)
 

@@ -1,4 +1,4 @@
-"""NCA, MLKR, MCML and LDML against slow sums and finite differences."""
+"""NCA, MLKR, MCML and LDML, compared with slow sums and finite differences."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_errors_of_several_targets_add_up(squared, of_itself):
 @pytest.mark.parametrize("loss", [NCA("log", squared=False), MLKR(squared=False)], ids=str)
 @pytest.mark.parametrize("dtype", PRECISIONS)
 def test_points_at_the_same_place_have_a_gradient(loss, dtype):
-    """The slope of a distance is a direction, of which there is none at 0."""
+    """The gradient of a distance is undefined at 0."""
     Z, y = problem(30)
     Z[15:] = Z[:15]
     Z[:3] = Z[3]

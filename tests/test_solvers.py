@@ -33,7 +33,7 @@ def least_deviations(x):
 
 
 def smallest_deviations() -> float:
-    """The least sum of absolute residuals, by linear programming."""
+    """Return the minimum sum of absolute residuals, by linear programming."""
     n, d = A.shape
     return linprog(
         np.r_[np.zeros(d), np.ones(n)],

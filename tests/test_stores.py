@@ -1,4 +1,4 @@
-"""Learned distances in the stores of others, as the page on neighbours shows them."""
+"""Learned distances in vector stores, as shown on the page on neighbours."""
 
 from __future__ import annotations
 

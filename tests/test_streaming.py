@@ -1,4 +1,4 @@
-"""Learners of points that are not in memory, and of points that come in parts."""
+"""Learners on points on disk, and on points in parts."""
 
 from __future__ import annotations
 

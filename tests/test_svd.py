@@ -19,7 +19,7 @@ X, Y = load_iris(return_X_y=True)
 
 @pytest.fixture
 def failing(monkeypatch):
-    """A gesdd that never converges."""
+    """Replace gesdd by a function that never converges."""
     drivers, plain = [], scipy.linalg.svd
 
     def decompose(*arguments, lapack_driver="gesdd", **options):
@@ -51,7 +51,7 @@ def test_callers_get_through(failing):
 
 
 def test_the_root_of_a_covariance_takes_none(failing):
-    """In units that are far apart, and where some features repeat others."""
+    """With features in very different units, and with repeated features."""
     for points in (X * [1e-3, 1, 1e3, 1e5], X[:, [0, 1, 2, 3, 0]]):
         model = RCA(shrinkage=0).fit(points, np.arange(150) // 5)
         M, L = model.get_mahalanobis_matrix(), model.components_

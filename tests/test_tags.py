@@ -310,7 +310,7 @@ def test_what_takes_no_tags_says_so():
     tags = MultiLabelBinarizer(sparse_output=True).fit_transform([["a"], ["a", "b"], []])
     points = Z[:3]
     for loss in (losses.LMNN(), losses.Gerrymander(1)):
-        with pytest.raises(ValueError, match="needs one class a point"):
+        with pytest.raises(ValueError, match="needs one class per point"):
             loss(points, tags)
     with pytest.raises(ValueError, match=r"y must hold a row of tags for each of 3 points"):
         losses.SupCon()(points, tags[:2])
@@ -320,7 +320,7 @@ def test_what_takes_no_tags_says_so():
         losses.SupCon()(points, tags, points, [0, 1, 1])
     with pytest.raises(ValueError, match="y_database must have 2 columns of tags, as y; found 3"):
         losses.SupCon()(points, tags, points, np.eye(3, dtype=bool))
-    with pytest.raises(ValueError, match=r"y holds tags, .* needs one class a point"):
+    with pytest.raises(ValueError, match=r"y holds tags, .* needs one class per point"):
         learner(losses.ProxyNCA()).fit(points, tags)
     with pytest.raises(ValueError, match="validate must be False where y holds tags"):
         learner(losses.SupCon()).fit(points, tags, validate=True)

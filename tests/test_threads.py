@@ -78,7 +78,7 @@ X, Y = RNG.normal(size=(900, 6)), RNG.integers(0, 4, 900)
 TARGETS = losses.LMNN.find_targets(X, Y, 3)
 LISTS = losses.LMNN.find_impostors(X, Y, TARGETS)
 TUPLES, L = RNG.integers(900, size=(20_000, 4)), RNG.normal(size=(4, 6))
-# Of points and a number of threads.
+# Functions of points and a number of threads.
 CALLS = {
     "pairwise_distances": lambda X, n: mf.pairwise_distances(X, n_jobs=n),
     "kneighbors": lambda X, n: mf.kneighbors(X, n_neighbors=9, n_jobs=n),

@@ -1,4 +1,4 @@
-"""The PyTorch bridge; runs where PyTorch is installed, which the tests do not ask for."""
+"""The PyTorch bridge; skipped without PyTorch, which is optional."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def problem(loss, n=9, dtype=np.float64):
 
 
 def database(loss, Z, y):
-    """What the loss is called with beside points and labels."""
+    """Return the further arguments of the loss, besides points and labels."""
     if isinstance(loss, losses.LMNN):
         return {"targets": np.roll(np.arange(9).reshape(3, 3), 1, axis=1).reshape(9, 1)}
     if loss.learnable_database:

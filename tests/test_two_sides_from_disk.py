@@ -1,4 +1,4 @@
-"""Queries and a database that are not in memory, either or both, beside the same in memory."""
+"""Queries, a database or both on disk give the same results as in memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from metricfast.training.paired_chunks import batches_of_both
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
-# Queries are elsewhere than the database, and noisy. A third is for tests.
+# Queries are noisy, and shifted relative to the database. A third of them are for tests.
 QUERIES = (X + np.random.RandomState(5).randn(N, WIDTH) / 10 + 0.5).astype(np.float32)
 Q, D, TEST = (np.arange(N) % 3 == part for part in range(3))
 SIDES = {

@@ -26,7 +26,7 @@ X, Y = load_iris(return_X_y=True)
 
 
 class Fixed(MahalanobisMixin):
-    """Learns the map that it is given."""
+    """A learner with a given map."""
 
     def __init__(self, L, preprocessor=None):
         super().__init__(preprocessor)
@@ -79,7 +79,7 @@ def test_a_distance_that_is_no_worse_is_not():
 
 @pytest.mark.parametrize("size", [2, 3])
 def test_classes_of_few_points_are_held_out_as_a_whole(size):
-    """A map that separates the training classes alone is worse for new ones."""
+    """A map that separates only the training classes is worse for new classes."""
     rng = np.random.RandomState(0)
     labels = np.repeat(np.arange(60), size)
     points = rng.normal(size=(60, 6))[labels] + 0.2 * rng.normal(size=(60 * size, 6))

@@ -1,4 +1,4 @@
-"""Tables of cases of which some are tried at each run, and all of them with `-m exhaustive`."""
+"""Tables of cases: each run tries some of them, and `-m exhaustive` all."""
 
 from __future__ import annotations
 

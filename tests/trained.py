@@ -1,4 +1,4 @@
-"""Learners that train as a test asks for."""
+"""Construct iterative learners, and set parameters of these, their solver or stopping rule."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def embedding_learner(*parts: Any, **params: Any) -> EmbeddingLearner:
 
 
 def configured(learner: Any, **params: Any) -> Any:
-    """Return a clone with those of the parameters that it has.
+    """Return a clone with the parameters that it supports.
 
-    `max_epochs`, `batch_size` and `learning_rate` are of the solver where they are none of the
-    learner's, `fraction` and `patience` of held-out points, `checkpoint` is the path of one.
+    `max_epochs`, `batch_size` and `learning_rate` go to the solver if the learner does not have
+    them, `fraction` and `patience` to `HeldOut`; `checkpoint` is the path of a checkpoint.
     """
     model = clone(learner)
     known = model.get_params(deep=False)

@@ -45,7 +45,7 @@ class Call:
 
 
 def on_disk(data: Data) -> Path:
-    """Return the path of a file, of which the system holds nothing in memory any more."""
+    """Return the path of a file, after dropping it from the page cache."""
     path = Path(str(data["path"]))
     with path.open("rb") as file:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
@@ -81,7 +81,7 @@ def valued(result: Any) -> Data:
 
 
 def moved(result: Any, start: list[np.ndarray], rate: float) -> Data:
-    """Return the value and the gradient of a loss, as a step of gradient descent shows it."""
+    """Return the value and the gradient of a loss; the gradient is the change by a unit step."""
     value, arrays = result
     steps = [(a.astype(np.float64) - b).ravel() / -rate for a, b in zip(arrays, start, strict=True)]
     return {"value": np.asarray(value), "gradient": np.concatenate(steps)}

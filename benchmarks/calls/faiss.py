@@ -26,7 +26,7 @@ def pairwise(data: Data, threads: int) -> Call:
 
 
 def neighbors(data: Data, threads: int, k: int) -> Call:
-    """Time the search of a flat index; adding the points to it is not counted."""
+    """Time the search of a flat index, excluding the addition of points."""
     faiss.omp_set_num_threads(threads)
     database = embedded(data, "database")
     index = faiss.IndexFlatL2(database.shape[1])

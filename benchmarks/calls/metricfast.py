@@ -90,7 +90,7 @@ def search(
 
 
 def search_some(data: Data, threads: int, k: int, alone: bool = False) -> Call:
-    """Time a search of the points of a mask: by a filter, or of a database of them alone."""
+    """Time a search of a mask's points: with a filter, or in a database of only these points."""
     queries, mask = data["queries"], data["mask"]
     if alone:
         rows = np.flatnonzero(mask)
@@ -134,7 +134,7 @@ def clients(data: Data, threads: int, k: int, clients: int) -> Call:
 
 
 def set_working_memory(memory: int) -> None:
-    """Set the size of blocks, in MiB, also of revisions that have a setting of their own."""
+    """Set the size of blocks in MiB, also for revisions with another setting."""
     sklearn.set_config(working_memory=memory)
     if hasattr(metricfast, "set_config"):
         metricfast.set_config(memory_limit=memory << 20)
@@ -152,10 +152,10 @@ def search_file(data: Data, threads: int, k: int, memory: int) -> Call:
 
 
 def made(name: str, **params: Any) -> Any:
-    """Return a learner of the revision that is installed.
+    """Return a learner of the installed revision.
 
-    `max_epochs` is the number of epochs, and `max_iter` that of iterations, wherever this revision
-    takes them.
+    `max_epochs` is the number of epochs and `max_iter` the number of iterations, wherever the
+    revision has these parameters.
     """
     kind, epochs = getattr(metricfast, name), params.get("max_epochs")
     takes_solvers = "max_epochs" not in inspect.signature(kind).parameters
@@ -221,7 +221,7 @@ def vote_epoch(data: Data, threads: int, k: int, batch_size: int) -> Call:
 
 
 def soft_votes(data: Data, threads: int) -> Call:
-    """Time the mean values of all database points by the softmax of negative distances."""
+    """Time the means of all database values, weighted by a softmax of negative distances."""
     votes = SoftVotes(data["database"])
     return Call(
         lambda: votes.means(data["values"], data["queries"], n_jobs=threads),
@@ -230,7 +230,7 @@ def soft_votes(data: Data, threads: int) -> Call:
 
 
 def loss(data: Data, threads: int, name: str, rows: int | None = None, **params: Any) -> Call:
-    """Time value and gradient of a loss on the first rows, all of them by default."""
+    """Time value and gradient of a loss on the first rows (by default all)."""
     function = getattr(metricfast.losses, name)(**params)
     z, y = data["Z"][:rows], data["Y" if "Y" in data else "y"][:rows]
     database = [data[key] for key in ("Z_database", "y_database") if key in data]
@@ -246,7 +246,7 @@ def fit(
 
 
 def _as_known(learner: Any) -> Any:
-    """Have a learner start where it is told to, and train to the end."""
+    """Make a learner start from the given map, and train until convergence."""
     known = learner.get_params()  # some revisions have fewer parameters
     plain = {"init_scale": None, "early_stopping": False, "target_refresh": 0}
     return learner.set_params(**{name: value for name, value in plain.items() if name in known})

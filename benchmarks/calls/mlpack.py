@@ -1,4 +1,4 @@
-"""mlpack, whose number of threads the environment sets."""
+"""mlpack; the environment sets its number of threads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks.calls import Call, Data, embedded, fitting, found
 
 
 def neighbors(data: Data, threads: int, k: int) -> Call:
-    """Time the search of a tree by a tree of the queries; that of the database is not counted."""
+    """Time a dual-tree search, including the tree of the queries but not of the database."""
     model = mlpack.knn(reference=embedded(data, "database"))["output_model"]
 
     def run() -> Any:

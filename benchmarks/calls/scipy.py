@@ -17,6 +17,6 @@ def pairwise(data: Data, threads: int) -> Call:
 
 
 def neighbors(data: Data, threads: int, k: int) -> Call:
-    """Time the search of a tree; building it is not counted."""
+    """Time the search of a tree, excluding its construction."""
     tree = cKDTree(data["database"])
     return Call(lambda: tree.query(data["queries"], k, workers=threads), found)

@@ -21,7 +21,7 @@ def pairwise(data: Data, threads: int) -> Call:
 
 
 def neighbors(data: Data, threads: int, k: int) -> Call:
-    """Time NearestNeighbors by brute force; storing the database is not counted."""
+    """Time NearestNeighbors by brute force, excluding `fit`."""
     model = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(data["database"])
     return Call(lambda: model.kneighbors(data["queries"]), found)
 

@@ -10,7 +10,7 @@ from benchmarks.calls import Call, Data, embedded, found
 
 
 def neighbors(data: Data, threads: int, k: int) -> Call:
-    """Time NearestNeighbors by brute force; storing the database is not counted."""
+    """Time NearestNeighbors by brute force, excluding `fit`."""
     model = NearestNeighbors(n_neighbors=k, algorithm="brute", n_jobs=threads)
     model.fit(embedded(data, "database"))
     return Call(lambda: model.kneighbors(embedded(data, "queries")), found)

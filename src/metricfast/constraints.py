@@ -285,7 +285,7 @@ def class_neighbors(
     X = as_points_or_source(X, "X")
     labels = Constraints(labels).partial_labels
     if len(labels) != len(X):
-        raise ValueError(f"labels must hold {len(X)} labels, one a point, got {len(labels)}.")
+        raise ValueError(f"labels must hold {len(X)} labels, one per point, got {len(labels)}.")
     k_genuine = check_count("k_genuine", k_genuine)
     k_impostor = check_count("k_impostor", k_impostor)
     (known,) = np.nonzero(labels >= 0)

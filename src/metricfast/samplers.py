@@ -382,7 +382,7 @@ def _with_database(
 def _check_sized(y: Any, name: str) -> None:
     sized = isinstance(y, Sized) and getattr(y, "ndim", 1) > 0
     if not (sized or are_tags(y)) or isinstance(y, (str, bytes)) or n_rows(y) == 0:
-        raise ValueError(f"{name} must hold one label a point, got shape {np.shape(y)}.")
+        raise ValueError(f"{name} must hold one label per point, got shape {np.shape(y)}.")
 
 
 def _refuse_tags(y: Any, name: str) -> None:
@@ -406,8 +406,8 @@ def _one_class_each(y: ArrayLike, name: str) -> Array:
     labels = as_label_array(y, name)
     if labels.ndim != 1:
         raise ValueError(
-            f"{name} must hold one class a point for ClassBalanced, got shape {labels.shape}: use "
-            "Uniform or DenseTriplet for labels of several numbers."
+            f"{name} must hold one class per point for ClassBalanced, got shape {labels.shape}: "
+            "use Uniform or DenseTriplet for labels of several numbers."
         )
     return labels
 

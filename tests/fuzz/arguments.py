@@ -231,7 +231,7 @@ def _by_default(function: Callable[..., Any], name: str, default: Any) -> Factor
 
 
 def _words(function: Callable[..., Any], name: str) -> list[str]:
-    """The words that the docstring says a parameter may be."""
+    """Return the strings that the docstring lists for a parameter."""
     line = re.search(
         rf"^\s*(?:\w+, )*{name}(?:, \w+)* : (.*)", function.__doc__ or "", re.MULTILINE
     )

@@ -1,4 +1,4 @@
-"""Model files and checkpoints that are damaged, and what becomes of them."""
+"""Targets with damaged model files and checkpoints."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def damages() -> st.SearchStrategy[Damage]:
 
 
 def load_damaged(model: Any, damage: Damage) -> tuple[bool, Any]:
-    """Whether the damage changed the file, and what is loaded from it."""
+    """Return whether the damage changed the file, and the object that is loaded from it."""
     path = Path("path-of-model")
     mf.save(model, path)
     content = path.read_bytes()

@@ -13,7 +13,7 @@ import reference_losses
 from metricfast import losses
 
 Arguments = dict[str, Any]
-# By the name of the loss, in small letters.
+# Reference losses by name, in lower case.
 _ALIKE = {
     name.replace("_", ""): make
     for name, make in vars(reference_losses).items()
@@ -77,7 +77,7 @@ def _numbers(name: str, y: Any, yb: Any) -> tuple[Any, Any]:
 
 
 def _slope(f: Any, Z: np.ndarray, B: np.ndarray, own: bool, grad: Any, value: float) -> str | None:
-    """Compare the slope in one direction, where there is one."""
+    """Compare the directional derivative, where it exists."""
     rng = np.random.default_rng(0)
     u, v = rng.normal(size=Z.shape), rng.normal(size=B.shape)
     h = 1e-6

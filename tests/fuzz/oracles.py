@@ -26,7 +26,7 @@ def _points(value: Any) -> np.ndarray:
 
 
 def _sides(a: Arguments, first: str, second: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Embedded points of both sides, and how much rounding of each embedded value is fair."""
+    """Return embedded points of both sides, and the tolerance for each embedded value."""
     X = _points(a[first])
     Y = X if a.get(second) is None else _points(a[second])
     U = a.get("L") if a.get("U") is None else a["U"]
@@ -51,7 +51,7 @@ def _distances(A: np.ndarray, B: np.ndarray) -> np.ndarray:
 
 
 def _off(found: Any, D: np.ndarray, size: np.ndarray, width: int, squared: Any) -> str | None:
-    """Complain of distances that differ by more than rounding."""
+    """Return an error message if distances differ by more than rounding."""
     found = np.asarray(found)
     eps, least = np.finfo(found.dtype).eps, np.finfo(found.dtype).tiny
     given = np.sqrt(found.astype(np.longdouble)) if squared else found
@@ -69,7 +69,7 @@ def _off(found: Any, D: np.ndarray, size: np.ndarray, width: int, squared: Any) 
 def pairwise(a: Arguments, result: Any) -> str | None:
     A, B, size = _sides(a, "X", "Y")
     D, eps = _distances(A, B), np.finfo(np.asarray(result).dtype).eps
-    # Half of the digits are promised: the others may be lost where |a|^2 + |b|^2 - 2ab cancels.
+    # Half of the digits are guaranteed; the others may be lost if |a|^2 + |b|^2 - 2ab cancels.
     return _off(result, D, size + D / math.sqrt(eps), _points(a["X"]).shape[1], a.get("squared"))
 
 
@@ -278,7 +278,7 @@ def retrieval(name: str) -> Callable[[Arguments, Any], str | None]:
                 values = np.append(values, np.nan)
                 continue
             own = np.cumsum(left)[out] - 1 if out >= 0 and left[out] else -1
-            # In a unit in which no square of the reference overflows or vanishes.
+            # Rescaled, so that squares in the reference neither overflow nor underflow.
             unit = np.ldexp(1.0, math.frexp(abs(query - second).max())[1])
             point, database = ((side / unit).astype(float) for side in (query, second[left]))
             value = by_definition(
@@ -307,7 +307,7 @@ def epoch(a: Arguments, batches: Any) -> str | None:
 
 
 def same(_: Arguments, result: Any) -> str | None:
-    """Two lists of arrays that must be equal to the last bit."""
+    """Check two lists of arrays for bitwise equality."""
     for one, two in zip(*result, strict=True):
         if (one is None) != (two is None) or not np.array_equal(one, two):
             return "the result differs from what it was before"

@@ -60,7 +60,7 @@ class Report:
 
 
 def shape_of(why: str) -> str:
-    """What is alike in messages of one cause: no numbers, no quoted words, only the first line."""
+    """Return the first line of a message without numbers and quotes, to group messages."""
     text = re.sub(
         r"'[^']*'|\"[^\"]*\"|\[.*\]|<.*>",
         "…",

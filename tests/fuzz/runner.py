@@ -60,7 +60,7 @@ class Finding(NamedTuple):
 
 
 class _Enough(Exception):  # noqa: N818
-    """Ends a block of which all cases that are needed are drawn."""
+    """Stops drawing once a block has all its cases."""
 
 
 def cases_of(targets: dict[str, Any], seed: int, block: int, calls: int = BLOCK) -> list[Any]:
@@ -151,7 +151,7 @@ class Worker:
         theirs.close()
 
     def run(self, block: int, calls: int = BLOCK) -> Iterator[Finding]:
-        """Verdicts on the first calls of a block."""
+        """Return the verdicts of the first calls of a block."""
         first, about = 0, None
         while first < calls:
             try:

@@ -91,7 +91,7 @@ class Target:
 def method(
     owner: type, name: str, oracle: Oracle | None = None, prefix: str = "", **given: Factory
 ) -> Target:
-    """Make an object with arguments of its class, and call a method with its own."""
+    """Build an object from its class's arguments, and call a method with the method's arguments."""
     made = roles_of(owner, **given)
     called = roles_of(getattr(owner, name), **given)
 
@@ -157,7 +157,7 @@ def of_functions() -> list[Target]:
         function = getattr(metrics, name)
         if name not in _NO_METRICS:
             roles = roles_of(function, **of_labels) | search
-            # Chances of draws have a test of their own.
+            # Other tests check the probabilities of draws.
             oracle = None if name == "cmc_at_k" else oracles.retrieval(name)
             found.append(Target(f"metrics.{name}", function, roles, oracle, "nan inf"))
     return found
@@ -335,7 +335,7 @@ def of_learners() -> list[Target]:
 
 
 def of_predictors() -> list[Target]:
-    """What neighbours say, each of points that it was fitted to."""
+    """Return targets for predictors, each fitted to its points."""
     found = []
     for name in (*neighbors.__all__, "NCAClassifier", "NCARegressor"):
         owner = getattr(mf, name, None)
@@ -366,7 +366,7 @@ def of_predictors() -> list[Target]:
 
 
 def fitted(learner: type) -> Any:
-    """A learner that was fitted to thirty points, always the same."""
+    """Return a learner, fitted to thirty fixed points."""
     return pickle.loads(_pickled(learner))
 
 

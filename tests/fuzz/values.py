@@ -17,7 +17,7 @@ try:
 except ImportError:
     pl = None
 
-# What numbers are like. Every one of these is a fair question that deserves an answer.
+# Kinds of valid numbers; functions must handle all of them.
 FAIR = (
     *("normal", "normal", "normal", "lattice", "lattice", "repeated", "constant", "zero"),
     *("far", "sentinel", "units", "huge", "tiny"),
@@ -62,7 +62,7 @@ class Array(NamedTuple):
         array = np.asarray(_cast(np.asarray(numbers), self))
         if self.poison is not None:
             array = _poisoned(array, self.poison)
-        # Other forms of a masked array have no mask.
+        # Other array types cannot have a mask.
         kept = isinstance(array, list) or self.poison == "masked"
         return array if kept else _formed(array, self.form)
 
@@ -87,7 +87,7 @@ def build(value: Any) -> Any:
 
 
 class Unknown:
-    """An object that no function knows."""
+    """An object of a type that no function supports."""
 
     def __repr__(self) -> str:
         return "Unknown()"
@@ -148,7 +148,7 @@ def _cast(numbers: np.ndarray, spec: Array) -> np.ndarray:
 
 
 def _poisoned(array: np.ndarray, poison: str) -> Any:
-    """The array with one value that is none, or as something that is no array of numbers."""
+    """Return the array with one invalid value, or as an invalid type."""
     ones = {"nan": np.nan, "inf": np.inf, "none": None, "word": "w"}
     if poison in ones:
         number = array.dtype.kind in "biuf"

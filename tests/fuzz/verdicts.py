@@ -1,4 +1,4 @@
-"""What is to be said of a call: the verdicts, and how they are come by."""
+"""The verdicts on calls, and the functions that determine them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Outcome(NamedTuple):
 
 
 def judge(target: Target, case: Case) -> Outcome:
-    """Make the call and judge it; crashes and hangs are seen from outside."""
+    """Run a call and return its verdict. The parent process detects crashes and hangs."""
     arguments = {name: build(value) for name, value in case.arguments.items()}
     before = _digests(target, arguments)
     try:
@@ -93,7 +93,7 @@ def _of_result(result: Any, target: Target, case: Case, arguments: dict[str, Any
 
 
 def _arrays(arguments: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Each argument with its name, and the arrays that one is made of with the same name."""
+    """Yield each argument with its name, and the arrays inside of it with the same name."""
     for name, value in arguments.items():
         yield name, value
         if isinstance(value, Made):

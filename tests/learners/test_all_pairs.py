@@ -1,4 +1,4 @@
-"""NCA, MCML, LDML and MLKR: what they find, and from which labels."""
+"""NCA, MCML, LDML and MLKR: results, and kinds of labels."""
 
 from __future__ import annotations
 

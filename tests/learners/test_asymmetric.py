@@ -89,7 +89,7 @@ def test_sparse_points(sparse_database):
 
 def test_weights_are_those_of_queries():
     twice = np.r_[X, X[Y == 0]], np.r_[Y, Y[Y == 0]]
-    # The first step of Adam is a sign, be the gradient rounding.
+    # The first step of Adam is the sign of the gradient, even of a rounding error.
     solver = Subgradient(batch_size=1000, max_epochs=1)
     how = {"regularizer": None, "init": np.eye(4), "solver": solver}
     weighted = clone(QUICK).set_params(**how)

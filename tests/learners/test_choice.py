@@ -1,4 +1,4 @@
-"""Embeddings: the start, the number of epochs and the length of points are chosen by data."""
+"""Embeddings: choice of the start, the number of epochs and normalisation by data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The contract of the learners that have a closed form, and of SDML on classes."""
+"""Common behaviour of learners with a closed-form solution, and of SDML on classes."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_whitening_is_a_root_of_the_pseudo_inverse(precision):
 
 
 def three_nn_error(learner, X, y):
-    """Cross-validated error of three nearest neighbours in the space of a learner, or as given."""
+    """Return the cross-validated 3-NN error after a learner's transform, or without one."""
     errors = []
     for train, test in StratifiedKFold(5, shuffle=True, random_state=0).split(X, y):
         scaler = StandardScaler().fit(X[train])

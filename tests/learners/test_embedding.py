@@ -1,4 +1,4 @@
-"""The embedding learner: what it learns, how it goes on, and how it ends."""
+"""The embedding learner: results, continuation and end of training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The embedding learner: what becomes of an interrupted training."""
+"""The embedding learner: interrupted training."""
 
 from __future__ import annotations
 

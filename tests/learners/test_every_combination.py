@@ -1,4 +1,4 @@
-"""Each loss with each kind of labels, embedding, sampler and database learns, or says why not."""
+"""All combinations of loss, labels, embedding, sampler and database train or raise clearly."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LABELS = {
     "vectors": (RNG.normal(size=(N, 2)), RNG.normal(size=(M, 2))),
     "tags": tuple(csr_array(RNG.random((n, 4)) < 0.4) for n in (N, M)),
 }
-# Both sides of the second are embeddings of one kind of points, too.
+# Both sides of the second one are embeddings of one kind of points.
 EMBEDDINGS = [MLP((4,), 2, normalize=True), Asymmetric(Linear(2), Periodic(2, 2))]
 SAMPLERS = [
     Uniform(8),
@@ -50,7 +50,7 @@ def labels_fit(loss, kind, sampler):
 
 
 def parts_fit(loss, embedding, sampler, database):
-    """The loss can compare such points, and the sampler draws them."""
+    """Return whether the loss can compare such points, and the sampler draws them."""
     if isinstance(sampler, DenseTriplet):
         if database == "others" and sampler.all_anchors:
             return False

@@ -94,7 +94,7 @@ def test_a_query_without_a_right_set_moves_nothing():
 
 
 def test_explanations_refuse_what_does_not_fit():
-    with pytest.raises(ValueError, match="y must hold 10 labels, one a query; found 3"):
+    with pytest.raises(ValueError, match="y must hold 10 labels, one per query; found 3"):
         LINEAR.explain(X[50:], Y[:3])
     with pytest.raises(ValueError, match="y holds class 'new', of which the database"):
         LINEAR.explain(X[50:], ["new"] * 10)

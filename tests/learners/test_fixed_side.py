@@ -1,4 +1,4 @@
-"""A side without parameters is held fixed."""
+"""A side without parameters remains fixed."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def test_the_penalty_of_a_matrix_is_that_of_its_map(regularizer):
 
 @pytest.mark.parametrize("power_t", [0.5, 1])
 def test_plain_steps(power_t):
-    """Twice (x - 2)^2 + (x + 1)^2, of one sample a batch."""
+    """Minimise (x - 2)^2 + (x + 1)^2, with one sample per batch."""
     centres, seen = np.array([2.0, -1.0]), []
     monitor = History(np.array([3.0]), lambda epoch, value, x: seen.append((value, x.copy())))
     minimize_minibatch(

@@ -165,7 +165,7 @@ def test_pairs_are_mapped_point_by_point():
     assert formed.threshold_ == pytest.approx(by_hand.threshold_)
     assert formed.score(FEW[INDEX], SAME) == pytest.approx(by_hand.score(Z[INDEX], SAME))
     np.testing.assert_array_equal(indexed.predict(INDEX), formed.predict(FEW[INDEX]))
-    # The learner keeps none of the points that it was fitted to.
+    # The learner does not store the training points.
     assert indexed.learner_.preprocessor is None
     assert indexed.learner_.preprocessor_ is None
     assert (formed.set_threshold(0).predict(FEW[INDEX]) == -1).all()
@@ -175,7 +175,7 @@ def test_around_a_classifier_of_tuples_it_is_one():
     wrapper = KernelizedMetricLearner(GMML(), n_components=15, preprocessor=X, random_state=0)
     assert is_classifier(wrapper)
     np.testing.assert_array_equal(wrapper.classes_, GMML().classes_)
-    # Only folds of both kinds can be scored, and these pairs are sorted.
+    # Shuffled, because folds need pairs of both kinds, and these pairs are sorted.
     rows = np.arange(49)
     index = np.r_[np.c_[rows, rows + 1], np.c_[rows, rows + 50]]
     assert np.isfinite(cross_val_score(wrapper, index, np.repeat([1, -1], 49), cv=2)).all()

@@ -324,7 +324,7 @@ def test_a_model_file_keeps_what_was_said(tmp_path):
 @pytest.mark.parametrize(
     ("said", "labels", "message"),
     [
-        ("jaccard", SETS[:-1], r"y must hold one label a point: expected 60, found shape \(59,\)"),
+        ("jaccard", SETS[:-1], r"y must hold one label per point: expected 60, .* \(59,\)"),
         ("jaccard", [SETS[0]] * N, "y must not be constant: all labels are at distance 0"),
         ("precomputed", MATRIX[:, :9], r"of shape \(60, 60\); found \(60, 9\)"),
         ("precomputed", -MATRIX, "finite distances, from 0 on"),

@@ -27,7 +27,7 @@ def test_classes_without_two_points():
 
 
 def scatters(points, labels, k):
-    """Both matrices, pair by pair."""
+    """Return both matrices, summed pair by pair."""
     n = len(points)
     squared = ((points[:, None] - points[None]) ** 2).sum(axis=2)
     same = labels[:, None] == labels[None]

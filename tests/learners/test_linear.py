@@ -204,7 +204,7 @@ def test_whole_weights_mean_repetition(learner, init):
 
 
 class Few(LinearLearner):
-    """A learner of one's own, with few parameters."""
+    """A user's learner with few parameters."""
 
     def __init__(self, n_components=None):
         self.n_components = n_components
@@ -221,14 +221,14 @@ def test_a_learner_has_the_defaults_of_parameters_that_it_does_not_take():
 
 
 class Spread(Few):
-    """A learner by a function."""
+    """A learner that minimises a user's function."""
 
     def _problem(self, data):
         return Problem(data, lambda Z, y: (-float(np.abs(Z).sum()), -np.sign(Z)))
 
 
 class Weighed(Few):
-    """A learner by a function that takes weights."""
+    """A learner that minimises a user's function with weights."""
 
     def _problem(self, data):
         def loss(Z, y, sample_weight):

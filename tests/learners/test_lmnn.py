@@ -56,7 +56,7 @@ def test_lists_change_the_work_and_not_the_result(monkeypatch):
 
 
 def walk(Z, rng):
-    """Embeddings that move ever less, and shrink or grow."""
+    """Yield embeddings that change less and less, and shrink or grow."""
     for i in range(60):
         noise = rng.normal(size=Z.shape) * 0.3 / (1 + i) ** 2
         Z = (Z * rng.uniform(0.8, 1.2) + noise).astype(Z.dtype)

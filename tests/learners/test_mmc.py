@@ -15,7 +15,7 @@ both_modes = pytest.mark.parametrize("diagonal", [False, True])
 
 
 def value(A, points=X, pairs=PAIRS, kind=KIND):
-    """What MMC maximises, without regard to the scale of A."""
+    """Return the objective of MMC, independent of the scale of A."""
     far, near = reference.mmc(A, points, pairs, kind)
     return np.log(far) - np.log(near) / 2
 

@@ -1,4 +1,4 @@
-"""Losses, samplers and embeddings in learners: the presets, every one, and ones of a user's own."""
+"""Losses, samplers and embeddings in learners: presets, all built-in and user-defined ones."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def whole(Z, y, Z_database=None, y_database=None, *, exclude=None):
 
 
 class Halves(Sampler):
-    """As `Uniform(75)` is, by what is documented alone."""
+    """Equals `Uniform(75)`, written with only the documented interface."""
 
     def prepare(self, y):
         return lambda rng: (Batch(rows, 75) for rows in np.split(rng.permutation(len(y)), 2))

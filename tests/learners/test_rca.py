@@ -29,7 +29,7 @@ def test_is_the_inverse_root_of_the_covariance_within_chunks():
     model = RCA().fit(X, CHUNKS)
     np.testing.assert_allclose(model.components_, expected, rtol=1e-9)
     assert model.shrinkage_ == 0
-    # What metric-learn 0.7.0 returns.
+    # The result of metric-learn 0.7.0.
     np.testing.assert_allclose(
         model.components_[0], [3.26517866, -0.73618753, -1.6680281, 0.10956427]
     )
@@ -40,7 +40,7 @@ def test_components_have_the_largest_ratio_of_variances():
     within, total = covariance_within(X, CHUNKS), np.cov(X[CHUNKS >= 0].T)
     vectors = eigh(total, within)[1][:, ::-1][:, :2]
     np.testing.assert_allclose(model.get_mahalanobis_matrix(), vectors @ vectors.T, rtol=1e-8)
-    # What metric-learn 0.7.0 returns.
+    # The result of metric-learn 0.7.0.
     np.testing.assert_allclose(
         model.get_mahalanobis_matrix()[0], [2.09236354, 2.58661094, -5.10063358, -1.30186998]
     )

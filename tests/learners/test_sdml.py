@@ -25,7 +25,7 @@ def problem(points, index, labels, prior, balance):
 
 
 def assert_optimal(M, matrix, sparsity, tol):
-    """The subgradient of the objective holds zero."""
+    """Check that zero is a subgradient of the objective."""
     slope = matrix - np.linalg.inv(M)
     np.testing.assert_allclose(np.diag(slope), 0, atol=tol)
     off = ~np.eye(len(M), dtype=bool)
@@ -58,7 +58,7 @@ def test_defaults_give_a_definite_matrix_where_there_is_no_minimum(prior, points
         model.fit(points, Y)
     assert 0 < model.balance_param_ < 0.5
     assert np.linalg.eigvalsh(model.get_mahalanobis_matrix())[0] > 0
-    # The value that was used is one that needs no warning, and gives the same.
+    # With the reduced value, there is no warning, and the result is the same.
     again = SDML_Supervised(model.balance_param_ * 0.999999, prior=prior, random_state=0)
     M = model.get_mahalanobis_matrix()
     np.testing.assert_allclose(

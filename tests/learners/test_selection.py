@@ -77,7 +77,7 @@ def test_few_points_of_many_features_do_not_make_neighbours_worse(learner):
     ids=repr,
 )
 def test_wholly_shrunk_is_the_given_distance(learner, n_components, n):
-    """In principal components, if some are left out, of the points that are learned from."""
+    """With fewer components, the given distance consists of principal components."""
     model = clone(learner).set_params(n_components=n_components).fit(X[:n], Y[:n])
     expected = X if n_components is None else PCA(n_components).fit(X[:n]).transform(X)
     found, expected = (pairwise_distances(Z[-20:]) for Z in (model.transform(X), expected))

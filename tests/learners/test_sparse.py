@@ -1,4 +1,4 @@
-"""Sparse points: the result is that of the same points in an array."""
+"""Sparse points give the same results as dense points."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ WEIGHT = np.random.default_rng(0).integers(1, 3, 300)
 
 
 def quick(learner, solver, **more):
-    """Return a learner of a few iterations; NCA has folds for its early stopping."""
+    """Return a learner with few iterations; NCA has folds for early stopping."""
     settings = {
         "early_stopping": "auto" if learner is NCA else False,
         "solver": Adam(max_epochs=2) if solver == "adam" else solver,
@@ -153,7 +153,7 @@ def test_rescale_agrees_with_the_dense_one(exponent, shift):
 @pytest.mark.parametrize("weighted", [False, True])
 def test_many_features_stay_sparse(weighted):
     points = random_array((300, 3000), density=0.01, rng=np.random.default_rng(0), format="csr")
-    # Four directions that stand out.
+    # Four directions with large variance.
     points = csr_array(points + csr_array(np.outer(np.arange(300) % 5 == 0, np.arange(3000) < 30)))
     weight = np.random.default_rng(0).integers(0, 3, 300).astype(float) if weighted else None
     labels = np.arange(300) % 5 == 0

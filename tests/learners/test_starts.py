@@ -27,7 +27,7 @@ from metricfast.training.splits import _folds
 
 X, Y = load_iris(return_X_y=True)
 WINE, KINDS = load_wine(return_X_y=True)
-# A handful of iterations, which are too few on purpose.
+# Deliberately too few iterations.
 POINTS = Samples(X, Y, np.arange(3), np.arange(150) % 2.0, 0)
 few = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 given_up = pytest.mark.filterwarnings("ignore:No training was better than none")

@@ -97,7 +97,7 @@ MUTATED = [
 
 
 def mutations(state, arrays):
-    """Return the states and arrays of a checkpoint of which one value or array is another."""
+    """Return the states and arrays of a checkpoint with one value or array changed."""
 
     def leaves(value, *path):
         yield path

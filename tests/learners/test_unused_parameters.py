@@ -1,4 +1,4 @@
-"""Parameters that do not reach what they name are refused."""
+"""Parameters that would be ignored are refused."""
 
 from __future__ import annotations
 

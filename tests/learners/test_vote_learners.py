@@ -1,4 +1,4 @@
-"""What the learners of neighbourhood gerrymandering keep, refuse and report."""
+"""Gerrymandering learners: stored data, invalid input and reports."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def as_labels(labels: ArrayLike, name: str, size: int) -> Floats:
     array = np.ascontiguousarray(as_real(labels, name), dtype=np.float64)
     if array.ndim not in (1, 2) or len(array) != size or array[:1].size == 0:
         raise ValueError(
-            f"{name} must hold one label a point, of shape ({size},) or ({size}, "
+            f"{name} must hold one label per point, of shape ({size},) or ({size}, "
             f"n_label_dimensions); found {array.shape}."
         )
     return _finite(array.reshape(size, -1), name)
@@ -117,7 +117,7 @@ def as_codes(labels: ArrayLike, name: str, size: int) -> tuple[Array, Integers]:
     array = as_label_array(labels, name)
     if array.shape != (size,):
         raise ValueError(
-            f"{name} must hold one label a point: expected shape ({size},), found {array.shape}."
+            f"{name} must hold one label per point: expected shape ({size},), found {array.shape}."
         )
     return encode(array, name)
 
@@ -139,7 +139,7 @@ def as_exclude(exclude: ArrayLike | None, size: int, database: int) -> Integers 
     array = as_array(exclude, "exclude")
     if array.shape != (size,) or array.dtype.kind not in "iu":
         raise ValueError(
-            f"exclude must hold one database index (or -1) a query: expected {size} integers, "
+            f"exclude must hold one database index (or -1) per query: expected {size} integers, "
             f"found shape {array.shape}, dtype {array.dtype}."
         )
     if array.size and (array.min() < -1 or array.max() >= database):

@@ -69,7 +69,7 @@ def bind_labels(
     for array, name, size in zip(arrays, names, sizes or (None, None), strict=False):
         if size not in (None, len(array)):
             raise ValueError(
-                f"{name} must hold one label a point: expected {size}, found shape {array.shape}."
+                f"{name} must hold one label per point: expected {size}, found shape {array.shape}."
             )
     labels, references = arrays[0], arrays[-1]
     if labels.shape[1:] != references.shape[1:]:

@@ -143,7 +143,7 @@ def label_array(y: Any, name: str) -> Labels:
     """
     array = _as_array(y, name)
     if array.ndim == 0 or 0 in array.shape:
-        raise ValueError(f"{name} must hold one label a point, found shape {array.shape}.")
+        raise ValueError(f"{name} must hold one label per point, found shape {array.shape}.")
     if array.dtype.kind == "O" and array.ndim == 1:
         if any(item is None for item in array):
             raise ValueError(f"{name} must hold a label for each point, but contains None.")

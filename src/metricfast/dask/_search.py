@@ -289,7 +289,9 @@ def _filter_of_rows(name: str, where: Any, rows: slice, n: int) -> Any:
     name, what = (f"{name}[{at}]", "label") if labelled else (name, "mask")
     given = as_label_array(where[at] if labelled else where, name)
     if len(given) != n:
-        raise ValueError(f"{name} must hold one {what} a query: expected {n}, found {len(given)}.")
+        raise ValueError(
+            f"{name} must hold one {what} per query: expected {n}, found {len(given)}."
+        )
     return (*where[:at], given[rows], *where[at + 1 :]) if labelled else given[rows]
 
 

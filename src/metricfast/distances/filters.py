@@ -102,7 +102,7 @@ def as_filter(
     if array.dtype == bool:
         if array.shape not in (sizes[1:], sizes):
             raise ValueError(
-                f"where must hold one boolean a database point: expected shape ({sizes[1]},), "
+                f"where must hold one boolean per database point: expected shape ({sizes[1]},), "
                 f"found {array.shape}. With a mask for each query, the shape is {sizes}."
             )
         return Filter(np.ascontiguousarray(array))

@@ -272,8 +272,8 @@ def _as_indices(labels: ArrayLike, name: str, size: int, classes: int) -> Intege
     array = as_label_array(labels, name)
     if array.shape != (size,) or array.dtype.kind not in "iu":
         raise ValueError(
-            f"{name} must hold one index into loss_matrix a point: expected {size} integers, found "
-            f"shape {array.shape}, dtype {array.dtype}."
+            f"{name} must hold one index into loss_matrix per point: expected {size} integers, "
+            f"found shape {array.shape}, dtype {array.dtype}."
         )
     if size and (array.min() < 0 or array.max() >= classes):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Learners of a linear map that is trained iteration by iteration."""
+"""Base classes of learners that train a linear map iteratively."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ class LinearParameters(TrainingParameters):
 
 
 class LinearLearner(TrainedLearner, LinearParameters, MahalanobisMixin):
-    """Base class of learners of a linear map by a loss of the mapped points.
+    """Base class of learners that minimise a loss of linearly mapped points.
 
-    A learner defines `_problem`, which returns what to minimise. A learner without one of the
-    parameters below uses their values.
+    Subclasses define `_problem`, which returns the problem to minimise. Subclasses without one of
+    the parameters below use the default value.
     """
 
     _requires_y = True
@@ -68,14 +68,14 @@ class LinearLearner(TrainedLearner, LinearParameters, MahalanobisMixin):
     tol: float | None = None
 
     _solver_names: tuple[str, ...] = ("lbfgs", "adam")
-    _tolerance = "tol"  # the parameter that is the tolerance of "lbfgs"
-    _target: Target = staticmethod(as_classes)  # returns classes, labels and unit of y
+    _tolerance = "tol"  # name of the tolerance parameter of "lbfgs"
+    _target: Target = staticmethod(as_classes)  # converts y to classes, labels and unit
     _accept_sparse: str | bool = "csr"
     _keeps_points = False  # whether `Samples.given` is needed
-    _selects_shortest = True  # among settings without a significant difference
-    _min_class_size: int = 2  # points of a class that a training needs
-    _weights_neighbors = False  # whether a duplicate is the same as a point of weight 2
-    _selects_batches = False  # whether "auto" chooses by folds for mini-batches too
+    _selects_shortest = True  # prefer fewest iterations among equally good settings
+    _min_class_size: int = 2  # minimum number of training points per class
+    _weights_neighbors = False  # whether a weight of 2 equals a duplicate
+    _selects_batches = False  # whether "auto" also cross-validates mini-batch solvers
     _exponent: int = 0
 
     def fit(
@@ -148,7 +148,7 @@ class LinearLearner(TrainedLearner, LinearParameters, MahalanobisMixin):
         return self._partial_fit(Given(X, y, sample_weight))
 
     def _plan(self) -> Plan:
-        """Check the parameters, and return what they ask for."""
+        """Check the parameters, and return the plan of the training."""
         take_renamed(self)
         check_parameters(self)
         self._lbfgs.check()
@@ -169,7 +169,7 @@ class LinearLearner(TrainedLearner, LinearParameters, MahalanobisMixin):
             keep=self._keeps_points, accept_sparse=self._accept_sparse, target=self._target,
         )  # fmt: skip
         self._exponent = samples.exponent
-        # A point of weight 2 is the same as two points, so weights could change the span.
+        # Weights would change the span, because weighted points count as repeated.
         if plan.solver.by_batches or plan.evaluator is not None or samples.weight is not None:
             return samples
         return replace(samples, span=span_of(samples.X))
@@ -181,7 +181,7 @@ class LinearLearner(TrainedLearner, LinearParameters, MahalanobisMixin):
             train_samples = deduplicate_if_smaller(train_samples)
         initialization = self._initialization(plan.solver, kept)
         L = initialization.initial_map(train_samples, rng)
-        self.components_ = train_samples.undo_scale(L)  # in case of an interrupt
+        self.components_ = train_samples.undo_scale(L)  # set early, for interrupts
         choice = self._choose(plan, self._candidates(initialization, samples), samples, kept)
         problem = self._problem(train_samples)
         _refuse_inner_products(problem.loss)
@@ -191,8 +191,8 @@ class LinearLearner(TrainedLearner, LinearParameters, MahalanobisMixin):
         return objective, history
 
     def _candidates(self, initialization: Initialization, samples: Samples) -> Candidates:
-        """Return the starts that compete on splits of the samples."""
-        alike = replace(initialization, chosen={})  # on all splits
+        """Return the candidate starts for selection on splits of the samples."""
+        alike = replace(initialization, chosen={})  # same map on all splits
 
         def begin(part: Samples, name: str | None) -> Objective:
             rng = np.random.RandomState(0)
@@ -235,7 +235,7 @@ class LinearLearner(TrainedLearner, LinearParameters, MahalanobisMixin):
         self.objective_ = objective.unit * value
 
     def _finish(self, objective: Objective, history: History, diverged: bool) -> None:
-        """Warn if the solver found no slope at the initial map."""
+        """Warn if the gradient vanished at the initial map."""
         bound = objective.problem.lower_bound
         excess = history.best_objective - bound
         stayed = np.array_equal(history.best_x, history.start)
@@ -263,7 +263,7 @@ class AllPairsLearner(LinearLearner):
 def _discriminant(
     n_jobs: int | None, X: Array, classes: Integers, weight: Floats | None, n_rows: int
 ) -> Array:
-    with ignored(UserWarning):  # fit has warned of y
+    with ignored(UserWarning):  # fit has already warned
         return LFDA(n_rows, n_jobs=n_jobs).fit(X, classes, weight).components_
 
 

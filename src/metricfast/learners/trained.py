@@ -1,4 +1,4 @@
-"""Learners that are trained iteration by iteration: the course of a fit, and of `partial_fit`."""
+"""Base class of iterative learners: the steps of `fit` and `partial_fit`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Given:
-    """The arguments of `fit`, as they were given."""
+    """The unchanged arguments of `fit`."""
 
     X: Any
     y: Any
@@ -56,11 +56,11 @@ class Plan:
     rule : HeldOut, CrossValidated or None
     callbacks : list
     parts : tuple
-        Copies of a loss, an embedding and so on that are parameters.
+        Copies of parameters that are objects, such as a loss or an embedding.
     validate : bool
-        Whether the fit is to be compared with the Euclidean distance.
+        Whether to compare the fit with the Euclidean distance.
     evaluator : callable or None
-        Computes the loss elsewhere, such as on a cluster.
+        Computes the loss elsewhere, for example on a cluster.
     """
 
     solver: Solver
@@ -72,7 +72,7 @@ class Plan:
 
 
 class _OfMiniBatches:
-    """Descriptor of a method that exists only if the solver takes mini-batches."""
+    """Descriptor of a method that exists only for mini-batch solvers."""
 
     def __init__(self, method: Callable[..., Any]) -> None:
         self.method = method
@@ -88,14 +88,14 @@ class _OfMiniBatches:
 
 
 def for_mini_batches(method: _Method) -> _Method:
-    """Expose a method only for solvers that take mini-batches."""
+    """Expose a method only for mini-batch solvers."""
     return cast(_Method, _OfMiniBatches(method))
 
 
 class TrainedLearner(CallbackMixin):
-    """Base class of learners that minimise a problem iteration by iteration.
+    """Base class of learners that minimise a problem iteratively.
 
-    A learner defines the abstract methods, and its `fit` and `partial_fit` call those below.
+    Subclasses define the abstract methods, and call the methods below in `fit` and `partial_fit`.
     """
 
     solver: Any
@@ -103,14 +103,14 @@ class TrainedLearner(CallbackMixin):
     warm_start: bool = False
     random_state: Any = None
 
-    _fitted: str  # the attribute that a fitted learner has
+    _fitted: str  # attribute that marks a fitted learner
     _traits: Traits = Traits()
-    _training: Any = None  # where `partial_fit` continues: history, initial vector, preconditioner
+    _training: Any = None  # state of `partial_fit`: history, initial vector, preconditioner
     _validate_fit: Callable[..., None]
 
     @abstractmethod
     def _plan(self) -> Plan:
-        """Check the parameters, and return what they ask for."""
+        """Check the parameters, and return the plan of the training."""
 
     @abstractmethod
     def _solver(self) -> Solver:
@@ -120,7 +120,7 @@ class TrainedLearner(CallbackMixin):
     def _load(
         self, plan: Plan, given: Given, kept: Any, in_memory: tuple[str, str] | None, *, reset: bool
     ) -> Samples | None:
-        """Check points and labels, and centre the points; None if nothing is to be learned.
+        """Check points and labels, and centre the points; return None if there is nothing to learn.
 
         `kept`: what `_earlier` returned of an earlier fit to continue from, or None.
         `in_memory`: why all points must be in memory, and the remedy, if they must.
@@ -129,27 +129,27 @@ class TrainedLearner(CallbackMixin):
 
     @abstractmethod
     def _problem(self, samples: Samples) -> Problem:
-        """Return what to minimise."""
+        """Return the problem to minimise."""
 
     @abstractmethod
     def _begin(
         self, plan: Plan, train_samples: Samples, samples: Samples, rng: RandomState, kept: Any
     ) -> tuple[Objective, History]:
-        """Return the objective of the samples to train on, at its start, and its history.
+        """Return the objective of the training samples at its start, and its history.
 
         `samples`: these, and the samples that are held out.
         """
 
     @abstractmethod
     def _earlier(self) -> Any:
-        """Return what an earlier fit has learned, to start from; None if there was none."""
+        """Return the learned parameters of an earlier fit as a start, or None."""
 
     @abstractmethod
     def _set_map(self, objective: Objective, x: Vector) -> None:
-        """Set what is learned, the parameters of the solver's vector x."""
+        """Set the learned attributes from the solver's vector x."""
 
     def _set_fitted(self, objective: Objective, history: History, x: Vector, final: bool) -> None:
-        """Set the fitted attributes of x: the result, or the present iteration."""
+        """Set the fitted attributes for x: the result, or the current iteration."""
         self._set_map(objective, x)
         self.loss_curve_ = [value * objective.unit for value in history.curve]
         self.n_iter_ = len(history.curve)
@@ -161,15 +161,15 @@ class TrainedLearner(CallbackMixin):
                 self.history_["validation_error"] = list(history.costs)
 
     def _finish(self, objective: Objective, history: History, diverged: bool) -> None:
-        """Choose what is kept, and warn if it is of no use."""
+        """Choose the final parameters, and warn if they are useless."""
 
     def _choose(self, plan: Plan, candidates: Candidates, samples: Samples, kept: Any) -> Choice:
-        """Select among starts if the rule says so, unless there is an earlier fit to start from."""
+        """Choose among starts if the rule does so, unless there is an earlier fit to continue."""
         if not isinstance(plan.rule, CrossValidated) or kept is not None:
             return Choice()
         required = not isinstance(self.early_stopping, str)
         choice = select_training(candidates, samples, plan.rule, plan.solver, required=required)
-        if not math.isnan(choice.cost):  # as it is where points cannot be split
+        if not math.isnan(choice.cost):  # NaN if points cannot be split
             self.choice_ = choice._asdict()
         return choice
 
@@ -182,7 +182,7 @@ class TrainedLearner(CallbackMixin):
         self, X: Any, y: Any = None, sample_weight: Any = None, X_database: Any = None,
         y_database: Any = None, *, validate: bool = False, evaluator: Evaluator | None = None,
     ) -> Self:  # fmt: skip
-        """Learn. `evaluator` computes the loss elsewhere, such as on a cluster."""
+        """Fit. `evaluator` computes the loss elsewhere, for example on a cluster."""
         given = Given(X, y, sample_weight, X_database, y_database)
         plan = replace(self._plan(), validate=validate, evaluator=evaluator)
         kept = self._earlier() if self.warm_start else None
@@ -219,7 +219,7 @@ class TrainedLearner(CallbackMixin):
         return self
 
     def _partial_fit(self, given: Given) -> Self:
-        """Train for one epoch, from where the last call, or `fit`, has ended."""
+        """Train for one epoch, continuing from the last call or from `fit`."""
         plan = self._plan()
         refuse_partial(None if isinstance(self.early_stopping, str) else plan.rule, plan.callbacks)
         begun = hasattr(self, self._fitted)
@@ -242,7 +242,7 @@ class TrainedLearner(CallbackMixin):
 
 
 def refuse_partial(rule: StoppingRule | None, callbacks: list[Any]) -> None:
-    """Raise ValueError for early stopping and checkpoints, which `partial_fit` cannot have."""
+    """Raise ValueError for early stopping and checkpoints, which `partial_fit` does not support."""
     if rule is not None:
         raise ValueError("partial_fit needs early_stopping as it is by default.")
     if any(not callable(each) for each in callbacks):
@@ -251,7 +251,7 @@ def refuse_partial(rule: StoppingRule | None, callbacks: list[Any]) -> None:
 
 @contextmanager
 def forget_on_error(learner: Any) -> Iterator[None]:
-    """Leave a learner unfitted if its fit fails. An interrupt leaves what is learned so far."""
+    """Reset a learner to unfitted if its fit fails. An interrupt keeps the current result."""
     try:
         yield
     except Exception:

@@ -10,7 +10,7 @@ out of its own row by index) and returns its value and gradient::
 A loss computes all n x m distances and holds no n x m matrix. Exceptions are CoSENT, which sorts
 all pairs, and label distances that are given or come from a function.
 
-Losses of classes also take tags, several classes a point: a sparse matrix of zeros and ones, or
+Losses of classes also take tags, several classes per point: a sparse matrix of zeros and ones, or
 booleans of shape (n, n_tags), as y and as y_database. Two points that share a tag then count as
 points of one class. ``loss.takes_tags`` shows whether a loss takes them.
 ``metricfast.tags_of`` makes tags of a function that says which labels are related.

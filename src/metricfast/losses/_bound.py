@@ -185,7 +185,7 @@ class BoundLoss:
         if alone and self.loss.learnable_database:
             raise ValueError(
                 f"{type(self.loss).__name__} compares points with proxies: give these as "
-                "Z_database, one or more a class, and their classes as y_database."
+                "Z_database, one or more per class, and their classes as y_database."
             )
         weight = self._weight if rows is None or self._weight is None else self._weight[rows]
         y, y_database = self._labels.take(rows, database_rows, alone)

@@ -173,4 +173,4 @@ def _count(labels: Any, name: str) -> int:
     try:
         return n_rows(labels)
     except TypeError:
-        raise ValueError(f"{name} must hold one label a point; found {labels!r:.80}.") from None
+        raise ValueError(f"{name} must hold one label per point; found {labels!r:.80}.") from None

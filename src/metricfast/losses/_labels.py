@@ -113,7 +113,7 @@ def _tags(loss: Any, y: Any, y_database: Any, n: int, m: int | None) -> Labels:
     if not loss.takes_tags:
         raise ValueError(
             f"y holds tags, of which a point may have several, and {type(loss).__name__} needs one "
-            "class a point: give classes, or choose another loss, such as SupCon or NCA."
+            "class per point: give classes, or choose another loss, such as SupCon or NCA."
         )
     if y_database is None or m is None:
         return Labels("tags", as_tags(y, "y", n))

@@ -182,7 +182,7 @@ class NTXent(Loss):
 
     ``-log(exp(s_ip / t) / (exp(s_ip / t) + sum_n exp(s_in / t)))`` for every pair of an anchor i
     and a point p of its class, with inner products s, the temperature t and n over the other
-    classes. With two points a class it is :class:`SupCon`.
+    classes. With two points per class it is :class:`SupCon`.
 
     Parameters
     ----------

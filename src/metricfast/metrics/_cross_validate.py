@@ -129,7 +129,9 @@ def _disjoint(
     if continuous is None:
         continuous = are_continuous(labels, "y")
     if (labels.ndim > 1 or continuous) and labels.dtype.kind not in "biuf":
-        raise ValueError(f"y must hold one class a point, or numbers; found shape {labels.shape}.")
+        raise ValueError(
+            f"y must hold one class per point, or numbers; found shape {labels.shape}."
+        )
     n_labels = len(encode(labels, "y")[0] if labels.ndim == 1 else np.unique(labels, axis=0))
     n_splits = check_count(name, n)
     if not 2 <= n_splits <= n_labels:

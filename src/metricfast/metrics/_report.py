@@ -382,8 +382,8 @@ def _relevance(
             shape: tuple[int, ...] = getattr(given, "shape", ())
             if len(shape) == 2 and shape[1] > 1:
                 raise ValueError(
-                    f"{name} must hold one label a point, or tags; found shape {shape}. For tags, "
-                    f"give booleans, {name}.astype(bool), or a sparse matrix."
+                    f"{name} must hold one label per point, or tags; found shape {shape}. For "
+                    f"tags, give booleans, {name}.astype(bool), or a sparse matrix."
                 )
         _, codes, references = as_common_codes(labels, database_labels, names, sizes)
         relevant = search.allowed(references, codes)

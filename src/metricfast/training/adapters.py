@@ -32,12 +32,12 @@ def check_labels(loss: Any) -> None:
 
 
 def bind(loss: Any, samples: Samples, y_database: Any, n_jobs: int | None) -> Any:
-    """Return a loss with the labels and weights of samples, which are checked once.
+    """Bind a loss to the labels and weights of samples, which are checked once.
 
     `y_database`: labels of a database of other points, or None.
     """
     y = samples.labels
-    if isinstance(y, np.ndarray):  # codes of classes, say, that need no other copy
+    if isinstance(y, np.ndarray):  # a view without a copy
         y = _read_only(y)
     if isinstance(loss, Loss):
         return loss.on(y, samples.weight, y_database=y_database, n_jobs=n_jobs)
@@ -66,7 +66,7 @@ class BoundFunction:
         self._y_database = y if y_database is None else y_database
 
     def __call__(self, Z: Array, rows: Any = None, anchors: slice | None = None) -> Any:
-        """Value and gradient of points, of which some alone may be anchors."""
+        """Return value and gradient of points; only those in `anchors` are anchors."""
         if anchors is None or anchors == slice(0, len(Z)):
             return self._call((Z, _of(self._y, rows)), rows)
         own = np.arange(len(Z))
@@ -81,7 +81,7 @@ class BoundFunction:
         self, Z: Array, Z_database: Array, rows: Any = None, database_rows: Any = None,
         exclude: NDArray[np.int64] | None = None,
     ) -> Any:  # fmt: skip
-        """Value and both gradients of points and a database."""
+        """Return the value and both gradients, of points and of a database."""
         labels = _of(self._y, rows), _of(self._y_database, database_rows)
         return self._call((Z, labels[0], Z_database, labels[1]), rows, exclude=exclude)
 
@@ -92,7 +92,7 @@ class BoundFunction:
         return own
 
     def _call(self, arguments: tuple[Array, ...], rows: Any, **options: Any) -> Any:
-        """Value and gradients, in arrays that may be changed."""
+        """Call the loss; return value and gradients in writable arrays."""
         name, points = _name(self.loss), arguments[::2]
         if not all(get_kernels().all_finite(Z) for Z in points):
             raise LossOverflowError("Embedded points are not finite.")
@@ -112,7 +112,7 @@ class BoundFunction:
                 "alone: with database='all', Asymmetric, or a sampler of batches of which not all "
                 "points are anchors."
             ) from error
-        except ValueError:  # no signature is known
+        except ValueError:  # the signature is unknown
             pass
         found = self.loss(*arguments, **options)
         try:
@@ -141,7 +141,7 @@ def _of(values: Array, rows: Any) -> Array:
 def initial_parameters(
     embedding: Embedding, X: Any, y: Array | None, rng: np.random.RandomState, *database: Any
 ) -> list[Array]:
-    """Return the parameters that an embedding starts from, one for each of its weight decays.
+    """Return an embedding's initial parameters; there must be one weight decay for each.
 
     `database`: points and classes of the database, for an embedding of two kinds of points.
     """
@@ -162,7 +162,7 @@ def initial_parameters(
 def prepared(
     sampler: Sampler, y: Array, batch_size: int | None, n_jobs: int | None, **options: Any
 ) -> Epoch:
-    """Call `prepare` with what it takes."""
+    """Call `prepare` with the arguments that it supports."""
     batch_size = None if batch_size is None else int(batch_size)
     taken = _taken(sampler.prepare, batch_size=batch_size, n_jobs=n_jobs, **options)
     if "y_database" in options and "y_database" not in taken:
@@ -186,7 +186,7 @@ def prepared(
 def checked_batches(
     epoch: Epoch, rng: np.random.RandomState, n: int, n_database: int | None = None
 ) -> Iterator[Batch]:
-    """Iterate over batches of rows below n, of which there is one at least.
+    """Check a sampler's batches of rows below n; there must be at least one batch.
 
     With `n_database`, only anchors are rows below n; the others are rows of the database.
     """
@@ -223,7 +223,7 @@ def checked_batches(
 
 
 def _taken(function: Callable[..., Any], **options: Any) -> dict[str, Any]:
-    """Return those options that a function takes by name."""
+    """Return the options that a function accepts by name."""
     try:
         known = inspect.signature(function).parameters
     except ValueError:

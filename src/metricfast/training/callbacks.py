@@ -1,4 +1,4 @@
-"""Callbacks: functions of a training's state, checkpoints, and scikit-learn's own callbacks."""
+"""Callbacks: functions of the training's state, checkpoints, and scikit-learn's callbacks."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Checkpoint:
         self.path = path
 
     def __repr__(self) -> str:
-        """Return the call that makes it."""
+        """Return the constructor call."""
         return f"Checkpoint({os.fspath(self.path)!r})"
 
 
@@ -81,7 +81,7 @@ class OpenCheckpoint:
     Parameters
     ----------
     callbacks : list
-        Those of the learner, of which one may be a `Checkpoint`.
+        Callbacks of the learner; one may be a `Checkpoint`.
     random_state : int, RandomState or None
     *depends_on : object
         Data, parts and parameters that the training depends on.
@@ -89,7 +89,7 @@ class OpenCheckpoint:
     Attributes
     ----------
     rng : RandomState
-        Random numbers of the training.
+        Random number generator of the training.
     """
 
     def __init__(self, callbacks: list[Any], random_state: Any, *depends_on: Any) -> None:
@@ -122,9 +122,9 @@ class OpenCheckpoint:
 
 
 def as_callbacks(value: Any, *, warm_start: bool = False) -> list[Any]:
-    """Return the callbacks, checked to be functions or checkpoints.
+    """Return the callbacks; raise unless they are functions or checkpoints.
 
-    `warm_start`: whether `fit` starts from the last one, not from a file that exists.
+    `warm_start`: whether `fit` starts from the last fit, not from an existing file.
     """
     try:
         found = [] if value is None else list(value)
@@ -148,7 +148,7 @@ def as_callbacks(value: Any, *, warm_start: bool = False) -> list[Any]:
 
 
 class FitTask:
-    """The tasks of a `fit` that scikit-learn's callbacks see: the fit, and each iteration."""
+    """The tasks of `fit` for scikit-learn's callbacks: the fit, and each iteration."""
 
     def __init__(self, estimator: Any, given: dict[str, Any]) -> None:
         weight = given.get("sample_weight")
@@ -162,7 +162,7 @@ class FitTask:
         }  # fmt: skip
 
     def begin(self, name: str, n_iter: int | None) -> None:
-        """Begin a training of at most so many iterations, each a task of this name."""
+        """Begin a training of at most `n_iter` iterations; each is a task with this name."""
         self._name, self._left = name, n_iter
         self._root = self._estimator._init_callback_context(max_subtasks=self._left)
         self._root.call_on_fit_task_begin(**self._data)
@@ -182,7 +182,7 @@ class FitTask:
         return stops
 
     def end(self) -> None:
-        """End the fit, and the iteration that did not take place."""
+        """End the fit, and the open task of an iteration."""
         if self._task is not None:
             self._task.call_on_fit_task_end(estimator=self._estimator)
         if self._root is not None:
@@ -199,13 +199,13 @@ class FitTask:
             if set_fitted is None:
                 return None
             set_fitted()
-            return {"_fit_task": None}  # a copy of the estimator has the others
+            return {"_fit_task": None}  # all else is in the estimator's state
 
         return bool(task.call_on_fit_task_end(**self._data, reconstruction_attributes=attributes))
 
 
 def reports_to_sklearn(fit: _Fit) -> _Fit:
-    """Decorate `fit` so that callbacks that `set_callbacks` set are called."""
+    """Decorate `fit` to call the callbacks of `set_callbacks`."""
     if with_callbacks is None:
         return fit
     names = list(inspect.signature(fit).parameters)[1:]
@@ -223,5 +223,5 @@ def reports_to_sklearn(fit: _Fit) -> _Fit:
             del self._fit_task
         return fitted
 
-    decorated: _Fit = with_callbacks(reporting)  # ends the tasks, whatever happens
+    decorated: _Fit = with_callbacks(reporting)  # also ends the tasks after an error
     return decorated

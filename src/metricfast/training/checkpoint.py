@@ -18,7 +18,7 @@ _FORMAT = "metricfast training"
 
 
 class Resumable(Protocol):
-    """An object with a state for a file: arrays, and numbers for JSON."""
+    """An object whose state can be stored: arrays, and numbers for JSON."""
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the state."""
@@ -70,7 +70,7 @@ class Checkpoint:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Turn errors from the content of the file into a ValueError that names it."""
+        """Convert errors from the content of the file to a ValueError that names the file."""
         try:
             yield
         except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
@@ -80,7 +80,7 @@ class Checkpoint:
             ) from error
 
     def restore(self, history: History, found: dict[str, Any], solver: Any) -> None:
-        """Continue from the state that was read. Raise ValueError if it does not fit the solver."""
+        """Continue from the state of the file. Raise ValueError if it does not fit the solver."""
         with self.reading():
             history.check(found["arrays"], found["numbers"], solver.n_moments)
         n_done, most = len(found["arrays"]["curve"]), solver.n_iter
@@ -93,7 +93,7 @@ class Checkpoint:
         history.resume(found["arrays"], found["numbers"])
 
     def write(self, seed: int, history: Resumable) -> None:
-        """Replace the file, whole."""
+        """Replace the file atomically."""
         arrays, numbers = history.snapshot()
         metadata = {
             "format": _FORMAT,

@@ -1,4 +1,4 @@
-"""Mini-batches of points that are not in memory: chunks of blocks from all over the source."""
+"""Mini-batches of points on disk: chunks of blocks that are spread over the source."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ __all__ = [
     "subtract_mean",
 ]  # fmt: skip
 
-# Bytes of a block. Small blocks mix neighbouring rows of the source better.
+# Bytes per block. Smaller blocks mix the rows of the source better.
 _BLOCK = 1 << 20
-# Share of the memory for a chunk, and its least number of blocks. The next chunk is read meanwhile.
+# Share of the memory for a chunk (the next one is read at the same time), and minimum blocks.
 SHARE, _LEAST_BLOCKS = 1 / 8, 16
-# Points that one is compared with where that takes a search among them.
+# Number of points in a search for neighbours of a batch.
 POOL = 1 << 15
 
 
 def why_in_memory(learner: Any, by_batches: bool, validate: bool) -> tuple[str, str] | None:
-    """Return why a fit needs all points in memory, and the remedy; None if it does not."""
+    """Return why a fit needs all points in memory, and a remedy; or None if it does not."""
     if validate:
         return "validate=True needs in memory", "set validate=False"
     if not by_batches:
@@ -48,7 +48,7 @@ def why_in_memory(learner: Any, by_batches: bool, validate: bool) -> tuple[str, 
 
 
 def hold(X: Any, needed: tuple[str, str] | None = None, name: str = "X") -> Any:
-    """Return points as an array or a CSR array, or a source that takes too much memory.
+    """Return points as an array or CSR array, or as a source if they take too much memory.
 
     Too much is more than half of the working memory. With `needed`, which `why_in_memory` returns,
     all points are read, and a MemoryError says why.
@@ -90,7 +90,7 @@ def subtract_mean(X: Any, mean: Array, dtype: Any = None, share: float = SHARE) 
 
 
 def mean_and_exponent(X: Source) -> tuple[Floats, int]:
-    """Return what :func:`center_and_rescale` would subtract, and its exponent, reading X once."""
+    """Return the mean and the exponent of :func:`center_and_rescale`, reading X once."""
     first = X[: min(len(X), block_rows(X.dtype.itemsize * X.shape[1]))]
     exponent = center_and_rescale(first)[1]
     origin = times_power_of_two(first[0].astype(np.float64), -exponent)
@@ -131,19 +131,19 @@ class Chunked(Source):
         self._divide(1)
 
     def hold(self, rows: Integers) -> None:
-        """Have some rows, ascending, in memory for good."""
+        """Keep the given ascending rows in memory permanently."""
         if not np.array_equal(rows, self._held[0]):
             with self._lock:
                 self._held = rows, np.asarray(self._source[rows])
             self._divide(1)
 
     def hold_with(self, others: Integers) -> None:
-        """Let a chunk have, with each of its points, those that a table says, a row for each."""
+        """Load, with each point of a chunk, the points in its row of the table `others`."""
         self._with = others
         self._divide(1 + others.shape[1])
 
     def _divide(self, n_rows: int) -> None:
-        """Choose blocks and chunks, so many rows being held for each row of a chunk."""
+        """Choose blocks and chunks, if each row of a chunk needs `n_rows` rows in memory."""
         row = self.dtype.itemsize * self.shape[1] * n_rows
         most = max(row, int((working_memory() - self._held[1].nbytes) * self.share))
         self._size = max(1, min(_BLOCK, most // _LEAST_BLOCKS) // row)
@@ -172,9 +172,9 @@ class Chunked(Source):
         return found
 
     def chunks(self, rng: RandomState) -> Generator[Integers, None, None]:
-        """Go through all points, holding one chunk after the other; give its rows, ascending.
+        """Load one chunk after the other; yield the ascending rows of each.
 
-        Rows that are held with others are not given.
+        Rows that are loaded for other rows are not included.
         """
         order = np.arange(self._n_blocks)
         if not self._source.in_order:
@@ -194,7 +194,7 @@ class Chunked(Source):
                 ended.set()
 
     def _chunk(self, numbers: Integers, ended: Event) -> tuple[Integers, Integers, Array]:
-        """Read blocks, unless their training has ended; return their rows, all, and the points."""
+        """Read blocks unless the training has ended; return their rows, all rows, and points."""
         starts = numbers * self._size
         stops = np.minimum(starts + self._size, len(self))
         given = np.concatenate([np.arange(*ends) for ends in zip(starts, stops, strict=True)])
@@ -216,7 +216,7 @@ class Chunked(Source):
         return given, rows, points
 
     def sample(self, classes: Integers | None, weight: Floats | None = None) -> Integers:
-        """Return rows that represent all: of blocks at equal distances, and of every class."""
+        """Return representative rows: from evenly spaced blocks, and from every class."""
         rows: Any = range(len(self)) if weight is None else np.flatnonzero(weight > 0)
         most = block_rows(2 * self.dtype.itemsize * self.shape[1])
         n_blocks = -(-len(rows) // self._size)
@@ -229,8 +229,8 @@ class Chunked(Source):
 
 
 def _first_of_each(classes: Integers, weight: Floats | None) -> Integers:
-    """Return the first row of each class that has weight, without sorting all rows."""
-    first = np.full(int(classes.max()) + 2, -1)  # the last place is of -1
+    """Return the first row with weight of each class, without sorting all rows."""
+    first = np.full(int(classes.max()) + 2, -1)  # the last entry is for code -1
     for start in range(0, len(classes), _BLOCK)[::-1]:
         rows = np.arange(start, min(start + _BLOCK, len(classes)))[::-1]
         if weight is not None:
@@ -240,7 +240,7 @@ def _first_of_each(classes: Integers, weight: Floats | None) -> Integers:
 
 
 class _Epoch:
-    """The batches of an epoch, drawn from one pool of a chunk after the other."""
+    """The batches of an epoch, drawn from one pool of points after the other."""
 
     def __init__(
         self, X: Chunked, draw: Callable[[Integers], Iterable[Batch]], rng: RandomState,
@@ -249,7 +249,7 @@ class _Epoch:
         self._X, self._draw, self._rng, self._size, self._pool = X, draw, rng, size, pool
 
     def __len__(self) -> int:
-        """Return about how many there are."""
+        """Return the approximate number of batches."""
         return math.ceil(len(self._X) / self._size)
 
     def __iter__(self) -> Iterator[Batch]:
@@ -282,10 +282,10 @@ def batches_of(
     size: int,
     pool: int | None = None,
 ) -> Callable[[], Iterable[Batch]]:
-    """Return what gives the batches of an epoch, about `size` anchors each.
+    """Return a function that draws the batches of an epoch, with about `size` anchors each.
 
-    ``draw(rows)`` gives those of some points: of all; or where not all are in memory of each chunk,
-    or of random parts of it of at most `pool` points, which it ends with before the next are drawn.
+    ``draw(rows)`` draws the batches of some points: of all points in memory; otherwise of one chunk
+    after the other, or of one random part of a chunk after the other, with at most `pool` points.
     """
     if isinstance(X, Chunked):
         return lambda: _Epoch(X, draw, rng, size, pool)
@@ -294,5 +294,5 @@ def batches_of(
 
 
 def rows_of(X: Any, rows: Any) -> Any:
-    """Return some rows of points, in ascending order where these are not in memory."""
+    """Return the given rows of points; for a source, in ascending order."""
     return Chunked(Part(X._source, rows), X.share) if isinstance(X, Chunked) else X[rows]

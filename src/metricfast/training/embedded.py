@@ -15,9 +15,9 @@ from metricfast.training.samples import Samples
 
 __all__ = ["EMBEDDED", "LinearMap", "embed", "embed_samples", "finite", "map_points"]
 
-# Points that are embedded at a time, hidden layers and all, at most.
+# Maximum number of points per block of embeddings, including hidden layers.
 EMBEDDED = 16384
-# With gradients of fewer points than this share, a gradient by a map looks at these alone.
+# If fewer points than this share have gradients, only these enter the product.
 _FEW = 0.5
 
 
@@ -27,7 +27,7 @@ def finite(Z: Array) -> bool:
 
 
 def map_points(X: Any, L: Array, n_jobs: int | None = None) -> Array:
-    """Map points, in their own dtype; sparse ones to points of mean zero."""
+    """Map points in their dtype; mapped sparse points are centred."""
     Z = apply_map(X, L, n_jobs)
     if not issparse(X):
         return Z
@@ -35,12 +35,12 @@ def map_points(X: Any, L: Array, n_jobs: int | None = None) -> Array:
 
 
 class LinearMap:
-    """A linear map in float64 of points in either dtype: an embedding without checks."""
+    """A linear map in float64, for points of either dtype: an embedding without checks."""
 
     asymmetric = False
 
     def map_of(self, parameters: list[Array]) -> Array:
-        """Return the map L of the parameters."""
+        """Return the map L for given parameters."""
         return parameters[0]
 
     def decays(self, default: float) -> list[float]:
@@ -56,7 +56,7 @@ class LinearMap:
     def backward(
         self, parameters: list[Array], cache: Any, upstream: Array, *, n_jobs: int | None = None
     ) -> list[Array]:
-        """Turn the gradient by embedded points into that by the map."""
+        """Return the gradient by the map, from the gradient by embedded points."""
         X = cache
         used = np.flatnonzero(upstream.any(axis=1))
         if len(used) < _FEW * len(upstream):
@@ -65,7 +65,7 @@ class LinearMap:
             return [np.zeros(parameters[0].shape)]
         gradient = map_gradient(upstream, X, n_jobs)
         if issparse(X):
-            # All points were centred: those without a gradient have a part in the mean, too.
+            # Points without a gradient contribute through the mean.
             gradient -= np.outer(upstream.sum(axis=0, dtype=np.float64), cache.mean(axis=0))
         return [gradient]
 
@@ -77,7 +77,7 @@ def embed(
     side: str = "query",
     n_jobs: int | None = None,
 ) -> Array:
-    """Embed checked points, in blocks, so that memory for hidden layers does not grow with them."""
+    """Embed checked points in blocks, to limit the memory of hidden layers."""
     if isinstance(embedding, LinearMap):
         return map_points(X, embedding.map_of(parameters), n_jobs)
     return by_blocks(
@@ -95,7 +95,7 @@ def embed_samples(
     if not isinstance(embedding, LinearMap):
         arrays = [np.ascontiguousarray(array, queries.dtype) for array in parameters]
     elif issparse(queries):
-        # Sparse points are centred where they are mapped to, so both sides are mapped together.
+        # Sparse points are centred after mapping, so both sides are mapped together.
         Z = embed(embedding, arrays, vstack([queries, database], format="csr"), n_jobs=n_jobs)
         return Z[: queries.shape[0]], Z[queries.shape[0] :]
 

@@ -16,10 +16,10 @@ from metricfast._core.sources import Source
 
 __all__ = ["fingerprint", "params_of"]
 
-# Parameters of learners that change no iteration, and those that say how many there are.
+# Parameters without influence on iterations, and parameters that set their number.
 _INCIDENTAL = {"verbose", "n_jobs", "callbacks", "warm_start", "preprocessor"}
 _COUNTS = ("max_iter", "max_epochs")
-# Blocks of a source, and rows of each block, that enter its fingerprint.
+# Number of blocks, and of rows per block, in the fingerprint of a source.
 _BLOCKS, _ROWS = 64, 16
 _SCALARS = (bool, int, float, complex, str, bytes, type(None), type(...), np.generic)
 
@@ -28,10 +28,10 @@ def fingerprint(*of: object) -> str:
     """Return a digest of values.
 
     A source is described by some of its rows. A function is described by its code, defaults and
-    enclosed values, not by the global names that it uses. A class of a user is described by its
+    enclosed values, not by the global names that it uses. A user's class is described by its
     methods.
 
-    Raises TypeError if a value can neither be looked into nor pickled.
+    Raises TypeError if a value can neither be inspected nor pickled.
     """
     description = _Description()
     description.add(of)
@@ -41,8 +41,8 @@ def fingerprint(*of: object) -> str:
 def params_of(learner: BaseEstimator, solver: Any, schedule: str) -> tuple[Any, ...]:
     """Return the parameters that the iterations of a training depend on.
 
-    The number of iterations is none of them, unless the schedule is "cosine". `schedule` is that of
-    a solver that names none.
+    These include the number of iterations only if the schedule is "cosine". `schedule` is the
+    default schedule of the solver.
     """
     params, chosen = learner.get_params(deep=False), solver.get_params()
     for name in _INCIDENTAL | {"solver", *_COUNTS}:
@@ -54,7 +54,7 @@ def params_of(learner: BaseEstimator, solver: Any, schedule: str) -> tuple[Any, 
 
 
 class _Description:
-    """A digest, and the objects that are in it already: those may enclose themselves."""
+    """A digest, and the objects already included: objects may contain themselves."""
 
     def __init__(self) -> None:
         self.digest = hashlib.sha256()
@@ -84,7 +84,7 @@ class _Description:
         elif isinstance(value, dict):
             self.add([[key, value[key]] for key in sorted(value, key=repr)])
         elif isinstance(value, (np.random.RandomState, np.random.Generator)):
-            self._name(type(value).__name__)  # its state changes from fit to fit
+            self._name(type(value).__name__)  # its state differs between fits
         elif id(value) in self._seen:
             self._name("again")
         else:
@@ -131,5 +131,5 @@ class _Description:
 def _content(cell: Any) -> Any:
     try:
         return cell.cell_contents
-    except ValueError:  # of a name that has no value yet
+    except ValueError:  # an unbound variable
         return None

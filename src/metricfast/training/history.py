@@ -61,7 +61,7 @@ class SolverState:
 
 
 class Metrics(Protocol):
-    """Further numbers of each iteration, which a history records.
+    """Additional numbers per iteration, which a history records.
 
     Attributes
     ----------
@@ -72,13 +72,13 @@ class Metrics(Protocol):
     values: dict[str, list[float]]
 
     def record(self, value: float) -> bool:
-        """Record the metrics of an iteration with this objective; True means stop."""
+        """Record the metrics of an iteration with the given objective; True means stop."""
 
     def check(self, values: dict[str, list[float]], n_done: int) -> None:
-        """Raise an error unless a snapshot of `values` fits a training of so many iterations."""
+        """Raise an error unless a snapshot's `values` fit a training of `n_done` iterations."""
 
     def follow(self, objective: Any) -> None:
-        """Measure another objective from now on."""
+        """Switch to another objective."""
 
 
 class History:
@@ -160,7 +160,7 @@ class History:
         self.restart(x0)
 
     def judge(self, cost: Callable[[Vector], float], patience: int) -> None:
-        """Judge iterations by their cost on held-out points, with patience."""
+        """Rate iterations by their cost on held-out points, with patience."""
         self.cost, self._patience = cost, patience
 
     def restart(self, x: Vector) -> None:
@@ -193,7 +193,7 @@ class History:
 
     @property
     def stalled(self) -> bool:
-        """Whether patience is at an end, or no iteration is left."""
+        """Whether the patience is exhausted, or no iteration is left."""
         if self.max_iter is not None and len(self.curve) >= self.max_iter:
             return True
         if self._patience is None:
@@ -251,7 +251,8 @@ class History:
         keys = arrays["rng"]
         _demand(generator == "MT19937" and type(place) is int and 0 <= place <= 624, "rng", place)
         _demand(has_gauss in (0, 1) and math.isfinite(gauss), "rng", gauss)
-        # All zeros stay zeros, with which drawing may never end.
+        # A generator with a state of zeros returns only zeros, so that rejection sampling never
+        # ends.
         _demand(keys.dtype == np.uint32 and keys.shape == (624,) and keys[1:].any(), "rng", keys)
         if self.metrics is not None:
             self.metrics.check(numbers["history"], n_done)

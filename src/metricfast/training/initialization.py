@@ -1,4 +1,4 @@
-"""The initial map of a training: what `init` names, and the scale that the loss prefers."""
+"""The initial map of a training: the map of `init`, and the best scale for the loss."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from metricfast.training.samples import Samples
 
 __all__ = ["Initialization", "choose_scale", "n_rows", "sample_points", "spread"]
 
-# Points that a scale is chosen by, and their root mean squared distance where the search begins.
+# Number of points to choose a scale, and their root mean squared distance at its start.
 _SAMPLE = 500
 _FIRST_SPREAD = 4.0
-# Initial maps that compete with the one that `init="auto"` names. LFDA costs n_features^3.
+# Alternative initial maps to the one of `init="auto"`. LFDA costs n_features^3.
 STANDARDIZED, DISCRIMINANT, GIVEN = "standardized", "discriminant", "given"
 _WIDE = 500
 
@@ -75,18 +75,18 @@ class Initialization:
     chosen: dict[str | None, tuple[int, float]] = field(default_factory=dict)
 
     def alternatives(self, data: Samples) -> list[str]:
-        """Return the names of maps that compete with the one that `init="auto"` names."""
+        """Return the names of alternatives to the map of `init="auto"`."""
         n_features = data.X.shape[1]
         if not self._is_auto:
             return []
-        # `scale` looks at standardized features as well.
+        # `scale` also tries standardised features.
         standardize = self.n_components in (None, n_features) and self.scale is None
         discriminant = self.discriminant is not None and self.has_classes and n_features <= _WIDE
         return [STANDARDIZED] * standardize + [DISCRIMINANT] * discriminant
 
     @property
     def given(self) -> str | None:
-        """The name of the map that changes distances least; None for the map that `init` names."""
+        """The name of the map that changes distances least, or None for the map of `init`."""
         return GIVEN if self._is_auto else None
 
     @property
@@ -94,7 +94,7 @@ class Initialization:
         return isinstance(self.init, str) and self.init == "auto"
 
     def initial_map(self, data: Samples, rng: RandomState, *, quiet: bool = False) -> Array:
-        """Return the map that `init` names, or the map of an earlier fit.
+        """Return the map of `init`, or the map of an earlier fit.
 
         `quiet`: without a warning about its size.
         """
@@ -125,9 +125,9 @@ class Initialization:
     def start(
         self, problem: Problem, data: Samples, L: Array, rng: RandomState, name: str | None = None
     ) -> Objective:
-        """Return the objective that starts from the map that `initial_map` returned.
+        """Return the objective that starts from the result of `initial_map`.
 
-        `name`: one of `alternatives` to start from in its place.
+        `name`: one of `alternatives`, to start from it instead.
         """
         initial, new = L, self.warm is None
         if name is not None:
@@ -145,7 +145,7 @@ class Initialization:
         return objective
 
     def _alternative(self, name: str, L: Array, data: Samples) -> Array:
-        """Return such a map of as many rows as L; L itself where the points have none."""
+        """Return the named map with as many rows as L, or L if the points have no such map."""
         if name == GIVEN:
             square = len(L) == L.shape[1]
             return initialize_components(data.X, None, "identity" if square else "pca", len(L))
@@ -155,11 +155,11 @@ class Initialization:
         points = dense(data.X)
         try:
             return self.discriminant(points, data.labels, data.weight, len(L))
-        except ValueError:  # the points of some class do not differ
+        except ValueError:  # the points of some class coincide
             return L
 
     def _scale_by_batch(self, problem: Problem, L: Array, rng: RandomState) -> float:
-        """Return the factor of the map under which the loss of the first batch is lowest."""
+        """Return the factor of the map that minimises the loss of the first batch."""
         if not problem.searches_scale:
             return 1.0
         value, objective = of_scales(problem, L)
@@ -181,7 +181,7 @@ class Initialization:
 def choose_scale(
     problem: Problem, forms: list[Array], batch: Batch, weight: Floats | None = None
 ) -> tuple[int, float]:
-    """Return which map, and which `spread` of points under it, gives the lowest value."""
+    """Return the map, and the `spread` of points under it, with the lowest value."""
     found = list[tuple[float, int, float]]()
     for L in forms:
         value, _ = of_scales(problem, L)
@@ -196,9 +196,9 @@ def choose_scale(
 
 
 def of_scales(problem: Problem, L: Array) -> tuple[Callable[[float, Batch], float], Objective]:
-    """Return the value of a map times a factor, ``value(factor, batch)``, and its objective.
+    """Return a function ``value(factor, batch)`` of the scaled map, and its objective.
 
-    The loss is the one that chooses the scale.
+    The loss is the one for choosing the scale.
     """
     inner, constrained = _inner(problem, L), problem.preconditioner
     if isinstance(constrained, FlatParameters):
@@ -206,7 +206,7 @@ def of_scales(problem: Problem, L: Array) -> tuple[Callable[[float, Batch], floa
     loss = problem.loss if problem.scale_loss is None else problem.scale_loss
     scaled = replace(problem, loss=loss, preconditioner=None)
     if (penalty := problem.penalty) is not None:
-        # A training would begin with the parameters that are tried.
+        # Penalties are relative to the tried parameters, as at the start of a training.
         scaled = replace(scaled, penalty=lambda arrays, start: penalty(arrays, arrays))
     objective = Objective(scaled, [inner])
 
@@ -220,13 +220,13 @@ def of_scales(problem: Problem, L: Array) -> tuple[Callable[[float, Batch], floa
 
 
 def _inner(problem: Problem, L: Array) -> Array:
-    """Return a map as the problem sees points: in a basis of their span, or as it is."""
+    """Return a map in the problem's coordinates: a basis of the span, or the features."""
     start = problem.of_span(L)
     return L if start is None else start.inner
 
 
 def sample_points(data: Samples) -> Batch:
-    """Return the same sample of points of positive weight in each call, from all classes."""
+    """Return a fixed sample of points with positive weight, from all classes."""
     weight = np.ones(len(data.labels)) if data.weight is None else data.weight
     seen = np.flatnonzero(weight)
     rows = seen[class_batches(data.groups[seen], _SAMPLE, np.random.RandomState(0))[0]]
@@ -245,13 +245,13 @@ def _distance(Z: Array, weight: Floats | None) -> float:
 
 
 def _spread_like(L: Array, other: Array, data: Samples) -> Array:
-    """Return another map, times the factor that spreads points as far as L does."""
+    """Return the map `other`, scaled to the same spread of points as under L."""
     wanted, found = (_distance(map_points(data.X, A), data.weight) for A in (L, other))
     return np.asarray(other * L.dtype.type(wanted / found)) if wanted > 0 and found > 0 else L
 
 
 def _standardized(L: Array, data: Samples) -> Array:
-    """Return a map of features that are first divided by their standard deviations."""
+    """Return the map that first standardises the features."""
     group = np.zeros(len(data.labels), np.int64)
     squares = within_scatter(data.X, group, data.weight, diagonal=True)
     units = np.sqrt(squares / (squares.max(initial=0) or 1.0))

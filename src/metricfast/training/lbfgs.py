@@ -1,4 +1,4 @@
-"""Solvers that look at all points in every iteration: L-BFGS, of smooth functions and of hinges.
+"""Full-batch solvers: L-BFGS for smooth functions and for hinges.
 
 They minimise over a flat float64 vector and report every iteration to a `History`. The history
 keeps the best parameters, which are the result of an interrupted fit.
@@ -32,10 +32,10 @@ def minimize_smooth(
     tol: float | None = None,
     remedy: str = "raise max_iter, or give a larger tol",
 ) -> None:
-    """Minimise a smooth function by SciPy's L-BFGS-B, with the meaning of its ``tol``.
+    """Minimise a smooth function by SciPy's L-BFGS-B; `tol` means SciPy's ``tol``.
 
-    Warns ConvergenceWarning when it ends for another reason than convergence or the observer; the
-    `remedy` is what to do where `max_iter` was too small.
+    Warns ConvergenceWarning unless it ends by convergence or by the observer; the `remedy` is the
+    advice if `max_iter` was too small.
     """
     if max_iter < 1 or history.stalled:
         return
@@ -157,7 +157,7 @@ class _Pair(NamedTuple):
 
 
 def _descent(gradient: Vector, pairs: Sequence[_Pair], x: Vector) -> Vector:
-    """Return the L-BFGS direction; without memory, a tenth of the length of x downhill."""
+    """Return the L-BFGS direction; without memory, steepest descent with length |x| / 10."""
     if not pairs:
         length = 0.1 * (float(np.linalg.norm(x)) or 1.0)
         return gradient * (-length / float(np.linalg.norm(gradient)))
@@ -171,7 +171,7 @@ def _descent(gradient: Vector, pairs: Sequence[_Pair], x: Vector) -> Vector:
     direction *= last.curvature / (last.change @ last.change)
     for (step, change, curvature), share in zip(pairs, reversed(shares), strict=True):
         direction += (share - (change @ direction) / curvature) * step
-    # A first trial that is far off costs most of all evaluations: everything is an impostor there.
+    # Limit the first step: far away, most points are impostors, and an evaluation is slowest.
     longest = 0.25 * float(np.linalg.norm(x))
     length = float(np.linalg.norm(direction))
     return direction * (longest / length) if 0 < longest < length else direction
@@ -180,9 +180,10 @@ def _descent(gradient: Vector, pairs: Sequence[_Pair], x: Vector) -> Vector:
 def _weak_wolfe(
     fun: Function, x: Vector, value: float, gradient: Vector, direction: Vector
 ) -> tuple[Vector, float, Vector] | None:
-    """Find a step of sufficient decrease and, where possible, of sufficient change of slope.
+    """Find a step that satisfies the weak Wolfe conditions, if possible.
 
-    By bisection, which unlike interpolation trusts no derivative across a kink. None: no decrease.
+    Uses bisection, because interpolation is unreliable across kinks. Returns None if no step
+    decreases the value sufficiently.
     """
     slope = float(gradient @ direction)
     if not slope < 0:

@@ -1,7 +1,7 @@
-"""Selection of the start and the number of iterations, by points that are held out.
+"""Selection of the start and the number of iterations by held-out points.
 
-Every start trains on the same splits. After each iteration, the nearest points of a held-out point
-give its cost. A paired test of these costs compares two settings.
+Every start trains on the same splits. After each iteration, the nearest neighbours of a held-out
+point determine its cost. Two settings are compared by a paired test of these costs.
 """
 
 from __future__ import annotations
@@ -27,22 +27,21 @@ from metricfast.training.train import solve
 
 __all__ = ["Candidates", "Choice", "select_training"]
 
-# Standard errors of a paired difference, by which training must be better than none where a map
-# can fit all points.
+# Standard errors by which training must be better than none, if a map can fit all points.
 _SURELY = 2.0
 
 
 class Choice(NamedTuple):
-    """The start of a training and its number of iterations, and why.
+    """The chosen start and number of iterations, with their costs.
 
     Attributes
     ----------
     start : str or None
-        Its name; None for the start that parameters name.
+        The name of the start; None for the start of the parameters.
     n_iter : int or None
         0 if the start is better without training, None if the last iteration is the best.
     cost, given_cost : float
-        The mean costs of held-out points by what is chosen, and by the given distance.
+        The mean costs of held-out points under the choice, and under the given distance.
     error : float
         The standard error of their difference.
     """
@@ -56,7 +55,7 @@ class Choice(NamedTuple):
 
 @dataclass(frozen=True)
 class Candidates:
-    """The starts that compete.
+    """The starts to choose from.
 
     Attributes
     ----------
@@ -94,7 +93,7 @@ def select_training(
 ) -> Choice:
     """Return the start and the number of iterations with the lowest cost.
 
-    `required`: whether to raise ValueError where the points cannot be split. Otherwise nothing is
+    `required`: whether to raise ValueError if the points cannot be split; otherwise nothing is
     selected.
     """
     kept = "points in memory" if data.in_chunks else "classes" if data.has_other_labels else None
@@ -127,7 +126,7 @@ def select_training(
     except (DivergedError, ValueError):
         if required:
             raise
-        return Choice()  # the training on all points raises it again
+        return Choice()  # training on all points will raise it
     last = len(costs[choice.start]) - 1
     learned = costs[choice.start][last if choice.n_iter is None else min(choice.n_iter, last)]
     untrained = _joined(given)[0]
@@ -151,7 +150,7 @@ def _costs(
     trained: bool = True,
 ) -> Array:  # fmt: skip
     """Return the cost of each held-out point, before training and after each iteration."""
-    # Training on all points gives the warnings.
+    # Training on all points will issue the warnings.
     with np.errstate(all="ignore"), one_blas_thread():
         objective = candidates.begin(split.train, start)
         held_out = objective.coordinates(split.held_out)
@@ -180,9 +179,9 @@ def _costs(
 def _race(
     costs_of: Callable[..., Array], splits: list[Split], starts: Sequence[str | None], behind: float
 ) -> dict[str | None, Array]:
-    """Return the validation costs of the starts that stay near the best until the last split.
+    """Return the validation costs of the starts that remain near the best until the last split.
 
-    Each array has a row for no training and for every iteration, and a column for each point.
+    Each array has one row for no training and one per iteration, and one column per point.
     """
     costs: dict[str | None, list[Array]] = {start: [] for start in starts}
     joined: dict[str | None, Array] = {}
@@ -199,7 +198,7 @@ def _race(
 
 
 def _joined(found: list[Array]) -> Array:
-    """Return the costs of all splits side by side; a training that ended stays as it was."""
+    """Return the costs of all splits side by side; shorter trainings repeat their last row."""
     most = max(map(len, found))
     return np.hstack([np.pad(each, ((0, most - len(each)), (0, 0)), "edge") for each in found])
 
@@ -209,9 +208,9 @@ def _means(costs: Array, weight: Floats) -> Array:
 
 
 def _excess(costs: Array, best: Array, weight: Floats) -> Array:
-    """Return by how many standard errors costs exceed others of the same points, in the mean.
+    """Return the mean excess of costs over the best, in standard errors of the paired difference.
 
-    That of costs 0 and 1 is McNemar's statistic: (b - c) / sqrt(b + c).
+    For costs of 0 and 1, this is McNemar's statistic, (b - c) / sqrt(b + c).
     """
     difference = costs.astype(np.float64) - best
     square = _means(difference**2, weight) / weight.sum()

@@ -1,6 +1,6 @@
-"""A problem as a function of the solver's vector.
+"""The objective: a problem as a function of the solver's vector.
 
-X → Z → loss → dZ → gradient by the parameters, for all points or for a batch, in one place.
+Computes X → Z → loss → dZ → gradient by the parameters, for all points or for a batch.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 __all__ = ["Evaluator", "Objective", "anchors_of"]
 
 Array = NDArray[Any]
-# Evaluates the loss of an objective at parameters, on a batch or all points: on a cluster.
+# Evaluates the loss of an objective elsewhere, for example on a cluster.
 Evaluator = Callable[["Objective", list[Array], Batch | None], tuple[float, list[Array]]]
-# Points of a mini-batch by default.
+# Default number of points in a mini-batch.
 _LEAST_BATCH, _LARGEST_BATCH, _BATCHES = 100, 1000, 10
 
 
 def anchors_of(batch: Batch | None, part: slice | None) -> slice | None:
-    """Return the places of the anchors, or of a part of them; None for all points."""
+    """Return the indices of the anchors, or of a part of them; None means all points."""
     return part if batch is None or part is not None else slice(0, batch.n_anchors)
 
 
@@ -132,9 +132,9 @@ class Objective:
         return found if self.of_span is None else WithConstant(found, self.of_span.rest_norm)
 
     def __call__(self, x: Array, batch: Batch | None = None) -> tuple[float, Array]:
-        """Return value and gradient, of all points or of a batch.
+        """Return value and gradient for all points or for a batch.
 
-        If they are not finite: infinity, and zeros.
+        If they are not finite, returns infinity and zeros.
         """
         problem, arrays = self.problem, self.preconditioner.arrays(x)
         try:
@@ -167,7 +167,7 @@ class Objective:
         """Return the loss and its gradients by the parameters; no gradients if it is not finite.
 
         `part`: the anchors to evaluate, by default all anchors of the batch. If the loss is a sum
-        over anchors, the losses of parts add up to the loss of all.
+        over anchors, the losses of parts sum to the loss of all anchors.
         """
         if self._evaluate is not None:
             return self._evaluate(self, arrays, batch, part)
@@ -176,7 +176,7 @@ class Objective:
     def of_embedding(
         self, arrays: list[Array], batch: Batch | None, part: slice | None = None
     ) -> tuple[float, list[Array]]:
-        """Return the loss of embedded points, as `of_loss` does by default."""
+        """Return the loss of embedded points, like `of_loss` by default."""
         arrays = [np.ascontiguousarray(array, self.X.dtype) for array in arrays]
         found: tuple[float, list[Array]]
         if isinstance(self.database, str) and self.database == "table":
@@ -196,13 +196,13 @@ class Objective:
     def of_parts(
         self, arrays: list[Array], batch: Batch | None, parts: Iterable[tuple[int, int]]
     ) -> Iterator[tuple[float, list[Array]]]:
-        """Yield loss and gradients of each part of the anchors. Points are mapped once."""
+        """Yield loss and gradients for each part of the anchors. Points are mapped once."""
         own = self._with(_of_parts=True, _kept=None)
         for ends in parts:
             yield own.of_loss(arrays, batch, slice(*ends))
 
     def evaluate_pairs(self, arrays: list[Array]) -> tuple[float, list[Array]] | None:
-        """Return the loss of all points from its lists of active pairs, if it has any."""
+        """Return the loss of all points from lists of active pairs, or None without lists."""
         arrays = [np.ascontiguousarray(array, self.X.dtype) for array in arrays]
         if not self.loss.has_lists:
             return None
@@ -213,7 +213,7 @@ class Objective:
         return found[0], self.embedding.backward(arrays, cache, found[1], n_jobs=self.n_jobs)
 
     def runs(self, weight_decay: float) -> list[tuple[slice, float, float]]:
-        """Return adjacent parameters, with their weight decay and factor of the learning rate."""
+        """Return slices of parameters with their weight decay and factor of the learning rate."""
         if isinstance(self.embedding, LinearMap):
             return [(slice(None), float(weight_decay), 1.0)]
         shapes = self.preconditioner.shapes
@@ -248,7 +248,7 @@ class Objective:
         return self.preconditioner.arrays(x.copy())
 
     def learned(self, x: Vector) -> list[Array]:
-        """Return the parameters for points as they were given, as callbacks see them."""
+        """Return the parameters for the given, unscaled points, for callbacks."""
         arrays = self.parameters(x)[: self._n_own]
         if isinstance(self.embedding, LinearMap):
             L = self.embedding.map_of(arrays)
@@ -261,13 +261,13 @@ class Objective:
         return embed_samples(self.embedding, arrays, samples, self.n_jobs)
 
     def coordinates(self, samples: Samples) -> Samples:
-        """Return samples as the problem sees points: in a basis of their span, or as they are."""
+        """Return samples in the problem's coordinates: a basis of the span, or the features."""
         return samples if self.samples.outer is None else samples.in_span
 
     def cost(self, held_out: Samples, x: Vector) -> float:
         """Return the cost of validation samples.
 
-        That is the share of wrong classes, the mean squared error, or the negative score.
+        The cost is the share of wrong classes, the mean squared error, or the negative score.
         """
         Z, Z_database = self.embed(held_out, x)
         y, y_database, problem = held_out.labels, held_out.points.labels, self.problem
@@ -278,7 +278,7 @@ class Objective:
         return error * held_out.unit if numeric else error
 
     def score(self, cost: float) -> float:
-        """Return the score of a cost of validation samples: greater is better."""
+        """Convert a validation cost to a score: greater is better."""
         return 1 - cost if self.problem.score is None and self.samples.has_classes else -cost
 
     @property
@@ -292,7 +292,7 @@ class Objective:
         self.problem.refresh(self.parameters(x)[0])
 
     def for_thread(self, n_jobs: int | None) -> Self:
-        """Return a copy for another thread, which evaluates the loss alone."""
+        """Return a copy for another thread, which only evaluates the loss."""
         return self._with(
             loss=self.loss.for_thread(n_jobs),
             n_jobs=n_jobs,
@@ -311,7 +311,7 @@ class Objective:
     def _mapped(
         self, embedding: Any, arrays: list[Array], X: Any, rows: NDArray[np.int64] | None
     ) -> tuple[Array, Any]:
-        """Embed the database; once, if several parts are evaluated."""
+        """Embed the database; only once for several parts."""
         if self._kept is not None:
             return self._kept
         X = X if rows is None else X[rows]

@@ -1,4 +1,4 @@
-"""Mini-batches of queries and of a database, where one side or both are not in memory."""
+"""Mini-batches of queries and a database, if one side or both are on disk."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def batches_of_both(
 ) -> Callable[[], Iterable[Batch]]:
     """Return a function that draws the batches of an epoch, of at most `size` queries each.
 
-    The rows of a batch after its anchors are database points, at most `POOL` of a chunk.
+    In a batch, database points follow the anchors, with at most `POOL` points of a chunk.
     """
     return lambda: _Epoch(X, database, rng, size)
 
@@ -42,7 +42,7 @@ class _Epoch:
         self._X, self._database, self._rng, self._size = X, database, rng, size
 
     def __len__(self) -> int:
-        """Return about how many batches there are."""
+        """Return the approximate number of batches."""
         return math.ceil(int(self._X.shape[0]) / self._size)
 
     def __iter__(self) -> Iterator[Batch]:

@@ -1,4 +1,4 @@
-"""Preconditioners: the parameters that the solver's vector stands for."""
+"""Preconditioners: conversions between parameters and the solver's vector."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ __all__ = [
 Array = NDArray[Any]
 # A full change of variables costs n_features^3 once and its square in memory.
 FULL_BASIS = 2000
-# Less gives directions without scatter steps that are too long; more gives up on evening them out.
+# With less, steps along directions with little scatter are too long. With more, the preconditioner
+# has too little effect.
 _FLOOR = 0.03
-# Steps that are repeated, and where they end, as powers of two: copies of points predict each other
-# best at the largest scale, where no others have a slope.
+# As exponents of two: only the longest step is repeated, up to this distance from the start.
+# Duplicates have the lowest loss at the largest scale, where other points have no gradient.
 _LONGEST, _FAR = 2.0, 4
 
 
@@ -39,7 +40,7 @@ def flat(arrays: Sequence[Array]) -> Array:
 
 
 def parts(vector: Array, shapes: Sequence[tuple[int, ...]]) -> list[Array]:
-    """Return the arrays of which `flat` made a vector, as views of it."""
+    """Return the arrays that `flat` concatenated, as views of the vector."""
     arrays, start = [], 0
     for shape in shapes:
         size = math.prod(shape)
@@ -49,7 +50,7 @@ def parts(vector: Array, shapes: Sequence[tuple[int, ...]]) -> list[Array]:
 
 
 class FlatParameters:
-    """The parameters themselves, of such shapes, one after the other.
+    """The parameters without preconditioning, concatenated.
 
     Attributes
     ----------
@@ -63,30 +64,30 @@ class FlatParameters:
         self.shapes = list(shapes)
 
     def vector(self, arrays: Sequence[Array]) -> Array:
-        """Turn parameters into the solver's vector."""
+        """Convert parameters to the solver's vector."""
         return flat(arrays)
 
     def arrays(self, vector: Array) -> list[Array]:
-        """Turn the solver's vector into parameters."""
+        """Convert the solver's vector to parameters."""
         return parts(vector, self.shapes)
 
     def pullback(self, gradients: Sequence[Array]) -> Array:
-        """Turn the gradients by the parameters into the gradient by the solver's vector."""
+        """Convert gradients by the parameters to the gradient by the solver's vector."""
         return flat(gradients)
 
 
 class PSDProjection(FlatParameters):
     """The entries of the matrix M = L^T L of a map L.
 
-    Eigenvalues of M below zero are set to zero, in the solver's vector as well.
+    Negative eigenvalues of M are set to zero, also in the solver's vector.
     """
 
     def vector(self, arrays: Sequence[Array]) -> Array:
-        """Turn a map into the solver's vector."""
+        """Convert a map to the solver's vector."""
         return np.asarray(arrays[0].T @ arrays[0]).ravel()
 
     def arrays(self, vector: Array) -> list[Array]:
-        """Turn the solver's vector into M."""
+        """Convert the solver's vector to M."""
         (M,) = super().arrays(vector)
         values, vectors = np.linalg.eigh((M + M.T) / 2)
         M[:] = (vectors * np.maximum(values, 0)) @ vectors.T
@@ -94,7 +95,7 @@ class PSDProjection(FlatParameters):
 
 
 class Preconditioner(FlatParameters):
-    """The entries of A in ``L = A K^-1``, for a map L and a K that is chosen to suit the loss.
+    """The entries of A in ``L = A K^-1``, for a map L and a matrix K that is chosen for the loss.
 
     `scatter` is a symmetric positive semidefinite matrix or its diagonal, approximating the
     curvature of the loss in each row of L. K is its Cholesky factor, after 3 % of its mean diagonal
@@ -125,23 +126,22 @@ class Preconditioner(FlatParameters):
         self._factor, self._inverse = factor, inverse
 
     def vector(self, arrays: Sequence[Array]) -> NDArray[np.float64]:
-        """Turn a map into the solver's vector."""
+        """Convert a map to the solver's vector."""
         return _times(arrays[0].astype(np.float64), self._factor).ravel()
 
     def arrays(self, vector: Array) -> list[Array]:
-        """Turn the solver's vector into a map."""
+        """Convert the solver's vector to a map."""
         return [_times(vector.reshape(-1, self._width), self._inverse)]
 
     def pullback(self, gradients: Sequence[Array]) -> NDArray[np.float64]:
-        """Turn the gradient by the map into the gradient by the solver's vector."""
+        """Convert the gradient by the map to the gradient by the solver's vector."""
         return _times(gradients[0], self._inverse.T).ravel()
 
 
 def class_preconditioner(data: Any, *, root: bool = False) -> Preconditioner:
-    """Return preconditioner that even out the pull of classes on their points.
+    """Return the preconditioner from the scatter within classes.
 
-    Their `scatter` is that within the classes of a `Samples`, or its square root; the diagonal
-    alone for many features.
+    With `root`, it uses the square root of the scatter, and for many features only the diagonal.
     """
     wide = data.X.shape[1] > FULL_BASIS
     scatter = within_scatter(data.X, data.groups, data.weight, diagonal=wide)
@@ -154,17 +154,17 @@ def _times(A: Array, K: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def best_scale(value: Callable[[float], float]) -> float:
-    """Return where from 2^-20 to 2^20 `value` is lowest, to an eighth of a power of two."""
+    """Return the minimiser of `value` from 2^-20 to 2^20, to an eighth of a power of two."""
     best: float = min((2.0**k for k in range(-20, 21)), key=value)
-    # From twice or half the best scale, mini-batches would first spend epochs on the scale alone.
+    # Refine: from twice or half the best scale, mini-batches would need epochs to correct it.
     eighths = (0, *range(-4, 0), *range(1, 5))
     return min((best * float(2.0 ** (k / 8)) for k in eighths), key=value)
 
 
 def near_scale(value: Callable[[float], float], start: float) -> float:
-    """Return where `value` is lowest, going downhill from `start`, to a quarter of a power of two.
+    """Return a local minimiser of `value` near `start`, to a quarter of a power of two.
 
-    It takes a dozen evaluations where `best_scale` takes four dozen.
+    It needs about a dozen evaluations, and `best_scale` about 48.
     """
     known: dict[float, float] = {}
 

@@ -25,9 +25,10 @@ __all__ = [
     "is_learnable",
 ]
 
-# Value and gradients of parameters, and of those that a training began with.
+# Returns value and gradients, given the current and the initial parameters.
 Penalty = Callable[[list[Array], list[Array]], tuple[float, list[Array]]]
-# Takes an objective, a random generator and a batch size. The result draws the batches of an epoch.
+# Takes an objective, a random generator and a batch size. Returns a function that draws the batches
+# of an epoch.
 Batches = Callable[[Any, RandomState, int | None], Callable[[], Iterable[Batch]]]
 Preconditioning = Callable[[list[Array], MapOfSpan | None], FlatParameters]
 
@@ -181,7 +182,7 @@ class Problem:
     standardizes: bool = True
 
     def of_span(self, L: Array) -> MapOfSpan | None:
-        """Return a map of all features as a map of the span of points, if training is in it."""
+        """Return a map of all features as a map of the points' span, or None without a span."""
         samples = self.samples
         if samples.outer is None or samples.span is None or L.shape[1] != samples.outer:
             return None

@@ -1,4 +1,4 @@
-"""Samples of a training: points and labels, validated once, centred and in safe units."""
+"""Training samples: points and labels, validated once, centred and in safe units."""
 
 from __future__ import annotations
 
@@ -54,20 +54,20 @@ __all__ = [
     "load_samples",
 ]
 
-# Logarithm of the spread of mapped points, up to a sign, from which a given map is rescaled.
+# A given map is rescaled if the log2 spread of mapped points exceeds this in absolute value.
 _USUAL_START = 20
-# Share of the memory for a chunk of each side. A larger database has nearer neighbours.
+# Share of the memory for a chunk of each side. More of the database gives nearer neighbours.
 _OF_QUERIES, _OF_DATABASE = 1 / 16, 3 / 16
 # Share of distinct points above which deduplication saves little.
 _FEW = 0.8
 
-# Classes or targets, their codes, and the unit of the objective.
+# Returns classes, codes or targets, and the unit of the objective.
 Target = Callable[[Any], tuple[Array, Array, float]]
 
 
 @dataclass(frozen=True)
 class Samples:
-    """Queries of a training, and the database that they are compared with.
+    """The queries of a training, and their database.
 
     Attributes
     ----------
@@ -122,12 +122,12 @@ class Samples:
 
     @property
     def n_features(self) -> int:
-        """The number of features, of points in a basis of their span as well."""
+        """The number of original features, also for points in a basis of their span."""
         return int(self.X.shape[1] if self.outer is None else self.outer)
 
     @cached_property
     def in_span(self) -> Samples:
-        """The samples, with points by their coordinates in a basis of `span` if there is one."""
+        """The samples, with points in coordinates of `span` if there is one."""
         if self.span is None or self.outer is not None:
             return self
         X = (self.X @ self.span.basis).astype(self.X.dtype)
@@ -156,17 +156,17 @@ class Samples:
 
     @property
     def identity(self) -> tuple[Any, ...]:
-        """What tells samples of one training from those of another."""
+        """Values that identify the samples of a training, for fingerprints."""
         own = self.X, self.labels, self.weight, self.distance and self.distance.table
         return own if self.database is None else (*own, *self.database.identity)
 
     def take(self, rows: Any) -> Samples:
-        """Return some of the samples, with the same database if that is of other points."""
+        """Return a subset of the samples; a database of other points remains the same."""
         return self._with_points(rows_of(self.X, rows), rows)
 
     @cached_property
     def representative(self) -> Samples:
-        """All samples; of points that are not in memory, a sample from all classes."""
+        """All samples; for points on disk, a subset from all classes."""
         rows, found = self.representative_rows, self
         if self.in_chunks:
             found = self._with_points(self.X[rows], rows)
@@ -176,15 +176,15 @@ class Samples:
 
     @cached_property
     def representative_rows(self) -> Any:
-        """The rows of `representative`."""
+        """The row indices of `representative`."""
         if not self.in_chunks:
             return slice(None)
         return self.X.sample(self.class_codes, self.weight)
 
     def validation(self, train: Any, test: Any) -> Samples:
-        """Return validation samples in memory, to be compared with the database, in memory as well.
+        """Return validation samples and their database, both in memory.
 
-        Samples that are their own database are compared with those to train on.
+        If samples are their own database, it consists of the training samples.
         """
         among = self.take(train) if self.database is None else self.database
         found = self.take(test)
@@ -192,14 +192,14 @@ class Samples:
         return replace(found, X=X, database=among.representative)
 
     def undo_scale(self, L: Array) -> Array:
-        """Turn a map of `X` into a map of the points as given."""
+        """Convert a map of `X` to a map of the given points."""
         return undo_scale(L, self.exponent, self.X.dtype)
 
     def rescale_map(self, L: Array, *, quiet: bool = False) -> Array:
-        """Turn a map of the points as given into a map of `X`.
+        """Convert a map of the given points to a map of `X`.
 
-        A map under which no loss has a slope is multiplied by a power of two, with a warning
-        unless it is `quiet`.
+        A map with vanishing gradients for all losses is multiplied by a power of two, with a
+        warning unless `quiet`.
         """
         size = math.frexp(float(np.abs(L).max()))[1]
         unit = times_power_of_two(L.astype(np.float64), -size)
@@ -345,17 +345,17 @@ def as_classes(y: Any) -> tuple[Array, Array, float]:
 
 
 def as_targets(y: Any) -> tuple[Array, Array, float]:
-    """Return no classes, the targets of a regression in a safe unit, and the unit of squares."""
+    """Return no classes, regression targets in a safe unit, and the unit of their squares."""
     targets, exponent = rescale_targets(check_regression_target(y))
     return np.empty(0), targets, math.ldexp(1.0, 2 * exponent)
 
 
 def deduplicate(data: Samples) -> Samples:
-    """Return the distinct points of positive weight; a point that came twice weighs twice."""
+    """Return the distinct points with positive weight, with the summed weights of duplicates."""
     weights = repetitions(data.weight, len(data.labels))
     points = dense(data.X)
     rows = np.flatnonzero(weights)
-    # Labels come last, so that the order of points does not depend on the names of classes.
+    # Labels are the last sort key, so that the order does not depend on class names.
     labelled = np.column_stack([points[rows], data.labels[rows]])
     _, first, place = np.unique(labelled, axis=0, return_index=True, return_inverse=True)
     weight = np.bincount(place.ravel(), weights[rows]).astype(np.float64)
@@ -363,9 +363,10 @@ def deduplicate(data: Samples) -> Samples:
 
 
 def deduplicate_if_smaller(data: Samples) -> Samples:
-    """Return the distinct points if they are much fewer.
+    """Return the distinct points if there are much fewer of them.
 
-    Only whole weights mean repetition to a loss. Data with other weights are returned as they are.
+    For losses, only integer weights mean repetition. Data with other weights are returned
+    unchanged.
     """
     weight = data.weight
     whole = weight is None or np.array_equal(weight, np.floor(weight))

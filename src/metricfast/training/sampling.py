@@ -29,9 +29,9 @@ class SamplerBatches:
     ----------
     sampler : Sampler
     draws_database : bool
-        Whether a batch has its own points of a database of other points, or all of them.
+        Whether each batch has its own database points, or all of them.
     candidate_fraction : float, optional
-        Share of the points outside a batch that it is compared with.
+        Share of the points outside of a batch to which it is compared.
     """
 
     sampler: Sampler
@@ -98,7 +98,7 @@ def _check_batch(loss: Any, n: int) -> None:
 
 
 def _others(rows: Integers, n: int, share: float, rng: RandomState) -> Integers:
-    """Draw a share of the rows below n that are not among these, in ascending order."""
+    """Draw a share of the rows below n that are not in `rows`, in ascending order."""
     left = np.ones(n, bool)
     left[rows] = False
     others = np.flatnonzero(left)

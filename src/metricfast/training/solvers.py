@@ -38,7 +38,7 @@ __all__ = [
     "check_solver_params",
 ]
 
-# Below this, decreases of an objective of float32 points are rounding.
+# For float32 points, smaller decreases of the objective are rounding errors.
 _SINGLE_TOL = 1e-6
 _HINGE_TOL = 1e-3
 
@@ -47,7 +47,7 @@ Batches = Callable[[], Iterable[Batch]]
 
 @dataclass(eq=False, repr=False)
 class FullBatchSolver(BaseEstimator):  # type: ignore[misc]
-    """Base of solvers that look at all points in every iteration.
+    """Base class of full-batch solvers, which use all points in every iteration.
 
     A subclass defines `minimize`.
 
@@ -169,7 +169,7 @@ class MiniBatchSolver(BaseEstimator):  # type: ignore[misc]
 
     by_batches: ClassVar[bool] = True
     n_moments: ClassVar[int] = 0
-    rate_factor: ClassVar[float] = 1.0  # of the default learning rate of a problem
+    rate_factor: ClassVar[float] = 1.0  # factor of the problem's default learning rate
 
     def step(
         self, x: Vector, gradient: Vector, moments: list[Vector], rate: float, decay: float, t: int
@@ -223,7 +223,7 @@ class MiniBatchSolver(BaseEstimator):  # type: ignore[misc]
         history(value, history.x)
 
     def steps(self, problem: Any, start: Vector, max_epochs: int | None) -> Steps:
-        """Return the steps of a training; `max_epochs` is None where there is no last epoch."""
+        """Return the steps of a training; `max_epochs` is None without a last epoch."""
         first = self.learning_rate
         if first is None:
             first = self.rate_factor * float(problem.traits.learning_rate)
@@ -244,7 +244,7 @@ class MiniBatchSolver(BaseEstimator):  # type: ignore[misc]
         )
 
     def rule(self, problem: Any) -> Rule:
-        """Return `step`, in the form that fits a problem."""
+        """Return `step`, adapted to the problem."""
         del problem
         return self.step
 
@@ -276,7 +276,7 @@ class Adam(MiniBatchSolver):
         return steps.adam_step(x, gradient, moments, rate, decay, t)
 
     def rule(self, problem: Any) -> Rule:
-        """Return `step`. Relative steps fit any scale of the data."""
+        """Return `step`, with relative steps if the problem's data may have any scale."""
         if problem.traits.relative_steps and type(self).step is Adam.step:
             return partial(steps.adam_step, relative=True)
         return self.step
@@ -388,7 +388,7 @@ class Subgradient(MiniBatchSolver):
 
 
 Solver = FullBatchSolver | MiniBatchSolver
-_FIRST = {False: "max_iter", True: "max_epochs"}  # an example of their parameters
+_FIRST = {False: "max_iter", True: "max_epochs"}  # an example for error messages
 _NAMES: dict[str, type[MiniBatchSolver]] = {
     "adam": Adam, "adamw": AdamW, "sgd": SGD, "subgradient": Subgradient
 }  # fmt: skip
@@ -397,10 +397,10 @@ _NAMES: dict[str, type[MiniBatchSolver]] = {
 def as_solver(
     value: Any, lbfgs: LBFGS, names: Iterable[str] = ("lbfgs", "adam"), **params: Any
 ) -> Solver:
-    """Return the solver that the parameter `solver` means; ValueError for other values.
+    """Return the solver for the parameter `solver`; raise ValueError for other values.
 
-    `lbfgs`: what "lbfgs" means. `names`: the strings that the learner takes. `params`: parameters
-    of mini-batch solvers that are given by name.
+    `lbfgs`: the solver for "lbfgs". `names`: the strings that the learner accepts. `params`:
+    parameters of mini-batch solvers that are given by name.
     """
     names = tuple(names)
     if isinstance(value, str) and value in names:
@@ -415,10 +415,10 @@ def as_solver(
 def check_solver_params(
     learner: Any, solver: Solver, *, lbfgs: Iterable[str] = (), by_batches: Iterable[str] = ()
 ) -> None:
-    """Raise ValueError if a parameter of the learner is given, and does not reach its solver.
+    """Raise ValueError if a parameter is set that the learner's solver ignores.
 
-    `lbfgs`: parameters that reach the solver "lbfgs". `by_batches`: parameters that reach the other
-    solvers that are given by name. A solver that is given as an object has its own.
+    `lbfgs`: parameters for the solver "lbfgs". `by_batches`: parameters for other solvers given by
+    name. A solver object has its own parameters.
     """
     reached: tuple[str, ...] = ()
     if isinstance(learner.solver, str):
@@ -438,6 +438,6 @@ def _refresh(problem: Any, history: History, x: Vector) -> None:
 
 
 def _refresh_again(problem: Any, history: History) -> None:
-    """Restore what the loss kept where a training was interrupted."""
+    """Restore the state of the loss when an interrupted training continues."""
     if problem.refresh_every and not np.array_equal(history.refreshed, history.start):
         problem.refresh(history.refreshed)

@@ -1,8 +1,8 @@
-"""Training in the span of the points, for points of many more features than there are points.
+"""Training in the span of the points, if there are many more features than points.
 
-Distances between the points see a map L through ``L Q`` alone, for an orthonormal basis Q of their
-span. A solver whose steps do not depend on the axes moves ``L Q`` as it would move L, and leaves
-the other directions as they are. So it trains the small map, and the result is the same.
+Let Q be an orthonormal basis of the span. Distances between the points depend on a map L only
+through ``L Q``. The steps of a rotation-invariant solver change ``L Q`` in the same way as L, and
+do not change other directions. So training the small map ``L Q`` gives the same result.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from metricfast.training.preconditioner import FULL_BASIS, FlatParameters
 __all__ = ["MapOfSpan", "Span", "WithConstant", "span_of"]
 
 Array = NDArray[Any]
-# Features for each point, from which training in the span is faster by more than the basis costs.
+# Number of features per point above which training in the span saves more than the basis costs.
 _WIDE = 1.5
 
 
 class Span:
-    """The span of points, of which a basis is computed when it is first needed."""
+    """The span of points; its basis is computed at first use."""
 
     def __init__(self, X: Array) -> None:
         self._X = X
@@ -36,10 +36,10 @@ class Span:
 
 
 def span_of(X: Any) -> Span | None:
-    """Return the span of points to train in.
+    """Return the span of points for the training, or None.
 
-    None where the points are not wide, or no array in memory. More than `FULL_BASIS` points are
-    preconditioned by feature, which a basis would mix.
+    None if there are not many more features than points, or points are not an array in memory. More
+    than `FULL_BASIS` points are preconditioned by feature, which is impossible in a basis.
     """
     if not isinstance(X, np.ndarray):
         return None
@@ -49,7 +49,7 @@ def span_of(X: Any) -> Span | None:
 
 
 class MapOfSpan:
-    """A map ``L = U A Q^T + rest``, in which training changes A alone.
+    """A map ``L = U A Q^T + rest``; training changes only A.
 
     Q is the basis. U has orthonormal columns, which no distance depends on: A has at most as many
     rows as Q has columns.
@@ -81,7 +81,7 @@ class MapOfSpan:
         self.rest_norm, self.n_entries = float(np.linalg.norm(self._rest)), L.size
 
     def outer(self, inner: Array) -> Array:
-        """Return the map L of a trained A."""
+        """Return the map L for a trained A."""
         towards = inner if self._left is None else self._left @ inner
         return np.asarray(towards @ self._basis.T + self._rest)
 
@@ -89,20 +89,20 @@ class MapOfSpan:
 class WithConstant(FlatParameters):
     """Parameters of another preconditioner, then the norm of the directions outside of the span.
 
-    It never moves. Lengths of steps are relative to the norm of the whole map.
+    The norm is constant; relative step lengths refer to the norm of the whole map.
     """
 
     def __init__(self, of_span: FlatParameters, rest_norm: float) -> None:
         self._of_span, self._constant = of_span, rest_norm * of_span.least
 
     def vector(self, arrays: Sequence[Array]) -> Array:
-        """Turn the map of the span into the solver's vector."""
+        """Convert the map of the span to the solver's vector."""
         return np.append(self._of_span.vector(arrays), self._constant)
 
     def arrays(self, vector: Array) -> list[Array]:
-        """Turn the solver's vector into the map of the span."""
+        """Convert the solver's vector to the map of the span."""
         return self._of_span.arrays(vector[:-1])
 
     def pullback(self, gradients: Sequence[Array]) -> Array:
-        """Turn the gradient by the map into the gradient by the solver's vector."""
+        """Convert the gradient by the map to the gradient by the solver's vector."""
         return np.append(self._of_span.pullback(gradients), 0.0)

@@ -1,8 +1,8 @@
-"""Splits of samples into a part to train on and a part that judges the result.
+"""Splits of samples into training and validation samples.
 
-Up to 2,000 points, each fold is held out in turn; above, one fold is. With mini-batches, folds are
-held out until there are enough points. Many small classes are held out as a whole, half of them at
-a time.
+Up to 2,000 points, each fold is held out in turn; above, only one fold. With mini-batches, folds
+are held out until there are enough validation points. If there are many small classes, each half of
+the classes is held out in turn.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ from metricfast.training.stopping import CrossValidated
 
 __all__ = ["Split", "holds_classes_out", "splits_of"]
 
-# Up to this number of points, every fold is held out once; beyond it, one fold is.
+# Up to this number of points, every fold is held out once; above it, only one fold.
 _CROSS_VALIDATED = 2000
-# Points that are enough to be held out, of all folds, and points of a fold, with mini-batches.
+# With mini-batches: sufficient number of validation points, and maximum number per fold.
 _ENOUGH, _HELD_OUT = 333, 1000
-# Values of sparse points up to which copies are looked for: that takes them as a dense array.
+# Maximum number of values of sparse points to search for duplicates, which needs a dense array.
 _DENSE_VALUES = 10**6
-# Points for each feature up to which a map can fit all of them.
+# Number of points per feature up to which a map can fit all points.
 _WIDE = 2
 
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Samples to train on, and others that judge the result.
+    """Training samples and validation samples.
 
     Attributes
     ----------
     train, held_out : Samples
-        The database of those held out are the points among which their neighbours are found.
+        The database of `held_out` holds the points among which neighbours are searched.
     weight : ndarray
         The weights of the held-out points.
     exclude : ndarray or None
-        The places of the held-out points in this database, if they are in it.
+        The indices of the held-out points in this database, if they are in it.
     cost : callable
         The cost of each held-out point, ``cost(Z_database, y_database, Z, y, ...)``.
     """
@@ -58,7 +58,7 @@ class Split:
     cost: Callable[..., Array]
 
     def costs(self, Z: Array, Z_database: Array, n_jobs: int | None) -> Array:
-        """Return the cost of each held-out point, embedded beside the database."""
+        """Embed the held-out points and the database, and return the cost of each point."""
         held, among = self.held_out, self.held_out.points
         return self.cost(
             Z_database, among.labels, Z, held.labels, among.weight, self.exclude, n_jobs
@@ -68,11 +68,11 @@ class Split:
 def splits_of(
     data: Samples, rule: CrossValidated, least: int, *, by_batches: bool = False, vote: bool = True
 ) -> tuple[list[Split], str, bool]:
-    """Return the splits, the unit that is held out, and whether these points can be fitted exactly.
+    """Return the splits, the unit that is held out, and whether a map can fit all points.
 
-    `least`: points of a class that a training needs. There are no splits where too few classes have
-    as many points. `by_batches`: hold out few points, since a training takes long. `vote`: judge by
-    five neighbours.
+    `least`: minimum number of training points per class. There are no splits if too few classes
+    have this many points. `by_batches`: hold out few points, because training is slow. `vote`:
+    compute costs from five neighbours.
     """
     points = _distinct(data)
     assert points.weight is not None
@@ -89,12 +89,12 @@ def splits_of(
 
 
 def holds_classes_out(data: Samples) -> bool:
-    """Return whether classes are so many and small that they are held out, not points."""
+    """Return whether to hold out classes instead of points: if there are many small classes."""
     return bool(_class_halves(data, 2, "auto"))
 
 
 def _distinct(data: Samples) -> Samples:
-    """Return the distinct points of positive weight, so that no copy is in both parts."""
+    """Return the distinct points with positive weight, so that no duplicates are in both parts."""
     n, d = data.X.shape
     if data.database is not None and _same(data, data.database):
         data = replace(data, database=None)
@@ -121,11 +121,11 @@ def _point_split(
 def _folds(
     groups: Integers, least: int, n_folds: int = 5, *, by_batches: bool = False
 ) -> list[tuple[Integers, Integers]]:
-    """Return training and validation rows of each split, each class in the same proportion.
+    """Return training and validation rows of each split, stratified by class.
 
-    Classes are dealt in the order in which their points come, so that their names do not matter.
-    Points of a class stay in every training part where it would have fewer than `least` of them.
-    There are no splits where fewer than two classes have enough points.
+    Classes are processed in the order of their first points, independent of their names. Points of
+    a class remain in every training part if it would have fewer than `least` of them. There are no
+    splits if fewer than two classes have enough points.
     """
     n = len(groups)
     codes = by_appearance(groups)
@@ -146,12 +146,12 @@ def _folds(
 
 
 def _class_splits(data: Samples, least: int, unit: str) -> list[Split]:
-    """Return splits that hold out half of the classes, and the other half."""
+    """Return two splits; each holds out one half of the classes."""
     return [_class_split(data, *halves) for halves in _class_halves(data, least, unit)]
 
 
 def _class_halves(data: Samples, least: int, unit: str) -> list[tuple[Integers, Integers]]:
-    """Return rows of both halves of the classes, of queries before the database."""
+    """Return the rows of both halves of the classes; queries precede the database."""
     if not data.has_classes:
         return []
     both = data.labels
@@ -161,7 +161,7 @@ def _class_halves(data: Samples, least: int, unit: str) -> list[tuple[Integers, 
 
 
 def _class_split(data: Samples, known: Integers, new: Integers) -> Split:
-    """Return a split of points of known classes, and of new ones, queries before the database."""
+    """Return a split into points of known classes and of new classes."""
     assert data.weight is not None
     n, database = len(data.labels), data.database
     asked = new[new < n]
@@ -177,7 +177,7 @@ def _costs_of_new(
     Z_database: Array, y_database: Array, Z: Array, y: Array, weight: Any, exclude: Any,
     n_jobs: int | None,
 ) -> Array:  # fmt: skip
-    """Return, of each point, whether the nearest of all others has another class."""
+    """Return for each point whether its nearest neighbour among all others has another class."""
     del weight
     near = kneighbors(Z, Z_database, 1, exclude=exclude, n_jobs=n_jobs)[1][:, 0]
     return np.asarray(y_database[near] != y, np.float32)
@@ -187,7 +187,7 @@ def _costs_of_nearest(
     Z_database: Array, y_database: Array, Z: Array, y: Array, weight: Any, exclude: Any,
     n_jobs: int | None,
 ) -> Array:  # fmt: skip
-    """Return the expected error of the nearest in a random half of the database."""
+    """Return the expected error of the nearest neighbour in a random half of the database."""
     del weight, exclude
     return costs_in_half(Z_database, y_database, Z, y, n_jobs).astype(np.float32)
 
@@ -196,6 +196,6 @@ def _costs_of_many(
     Z_database: Array, y_database: Array, Z: Array, y: Array, weight: Any, exclude: Any,
     n_jobs: int | None,
 ) -> Array:  # fmt: skip
-    """Return the share of other classes among the nearest, or the error of their mean."""
+    """Return the share of other classes among the nearest points, or the error of their mean."""
     del exclude
     return neighbor_costs(Z_database, y_database, Z, y, weight, n_jobs)

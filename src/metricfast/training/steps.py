@@ -28,13 +28,13 @@ __all__ = [
     "subgradient_step",
 ]
 
-# A loss that has grown by this factor is no noise of batches,
+# Growth of the loss by this factor exceeds the noise of mini-batches: training diverges.
 RISE = 10
-# of so many of which the mean is taken where a single one looks so.
+# If the first epoch seems to diverge, its first value is replaced by the mean over these batches.
 _FIRST_BATCHES = 64
 
 
-# ``rule(x, gradient, moments, rate, decay, t)`` returns x after the t-th step, and updates moments.
+# ``rule(x, gradient, moments, rate, decay, t)`` returns x after step t, and updates moments.
 Rule = Callable[[Vector, Vector, list[Vector], float, float, int], Vector]
 
 
@@ -50,7 +50,7 @@ def adam_step(
 ) -> Vector:
     """Return the parameters after the t-th step of Adam (Kingma and Ba, ICLR 2015).
 
-    `relative`: take no step for a part of the gradient that is rounding, at any scale of the data.
+    `relative`: ignore gradients that are rounding errors, relative to the scale of the data.
     """
     moved, least = np.empty_like(x), 1e-8
     if relative:
@@ -70,9 +70,9 @@ def adamw_step(
 ) -> Vector:
     """Return the parameters after a step of Adam with decoupled weight decay.
 
-    The decay shrinks parameters in proportion to the rate (Loshchilov and Hutter, ICLR 2019).
+    The decay is proportional to the learning rate (Loshchilov and Hutter, ICLR 2019).
     """
-    shrunk = x * float(1 - rate * decay)  # in the dtype of x
+    shrunk = x * float(1 - rate * decay)  # keeps the dtype of x
     return adam_step(shrunk, gradient, moments, rate, 0.0, t)
 
 
@@ -90,8 +90,8 @@ def subgradient_step(
 ) -> Vector:
     r"""Return :math:`x - \eta_t g_t` with :math:`\eta_t = \eta_1 / t^p`.
 
-    The first step that is not zero is `rate` times as long as x, at any scale of the data and the
-    objective. The first entry of the moments keeps :math:`\eta_1`.
+    The first nonzero step is `rate` times as long as x, for any scale of the data and the
+    objective. The first entry of the moments stores :math:`\eta_1`.
     """
     norm, memory = float(np.linalg.norm(gradient)), moments[0]
     if memory[0] == 0 < norm:
@@ -101,12 +101,13 @@ def subgradient_step(
 
 @dataclass(frozen=True)
 class Steps:
-    """How parameters move.
+    """The update of parameters.
 
-    `rule` keeps `n_moments` arrays like the parameters between steps. ``rate(epoch, step)`` gives
-    the learning rate. Both count from 0, epochs with the share of the present one that is done,
-    where that is known. `runs` are adjacent parameters, with their weight decay and their factor of
-    the learning rate. The objective of an epoch is the sum over its batches, or their `average`.
+    `rule` stores `n_moments` arrays with the shape of the parameters between steps. ``rate(epoch,
+    step)`` gives the learning rate. Both count from 0; epochs include the finished fraction of the
+    current epoch, if known. `runs` are adjacent parameters, with their weight decay and their
+    factor of the learning rate. The objective of an epoch is the sum over its batches, or their
+    `average`.
     """
 
     rule: Rule
@@ -129,7 +130,7 @@ class Steps:
 def runs_of(
     shapes: Sequence[tuple[int, ...]], decays: Sequence[float], factors: Sequence[float]
 ) -> list[tuple[slice, float, float]]:
-    """Return where adjacent parameters have the same decay and factor, and so move together."""
+    """Return slices of adjacent parameters with the same decay and factor."""
     runs: list[tuple[slice, float, float]] = []
     stop = 0
     for shape, decay, factor in zip(shapes, decays, factors, strict=True):
@@ -191,7 +192,7 @@ def run_epoch(
     """Take one step for each batch, and return the objective of the epoch."""
     if not history.moments:
         history.moments = [np.zeros_like(history.x) for _ in range(steps.n_moments)]
-    # Those of a learner that was unpickled may be read-only, such as a memory map.
+    # Moments of an unpickled learner may be read-only, for example memory-mapped.
     history.moments = [np.require(moment, requirements="W") for moment in history.moments]
     values, epoch, moves = [], len(history.curve), False
     start, tried = history.x, history.x
@@ -231,7 +232,7 @@ def run_epoch(
 
 @contextmanager
 def _closing(batches: Iterator[Any]) -> Iterator[Iterator[Any]]:
-    """End what reads ahead for an epoch, even of a training that is interrupted."""
+    """Close an epoch's reader thread, also if the training is interrupted."""
     try:
         yield batches
     finally:

@@ -1,4 +1,4 @@
-"""Rules for early stopping: how a training chooses the number of iterations."""
+"""Rules for early stopping: the choice of the number of iterations."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ StoppingRule = HeldOut | CrossValidated
 
 
 def as_stopping_rule(value: Any, *, folds: bool = True) -> StoppingRule | None:
-    """Return the rule that the parameter `early_stopping` means; None for none.
+    """Return the rule for the parameter `early_stopping`, or None.
 
     `folds`: whether the learner can choose by cross-validation. "auto" is then `CrossValidated`.
     Raises ValueError for other values.
@@ -133,11 +133,11 @@ def as_stopping_rule(value: Any, *, folds: bool = True) -> StoppingRule | None:
 def hold_out(
     fraction: float, X: Any, labels: Integers | None, rng: RandomState
 ) -> tuple[Integers, Integers]:
-    """Return the rows to train on and the rows to validate by.
+    """Return the training rows and the validation rows.
 
-    `labels`: classes, which are divided in the same proportion where each has two points. Of
-    points that are not in memory, the training rows ascend, and validation rows fit into a block.
-    Raises ValueError where too few points are left.
+    `labels`: classes; rows are stratified if each class has two points. For points on disk,
+    training rows are ascending, and the validation rows fit into a block. Raises ValueError if too
+    few points are left.
     """
     n = X.shape[0]
     n_held_out = max(1, round(fraction * n))

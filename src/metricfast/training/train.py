@@ -1,4 +1,4 @@
-"""The loop of every trained learner: a solver, its callbacks, and the result."""
+"""The training loop of all iterative learners: solver, callbacks, and result."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class _Observers:
             self._task.begin(name, max(0, n_iter - len(self._history.curve)))
 
     def set_fitted(self, x: Vector, final: bool = False) -> None:
-        """Set the fitted attributes of the vector x: the result, or the present iteration."""
+        """Set the fitted attributes for the vector x: the result, or the current iteration."""
         self._learner._set_fitted(self._objective, self._history, x, final)
 
     def __call__(self, iteration: int, value: float, x: Vector) -> bool:
@@ -68,7 +68,7 @@ class _Observers:
         return stops
 
     def end(self) -> None:
-        """Leave the line of progress."""
+        """End the progress display."""
         if self._progress is not None:
             self._progress.close()
 
@@ -116,7 +116,7 @@ def train(
     ConvergenceWarning
         If the training diverged later.
     """
-    batches = _batches(objective, history, solver)  # before a checkpoint restores the generator
+    batches = _batches(objective, history, solver)  # before the generator is restored
     if checkpoint is not None:
         checkpoint.restore(history, solver)
     observers = _Observers(learner, objective, history, callbacks, checkpoint)
@@ -129,7 +129,7 @@ def train(
             elif history.max_iter == 0:
                 batch = None
                 if batches is not None and objective.traits.averages_batches:
-                    batch = next(iter(batches()))  # the loss of all points would take long
+                    batch = next(iter(batches()))  # the loss of all points would be slow
                 history.record_start(objective(history.start, batch)[0], history.start)
             else:
                 solver.minimize(objective, history, batches)  # type: ignore[arg-type]
@@ -146,7 +146,7 @@ def train(
 
 
 def solve(objective: Objective, history: History, solver: Solver) -> None:
-    """Run a solver from where a history is, without observers."""
+    """Run a solver from the state of a history, without observers."""
     with one_blas_thread():
         solver.minimize(objective, history, _batches(objective, history, solver))  # type: ignore[arg-type]
 
@@ -158,7 +158,7 @@ def _batches(objective: Objective, history: History, solver: Solver) -> Batches 
 
 
 def _report_divergence(traits: Traits, history: History) -> None:
-    """Raise ValueError if nothing was learned, else warn."""
+    """Raise ValueError if no finite iteration exists, else warn."""
     if not (history.curve or (traits.keeps_last and history.step)):
         raise ValueError(f"The loss is not finite in the first epoch: {traits.remedy}.")
     kept = "last parameters with a finite loss" if traits.keeps_last else "best parameters"

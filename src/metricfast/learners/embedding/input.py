@@ -227,7 +227,7 @@ def _check_columns(y: Any, continuous: bool, takes_tags: bool) -> None:
             "y.reshape(len(y), -1), or a label_distance that takes labels of this shape."
         )
     if not continuous and shape[1:] not in ((), (1,)):
-        several = "For several classes a point, give booleans, y.astype(bool), or a sparse matrix. "
+        several = "For several classes, give booleans, y.astype(bool), or a sparse matrix. "
         raise ValueError(
             f"y should be a 1d array of classes; found shape {shape}. "
             f"{several if takes_tags else ''}For one-hot rows, give y.argmax(axis=1)."
@@ -238,7 +238,7 @@ def _tags(loss: Any, y: Any, y_database: Any, n: int, m: int) -> tuple[csr_array
     """Return the tags of points, and of a database if there is one."""
     if not getattr(loss, "takes_tags", False):
         raise ValueError(
-            "y holds tags, of which a point may have several, and the loss needs one class a "
+            "y holds tags, of which a point may have several, and the loss needs one class per "
             "point: give classes, or choose another loss, such as SupCon or NCA."
         )
     if y_database is None:
@@ -278,7 +278,8 @@ def _joined(y: Any, y_database: Any, m: int) -> Array:
     of_database = as_column(of_database, "y_database")
     if len(of_database) != m:
         raise ValueError(
-            f"y_database must hold {m} labels, one a point of X_database; found {len(of_database)}."
+            f"y_database must hold {m} labels, one per point of X_database; "
+            f"found {len(of_database)}."
         )
     check_class_labels(of_database, "y_database")
     check_comparable(of_database, as_label_array(labels, "y"), "y_database")

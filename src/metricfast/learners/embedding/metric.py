@@ -288,7 +288,7 @@ class EmbeddedMetricMixin(MetricTransformer, BaseMetricLearner):
         for name, given, points in (("y", labels, queries), ("y_database", of_database, database)):
             if len(given) != len(points):
                 raise ValueError(
-                    f"{name} must hold one label a point: expected {len(points)}, found shape "
+                    f"{name} must hold one label per point: expected {len(points)}, found shape "
                     f"{given.shape}."
                 )
             check_class_labels(given, name)

@@ -85,7 +85,7 @@ class LogRatioLearner(BaseEmbeddingLearner):
 
 @dataclass(eq=False, repr=False)
 class TripletLearner(BaseEmbeddingLearner):
-    """Triplet loss of classes, over all triplets of batches with several points a class.
+    """Triplet loss of classes, over all triplets of batches with several points per class.
 
     Parameters
     ----------

@@ -122,7 +122,7 @@ class DatabaseClassifierMixin(ClassifierMixin):  # type: ignore[misc]
             codes = codes_of(y, self.classes_, "y")
             if len(codes) != len(queries):
                 raise ValueError(
-                    f"y must hold {len(queries)} labels, one a query; found {len(codes)}."
+                    f"y must hold {len(queries)} labels, one per query; found {len(codes)}."
                 )
         loss = vote_loss(self, len(self.classes_))
         return explanation(queries, points, codes, labels, self.classes_, loss, own, self.n_jobs)
@@ -217,7 +217,9 @@ class DatabaseClassifierMixin(ClassifierMixin):  # type: ignore[misc]
             return self.database_labels_
         labels = codes_of(y_database, self.classes_, "y_database")
         if len(labels) != n:
-            raise ValueError(f"y_database must hold {n} labels, one a point; found {len(labels)}.")
+            raise ValueError(
+                f"y_database must hold {n} labels, one per point; found {len(labels)}."
+            )
         return labels
 
     def _vote(

@@ -151,7 +151,7 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, GerrymanderingLearner)
             targets = check_regression_target(y, vary=False)
             if len(targets) != len(queries):
                 raise ValueError(
-                    f"y must hold {len(queries)} numbers, one a query; found {len(targets)}."
+                    f"y must hold {len(queries)} numbers, one per query; found {len(targets)}."
                 )
             codes = self._quantiles(targets)
         return explanation(
