@@ -31,6 +31,7 @@ GROUPS = {
 COPIES = {
     "CONTRIBUTING": "project/contributing",
     "CHANGELOG": "project/changelog",
+    "SECURITY": "project/security",
     "benchmarks/README": "project/benchmarks",
     "benchmarks/DATA": "project/data",
     "benchmarks/dimension": "project/dimension",

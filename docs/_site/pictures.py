@@ -16,6 +16,7 @@ THUMBNAILS = {
     "captions": [11 * row + column for row in range(4) for column in range(6, 11)],
     "clustering": [1],
     "continuous_labels": [2],
+    "decision_regions": [1],
     "gerrymandering_sets": [0],
     "head_pose": [13 * row + column for row in range(4) for column in range(8, 13)],
     "kernel": [2],
@@ -29,6 +30,7 @@ THUMBNAILS = {
     "quick_start": [1],
     "retrieval": [0],
     "two_domains": [1],
+    "which_features_matter": [0],
 }
 
 
