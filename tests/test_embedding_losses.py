@@ -17,7 +17,10 @@ PLAIN = {"squared": False, "label_distance": "euclidean"}
 CASES = {
     "NCA": (losses.NCA(), reference.nca()),
     "NCA log": (losses.NCA("log"), reference.nca("log")),
+    "NCA plain": (losses.NCA(squared=False), reference.nca(squared=False)),
+    "NCA log plain": (losses.NCA("log", squared=False), reference.nca("log", squared=False)),
     "MLKR": (losses.MLKR(), reference.mlkr()),
+    "MLKR plain": (losses.MLKR(squared=False), reference.mlkr(squared=False)),
     "MCML": (losses.MCML(), reference.mcml()),
     "LDML": (losses.LDML(2.5), reference.ldml(2.5)),
     "LogRatio": (losses.LogRatio(**EPS), reference.log_ratio(**EPS)),

@@ -380,7 +380,8 @@ def wrong_parameters():
         for name, values in (*BAD.items(), *own.items()):
             if name in signature(each).parameters:
                 for value in values:
-                    yield each, {name: value}, rf"\b{name}\b.* (must|should)\b"
+                    text = rf"^(Invalid |The |Parameter )?\W?{name}\b.* (must|should)\b"
+                    yield each, {name: value}, text
     for each, params, text in WITHIN:
         if params.keys() <= signature(each).parameters.keys():
             yield each, params, text

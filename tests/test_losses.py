@@ -165,15 +165,6 @@ def test_nca_gradients_of_anchors_that_are_nearly_right(form):
     np.testing.assert_allclose(grad, exact, rtol=1e-3)
 
 
-@pytest.mark.parametrize("loss", [NCA("sum", "mean"), NCA("log", "mean")])
-def test_means_weigh_anchors(loss):
-    Z, y = problem()
-    weight = np.random.default_rng(1).integers(0, 4, len(Z))
-    repeated, _ = loss(np.repeat(Z, weight, axis=0), np.repeat(y, weight))
-    weighted, _ = loss(Z, y, sample_weight=weight)
-    assert weighted == pytest.approx(repeated)
-
-
 def test_lmnn_mean_weighs_anchors():
     Z, y = problem()
     targets = LMNN.find_targets(Z, y, 2)

@@ -1,11 +1,11 @@
-"""NCA, MLKR, MCML and LDML, compared with slow sums and finite differences."""
+"""NCA, MLKR, MCML and LDML, beyond what `test_embedding_losses.py` tests of all losses."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from reference import numeric_gradient, squared_distances
-from reference_losses import ldml, mcml, mlkr, nca, on_itself
+from reference import squared_distances
+from test_embedding_losses import CASES
 
 from metricfast.losses import LDML, MCML, MLKR, NCA
 
@@ -13,14 +13,7 @@ PRECISIONS = [np.float32, np.float64]
 RTOL = {np.float32: 2e-4, np.float64: 1e-6}
 BIAS = 2.5
 LOSSES = {
-    "MLKR": (MLKR(), on_itself(mlkr())),
-    "MLKR plain": (MLKR(squared=False), on_itself(mlkr(squared=False))),
-    "MCML": (MCML(), on_itself(mcml())),
-    "LDML": (LDML(BIAS), on_itself(ldml(BIAS))),
-    "NCA": (NCA(), on_itself(nca())),
-    "NCA log": (NCA("log"), on_itself(nca("log"))),
-    "NCA plain": (NCA(squared=False), on_itself(nca(squared=False))),
-    "NCA log plain": (NCA("log", squared=False), on_itself(nca("log", squared=False))),
+    name: case for name, case in CASES.items() if isinstance(case[0], (LDML, MCML, MLKR, NCA))
 }
 every_loss = pytest.mark.parametrize(("loss", "oracle"), LOSSES.values(), ids=LOSSES)
 
@@ -30,19 +23,20 @@ def problem(n=24, p=3, classes=3, seed=0):
     return rng.normal(size=(n, p)), rng.integers(0, classes, n)
 
 
-@pytest.mark.parametrize("dtype", PRECISIONS)
-@pytest.mark.parametrize("weighted", [False, True])
-@every_loss
-def test_value_and_gradient(loss, oracle, dtype, weighted):
-    Z, y = problem(18, 2)
-    weight = np.random.default_rng(1).integers(0, 4, 18) if weighted else None
-    value, grad = loss(Z.astype(dtype), y, sample_weight=weight)
-    assert grad.dtype == dtype
-    single = Z.astype(dtype).astype(np.float64)
-    assert value == pytest.approx(oracle(single, y, weight), rel=RTOL[dtype])
-    expected = numeric_gradient(lambda A: oracle(A, y, weight), single)
-    scale = np.abs(expected).max()
-    np.testing.assert_allclose(grad, expected, rtol=RTOL[dtype], atol=RTOL[dtype] * scale)
+MEANS = [NCA(reduction="mean"), NCA("log", "mean"), MLKR("mean"), MCML("mean")]
+
+
+@pytest.mark.parametrize("loss", [*(case[0] for case in LOSSES.values()), *MEANS], ids=str)
+def test_weights_of_points_equal_repetition(loss):
+    Z, y = problem()
+    weight = np.random.default_rng(1).integers(0, 4, len(Z))
+    repeat, expected = np.repeat(np.arange(len(Z)), weight), np.zeros_like(Z)
+    repeated, gradients = loss(Z[repeat], y[repeat])
+    np.add.at(expected, repeat, gradients)
+    for dtype in PRECISIONS:
+        value, grad = loss(Z.astype(dtype), y, sample_weight=weight)
+        assert value == pytest.approx(repeated, rel=RTOL[dtype]) and grad.dtype == dtype
+        np.testing.assert_allclose(grad, expected, atol=RTOL[dtype] * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("dtype", PRECISIONS)
@@ -50,7 +44,8 @@ def test_value_and_gradient(loss, oracle, dtype, weighted):
 def test_far_apart_nothing_overflows(loss, oracle, dtype):
     Z, y = np.array([[0.0], [0.1], [300.0], [300.1]], dtype), np.array([0, 1, 0, 1])
     value, grad = loss(Z, y)
-    assert value == pytest.approx(oracle(Z.astype(float), y), rel=1e-5)
+    exact = Z.astype(float)
+    assert value == pytest.approx(oracle(exact, y, exact, y, True), rel=1e-5)
     assert np.isfinite(grad).all()
 
 
