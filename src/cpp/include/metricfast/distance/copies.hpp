@@ -45,7 +45,7 @@ class Copies {
         return group;
     }
 
-    /// The number of rows of a group that are allowed; at most `most`.
+    /// The number of allowed rows of a group, at most `most`.
     template <class Allowed>
     Index count(std::int64_t group, const Allowed &allowed, Index most) const {
         Index found = 0;

@@ -9,7 +9,7 @@ METRICFAST_NAMESPACE_BEGIN
 
 namespace detail {
 
-inline constexpr Index layer_rows = 128;    ///< points that pass through all layers together
+inline constexpr Index layer_rows = 128;    ///< points per block through all layers
 inline constexpr Index tile_rows = 128;     ///< of a weight's gradient
 inline constexpr Index tile_columns = 256;  ///< of a weight's gradient
 inline constexpr Index product_rows = 2048; ///< points whose products are summed in T
