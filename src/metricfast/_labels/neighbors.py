@@ -26,7 +26,7 @@ def label_neighbors(
     rng: RandomState | None = None,
     n_jobs: int | None = None,
 ) -> Integers:
-    """Return the k points of the nearest labels for each point, itself left out.
+    """Return the k points with the nearest labels for each point, excluding the point itself.
 
     If labels can be searched as points, the search is one among distinct labels. Other metrics use
     a vantage-point tree, and any other distance is computed for all pairs, in blocks. Points with
