@@ -105,9 +105,9 @@ class OutOfTimeError(Exception):
 class Trial:
     """The result of a learner on a fold.
 
-    `values`: of each held-out point its share in the score; of a scorer, a value for each group of
-    held-out points (:func:`grouped_scores`). None for classes. `seconds`: of fitting. `note`: why
-    there are no values.
+    `values`: contributions to the score, by held-out point or, with a scorer, by group of held-out
+    points (:func:`grouped_scores`); None if the trial failed. `seconds`: the fit time. `note`: the
+    reason if `values` is None.
     """
 
     values: Floats | None
