@@ -102,8 +102,8 @@ def index_tuples(
         compared.
     `tuples`: array-like of shape (n_tuples, t, n_features) or (n_tuples, t).
     `y`: labels; labels of pairs are -1 and 1.
-    `tuple_size`: the required t. Returns a TupleSet, which shares memory with the input if
-    possible.
+    `tuple_size`: the required t.
+    Returns a TupleSet, which shares memory with the input if possible.
     """
     shared = _rows_of_array(tuples, preprocessor, tuple_size)
     if shared is not None and (reset or shared.points.shape[1] == estimator.n_features_in_):

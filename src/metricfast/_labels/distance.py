@@ -30,10 +30,12 @@ class LabelDistance:
 
     `between`: a function of two encoded arrays that returns the distances of their rows, (n, m).
     `encode`: a function of labels that returns an array with one row per label; by default the
-    identity. `places`: a function of labels that returns points and keywords for a tree search, if
-    nearest labels can be searched as points. `kernel`: the name of the distance in compiled losses.
-    `metric`: whether the triangle inequality holds, so that searches may use it. `table`: the
-    matrix of distances, if labels are indices of its rows and columns.
+        identity.
+    `places`: a function of labels that returns points and keywords for a tree search, if nearest
+        labels can be searched as points.
+    `kernel`: the name of the distance in compiled losses.
+    `metric`: whether the triangle inequality holds, so that searches may use it.
+    `table`: the matrix of distances, if labels are indices of its rows and columns.
     """
 
     def __init__(

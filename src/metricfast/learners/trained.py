@@ -123,8 +123,9 @@ class TrainedLearner(CallbackMixin):
         """Check points and labels, and centre the points; return None if there is nothing to learn.
 
         `kept`: the result of `_earlier`, to continue from an earlier fit, or None.
-        `in_memory`: the reason why all points must be in memory, and a remedy, or None. `reset`:
-        whether to start a new fit, instead of continuing with points like those of the first call.
+        `in_memory`: the reason why all points must be in memory, and a remedy, or None.
+        `reset`: whether to start a new fit, instead of continuing with points like those of the
+            first call.
         """
 
     @abstractmethod

@@ -23,8 +23,8 @@ def class_halves(
     neighbours. There are no splits unless two classes remain in each half.
 
     `codes`: class indices of distinct points. The halves depend on the order of the classes' first
-    points, not on the codes. `unit`: "classes", "points" or "auto". With "points" there are no
-    splits, and with "auto" there
+        points, not on the codes.
+    `unit`: "classes", "points" or "auto". With "points" there are no splits, and with "auto" there
         are some if the median class has fewer than 5 points, or fewer than half as many as there
         are classes.
     """

@@ -42,9 +42,9 @@ class PairDistances:
     coordinates in which S is the identity, and :math:`\langle A, S \rangle = \|F\|^2`.
 
     `pairs`: both similar and dissimilar ones.
-    `A`: ndarray of shape (n_features, n_features); the initial matrix, not zero. `diagonal`:
-    whether only diagonal matrices count. `beyond`: for pairs of coordinates in units of
-    :func:`scale_of_features`, the trace of A in the
+    `A`: ndarray of shape (n_features, n_features); the initial matrix, not zero.
+    `diagonal`: whether only diagonal matrices count.
+    `beyond`: for pairs of coordinates in units of :func:`scale_of_features`, the trace of A in the
         directions outside, and the number of features.
     `start` is the initial factor; `initial_size` is <A, S> for the given A.
     """

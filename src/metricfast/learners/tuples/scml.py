@@ -115,8 +115,8 @@ class _SCML(CallbackMixin, MahalanobisMixin):
     ) -> None:
         """Learn the weights of bases from triplets.
 
-        `basis`: basis vectors in features, or in coordinates of the span. `span`: the coordinates
-        in which to work.
+        `basis`: basis vectors in features, or in coordinates of the span.
+        `span`: the coordinates in which to work.
         """
         weight = triplets.weight
         if weight is not None and (weight == weight[0]).all():
