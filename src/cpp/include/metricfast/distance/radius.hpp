@@ -132,9 +132,9 @@ class RadiusSearch {
 /// with ties by the lower row.
 ///
 /// \tparam T precision of the reported distances. Rows and their order are determined by the root
-///   of sum (a-b)^2 in double, in index order, for any T. \param exclude for each query a database
-///   row to exclude, -1 for none, or null. \param most maximum number of pairs. If there are more,
-///   no pair is returned.
+///   of sum (a-b)^2 in double, in index order, for any T.
+/// \param exclude for each query a database row to exclude, -1 for none, or null.
+/// \param most maximum number of pairs. If there are more, no pair is returned.
 template <class T>
 NeighborLists<T> radius_neighbors(const Points &queries, const Points &database, double radius,
                                   Codes exclude, bool sorted, const Control &control = {},

@@ -102,7 +102,7 @@ void layers_forward(View<const T> x, const std::vector<Layer<T>> &layers, Activa
 ///   to the caller.
 /// \param outputs of layers_forward.
 /// \param deltas (n, width) each, the gradients by W x + b: the last is input, the others are
-/// output.
+///   output.
 template <class T>
 void layers_backward(View<const T> x, const std::vector<Layer<T>> &layers, Activation f,
                      const std::vector<View<const T>> &outputs, const std::vector<View<T>> &deltas,

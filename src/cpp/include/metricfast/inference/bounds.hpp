@@ -192,7 +192,7 @@ template <class S> class SetBounds {
     /// Bound of all members of augmented sets.
     /// \param error of the sum of k of the points' bounds.
     /// \param margin for nearer points that are not yet known, relative to the gap between the
-    /// bound and the nearest points.
+    ///   bound and the nearest points.
     S augmented(double error, double margin) const {
         return std::min(augmented(nearest_, error, margin / 4, -1),
                         augmented(wrong_, error, margin, task_->y));

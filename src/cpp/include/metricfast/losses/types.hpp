@@ -6,7 +6,7 @@
 extern "C" {
 /// Returns the anchor's loss.
 /// \param values distances, or inner products, of the n database points; infinite for the excluded
-/// one.
+///   one.
 /// \param derivatives output: derivatives by `values`.
 /// \param labels class codes or numbers of the database points.
 /// \param excluded the excluded point, or -1.
