@@ -3,7 +3,7 @@
     python -m benchmarks.study_large [--points N] [--classes N] [--features N] [--components P]
         [--seconds S] [--learner NAME]...
 
-Fits learners to classes that overlap (`data.overlapping`), each in a process of its own, and prints
+Fits learners to classes that overlap (`data.overlapping`), each in a separate process, and prints
 for each the processor time and the peak memory of the fit, the share of 2000 other points whose
 nearest training point is of their class (P@1), and the call. What takes more than S seconds of
 processor time is ended.

@@ -2,9 +2,9 @@
 
     python -m benchmarks.study_poses [--seeds N] [--steps N]
 
-Points are pictures of stick figures in clutter, in light and thickness of their own, drawn from the
-joints of mpii_poses.npz. The distance of two labels is the root mean squared distance of their 16
-joints, in units of half the height or width of a figure.
+Points are pictures of stick figures in clutter, with random brightness and thickness, drawn from
+the joints of mpii_poses.npz. The distance of two labels is the root mean squared distance of their
+16 joints, in units of half the height or width of a figure.
 
 `benchmarks.study_dimension` has the methods, perceptron, steps and six configurations of a method.
 Triplet losses have normalised embeddings, the log-ratio loss has not. A configuration is

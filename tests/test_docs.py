@@ -55,7 +55,7 @@ def test_the_readme_begins_as_the_index_does():
     assert len(shown[0]) == 1 and shown[0] == shown[1]
 
 
-# The slowest pages and examples. .ci/run runs them in a step of its own.
+# The slowest pages and examples. .ci/run runs them in a separate step.
 LONG = {
     *("gerrymandering", "learners", "tabular", "uses"),  # pages
     *("anomaly_detection", "head_pose", "loss_curves", "pair_verification", "tuning"),

@@ -105,7 +105,7 @@ def checks():
         fails = entry_of(estimator).fails
         for checked, check in estimator_checks_generator(estimator, mark="skip"):
             name = check.func.__name__
-            # Array API input needs an environment variable; the learners do not claim to take it.
+            # Array API input needs an environment variable, and the learners do not support it.
             repeated = type(estimator) in seen and name not in OF_TRAINING
             if name == "check_array_api_input" or repeated:
                 continue

@@ -1,7 +1,7 @@
 """Ctrl-C ends a long fit within a second; the learner's state is as documented.
 
-This file is also the program, of a process of its own, in which the fits are interrupted: it prints
-a line of JSON for each.
+This file is also a program that runs in a separate process, in which the fits are interrupted. It
+prints a line of JSON for each fit.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """A call that runs out of memory raises MemoryError, in whichever thread the allocation fails.
 
-This file is also the program, of a process of its own, that has ever more memory: it prints how
-each call ended. Calls are of single kernels: a fit of a learner goes through NumPy and OpenBLAS,
-which end the process at some allocations that fail. `tests/cpp/test_memory.cpp` has every
-allocation fail, of the kernels of all learners.
+This file is also a program that runs in a separate process, with a growing memory limit: it prints
+how each call ended. Calls use single kernels, because NumPy and OpenBLAS abort the process at some
+failed allocations. In `tests/cpp/test_memory.cpp`, every allocation fails once, for the kernels of
+all learners.
 """
 
 from __future__ import annotations

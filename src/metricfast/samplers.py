@@ -352,7 +352,7 @@ class DenseTriplet(Sampler):
         k, anchors = self._counts(size, least=True)
         if self.all_anchors:
             raise ValueError(
-                "all_anchors must be False with a database, whose points are no anchors: draw "
+                "all_anchors must be False with a database, whose points cannot be anchors: draw "
                 "more anchors by n_anchors."
             )
         near = label_neighbors_between(

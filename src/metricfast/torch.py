@@ -212,9 +212,9 @@ def knn_func(
     query : tensor of shape (n, d)
     k : int
     reference : tensor of shape (m, d), optional
-        By default the queries, each left out of its own neighbours.
+        By default the queries, each excluded from its own neighbours.
     ref_includes_query : bool, default=False
-        Whether the first n references are the queries, each to be left out of its own neighbours.
+        Whether the first n references are the queries, each to be excluded from its own neighbours.
     L : array-like or tensor of shape (p, d), optional
         Distances are ``||Lx - Ly||``; give it by :func:`functools.partial`.
     n_jobs : int, optional

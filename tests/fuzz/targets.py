@@ -65,10 +65,10 @@ _COMMON_WORDS = (
 class Target:
     """A function, class or method to call.
 
-    `words` may be in clear errors, `may_hold` tells which of "nan" and "inf" a result may hold,
-    `written` names arguments that are there to be changed, `unread` those that a call may leave
-    alone, `incomplete` those of which values may be missing, `widths` are numbers of features, and
-    `turns` is how often it is called for each call of others.
+    `words` may appear in clear errors. `may_hold` lists "nan" and "inf" if a result may hold them.
+    `written` names output arguments, `unread` arguments that a call may ignore, and `incomplete`
+    arguments with missing values. `widths` are numbers of features. `turns` is the frequency of
+    calls, relative to other targets.
     """
 
     name: str

@@ -148,7 +148,7 @@ def _cast(numbers: np.ndarray, spec: Array) -> np.ndarray:
 
 
 def _poisoned(array: np.ndarray, poison: str) -> Any:
-    """Return the array with one invalid value, or as an invalid type."""
+    """Return the array with one invalid value, or an object of an invalid type."""
     ones = {"nan": np.nan, "inf": np.inf, "none": None, "word": "w"}
     if poison in ones:
         number = array.dtype.kind in "biuf"

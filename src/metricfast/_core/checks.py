@@ -52,8 +52,8 @@ def check_points(
 ) -> Any:
     """Form and check points, and labels if `y` is given.
 
-    `estimator`: whose name errors carry, and whose `n_features_in_` and `feature_names_in_` are set
-        (`reset`, in `fit`) or compared with.
+    `estimator`: errors carry its name. Its `n_features_in_` and `feature_names_in_` are set (with
+        `reset`, in `fit`) or compared.
     `X`: a table of points, also a sparse one, or indicators for the preprocessor; errors call it
         `name`. A sparse one becomes an array unless `accept_sparse` is given. Points that are not
         in memory are read, unless `accept_sources`: they are returned as a source, which checks

@@ -65,8 +65,9 @@ def read_tensors(
     """Return the texts and arrays that `write_tensors` wrote.
 
     `kind`: the required "format" in the metadata.
-    `what`: a description of the kind of file, for error messages. Raises OSError if the file cannot
-    be read; ValueError if it is not such a file, or a bit of it has changed.
+    `what`: a description of the kind of file, for error messages.
+    Raises OSError if the file cannot be read; ValueError if it is not such a file, or a bit of it
+    has changed.
     """
     module = safetensors_module()
     content = Path(path).read_bytes()

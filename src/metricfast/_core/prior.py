@@ -34,8 +34,8 @@ def initialize_metric(
 ) -> Floats:
     """Make a positive semidefinite matrix M.
 
-    `points`: the distinct training points. `prior`: {"identity", "covariance", "random"} or
-    ndarray; "covariance" is the pseudo-inverse of
+    `points`: the distinct training points.
+    `prior`: {"identity", "covariance", "random"} or ndarray; "covariance" is the pseudo-inverse of
         the covariance of the points. An array of shape (n_features, n_features) is copied.
     `name`: the name of the parameter, for errors.
     `strictly_positive`: refuse singular matrices.

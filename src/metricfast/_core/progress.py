@@ -16,8 +16,9 @@ class Progress(AbstractContextManager["Progress"]):
     """Progress on standard error: a tqdm bar where tqdm is installed, else one line an iteration.
 
     `label`: name of the estimator.
-    `total`: maximum number of iterations. `quantity`: name of the reported value. `shown`: whether
-    to show anything.
+    `total`: maximum number of iterations.
+    `quantity`: name of the reported value.
+    `shown`: whether to show anything.
     """
 
     def __init__(

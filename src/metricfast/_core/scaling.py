@@ -112,7 +112,7 @@ def _overflows(X: Array, axis: int | None) -> bool:
 def undo_scale(L: Array, exponent: int, dtype: np.dtype[Any]) -> Array:
     """Turn a map of rescaled points into a map of the given points, in a dtype.
 
-    `exponent`: as :func:`center_and_rescale` returns it.
+    `exponent`: the exponent of :func:`center_and_rescale`.
     Raises ValueError if the result overflows that dtype.
     """
     with np.errstate(over="ignore", under="ignore"):

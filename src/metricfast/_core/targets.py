@@ -49,10 +49,10 @@ def check_classification_target(
     """Encode class labels: integers, booleans, strings, or floats with whole values.
 
     `n_samples`: the length that `y` must have.
-    `name`: name of the argument in error messages. Returns the sorted classes, and codes such that
-    `classes[codes]` is `y`. Raises ValueError if `y` has the wrong length, holds None, NaN or
-    infinity, is continuous, mixes types that have no order, or holds fewer than two classes. Warns
-    if `y` looks like a regression target.
+    `name`: name of the argument in error messages.
+    Returns the sorted classes, and codes such that `classes[codes]` is `y`. Raises ValueError if
+    `y` has the wrong length, holds None, NaN or infinity, is continuous, mixes types that have no
+    order, or holds fewer than two classes. Warns if `y` looks like a regression target.
     """
     labels = as_column(as_label_array(y, name), name)
     if n_samples is not None and len(labels) != n_samples:

@@ -98,11 +98,11 @@ def index_tuples(
 ) -> TupleSet:
     """Check tuples, given as points or as indicators, and labels if there are any.
 
-    `estimator`: whose name errors carry, and whose `n_features_in_` is set (`reset`, in `fit`) or
-        compared with.
+    `estimator`: errors carry its name. Its `n_features_in_` is set (with `reset`, in `fit`) or
+        compared.
     `tuples`: array-like of shape (n_tuples, t, n_features) or (n_tuples, t).
     `y`: labels; labels of pairs are -1 and 1.
-    `tuple_size`: the only t to accept.
+    `tuple_size`: the required t.
     Returns a TupleSet, which shares memory with the input if possible.
     """
     shared = _rows_of_array(tuples, preprocessor, tuple_size)

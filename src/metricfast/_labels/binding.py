@@ -54,10 +54,11 @@ def bind_labels(
 
     `said`: the user's distance. A bound one is returned unchanged, with labels in its form. `y`,
     `y_database`: labels of any kind. With "precomputed", `y` holds their distances, (n, m).
-    `sizes`: the required numbers of labels, n and m. `names`: their names in error messages.
-    Returns the distance, and labels and references as it takes them: numbers in float64, objects
-    one by one; for "precomputed" the indices of rows and columns. Raises ValueError if the distance
-    is invalid, or not defined for these labels.
+    `sizes`: the required numbers of labels, n and m.
+    `names`: their names in error messages.
+    Returns the distance, and labels and references in the form for it: numbers in float64, a list
+    of other objects, or indices of rows and columns for "precomputed". Raises ValueError if the
+    distance is invalid, or not defined for these labels.
     """
     if isinstance(said, LabelDistance):
         labels = np.asarray(y)

@@ -28,13 +28,14 @@ def block_rows(width: int) -> int:
 class LabelDistance:
     """A distance of labels: ``distance(a, b)`` returns all distances of two arrays of labels.
 
-    `between`: of two arrays that `encode` has returned, to the distances of their rows, (n, m).
-    `encode`: of labels, to an array with a row for each; by default they stay as they are.
-    `places`: of labels, to points and keywords of a search by a tree, where the nearest labels
-        can be searched as points.
-    `kernel`: the name by which the compiled losses know it.
-    `metric`: whether it obeys the triangle inequality, which searches may then use.
-    `table`: the given distances, where labels are numbers of its rows and columns.
+    `between`: a function of two encoded arrays that returns the distances of their rows, (n, m).
+    `encode`: a function of labels that returns an array with one row per label; by default the
+        identity.
+    `places`: a function of labels that returns points and keywords for a tree search, if nearest
+        labels can be searched as points.
+    `kernel`: the name of the distance in compiled losses.
+    `metric`: whether the triangle inequality holds, so that searches may use it.
+    `table`: the matrix of distances, if labels are indices of its rows and columns.
     """
 
     def __init__(

@@ -26,7 +26,7 @@ def label_neighbors(
     rng: RandomState | None = None,
     n_jobs: int | None = None,
 ) -> Integers:
-    """Return the k points of the nearest labels for each point, itself left out.
+    """Return the k points with the nearest labels for each point, excluding the point itself.
 
     If labels can be searched as points, the search is one among distinct labels. Other metrics use
     a vantage-point tree, and any other distance is computed for all pairs, in blocks. Points with
@@ -35,8 +35,8 @@ def label_neighbors(
 
     `y`: labels as the distance takes them, which is by default the Euclidean one.
     `ties`: {"keep", "drop"}; whether points of the same label as the anchor are neighbours.
-    `rng`: orders points with equal labels at random; the default order is by index. Returns row
-    indices, nearest label first, and -1 where there are fewer neighbours.
+    `rng`: orders points with equal labels at random; the default order is by index.
+    Returns row indices, nearest label first, and -1 where there are fewer neighbours.
     """
     n = len(y)
     distance = named_distance("euclidean") if distance is None else distance
@@ -93,8 +93,8 @@ def label_neighbors_between(
     """Return the k database points with the nearest labels for each query.
 
     `ties`: {"keep", "drop"}; whether points with the query's own label are neighbours. `rng`:
-    orders points with equal labels at random; the default order is by index. Returns database rows,
-    nearest label first, and -1 where there are fewer.
+        orders points with equal labels at random; the default order is by index.
+    Returns database rows, nearest label first, and -1 where there are fewer.
     """
     m = len(y_database)
     order = np.arange(m) if rng is None else rng.permutation(m)

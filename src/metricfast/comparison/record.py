@@ -19,7 +19,8 @@ __all__ = ["Record"]
 class Record:
     """Finished trials, by predictor and fold number, optionally stored in a file.
 
-    `path`: path of the file, or None. `of`: the data and the parameters that all trials share.
+    `path`: path of the file, or None.
+    `of`: the data and the parameters that all trials share.
     """
 
     def __init__(self, path: Any, random_state: Any, *of: Any) -> None:

@@ -47,10 +47,10 @@ def adjusted(p_values: Sequence[float]) -> Floats:
 def expected_of_the_best(values: Floats, seed: int) -> float:
     """Return the expected score of the best learner, on points that were not used to choose it.
 
-    `values`: scores of shape (n, n_learners), by held-out point or by fold. The best learner on
-    each bootstrap sample is scored on the points left out of the sample (Tsamardinos, Greasidou,
-    Borboudakis. Bootstrapping the out-of-sample predictions for efficient and accurate
-    cross-validation. Machine Learning 107, 2018).
+    `values`: scores of shape (n, n_learners), by held-out point or by fold.
+    The best learner on each bootstrap sample is scored on the points left out of the sample
+    (Tsamardinos, Greasidou, Borboudakis. Bootstrapping the out-of-sample predictions for efficient
+    and accurate cross-validation. Machine Learning 107, 2018).
     """
     rng, n = np.random.default_rng(seed), len(values)
     scores = values.mean(axis=0)

@@ -80,7 +80,7 @@ class Judge:
         """Return the pipeline to fit: a choice of units, the learner, and nearest neighbours.
 
         `learner`: an estimator with `transform` or `predict`, or the name of a distance, such as
-        "euclidean". Without `predict`, nearest neighbours make the predictions.
+            "euclidean". Without `predict`, nearest neighbours make the predictions.
         """
         continuous = self.variances is not None
         if isinstance(learner, BaseEstimator) and "n_jobs" in learner.get_params(deep=False):
@@ -105,9 +105,10 @@ class OutOfTimeError(Exception):
 class Trial:
     """The result of a learner on a fold.
 
-    `values`: of each held-out point its share in the score; of a scorer, a value for each group of
-    held-out points (:func:`grouped_scores`). None for classes. `seconds`: of fitting. `note`: why
-    there are no values.
+    `values`: contributions to the score, by held-out point or, with a scorer, by group of held-out
+        points (:func:`grouped_scores`); None if the trial failed.
+    `seconds`: the fit time.
+    `note`: the reason if `values` is None.
     """
 
     values: Floats | None
@@ -212,7 +213,7 @@ class ChosenUnits(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
     """Standardise features, or leave them unchanged.
 
     `scale`: True, False or "auto", which chooses by the leave-one-out error of nearest neighbours
-    on the training points. Features with one unit, such as pixels, are usually better unscaled.
+        on the training points. Features with one unit, such as pixels, are usually better unscaled.
     """
 
     def __init__(

@@ -128,7 +128,7 @@ class DistributedLearner(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mis
         Raises
         ------
         TypeError
-            If a collection is not of dask, or the learner, or the client, is none of those above.
+            If a collection is not of dask, or the learner or the client has an unsupported type.
         ValueError
             As for the learner; if the loss is no sum over anchors; if the learner of "epochs" is
             not trained on mini-batches; or there is no client.
@@ -187,7 +187,7 @@ class DistributedLearner(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mis
         ----------
         X : dask array or data frame of shape (n_queries, n_features)
         X_database : dask array or data frame of shape (n_database, n_features), optional
-            By default the queries themselves, each left out of its own neighbours.
+            By default the queries themselves, each excluded from its own neighbours.
         n_neighbors : int, default=5
         compute : bool, default=False
             Search now, and return arrays.

@@ -48,7 +48,7 @@ def kneighbors(
     ----------
     queries : dask array or data frame of shape (n, d)
     database : dask array or data frame of shape (m, d), optional
-        By default the queries themselves, each left out of its own neighbours. Every worker that
+        By default the queries themselves, each excluded from its own neighbours. Every worker that
         searches holds all of it.
     n_neighbors : int, default=5
     L, U, V, squared

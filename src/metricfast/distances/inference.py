@@ -158,7 +158,7 @@ def targeted(*args: Any, **kwargs: Any) -> Inference:
     queries : array-like of shape (n, p)
         Embedded points; with ``metric="precomputed"`` the squared distances, of shape (n, m).
     database : array-like of shape (m, p), or None
-        Embedded points; None for the queries themselves, each left out of its own sets by index,
+        Embedded points; None for the queries themselves, each excluded from its own sets by index,
         and with ``metric="precomputed"``.
     query_labels, database_labels : array-like of shape (n,) and (m,)
         Classes. With a `loss_matrix` they are its indices, integers from 0.

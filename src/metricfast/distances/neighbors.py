@@ -252,7 +252,7 @@ def kneighbors(
     ----------
     queries : array-like or source of shape (n, d)
     database : array-like or source of shape (m, d), optional
-        By default the queries themselves, each point left out of its own neighbours by index. A
+        By default the queries themselves, each point excluded from its own neighbours by index. A
         database on disk is read once for each group of queries; half of scikit-learn's
         `working_memory` holds a group. The neighbours are the same.
     n_neighbors : int, default=5

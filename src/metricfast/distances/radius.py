@@ -48,7 +48,7 @@ def radius_neighbors(
     ----------
     queries : array-like or source of shape (n, d)
     database : array-like or source of shape (m, d), optional
-        By default the queries themselves, each point left out of its own neighbours by index.
+        By default the queries themselves, each point excluded from its own neighbours by index.
     radius : float, default=1.0
         The largest distance; points that are exactly so far away belong to the neighbours, and
         those whose distance is returned as that, where it is rounded to float32. With ``np.inf``

@@ -209,7 +209,7 @@ class Embedding(BaseEstimator, ABC):  # type: ignore[misc]
         """Return the weight decay of each array of parameters; `default` is the learner's."""
 
     def _check_parameters(self, parameters: Parameters) -> None:
-        """Raise ValueError for another number of arrays than `initialize` gives."""
+        """Raise ValueError unless there are as many arrays as `initialize` returns."""
         n = len(self.decays(0.0))
         if not isinstance(parameters, (list, tuple)) or len(parameters) != n:
             raise ValueError(f"parameters must be a list of {n} arrays, as initialize gives.")

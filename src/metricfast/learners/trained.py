@@ -122,9 +122,10 @@ class TrainedLearner(CallbackMixin):
     ) -> Samples | None:
         """Check points and labels, and centre the points; return None if there is nothing to learn.
 
-        `kept`: what `_earlier` returned of an earlier fit to continue from, or None.
-        `in_memory`: why all points must be in memory, and the remedy, if they must.
-        `reset`: whether to begin anew, not to continue with points like those of the first call.
+        `kept`: the result of `_earlier`, to continue from an earlier fit, or None.
+        `in_memory`: the reason why all points must be in memory, and a remedy, or None.
+        `reset`: whether to start a new fit, instead of continuing with points like those of the
+            first call.
         """
 
     @abstractmethod

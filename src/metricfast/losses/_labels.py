@@ -30,8 +30,8 @@ class Labels:
         several each), a metric that kernels know (vectors), or "precomputed": a function gives
         the distances.
     `y`, `y_database`: all labels, from which rows are selected; `y_database` defaults to `y`.
-    `between`: a function that maps rows of both to their label distances. `n_classes`: upper bound
-    of the class indices.
+    `between`: a function that maps rows of both to their label distances.
+    `n_classes`: upper bound of the class indices.
     """
 
     def __init__(

@@ -29,9 +29,10 @@ Hits = NDArray[np.bool_]
 class ClassMetric:
     """Description of a metric per query, from 0 to 1; the best possible order gives 1.
 
-    `value`: function of hits, R and k. `chance`: function of R, the number of candidates and k: the
-    expectation over random orders. `depth`: number of ranks that the value depends on: "one", "k",
-    "relevant" or "all". `binary`: whether values are 0 or 1 only.
+    `value`: function of hits, R and k.
+    `chance`: function of R, the number of candidates and k: the expectation over random orders.
+    `depth`: number of ranks that the value depends on: "one", "k", "relevant" or "all".
+    `binary`: whether values are 0 or 1 only.
     """
 
     value: Callable[[Hits, Integers, int], Array]

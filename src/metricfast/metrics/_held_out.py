@@ -17,12 +17,13 @@ _FEW_POINTS, _MANY_CLASSES = 5, 2
 def class_halves(
     codes: Integers, least: int = 2, unit: str = "auto"
 ) -> list[tuple[Integers, Integers]]:
-    """Return training and validation rows, each of half of the classes, and the other way round.
+    """Return two splits: each half of the classes is for training and for validation once.
 
-    Points of classes with fewer than `least` of them, or without a second, only take part as
-    neighbours. There are no splits unless two classes of each half are left.
+    Points of classes with fewer than `least` points, or with a single point, are only used as
+    neighbours. There are no splits unless two classes remain in each half.
 
-    `codes`: of different points. Halves depend on the order in which classes come, not on codes.
+    `codes`: class indices of distinct points. The halves depend on the order of the classes' first
+        points, not on the codes.
     `unit`: "classes", "points" or "auto". With "points" there are no splits, and with "auto" there
         are some if the median class has fewer than 5 points, or fewer than half as many as there
         are classes.

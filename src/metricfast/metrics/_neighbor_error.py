@@ -40,8 +40,8 @@ def mean_error(neighbor_labels: Any, y: Any, numeric: bool) -> float:
     """Return the error of nearest-neighbour predictions.
 
     `neighbor_labels`: of shape (n, n_neighbors), nearest first. For classes, the prediction is the
-    most frequent label, and the nearest one on ties. For numbers it is the mean, and the error is
-    the mean squared error.
+        most frequent label, and the nearest one on ties. For numbers it is the mean, and the error
+        is the mean squared error.
     """
     if numeric:
         return float(np.mean((neighbor_labels.mean(axis=1) - y) ** 2))

@@ -71,7 +71,7 @@ def retrieval_report(
         numbers, or whatever `label_distance` takes. Integers of shape (n, n_tags) are vectors, also
         if they are zeros and ones: give tags as ``labels.astype(bool)``.
     database : array-like or source of shape (m, d), optional
-        By default the queries themselves, each left out of its own results by index.
+        By default the queries themselves, each excluded from its own results by index.
     database_labels : array-like of shape (m,) or (m, q)
         Given if, and only if, `database` is; see `label_distance`.
     metrics : str or sequence of str, optional

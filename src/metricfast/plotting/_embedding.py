@@ -29,8 +29,8 @@ class EmbeddingDisplay(Display):
 
     A panel shows the first two principal components; of points of two columns these themselves;
     of one column that column against the labels. Its title gives how well the k nearest
-    neighbours of a point, itself left out, predict its label in the whole space: the error of their
-    vote, or R² of their mean for continuous labels.
+    neighbours of a point, without the point itself, predict its label in the whole space: the error
+    of their vote, or R² of their mean for continuous labels.
 
     Make one by :meth:`from_estimator` or :meth:`from_embeddings`.
 

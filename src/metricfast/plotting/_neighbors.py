@@ -110,7 +110,7 @@ class NeighborsDisplay(Display):
         X : array-like of shape (n_samples, n_features)
             The points that are searched.
         queries : array-like of int of shape (n_queries,)
-            Rows of X, each left out of its own neighbours.
+            Rows of X, each excluded from its own neighbours.
         n_neighbors : int, default=5
         images : array-like of shape (n_samples, height, width) or (n_samples, height, width, 3), \
 optional

@@ -81,7 +81,7 @@ class RetrievalDisplay(Display):
         estimator : fitted transformer
             A learner, or a pipeline or search that ends in one.
         X : array-like of shape (n_samples, n_features)
-            Points, each left out of its own results.
+            Points, each excluded from its own results.
         y : array-like of shape (n_samples,)
             Their labels.
         metric : {"recall_at_k", "ndcg_at_k", "mean_label_distance_at_k"}, default="recall_at_k"

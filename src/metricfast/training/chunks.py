@@ -79,7 +79,7 @@ def mean_of(X: Any, weight: Floats | None = None) -> Array:
 def subtract_mean(X: Any, mean: Array, dtype: Any = None, share: float = SHARE) -> Any:
     """Return points minus their mean. Sparse points are not centred; a source becomes chunks.
 
-    `dtype`: of the result; by default the dtype of X.
+    `dtype`: dtype of the result; by default the dtype of X.
     `share`: share of the memory for a chunk.
     """
     dtype = X.dtype if dtype is None else dtype

@@ -52,7 +52,7 @@ class SolverState:
 
     @property
     def components(self) -> NDArray[Any]:
-        """The current linear map, of shape (n_components, n_features), of a linear learner."""
+        """The current map of a linear learner, of shape (n_components, n_features)."""
         if not hasattr(self.estimator, "components_"):
             raise AttributeError(
                 f"{type(self.estimator).__name__} has no linear map: `parameters`."

@@ -94,7 +94,7 @@ def select_training(
     """Return the start and the number of iterations with the lowest cost.
 
     `required`: whether to raise ValueError if the points cannot be split; otherwise nothing is
-    selected.
+        selected.
     """
     kept = "points in memory" if data.in_chunks else "classes" if data.has_other_labels else None
     if kept is not None:

@@ -400,7 +400,7 @@ def as_solver(
     """Return the solver for the parameter `solver`; raise ValueError for other values.
 
     `lbfgs`: the solver for "lbfgs". `names`: the strings that the learner accepts. `params`:
-    parameters of mini-batch solvers that are given by name.
+        parameters of mini-batch solvers that are given by name.
     """
     names = tuple(names)
     if isinstance(value, str) and value in names:
@@ -418,7 +418,7 @@ def check_solver_params(
     """Raise ValueError if a parameter is set that the learner's solver ignores.
 
     `lbfgs`: parameters for the solver "lbfgs". `by_batches`: parameters for other solvers given by
-    name. A solver object has its own parameters.
+        name. A solver object has its own parameters.
     """
     reached: tuple[str, ...] = ()
     if isinstance(learner.solver, str):

@@ -71,8 +71,8 @@ def splits_of(
     """Return the splits, the unit that is held out, and whether a map can fit all points.
 
     `least`: minimum number of training points per class. There are no splits if too few classes
-    have this many points. `by_batches`: hold out few points, because training is slow. `vote`:
-    compute costs from five neighbours.
+        have this many points. `by_batches`: hold out few points, because training is slow. `vote`:
+        compute costs from five neighbours.
     """
     points = _distinct(data)
     assert points.weight is not None

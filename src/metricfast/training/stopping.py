@@ -136,8 +136,8 @@ def hold_out(
     """Return the training rows and the validation rows.
 
     `labels`: classes; rows are stratified if each class has two points. For points on disk,
-    training rows are ascending, and the validation rows fit into a block. Raises ValueError if too
-    few points are left.
+        training rows are ascending, and the validation rows fit into a block.
+    Raises ValueError if too few points are left.
     """
     n = X.shape[0]
     n_held_out = max(1, round(fraction * n))

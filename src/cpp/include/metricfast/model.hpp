@@ -1,4 +1,4 @@
-/// Models that Python saved: read, applied to points, and searched under.
+/// Models saved by Python: reading, application to points, and search.
 #pragma once
 
 #include "metricfast/distance/database.hpp"
@@ -6,8 +6,8 @@
 
 METRICFAST_NAMESPACE_BEGIN
 
-/// A database of points under a model. It finds what metricfast.NearestNeighbors(metric=learner)
-/// finds. The model must outlive it; the points may go once it is made.
+/// A database of points under a model, with the results of
+/// metricfast.NearestNeighbors(metric=learner). The model must outlive it; the points need not.
 class ModelDatabase {
   public:
     ModelDatabase(const Model &model, const Points &points, DatabaseOptions options = {},
@@ -54,7 +54,7 @@ class ModelDatabase {
 
     const Model &model_;
     std::vector<double> origin_; ///< of a linear map
-    RowMatrix<float> single_;    ///< the points as they are searched, in one of these
+    RowMatrix<float> single_;    ///< the searched points, in one of the two
     RowMatrix<double> double_;
     std::unique_ptr<Database> database_;
 };

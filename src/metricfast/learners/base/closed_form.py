@@ -107,8 +107,8 @@ class ClosedFormLearner(MahalanobisMixin):
     ) -> Statistics:
         """Return the statistics of checked points, an array or a source.
 
-        `partial`: whether statistics of other points will be added later. `execute`: called instead
-        of the function that does the work, with the same arguments.
+        `partial`: whether statistics of other points will be added later.
+        `execute`: called instead of the function that does the work, with the same arguments.
         """
 
     @abstractmethod

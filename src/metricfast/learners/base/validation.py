@@ -69,8 +69,8 @@ def validate_fit(learner: Any, X: Any, y: Any = None, **params: Any) -> Validati
         learners on points is the error of 3 nearest neighbours (mean squared error for a continuous
         target). Learners of embeddings and of tuples have their own score. For learners on chunks,
         whole chunks are held out. The measure is the area under the ROC curve of pairs within and
-        across chunks. Where classes have few points (:func:`class_halves`), half of the classes are
-        held out, and the nearest other of all points gives the error.
+        across chunks. If classes have few points (:func:`class_halves`), half of the classes are
+        held out, and the error is that of the nearest neighbour among all other points.
     `X`, `y`, `**params`: the arguments of `fit`.
     Raises ValueError if the data are too few for training or for validation.
     """

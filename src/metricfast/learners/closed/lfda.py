@@ -298,7 +298,7 @@ def local_sums(
     """Return the statistics and the local scatters of some classes.
 
     `classes`: labels of the classes; each must have points.
-    `weights`: as :func:`repetitions` returns them.
+    `weights`: the result of :func:`repetitions`.
     """
     points, local = (ScatterStatistics(X.shape[1], classes, per_group=True) for _ in range(2))
     for label, rows, block in _classes_in_turn(X, codes):

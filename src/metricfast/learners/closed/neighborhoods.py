@@ -54,7 +54,7 @@ def scatters_of_anchors(
     """Return both scatters of differences from neighbours, and the weights of the points.
 
     `anchors`: ascending rows of the points whose neighbours are searched; by default all. Results
-    of disjoint anchors can be added.
+        of disjoint anchors can be added.
     """
     scatters, totals = np.zeros((2, X.shape[1], X.shape[1])), np.zeros(2)
     how: dict[str, Any] = {"n_jobs": n_jobs, "anchors": anchors}

@@ -431,7 +431,7 @@ def _chunks(chunks: ArrayLike | None) -> Array:
     if chunks is None:
         raise ValueError(
             "chunks: Expected array-like (array or non-string sequence), got None. Give the "
-            "chunk of each point, negative for a point in none."
+            "chunk of each point, negative for a point without one."
         )
     found = as_label_array(chunks, "chunks")
     if found.ndim != 1:

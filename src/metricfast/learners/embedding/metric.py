@@ -220,8 +220,8 @@ class EmbeddedMetricMixin(MetricTransformer, BaseMetricLearner):
         ----------
         X : {array-like, sparse matrix} of shape (n_queries, n_features)
         X_database : {array-like, sparse matrix} of shape (n_database, n_features), optional
-            By default the queries themselves, each left out of its own neighbours. Points have the
-            features of the database of `fit`, if it had one.
+            By default the queries themselves, each excluded from its own neighbours. Points have
+            the features of the database of `fit`, if it had one.
         n_neighbors : int, default=5
 
         Returns
@@ -245,7 +245,7 @@ class EmbeddedMetricMixin(MetricTransformer, BaseMetricLearner):
             these are precomputed.
         X_database, y_database : array-like, optional
             Points to retrieve, and their labels, unless distances are precomputed; by default the
-            queries themselves, each left out of its own neighbours.
+            queries themselves, each excluded from its own neighbours.
 
         Returns
         -------

@@ -181,7 +181,7 @@ class AsymmetricSimilarity(
             Their classes.
         X_database : {array-like, sparse matrix} of shape (n_database, n_features_database), \
                 optional
-            By default the queries, each left out of its own neighbours. With two maps it may have
+            By default the queries, each excluded from its own neighbours. With two maps it may have
             other features than the queries: give `n_components`. For pipelines, searches and
             cross-validation, use `FixedDatabase`: scikit-learn does not transform `X_database`, and
             splits it like `X` if it is as long.

@@ -51,7 +51,7 @@ class DatabaseClassifierMixin(ClassifierMixin):  # type: ignore[misc]
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_queries, n_features), optional
-            By default the points of `fit`, each left out of its own neighbours.
+            By default the points of `fit`, each excluded from its own neighbours.
         X_database : {array-like, sparse matrix} of shape (n_database, n_features), optional
             By default the database of `fit`, where a point of `fit` finds itself.
         n_neighbors : int, optional
@@ -84,7 +84,7 @@ class DatabaseClassifierMixin(ClassifierMixin):  # type: ignore[misc]
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_queries, n_features), optional
-            By default the points of `fit` and their classes, each left out of its own sets.
+            By default the points of `fit` and their classes, each excluded from its own sets.
         y : array-like of shape (n_queries,), optional
             The right classes. By default the predicted ones: the loss then measures how little it
             takes to overturn the answer.

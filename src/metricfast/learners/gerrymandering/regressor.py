@@ -116,7 +116,7 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, GerrymanderingLearner)
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_queries, n_features), optional
-            By default the points of `fit` and their targets, each left out of its own sets.
+            By default the points of `fit` and their targets, each excluded from its own sets.
         y : array-like of shape (n_queries,), optional
             The right targets. By default the quantiles that the neighbours vote for.
 

@@ -51,7 +51,7 @@ def triplet_directions(
     ``outer(a - b, a - b) - outer(a - c, a - c)``, for as many draws as it takes.
 
     `n_basis`: by default 80 times the number of features.
-    `n_features`: of the points, where the triplets hold fewer coordinates of them.
+    `n_features`: number of features, if the triplets hold coordinates of the span.
     Returns an ndarray of shape (n_basis, n_coordinates): of unit length. Raises ValueError if there
     are fewer triplets than features, or points do not differ.
     """

@@ -58,8 +58,9 @@ class SupervisedForm(BaseMetricLearner):
     def _learn(self, tuples: TupleSet, given: Given, rng: RandomState, **how: Any) -> None:
         """Set the fitted attributes.
 
-        `given`: the data from which the tuples were drawn. `rng`: the random generator after the
-        draw. `how`: further arguments of `fit`.
+        `given`: the data from which the tuples were drawn.
+        `rng`: the random generator after the draw.
+        `how`: further arguments of `fit`.
         """
 
     @reports_to_sklearn
@@ -154,7 +155,7 @@ def draw_index_pairs(
 
     `n_constraints`: number of pairs of either kind; None means :func:`_default_number`.
     `sample_weight`: points are drawn with probability in proportion to it; points of weight 0 are
-    ignored.
+        ignored.
     """
     _, codes = check_partial_target(labels)
     weight = check_sample_weight(sample_weight, len(codes))

@@ -34,19 +34,19 @@ Diagonal = Annotated[bool, _check_diagonal]
 
 
 class PairDistances:
-    r"""Find the metric A of the largest sum of distances g, given the sum of squared ones.
+    r"""Find the metric A that maximises the sum of distances g, given the sum of squared distances.
 
-    The sum g over dissimilar pairs grows as the root of A. So its maximum under a bound of <A, S>,
-    where S is the scatter of similar pairs, lies in the direction of the lowest
-    :math:`\log\langle A, S \rangle / 2 - \log g(A)`, without a constraint. The factor F of A has
+    The sum g is over dissimilar pairs, and scales with the square root of A. Let S be the scatter
+    of similar pairs. The maximum of g under a bound on <A, S> has the direction that minimises
+    :math:`\log\langle A, S \rangle / 2 - \log g(A)` without a constraint. The factor F of A has
     coordinates in which S is the identity, and :math:`\langle A, S \rangle = \|F\|^2`.
 
     `pairs`: both similar and dissimilar ones.
-    `A`: ndarray of shape (n_features, n_features); to start from; not zero.
+    `A`: ndarray of shape (n_features, n_features); the initial matrix, not zero.
     `diagonal`: whether only diagonal matrices count.
     `beyond`: for pairs of coordinates in units of :func:`scale_of_features`, the trace of A in the
         directions outside, and the number of features.
-    `start` is the factor to start from; `initial_size` is <A, S> of the A given.
+    `start` is the initial factor; `initial_size` is <A, S> for the given A.
     """
 
     def __init__(

@@ -115,7 +115,7 @@ class _SCML(CallbackMixin, MahalanobisMixin):
     ) -> None:
         """Learn the weights of bases from triplets.
 
-        `basis`: of points, or of their coordinates.
+        `basis`: basis vectors in features, or in coordinates of the span.
         `span`: the coordinates in which to work.
         """
         weight = triplets.weight

@@ -29,7 +29,7 @@ from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 __all__ = ["SDML", "SDML_Supervised"]
 
 
-# Smallest allowed eigenvalue of the inverse prior plus the sum over pairs, relative to the former.
+# Smallest allowed eigenvalue of the matrix of the trace term, relative to the inverse prior.
 _MARGIN = 0.3
 
 

@@ -97,7 +97,7 @@ class BlockSearch {
             m.some.resize(samples);
             for (Index s = 0; s < samples; ++s)
                 m.some[s] = values[s * size / samples];
-            // Four deviations above the share that is wanted.
+            // Four standard deviations above the wanted share.
             const double share = static_cast<double>(wanted) / static_cast<double>(size);
             const double rank = samples * share + 4 * std::sqrt(samples * share) + 2;
             if (rank < samples) {

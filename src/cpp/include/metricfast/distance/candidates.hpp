@@ -64,14 +64,14 @@ template <class S> class CandidateList {
         overflown_ = false;
     }
 
-    /// The largest number of entries that may be held at a time.
+    /// The maximum number of entries.
     static Index capacity(Index k) { return 8 * k + 128; }
 
     /// Entries below this may still be among the k nearest.
     S threshold() const { return threshold_; }
 
-    /// `slack`: by how much the upper bound exceeds `lower`, without the query's share. `copies`:
-    /// how many points there are at the position.
+    /// `slack`: upper bound minus `lower`, without the query's part. `copies`: number of equal
+    /// points at the position.
     void add(S lower, double slack, Index position, Index copies) {
         entries_.push_back({lower, static_cast<std::int32_t>(position)});
         const S upper = above<S>(static_cast<double>(lower) + slack + row_slack_);
@@ -104,7 +104,7 @@ template <class S> class CandidateList {
     const std::vector<Entry> &entries() const { return entries_; }
     /// Whether the limit has excluded points that are among the k nearest.
     bool limited() const { return threshold_ == limits_.limit; }
-    /// The k smallest upper bounds, ascending; fewer where there were fewer candidates.
+    /// The k smallest upper bounds, ascending; fewer if there were fewer candidates.
     void copy_uppers(std::vector<S> &to) const {
         to.assign(uppers_.begin(), std::lower_bound(uppers_.begin(), uppers_.end(), infinity));
     }

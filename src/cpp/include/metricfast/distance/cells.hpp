@@ -17,7 +17,7 @@ struct Cells {
     RowMatrix<double> centroids;     ///< (cells, depth), in the frame; empty for a single cell
 };
 
-/// Centroids in float, and the nearest of them for each point.
+/// Centroids in float, and the search for the nearest of each point.
 class Centroids {
   public:
     explicit Centroids(RowMatrix<float> points) : points_(std::move(points)) { measure(); }
@@ -37,7 +37,7 @@ class Centroids {
         }
     }
 
-    /// Moves each centroid to the mean of the rows that are nearest to it.
+    /// Moves each centroid to the mean of its nearest rows.
     void improve(const RowMatrix<float> &rows) {
         RowMatrix<float> products;
         std::vector<Index> cell(static_cast<std::size_t>(rows.rows()));
@@ -80,8 +80,8 @@ class Centroids {
 
 namespace detail {
 
-/// Rows of points in the frame, in float.
-/// \param each gives the i-th row's number.
+/// Reads rows of points in the frame, in float.
+/// \param each returns the number of the i-th row.
 template <class Row>
 void read_framed(const Points &points, const Frame &frame, Index count, Row &&row,
                  RowMatrix<float> &out) {
@@ -121,8 +121,8 @@ inline std::vector<std::int64_t> nearest_cells(const Points &points, const Frame
 
 namespace detail {
 
-/// Rows that are far from each other: each is drawn with a chance that grows with its squared
-/// distance to those before it (k-means++: Arthur and Vassilvitskii, 2007).
+/// Draws rows that are far apart, by k-means++ (Arthur and Vassilvitskii, 2007): the probability is
+/// proportional to the squared distance from earlier rows.
 inline RowMatrix<float> spread_rows(const RowMatrix<float> &rows, Index count) {
     RowMatrix<float> chosen(count, rows.cols());
     Eigen::ArrayXf apart = Eigen::ArrayXf::Constant(rows.rows(), std::numeric_limits<float>::max());
@@ -174,7 +174,7 @@ inline double left_by_cells(const Points &points, const Frame &frame) {
 
 /// Divides points in clusters into cells; points without clusters are one cell.
 ///
-/// Points are divided twice, so that each is compared with few centroids.
+/// Points are divided in two stages, so that each is compared with few centroids.
 inline Cells find_cells(const Points &points, const Frame &frame, const Control &control) {
     constexpr Index least = 4096;    // minimum number of points
     constexpr double diffuse = 0.45; // above this remaining share, points have no clusters

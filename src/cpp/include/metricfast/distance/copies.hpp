@@ -14,7 +14,7 @@ class Copies {
     Copies() = default;
 
     /// \param order rows, in segments that begin at `segments`, ascending in each. Only the first
-    /// row of each group remains.
+    ///   row of each group remains.
     Copies(const Points &points, std::vector<std::int64_t> &order, std::vector<Index> &segments,
            const Control &control)
         : next_(static_cast<std::size_t>(points.rows()), -1) {
@@ -45,7 +45,7 @@ class Copies {
         return group;
     }
 
-    /// The number of rows of a group that are allowed; at most `most`.
+    /// The number of allowed rows of a group, at most `most`.
     template <class Allowed>
     Index count(std::int64_t group, const Allowed &allowed, Index most) const {
         Index found = 0;

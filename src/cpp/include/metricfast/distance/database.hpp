@@ -51,7 +51,7 @@ class Database {
         prepared_ = std::make_unique<PreparedDatabase>(points_, state.frame, state.parts);
     }
 
-    /// Of a database of this route: integers.
+    /// Only for the route of integers.
     DatabaseState state() const {
         require(route_ == SearchRoute::integers, "only quantized points have a state to keep");
         return {prepared_->frame(), prepared_->quantized()->parts()};
@@ -72,9 +72,9 @@ class Database {
     }
 
     /// \tparam T of the distances.
-    /// If the filter leaves fewer than k rows to a query, inf and -1 are written.
-    /// \param within null, or squared distances beyond which a query needs no neighbours: where
-    ///   they are missing, inf and -1 are written.
+    /// If the filter allows a query fewer than k rows, inf and -1 are written.
+    /// \param within null, or squared distances beyond which a query needs no neighbours; missing
+    ///   neighbours are written as inf and -1.
     /// \param distances, indices (queries.rows x k), row-major, written.
     template <class T>
     void search(const Points &queries, Index k, const Filter &filter, bool squared,
@@ -108,7 +108,7 @@ class Database {
                                                                      : SearchRoute::floats;
     }
 
-    /// Queries may be 2^most_doublings times as far from the points' middle as points are.
+    /// Queries may be up to 2^most_doublings times as far from the centre as the points.
     static constexpr int most_doublings = 20;
 
     /// Throws unless all queries are finite.

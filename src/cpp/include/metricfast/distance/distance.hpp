@@ -5,7 +5,8 @@
 
 METRICFAST_NAMESPACE_BEGIN
 
-/// sum_k ((a_k - b_k) scale)^2 in double and in index order: what "exact" means in this library.
+/// sum_k ((a_k - b_k) scale)^2 in double and in index order: the definition of "exact" in this
+/// library.
 inline double exact_squared_distance(const double *query, const Points &database, Index j,
                                      double scale) {
     return database.visit([&](auto v) {
@@ -47,7 +48,7 @@ template <class T> class AllPairs {
             1, (Index(1) << 18) / (cols * std::max<Index>(1, packed_.depth()) * Index(sizeof(T))));
     }
 
-    /// Rows that fill() should be given at a time.
+    /// Recommended number of rows per call of fill().
     static constexpr Index block = 10 * TileShape<T>::rows;
 
     /// out(r, j) = distance from query first + r to database row j, for r < out.rows and j from
@@ -178,7 +179,7 @@ template <class T> class AllPairs {
                      bool large, const Finish &finish, Index limit,
                      std::vector<std::pair<Index, Index>> &cancelled) const {
         constexpr int W = Vec<T>::width;
-        // Sums of products err by some roundings of |a|^2 + |b|^2.
+        // The error of product sums is a few roundings of |a|^2 + |b|^2.
         const T digits = single ? T(0.34) : std::sqrt(std::numeric_limits<T>::epsilon() / 2);
         const Vec<T> unit = Vec<T>::broadcast(finish.unit()), zero = Vec<T>::broadcast(T(0));
         const Vec<T> share = Vec<T>::broadcast(digits);
@@ -231,7 +232,8 @@ template <class T> class AllPairs {
         }
     }
 
-    /// A distance in the precision of the points; false where these differ, or squares are extreme.
+    /// Computes a distance in the points' precision; false if precisions differ, or squares are
+    /// extreme.
     bool quick_difference(Index i, Index j, bool squared, T &out) const {
         return queries_.visit([&](auto u) {
             return database_.visit([&](auto v) {
@@ -322,7 +324,7 @@ template <class T> class AllPairs {
         });
     }
 
-    /// In the finest unit, a power of two, by which nothing is rounded.
+    /// In the finest unit, a power of two, so that scaling is exact.
     void finish_differences(const Tile<double> &tile, Index row, Index column, View<T> out,
                             bool squared, bool, std::vector<std::pair<Index, Index>> &) const {
         using V = Vec<double>;
@@ -376,8 +378,8 @@ void pairwise_distances(const Points &queries, const Points &database, bool squa
 /// The same for a part of a database of `columns` points. The frame is that of the whole database,
 /// so that every entry equals the result of pairwise_distances() for the whole.
 /// \param cancelled for each AllPairs<T>::block queries, the number of cancelled entries, summed
-/// over the parts. If it exceeds most_cancelled() in the end, all parts of these queries are
-/// computed from differences. Null: all are computed from differences.
+///   over the parts. If it exceeds most_cancelled() in the end, all parts of these queries are
+///   computed from differences. Null: all are computed from differences.
 template <class T>
 void pairwise_distances_of_part(const Points &queries, const Points &part, const Frame &frame,
                                 Index columns, bool squared, View<T> out,

@@ -93,7 +93,7 @@ inline CandidateLists find_impostors(const Points &points, Codes labels, Index c
         lists.complete = false;
         return lists;
     }
-    // Hits of a row come in packed order; a counting sort by row keeps it.
+    // Hits of a row are in packed order, which the counting sort by row preserves.
     lists.row_starts.assign(static_cast<std::size_t>(n) + 2, 0);
     for (std::size_t b = 0; b < blocks.size(); ++b)
         for (const Hit &h : found[b])

@@ -12,7 +12,7 @@ METRICFAST_NAMESPACE_BEGIN
 
 class KdTree {
   public:
-    /// \param scale of the distances.
+    /// \param scale scale of the distances.
     KdTree(const Points &points, double scale, const Control &control)
         : depth_(points.cols()), scale_(scale), rows_(identity_order(points.rows())) {
         const Index n = points.rows();
@@ -67,7 +67,7 @@ class KdTree {
         Index i;
         std::vector<Neighbor> &best; ///< a heap, farthest first
 
-        /// Not above the distance of any point of the box.
+        /// Lower bound of the distances to all points of the box.
         double bound(Index node) const {
             const double *low = tree.low(node), *high = tree.high(node);
             double sum = 0;

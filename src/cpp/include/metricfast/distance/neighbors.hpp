@@ -18,7 +18,7 @@ void kneighbors(const Points &queries, const Points &database, Index k, const Fi
                 const Control &control = {}, Span<const double> within = nullptr) {
     detail::check_search(queries, database, k, distances, indices);
     DatabaseMemory memory;
-    // For fewer queries, to make it ready costs more than it saves.
+    // For fewer queries, preparing a database costs more than it saves.
     const DatabaseOptions options{queries.rows() >= 1000, queries.rows() >= 64,
                                   queries.rows() >= 1000};
     Database(database, options, control)

@@ -11,7 +11,7 @@ METRICFAST_NAMESPACE_BEGIN
 namespace detail {
 inline constexpr Index pair_block = 256;
 
-/// unscaled(), which must be a number of T.
+/// unscaled(), if it is representable in T.
 template <class T> T finite_distance(double d, double scale, bool squared) {
     const T distance = unscaled<T>(d, scale, squared);
     require(
@@ -61,7 +61,7 @@ void paired_distances(const Points &x, const Points &y, const PairList &list, bo
                             continue;
                         }
                     }
-                    // Half of a difference does not overflow.
+                    // Half differences cannot overflow.
                     const auto half = [&](Index k) {
                         return static_cast<double>(a[k]) / 2 - static_cast<double>(b[k]) / 2;
                     };

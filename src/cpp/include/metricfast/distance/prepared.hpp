@@ -1,4 +1,4 @@
-/// A database made ready to be searched many times.
+/// A database that is prepared for many searches.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 METRICFAST_NAMESPACE_BEGIN
 
-/// Rows in an order of their own, and where in it segments begin, ascending.
+/// A permutation of rows, and the ascending start indices of segments.
 struct Segments {
     std::vector<std::int64_t> order;
     std::vector<Index> starts;
@@ -22,9 +22,9 @@ struct Segments {
     }
 };
 
-/// The points of a database in segments, and the ways of telling what is far from a query: the
-/// fastest at once, others when a search first needs them. Refers to the points, which must outlive
-/// it; const functions may be called by several threads.
+/// The points of a database in segments, and the structures that exclude distant points: the
+/// fastest is built at once, others when a search first needs them. Refers to the points, which
+/// must outlive it. Several threads may call const functions.
 class PreparedDatabase {
   public:
     /// \param rows ascending in each segment.
@@ -60,7 +60,7 @@ class PreparedDatabase {
     const Points &points() const { return points_; }
     const Frame &frame() const { return frame_; }
     const Segments &rows() const { return rows_; }
-    /// Null where it would not serve.
+    /// Null if it would not help.
     const QuantizedDatabase *quantized() const { return quantized_.get(); }
     const ScreenedDatabase<float> &single(const Control &control) const {
         return made(single_, control, [&] {
@@ -91,7 +91,7 @@ class PreparedDatabase {
     Frame frame_;
     Segments rows_;
     std::unique_ptr<QuantizedDatabase> quantized_;
-    mutable std::timed_mutex mutex_; ///< of the two below
+    mutable std::timed_mutex mutex_; ///< guards the next two members
     mutable std::unique_ptr<ScreenedDatabase<float>> single_;
     mutable std::unique_ptr<Distinct> distinct_;
 };

@@ -22,7 +22,7 @@ METRICFAST_NAMESPACE_BEGIN
 
 namespace detail {
 
-/// A float not below x > 0.
+/// Rounds x > 0 up to a float.
 inline float float_above(double x) {
     return static_cast<float>(x) * (1 + 1e-6f) + std::numeric_limits<float>::min();
 }
@@ -33,7 +33,7 @@ inline float float_above(double x) {
 struct QuantizedCell {
     double step;   ///< t, of queries
     double unit;   ///< 2 s t
-    double radius; ///< not below the distance of any point to the centroid
+    double radius; ///< upper bound of the points' distances to the centroid
     double norm;   ///< |m|^2
 };
 
@@ -42,12 +42,12 @@ class QuantizedDatabase : public PanelLayout {
   public:
     static constexpr int cols = Int8Tile::cols;
 
-    /// Whether there are instructions for it, and it is worth while.
+    /// Whether the processor has the instructions, and quantization pays.
     static bool serves(const Points &points) {
         return has_int8() && points.cols() >= 20 && points.cols() <= 8192;
     }
 
-    /// \param segments where in the order segments begin, which are searched one by one.
+    /// \param segments start indices of segments, which are searched separately.
     QuantizedDatabase(const Points &points, const Frame &frame,
                       const std::vector<std::int64_t> &order, std::vector<Index> segments,
                       const Control &control)
@@ -102,7 +102,7 @@ class QuantizedDatabase : public PanelLayout {
     float norm(Index q) const { return parts_.norm[q]; }
     const QuantizedCell &cell(Index c) const { return cells_[c]; }
     Index cell_of_panel(Index q) const { return panel_cells_[q]; }
-    /// Null where it is zero; padded to whole registers.
+    /// Null if it is zero; padded to whole registers.
     const double *centroid(Index c) const {
         return divided_ ? centroids_.data() + c * padded() : nullptr;
     }
@@ -243,8 +243,8 @@ class QuantizedDatabase : public PanelLayout {
                });
     }
 
-    /// So that 127 steps are as long as the longest coordinate of all but a few points, which are
-    /// too few to spoil the bounds of many panels; judged by some of the points.
+    /// The step at which 127 steps equal the largest coordinate, except for a few points that are
+    /// too few to affect many panels. Estimated from a sample.
     template <class Row>
     static double step(const Points &points, const Frame &frame, Index n, Row &&row,
                        const double *centroid) {
@@ -274,7 +274,7 @@ class QuantizedDatabase : public PanelLayout {
             for (Index g = 0; g < fours; ++g) {
                 std::uint32_t four;
                 std::memcpy(&four, integers + 4 * g, 4);
-                four ^= 0x80808080u; // adds 128 to each
+                four ^= 0x80808080u; // adds 128 to each byte
                 std::memcpy(out + (g * cols + lane) * 4, &four, 4);
             }
             norms_[q * cols + lane] = point.apart * (1 - detail::quantized_margin);

@@ -35,7 +35,7 @@ class QuantizedSearch {
                static_cast<double>(per_candidate) * static_cast<double>(candidates);
     }
 
-    /// Ranges of panels that are searched one by one.
+    /// Ranges of panels that are searched in turn.
     Index segments() const { return quantized_.divided() ? 1 : quantized_.segments(); }
     Index segment_begin(Index s) const {
         return quantized_.divided() ? 0 : quantized_.segment_begin(s);
@@ -82,8 +82,8 @@ class QuantizedSearch {
         std::vector<Neighbor> near;
     };
 
-    /// Searches the panels [begin, end) for queries ids[0 .. count) that are not crowded. Tells
-    /// emit(i, neighbours) of each, or sets crowded[i] where there are too many candidates.
+    /// Searches the panels [begin, end) for queries ids[0 .. count) that are not crowded. Calls
+    /// emit(i, neighbours) for each, or sets crowded[i] if there are too many candidates.
     template <class Emit>
     void run(const std::int64_t *ids, Index count, Index begin, Index end, char *crowded, Memory &m,
              Emit &&emit) const {
@@ -125,7 +125,7 @@ class QuantizedSearch {
                                 filter_.exclude != nullptr ? k_ + 1 : k_);
             scouts = false;
             m.queries.sweep(quantized_, first, last, hit);
-            // Neighbours found so far exclude cells that are too far.
+            // The neighbours found so far exclude distant cells.
             for (Index i = 0; m.cells.size() > 1 && i < count; ++i)
                 if (!crowded[i] && m.sizes[i] - m.seen[i] > k_)
                     crowded[i] = !tighten(i, ids[i], m);
@@ -263,7 +263,7 @@ class QuantizedSearch {
     Index capacity_;
     RoughDistances rough_;
 
-    /// Products that take as long as one candidate, measured.
+    /// Measured cost of a candidate, in products.
     static constexpr Index per_candidate = 5500;
 };
 

@@ -33,11 +33,11 @@ class RadiusSearch {
     /// Number of candidate pairs of all queries; beyond `most` they are counted but not stored.
     std::int64_t pairs() const { return pairs_; }
 
-    /// By which the distances in the lists are multiplied.
+    /// Scale of the distances in the lists.
     double scale() const { return frame_.exact_scale; }
 
   private:
-    /// Fills the lists of `ids` with bounds in S; returns those for which S is too coarse.
+    /// Fills the lists of `ids` with bounds in S; returns the ids for which S is too coarse.
     template <class S>
     std::vector<std::int64_t> screened(const std::vector<std::int64_t> &ids, Lists &lists,
                                        const Control &control) const {
@@ -60,7 +60,7 @@ class RadiusSearch {
         std::vector<S> thresholds(
             static_cast<std::size_t>(queries.micro_panels() * PackedQueries<S>::rows),
             -std::numeric_limits<S>::infinity());
-        // The sums of exact distances are rounded too.
+        // The sums of exact distances are rounded, too.
         const double limit = square_ * (1 + 1e-15 * static_cast<double>(database_.cols() + 16));
         const std::size_t before = coarse.size();
         for (Index i = 0; i < count; ++i) {
@@ -132,9 +132,9 @@ class RadiusSearch {
 /// with ties by the lower row.
 ///
 /// \tparam T precision of the reported distances. Rows and their order are determined by the root
-///   of sum (a-b)^2 in double, in index order, for any T. \param exclude for each query a database
-///   row to exclude, -1 for none, or null. \param most maximum number of pairs. If there are more,
-///   no pair is returned.
+///   of sum (a-b)^2 in double, in index order, for any T.
+/// \param exclude for each query a database row to exclude, -1 for none, or null.
+/// \param most maximum number of pairs. If there are more, no pair is returned.
 template <class T>
 NeighborLists<T> radius_neighbors(const Points &queries, const Points &database, double radius,
                                   Codes exclude, bool sorted, const Control &control = {},

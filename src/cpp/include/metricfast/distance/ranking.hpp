@@ -10,7 +10,7 @@
 
 METRICFAST_NAMESPACE_BEGIN
 
-/// Sets the exact distances of points to a query, a few at a time so that their sums overlap.
+/// Sets the exact distances of points to a query, interleaving the sums of several points.
 /// \tparam Point has an `index` into the database and a `distance`.
 template <class Point>
 void set_distances(const double *query, const Points &database, double scale, Point *points,
@@ -133,7 +133,7 @@ inline void sort_neighbors(std::vector<Neighbor> &neighbors, std::vector<Neighbo
             other[count[key(n) >> (bits * digit) & (values - 1)]++] = n;
         neighbors.swap(other);
     }
-    // Equal distances are in the order in which they came.
+    // The sort is stable.
     for (auto first = neighbors.begin(); first != neighbors.end();) {
         auto last = first + 1;
         while (last != neighbors.end() && last->distance == first->distance)

@@ -1,4 +1,4 @@
-/// Coordinates rounded to 8 bits, and by how much they are wrong.
+/// Coordinates rounded to 8 bits, and their rounding errors.
 #pragma once
 
 #include <algorithm>
@@ -57,7 +57,7 @@ class Rounding {
     double error = 0;   ///< |x - m - s u|
     double rounded = 0; ///< |s u|
 
-    /// \param centroid null for none, which is zero.
+    /// \param centroid null for a centroid of zero.
     void round(const Points &points, Index row, const Frame &frame, double step,
                const double *centroid = nullptr) {
         points.visit([&](auto v) {

@@ -38,7 +38,7 @@ class SegmentSearch {
         filter.check(queries.rows(), database.points().rows());
     }
 
-    /// By which the distances of neighbours are multiplied.
+    /// Scale of the neighbours' distances.
     double scale() const { return database_.frame().exact_scale; }
 
     /// emit(query, segment, sorted neighbours): k, or fewer if the segment has fewer. It may be
@@ -80,7 +80,7 @@ class SegmentSearch {
     }
 
   private:
-    /// Leaves the queries that integers do not serve: where they do not serve the first few, all.
+    /// Searches by integers; queries without a result remain. If the first few fail, all remain.
     void by_integers(const QuantizedDatabase &quantized, const Control &control,
                      SearchMemory &memory, const Emit &emit) const {
         constexpr std::size_t few = 24;

@@ -7,9 +7,9 @@
 
 METRICFAST_NAMESPACE_BEGIN
 
-/// The votes of a database, in T. A block of queries sees the database a chunk at a time, and keeps
-/// for each query the largest logit so far, the sum of exponentials below it and their sums times
-/// values, as Milakov and Gimelshein do ("Online normalizer calculation for softmax", 2018).
+/// The votes of a database, in T. A block of queries processes the database in chunks. For each
+/// query, it stores the largest logit so far, the sum of exponentials relative to it, and their
+/// sums times values (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018).
 template <class T> class VoteStream {
     static constexpr Index rows = TileShape<T>::rows, cols = TileShape<T>::cols;
     static constexpr int W = Vec<T>::width;
@@ -34,7 +34,7 @@ template <class T> class VoteStream {
         }
     }
 
-    /// Writes the means of queries from `first` on.
+    /// Writes the means of the queries from `first` on.
     void run(Index first, View<double> out) const {
         const Index width = std::min(chunk_, packed_.panels()) * cols, outputs = values_.cols;
         PackedQueries<T> queries(packed_.depth());
@@ -128,7 +128,7 @@ template <class T> class VoteStream {
             return database_.visit([&](auto y) {
                 const auto *a = x.row(i);
                 const auto *b = y.row(j);
-                // Half of a difference does not overflow.
+                // Half differences cannot overflow.
                 const auto half = [&](Index k) {
                     return static_cast<double>(a[k]) / 2 - static_cast<double>(b[k]) / 2;
                 };

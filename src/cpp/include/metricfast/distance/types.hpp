@@ -61,7 +61,7 @@ struct Filter {
 
     Filter() = default;
     Filter(std::nullptr_t) {}
-    /// Whatever is a span of rows to leave out, one a query: a vector or an array, for example.
+    /// Any span of rows to exclude, one per query: for example a vector or an array.
     template <class Rows, class = std::enable_if_t<std::is_convertible_v<Rows, Codes>>>
     Filter(Rows &&excluded) : exclude(std::forward<Rows>(excluded)) {}
 
@@ -101,7 +101,7 @@ struct Frame {
     double apply(double x, Index c) const { return x * scale - centre[c] * scale; }
 };
 
-/// Arrays of a QuantizedDatabase. A file may hold them.
+/// Arrays of a QuantizedDatabase, which can be stored in a file.
 struct QuantizedParts {
     Span<const std::uint8_t> data;        ///< u + 128, panel by panel
     Span<const std::int32_t> start;       ///< for each point -|r|^2 / (2 s t), rounded up

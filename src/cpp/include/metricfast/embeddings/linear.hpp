@@ -128,19 +128,20 @@ void linear_forward(View<const T> x, View<const T> L, View<T> z, const Control &
             "linear_forward: Z may not be X or L, there is no form in place");
     constexpr Index block = detail::embedding_block;
     const double products = static_cast<double>(x.rows * x.cols) * static_cast<double>(L.rows);
-    const Control how = worth_it(control, products / 2); // of matrices, which are quick
+    const Control how = worth_it(control, products / 2); // matrix products are fast
     parallel_blocks((x.rows + block - 1) / block, how, [&](Index b, Worker &) {
         const Index first = b * block, count = std::min(block, x.rows - first);
         detail::multiply_nt<T>(x.middle_rows(first, count), L, z.middle_rows(first, count));
     });
 }
 
-/// dL = dZ^T X, summed in double over fixed blocks so that the thread count does not matter.
+/// dL = dZ^T X, summed in double over fixed blocks, so that results do not depend on the number of
+/// threads.
 template <class T>
 RowMatrix<double> linear_backward(View<const T> dz, View<const T> x, const Control &control = {}) {
     require(x.rows == dz.rows, "linear_backward: dZ and X differ in their number of rows");
     constexpr Index lanes = 8, least = detail::embedding_block;
-    // Short of a second, where the product of a block is large.
+    // Limits a block to less than a second, for interruptions.
     const Index block = std::max(
         least, std::min(8 * least, (Index(1) << 31) / std::max<Index>(1, dz.cols * x.cols)));
     const Index blocks = (x.rows + block - 1) / block;

@@ -9,7 +9,7 @@ METRICFAST_NAMESPACE_BEGIN
 
 namespace detail {
 
-inline constexpr Index layer_rows = 128;    ///< points that pass through all layers together
+inline constexpr Index layer_rows = 128;    ///< points per block through all layers
 inline constexpr Index tile_rows = 128;     ///< of a weight's gradient
 inline constexpr Index tile_columns = 256;  ///< of a weight's gradient
 inline constexpr Index product_rows = 2048; ///< points whose products are summed in T
@@ -102,7 +102,7 @@ void layers_forward(View<const T> x, const std::vector<Layer<T>> &layers, Activa
 ///   to the caller.
 /// \param outputs of layers_forward.
 /// \param deltas (n, width) each, the gradients by W x + b: the last is input, the others are
-/// output.
+///   output.
 template <class T>
 void layers_backward(View<const T> x, const std::vector<Layer<T>> &layers, Activation f,
                      const std::vector<View<const T>> &outputs, const std::vector<View<T>> &deltas,

@@ -12,7 +12,7 @@ namespace detail {
 /// Rows of at most this length become zero, and so do their gradients.
 inline constexpr double no_length = 1e-12;
 
-/// In order, so that the result does not depend on where in memory the rows begin.
+/// Sums in order, so that results do not depend on the memory alignment.
 template <class T> double inner_product(const T *a, const T *b, Index size) {
     double sum = 0;
     for (Index c = 0; c < size; ++c)
@@ -30,7 +30,7 @@ template <class F> void each_row(Index rows, const Control &control, F &&f) {
 
 } // namespace detail
 
-/// Divides each row of z by its length, in place; `lengths` (n) keeps them.
+/// Divides each row of z by its length, in place; `lengths` (n) receives the lengths.
 template <class T>
 void normalize_forward(View<T> z, Span<double> lengths, const Control &control = {}) {
     require(lengths.size() == z.rows, "normalize_forward: there must be one length a row");

@@ -61,7 +61,7 @@ template <class T> class PeriodicRoom {
     /// Hidden values, (width x features, rows).
     View<T> hidden() { return below(hidden_); }
 
-    /// Room for the gradient by them.
+    /// Memory for their gradient.
     View<T> delta() {
         delta_.resize(hidden_.size());
         return below(delta_);
@@ -162,7 +162,7 @@ RowMatrix<T> in_order_of_rooms(const PeriodicMap<T> &of, View<const T> map, Inde
     return ordered;
 }
 
-/// visit(lane, first point, how many) for blocks of points, those of a lane in order.
+/// Calls visit(lane, first point, count) for blocks of points; blocks of a lane are in order.
 template <class F> void periodic_blocks(Index n, const Control &control, F &&visit) {
     const Index blocks = (n + periodic_rows - 1) / periodic_rows;
     parallel_blocks(

@@ -61,7 +61,7 @@ class InferenceSearch {
         return {distance, row, static_cast<std::int32_t>(problem_.database_labels[row])};
     }
 
-    /// What is known of one query in the course of a sweep.
+    /// State of one query during a sweep.
     template <class S> struct Row {
         const VoteTask *task = nullptr;
         SetBounds<S> bounds;
@@ -75,13 +75,13 @@ class InferenceSearch {
         bool failed = false;
     };
 
-    /// Memory of one block's queries, in turn.
+    /// Reusable memory for the queries of a block.
     struct Scratch {
         std::vector<double> query;
         std::vector<Candidate> candidates;
     };
 
-    /// Memory of bounds, in turn.
+    /// Reusable memory for bounds.
     template <class S> struct Memory {
         std::vector<Index> votes; ///< zeros, one per class
         std::vector<S> uppers;
@@ -126,7 +126,7 @@ class InferenceSearch {
         return crowded;
     }
 
-    /// Sorts queries, which searches want in the order of their classes.
+    /// Sorts queries by class, as searches require.
     void by_class(std::vector<std::int64_t> &ids) const {
         std::sort(ids.begin(), ids.end(), [&](std::int64_t a, std::int64_t b) {
             const auto y = problem_.query_labels[a], z = problem_.query_labels[b];
@@ -214,7 +214,7 @@ class InferenceSearch {
         }
     }
 
-    /// Of the classes of some queries, which ascend.
+    /// The range of classes of some queries, which are sorted by class.
     std::vector<VoteTask> tasks_of(const std::int64_t *ids, Index count) const {
         std::vector<VoteTask> tasks;
         for (Index i = 0; i < count; ++i)
@@ -223,7 +223,7 @@ class InferenceSearch {
         return tasks;
     }
 
-    /// Bounds of the distances that a query's candidates may have in the class to be searched.
+    /// Bounds of the distances of a query's candidates in the current class.
     template <class S> typename List<S>::Limits limits(Row<S> &row, Index s, bool again) const {
         typename List<S>::Limits result;
         if (!again && row.task->right(s))
@@ -296,7 +296,7 @@ class InferenceSearch {
         measure(id, old, scratch);
     }
 
-    /// Sets the distances of the candidates from `old` on, and adds their copies.
+    /// Sets exact distances of the candidates from `old` on, and adds their copies.
     void measure(Index id, std::size_t old, Scratch &scratch) const {
         auto &candidates = scratch.candidates;
         set_distances(scratch.query.data(), database_, frame_.exact_scale, candidates.data() + old,
@@ -334,7 +334,7 @@ class InferenceSearch {
         });
     }
 
-    /// Of the candidates from `old` on, those of a class, its k nearest.
+    /// Keeps only the k nearest of the candidates from `old` on, which have one class.
     void keep_nearest(std::vector<Candidate> &candidates, std::size_t old) const {
         if (static_cast<Index>(candidates.size() - old) <= k())
             return;

@@ -35,7 +35,8 @@ template <class S> class Nearest {
         capacity_ = static_cast<std::size_t>(std::max<Index>(0, capacity));
     }
 
-    /// Adds ascending distances of one class, the first `count`; whether any of them is kept.
+    /// Adds the first `count` ascending distances of one class; returns whether any of them is
+    /// kept.
     bool add(const std::vector<S> &distances, Index count, Index label) {
         if (capacity_ == 0 || count <= 0 || distances.empty() || !(distances[0] < last()))
             return false;
@@ -85,7 +86,7 @@ template <class S> class Nearest {
 
 } // namespace detail
 
-/// What the queries of one class are asked.
+/// The task that all queries of one class share.
 struct VoteTask {
     Index y = 0;
     Index k = 0;
@@ -121,7 +122,7 @@ struct VoteTask {
     /// A cost in the unit of squared distances, at most 1e30: above it, distances are below its
     /// rounding error.
     double in_frame(double cost) const { return std::min(cost * scale * scale, 1e30); }
-    /// How many points a wrong answer may have beside the fewest votes, with any right one.
+    /// Maximum number of points of a wrong answer besides the fewest votes, for any right answer.
     Index beside(Index c) const {
         const bool level = ties == Ties::optimistic || (ties == Ties::label && sole && c > y);
         return level ? fewest : fewest - 1;
@@ -156,7 +157,7 @@ template <class S> class SetBounds {
     }
 
     /// \param uppers of at most k points of class c, ascending.
-    /// \param votes zero for every class; left so.
+    /// \param votes zero for every class, on entry and on return.
     void add(Index c, const std::vector<S> &uppers, std::vector<Index> &votes) {
         const Index k = task_->k;
         const bool nearer = nearest_.add(uppers, k, c);
@@ -171,7 +172,7 @@ template <class S> class SetBounds {
             known_ = std::min(known_, nearest_.sum(k) - vote(votes));
     }
 
-    /// \param uppers of the k nearest of class c, which is a right answer; fewer: of all.
+    /// \param uppers of the k nearest points (or all) of class c, which is a right answer.
     void add_winner(const std::vector<S> &uppers) {
         if (!uppers.empty())
             winners_ = std::max(winners_, static_cast<Index>(uppers.size()) == task_->k
@@ -191,7 +192,7 @@ template <class S> class SetBounds {
     /// Bound of all members of augmented sets.
     /// \param error of the sum of k of the points' bounds.
     /// \param margin for nearer points that are not yet known, relative to the gap between the
-    /// bound and the nearest points.
+    ///   bound and the nearest points.
     S augmented(double error, double margin) const {
         return std::min(augmented(nearest_, error, margin / 4, -1),
                         augmented(wrong_, error, margin, task_->y));
@@ -244,7 +245,7 @@ template <class S> class SetBounds {
                               majority.cost + majority.others.sum(task_->k - m, majority.winner));
     }
 
-    /// What the vote of the nearest costs, at least.
+    /// Lower bound of the cost of the nearest points' vote.
     double vote(std::vector<Index> &votes) const {
         Index most = 0;
         for (const auto &item : nearest_.items())

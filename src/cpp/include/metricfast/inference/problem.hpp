@@ -36,7 +36,7 @@ inline void solve_query(const InferenceProblem &problem, SetSolver &solver, Inde
         detail::write_set(problem.augmented, query, k, solver.augmented(), candidates, true);
 }
 
-/// Inference from squared distances that are given, (queries x database).
+/// Inference from given squared distances, (queries x database).
 template <class T>
 void infer_from_distances(View<const T> distances, const InferenceProblem &problem,
                           const Control &control = {}) {

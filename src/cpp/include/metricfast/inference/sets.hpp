@@ -78,8 +78,8 @@ class SetSolver {
         return plain_;
     }
 
-    /// Whom the k nearest points vote for, ties going to the class of the nearest; -1: there are
-    /// fewer than k.
+    /// The winner of the k nearest points' vote, with ties going to the class of the nearest; -1 if
+    /// there are fewer than k.
     Index answer() {
         if (size() < k())
             return -1;
@@ -111,7 +111,7 @@ class SetSolver {
         if (!options_.greedy)
             best = plain();
         for (std::size_t r = 0; r < used_; ++r)
-            // A set that beats the plain one has a costlier vote.
+            // A set that is better than the plain one has a higher cost of its vote.
             if (options_.greedy || classes_[r].delta > least)
                 improve(r, false, best);
         return best;
@@ -312,7 +312,7 @@ class SetSolver {
         return votes;
     }
 
-    /// Sorts the members, and derives cost and vote from them alone.
+    /// Sorts the members, and recomputes cost and vote from them.
     void finish(NeighborSet &set) {
         std::sort(set.members.begin(), set.members.end());
         set.cost = 0;

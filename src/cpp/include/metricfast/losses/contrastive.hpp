@@ -50,7 +50,7 @@ template <class T> class ContrastiveLoss : public RowLoss<T> {
                             [this](Index i, std::vector<T> &) { return seen_by(i); });
     }
 
-    /// Labels of the database as an anchor sees them, and its own label.
+    /// Labels of the database relative to an anchor, and the anchor's label.
     struct Seen {
         const T *labels;
         T label;
@@ -131,7 +131,7 @@ template <class T> class ContrastiveLoss : public RowLoss<T> {
         return {database_labels_.data(), static_cast<T>(labels_.queries[anchor])};
     }
 
-    /// Whether each pair of two points counts for both, and alike.
+    /// Whether each pair counts equally for both points.
     static bool pairs_count_twice(const RowProblem<T> &problem) {
         bool same = problem.symmetric && problem.exclude != nullptr && problem.weights == nullptr;
         for (Index i = 0; same && i < problem.queries.rows; ++i)

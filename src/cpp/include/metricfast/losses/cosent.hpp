@@ -1,4 +1,4 @@
-/// CoSENT (Su, 2022): scored pairs in the right order.
+/// CoSENT (Su, 2022): pairs ordered by their scores.
 #pragma once
 
 #include <algorithm>

@@ -57,8 +57,7 @@ class ClassCodes {
     std::shared_ptr<const std::vector<std::int64_t>> own_; ///< null: the labels are the codes
 };
 
-/// Values of database points (labels, targets, weights) as T, with room for a last partial
-/// register.
+/// Values of database points (labels, targets, weights) as T, padded to whole registers.
 template <class T, class U> std::vector<T> padded(Span<const U> values) {
     std::vector<T> result(values.begin(), values.end());
     result.resize(result.size() + static_cast<std::size_t>(Vec<T>::width), T(-1));
@@ -97,8 +96,7 @@ class ClassMembers {
         return known ? members_[static_cast<std::size_t>(label)] : none_;
     }
 
-    /// Whether the database point that is left out of the row, if there is one, is of the anchor's
-    /// class.
+    /// Whether the excluded database point, if any, has the anchor's class.
     template <class T> bool excludes_own(const Row<T> &row) const {
         return row.excluded >= 0 && labels_.database[row.excluded] == labels_.queries[row.anchor];
     }

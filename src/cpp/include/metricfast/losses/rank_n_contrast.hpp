@@ -29,7 +29,7 @@ template <class T> class RankNContrastLoss : public RowLoss<T> {
         if (order.empty())
             return row.skip();
         const std::size_t n = order.size();
-        // From far to near: the log-sum of what is at least as far, the same for a whole group.
+        // From far to near: the log-sum over points that are at least as far; equal within a group.
         double most = -std::numeric_limits<double>::infinity(), sum = 0;
         for_groups(order, [&](std::size_t begin, std::size_t end) {
             for (std::size_t g = begin; g < end; ++g) {

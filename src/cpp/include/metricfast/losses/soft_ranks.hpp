@@ -9,15 +9,15 @@
 
 METRICFAST_NAMESPACE_BEGIN
 
-/// What a point of the anchor's class is worth, and the derivatives by the two sums.
+/// The value of a point of the anchor's class, and its derivatives by both sums.
 struct RankValue {
     double value;
     double by_own;
     double by_others;
 };
 
-/// Average precision (Brown et al., 2020): the share of the anchor's class among what is ranked up
-/// to the point.
+/// Average precision (Brown et al., 2020): the share of the anchor's class among all points up to
+/// the point's rank.
 struct PrecisionForm {
     RankValue operator()(double own, double others, Index /*positives*/) const {
         const double all = 1 + own + others;
@@ -25,8 +25,8 @@ struct PrecisionForm {
     }
 };
 
-/// Recall@k (Patel et al., 2022): sigmoid((k - rank) / temperature), with the ranks that there are
-/// at most in the denominator; the mean over several k.
+/// Recall@k (Patel et al., 2022): sigmoid((k - rank) / temperature), divided by the maximum number
+/// of relevant ranks; the mean over several k.
 struct RecallForm {
     std::vector<double> k;
     double temperature;

@@ -57,7 +57,7 @@ template <class T> class ColumnWeights {
         return row.leaves_itself_out() ? std::max(weights_[j] - T(1), T(0)) : T(0);
     }
 
-    /// The column that is left out altogether, or -1.
+    /// The column that is excluded entirely, or -1.
     Index excluded(const Row<T> &row) const {
         return any() && row.leaves_itself_out() ? -1 : row.excluded;
     }

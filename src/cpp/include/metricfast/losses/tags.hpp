@@ -1,4 +1,4 @@
-/// Tags in place of classes: a point may have several, or none.
+/// Tags instead of classes: a point may have several tags, or none.
 #pragma once
 
 #include <algorithm>
@@ -8,8 +8,8 @@
 
 METRICFAST_NAMESPACE_BEGIN
 
-/// Class codes of the database as an anchor sees them: 1 of the points that it shares a tag with,
-/// 0 of the others. Its own code is 1.
+/// Class codes of the database relative to an anchor: 1 for points that share a tag with it, else
+/// 0. The code of the anchor is 1.
 class TagRows {
   public:
     explicit TagRows(Tags tags) : tags_(tags) {

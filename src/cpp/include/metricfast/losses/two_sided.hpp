@@ -11,14 +11,14 @@ METRICFAST_NAMESPACE_BEGIN
 /// The arguments of a two-sided loss, with x_j = slope v_j + offset on either side (v_j a distance
 /// or an inner product).
 struct TwoSides {
-    double positive;      ///< log sum_j c_j exp(x_j) over the anchor's class; -inf where none is
+    double positive;      ///< log sum_j c_j exp(x_j) over the anchor's class; -inf if empty
     double negative;      ///< over the others
-    double mean_positive; ///< mean of x_j over the anchor's class, 0 where none is
+    double mean_positive; ///< mean of x_j over the anchor's class; 0 if empty
     Index positives;
     Index negatives;
 };
 
-/// The loss and its derivatives by the three.
+/// The loss and its derivatives by the three arguments.
 struct TwoSidedValue {
     bool skipped = false;
     double value = 0;
@@ -27,7 +27,7 @@ struct TwoSidedValue {
     double by_mean_positive = 0;
 };
 
-/// What a side's values are multiplied with, and what is added.
+/// Factor and offset of a side's values.
 struct Side {
     double slope;
     double offset;
@@ -39,7 +39,7 @@ inline std::pair<double, double> softplus(double x) {
     return {std::max(x, 0.0) + std::log1p(e), x > 0 ? 1 / (1 + e) : e / (1 + e)};
 }
 
-/// A loss as a function of both sides, called once a row.
+/// A loss as a function of both sides, called once per row.
 struct TwoSidedForm {
     /// \param form has `Side positive, negative` and `TwoSidedValue operator()(const TwoSides &)`.
     template <class Form>

@@ -6,7 +6,7 @@
 extern "C" {
 /// Returns the anchor's loss.
 /// \param values distances, or inner products, of the n database points; infinite for the excluded
-/// one.
+///   one.
 /// \param derivatives output: derivatives by `values`.
 /// \param labels class codes or numbers of the database points.
 /// \param excluded the excluded point, or -1.
@@ -31,7 +31,7 @@ template <class L> struct Labels {
     }
 };
 
-using ClassLabels = Labels<std::int64_t>; ///< of classes, from 0 on; ids, for example
+using ClassLabels = Labels<std::int64_t>; ///< non-negative class labels, for example ids
 
 using Targets = Labels<double>; ///< numbers
 
@@ -108,7 +108,7 @@ enum class LabelMetric { sqeuclidean, euclidean, cityblock, precomputed };
 /// Continuous labels of queries and of database points, one row each.
 struct LabelPairs {
     LabelMetric metric = LabelMetric::sqeuclidean;
-    View<const double> queries; ///< where distances are precomputed, these (queries x database)
+    View<const double> queries; ///< or precomputed distances (queries x database)
     View<const double> database;
 };
 

@@ -16,7 +16,7 @@ METRICFAST_NAMESPACE_BEGIN
 
 namespace detail {
 
-/// Goes over a text once, and throws where that is no JSON (RFC 8259).
+/// Parses a text once, and throws if it is not JSON (RFC 8259).
 class JsonScanner {
   public:
     explicit JsonScanner(std::string_view text) : text_(text) {}
@@ -62,7 +62,7 @@ class JsonScanner {
             fail();
     }
 
-    /// Goes over the opening bracket, what is between commas by `f`, and the closing one.
+    /// Parses an opening bracket, items between commas by `f`, and the closing bracket.
     template <class F> void each(char close, F &&f) {
         ++at;
         if (take(close))
@@ -131,7 +131,7 @@ class JsonScanner {
         }
     }
 
-    /// One character in UTF-8.
+    /// Reads one character in UTF-8.
     void character(unsigned char first, std::string *out) {
         const int more = first < 0x80                    ? 0
                          : first >= 0xc2 && first < 0xe0 ? 1

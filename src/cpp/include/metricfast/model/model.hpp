@@ -7,11 +7,11 @@
 
 METRICFAST_NAMESPACE_BEGIN
 
-/// A learner of a file that `metricfast.save` wrote. Safe to use by several threads.
+/// A learner from a file of `metricfast.save`. Several threads may use it.
 class Model {
   public:
-    /// \throws std::filesystem::filesystem_error where the file cannot be read, ModelError where it
-    ///   is damaged, or no model that this library reads. The message names the file.
+    /// \throws std::filesystem::filesystem_error if the file cannot be read, ModelError if it is
+    ///   damaged or not a supported model. The message names the file.
     static Model load(const std::filesystem::path &path) {
         try {
             return Model(TensorFile::load(path));

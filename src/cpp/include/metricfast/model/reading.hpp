@@ -1,4 +1,4 @@
-/// From a model file to the maps that it describes.
+/// Conversion of a model file to maps.
 #pragma once
 
 #include "metricfast/model/side_map.hpp"
@@ -21,7 +21,7 @@ struct ModelContent {
 
 namespace detail {
 
-/// Builds a ModelContent, or throws a ModelError.
+/// Builds a ModelContent, or throws ModelError.
 class ModelReader {
   public:
     explicit ModelReader(const TensorFile &file)
@@ -55,7 +55,7 @@ class ModelReader {
     static constexpr std::size_t most_copies = 3; ///< of an array: the mean is read for each side
     static constexpr const char *foreign = "parameters_ do not belong to embedding_";
 
-    /// The learner of a pipeline, or the only one; what scales points before it goes to scalers_.
+    /// The learner, which may be the last step of a pipeline; scalers before it go to scalers_.
     Json learner_of(const Json &state) {
         const auto steps = state.find("steps");
         if (!steps)
@@ -133,7 +133,7 @@ class ModelReader {
                       "its parameters name the same arrays too often");
     }
 
-    /// \param decides whether the precision of this array is that of the model.
+    /// \param decides whether the precision of this array determines that of the model.
     RowMatrix<double> matrix(const Json &reference, bool decides, std::size_t axes = 2) {
         const Tensor &from = tensor(reference);
         const bool is_double = from.dtype == "F64";
@@ -158,7 +158,7 @@ class ModelReader {
         return {row.data(), row.data() + row.size()};
     }
 
-    /// The items of what was a list or a tuple.
+    /// The items of a list or a tuple.
     static std::vector<Json> items(const Json &sequence) {
         const auto found = sequence.find("tuple");
         return (found ? *found : sequence.at("list")).items();
@@ -196,7 +196,7 @@ class ModelReader {
         return {both[0].string(), both[1]};
     }
 
-    /// How many arrays an embedding has.
+    /// The number of arrays of an embedding.
     std::size_t n_parameters(const std::string &name, const Json &settings) const {
         if (name == "embeddings.Linear" || name == "embeddings.Periodic")
             return name == "embeddings.Linear" ? 1 : 4;
@@ -246,7 +246,7 @@ class ModelReader {
             if (!side.layers.empty())
                 content_.n_components = side.layers.back().weight.rows();
         for (const SideMap<double> &side : content_.sides) {
-            // Only the database of two maps may have other features than the queries.
+            // Only with two maps, the database may have other features than the queries.
             const bool own = &side != content_.sides.data() && has_two_maps_;
             Index width = content_.n_features;
             if (own && !side.mean.empty())
@@ -278,7 +278,7 @@ class ModelReader {
     const Json learner_, fitted_;
     ModelContent content_;
     bool has_two_maps_ = false;
-    std::size_t copied_ = 0; ///< bytes of the arrays that were copied
+    std::size_t copied_ = 0; ///< bytes of copied arrays
 };
 
 } // namespace detail

@@ -97,7 +97,7 @@ template <class T> struct SideMap {
 
     /// Scales down rows whose squared length would overflow a double.
     static void shrink(View<T> z) {
-        constexpr double many = 1e140; // its square, times any width, is finite
+        constexpr double many = 1e140; // its square times any number of columns is finite
         for (Index i = 0; i < z.rows; ++i) {
             auto row = eigen(z).row(i);
             const double largest = static_cast<double>(row.cwiseAbs().maxCoeff());

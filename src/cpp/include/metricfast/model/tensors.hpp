@@ -1,4 +1,4 @@
-/// Files of arrays and texts in the format safetensors, with the digest that metricfast adds.
+/// Files of arrays and texts in the format safetensors, with metricfast's digest.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ METRICFAST_NAMESPACE_BEGIN
 
 /// An array of a file: its values are little-endian and row-major.
 struct Tensor {
-    std::string dtype; ///< as safetensors calls it: F32, F64, I64, ...
+    std::string dtype; ///< name in safetensors: F32, F64, I64, ...
     std::vector<Index> shape;
     std::string_view bytes;
 };
@@ -25,7 +25,7 @@ struct Tensor {
 /// The content of a safetensors file, from any bytes; throws ModelError if they are invalid.
 class TensorFile {
   public:
-    /// \throws std::filesystem::filesystem_error where the file cannot be read.
+    /// \throws std::filesystem::filesystem_error if the file cannot be read.
     static TensorFile load(const std::filesystem::path &path) {
         const auto size = std::filesystem::file_size(path);
         std::ifstream file(path, std::ios::binary);

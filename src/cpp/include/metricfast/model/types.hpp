@@ -5,7 +5,7 @@
 
 namespace metricfast {
 
-/// Thrown where a file is damaged, or is not what it should be.
+/// Thrown if a file is damaged, or is not a valid model file.
 struct ModelError : std::runtime_error {
     using std::runtime_error::runtime_error;
 };

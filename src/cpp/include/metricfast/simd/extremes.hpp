@@ -1,4 +1,4 @@
-/// The least and the greatest coordinates.
+/// Minimum and maximum of coordinates.
 #pragma once
 
 #include <type_traits>
@@ -38,7 +38,7 @@ class Extremes {
     }
 
   private:
-    /// Goes over some rows at a time, which stay in the cache, by strips of columns in registers.
+    /// Processes blocks of rows that fit into the cache, by strips of columns in registers.
     template <class T> struct Strips {
         static constexpr int width = Vec<T>::width;
 

@@ -29,8 +29,7 @@ struct ScaledSquare {
     double root() const { return std::sqrt(square) / scale; }
 };
 
-/// The squared length of z(0), ..., z(count - 1), in a unit of its own where squares overflow or
-/// vanish.
+/// The squared length of z(0), ..., z(count - 1), rescaled if squares overflow or underflow.
 template <class Z> ScaledSquare squared_length(Index count, const Z &z) {
     const auto sum = [&](double scale) {
         double result = 0;
@@ -49,7 +48,7 @@ template <class Z> ScaledSquare squared_length(Index count, const Z &z) {
 }
 } // namespace detail
 
-/// A power of two that brings the largest coordinate to about 1.
+/// A power of two that scales the largest coordinate to about 1.
 inline double magnitude_scale(double largest) { return 1.0 / detail::power_of_two_above(largest); }
 
 /// A power of two that scales the largest difference of coordinates to about 1, so that its square
@@ -78,8 +77,8 @@ template <class T> T unscaled(double d, double scale, bool squared) {
     return static_cast<T>(squared ? d / scale / scale : std::sqrt(d) / scale);
 }
 
-/// A point in the midst of the others, wherever a few of them are: of each column the median, of
-/// some rows where there are many.
+/// A central point that is robust to outliers: the median of each column, from a sample if there
+/// are many rows.
 inline std::vector<double> middle(const Points &points) {
     const Index p = points.cols(), n = points.rows(), count = std::min<Index>(n, 63);
     RowMatrix<double> sample(count, p);
@@ -96,7 +95,7 @@ inline std::vector<double> middle(const Points &points) {
     return result;
 }
 
-/// Centred in `centre`, at a scale.
+/// A frame with a given centre and scale.
 inline Frame frame_at(std::vector<double> centre, double scale) {
     Frame frame{std::move(centre), scale};
     double largest = 0;
@@ -107,7 +106,7 @@ inline Frame frame_at(std::vector<double> centre, double scale) {
     return frame;
 }
 
-/// Centred in the middle of `database`; no centred coordinate exceeds 2.
+/// A frame centred in `database`; no centred coordinate exceeds 2.
 inline Frame frame_of(const Points &database, const Points &queries) {
     return frame_at(middle(database), difference_scale(queries, database));
 }

@@ -1,4 +1,4 @@
-/// Products of 8-bit integers, four at a time, where the processor has instructions for them.
+/// Products of 8-bit integers, four at a time, if the processor has such instructions.
 #pragma once
 
 #include "metricfast/simd/int8_sums.hpp"
@@ -6,7 +6,7 @@
 
 METRICFAST_NAMESPACE_BEGIN
 
-/// The shape of a tile of integer products, and of what it is made from: panels of `cols` points,
+/// The shape of a tile of integer products, and of its operands: panels of `cols` points and
 /// micro-panels of `rows` queries, both with `group` successive coordinates side by side.
 struct Int8Tile {
     static constexpr int rows = 12;
@@ -33,7 +33,7 @@ struct Int8Bounds {
 #ifdef METRICFAST_INT8
 
 namespace detail {
-/// What the sums of 16 queries must exceed.
+/// The bounds that the sums of 16 queries must exceed.
 METRICFAST_INLINE inline void integer_bounds(const Int8Bounds &bounds, float e, float x,
                                              std::int32_t *out) {
     ::metricfast::unrolled<16 / Int8Sums::width>([&](auto i) METRICFAST_INLINE {
@@ -73,8 +73,8 @@ METRICFAST_INLINE inline void accumulate_products(Index groups, const std::int32
     });
 }
 
-/// Computes the sums of `Rows` queries and a panel, block by block as registers hold them:
-/// each(first row, first column, sums).
+/// Computes the sums of `Rows` queries and a panel in register-sized blocks, and calls each(first
+/// row, first column, sums).
 template <int Rows, class Each>
 METRICFAST_INLINE inline void int8_blocks(Index groups, const std::int32_t *a,
                                           const std::uint8_t *b, const std::int32_t *start,

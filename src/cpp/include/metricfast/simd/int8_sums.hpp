@@ -1,5 +1,6 @@
-/// One register of sums of products of 8-bit integers, where the processor has instructions for
-/// them: AVX-512 VNNI, AVX-VNNI, or dot products of ARM. Four times as many as products of floats.
+/// A register of sums of products of 8-bit integers, if the processor has such instructions:
+/// AVX-512 VNNI, AVX-VNNI, or the dot products of ARM. They do four times as many products as
+/// floats.
 #pragma once
 
 #include <cstdint>
@@ -108,7 +109,7 @@ struct Int8Sums {
         return {_mm256_cvtps_epi32(_mm256_floor_ps(y))};
     }
 #else
-    static constexpr int width = 4, rows = 12, offset = 0; // both sides are signed here
+    static constexpr int width = 4, rows = 12, offset = 0; // both operands are signed here
     int32x4_t v;
 
     static Int8Sums load(const void *p) {

@@ -1,11 +1,11 @@
-/// Sums of outer products of rows that come in blocks.
+/// Sums of outer products of rows, added in blocks.
 #pragma once
 
 #include "metricfast/simd/packing.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 
-/// A block of rows in panels of columns, as the micro-kernel reads them.
+/// A block of rows in panels of columns, the layout for the micro-kernel.
 class RowPanels {
   public:
     static constexpr int panel = TileShape<double>::cols;
@@ -23,7 +23,7 @@ class RowPanels {
         return std::max<Index>(64, (Index(1) << 16) / std::max<Index>(1, d));
     }
 
-    /// Sets row r: value(c) for each column, a panel of them at a time.
+    /// Sets row r to value(c) for each column, panel by panel.
     template <class F> void set_row(Index r, F &&value) {
         double *out = values_.data() + r * panel;
         for (Index c = 0; c < d_; c += panel, out += rows_ * panel) {
@@ -69,7 +69,7 @@ class OuterProducts {
             }
     }
 
-    /// Adds what has been summed so far to the lower triangle of a matrix.
+    /// Adds the current sums to the lower triangle of a matrix.
     void add_to(RowMatrix<double> &sum) const {
         for (Index i = 0; i < d_; ++i)
             for (Index j = 0; j <= i; ++j)

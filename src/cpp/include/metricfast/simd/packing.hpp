@@ -112,7 +112,7 @@ template <class T> class PackedDatabase : public PanelLayout {
         norms_.assign(static_cast<std::size_t>(positions()),
                       std::numeric_limits<double>::infinity());
         constexpr Index chunk = 16;
-        // To pack a value takes as long as some multiplications.
+        // Packing a value takes as long as this many multiplications.
         const Control how = worth_it(control, 16.0 * static_cast<double>(positions() * depth_));
         parallel_blocks((panels() + chunk - 1) / chunk, how, [&](Index b, Worker &) {
             std::vector<T> point;

@@ -34,7 +34,7 @@ template <int N, class F> METRICFAST_INLINE inline void unrolled(F &&f) {
     detail::unrolled(f, std::make_integer_sequence<int, N>{});
 }
 
-/// Portable fallback: 16 bytes that the compiler may or may not vectorise.
+/// Portable fallback: 16 bytes, which the compiler may vectorise.
 template <class T> struct Vec {
     static constexpr int width = 16 / sizeof(T);
     static constexpr int registers = 32;
@@ -50,8 +50,8 @@ template <class T> struct Vec {
         for (int i = 0; i < width; ++i)
             p[i] = v[i];
     }
-    /// Stores at a multiple of 64 bytes, past the caches where there are instructions for it;
-    /// end_streams() makes it visible to other threads.
+    /// Stores to a multiple of 64 bytes, bypassing the caches if possible; end_streams() makes the
+    /// result visible to other threads.
     void stream(T *p) const { store(p); }
     friend Vec operator+(Vec a, Vec b) {
         return map([&](int i) { return a.v[i] + b.v[i]; });
@@ -85,7 +85,7 @@ template <class T> struct Vec {
     friend Vec where_less(Vec a, Vec b, Vec x) {
         return map([&](int i) { return a.v[i] < b.v[i] ? x.v[i] : T(0); });
     }
-    /// Bit i is set where a[i] < b[i].
+    /// Bit i is set if a[i] < b[i].
     friend unsigned less(Vec a, Vec b) {
         unsigned mask = 0;
         for (int i = 0; i < width; ++i)

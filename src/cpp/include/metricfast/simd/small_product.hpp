@@ -1,4 +1,4 @@
-/// Products of small matrices in memory without strides, where one of Eigen's costs more to begin.
+/// Products of small contiguous matrices, for which Eigen's products have too much overhead.
 #pragma once
 
 #include "metricfast/simd/simd.hpp"

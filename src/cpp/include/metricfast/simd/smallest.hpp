@@ -10,7 +10,7 @@
 
 METRICFAST_NAMESPACE_BEGIN
 
-/// The k smallest of the numbers that were added.
+/// The k smallest of all added numbers.
 template <class S> class Smallest {
   public:
     void reset(Index k) {
@@ -44,7 +44,7 @@ template <class S> class Smallest {
         *at = x;
     }
 
-    /// Every number becomes the larger of the one before it and the smaller of itself and x.
+    /// Inserts x: every number becomes max(previous number, min(number, x)).
     void shift(S x) {
         constexpr Index W = Vec<S>::width;
         const Vec<S> added = Vec<S>::broadcast(x);

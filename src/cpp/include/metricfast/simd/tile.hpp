@@ -21,7 +21,7 @@ template <class T, int Rows = TileShape<T>::rows> struct Tile {
     static constexpr int width = Vec<T>::width;
     Vec<T> v[rows][2];
 
-    /// Every row starts as the same `cols` values.
+    /// Sets every row to the same `cols` values.
     METRICFAST_INLINE void fill_rows(const T *values) {
         const Vec<T> v0 = Vec<T>::load(values), v1 = Vec<T>::load(values + width);
         unrolled<rows>([&](auto r) METRICFAST_INLINE {
@@ -66,7 +66,7 @@ template <class T, int Rows = TileShape<T>::rows> struct Tile {
   private:
     template <int Stride, class Step>
     METRICFAST_INLINE void accumulate(Index depth, const T *a, const T *b, Step step) {
-        // A local copy whose address nobody takes: compilers keep it in registers throughout.
+        // A local copy whose address is not used, so that compilers keep it in registers.
         Vec<T> acc[rows][2];
         unrolled<rows>([&](auto r) METRICFAST_INLINE {
             acc[r][0] = v[r][0];

@@ -34,7 +34,8 @@ template <> struct WaveSeries<double> {
 
 } // namespace detail
 
-/// Half turns below which a wave is exact to a rounding of its argument; at which it is none.
+/// Number of half turns below which errors are those of a rounded argument, and above which the
+/// phase is lost.
 template <class T>
 inline constexpr T most_half_turns = T(1) / (8 * std::numeric_limits<T>::epsilon());
 
