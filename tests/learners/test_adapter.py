@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from benchmarks import data
@@ -16,7 +18,7 @@ from metricfast.embeddings import Asymmetric, Identity, Linear
 from metricfast.exceptions import PreprocessorError
 from metricfast.learners.base.inputs import begin_fit
 from metricfast.learners.embedding.adapter_training import AdapterTraining, regressions
-from metricfast.learners.embedding.pairs import Pairs, load_pairs
+from metricfast.learners.embedding.pairs import Pairs, PrefixesLoss, load_pairs
 from metricfast.training.objective import Objective
 from metricfast.training.problem import Problem
 
@@ -241,10 +243,78 @@ def test_queries_of_another_encoder_find_the_database():
 
 def test_fewer_components():
     model = AdapterLearner(n_components=6, random_state=0).fit(PAIRS[TRAIN], SCORES[TRAIN])
-    assert model.start_ == "projection"
     assert model.transform(QUERIES).shape == (N, 6)
     given = spearmanr(cosines(PAIRS[TEST, 0], PAIRS[TEST, 1]), SCORES[TEST])[0]
     assert model.score(PAIRS[TEST], SCORES[TEST]) > given + 0.15
+
+
+@pytest.mark.parametrize("start", ["features", "projection"])
+def test_the_better_of_two_starts_of_fewer_components(start):
+    # Features that both share are the first ones, and small; or the last ones, and large.
+    rng = np.random.default_rng(0)
+    shared, others = rng.normal(size=(300, 4)), rng.normal(size=(2, 300, 8))
+    sides = [
+        np.hstack([shared, 3 * each] if start == "features" else [each, 3 * shared])
+        + 0.1 * rng.normal(size=(300, 12))
+        for each in others
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = AdapterLearner(n_components=4, random_state=0).fit(sides[0], X_database=sides[1])
+    assert model.start_ == start
+    assert model.score(sides[0], X_database=sides[1]) > 0.8
+
+
+def unit_prefix(Z, size):
+    return Z[:, :size] / np.linalg.norm(Z[:, :size], axis=1, keepdims=True)
+
+
+def test_prefixes_work_at_each_length():
+    sizes = (2, 4, 8)
+    models = [
+        AdapterLearner(n_components=n, random_state=0).fit(PAIRS[TRAIN], SCORES[TRAIN])
+        for n in (sizes, 8)
+    ]
+    assert models[0].n_components_ == 8
+    scores = np.array([
+        [
+            spearmanr(
+                (unit_prefix(Z[0], size) * unit_prefix(Z[1], size)).sum(axis=1), SCORES[TEST]
+            )[0]
+            for size in sizes
+        ]
+        for Z in ([model.transform(PAIRS[TEST, i]) for i in (0, 1)] for model in models)
+    ])  # fmt: skip
+    assert scores[0, 0] > scores[1, 0] + 0.1
+    assert scores[0, 2] > scores[1, 2] - 0.05
+
+
+@pytest.mark.parametrize("scored", [True, False])
+def test_the_gradient_of_prefixes_is_the_slope(scored):
+    index = np.c_[np.arange(5), np.arange(5)]
+    rng = np.random.default_rng(0)
+    pairs = Pairs(*rng.normal(size=(2, 5, 3)), index, rng.normal(size=5) if scored else None)
+    samples, loss, batches = pairs.parts(losses.CoSENT(2.0) if scored else losses.NTXent(1.0), 1)
+    loss = PrefixesLoss(loss, [1, 2, 3])
+    objective = Objective(Problem(samples, loss, embedding=Linear(3, normalize=True)), [np.eye(3)])
+    x = rng.normal(size=9)
+    for batch in (None, *batches):
+        slope = numeric_gradient(lambda x, batch=batch: objective(x, batch)[0], x)
+        np.testing.assert_allclose(objective(x, batch)[1], slope, atol=1e-6)
+    U, slopes = np.zeros((2, 5, 3))
+    value, slopes = loss.evaluate_two_sided(U, pairs.database)
+    assert np.isfinite(value)
+    assert not slopes[0].any()
+
+
+@EVERY_SIDE
+@pytest.mark.parametrize("rank", [4, 50])
+def test_rank(side, rank):
+    model = AdapterLearner(side, rank=rank, random_state=0).fit(PAIRS[TRAIN], SCORES[TRAIN])
+    change = model.parameters_[0] - np.eye(N_FEATURES)
+    assert np.linalg.matrix_rank(change, tol=1e-8) == min(rank, N_FEATURES)
+    given = spearmanr(cosines(PAIRS[TEST, 0], PAIRS[TEST, 1]), SCORES[TEST])[0]
+    assert model.score(PAIRS[TEST], SCORES[TEST]) > given
 
 
 @EVERY_SIDE
@@ -334,6 +404,11 @@ def _nan(y):
         ({}, (PAIRS[:, [0, 1, 1]], SCORES), "Tuples of 2 element"),
         ({}, (PAIRS[:, :1],), "at least 2 points; found tuples of 1"),
         ({"side": "left"}, (PAIRS, SCORES), "side must be"),
+        ({"n_components": (3, 13)}, (PAIRS, SCORES), r"n_components, must be in \[1, 12\]"),
+        ({"n_components": (3, 0)}, (PAIRS, SCORES), "n_components must be"),
+        ({"n_components": ()}, (PAIRS, SCORES), "n_components must be .* found none"),
+        ({"n_components": "3"}, (PAIRS, SCORES), "n_components must be"),
+        ({"rank": 0}, (PAIRS, SCORES), "rank must be"),
         ({"side": "query", "n_components": 3}, (PAIRS, SCORES), "n_components must be None"),
         ({"n_components": 13}, (PAIRS, SCORES), r"n_components, must be in \[1, 12\]"),
         ({"loss": losses.NTXent()}, (PAIRS, SCORES), "loss must be 'auto' or CoSENT"),

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from metricfast._core.arguments import check_random_state, check_unused
+from metricfast._core.arguments import check_count, check_random_state, check_unused
 from metricfast._core.initialize import check_n_components
 from metricfast._core.parameters import NumberOfJobs, PositiveInt, Seed
 from metricfast._core.warn import warn_user
@@ -21,7 +22,7 @@ from metricfast.learners.base.inputs import begin_fit
 from metricfast.learners.embedding.adapter_training import (
     AdapterTraining,
     Start,
-    as_is,
+    identity,
     projection,
     regressions,
 )
@@ -34,6 +35,17 @@ __all__ = ["AdapterLearner"]
 
 # The scale of CoSENT: gentler than the default of the loss, which suits embeddings in training.
 _SCALE = 5.0
+
+
+def _check_dimensions(name: str, value: Any) -> None:
+    """Raise ValueError unless `value` is a positive integer, or several."""
+    if isinstance(value, (list, tuple)) and not value:
+        raise ValueError(f"{name} must be a positive integer, or several; found none.")
+    for each in value if isinstance(value, (list, tuple)) else [value]:
+        check_count(name, each)
+
+
+_Dimensions = Annotated[int | Sequence[int], _check_dimensions]
 
 
 @dataclass(eq=False, repr=False)
@@ -50,9 +62,15 @@ class AdapterLearner(EmbeddedMetricMixin):
     side : {"both", "query", "database"}, default="both"
         The points to map. With "query", the database stays as it is: you search your vector store
         for mapped queries, and embed no document anew.
-    n_components : int, optional
-        Dimension of mapped points, by default n_features. A lower one starts from the principal
-        directions of all points. Only for ``side="both"``.
+    n_components : int or sequence of int, optional
+        Dimension of mapped points, by default n_features. The map starts from as many first
+        features, or from the principal directions of all points. With several, such as
+        ``(64, 128, 256)``, the dimension is the greatest one, and the first 64 and 128 coordinates
+        work as well: cut points after them, and divide them by their length. The loss is then the
+        mean over these prefixes. Only for ``side="both"``.
+    rank : int, optional
+        Greatest rank of the difference of the map from its start, by default not limited: the map
+        is ``I + A @ B.T``, where A and B have so many columns, if it starts from the identity.
     loss : "auto" or loss, default="auto"
         `CoSENT` for scores, by default with scale 5; a loss with `takes_tags` for pairs that belong
         together, by default ``NTXent()``, with the other pairs of a block of 512
@@ -70,10 +88,10 @@ class AdapterLearner(EmbeddedMetricMixin):
         The embedding, whose parameters are in
     parameters_ : list of ndarray
         The map, in float32 for float32 points, else in float64.
-    start_ : {"identity", "regression", "projection"}
-        The start that was chosen: the points as given; least squares from the points of a side to
-        those that belong to them, for pairs that belong together with one side fixed; or the
-        principal directions.
+    start_ : {"identity", "features", "regression", "projection"}
+        The start that was chosen: the points as given; their first features; least squares from the
+        points of a side to those that belong to them, for pairs that belong together with one side
+        fixed; or the principal directions.
     penalty_ : float
         The weight of the penalty that was chosen: infinity if the map is the start.
     path_ : dict of float to float
@@ -99,6 +117,11 @@ class AdapterLearner(EmbeddedMetricMixin):
     A point of length 0 has cosine 0 with all others. A pair of a point with itself keeps cosine 1
     under ``side="both"``.
 
+    References
+    ----------
+    Su. CoSENT: a more effective scheme for sentence embeddings than Sentence-BERT. 2022.
+    Kusupati et al. Matryoshka representation learning. NeurIPS 2022 (several `n_components`).
+
     Examples
     --------
     >>> import numpy as np
@@ -113,7 +136,8 @@ class AdapterLearner(EmbeddedMetricMixin):
 
     side: Literal["both", "query", "database"] = "both"
     _: KW_ONLY
-    n_components: PositiveInt | None = None
+    n_components: _Dimensions | None = None  # type: ignore[assignment]
+    rank: PositiveInt | None = None
     loss: Any = "auto"
     preprocessor: Any = None
     random_state: Seed = None
@@ -163,12 +187,14 @@ class AdapterLearner(EmbeddedMetricMixin):
         given = load_pairs(self, pairs, y, X_database, sample_weight, reset=True)
         widths = given.queries.shape[1], given.database.shape[1]
         loss = self._loss(given)
-        self.n_components_ = self._check_widths(*widths)
+        sizes = self._check_widths(*widths)
+        self.n_components_ = max(sizes)
         self.embedding_ = self._embedding(self.n_components_)
         self.mean_ = np.zeros(widths[1], given.queries.dtype)
         if X_database is not None:
             self.mean_query_ = np.zeros(widths[0], given.queries.dtype)
-        training = AdapterTraining(self.embedding_, loss, self._starts(given), self.n_jobs)
+        starts = self._starts(given)
+        training = AdapterTraining(self.embedding_, loss, starts, sizes, self.rank, self.n_jobs)
         found = training.run(given, check_random_state(self.random_state))
         self.parameters_ = [found.map]
         self.start_, self.penalty_, self.path_ = found.start, found.penalty, found.path
@@ -196,17 +222,18 @@ class AdapterLearner(EmbeddedMetricMixin):
         sides = self._embed(given.queries), self._embed(given.database, "database")
         return float(given.values(*sides).mean())
 
-    def _check_widths(self, n_features: int, n_features_database: int) -> int:
-        """Return the dimension of mapped points."""
+    def _check_widths(self, n_features: int, n_features_database: int) -> list[int]:
+        """Return the dimensions of mapped points."""
         if self.side != "both":
             check_unused(self, ["n_components"], f"with side={self.side!r}, which keeps one side")
-            return n_features_database if self.side == "query" else n_features
+            return [n_features_database if self.side == "query" else n_features]
         if n_features != n_features_database:
             raise ValueError(
                 f"side must be 'query' or 'database' for points of different features: found "
                 f"{n_features} of queries, {n_features_database} of the database."
             )
-        return check_n_components(n_features, self.n_components)
+        several = self.n_components if np.iterable(self.n_components) else [self.n_components]
+        return [check_n_components(n_features, each) for each in several]
 
     def _loss(self, pairs: Pairs) -> Loss:
         """Return the loss that fits the pairs."""
@@ -229,9 +256,12 @@ class AdapterLearner(EmbeddedMetricMixin):
     def _starts(self, pairs: Pairs) -> list[tuple[str, Start]]:
         """Return the maps to start from, first the one that leaves points as they are."""
         widths = pairs.queries.shape[1], pairs.database.shape[1]
-        if self.n_components_ < min(widths):
-            return [("projection", partial(projection, self.n_components_))]
-        unchanged: list[tuple[str, Start]] = [("identity", as_is)] if widths[0] == widths[1] else []
+        unchanged: list[tuple[str, Start]] = []
+        if widths[0] == widths[1]:
+            name = "identity" if self.n_components_ == widths[0] else "features"
+            unchanged = [(name, partial(identity, self.n_components_))]
+        if self.n_components is not None:
+            return [*unchanged, ("projection", partial(projection, self.n_components_))]
         if self.side == "both" or (unchanged and pairs.scores is not None):
             return unchanged
         return unchanged + regressions(self.side)

@@ -16,14 +16,14 @@ from metricfast._core.types import Array, Floats, RandomState
 from metricfast._core.warn import without_advice
 from metricfast.embeddings import Embedding
 from metricfast.learners.base.selection import is_better
-from metricfast.learners.embedding.pairs import Pairs
+from metricfast.learners.embedding.pairs import Pairs, PrefixesLoss
 from metricfast.training.embedded import embed_samples
 from metricfast.training.objective import Objective
 from metricfast.training.problem import EMBEDDING, Problem
 from metricfast.training.solvers import LBFGS, Adam, Solver
 from metricfast.training.train import solve
 
-__all__ = ["AdapterTraining", "Start", "as_is", "projection", "regressions"]
+__all__ = ["AdapterTraining", "Start", "identity", "projection", "regressions"]
 
 # Returns the map to start from, of pairs to train on.
 Start = Callable[[Pairs], Array]
@@ -43,9 +43,9 @@ _ITERATIONS, _TOL = 8, 1e-5
 _EPOCHS, _TRAVEL = 2, 8.0
 
 
-def as_is(pairs: Pairs) -> Array:
-    """Return the identity."""
-    return np.eye(pairs.queries.shape[1], dtype=pairs.queries.dtype)
+def identity(n_components: int, pairs: Pairs) -> Array:
+    """Return the first rows of the identity."""
+    return np.eye(n_components, pairs.queries.shape[1], dtype=pairs.queries.dtype)
 
 
 def projection(n_components: int, pairs: Pairs) -> Array:
@@ -118,6 +118,8 @@ class AdapterTraining:
     embedding: Embedding
     loss: Any
     starts: Sequence[tuple[str, Start]]
+    sizes: Sequence[int]  # of prefixes that are mapped points as well
+    rank: int | None
     n_jobs: int | None
 
     def run(self, pairs: Pairs, rng: RandomState) -> Adaptation:
@@ -154,7 +156,7 @@ class AdapterTraining:
 
     @property
     def _may_stay(self) -> bool:
-        return self.starts[0][1] is as_is
+        return self.starts[0][0] == "identity"
 
     def _search(self, folds: list[_Fold]) -> dict[int, Floats]:
         """Return the values of maps by how often the weight of the penalty is halved.
@@ -193,11 +195,18 @@ class AdapterTraining:
         return np.concatenate([fold.begin(start, self._values) for fold in folds])
 
     def _values(self, L: Array, pairs: Pairs) -> Floats:
-        return pairs.values(*embed_samples(self.embedding, [L], pairs.tables, self.n_jobs))
+        Z, Z_database = embed_samples(self.embedding, [L], pairs.tables, self.n_jobs)
+        values = [
+            pairs.values(normalize(Z[:, :size]), normalize(Z_database[:, :size]))
+            for size in self.sizes
+        ]
+        return np.asarray(np.mean(values, axis=0))
 
     def _solve(self, pairs: Pairs, start: Array, first: Array, penalty: float) -> Array:
         """Return the map of lowest loss and penalty, from a first one."""
         samples, loss, batches = pairs.parts(self.loss, self.n_jobs)
+        if len(self.sizes) > 1:
+            loss = PrefixesLoss(loss, self.sizes)
         large = len(pairs) * pairs.work > _WORK
         # A batch has its share of the penalty, and the loss is a mean.
         weight = penalty * (len(batches) if large else 1)
@@ -220,7 +229,14 @@ class AdapterTraining:
             solver = Adam(rate, max_epochs=_EPOCHS, schedule="cosine")
         solve(objective, history, solver)
         found = history.x if large else history.best_x
-        return objective.parameters(found)[0].astype(start.dtype)
+        L = objective.parameters(found)[0].astype(start.dtype)
+        return L if self.rank is None else start + nearest_of_rank(L - start, self.rank)
+
+
+def nearest_of_rank(change: Array, rank: int) -> Array:
+    """Return the nearest matrix of this rank."""
+    U, values, V = np.linalg.svd(change, full_matrices=False)
+    return np.ascontiguousarray((U[:, :rank] * values[:rank]) @ V[:rank])
 
 
 def penalty_of(halvings: int, pairs: Pairs) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from metricfast.losses._call import Loss
 from metricfast.samplers import Batch
 from metricfast.training.samples import Samples
 
-__all__ = ["Pairs", "load_pairs"]
+__all__ = ["Pairs", "PrefixesLoss", "load_pairs"]
 
 # Queries of a block, which are compared with the database points of the block alone; and scored
 # pairs of a mini-batch.
@@ -278,6 +278,40 @@ class _PositivesLoss:
     def for_thread(self, n_jobs: int | None) -> _PositivesLoss:
         """Return the loss itself."""
         return self
+
+
+class PrefixesLoss:
+    """The mean of a loss over prefixes of points, each divided by its length."""
+
+    has_lists = False
+
+    def __init__(self, loss: Any, sizes: Sequence[int]) -> None:
+        self._loss, self._sizes = loss, sizes
+
+    def evaluate_two_sided(
+        self, Z: Array, Z_database: Array, *rows: Any
+    ) -> tuple[float, tuple[Array, Array]]:
+        """Return the value and both gradients."""
+        total, slopes = 0.0, (np.zeros_like(Z), np.zeros_like(Z_database))
+        for size in self._sizes:
+            sides = [_unit(each[:, :size]) for each in (Z, Z_database)]
+            value, found = self._loss.evaluate_two_sided(*(U for U, _ in sides), *rows)
+            total += value / len(self._sizes)
+            for slope, (U, lengths), each in zip(slopes, sides, found, strict=True):
+                along = np.einsum("ij,ij->i", U, each)[:, None]
+                slope[:, :size] += (each - along * U) / (lengths * len(self._sizes))
+        return total, slopes
+
+    def for_thread(self, n_jobs: int | None) -> PrefixesLoss:
+        """Return the loss for another thread."""
+        return PrefixesLoss(self._loss.for_thread(n_jobs), self._sizes)
+
+
+def _unit(Z: Array) -> tuple[Array, Array]:
+    """Return points divided by their lengths, and these; points of length 0 as they are."""
+    lengths = np.linalg.norm(Z, axis=1, keepdims=True)
+    lengths[lengths <= np.finfo(Z.dtype).tiny] = np.inf
+    return np.ascontiguousarray(Z / lengths), lengths
 
 
 def _distinct(X: Array) -> tuple[Integers, Integers]:
