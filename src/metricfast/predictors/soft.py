@@ -127,9 +127,9 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
 
     Held-out points that choose the embedding also choose its inputs: these numbers, or their normal
     scores, which are the quantiles of the normal distribution at their ranks. Each embedding is
-    tried with both. All are trained for 5 epochs, the better half for 10, and so on. The last one
-    is trained to its end. The scores of new numbers are interpolated; a missing number has the mean
-    score.
+    trained with both for 5 epochs. The better half of the linear maps, and of the periodic ones, is
+    trained for 10 epochs, and so on. The best one of each kind is trained to its end, and the lower
+    cost wins. The scores of new numbers are interpolated; a missing number has the mean score.
 
     With more than 4,096 training points, the embedding is chosen with so many of them, and the time
     of `fit` grows in proportion to the points. Validation points choose how sharp the softmax is;
