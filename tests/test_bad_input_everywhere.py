@@ -179,10 +179,15 @@ def frames(column):
     return [frame, table] if pl is None else [frame, table, pl.from_arrow(table)]
 
 
-def tensors(change):
-    return [] if torch is None else [change(torch.tensor(X))]
+def tensors(values, changes):
+    return [] if torch is None else [change(torch.tensor(values)) for change in changes]
 
 
+GRADIENTS = [lambda t: t.requires_grad_(), lambda t: torch.nn.Parameter(t)]  # noqa: PLW0108
+ELSEWHERE = [lambda t: t.to("meta")]
+OTHER_TENSORS = [lambda t: t.bfloat16(), lambda t: t.to_sparse()]
+# Before they are handed in, they are sliced, as no sparse tensor can be.
+SLICED = {"metric", "upstream", "X of pairs", "y of a threshold", "y of pairs", "y of score"}
 OF_TENSORS = {name: OF_POINTS[name] for name in OF_POINTS if name not in ("init", "prior")}
 OF_FRAMES = {
     name: OF_TENSORS[name]
@@ -219,8 +224,16 @@ CASES = {
          for each in frames(pd.Series([1, None, 0] * 10, dtype=kind))],
     ),
     "frame-lazy": (OF_FRAMES, [] if pl is None else [pl.DataFrame(X).lazy()]),
-    "tensor-gradients": (OF_TENSORS, tensors(lambda tensor: tensor.requires_grad_())),
-    "tensor-device": (OF_TENSORS, tensors(lambda tensor: tensor.to("meta"))),
+    "tensor-gradients": (OF_TENSORS, tensors(X, GRADIENTS)),
+    "tensor-device": (OF_TENSORS, tensors(X, ELSEWHERE)),
+    "tensor-other": (
+        {name: OF_TENSORS[name] for name in OF_TENSORS if name not in SLICED},
+        tensors(X, OTHER_TENSORS),
+    ),
+    "labels-tensor": (
+        {name: OF_LABELS[name] for name in OF_LABELS if name not in SLICED},
+        tensors(1.0 * Y, [*GRADIENTS, *ELSEWHERE, *OTHER_TENSORS]),
+    ),
     "boolean": (OF_BOOLEANS, ["x", 1, None]),
     "verbose": (OF_VERBOSE, ["x", -1, None, 0.5]),
     "count": (OF_COUNTS, [2**70]),
