@@ -2,23 +2,27 @@
 
     python -m benchmarks.gerrymandering [--quick] [--data NAME]... [--k K]... [--splits N] [--again]
 
-Data: letter, usps and isolet (64 and 172 principal components) with their official splits, and the
-four domains of office_caltech_surf (rows divided by their sums, features of unit variance, 64
-principal components) with stratified 80/20 splits: means and standard deviations are printed.
-Means, variances and components are fitted to the training points of each split. Each method may
-choose among four settings by its error on a quarter of the training points, which is then given
-back. Of equally many votes, those of the
-class of the nearest neighbour win; of equal distances, the lower row is nearer, for all. So that
-equal distances are equal, the Euclidean ones of letter are those of its whole numbers as they are,
-not centred and scaled. A last table ("domains") has queries and database from different office
-domains: half of the queries' domain is trained on, the other half is tested, twice, with k = 3.
-Its points are prepared by the database and the queries that are trained on. "own domain" searches
-that labelled half in place of the database, by the Euclidean distance. With k = 3, errors of Kedem
-et al. (2012, table 1) are printed, with the difference of the two Euclidean rows.
---quick: office and domains, k = 3 and two splits. One thread is used.
+Data sets: letter, usps and isolet (64 and 172 principal components) with their official splits, and
+the four domains of office_caltech_surf (rows divided by their sums, features of unit variance, 64
+principal components) with stratified 80/20 splits. For these, means and standard deviations are
+printed. Means, variances and components are computed from the training points of each split.
 
-Errors are kept in `results/gerrymandering.json` one by one, and a run adds those that are missing:
---again starts anew.
+Each method chooses among four settings by its error on a quarter of the training points, and is
+then fitted to all training points. For all methods, ties between classes go to the class of the
+nearest neighbour, and of equally distant neighbours the lower row is nearer. To keep exact ties,
+the Euclidean distances of letter use its integer features without centring and scaling.
+
+The last table ("domains") has queries and database from different office domains, with k = 3. Half
+of the queries' domain is for training, the other half for testing, and then the reverse. Its points
+are scaled by the database and the training queries. "own domain" searches the labelled half of the
+queries' domain instead of the database, by the Euclidean distance.
+
+With k = 3, the errors of Kedem et al. (2012, table 1) are printed as well, with the difference of
+the two Euclidean rows. --quick runs office and domains with k = 3 and two splits. All runs use one
+thread.
+
+Errors are stored in `results/gerrymandering.json`. A run adds missing errors; --again starts from
+scratch.
 """
 
 from __future__ import annotations

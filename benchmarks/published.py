@@ -2,21 +2,23 @@
 
     python -m benchmarks.published [--tables NAME]... [--learners NAME]... [--k K]... [--jobs N]
 
-Each table is divided into ten folds. The features are brought to [0, 1] by the rows that are
-trained on, a learner is fitted to these with its default parameters, and the rows of the fold are
-classified by a vote of 3, 5 and 7 nearest neighbours: of tied classes, the lowest wins, as in the
-published comparison; of equal distances, the lower row is nearer. Printed are the mean accuracies
-of the tables, ours and the published ones of the learner of the same kind; on how many tables ours
-wins and loses against it; and on how many it is more than half a point below the Euclidean
-distance, and of these, on how many beyond chance: by a paired t test over folds at 5 %, of each
-table for itself, and with p-values adjusted to the number of tables (Holm).
+Each table is divided into ten folds. Features are scaled to [0, 1] by the training rows of a fold.
+A learner is fitted to these rows with its default parameters. The rows of the fold are classified
+by a vote of 3, 5 and 7 nearest neighbours. Ties between classes go to the lowest class, as in the
+published comparison. Of equally distant neighbours, the lower row is nearer.
 
-With all tables, the errors of Kedem et al. (2012) follow, beside ours. `benchmarks.gerrymandering`
-measures ours. The two Euclidean columns show whether the protocols agree.
+The report has the mean accuracies over tables, of our learner and of the published learner of the
+same kind. It counts the tables on which ours wins and loses. It also counts the tables on which
+ours is more than half a percentage point below the Euclidean distance, and on how many of these the
+difference is significant, by a paired t-test over folds at the 5 % level: for each table
+separately, and with p-values adjusted to the number of tables (Holm).
 
-Accuracies and CPU seconds are kept in `--results`, a line for each table and learner, and a run
-adds those that are missing: --again starts anew. Each of --jobs processes has one thread.
-`benchmarks/README.md` tells how to add tables.
+With all tables, the errors of Kedem et al. (2012) follow, next to errors that
+`benchmarks.gerrymandering` measures. The two Euclidean columns show whether the protocols agree.
+
+Accuracies and CPU seconds are stored in `--results`, one line per table and learner. A run adds
+missing lines; --again starts from scratch. Each of --jobs processes has one thread.
+`benchmarks/README.md` describes how to add tables.
 """
 
 from __future__ import annotations

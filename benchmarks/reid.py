@@ -2,18 +2,18 @@
 
     python -m benchmarks.reid [--splits N] [--only LEARNER] [--faces]
 
-VIPeR has an image of each of 632 people by each of two cameras; viper_mdf.npz has 44 features of
-an image. The file has 100 splits into 316 people to learn from and 316 people to find again. The
+VIPeR has one image of each of 632 people from each of two cameras; viper_mdf.npz has 44 features of
+each image. The file has 100 splits into 316 people for training and 316 people for testing. The
 images of the first camera are the queries, the images of the second camera the gallery. The table
-has medians over splits of the cumulative match characteristic (CMC) at 1, 5, 10 and 20 in per cent,
-by Euclidean distance and by cosine around the mean of the training points, and processor seconds
-of a fit. Learners have default parameters. Learners of pairs get the two images of each person as
-similar pairs, and as many pairs of images of two people, drawn at random, as dissimilar ones. The
-row "Euclidean" checks the protocol.
+has medians over splits of the cumulative match characteristic (CMC) at 1, 5, 10 and 20 in percent,
+by Euclidean distance and by cosine around the mean of the training points, and the processor
+seconds of a fit. Learners have default parameters. For learners on pairs, the two images of each
+person are a similar pair, and equally many random pairs of images of different people are
+dissimilar pairs. The row "Euclidean" checks the protocol.
 
-`--faces` verifies pairs of Labeled Faces in the Wild if scikit-learn has it on this machine
-(`sklearn.datasets.fetch_lfw_pairs`), otherwise pairs of made faces. The learner of nine folds
-measures the pairs of the tenth, in units of its threshold.
+`--faces` verifies pairs of Labeled Faces in the Wild if scikit-learn has downloaded them
+(`sklearn.datasets.fetch_lfw_pairs`), otherwise pairs of synthetic faces. A learner that is fitted
+to nine folds measures the pairs of the tenth, in units of its threshold.
 """
 
 from __future__ import annotations

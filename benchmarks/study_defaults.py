@@ -4,20 +4,21 @@
     python -m benchmarks.study_defaults --few-points [--learner NAME]...
     python -m benchmarks.study_defaults --full-size [--data NAME]... [--learner NAME]...
 
-Prints, for each data set and learner, the mean 3-NN test error in per cent over stratified 80/20
-splits of this library and of metric-learn, both with their default parameters and the same splits,
-beside that of the Euclidean distance, and where they are worse beyond chance, by a paired t test
-over splits at 5 %; and writes the numbers to `results/defaults.json`. What
-metric-learn lacks stands alone. Features are used as they come. Of letter, 3000 points are drawn. A
-fit that takes longer than --timeout seconds counts as missing.
+Prints, for each data set and learner, the mean 3-NN test error in percent over stratified 80/20
+splits: of this library, of metric-learn, and of the Euclidean distance. Both libraries use their
+default parameters and the same splits. The table marks significantly worse errors, by a paired
+t-test over splits at the 5 % level. The numbers are written to `results/defaults.json`. Learners
+that metric-learn lacks have no counterpart. Features are not scaled. For letter, 3000 points are
+drawn. A fit that takes longer than --timeout seconds counts as missing.
 
---few-points prints the error of the nearest neighbour for learners with their default parameters,
-fitted to about as many points as features: handwritten digits of 14 x 14 pixels, or of 8 x 8 where
-the data folder has none. Test points are up to 1,500 others. The last column is what `fit` chose.
+--few-points prints the nearest-neighbour error of learners with their default parameters, fitted to
+about as many points as features: handwritten digits with 14 x 14 pixels, or with 8 x 8 pixels if
+the data folder has none. Up to 1,500 other points are for testing. The last column is the choice of
+`fit`.
 
---full-size compares the values of `early_stopping` at 6,000 to 16,000 training points: the 3- and
-5-NN test errors in per cent, the iterations and the processor seconds, on one split of each set.
-Preparation is fitted to training points: PCA, and for covtype the standard deviations.
+--full-size compares the values of `early_stopping` with 6,000 to 16,000 training points: the 3- and
+5-NN test errors in percent, the iterations and the processor seconds, on one split of each set.
+PCA, and for covtype the standard deviations, are computed from training points.
 """
 
 from __future__ import annotations

@@ -2,22 +2,24 @@
 
     python -m benchmarks.study_dimension [--data NAME]... [--quick] [--seeds N] [--tables]
 
-What the literature left open: is the log-ratio loss better without dense mining? why the logarithm?
-what does the dimension do, and what does L2 normalisation do to it? Every method gets the same
-perceptron, optimiser, number of steps, and number of configurations to choose from (learning rates,
-or learning rates times margins) by nDCG on a validation part of the first seed's training points,
-for each dimension anew. It is then trained once a seed on another random split, and searches
-queries that it has not seen in a gallery that it has not seen. The splits of other seeds may test
-points that chose the configuration, of every method. To tell why the dimension matters,
-it also searches its training points, and embeddings are cut to fewer dimensions by PCA.
+Open questions in the literature: is the log-ratio loss better without dense mining? What does the
+logarithm contribute? How do the dimension and L2 normalisation change results?
 
-A batch holds 10 anchors and 140 other points: drawn uniformly, or (dense) first the 5 nearest in
-label space of each anchor. Labels are scaled to unit variance, points too, those of faces after PCA
-to 100. Of larger sets, 2000 points are drawn for training. The data is looked for in the folder
-that METRICFAST_DATA names; benchmarks/DATA.md tells how to make it.
+Every method has the same perceptron, optimiser, number of steps, and number of configurations
+(learning rates, or learning rates times margins). For each dimension, it chooses the configuration
+by nDCG on a validation part of the first seed's training points. It is then trained once per seed
+on another random split, and searches unseen queries in an unseen gallery. For all methods, test
+points of other seeds may include points that chose the configuration. To explain the effect of the
+dimension, each method also searches its training points, and embeddings are reduced to fewer
+dimensions by PCA.
 
-Results are kept after every fit in `results/dimension-NAME.json`, and a run that is repeated goes
-on from there; --tables only prints and plots what there is.
+A batch holds 10 anchors and 140 other points: drawn uniformly, or (dense) starting with the 5
+nearest points of each anchor in label space. Labels and points are scaled to unit variance, points
+of faces after PCA to 100 dimensions. Larger sets have 2000 random training points. The data are in
+the folder METRICFAST_DATA; benchmarks/DATA.md describes how to create it.
+
+Results are stored after every fit in `results/dimension-NAME.json`, and a repeated run continues
+from there; --tables only prints and plots existing results.
 """
 
 from __future__ import annotations

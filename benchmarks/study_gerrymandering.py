@@ -2,11 +2,10 @@
 
     python -m benchmarks.study_gerrymandering [--rate R]... [--c C]... [--init NAME]
 
-Prints the 3-NN error in per cent on stratified quarters of the training points, each held out once,
-by learning rate and C: of 2000 points of the official training parts of letter and usps (64
-principal
-components), of that of vowel, and of four fifths of wine and segmentation. Features have a variance
-of 1, but those of usps. No test point is looked at.
+Prints the 3-NN error in percent on stratified quarters of the training points, each held out once,
+by learning rate and C. The training points are 2000 points of the official training parts of letter
+and usps (64 principal components), the official training part of vowel, and four fifths of wine and
+segmentation. Features have unit variance, except for usps. The study uses no test points.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Study: which learner for 100,000 points, and more?
+"""Study: which learner suits 100,000 points and more?
 
     python -m benchmarks.study_large [--points N] [--classes N] [--features N] [--components P]
         [--seconds S] [--learner NAME]...
 
-Fits learners to classes that overlap (`data.overlapping`), each in a separate process, and prints
-for each the processor time and the peak memory of the fit, the share of 2000 other points whose
-nearest training point is of their class (P@1), and the call. What takes more than S seconds of
-processor time is ended.
+Fits learners to overlapping classes (`data.overlapping`), each in a separate process. Prints the
+processor time and the peak memory of each fit, the share of 2000 other points whose nearest
+training point has their class (P@1), and the call. Fits with more than S seconds of processor time
+are ended.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Study: does a map for each class, or boosted trees, gain more over the map of LMNN?
+"""Study: do a map for each class, or boosted trees, improve on the map of LMNN?
 
     python -m benchmarks.study_local [--data NAME]... [--splits N] [--depth D]
 
-Prints, for each data set of `study_defaults`, the mean error in per cent of 3 nearest neighbours
+Prints, for each data set of `study_defaults`, the mean error in percent of 3 nearest neighbours
 under the Euclidean distance, `LMNN`, `MultiMetricLMNN`, and trees that are added to the map of
 `LMNN`, each fitted to the gradient of its loss (GB-LMNN: D. Kedem et al., "Non-linear metric
-learning", NIPS 2012). A fifth of the training points says how many trees to take.
+learning", NIPS 2012). A fifth of the training points chooses the number of trees.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Study: losses of continuous labels where a label has 32 numbers, the pose of a person.
+"""Study: losses of continuous labels with 32 numbers, the pose of a person.
 
     python -m benchmarks.study_poses [--seeds N] [--steps N]
 
@@ -6,13 +6,13 @@ Points are pictures of stick figures in clutter, with random brightness and thic
 the joints of mpii_poses.npz. The distance of two labels is the root mean squared distance of their
 16 joints, in units of half the height or width of a figure.
 
-`benchmarks.study_dimension` has the methods, perceptron, steps and six configurations of a method.
-Triplet losses have normalised embeddings, the log-ratio loss has not. A configuration is
-chosen by nDCG on a validation part of the training points of the first seed. Each seed then draws
-other pictures and another split: about 1300 training points, 200 queries and a gallery of 500. The
-splits of other seeds may test people who chose the configuration, of every method. "Oracle"
-searches with the labels themselves, "pixels" with the pictures, and "chance" is the mean of an
-order at random. Printed are means and standard deviations over seeds.
+Methods, perceptron, steps and the six configurations of each method equal those of
+`benchmarks.study_dimension`. Triplet losses have normalised embeddings, the log-ratio loss does
+not. A configuration is chosen by nDCG on a validation part of the training points of the first
+seed. Each seed then draws other pictures and another split: about 1300 training points, 200 queries
+and a gallery of 500. For all methods, test people of other seeds may include people who chose the
+configuration. "Oracle" searches with the labels themselves, "pixels" with the pictures, and
+"chance" is the mean of random orders. The table has means and standard deviations over seeds.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ class TrainedLearner(CallbackMixin):
     ) -> tuple[Objective, History]:
         """Return the objective of the training samples at its start, and its history.
 
-        `samples`: these, and the samples that are held out.
+        `samples`: the training samples and the held-out samples.
         """
 
     @abstractmethod

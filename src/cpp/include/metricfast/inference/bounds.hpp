@@ -1,16 +1,18 @@
 /// Upper bounds of the distances in a query's best sets, from the nearest points of some classes.
 ///
-/// A class's points count by the upper bounds of their distances, ascending. Then no member is
-/// farther than, k the size of the sets and y the query's class,
-/// - targeted, where the winner has m votes: the (k - m)-th of the points that may stand beside
-///   these, of each class so many as its votes are limited to. The smaller m, the farther. This
-///   leaves out the classes that a vote may choose; of these the k nearest are candidates anyway.
-///   Nor is a member farther than the winner's k-th, which could take its place.
-/// - augmented: what a set of known cost C - Delta leaves beside the k - 1 nearest,
-///   C - Delta + max Delta - their sum. A set whose vote is wrong has at most k / 2 points of y, so
-///   these may be the k - 1 nearest of which no more are of y.
-/// The bounds of targeted sets only sink while classes are added. So do the k - 1 nearest, whereas
-/// this lifts the others: that what was searched sufficed is known in the end.
+/// The points of a class enter by the upper bounds of their distances, ascending. Let k be the size
+/// of the sets and y the query's class. The distance of a member is at most
+/// - in targeted sets whose winner has m votes: the (k - m)-th distance of the points that the
+///   set may contain besides the winner's, with the number of points of each class limited by the
+///   vote. The bound grows as m decreases. It excludes the classes that a vote may choose; their k
+///   nearest points are candidates anyway. The winner's k-th distance is a bound, too, because that
+///   point could replace the member.
+/// - in augmented sets: C - Delta + max Delta - sum, for a known set of cost C - Delta and the sum
+///   of the k - 1 nearest distances. A set whose vote is wrong has at most k / 2 points of y, so
+///   the sum may be over the k - 1 nearest points with at most k / 2 of y.
+/// Adding classes only lowers the bounds of targeted sets. It also lowers the k - 1 nearest
+/// distances, but this raises the bounds of augmented sets. So only the end of a search shows that
+/// it sufficed.
 #pragma once
 
 #include <algorithm>
