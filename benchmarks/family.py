@@ -109,7 +109,7 @@ def family() -> list[Case]:
 
 
 def _shortened(case: Case, iterations: int, objective: Any) -> Case:
-    """Add an entry with fewer iterations of ours, to time the way to the peer's objective."""
+    """Add an entry of ours with fewer iterations: the time until the peer's objective."""
     short = f"{iterations} iterations"
     judge = case.score
 

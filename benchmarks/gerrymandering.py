@@ -4,8 +4,8 @@
 
 Data sets: letter, usps and isolet (64 and 172 principal components) with their official splits, and
 the four domains of office_caltech_surf (rows divided by their sums, features of unit variance, 64
-principal components) with stratified 80/20 splits. For these, means and standard deviations are
-printed. Means, variances and components are computed from the training points of each split.
+principal components) with stratified 80/20 splits. The tables have means and standard deviations
+over splits. Means, variances and components are computed from the training points of each split.
 
 Each method chooses among four settings by its error on a quarter of the training points, and is
 then fitted to all training points. For all methods, ties between classes go to the class of the

@@ -37,7 +37,7 @@ def resolve(revision: str) -> str:
 
 
 def like_ours() -> tuple[str, bool]:
-    """Return the built instruction set levels that run here, and whether this is editable."""
+    """Return the built instruction set levels, and whether the running install is editable."""
     import metricfast
 
     url = distribution("metricfast").read_text("direct_url.json") or ""

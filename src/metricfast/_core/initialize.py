@@ -49,7 +49,7 @@ def check_n_components(n_features: int, n_components: int | None) -> int:
 
 
 def as_given_map(init: Any) -> Any:
-    """Return `init` as an array where it is a map, as nested lists are."""
+    """Convert `init` to an array if it is a map; return other values unchanged."""
     if hasattr(init, "toarray"):
         raise TypeError("`init` is a sparse matrix; give a dense one: init.toarray().")
     if isinstance(init, str) or not (isinstance(init, (list, tuple)) or hasattr(init, "__array__")):

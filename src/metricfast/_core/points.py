@@ -29,7 +29,10 @@ def values_of(X: Any) -> Array:
 
 
 def stacked(tables: Sequence[Any]) -> Any:
-    """Return the rows of all tables, as a CSR matrix if any is sparse; a single array as it is."""
+    """Concatenate the rows of tables, as a CSR matrix if any is sparse.
+
+    A single array is not copied.
+    """
     if any(map(issparse, tables)):
         return vstack(tables, "csr")
     return np.asarray(tables[0]) if len(tables) == 1 else np.concatenate(tables)
