@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from benchmarks import __main__ as suite
 from benchmarks import (
+    adapters,
     data,
     gerrymandering,
     never_worse,
@@ -189,6 +190,28 @@ def test_reid_of_faces(run, monkeypatch, tmp_path):
     accuracy = {row.split(" | ")[0]: float(row.split(" | ")[1]) for row in text.splitlines()[3:]}
     assert set(accuracy) == {"| Euclidean", "| KISSME"}
     assert accuracy["| KISSME"] > 0.95 > 0.75 > accuracy["| Euclidean"]
+
+
+@pytest.mark.filterwarnings("ignore:AdapterLearner learned no map")
+@pytest.mark.parametrize("installed", [True, False])
+def test_adapters(run, monkeypatch, tmp_path, installed):
+    if installed:
+        pytest.importorskip("torch")
+    else:
+        monkeypatch.setitem(sys.modules, "torch", None)
+    rng = np.random.default_rng(0)
+    sentences = {f"{part}_y": np.arange(60) % 6.0 for part in ("train", "test")}
+    for name in ("train_a", "train_b", "test_a", "test_b"):
+        sentences[name] = rng.normal(size=(60, 4)).astype(np.float16)
+    np.savez(tmp_path / "stsb_static.npz", **sentences)
+    monkeypatch.setenv("METRICFAST_DATA", str(tmp_path))
+    monkeypatch.setattr(adapters, "_N_TEST", 30)
+    monkeypatch.setattr(adapters, "_N_FEATURES", 16)
+    text = run("benchmarks.adapters --pairs 400 --limit 1")
+    found = [row.partition(":")[0] for row in rows(text)]
+    names = [adapters.TASKS[each](400).name for each in adapters.TASKS]
+    assert [found.count(name) for name in names] == 4 * [2 + installed * len(adapters.PEERS)]
+    assert ("torch is not installed" in text) != installed
 
 
 @pytest.mark.data

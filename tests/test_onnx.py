@@ -25,6 +25,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 
 MODELS = [make(each) for each in learners() if hasattr(each, "transform")]
 MODELS = [m for m in MODELS if not isinstance(m, metricfast.KernelizedMetricLearner)]
+ADAPTERS = [metricfast.AdapterLearner(side, random_state=0) for side in ("query", "database")]
 UNIT = [
     embedding_learner(metricfast.losses.NCA(), embedding, max_epochs=1)
     for embedding in (
@@ -42,7 +43,7 @@ def run(model, points, dtype=np.float32):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("model", [*MODELS, *LEARNERS, *UNIT], ids=str)
+@pytest.mark.parametrize("model", [*MODELS, *LEARNERS, *UNIT, *ADAPTERS], ids=str)
 def test_every_map(model, dtype):
     model = clone(model)
     model.fit(*data_for(model, X, Y))

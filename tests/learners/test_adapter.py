@@ -389,6 +389,10 @@ def _nan(y):
     return np.r_[np.nan, y[1:]]
 
 
+def _nan_points(X):
+    return np.where(np.arange(N).reshape(-1, *[1] * (X.ndim - 1)) == 3, np.nan, X)
+
+
 @pytest.mark.parametrize(
     ("params", "arguments", "message"),
     [
@@ -403,6 +407,10 @@ def _nan(y):
         ({}, (QUERIES, csr_array(np.eye(3)), DOCUMENTS), r"y must have shape \(700, 700\)"),
         ({}, (PAIRS[:, [0, 1, 1]], SCORES), "Tuples of 2 element"),
         ({}, (PAIRS[:, :1],), "at least 2 points; found tuples of 1"),
+        ({}, (QUERIES, csr_array(np.diag(_nan(SCORES))), DOCUMENTS), "y contains NaN"),
+        ({}, (QUERIES, csr_array((N, N)), DOCUMENTS), "at least 2 pairs; found 0"),
+        ({}, (_nan_points(PAIRS), SCORES), "Input X contains NaN"),
+        ({}, (QUERIES, None, _nan_points(DOCUMENTS)), "X_database: Input X contains NaN"),
         ({"side": "left"}, (PAIRS, SCORES), "side must be"),
         ({"n_components": (3, 13)}, (PAIRS, SCORES), r"n_components, must be in \[1, 12\]"),
         ({"n_components": (3, 0)}, (PAIRS, SCORES), "n_components must be"),
@@ -418,6 +426,37 @@ def _nan(y):
 def test_bad_input(params, arguments, message):
     with pytest.raises(ValueError, match=message):
         AdapterLearner(**params).fit(*arguments)
+
+
+@pytest.mark.parametrize(
+    "given",
+    {
+        "one query": (np.stack([np.repeat(QUERIES[:1], N, axis=0), DOCUMENTS], axis=1), SCORES),
+        "documents of one query": (np.stack([np.repeat(QUERIES[:1], N, axis=0), DOCUMENTS], 1),),
+        "one pair": (np.repeat(PAIRS[:1], N, axis=0), SCORES),
+        "one weight": (PAIRS, SCORES, None, np.eye(N)[0]),
+        "points of no length": (0 * PAIRS, SCORES),
+        "pairs of a point with itself": (POSITIVES[:, [0, 0]],),
+    }.items(),
+    ids=lambda item: item[0],
+)
+def test_pairs_that_nothing_can_be_learned_from(given):
+    pairs, y, X_database, weight = (*given[1], None, None, None)[:4]
+    with pytest.warns(UserWarning, match="learned no map"):
+        model = AdapterLearner(random_state=0).fit(pairs, y, X_database, sample_weight=weight)
+    np.testing.assert_array_equal(model.parameters_[0], np.eye(N_FEATURES))
+
+
+def test_widths_that_differ_from_fit():
+    model = AdapterLearner("query", random_state=0).fit(QUERIES, X_database=DOCUMENTS[:, :9])
+    for call, arguments in (
+        (model.transform, (QUERIES[:, :9], "query")),
+        (model.transform, (QUERIES, "database")),
+        (model.score, (QUERIES[:, :9], None, DOCUMENTS[:, :9])),
+        (model.kneighbors, (QUERIES, DOCUMENTS)),
+    ):
+        with pytest.raises(ValueError, match=r"AdapterLearner is expecting (12|9) features"):
+            call(*arguments)
 
 
 @pytest.mark.data

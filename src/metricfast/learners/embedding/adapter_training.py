@@ -183,7 +183,7 @@ class AdapterTraining:
         """Return folds until there are enough validation values; none of too few pairs."""
         folds, n_values = [], 0
         for train, held_out in sample.folds(_FOLDS, rng):
-            if held_out.n_values < _LEAST // _FOLDS:
+            if min(train.n_values, held_out.n_values) < _LEAST // _FOLDS:
                 return []
             folds.append(_Fold(self._solve, train, held_out))
             n_values += held_out.n_values

@@ -70,7 +70,7 @@ class Pairs:
         if whole_database:
             return replace(found, index=np.column_stack([left, self.index[:, 1:]]))
         used, right = np.unique(self.index[:, 1:], return_inverse=True)
-        index = np.column_stack([left, right.reshape(len(self), -1)])
+        index = np.column_stack([left, right.reshape(self.index[:, 1:].shape)])
         database = self.database[used]
         return replace(found, database=database, index=index)
 
@@ -212,6 +212,8 @@ def _index_of_sides(y: Any, n: int, m: int) -> Integers:
                 f"of X_database; found {y.shape}."
             )
         relevant = csr_array(y).tocoo()
+        if np.isnan(relevant.data).any():
+            raise ValueError("y contains NaN; leave out pairs that are not judged.")
         chosen = relevant.data > 0
         return np.column_stack([each[chosen] for each in relevant.coords]).astype(np.int64)
     if n != m:
