@@ -295,7 +295,7 @@ def test_a_training_keeps_to_its_limit(name: str, tmp_path: Any) -> None:
         [sys.executable, "-c", HELD, tmp_path, name, str(limit)], check=False, capture_output=True
     )
     assert done.returncode == 0, done.stderr.decode()
-    assert int(done.stdout) < 1.3 * limit < 0.65 * points.nbytes  # what is freed may stay
+    assert int(done.stdout) < 1.5 * limit < 0.8 * points.nbytes  # what is freed may stay
 
 
 @pytest.mark.parametrize("learner", [LEARNERS[i] for i in (0, 1, 5, 7, 10, 13)], ids=str)
