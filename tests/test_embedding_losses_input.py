@@ -182,6 +182,7 @@ OVERFLOWS = [
     *product((losses.LogRatio(), losses.NCA(), losses.LMNN(1), losses.LDML()), (1e30,), ("f",)),
     *product((losses.LogRatio(), losses.NCA(), losses.LMNN(1), losses.LDML()), (1e200,), ("d",)),
     (losses.Gerrymander(1), 1e200, "d"),  # sums in float64 anyhow
+    (losses.Gerrymander(1).weights, 1e200, "d"),
 ]
 
 

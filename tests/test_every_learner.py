@@ -336,6 +336,12 @@ OWN = {
     "GMML": {"t": [-0.1, "half"], "reg": [-1, np.nan]},
     "ITML": {"gamma": [0, -1.0, np.nan]},
     "KISSME": {"regularization": [-1]},
+    "KernelizedMetricLearner": {
+        "method": ["pca"],
+        "kernel": ["precomputed", "round"],
+        "kernel_params": [3j],
+        "gamma": [-1, "auto"],
+    },
     "LFDA": {"k": [0], "shrinkage": [-0.1]},
     "MMC": {"max_proj": [0], "diagonal_c": [0], "diagonal": ["yes", [True]]},
     "NeighborhoodGerrymandering": {
@@ -346,7 +352,7 @@ OWN = {
         "regularizer": ["l1"],
     },
     "OASIS": {"C": [0, np.inf], "init": ["covariance", np.eye(3)], "projection": ["none"]},
-    "RCA": {"shrinkage": [2, "much"]},
+    "RCA": {"shrinkage": [2, "much"], "n_chunks": [0], "chunk_size": [1]},
     "SCML": {"beta": [-1], "gamma": [0], "basis": [[[1.0]]]},
     "SDML": {"balance_param": [-1], "sparsity_param": [np.inf]},
     "XQDA": {"regularization": ["much"]},

@@ -20,6 +20,7 @@ RNG = np.random.default_rng(0)
 N = 40
 ANGLES = np.linspace(-np.pi, np.pi, N)
 BINARY = RNG.integers(0, 2, (N, 6))
+BINARY[[3, 17]] = 0  # two empty sets are equal
 SETS = [{f"word {i}" for i in np.flatnonzero(row)} for row in BINARY]
 VECTORS = RNG.normal(size=(N, 3))
 GLOBE = np.column_stack([np.arcsin(RNG.uniform(-1, 1, N)), RNG.uniform(-np.pi, np.pi, N)])
@@ -74,18 +75,6 @@ WAYS = [
     for i, said in enumerate(ways)
 ]
 every_way = pytest.mark.parametrize(("labels", "matrix", "said"), WAYS)
-
-
-@every_way
-def test_distances_and_their_blocks(labels, matrix, said):
-    distance, own, references = bind_labels(said, labels, labels[:7])
-    np.testing.assert_allclose(distance(own, references), matrix[:, :7], atol=1e-7)
-    encoded = distance.encode(own)
-    np.testing.assert_allclose(
-        distance.between(encoded[np.array([5, 2])], encoded[np.array([2])]),
-        matrix[[5, 2]][:, [2]],
-        atol=1e-7,
-    )
 
 
 @every_way

@@ -104,8 +104,6 @@ def test_points_of_weight_zero_are_in_no_chunk(points):
         (RCA(), np.arange(150), "two different points"),
         (RCA(), Y + 0.5, "whole numbers"),
         (RCA(), np.array(list("abc"))[Y], "whole numbers"),
-        (RCA_Supervised(n_chunks=0), Y, "n_chunks must be"),
-        (RCA_Supervised(chunk_size=1), Y, "chunk_size must be"),
     ],
 )
 def test_bad_input(model, chunks, message):
