@@ -65,13 +65,13 @@ template <class T, class U> std::vector<T> padded(Span<const U> values) {
     return result;
 }
 
-/// Those of the row's columns, side by side: a listed row gathers them in `scratch`, a whole row
-/// has them so already.
+/// Those of the row's columns, side by side, with room for a last partial register: a listed row
+/// gathers them in `scratch`, a whole row has them so already.
 template <class T>
 const T *of_columns(const Row<T> &row, const std::vector<T> &values, std::vector<T> &scratch) {
     if (row.columns == nullptr)
         return values.data();
-    scratch.resize(static_cast<std::size_t>(row.count));
+    scratch.resize(static_cast<std::size_t>(row.count) + static_cast<std::size_t>(Vec<T>::width));
     for (Index r = 0; r < row.count; ++r)
         scratch[r] = values[row.columns[r]];
     return scratch.data();
