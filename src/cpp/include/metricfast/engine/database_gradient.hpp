@@ -150,24 +150,27 @@ template <class T> class DatabaseShare {
   private:
     /// Rows of a block are summed in T.
     void add_column_sums(View<const T> weights) {
-        using V = Vec<T>;
-        double *const sums = column_sums_.data();
-        Index j = 0;
-        for (; j + V::width <= weights.cols; j += V::width) {
-            V part = V::broadcast(T(0));
-            for (Index r = 0; r < weights.rows; ++r)
-                part = part + V::load(weights.row(r) + j);
-            T lanes[V::width];
-            part.store(lanes);
-            for (int k = 0; k < V::width; ++k)
-                sums[j + k] += static_cast<double>(lanes[k]);
-        }
-        for (; j < weights.cols; ++j) {
-            T part = 0;
-            for (Index r = 0; r < weights.rows; ++r)
-                part += weights.row(r)[j];
-            sums[j] += static_cast<double>(part);
-        }
+        constexpr Index at_once = 8; // rows that are read side by side
+        std::vector<T> part(static_cast<std::size_t>(weights.cols), T(0));
+        const auto add = [&](auto rows, Index first) {
+            detail::for_registers(part.data(), weights.cols / Vec<T>::width * Vec<T>::width,
+                                  [&](Vec<T> sum, Index j) METRICFAST_INLINE {
+                                      unrolled<rows>([&](auto r) METRICFAST_INLINE {
+                                          sum = sum + Vec<T>::load(weights.row(first + r) + j);
+                                      });
+                                      return sum;
+                                  });
+            for (Index j = weights.cols / Vec<T>::width * Vec<T>::width; j < weights.cols; ++j)
+                for (Index r = 0; r < rows; ++r)
+                    part[j] += weights.row(first + r)[j];
+        };
+        Index r = 0;
+        for (; r + at_once <= weights.rows; r += at_once)
+            add(std::integral_constant<int, at_once>{}, r);
+        for (; r < weights.rows; ++r)
+            add(std::integral_constant<int, 1>{}, r);
+        for (Index j = 0; j < weights.cols; ++j)
+            column_sums_.data()[j] += static_cast<double>(part[j]);
     }
 
     void prepare(const EmbeddedSides<T> &sides) {

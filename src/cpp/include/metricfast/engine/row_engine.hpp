@@ -171,9 +171,10 @@ template <class T> class RowEngine {
             multiply(lane, block, first, grad_queries);
     }
 
-    /// Whether products with these weights cost more than those that are not zero one by one.
-    static bool few(View<const T> weights) {
-        constexpr Index cost = 32;
+    /// Whether products with these weights cost more than those that are not zero one by one, of
+    /// which each costs as much as so many.
+    bool few(View<const T> weights) const {
+        const Index cost = 12 + 3200 / (p() * static_cast<Index>(sizeof(T)) + 1);
         const Vec<T> zero = Vec<T>::broadcast(T(0)), one = Vec<T>::broadcast(T(1));
         Vec<T> part = zero;
         double zeros = 0;

@@ -63,9 +63,9 @@ struct RowPlan {
             std::min(most, std::max(most / 8, static_cast<std::size_t>(m * p) * sizeof(double)));
         constexpr Index tile = TileShape<T>::rows;
         const std::size_t row = static_cast<std::size_t>(std::max<Index>(m, 1)) * sizeof(T);
-        const std::size_t cached = (std::size_t(1) << 20) / row, allowed = budget / 16 / row;
+        const std::size_t cached = (std::size_t(1) << 19) / row, allowed = budget / 16 / row;
         const Index rows =
-            static_cast<Index>(std::min(std::max<std::size_t>(cached, 4 * tile), allowed));
+            static_cast<Index>(std::min(std::max<std::size_t>(cached, 2 * tile), allowed));
         const Index share = (n + most_lanes - 1) / most_lanes; // every lane gets a block
         dense = std::max<Index>(tile, std::min({rows, 20 * tile, share + tile - 1}) / tile * tile);
         block = route == Route::listed ? 64 : route == Route::windows ? WindowSearch::block : dense;

@@ -34,7 +34,8 @@ class LabelDistances {
                 for (Index c = 0; c < labels.cols; ++c)
                     rounding_ = std::max(rounding_, std::abs(labels.row(i)[c]));
         rounding_ *= unit * static_cast<double>(queries.cols);
-        columns_ = eigen(database);
+        columns_.setZero(database.rows + Vec<double>::width, database.cols);
+        columns_.topRows(database.rows) = eigen(database);
     }
     /// \param distances (queries x database), non-negative.
     explicit LabelDistances(View<const double> distances) : given_(distances) {}
@@ -56,7 +57,7 @@ class LabelDistances {
         if (given_.data != nullptr)
             std::copy(given_.row(i), given_.row(i) + m, out.begin());
         else
-            add_up(queries_.row(i), t);
+            add_up(queries_.row(i), out);
         if (excluded >= 0)
             out[excluded] = 0.0;
         const double largest = m > 0 ? t.maxCoeff() : 0.0;
@@ -70,7 +71,12 @@ class LabelDistances {
         }
         const bool squared = metric_ != LabelMetric::cityblock;
         const double rounding = rounding_ * (squared ? std::sqrt(scale) : scale);
-        t = (t * scale <= (squared ? rounding * rounding : rounding)).select(0.0, t * scale);
+        const auto factor = Vec<double>::broadcast(scale);
+        const auto limit = Vec<double>::broadcast(squared ? rounding * rounding : rounding);
+        detail::for_registers(out.data(), m, [&](Vec<double> x, Index) METRICFAST_INLINE {
+            x = x * factor;
+            return where_less(limit, x, x);
+        });
         if (metric_ == LabelMetric::euclidean)
             square_roots(t.data(), m);
         return rounding;
@@ -108,20 +114,27 @@ class LabelDistances {
         return b - a <= 2 * rounding && b - a <= rounding * (std::sqrt(a) + std::sqrt(b));
     }
 
-    void add_up(const double *y, Eigen::Map<Eigen::ArrayXd> &sums) const {
-        sums.setZero();
-        for (Index c = 0; c < columns_.cols(); ++c)
-            if (metric_ == LabelMetric::cityblock)
-                sums += (y[c] - columns_.col(c)).abs();
-            else
-                sums += (y[c] - columns_.col(c)).square();
+    /// Sums over the dimensions of labels.
+    void add_up(const double *y, std::vector<double> &out) const {
+        using V = Vec<double>;
+        const bool absolute = metric_ == LabelMetric::cityblock;
+        const V zero = V::broadcast(0);
+        detail::for_registers(
+            out.data(), static_cast<Index>(out.size()), [&](V, Index j) METRICFAST_INLINE {
+                V sum = zero;
+                for (Index c = 0; c < columns_.cols(); ++c) {
+                    const V d = V::broadcast(y[c]) - V::load(columns_.col(c).data() + j);
+                    sum = sum + (absolute ? max(d, zero - d) : d * d);
+                }
+                return sum;
+            });
     }
 
     LabelMetric metric_ = LabelMetric::sqeuclidean;
     View<const double> queries_;
     View<const double> database_;
     View<const double> given_;
-    Eigen::ArrayXXd columns_; ///< a column for each label dimension of the database
+    Eigen::MatrixXd columns_; ///< a column for each label dimension, padded
     double rounding_ = 0;     ///< rounding error of plain distances
 };
 

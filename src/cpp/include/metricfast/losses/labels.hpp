@@ -64,12 +64,13 @@ template <class T, class U> std::vector<T> padded(Span<const U> values) {
     return result;
 }
 
-/// The values of the row's columns, contiguous. A listed row gathers them in `scratch`.
+/// The values of the row's columns, contiguous, padded for a last partial register. A listed row
+/// gathers them in `scratch`.
 template <class T>
 const T *of_columns(const Row<T> &row, const std::vector<T> &values, std::vector<T> &scratch) {
     if (row.columns == nullptr)
         return values.data();
-    scratch.resize(static_cast<std::size_t>(row.count));
+    scratch.resize(static_cast<std::size_t>(row.count) + static_cast<std::size_t>(Vec<T>::width));
     for (Index r = 0; r < row.count; ++r)
         scratch[r] = values[row.columns[r]];
     return scratch.data();

@@ -101,49 +101,35 @@ template <class T> class LogRatioLoss : public RatioLoss<T> {
         const V eps_log = V::broadcast(static_cast<T>(with.eps_log));
         // 1 / delta, or with the root 1 / (2 d delta), takes the place of the distance.
         const double mean =
-            sum_up(row,
-                   [&](V d, Index j) METRICFAST_INLINE {
-                       const V t = V::load(targets + j), part = where_less(zero, t, one);
-                       const V rest = one - part; // quotients of 1 and 1 are of no part
-                       d = d + eps_distance;
-                       if (!with.squared)
-                           d = sqrt(d);
-                       const V delta = where_less(zero, t, d + eps_log) + rest;
-                       const V e = log_of_quotient(delta, t + rest);
-                       e.store(errors + j);
-                       const V by = with.squared ? delta : two * d * delta;
-                       const V steep = part / (by + where_equal(by, zero, one));
-                       return std::make_pair(where_less(zero, by, steep), e);
-                   }) /
+            detail::change_and_sum(row.values, row.count,
+                                   [&](V d, Index j) METRICFAST_INLINE {
+                                       const V t = V::load(targets + j),
+                                               part = where_less(zero, t, one);
+                                       const V rest =
+                                           one - part; // quotients of 1 and 1 are of no part
+                                       d = d + eps_distance;
+                                       if (!with.squared)
+                                           d = sqrt(d);
+                                       const V delta = where_less(zero, t, d + eps_log) + rest;
+                                       const V e = log_of_quotient(delta, t + rest);
+                                       e.store(errors + j);
+                                       const V by = with.squared ? delta : two * d * delta;
+                                       const V steep = part / (by + where_equal(by, zero, one));
+                                       return std::make_pair(where_less(zero, by, steep), e);
+                                   }) /
             static_cast<double>(used);
         const V shift = V::broadcast(static_cast<T>(mean));
         const double n = static_cast<double>(used);
         const V factor = V::broadcast(static_cast<T>(4 / (n - 1)));
-        const double square = sum_up(row, [&](V steep, Index j) METRICFAST_INLINE {
-            const V e = where_less(zero, V::load(targets + j), V::load(errors + j) - shift);
-            return std::make_pair(steep * (e * factor), e * e);
-        });
+        const double square =
+            detail::change_and_sum(row.values, row.count, [&](V steep, Index j) METRICFAST_INLINE {
+                const V e = where_less(zero, V::load(targets + j), V::load(errors + j) - shift);
+                return std::make_pair(steep * (e * factor), e * e);
+            });
         return 2 * square / (n - 1);
     }
 
   private:
-    /// values := the first of step(register, column); returns the sum of the second ones.
-    template <class Step> static double sum_up(Row<T> &row, Step &&step) {
-        constexpr Index stretch = 64 * Vec<T>::width; ///< columns that are summed in T
-        double sum = 0;
-        for (Index first = 0; first < row.count; first += stretch) {
-            Vec<T> part = Vec<T>::broadcast(T(0));
-            detail::for_registers(row.values + first, std::min(stretch, row.count - first),
-                                  [&](Vec<T> value, Index j) METRICFAST_INLINE {
-                                      const auto [changed, more] = step(value, first + j);
-                                      part = part + more;
-                                      return changed;
-                                  });
-            sum += horizontal_sum(part);
-        }
-        return sum;
-    }
-
     struct Memory {
         std::vector<T> targets, errors;
     };

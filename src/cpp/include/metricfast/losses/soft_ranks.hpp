@@ -3,7 +3,10 @@
 
 #include <cmath>
 #include <functional>
+#include <utility>
+#include <vector>
 
+#include "metricfast/core/pool.hpp"
 #include "metricfast/losses/labels.hpp"
 #include "metricfast/simd/exponential.hpp"
 
@@ -59,7 +62,6 @@ template <class T> class SoftRankLoss : public RowLoss<T> {
     void check(Index queries, Index database) const override { members_.check(queries, database); }
 
     RowValue evaluate(Row<T> &row) const override {
-        using Array = Eigen::Array<T, Eigen::Dynamic, 1>;
         std::vector<Index> own;
         for (const Index j : members_.of(row.anchor))
             if (j != row.excluded)
@@ -67,31 +69,48 @@ template <class T> class SoftRankLoss : public RowLoss<T> {
         const Index positives = static_cast<Index>(own.size());
         if (positives == 0 || positives == row.others())
             return row.skip();
-        if (row.excluded >= 0) // ranked last
-            row.values[row.excluded] = std::numeric_limits<T>::lowest();
-        const Array s = row.array();
-        Array above(row.count), is_own = Array::Zero(row.count);
+        using V = Vec<T>;
+        constexpr T last = std::numeric_limits<T>::lowest(); // of which nothing is above
+        const auto memory = memory_.borrow();
+        const std::size_t size = static_cast<std::size_t>(row.count + V::width);
+        memory->similarities.assign(row.values, row.values + row.count);
+        memory->similarities.resize(size, last);
+        memory->above.resize(size);
+        memory->is_own.assign(size, T(0));
+        T *const s = memory->similarities.data(), *const above = memory->above.data();
+        if (row.excluded >= 0)
+            s[row.excluded] = last;
         for (const Index q : own)
-            is_own[q] = T(1);
+            memory->is_own[q] = T(1);
         row.array().setZero();
         RowValue result{1, positives, 0, false};
         const double share = 1 / static_cast<double>(positives);
+        const V one = V::broadcast(T(1)), temperature = V::broadcast(temperature_);
         for (const Index p : own) {
-            above = (s[p] - s) / temperature_;
-            exponentials(above.data(), row.count);
-            above = (T(1) + above).inverse();
-            above[p] = T(0);
-            if (row.excluded >= 0)
-                above[row.excluded] = T(0);
-            const double of_own = static_cast<double>((above * is_own).sum());
-            const RankValue found =
-                form_(of_own, static_cast<double>(above.sum()) - of_own, positives);
+            const T at = std::exchange(s[p], last);
+            const V similarity = V::broadcast(at);
+            const double all =
+                detail::change_and_sum(above, row.count, [&](V, Index j) METRICFAST_INLINE {
+                    const V x = (similarity - V::load(s + j)) / temperature;
+                    const V g = one / (one + exponential(x));
+                    return std::make_pair(g, g);
+                });
+            s[p] = at;
+            double of_own = 0;
+            for (const Index q : own)
+                of_own += static_cast<double>(above[q]);
+            const RankValue found = form_(of_own, all - of_own, positives);
             result.value -= share * found.value;
-            const T q = static_cast<T>(-share * found.by_own),
-                    n = static_cast<T>(-share * found.by_others);
-            above *= (T(1) - above) / temperature_ * (n + (q - n) * is_own);
-            row.array() += above;
-            row.values[p] -= above.sum();
+            const V by_other = V::broadcast(static_cast<T>(-share * found.by_others));
+            const V by_own = V::broadcast(static_cast<T>(-share * found.by_own)) - by_other;
+            const double steep = detail::change_and_sum(
+                row.values, row.count, [&](V sum, Index j) METRICFAST_INLINE {
+                    const V g = V::load(above + j),
+                            factor = fma(by_own, V::load(memory->is_own.data() + j), by_other);
+                    const V by = g * ((one - g) / temperature) * factor;
+                    return std::make_pair(sum + by, by);
+                });
+            row.values[p] -= static_cast<T>(steep);
         }
         return result;
     }
@@ -100,6 +119,11 @@ template <class T> class SoftRankLoss : public RowLoss<T> {
     RankForm form_;
     T temperature_;
     ClassMembers members_;
+
+    struct Memory {
+        std::vector<T> similarities, above, is_own;
+    };
+    mutable Pool<Memory> memory_;
 };
 
 METRICFAST_NAMESPACE_END

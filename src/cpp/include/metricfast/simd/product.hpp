@@ -20,7 +20,7 @@ template <class A, class B, class Out> void multiply_eigen(const A &a, const B &
 
 /// out = a b
 template <class T> void multiply(View<const T> a, View<const T> b, View<T> out) {
-    if (ThinProducts<T>::fit(a.rows, a.cols, b))
+    if (ThinProducts<T>::fit(a, b))
         return ThinProducts<T>::multiply(a, b, out);
     multiply_eigen(eigen(a), eigen(b), eigen(out));
 }
@@ -47,7 +47,7 @@ template <class T> void add_product_nt(View<const T> a, View<const T> b, View<T>
 
 /// out += a^T b
 template <class T> void add_product_tn(View<const T> a, View<const T> b, View<T> out) {
-    if (ThinProducts<T>::fit(a.cols, a.rows, b))
+    if (ThinProducts<T>::fit(a, b))
         return ThinProducts<T>::add_transposed(a, b, out);
     eigen(out).noalias() += eigen(a).transpose() * eigen(b);
 }

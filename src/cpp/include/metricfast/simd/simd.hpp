@@ -218,6 +218,24 @@ METRICFAST_INLINE inline void for_registers(T *values, Index count, F &&change, 
     }
 }
 
+/// values := the first of step(register, its first column); returns the sum of the second ones.
+template <class T, class Step>
+METRICFAST_INLINE inline double change_and_sum(T *values, Index count, Step &&step) {
+    constexpr Index stretch = 64 * Vec<T>::width; // columns that are summed in T
+    double sum = 0;
+    for (Index first = 0; first < count; first += stretch) {
+        Vec<T> part = Vec<T>::broadcast(T(0));
+        for_registers(values + first, std::min(stretch, count - first),
+                      [&](Vec<T> value, Index j) METRICFAST_INLINE {
+                          const auto [changed, more] = step(value, first + j);
+                          part = part + more;
+                          return changed;
+                      });
+        sum += horizontal_sum(part);
+    }
+    return sum;
+}
+
 } // namespace detail
 
 template <class T> double sum_of(const T *values, Index count) {

@@ -13,9 +13,9 @@ template <class T> struct ThinProducts {
     static constexpr int W = V::width;
     static constexpr int most = V::registers >= 32 ? 4 : 2; ///< registers of columns
 
-    /// Whether a product of `depth` terms with b's columns is one of these.
-    static bool fit(Index rows, Index depth, View<const T> b) {
-        return b.cols > 0 && b.cols <= most * W && rows >= 8 && depth >= 8 * W;
+    /// Whether a is wide enough, and b's columns are few enough.
+    static bool fit(View<const T> a, View<const T> b) {
+        return b.cols > 0 && b.cols <= most * W && a.rows >= 8 && a.cols >= 8 * W;
     }
 
     /// out = a b
