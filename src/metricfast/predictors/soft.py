@@ -340,8 +340,8 @@ class NCARegressor(RegressorMixin, SoftNeighbors):  # type: ignore[misc]
         Widths of the hidden layers of a perceptron of all columns, with "tanh". With numbers given,
         it is the map, and `periodic` and `scale` do not matter. None tries no perceptron. "auto"
         tries layers of 256 and 256 where an embedding is chosen among at least 3,000 points: for
-        30 epochs, about a fifth more time. If it predicts held-out points better by more than half
-        a standard error, it is trained anew; `fit` then takes two to three times as long.
+        30 epochs. If it predicts held-out points better by more than half a standard error, it is
+        trained anew; `fit` then takes two to three times as long.
 
     Attributes
     ----------
