@@ -133,7 +133,7 @@ def test_filters_are_those_of_python(content, path) -> None:
             np.testing.assert_array_equal(found[1], expected[1])
             np.testing.assert_allclose(found[0], expected[0], atol=1e-7)
         assert (database.kneighbors(X, 30, rows=mask)[1][:, 23:] == -1).all()
-        with pytest.raises(CError, match=r"ERROR_ARGUMENT: .*labels must have one entry a query"):
+        with pytest.raises(CError, match=r"ERROR_ARGUMENT: .*labels must have one entry per query"):
             database.kneighbors(X, 3, labels=labels)
 
 

@@ -102,7 +102,7 @@ class LevelPoints final : public PointKernels {
     }
     std::pair<double, double> extent(const Points &points, Span<const double> from,
                                      double unit) const override {
-        require(from.size() == points.cols(), "extent: from must have one entry a feature");
+        require(from.size() == points.cols(), "extent: from must have one entry per feature");
         std::vector<double> scaled(from.begin(), from.end());
         for (double &value : scaled)
             value *= unit;
@@ -117,7 +117,7 @@ class LevelPoints final : public PointKernels {
     }
     void embed(const Points &x, const Points &L, Span<const double> origin, View<double> out,
                const Control &control) const override {
-        require_each(origin, x.cols(), "embed: origin must have one entry a feature");
+        require_each(origin, x.cols(), "embed: origin must have one entry per feature");
         std::vector<double> from(static_cast<std::size_t>(x.cols()));
         std::copy(origin.begin(), origin.end(), from.begin());
         const RowMatrix<double> z = embed_finite(x, to_double(L), std::move(from), control);

@@ -59,7 +59,7 @@ class Itml {
     /// One pass over all pairs, which may be cancelled between blocks.
     /// \param duals one of each pair, not negative, zero before the first pass; updated.
     ItmlSweep sweep(Span<double> duals, const Control &control) {
-        require(duals.size() == pairs_.count(), "itml: there must be one dual a pair");
+        require(duals.size() == pairs_.count(), "itml: there must be one dual per pair");
         ItmlSweep result;
         parallel_blocks(
             1, control,

@@ -84,7 +84,7 @@ inline Index column_of_weight(const double *distances, Index count, Index self,
 inline RowMatrix<double> local_scatter(View<const double> points, Weights weights, Index k,
                                        const Control &control = {}) {
     require(k >= 1, "local_scatter: k must be at least 1");
-    require(weights.size() == points.rows, "local_scatter: there must be one weight a point");
+    require(weights.size() == points.rows, "local_scatter: there must be one weight per point");
     const Index n = points.rows, d = points.cols, rows = detail::local_block(n);
     if (n == 0)
         return RowMatrix<double>::Zero(d, d);

@@ -15,7 +15,7 @@ inline ValueAndScatter lsml_loss(const Points &points, const TupleList &quadrupl
     require(quadruplets.size == 4, "lsml_loss: expected quadruplets");
     quadruplets.check(points);
     require(weights.size() == quadruplets.count(),
-            "lsml_loss: there must be one weight a quadruplet");
+            "lsml_loss: there must be one weight per quadruplet");
     const auto weigh = [&](Index i, const double *lengths, double *out) {
         const double near = lengths[0], far = lengths[1], excess = near - far;
         const bool violated = !(excess <= 0); // also where lengths overflow: the value tells

@@ -29,8 +29,8 @@ struct BlocksOfRows {
 inline void require_groups(Index n, Index d, Index n_groups, Weights weights, Codes group,
                            Span<const double> origin) {
     require(weights.size() == n && group.size() == n,
-            "groups of points: there must be one weight and group a point");
-    require_each(origin, d, "groups of points: the origin must have one value a coordinate");
+            "groups of points: there must be one weight and group per point");
+    require_each(origin, d, "groups of points: the origin must have one value per coordinate");
     for (const std::int64_t g : group)
         require(g >= 0 && g < n_groups, "groups of points: a group has no mean");
 }
@@ -91,7 +91,7 @@ inline RowMatrix<double> group_scatter(const Points &points, Weights weights, Co
                                        Span<const double> origin = nullptr) {
     const Index n = points.rows(), d = points.cols();
     require(means.cols == d, "group_scatter: points and means differ in width");
-    require_each(scale, d, "group_scatter: there must be one scale a coordinate");
+    require_each(scale, d, "group_scatter: there must be one scale per coordinate");
     detail::require_groups(n, d, means.rows, weights, group, origin);
     const detail::BlocksOfRows all(n, d, 8);
     const Eigen::RowVectorXd zero = Eigen::RowVectorXd::Zero(d);

@@ -45,7 +45,7 @@ template <class T> class Scml {
     /// \param next called with the number of iterations done; gives the triplets of further ones,
     ///   and none to end.
     void run(Span<T> out, const Control &control, const std::function<ScmlDraws(Index)> &next) {
-        require(out.size() == basis_.rows, "scml: there must be one weight a basis");
+        require(out.size() == basis_.rows, "scml: there must be one weight per basis");
         T *const weights = out.data();
         sum_ = squares_ = Array::Zero(basis_.rows);
         known_.assign(static_cast<std::size_t>(basis_.rows), 0);

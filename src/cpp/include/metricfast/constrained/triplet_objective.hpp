@@ -132,7 +132,7 @@ inline TripletObjective triplet_objective(const Points &x, const RowMatrix<doubl
     require(n_triplets > 0, "triplet_objective: there are no triplets");
     require(L.cols() == x.cols(), "triplet_objective: points and map differ in width");
     require_finite(x, "triplet_objective: points must be finite");
-    require_each(weights, n_triplets, "triplet_objective: there must be one weight a triplet");
+    require_each(weights, n_triplets, "triplet_objective: there must be one weight per triplet");
     detail::HingesOfScale hinges;
     std::vector<double> &e = hinges.e;
     e.resize(static_cast<std::size_t>(n_triplets));

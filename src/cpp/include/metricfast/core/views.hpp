@@ -185,7 +185,7 @@ template <class T> void require_each(Span<T> values, Index count, const char *me
 /// all is. \param what begins the message.
 inline void require_excluded(Codes exclude, Index queries, Index points, const std::string &what) {
     require(exclude == nullptr || exclude.size() == queries,
-            what + ": exclude must have one entry a query");
+            what + ": exclude must have one entry per query");
     for (const std::int64_t row : exclude)
         if (row < -1 || row >= points)
             throw std::invalid_argument(what + ": exclude holds an index outside the database, " +

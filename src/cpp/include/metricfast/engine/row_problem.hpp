@@ -15,7 +15,7 @@ template <class T> void check(const RowProblem<T> &problem) {
                                         "queries and database must be the same view");
     require(std::max(n, m) < std::numeric_limits<std::int32_t>::max() / 2,
             "row engine: more than 2^30 points");
-    require_each(problem.weights, n, "row engine: weights must have one entry a query");
+    require_each(problem.weights, n, "row engine: weights must have one entry per query");
     require_excluded(problem.exclude, n, m, "row engine");
     if (problem.listed())
         problem.candidates.check(n, m);
