@@ -381,7 +381,7 @@ TEST(lengths_of_vectors) {
                  oasis<double>(view(x), three, nullptr, order, 1, view(W)));
     Itml itml({points, {three.data(), 2}, 1}, {1, 2, 1}, view(W));
     CHECK_THROWS(bad, "one dual per pair", itml.sweep(two, {}));
-    CHECK_THROWS(bad, "the shape that it had", itml.read(view(z)));
+    CHECK_THROWS(bad, "the shape of M", itml.read(view(z)));
     const Matrix weight = random_points<double>(3, 2);
     Matrix out(4, 3);
     CHECK_THROWS(

@@ -130,7 +130,7 @@ void backward_normalize(const py::array &u, const py::array &lengths, py::array 
     });
 }
 
-/// Of parameters [c, A, a, L].
+/// Builds the map from its parameters [c, A, a, L].
 template <class T> PeriodicMap<T> periodic_map(const py::list &parameters) {
     require(parameters.size() == 4, "periodic: there must be four parameters");
     const auto array = [&](int i) { return py::cast<py::array>(parameters[i]); };

@@ -12,7 +12,7 @@ METRICFAST_NAMESPACE_BEGIN
 
 namespace {
 
-/// Maps in double.
+/// Maps converted to double.
 struct DoubleMaps {
     RowMatrix<double> query, other;
     bool same;
@@ -24,7 +24,7 @@ struct DoubleMaps {
     const RowMatrix<double> &database() const { return same ? query : other; }
 };
 
-/// f(queries, database) of points that are mapped first, if there are maps.
+/// Calls f(queries, database) with the points, mapped first if there are maps.
 template <class F>
 void with_mapped(const Points &queries, const Points &database, const Maps &maps,
                  const Control &control, F &&f) {

@@ -34,7 +34,7 @@ class Itml {
           M_(buffer(width_, width_)), u_(buffer(block, width_)), signed_u_(buffer(block, width_)),
           products_(buffer(block, block)) {
         require(M.rows == M.cols && d_ > 0, "itml: M must be square");
-        require(pairs.points.cols() == d_, "itml: the points are of another width than M");
+        require(pairs.points.cols() == d_, "itml: points and M differ in width");
         pairs.check();
         require(bounds.similar > 0 && bounds.dissimilar > 0 && bounds.gamma > 0,
                 "itml: bounds and gamma must be positive");
@@ -51,7 +51,7 @@ class Itml {
 
     /// M as it is now.
     void read(View<double> M) const {
-        require(M.rows == d_ && M.cols == d_, "itml: M must have the shape that it had");
+        require(M.rows == d_ && M.cols == d_, "itml: the output must have the shape of M");
         for (Index i = 0; i < d_; ++i)
             std::copy(&M_[i * width_], &M_[i * width_] + d_, M.row(i));
     }

@@ -32,7 +32,8 @@ inline void require_groups(Index n, Index d, Index n_groups, Weights weights, Co
             "groups of points: there must be one weight and group per point");
     require_each(origin, d, "groups of points: the origin must have one value per coordinate");
     for (const std::int64_t g : group)
-        require(g >= 0 && g < n_groups, "groups of points: a group has no mean");
+        require(g >= 0 && g < n_groups,
+                "groups of points: group holds an index outside the groups");
 }
 
 } // namespace detail

@@ -30,7 +30,7 @@ struct ItmlPairs {
     void check() const {
         require(index.size() % 2 == 0, "itml: pairs must be (count, 2)");
         require(similar >= 0 && similar <= count(),
-                "itml: there are more similar pairs than pairs");
+                "itml: similar must be from 0 to the number of pairs");
         require_rows(index, points.rows(), "itml: pairs hold an index outside the points");
     }
 };
