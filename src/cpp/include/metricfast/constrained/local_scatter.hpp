@@ -20,7 +20,7 @@ inline Index local_block(Index points) {
 }
 
 /// Returns an upper bound on the (k + 1)-th smallest distance of a row, from the minima of groups
-/// of columns. It is infinite if there are too few columns.
+/// of columns. It is infinite if k is large or there are few columns.
 inline double bound_of_rank(const double *distances, Index count, Index k) {
     constexpr int W = Vec<double>::width, groups = 32;
     if (k >= groups || count < groups)

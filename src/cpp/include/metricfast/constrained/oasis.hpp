@@ -13,8 +13,7 @@ METRICFAST_NAMESPACE_BEGIN
 /// where both first points are zero.
 /// \param triplets (n_triplets x 3); \param weights v of each triplet, or null for ones.
 /// \param order indices of triplets. \param W (d x d), row-major, updated. A cancelled call keeps
-/// the
-///   updates of the triplets before.
+///   the updates of the triplets before.
 template <class T>
 OasisTotals oasis(View<const T> points, Codes triplets, Weights weights, Codes order, double C,
                   View<T> W, const Control &control = {}) {
