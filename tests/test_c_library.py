@@ -53,7 +53,7 @@ def test_a_level_that_is_not_there_is_an_error() -> None:
         check=False,
     )
     assert (
-        "ERROR_PROCESSOR: METRICFAST_ISA is 'v9', which is no instruction set level"
+        "ERROR_PROCESSOR: METRICFAST_ISA is 'v9', which is not an instruction set level"
         in result.stderr
     )
 
@@ -86,7 +86,7 @@ def test_arguments_are_checked(content) -> None:
     wrong[3, 1] = np.nan
     for name, arguments, message in [
         ("model_load", (None, handle), "path is null"),
-        ("model_load", (b"x", None), "no place for the model"),
+        ("model_load", (b"x", None), "the output pointer `model` is null"),
         ("model_parse", (None, 3, handle), "bytes is null"),
         ("transform_f64", (None, 0, X, 150, Z, 0), "the model is null"),
         ("transform_f64", (model.handle, 2, X, 150, Z, 0), "side must be METRICFAST_QUERY or"),
@@ -97,7 +97,11 @@ def test_arguments_are_checked(content) -> None:
         ("transform_f64", (model.handle, 0, far, 150, Z, 0), "embedded points overflow"),
         ("pair_score_f64", (model.handle, X, X, 150, None, 0), "scores is null"),
         ("database_create_f64", (model.handle, X, 0, 0, handle), "at least one point"),
-        ("database_create_f64", (model.handle, X, 150, 0, None), "no place for the database"),
+        (
+            "database_create_f64",
+            (model.handle, X, 150, 0, None),
+            "the output pointer `database` is null",
+        ),
         ("database_search_f64", (None, X, 150, 3, None, Z, rows, 0), "the database is null"),
         ("database_search_f64", (database.handle, X, 150, 0, None, Z, rows, 0), "at least 1"),
         ("database_search_f64", (database.handle, X, 150, 151, None, Z, rows, 0), "exceeds"),
@@ -133,7 +137,7 @@ def test_filters_are_those_of_python(content, path) -> None:
             np.testing.assert_array_equal(found[1], expected[1])
             np.testing.assert_allclose(found[0], expected[0], atol=1e-7)
         assert (database.kneighbors(X, 30, rows=mask)[1][:, 23:] == -1).all()
-        with pytest.raises(CError, match=r"ERROR_ARGUMENT: .*labels must have one entry a query"):
+        with pytest.raises(CError, match=r"ERROR_ARGUMENT: .*labels must have one entry per query"):
             database.kneighbors(X, 3, labels=labels)
 
 

@@ -256,7 +256,7 @@ TEST(outputs_of_inference_that_are_not_wanted) {
 
     std::vector<double> few(7), costs{0, 1, 1};
     problem.targeted = {nullptr, few, nullptr, nullptr};
-    CHECK_THROWS(bad, "one value a query", InferenceSearch(points, points, problem));
+    CHECK_THROWS(bad, "one value per query", InferenceSearch(points, points, problem));
     problem.targeted = {{rows.data(), 8}, nullptr, nullptr, nullptr};
     CHECK_THROWS(bad, "(n_queries, n_neighbors)", InferenceSearch(points, points, problem));
     problem.targeted = {};
@@ -309,7 +309,7 @@ TEST(pairs_of_the_contrastive_loss_are_of_the_problem) {
     };
     refuses("one label", few, self, nullptr);
     refuses("exclude holds", y, outside, nullptr);
-    refuses("one entry a query", y, few, nullptr);
+    refuses("one entry per query", y, few, nullptr);
     refuses("weights must have", y, self, light);
     const Ids starts{0, 1, 2, 3, 4, 5, 6}, members{0, 3, 6}, rows{0, 2, 4, 1, 3, 5};
     const Tags tags(starts, y, members, rows, 6);
@@ -361,12 +361,13 @@ TEST(lengths_of_vectors) {
     const Matrix x = random_points<double>(4, 2);
     std::vector<double> few(3), four(4), two(2);
     Matrix z = x, gradient = x;
-    CHECK_THROWS(bad, "one length a row", normalize_forward<double>(view(z), few));
-    CHECK_THROWS(bad, "one length a row", normalize_backward<double>(view(x), few, view(gradient)));
+    CHECK_THROWS(bad, "one length per row", normalize_forward<double>(view(z), few));
+    CHECK_THROWS(bad, "one length per row",
+                 normalize_backward<double>(view(x), few, view(gradient)));
     CHECK_THROWS(bad, "differ in size", adam_step<double>(four, four, four, few, four, 1, 0, 1));
     CHECK_THROWS(bad, "differ in size", momentum_step<double>(four, few, four, four, 1, 0, 1));
     const Points points(view(x));
-    CHECK_THROWS(bad, "one value a pair",
+    CHECK_THROWS(bad, "one value per pair",
                  paired_distances<double>(points, points, {{}, 4}, true, few));
     const Ids three{0, 1, 2}, outside{0, 1, 4}, order{1};
     CHECK_THROWS(bad, "(count, 2)",
@@ -379,8 +380,8 @@ TEST(lengths_of_vectors) {
     CHECK_THROWS(bad, "outside the triplets",
                  oasis<double>(view(x), three, nullptr, order, 1, view(W)));
     Itml itml({points, {three.data(), 2}, 1}, {1, 2, 1}, view(W));
-    CHECK_THROWS(bad, "one dual a pair", itml.sweep(two, {}));
-    CHECK_THROWS(bad, "the shape that it had", itml.read(view(z)));
+    CHECK_THROWS(bad, "one dual per pair", itml.sweep(two, {}));
+    CHECK_THROWS(bad, "the shape of M", itml.read(view(z)));
     const Matrix weight = random_points<double>(3, 2);
     Matrix out(4, 3);
     CHECK_THROWS(

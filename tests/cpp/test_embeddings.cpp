@@ -139,7 +139,7 @@ TEST(shapes_are_checked) {
     CHECK_THROWS(std::invalid_argument, "shapes must be",
                  layers_forward<double>(seen(net.second), net.layers(), net.f,
                                         {view(net.outputs[0]), view(net.outputs[1])}));
-    CHECK_THROWS(std::invalid_argument, "one output a layer",
+    CHECK_THROWS(std::invalid_argument, "one output per layer",
                  layers_forward<double>(seen(net.x), net.layers(), net.f, {view(net.outputs[0])}));
 }
 

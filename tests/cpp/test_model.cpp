@@ -370,7 +370,7 @@ TEST(a_database_under_a_model) {
     }
     of_each.pairs.rows = 6;
     CHECK_THROWS(
-        std::invalid_argument, "pairs must have one row a query",
+        std::invalid_argument, "pairs must have one row per query",
         database.search<float>(seen(x), 3, of_each, view(distances), view(indices), memory));
     const auto wrong = random_points<float>(7, 3);
     CHECK_THROWS(

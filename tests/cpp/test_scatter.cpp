@@ -88,12 +88,12 @@ TEST(sums_of_groups_refuse_what_they_cannot_use) {
                  group_scatter(points, weights, group, seen(narrow), nullptr));
     CHECK_THROWS(std::invalid_argument, "differ in width",
                  group_sums(points, weights, group, view(narrow)));
-    CHECK_THROWS(std::invalid_argument, "one scale a coordinate",
+    CHECK_THROWS(std::invalid_argument, "one scale per coordinate",
                  group_scatter(points, weights, group, seen(means), few));
     CHECK_THROWS(std::invalid_argument, "the origin must have",
                  group_sums(points, weights, group, view(sums), few));
     group[n - 1] = 3;
-    CHECK_THROWS(std::invalid_argument, "a group has no mean",
+    CHECK_THROWS(std::invalid_argument, "an index outside the groups",
                  group_scatter(points, weights, group, seen(means), nullptr));
     group[n - 1] = 0;
     for (const double bad :

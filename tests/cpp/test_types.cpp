@@ -100,7 +100,7 @@ TEST(short_arrays_are_refused) {
     std::vector<double> d(6 * 2 * 2);
     std::vector<std::int64_t> rows(6 * 2 * 2);
     const char *const a_label = "one label";
-    CHECK_THROWS(std::invalid_argument, "one entry a query",
+    CHECK_THROWS(std::invalid_argument, "one entry per query",
                  kneighbors<double>(points, points, 2, few, true, view(distances), view(indices)));
     CHECK_THROWS(std::invalid_argument, a_label,
                  kneighbors_per_class<double>(points, points, few, 2, 2, nullptr, true, d, rows));
@@ -141,12 +141,12 @@ TEST(short_arrays_are_refused) {
     CHECK_THROWS(std::invalid_argument, "k targets", run(LmnnLoss<double>(0.5, 1, few, 1, {y, y})));
     CHECK_THROWS(std::invalid_argument, a_label, run(LmnnLoss<double>(0.5, 1, y, 1, {y, few})));
     problem.weights = light;
-    CHECK_THROWS(std::invalid_argument, "weights must have one entry a query", run(nca));
+    CHECK_THROWS(std::invalid_argument, "weights must have one entry per query", run(nca));
     problem.weights = nullptr;
     problem.exclude = outside;
     CHECK_THROWS(std::invalid_argument, "exclude holds an index outside", run(nca));
     problem.exclude = few;
-    CHECK_THROWS(std::invalid_argument, "one entry a query", run(nca));
+    CHECK_THROWS(std::invalid_argument, "one entry per query", run(nca));
 }
 
 TEST(a_symmetric_problem_has_one_set_of_points) {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.datasets import load_wine
+from sklearn.datasets import load_iris, load_wine
 
 from metricfast import ITML_Supervised, MMC_Supervised
 
@@ -51,6 +51,14 @@ def test_auto_guards_against_classes_of_several_clusters(learner):
         scores.append(np.mean(labels[np.argsort(D, axis=1)[:, :3]] == labels[:, None]))
     # Near-ties go to the Euclidean distance.
     assert scores[0] >= scores[1] - 0.01 and scores[0] > 0.85
+
+
+def test_units_and_unknown_classes(learner):
+    labels = np.where(np.arange(150) % 5 == 0, -1, load_iris().target)
+    points = load_iris().data
+    models = [fitted(learner, "auto", points * unit, labels) for unit in (1.0, 2.0**-300)]
+    assert models[0].shrinkage_ == models[1].shrinkage_
+    assert np.isfinite(models[1].components_).all()
 
 
 def test_fewer_components(learner):

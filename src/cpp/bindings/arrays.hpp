@@ -1,4 +1,5 @@
-/// numpy arrays seen as the core's views. What does not fit is refused; indices alone are copied.
+/// Views of NumPy arrays for the kernels. Arrays of another layout raise an error; only indices are
+/// copied.
 #pragma once
 
 #include <pybind11/numpy.h>
@@ -13,7 +14,8 @@ namespace py = pybind11;
 
 template <class T> bool holds(const py::array &a) { return py::isinstance<py::array_t<T>>(a); }
 
-/// A matrix whose rows are contiguous; other strides are refused (the Python layer copies those).
+/// Views a matrix with contiguous rows. Other strides raise an error: the Python layer copies such
+/// arrays first.
 template <class T> View<const T> matrix(const py::array &a) {
     require(holds<T>(a) && a.ndim() == 2,
             "expected a two-dimensional array of the right precision");
@@ -35,7 +37,7 @@ inline Points points(const py::array &a) {
     return holds<float>(a) ? Points(matrix<float>(a)) : Points(matrix<double>(a));
 }
 
-/// A contiguous vector or row-major block of exactly `size` elements; null for None.
+/// Views a contiguous array of exactly `size` elements. The view is null for None.
 template <class T> Span<const T> elements(const py::object &object, Index size, const char *name) {
     if (object.is_none())
         return nullptr;
@@ -50,18 +52,19 @@ template <class T> Span<T> writable_elements(py::array &a, Index size, const cha
     return {const_cast<T *>(elements<T>(a, size, name).data()), size};
 }
 
-/// The same for bool, of which a kernel writes 0 or 1.
+/// Views a boolean array, in which a kernel writes 0 or 1.
 inline Span<std::uint8_t> writable_flags(py::array &a, Index size, const char *name) {
     return {reinterpret_cast<std::uint8_t *>(writable_elements<bool>(a, size, name).data()), size};
 }
 
-/// Integers by which a kernel finds its memory, copied: another thread of Python may write into the
-/// array after the kernel has checked it.
+/// A copy of integers that a kernel uses as indices. Another Python thread could otherwise change
+/// the array after the kernel has checked it.
 class Indices {
   public:
     Indices(const py::object &object, Index size, const char *name) : given_(!object.is_none()) {
         const auto values = elements<std::int64_t>(object, size, name);
-        values_.reserve(static_cast<std::size_t>(values.size()) + 1); // not null where it is empty
+        // One more, so that data() is not null for an empty array.
+        values_.reserve(static_cast<std::size_t>(values.size()) + 1);
         values_.assign(values.begin(), values.end());
     }
 
@@ -74,11 +77,13 @@ class Indices {
     std::vector<std::int64_t> values_;
 };
 
-/// Which rows each query may find. Refers to the arrays of the last two.
+/// The rows that each query may find. It refers to the arrays `allowed` and `labels`.
 class RowFilter {
   public:
-    /// \param allowed 0 for each row that is left out, of all queries or of each; or None.
-    /// \param labels of the queries and of the database, and whether equal ones are found; or None.
+    /// \param allowed 0 for each excluded row, for all queries (a vector) or per query (a matrix);
+    ///   or None.
+    /// \param labels the labels of queries and database, and whether a query finds rows with its
+    ///   own label; or None.
     RowFilter(const py::object &exclude, const py::object &allowed, const py::object &labels,
               Index queries, Index points)
         : excluded_(exclude, queries, "exclude") {
@@ -114,7 +119,7 @@ template <class T> py::array_t<T> copied(const std::vector<T> &values) {
     return py::array_t<T>(static_cast<py::ssize_t>(values.size()), values.data());
 }
 
-/// U and V of a distance |U x - V y|, None for none.
+/// Returns the maps U and V of a distance |U x - V y|. None stands for the identity.
 inline Maps maps(const py::object &U, const py::object &V) {
     if (U.is_none())
         return {};

@@ -5,15 +5,15 @@
 #include "common.hpp"
 #include "kernels.hpp"
 
-// Plain symbols, which threadpoolctl looks for in the shared library. It learns of the library once
-// kernels are loaded.
+// threadpoolctl looks up these C symbols in the shared library. It finds the library once kernels
+// are loaded.
 extern "C" {
 
 PYBIND11_EXPORT int metricfast_get_num_threads() {
     return metricfast::loaded().level->kernels.threads.default_threads();
 }
 
-/// As many as there would be anyway, or more: no limit.
+/// A number of at least the default number of threads removes the limit.
 PYBIND11_EXPORT void metricfast_set_num_threads(int threads) {
     const metricfast::ThreadKernels &all = metricfast::loaded().level->kernels.threads;
     all.set_limit(0);

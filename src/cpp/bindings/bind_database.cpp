@@ -9,7 +9,7 @@ namespace metricfast::python {
 
 namespace {
 
-/// A database that keeps the arrays that it refers to.
+/// A database, together with the arrays that it refers to.
 class SharedDatabase {
   public:
     SharedDatabase(py::array points_, bool integers, int threads) : source_(std::move(points_)) {
@@ -19,7 +19,7 @@ class SharedDatabase {
         database_ = kernels().points.prepare_database(raw, {}, {true, integers}, run);
     }
 
-    /// \param state what state() of an equal database was, kept for as long as this is.
+    /// \param state the result of state() of an equal database. This object keeps it alive.
     explicit SharedDatabase(py::dict state) : source_(state["points"]), state_(std::move(state)) {
         const auto numbers = of_state<double>("frame");
         require(numbers.size() == 2, "frame must have two numbers");
@@ -32,7 +32,8 @@ class SharedDatabase {
               of_state<std::int64_t>("order"), of_state<std::int64_t>("cell_starts")}});
     }
 
-    /// Arrays that this owns, or None where it is as quick to make it ready again.
+    /// Returns the arrays of the prepared database, or None if preparing it again is as fast as
+    /// loading.
     py::object state(const py::object &self) const {
         if (database_->route() != SearchRoute::integers)
             return py::none();
@@ -88,9 +89,9 @@ class SharedDatabase {
     std::size_t bytes() const { return database_->bytes(); }
 
   private:
-    /// Tells whether searching takes less than giving the interpreter away and waiting for it.
+    /// Returns true if a search takes less time than releasing and reacquiring the GIL.
     bool brief(const Points &queries) const {
-        constexpr Index most = 1 << 20; // products of coordinates
+        constexpr Index most = 1 << 20; // multiplications
         const Index pairs = queries.rows() * database_->points().rows();
         return pairs < most && pairs * queries.cols() < most;
     }

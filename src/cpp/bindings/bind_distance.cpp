@@ -29,13 +29,14 @@ void pairwise(const py::array &x, const py::array &y, const py::object &U, const
     });
 }
 
-/// (largest coordinate, largest offset from a point, both times `unit`).
+/// Returns the largest coordinate and the largest offset from `from`, both times `unit`.
 std::pair<double, double> extent(const py::array &x, const py::array &from, double unit) {
     const Points all = points(x);
     return kernels().points.extent(all, elements<double>(from, all.cols(), "from"), unit);
 }
 
-/// (centre, scale) of the frame of all points. \param some of the database.
+/// Returns the centre and the scales of the frame of all points. \param some a sample of the
+/// database.
 py::tuple frame_of(const py::array &some, double unit, double spread) {
     const Frame frame = kernels().points.frame(points(some), unit, spread);
     return py::make_tuple(copied(frame.centre), frame.scale);
@@ -62,14 +63,14 @@ void pairwise_of_part(const py::array &x, const py::array &y, const py::array &c
     });
 }
 
-/// How many rows pairwise_of_part() decides on together, in the precision of an array.
+/// Returns the number of rows for which pairwise_of_part() makes one decision, in the precision of
+/// `out`.
 Index pairwise_rows(const py::array &out) {
     return by_precision(
         out, [](auto zero) { return kernels().of<decltype(zero)>().search.pairwise_block(); });
 }
 
-/// How many distances of so many rows, to a whole database of so many points, products may round
-/// too much.
+/// Returns how many of `rows` x `columns` distances may lose too many digits in the matrix product.
 Index most_cancelled(const py::array &out, Index rows, Index columns) {
     return by_precision(out, [&](auto zero) {
         return kernels().of<decltype(zero)>().search.most_cancelled(rows, columns);

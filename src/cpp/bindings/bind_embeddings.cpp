@@ -41,7 +41,7 @@ template <class T> View<const T> matrix_or_none(const py::object &a) {
 
 template <class T>
 std::vector<Layer<T>> layers_of(const py::list &weights, const py::list &biases) {
-    require(weights.size() == biases.size(), "one bias, or None, a layer");
+    require(weights.size() == biases.size(), "expected one bias, or None, per layer");
     std::vector<Layer<T>> layers;
     for (std::size_t l = 0; l < weights.size(); ++l) {
         const View<const T> weight = matrix<T>(py::cast<py::array>(weights[l]));
@@ -88,7 +88,8 @@ void backward_layers(const py::object &x, const py::list &weights, const py::lis
             seen.push_back(matrix<T>(py::cast<py::array>(item)));
         const auto flow = writable_list<T>(deltas);
         std::vector<LayerGradient<T>> gradients;
-        require(bias_gradients.size() == weight_gradients.size(), "one bias, or None, a layer");
+        require(bias_gradients.size() == weight_gradients.size(),
+                "expected one bias, or None, per layer");
         for (const View<T> weight : writable_list<T>(weight_gradients)) {
             const py::object bias = bias_gradients[gradients.size()];
             Span<T> into;
@@ -129,7 +130,7 @@ void backward_normalize(const py::array &u, const py::array &lengths, py::array 
     });
 }
 
-/// Of parameters [c, A, a, L].
+/// Builds the map from its parameters [c, A, a, L].
 template <class T> PeriodicMap<T> periodic_map(const py::list &parameters) {
     require(parameters.size() == 4, "periodic: there must be four parameters");
     const auto array = [&](int i) { return py::cast<py::array>(parameters[i]); };

@@ -5,7 +5,7 @@ namespace metricfast::python {
 
 namespace {
 
-/// `weights`: a matrix, or the values of lists of columns.
+/// \param weights a matrix, or one value per listed column.
 py::tuple given(py::array queries, py::object database, const py::object &row_starts,
                 const py::object &columns, py::array gradient, py::object database_gradient,
                 int threads, const py::array &weights) {
@@ -29,7 +29,7 @@ void register_engine(py::module_ &m) {
     const py::class_<Workspace> workspace(m, "Workspace");
     m.def(
         "workspace", [] { return kernels().losses.workspace(); },
-        "Memory that calls of a loss use one after the other.");
+        "Working memory that successive evaluations of a loss reuse.");
     m.def("given", &given, py::arg("queries"), py::arg("database"), py::arg("row_starts"),
           py::arg("columns"), py::arg("gradient"), py::arg("database_gradient"), py::arg("threads"),
           py::arg("weights"));

@@ -5,7 +5,7 @@ namespace metricfast::python {
 
 namespace {
 
-/// (indices, values, deltas, feasible), or None where they are not wanted.
+/// Views the output arrays (indices, values, deltas, feasible). None skips an output.
 InferenceOutput inference_output(const py::object &arrays, Index n, Index k) {
     if (arrays.is_none())
         return {};
@@ -24,7 +24,7 @@ Ties ties_named(const std::string &name) {
                                 : Ties::pessimistic;
 }
 
-/// `database` is None where `queries` holds squared distances.
+/// \param database None if `queries` holds squared distances.
 void infer(const py::array &queries, const py::object &database, const py::object &query_labels,
            const py::object &database_labels, Index k, Index classes, const py::object &loss_matrix,
            const std::string &ties, bool greedy, const py::object &exclude,

@@ -5,9 +5,9 @@ namespace metricfast::python {
 
 namespace {
 
-/// Sweeps that update M and the duals, as long as `after_sweep` returns true; what they did until
-/// then stays when they are interrupted. It is given the sum of the changes of the duals, their
-/// norm, and the number of pairs that the rounding errors of M held up.
+/// Runs sweeps that update M and the duals until `after_sweep` returns false. An interrupted call
+/// keeps its updates. The arguments of `after_sweep` are the sum of the absolute changes of the
+/// duals, the norm of the duals, and the number of pairs skipped because of rounding errors in M.
 void itml(const py::array &x, const py::object &pairs, Index similar, py::array M, py::array duals,
           double upper, double lower, double gamma, const py::function &after_sweep) {
     const Index count = duals.size();

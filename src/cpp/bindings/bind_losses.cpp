@@ -5,7 +5,7 @@ namespace metricfast::python {
 
 namespace {
 
-/// Losses to which every column of a row contributes, and may have a weight.
+/// Losses in which every column of a row contributes, optionally with a weight.
 void register_all_pairs(py::module_ &m) {
     add_loss<bool, bool>(
         m, "nca",
@@ -56,7 +56,7 @@ void register_class_losses(py::module_ &m) {
             });
         },
         "margin", "mining", "squared");
-    // The mean over "all" or "active" pairs of each kind, or "" for sums.
+    // `mean`: "all" or "active" for the mean over these pairs of each kind, or "" for the sum.
     add_loss<double, double, bool, std::string>(
         m, "contrastive",
         [](const auto &of, Call &call, double positive, double negative, bool squared_hinge,
@@ -153,7 +153,7 @@ void register_retrieval_losses(py::module_ &m) {
         "k", "temperature", "rank_temperature");
 }
 
-/// `function` and `data` are addresses.
+/// `function` and `data` are passed as addresses.
 void register_compiled(py::module_ &m) {
     add_loss<std::uintptr_t, std::uintptr_t, std::string>(
         m, "compiled",
@@ -173,7 +173,7 @@ void register_compiled(py::module_ &m) {
         "function", "data", "metric");
 }
 
-/// Losses of how far labels are apart.
+/// Losses that depend on distances between labels.
 void register_label_losses(py::module_ &m) {
     const auto add_ratio = [&m](const char *name, auto make) {
         add_loss<bool, bool, double, double>(

@@ -44,7 +44,7 @@ void nearest_per_class(const py::array &x, const py::array &y, const py::object 
     });
 }
 
-/// (row_starts, columns), or None where the lists would be longer than `limit`.
+/// Returns (row_starts, columns), or None if the lists have more than `limit` entries.
 py::object impostors(const py::array &x, const py::object &labels, Index classes,
                      const py::object &radius, std::size_t limit, int threads) {
     const Points all = points(x);
@@ -61,15 +61,15 @@ py::object impostors(const py::array &x, const py::object &labels, Index classes
     return py::make_tuple(copied(lists.row_starts), copied(lists.columns));
 }
 
-/// An array that owns a vector's memory.
+/// Moves a vector into an array.
 template <class T> py::array_t<T> owning(std::vector<T> values) {
     auto *kept = new std::vector<T>(std::move(values));
     const py::capsule owner(kept, [](void *p) { delete static_cast<std::vector<T> *>(p); });
     return py::array_t<T>(static_cast<py::ssize_t>(kept->size()), kept->data(), owner);
 }
 
-/// (distances, indices, row_starts, number of pairs, of which none beyond `most` is kept);
-/// distances in float32 where `single`.
+/// Returns (distances, indices, row_starts, number of pairs). The lists are empty if there are more
+/// than `most` pairs. Distances are float32 if `single` is true.
 py::object within_radius(const py::array &x, const py::array &y, double radius, const py::object &U,
                          const py::object &V, const py::object &exclude, bool sorted, bool squared,
                          bool single, std::int64_t most, int threads) {
@@ -90,7 +90,7 @@ py::object within_radius(const py::array &x, const py::array &y, double radius, 
     return single ? search(float{}) : search(double{});
 }
 
-/// In the precision of `values`.
+/// Computes the votes in the precision of `values`.
 void vote(const py::array &x, const py::array &y, const py::array &values,
           const py::object &log_weight, const py::object &exclude, py::array out, int threads) {
     const Points queries = points(x), database = points(y);

@@ -10,7 +10,7 @@ Indices tuple_indices(const py::array &index, Index size) {
     return {index, index.size(), "tuples"};
 }
 
-/// (value, scatter) of f(scatter, control).
+/// Returns (value, scatter), where f(scatter, control) writes the scatter and returns the value.
 template <class F> py::tuple value_and_scatter(Index rows, Index cols, int threads, F &&f) {
     py::array_t<double> scatter({rows, cols});
     const View<double> out = writable<double>(scatter);

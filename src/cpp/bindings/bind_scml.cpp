@@ -7,8 +7,8 @@ namespace metricfast::python {
 
 namespace {
 
-/// \param weights written to; \param next_draws called with the number of iterations done; returns
-///   an array (iterations, batch) of triplets to go on with, or None.
+/// \param weights written. \param next_draws called with the number of completed iterations. It
+///   returns the triplets of further iterations, of shape (iterations, batch), or None to stop.
 void scml(const py::array &x, const py::array &triplets, const py::array &basis, double beta,
           double gamma, Index batch, py::array weights, const py::function &next_draws) {
     require(triplets.ndim() == 2 && triplets.shape(1) == 3, "triplets must be (m, 3)");
@@ -33,7 +33,7 @@ void scml(const py::array &x, const py::array &triplets, const py::array &basis,
     });
 }
 
-/// \param weights float64 of the triplets, or None. Returns the value and the scale.
+/// Returns the value and the scale. \param weights one float64 per triplet, or None.
 std::pair<double, double> objective(const py::array &x, const py::array &L,
                                     const py::array &triplets, const py::object &weights,
                                     double penalty, int threads) {

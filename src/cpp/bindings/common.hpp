@@ -1,4 +1,4 @@
-/// One function an area: each adds its functions to the module.
+/// Functions that register the bindings, one per group of kernels.
 #pragma once
 
 #include <pybind11/pybind11.h>

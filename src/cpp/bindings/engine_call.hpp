@@ -1,4 +1,4 @@
-/// The row engine as the bindings of losses call it.
+/// Calls of the row engine from the bindings of losses.
 #pragma once
 
 #include <deque>
@@ -10,7 +10,7 @@
 
 namespace metricfast::python {
 
-/// What every loss is called with: the attributes of Python's `Call`.
+/// The arguments common to all losses: the attributes of Python's `Call`.
 class Call {
   public:
     explicit Call(const py::object &call)
@@ -25,7 +25,7 @@ class Call {
           lanes_(py::cast<Index>(call.attr("lanes"))), first_(py::cast<Index>(call.attr("first"))),
           workspace_(call.attr("workspace")) {}
 
-    /// One without labels, whose derivatives by squared distances are given.
+    /// A call without labels, for given derivatives by squared distances.
     Call(py::array queries, py::object database, py::array gradient, py::object database_gradient,
          int threads)
         : queries_(std::move(queries)), database_(std::move(database)),
@@ -43,7 +43,7 @@ class Call {
         return {query_starts, query_tags, member_starts, members, m()};
     }
     Targets targets() const { return labels<double>(); }
-    /// Several numbers each.
+    /// Labels with several numbers per point.
     std::pair<View<const double>, View<const double>> target_rows() const {
         const auto rows = [](const py::object &labels) {
             return matrix<double>(py::cast<py::array>(labels));
@@ -64,11 +64,11 @@ class Call {
     }
     metricfast::Control control() const { return python::control(threads_); }
 
-    /// Indices that live as long as this.
+    /// Keeps indices alive as long as this object.
     Codes held(Indices indices) { return held_.emplace_back(std::move(indices)); }
 
-    /// Lists of columns in place of whole rows; None for whole rows. The engine checks each column
-    /// where it reads it: of what may be large there is no copy.
+    /// Sets lists of columns that replace whole rows; None for whole rows. The lists may be large,
+    /// so they are not copied: the engine checks each column as it reads it.
     void list(const py::object &row_starts, const py::object &columns) {
         candidates_ = {};
         if (row_starts.is_none())
@@ -97,7 +97,8 @@ class Call {
         return problem;
     }
 
-    /// \param make make(kernels) makes a loss by the LossKernels of the points' precision.
+    /// \param make a function that returns the loss, given the LossKernels of the points'
+    ///   precision.
     /// \return value, terms, anchors, skipped, dropped.
     template <class Make> py::tuple run(Make &&make) {
         return by_precision(queries_, [&](auto zero) {
@@ -130,7 +131,7 @@ class Call {
         return {elements<L>(labels_, n(), "y"), elements<L>(database_labels_, m(), "y_database")};
     }
 
-    /// The start of each list, and the entries of all lists.
+    /// Returns the start of each list and the entries of all lists.
     static std::pair<Codes, Codes> lists(const py::object &pair) {
         const auto part = [&pair](int i) {
             const auto array = py::cast<py::array>(pair[py::int_(i)]);
@@ -140,7 +141,7 @@ class Call {
     }
 
     py::array queries_;
-    py::object database_; ///< None: the queries themselves
+    py::object database_; ///< None if the database is the queries
     Indices excluded_{py::none(), 0, "exclude"};
     py::object weight_ = py::none(), column_weight_ = py::none();
     py::object labels_, database_labels_;
@@ -150,21 +151,22 @@ class Call {
     int threads_;
     Index lanes_ = 0, first_ = 0;
     py::object workspace_ = py::none();
-    std::deque<Indices> held_; ///< which do not move
+    std::deque<Indices> held_; ///< a deque: its elements do not move
     Candidates candidates_;
 };
 
-/// A loss of classes, or of tags in their place. `make` makes one of given classes: it is called
-/// without the interpreter's lock.
+/// Returns a loss of classes or of tags. \param make returns the loss of given classes. It is
+/// called without the GIL.
 template <class Kernels, class Make>
 auto of_classes(const Kernels &of, const Call &call, Make make) {
     return call.kind() == "tags" ? of.of_tags(call.tags(), make) : make(call.classes());
 }
 
-/// Adds ``name(call, *, parameters...)``. `make(kernels, call, parameters...)` makes the loss.
+/// Adds the function `name(call, *, parameters...)`. make(kernels, call, parameters...) returns the
+/// loss.
 template <class... Parameters, class Make, class... Names>
 void add_loss(py::module_ &m, const char *name, Make make, Names... names) {
-    static_assert(sizeof...(Names) == sizeof...(Parameters), "a name for each parameter");
+    static_assert(sizeof...(Names) == sizeof...(Parameters), "one name per parameter");
     const auto run = [make](const py::object &given, Parameters... parameters) {
         Call call(given);
         return call.run([&](const auto &of) { return make(of, call, parameters...); });

@@ -1,8 +1,8 @@
-/// Kernels run without the GIL, and ask for it in between and at their end.
+/// Release of the GIL while kernels run. They reacquire it at intervals and at their end.
 ///
-/// Python before 3.14 ends a thread that waits for the GIL of an interpreter that is finalized. The
-/// frames of such a thread hold objects of Python, and other threads may work on their memory: here
-/// the thread sleeps instead, until the process ends, as Python does from 3.14 on.
+/// Before 3.14, Python ends a thread that waits for the GIL of a finalized interpreter. The frames
+/// of this thread hold Python objects whose memory other threads may use, so they must not unwind.
+/// Instead, the thread sleeps until the process ends, as in Python 3.14 and later.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@ namespace metricfast::python {
 
 namespace py = pybind11;
 
-/// Stops the end of this thread, which unwinds frames without an exception.
+/// Puts the thread to sleep if Python ends it, which unwinds frames without an exception.
 class Sleeper {
   public:
     Sleeper() = default;
@@ -29,7 +29,7 @@ class Sleeper {
     Sleeper(const Sleeper &) = delete;
     Sleeper &operator=(const Sleeper &) = delete;
 
-    /// Python has returned.
+    /// Called once Python has returned; the destructor then does nothing.
     void done() { done_ = true; }
 
   private:
@@ -37,14 +37,15 @@ class Sleeper {
     int exceptions_ = std::uncaught_exceptions();
 };
 
-/// A function of its own: its callers may be destructors, through which nothing may unwind.
+/// Acquires the GIL. Not inlined: its callers may be destructors, which frames must not unwind
+/// through.
 PYBIND11_NOINLINE void take_gil(PyThreadState *state) {
     Sleeper sleeper;
     PyEval_RestoreThread(state);
     sleeper.done();
 }
 
-/// Releases the GIL for as long as it lives.
+/// Releases the GIL for the lifetime of the object.
 class Released {
   public:
     Released() : state_(PyEval_SaveThread()) {}
@@ -56,17 +57,17 @@ class Released {
     PyThreadState *state_;
 };
 
-/// Holds the GIL for as long as it lives, where this thread has released it.
+/// Holds the GIL for the lifetime of the object, in a thread that has released it.
 class Acquired {
   public:
-    /// \param state of this thread, from when it had the GIL.
+    /// \param state the thread state from before the GIL was released.
     explicit Acquired(PyThreadState *state) { take_gil(state); }
     ~Acquired() { PyEval_SaveThread(); }
     Acquired(const Acquired &) = delete;
     Acquired &operator=(const Acquired &) = delete;
 };
 
-/// What a function of Python's returns; call with the GIL held.
+/// Calls a Python function and returns its result. The caller holds the GIL.
 template <class... Arguments>
 py::object call_python(const py::function &function, Arguments &&...arguments) {
     Sleeper sleeper;
@@ -75,7 +76,8 @@ py::object call_python(const py::function &function, Arguments &&...arguments) {
     return result;
 }
 
-/// Interruptible by Python's signal handlers; call with the GIL held, run with it released.
+/// Returns a control that lets Python's signal handlers interrupt a kernel. Create it with the GIL
+/// held; run the kernel with the GIL released.
 inline Control control(int threads) {
     PyThreadState *const state = PyThreadState_Get();
     return {threads,
@@ -86,7 +88,7 @@ inline Control control(int threads) {
             {}};
 }
 
-/// The same for a kernel that is run with the GIL held, which it lets others have in between.
+/// The same for a kernel that runs with the GIL held and releases it at intervals.
 inline Control control_with_gil(int threads) {
     return {threads,
             [] {

@@ -1,4 +1,4 @@
-/// The kernels of the level in use, which are loaded when they are first asked for.
+/// The kernels of the instruction set level in use, loaded at first use.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -7,7 +7,7 @@
 
 namespace metricfast::python {
 
-/// Throws ImportError where no level can be loaded.
+/// Throws ImportError if no level can be loaded.
 inline const Kernels &kernels() {
     const Loaded &found = loaded();
     if (found.level == nullptr)

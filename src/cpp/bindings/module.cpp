@@ -1,6 +1,6 @@
 #include "common.hpp"
 
-// Nothing is shared among calls but what locks itself: no GIL is needed where Python has none.
+// Calls share only objects that lock themselves, so the module supports free-threaded Python.
 PYBIND11_MODULE(_kernels, m, pybind11::mod_gil_not_used()) {
     using namespace metricfast::python;
     register_build(m);

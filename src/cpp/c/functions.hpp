@@ -1,9 +1,10 @@
-/// Between the library of C, which runs on any processor, and its code for one instruction set.
+/// The interface between the C library, which runs on any processor, and its code for one
+/// instruction set.
 #pragma once
 
 #include "metricfast.h"
 
-// All that a level provides: metricfast_<name> of the header.
+// The functions that each level provides: metricfast_<name> in the header.
 #define METRICFAST_LEVEL_FUNCTIONS(DO)                                                             \
     DO(last_error)                                                                                 \
     DO(model_load)                                                                                 \

@@ -13,7 +13,7 @@ struct metricfast_model {
 
 struct metricfast_database {
     std::unique_ptr<SearchDatabase> points;
-    Index n_features; ///< of queries
+    Index n_features; ///< number of features of queries
 };
 
 namespace {
@@ -25,7 +25,7 @@ int failed(metricfast_status status, const char *text) {
     return status;
 }
 
-/// What f() throws, as a status.
+/// Calls f() and converts an exception into a status.
 template <class F> int guarded(F &&f) {
     try {
         f();
@@ -47,7 +47,7 @@ template <class F> int guarded(F &&f) {
     }
 }
 
-/// An array of the caller's, as a matrix.
+/// Views an array of the caller as a matrix.
 template <class T> View<T> matrix(const char *name, T *data, std::int64_t rows, Index cols) {
     require(rows >= 0, std::string("there cannot be a negative number of ") + name);
     require(data != nullptr || rows == 0, std::string(name) + " is null");
@@ -61,7 +61,7 @@ const SavedModel &model_of(const metricfast_model *handle) {
 
 template <class Make> int new_model(metricfast_model **model, Make &&make) {
     return guarded([&] {
-        require(model != nullptr, "there is no place for the model");
+        require(model != nullptr, "the output pointer `model` is null");
         *model = nullptr;
         *model = new metricfast_model{make()};
     });
@@ -128,7 +128,7 @@ template <class T>
 int database_create(const metricfast_model *model, const T *points, std::int64_t n_points,
                     int n_threads, metricfast_database **database) {
     return guarded([&] {
-        require(database != nullptr, "there is no place for the database");
+        require(database != nullptr, "the output pointer `database` is null");
         *database = nullptr;
         const SavedModel &m = model_of(model);
         const View<const T> x =

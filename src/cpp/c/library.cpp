@@ -1,4 +1,4 @@
-/// The library of metricfast.h: calls the code for this processor.
+/// The functions of metricfast.h, which call the code for this processor.
 #include "dispatch/loaded.hpp"
 
 namespace {
@@ -6,7 +6,7 @@ namespace {
 using metricfast::LevelFunctions;
 using metricfast::loaded;
 
-/// What a function of the level returns, or `otherwise` where there is none.
+/// Calls a function of the level. Returns `otherwise` if no level is loaded.
 template <class Result, class F> Result call(Result otherwise, F &&f) noexcept {
     try {
         const metricfast::Level *const level = loaded().level;
@@ -81,7 +81,7 @@ int64_t metricfast_database_n_points(const metricfast_database *database) {
     return call<int64_t>(0, [=](const auto &f) { return f.database_n_points(database); });
 }
 
-// Of either precision.
+// Functions in both precisions.
 #define METRICFAST_FORWARD(T, suffix)                                                              \
     int metricfast_transform_##suffix(const metricfast_model *model, metricfast_side side,         \
                                       const T *points, int64_t n_points, T *embedded,              \

@@ -1,4 +1,5 @@
-/// Between code that runs on any processor and the library of one instruction set level.
+/// The interface between code that runs on any processor and the library of one instruction set
+/// level.
 #pragma once
 
 #include "c/functions.hpp"
@@ -15,10 +16,10 @@ namespace metricfast {
 /// The functions of a level.
 struct Level {
     const Kernels &kernels;
-    const LevelFunctions &functions; ///< of metricfast.h
+    const LevelFunctions &functions; ///< the functions of metricfast.h
 };
 
-/// The one symbol of a level's library.
+/// The only exported symbol of a level's library.
 #define METRICFAST_LEVEL_SYMBOL "metricfast_level"
 
 } // namespace metricfast

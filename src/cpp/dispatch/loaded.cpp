@@ -17,7 +17,7 @@ namespace metricfast {
 
 namespace {
 
-// Best last; "base" is that of other processors than x86-64.
+// From slowest to fastest. "base" is the only level of processors other than x86-64.
 const std::vector<std::string> all_levels{"base", "v2", "v3", "v4"};
 
 bool contains(const std::vector<std::string> &names, const std::string &name) {
@@ -31,7 +31,7 @@ std::string joined(const std::vector<std::string> &names) {
     return text.empty() ? "none" : text;
 }
 
-/// The folder of the levels, seen from the file that this code was loaded from.
+/// Returns the folder of the levels, relative to the file that contains this code.
 std::filesystem::path folder() {
 #ifdef _WIN32
     HMODULE self = nullptr;
@@ -62,7 +62,7 @@ std::vector<std::string> built_levels() {
     return found;
 }
 
-/// Loads the library of a level; null where that fails, and `error` says why.
+/// Loads the library of a level. On failure it returns null and sets `error`.
 const Level *open(const std::string &name, std::string &error) {
     const std::filesystem::path file = file_of(name);
     using Symbol = const Level *(*)();
@@ -85,8 +85,8 @@ const Level *open(const std::string &name, std::string &error) {
 #endif
     const Level *const level = symbol == nullptr ? nullptr : symbol();
     if (level != nullptr && std::strcmp(level->kernels.version, METRICFAST_VERSION) != 0) {
-        error = file.string() + " is of version " + level->kernels.version +
-                ", and is loaded by version " METRICFAST_VERSION ": install metricfast again";
+        error = file.string() + " has version " + level->kernels.version +
+                ", but metricfast has version " METRICFAST_VERSION ": install metricfast again";
         return nullptr;
     }
     return level;
@@ -116,7 +116,7 @@ Loaded load() {
                        ", none of which this machine supports";
     else if (!wanted.empty() && !contains(available, wanted)) {
         const char *const reason =
-            !contains(all_levels, wanted)       ? "which is no instruction set level"
+            !contains(all_levels, wanted)       ? "which is not an instruction set level"
             : !contains(built_levels(), wanted) ? "which this copy of metricfast was not built for"
                                                 : "which this processor or operating system does "
                                                   "not support";

@@ -1,5 +1,5 @@
-/// The level in use: the best that is built and that this processor supports, or the one that the
-/// environment variable METRICFAST_ISA names.
+/// The level in use: the environment variable METRICFAST_ISA, or the best level that was built and
+/// that this processor supports.
 #pragma once
 
 #include <string>
@@ -9,16 +9,16 @@
 
 namespace metricfast {
 
-/// Levels whose libraries are there and that run here, best last.
+/// Returns the installed levels that this processor supports, best last.
 std::vector<std::string> available_levels();
 
 struct Loaded {
     std::string name;
-    const Level *level = nullptr; ///< null: none could be loaded
-    std::string error;            ///< why
+    const Level *level = nullptr; ///< null if none could be loaded
+    std::string error;            ///< the reason
 };
 
-/// Chosen and loaded at the first call, once and for all.
+/// Returns the level in use. The first call chooses and loads it.
 const Loaded &loaded();
 
 } // namespace metricfast

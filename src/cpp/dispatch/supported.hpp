@@ -1,5 +1,5 @@
-/// Which x86-64 levels this processor and operating system support. For files that are built for
-/// any processor, since those that ask must not contain what they ask about.
+/// Detection of the x86-64 levels that the processor and the operating system support. Only files
+/// compiled for any processor may include it: the check must not itself need a level.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +40,7 @@ inline Registers cpuid(std::uint32_t leaf) {
     return r;
 }
 
-/// The register states that the operating system saves; to be read only where OSXSAVE is set.
+/// Returns the register states that the operating system saves. Requires OSXSAVE.
 inline std::uint64_t saved_states() {
 #ifdef _MSC_VER
     return _xgetbv(0);
@@ -58,7 +58,8 @@ inline bool all(std::uint64_t value, std::initializer_list<int> bits) {
     return true;
 }
 
-/// Lowest first. The bits are those of the x86-64 psABI's level table.
+/// Returns the supported levels, lowest first. The bits come from the level table of the x86-64
+/// psABI.
 inline std::vector<std::string> supported_levels() {
     const Registers basic = cpuid(1), features = cpuid(7), extended = cpuid(0x80000001u);
     // SSE3, SSSE3, CMPXCHG16B, SSE4.1, SSE4.2, POPCNT; LAHF

@@ -1,5 +1,5 @@
-/// The areas of a level. Each is one file of this folder, and one unit of the compiler; losses are
-/// two.
+/// Groups of kernels of a level. Each is one file of this folder and one translation unit; losses
+/// have two.
 #pragma once
 
 #include "c/functions.hpp"

@@ -13,7 +13,7 @@ METRICFAST_NAMESPACE_BEGIN
 
 namespace {
 
-/// Writes a matrix to where it is wanted.
+/// Copies a matrix to the output.
 void write(const RowMatrix<double> &matrix, View<double> out) {
     require(out.rows == matrix.rows() && out.cols == matrix.cols(),
             "scatter must be (n_features, n_features)");

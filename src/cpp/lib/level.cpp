@@ -1,4 +1,4 @@
-/// The one symbol of a level's library: its kernels, and its functions for C.
+/// The exported symbol of a level's library: its kernels and its C functions.
 #include "dispatch/level.hpp"
 #include "areas.hpp"
 #include "metricfast/core/parallel.hpp"
@@ -17,7 +17,7 @@ class LevelThreads final : public ThreadKernels {
         std::atomic<int> running{0};
         const auto wait = [&](Index, Worker &worker) {
             ++running;
-            // Wait a little for the others, so that one thread does not run all blocks.
+            // Wait briefly for the other threads, so that one thread does not run all blocks.
             for (int i = 0; i < 200 && running < threads; ++i)
                 std::this_thread::sleep_for(std::chrono::milliseconds(1));
             for (int seen = highest;

@@ -1,4 +1,4 @@
-/// The losses of the row engine, of float or double: each has a unit of the compiler.
+/// The losses of the row engine in float or double. Each precision is one translation unit.
 #pragma once
 
 #include "areas.hpp"

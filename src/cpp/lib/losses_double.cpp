@@ -1,4 +1,4 @@
-/// Losses of the row engine in double, and what is of no type.
+/// Losses of the row engine in double, and functions that do not depend on the precision.
 #include "losses.hpp"
 
 #include "metricfast/losses/cosent.hpp"

@@ -9,7 +9,7 @@ METRICFAST_NAMESPACE_BEGIN
 
 namespace {
 
-/// Points that a model embeds, as it does queries.
+/// A database of embedded points. The model embeds the queries, too.
 class EmbeddedDatabase final : public SearchDatabase {
   public:
     EmbeddedDatabase(std::shared_ptr<const Model> model, const Points &points,
@@ -94,7 +94,7 @@ class LevelModel final : public SavedModel {
     }
 
   private:
-    std::shared_ptr<const Model> model_; ///< which databases share
+    std::shared_ptr<const Model> model_; ///< shared with its databases
 };
 
 class LevelModels final : public ModelKernels {

@@ -1,4 +1,4 @@
-/// Kernels that models call: compiled in embeddings.cpp and search.cpp, and not with models.
+/// Kernels that models call, compiled in embeddings.cpp and search.cpp.
 #pragma once
 
 #include "metricfast/distance/paired.hpp"

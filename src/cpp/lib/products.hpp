@@ -1,4 +1,4 @@
-/// Products of matrices, which are compiled once, in products.cpp, and not with each file.
+/// Matrix products, compiled only once, in products.cpp.
 #pragma once
 
 #include "metricfast/simd/product.hpp"

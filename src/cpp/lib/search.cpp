@@ -12,7 +12,7 @@ METRICFAST_NAMESPACE_BEGIN
 
 namespace {
 
-/// Maps in double.
+/// Maps converted to double.
 struct DoubleMaps {
     RowMatrix<double> query, other;
     bool same;
@@ -24,7 +24,7 @@ struct DoubleMaps {
     const RowMatrix<double> &database() const { return same ? query : other; }
 };
 
-/// f(queries, database) of points that are mapped first, if there are maps.
+/// Calls f(queries, database) with the points, mapped first if there are maps.
 template <class F>
 void with_mapped(const Points &queries, const Points &database, const Maps &maps,
                  const Control &control, F &&f) {
@@ -102,7 +102,7 @@ class LevelPoints final : public PointKernels {
     }
     std::pair<double, double> extent(const Points &points, Span<const double> from,
                                      double unit) const override {
-        require(from.size() == points.cols(), "extent: from must have one entry a feature");
+        require(from.size() == points.cols(), "extent: from must have one entry per feature");
         std::vector<double> scaled(from.begin(), from.end());
         for (double &value : scaled)
             value *= unit;
@@ -117,7 +117,7 @@ class LevelPoints final : public PointKernels {
     }
     void embed(const Points &x, const Points &L, Span<const double> origin, View<double> out,
                const Control &control) const override {
-        require_each(origin, x.cols(), "embed: origin must have one entry a feature");
+        require_each(origin, x.cols(), "embed: origin must have one entry per feature");
         std::vector<double> from(static_cast<std::size_t>(x.cols()));
         std::copy(origin.begin(), origin.end(), from.begin());
         const RowMatrix<double> z = embed_finite(x, to_double(L), std::move(from), control);

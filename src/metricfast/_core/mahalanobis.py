@@ -83,11 +83,11 @@ def as_vectors(
             raise ValueError(f"u and v must have one length, got {lengths}.")
         if lengths[0] != widths[0]:
             raise ValueError(
-                f"u and v must have {widths[0]} values, one a feature; got {lengths[0]}."
+                f"u and v must have {widths[0]} values, one per feature; got {lengths[0]}."
             )
     for name, length, expected in zip("uv", lengths, widths, strict=True):
         if length != expected:
-            raise ValueError(f"{name} must have {expected} values, one a feature; got {length}.")
+            raise ValueError(f"{name} must have {expected} values, one per feature; got {length}.")
     return vectors
 
 

@@ -172,7 +172,7 @@ class FeatureRelevanceDisplay(Display):
         width = L.shape[1]
         names = [f"x{j}" for j in range(width)] if names is None else [str(name) for name in names]
         if len(names) != width:
-            raise ValueError(f"feature_names must be {width}, one a feature; got {len(names)}.")
+            raise ValueError(f"feature_names must be {width}, one per feature; got {len(names)}.")
         _, roots, vectors = svd(L)
         largest = np.take_along_axis(vectors, np.abs(vectors).argmax(axis=1)[:, None], axis=1)
         values = np.square(roots)

@@ -74,7 +74,7 @@ def to_faiss(metric: Any, X: ArrayLike | None = None, ids: ArrayLike | None = No
         names = as_array(ids, "ids")
         if names.shape != (len(points),) or names.dtype.kind not in "iu":
             raise ValueError(
-                f"ids must be {len(points)} integers, one a point; found shape {names.shape}, "
+                f"ids must be {len(points)} integers, one per point; found shape {names.shape}, "
                 f"dtype {names.dtype}."
             )
         if len(names) and (names.min() < 0 or len(np.unique(names)) < len(names)):

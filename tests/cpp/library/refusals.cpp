@@ -55,7 +55,7 @@ TEST(lengths) {
     CHECK(out[0] == 18 && out[4] == 20);
     CHECK_THROWS(bad, "origin", embed(one));
     CHECK_THROWS(bad, "origin", embed(three));
-    CHECK_THROWS(bad, "one entry a feature", library().points.extent(points, one, 1));
+    CHECK_THROWS(bad, "one entry per feature", library().points.extent(points, one, 1));
 }
 
 TEST(two_lists_in_braces_are_labels) {
@@ -82,7 +82,7 @@ TEST(problems_are_checked_before_they_are_read) {
         problem.exclude = outside;
         CHECK_THROWS(bad, "exclude holds", make(classes));
         problem.exclude = three;
-        CHECK_THROWS(bad, "one entry a query", make(classes));
+        CHECK_THROWS(bad, "one entry per query", make(classes));
         problem.exclude = nullptr;
         problem.weights = light;
         CHECK_THROWS(bad, "weights must have", make(classes));

@@ -1,7 +1,7 @@
-/// The compiled library: declarations, which need no Eigen and compile in no time.
+/// Declarations of the compiled library. They do not need Eigen and compile quickly.
 ///
-/// Kernels are compiled once for each instruction set level, and the best that the processor
-/// supports is loaded when `library()` is first called.
+/// Kernels are compiled once for each instruction set level. The first call of `library()` loads
+/// the best level that the processor supports.
 #pragma once
 
 #include "metricfast.h"
@@ -18,12 +18,12 @@ class ThreadKernels {
   public:
     virtual ~ThreadKernels() = default;
 
-    /// Threads of calls whose `Control` names no number.
+    /// Number of threads of calls whose `Control` does not set it.
     virtual int default_threads() const = 0;
     virtual int available_cpus() const = 0;
-    /// No call uses more threads than this; 0: no limit.
+    /// Sets the maximum number of threads of a call; 0 for no limit.
     virtual void set_limit(int threads) const = 0;
-    /// Number of different threads that run the blocks of a call with `threads`.
+    /// Number of threads that actually run the blocks of a call with `threads`.
     virtual int threads_used(int threads) const = 0;
 };
 
@@ -37,7 +37,7 @@ template <class T> struct KernelsOf {
 
 /// All kernels of an instruction set level.
 struct Kernels {
-    const char *version; ///< of the headers that they were compiled with
+    const char *version; ///< version of the headers at compilation
     const ThreadKernels &threads;
     const PointKernels &points;
     const LossTools &losses;
@@ -46,7 +46,7 @@ struct Kernels {
     KernelsOf<float> f32;
     KernelsOf<double> f64;
 
-    /// A learner that Python saved; see ModelKernels::load().
+    /// Loads a learner that Python saved; see ModelKernels::load().
     std::unique_ptr<SavedModel> load_model(const std::filesystem::path &path) const {
         return models.load(path);
     }
@@ -62,14 +62,15 @@ struct Kernels {
 } // namespace metricfast
 
 extern "C" {
-/// The kernels of the level in use; null where none can be loaded, which metricfast_last_error()
-/// explains. Of the library metricfast::metricfast, whose C++ standard library is the caller's.
+/// Returns the kernels of the level in use. Returns null if none can be loaded;
+/// metricfast_last_error() then returns the reason. The function belongs to the library
+/// metricfast::metricfast, which must use the C++ standard library of the caller.
 METRICFAST_API const metricfast::Kernels *metricfast_kernels(void);
 }
 
 namespace metricfast {
 
-/// The kernels of the level in use. Throws std::runtime_error where none can be loaded.
+/// Returns the kernels of the level in use. Throws std::runtime_error if none can be loaded.
 inline const Kernels &library() {
     static const Kernels *const kernels = metricfast_kernels();
     if (kernels == nullptr)

@@ -1,4 +1,4 @@
-/// Everything: learned distances, their neighbours, and the losses that train them.
+/// All headers of the library: distances, neighbours, losses, embeddings and models.
 #pragma once
 
 #include "metricfast/constrained/itml.hpp"

@@ -1,4 +1,4 @@
-/// Models saved by Python: reading, application to points, and search.
+/// Models saved by Python: loading, transforming points, and search.
 #pragma once
 
 #include "metricfast/distance/database.hpp"
@@ -53,8 +53,8 @@ class ModelDatabase {
     RowMatrix<double> &embedded(View<const double>) { return double_; }
 
     const Model &model_;
-    std::vector<double> origin_; ///< of a linear map
-    RowMatrix<float> single_;    ///< the searched points, in one of the two
+    std::vector<double> origin_; ///< origin of a linear map
+    RowMatrix<float> single_;    ///< searched points in single precision, or in double
     RowMatrix<double> double_;
     std::unique_ptr<Database> database_;
 };

@@ -1,4 +1,4 @@
-/// The version of the library: here, and nowhere else.
+/// The version of the library. All other files read it from here.
 #pragma once
 
 #define METRICFAST_VERSION_MAJOR 0
@@ -7,6 +7,6 @@
 
 #define METRICFAST_JOIN(major, minor, patch) #major "." #minor "." #patch
 #define METRICFAST_JOINED(major, minor, patch) METRICFAST_JOIN(major, minor, patch)
-/// As a string.
+/// The version as a string.
 #define METRICFAST_VERSION                                                                         \
     METRICFAST_JOINED(METRICFAST_VERSION_MAJOR, METRICFAST_VERSION_MINOR, METRICFAST_VERSION_PATCH)

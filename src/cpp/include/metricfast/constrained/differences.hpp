@@ -1,4 +1,4 @@
-/// Sums over differences of paired points: what learners of M need of their tuples.
+/// Sums over differences of paired points, for learners of a matrix M from tuples.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,8 @@
 
 METRICFAST_NAMESPACE_BEGIN
 
-/// What a kernel returns: sum_i value_i, and S = sum_i sum_v weight v v^T over its differences v.
+/// The result of a kernel: sum_i value_i, and the scatter matrix S = sum_i sum_v weight v v^T over
+/// the differences v of tuple i.
 struct ValueAndScatter {
     double value = 0;
     RowMatrix<double> scatter; ///< (d x d), or its diagonal (1 x d)
@@ -18,7 +19,7 @@ struct ValueAndScatter {
 
 namespace detail {
 
-/// Distances under a map L, and the whole scatter matrix, of which the lower triangle is summed.
+/// Distances under a map L, and the full scatter matrix. Only its lower triangle is summed.
 class FullMetric {
   public:
     explicit FullMetric(View<const double> L) : transposed_(eigen(L).transpose()) {}
@@ -44,7 +45,7 @@ class FullMetric {
     RowMatrix<double> transposed_; ///< (d x p)
 };
 
-/// The same for a diagonal L, given as a row: of the scatter only the diagonal.
+/// The same for a diagonal L, given as a row. Only the diagonal of the scatter matrix is computed.
 class DiagonalMetric {
   public:
     explicit DiagonalMetric(View<const double> l) : scale_(eigen(l)) {}
@@ -70,15 +71,17 @@ class DiagonalMetric {
 
 inline constexpr Index difference_block = 256;
 
-/// Sums are kept in lanes, each of which takes every so many-th block, and are added in their
-/// order: neither depends on the number of threads.
+/// Returns the number of lanes. Lane l sums the blocks l, l + lanes, l + 2 lanes and so on. The
+/// sums are added in the order of the lanes, so the result does not depend on the number of
+/// threads.
 inline Index difference_lanes(Index width) {
     constexpr Index budget = Index{1} << 24; // doubles
     return std::clamp<Index>(budget / std::max<Index>(1, width * width), 2, 16);
 }
 
-/// \param weigh (i, lengths, weights) -> value: of tuple i, from the lengths of its differences
-///   under the metric. A weight of 0 leaves a difference out.
+/// \param weigh a function (i, lengths, weights) -> value. It computes the value and the weights of
+///   tuple i from the lengths of its differences under the metric. A weight of 0 leaves out a
+///   difference.
 template <class Metric, class Weigh>
 ValueAndScatter sum_differences(const Points &points, const TupleList &tuples, const Metric &metric,
                                 Weigh &&weigh, const Control &control) {

@@ -1,4 +1,4 @@
-/// Information-theoretic metric learning: cyclic Bregman projections onto one pair at a time.
+/// Information-theoretic metric learning by cyclic Bregman projections, one pair at a time.
 #pragma once
 
 #include <algorithm>
@@ -11,21 +11,21 @@
 
 METRICFAST_NAMESPACE_BEGIN
 
-/// Sweeps over pairs, each of which moves M to the nearest matrix, in LogDet divergence, at which
-/// the pair keeps its bound.
+/// Sweeps over pairs. Each step projects M onto the matrices for which a pair satisfies its bound,
+/// in LogDet divergence.
 ///
 /// With v = x_a - x_b, p = v' M v, the bound x and the dual l of a pair, the projection is
 ///     M += (1 - t) / (p t) (M v)(M v)',   t = (p before) / (p after)
 ///        = (1 - g) + g p (1/x -+ l/gamma),   g = gamma / (gamma + 1),
 /// limited such that the dual, which grows by -+(1 - t) / p, stays non-negative. M stays positive
-/// definite since t > 0, and in floating point too, since no step takes a distance down into the
-/// rounding errors of M. Pairs whose distance is there already, such as points that coincide, are
-/// passed over.
+/// definite since t > 0, and in floating point too, since no step reduces a distance to the size of
+/// the rounding errors of M. Pairs whose distance is already so small, such as equal points, are
+/// skipped.
 ///
-/// Pairs go one after the other, but eight at a time: all M v of a block are one product with the
-/// M before it, what the block's own pairs add to that is a matter of its 8 x 8 products v' M v,
-/// and M takes the eight updates at once. Exactly (M v)(M v)' is added, so M stays exactly
-/// symmetric.
+/// The pairs are processed in order, in blocks of eight. One product computes all M v of a block
+/// with the M before the block. The 8 x 8 products v' M v give the corrections for the updates
+/// within the block, and all eight updates are then added to M at once. Each is
+/// exactly (M v)(M v)', so M stays exactly symmetric.
 class Itml {
   public:
     /// \param M symmetric positive definite.
@@ -34,7 +34,7 @@ class Itml {
           M_(buffer(width_, width_)), u_(buffer(block, width_)), signed_u_(buffer(block, width_)),
           products_(buffer(block, block)) {
         require(M.rows == M.cols && d_ > 0, "itml: M must be square");
-        require(pairs.points.cols() == d_, "itml: the points are of another width than M");
+        require(pairs.points.cols() == d_, "itml: points and M differ in width");
         pairs.check();
         require(bounds.similar > 0 && bounds.dissimilar > 0 && bounds.gamma > 0,
                 "itml: bounds and gamma must be positive");
@@ -49,17 +49,17 @@ class Itml {
             read_differences(b);
     }
 
-    /// M as it is now.
+    /// Copies the current M.
     void read(View<double> M) const {
-        require(M.rows == d_ && M.cols == d_, "itml: M must have the shape that it had");
+        require(M.rows == d_ && M.cols == d_, "itml: the output must have the shape of M");
         for (Index i = 0; i < d_; ++i)
             std::copy(&M_[i * width_], &M_[i * width_] + d_, M.row(i));
     }
 
-    /// One pass over all pairs, which may be cancelled between blocks.
-    /// \param duals one of each pair, not negative, zero before the first pass; updated.
+    /// Passes over all pairs once. The pass may be cancelled between blocks.
+    /// \param duals one non-negative dual per pair, zero before the first pass; updated.
     ItmlSweep sweep(Span<double> duals, const Control &control) {
-        require(duals.size() == pairs_.count(), "itml: there must be one dual a pair");
+        require(duals.size() == pairs_.count(), "itml: there must be one dual per pair");
         ItmlSweep result;
         parallel_blocks(
             1, control,
@@ -100,7 +100,7 @@ class Itml {
         trace_ = std::max(trace_, trace);
     }
 
-    /// The differences of a block, as columns, and their squared norms.
+    /// Computes the differences of a block, as columns, and their squared norms.
     void read_differences(Index b) {
         const Index first = b * block, count = std::min(block, pairs_.count() - first);
         double *v = &differences_[kept_ ? first * width_ : 0];
@@ -122,7 +122,7 @@ class Itml {
                 squares[i] += v[k * block + i] * v[k * block + i];
     }
 
-    /// The projections of one block of pairs.
+    /// Projects onto one block of pairs.
     void project(Index b, Span<double> duals, ItmlSweep &result) {
         using V = Vec<double>;
         const Index first = b * block;
@@ -143,7 +143,7 @@ class Itml {
                 double &dual = duals[first + i];
                 double t = (1 - g) + g * p * (inverse[near] - delta * slack * dual);
                 const bool released = delta * (1 - t) >= dual * p;
-                if (released) // the rounding of 1 - dual * p must not make t zero
+                if (released) // rounding of 1 - dual * p must not make t zero
                     t = near ? std::max(t, 1 - dual * p) : 1 + dual * p;
                 const bool cut = t * floor > p;
                 if (cut)
@@ -165,7 +165,7 @@ class Itml {
             }
         }
         double scale[block];
-        Index place[block], moving = 0; // the vectors of pairs that move M are put together
+        Index place[block], moving = 0; // collects the vectors of the pairs that move M
         for (Index i = 0; i < block; ++i) {
             scale[i] = std::sqrt(std::abs(beta_[i]));
             place[i] = moving * width_;
@@ -194,15 +194,15 @@ class Itml {
     ItmlPairs pairs_;
     ItmlBounds bounds_;
     Index d_;
-    Index width_; ///< d, filled up with zeros to a multiple of `block`
+    Index width_; ///< d, padded with zeros to a multiple of `block`
     Buffer M_;
-    bool kept_; ///< whether the differences of all blocks are, or of one at a time
+    bool kept_; ///< whether the differences of all blocks are kept, or of one block at a time
     Buffer differences_, squares_;
     Buffer u_, signed_u_;
     Buffer products_;
     double beta_[block] = {};
     double shares_[block][block] = {};
-    double trace_ = 0; ///< the largest that M has had: what its rounding errors are relative to
+    double trace_ = 0; ///< largest trace of M so far, the scale of its rounding errors
 };
 
 METRICFAST_NAMESPACE_END

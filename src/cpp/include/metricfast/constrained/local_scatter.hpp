@@ -12,15 +12,15 @@ METRICFAST_NAMESPACE_BEGIN
 
 namespace detail {
 
-/// Whole tiles of rows whose distances to all columns stay in the cache.
+/// Returns the number of rows, in whole tiles, whose distances to all columns stay in the cache.
 inline Index local_block(Index points) {
     constexpr Index tile = TileShape<double>::rows;
     const Index cached = (Index(1) << 16) / std::max<Index>(1, points);
     return std::max(4 * tile, std::min(cached, 10 * tile) / tile * tile);
 }
 
-/// A distance that at least k + 1 of a row are not above, infinite where there is no cheap one:
-/// the smallest of each of some groups of columns are looked at.
+/// Returns an upper bound on the (k + 1)-th smallest distance of a row, from the minima of groups
+/// of columns. It is infinite if k is large or there are few columns.
 inline double bound_of_rank(const double *distances, Index count, Index k) {
     constexpr int W = Vec<double>::width, groups = 32;
     if (k >= groups || count < groups)
@@ -38,9 +38,10 @@ inline double bound_of_rank(const double *distances, Index count, Index k) {
     return smallest[k];
 }
 
-/// The nearest column but `self` at which the weights of the columns up to it, and `weight`, reach
-/// `enough`; the farthest where they never do, and `self` where there is none or none is needed.
-/// \param bound columns beyond are not needed.
+/// Returns the nearest column other than `self` at which the cumulative weight, starting from
+/// `weight`, reaches `enough`. Returns the farthest column if the weights never do, and `self` if
+/// there is no other column or none is needed.
+/// \param bound columns at larger distances are ignored.
 inline Index column_of_weight(const double *distances, Index count, Index self,
                               const double *weights, double weight, double enough, double bound) {
     constexpr int W = Vec<double>::width;
@@ -75,16 +76,16 @@ inline Index column_of_weight(const double *distances, Index count, Index self,
 
 /// sum_{i<j} w_i w_j A_ij (x_i - x_j)(x_i - x_j)^T with A_ij = exp(-D_ij / (s_i s_j)), s_i being
 /// the distance of x_i to its k-th nearest other point, or to its farthest if there are fewer. A
-/// point of weight w is w points, of which w - 1 are its own neighbours at distance zero; one of
-/// scale zero has affinity to its copies alone.
+/// point of weight w counts as w equal points, so it has w - 1 neighbours at distance zero. A point
+/// of scale zero has affinity to its copies only.
 ///
-/// Only one of A_ij and A_ji is formed, a block of rows at a time. Lanes own the sums, so results
-/// do not depend on the number of threads.
-/// \param points (n x d), best centred. \param weights n positive ones.
+/// Only one of A_ij and A_ji is formed, a block of rows at a time. Each lane has its sums, so
+/// results do not depend on the number of threads.
+/// \param points (n x d), preferably centred. \param weights n positive weights.
 inline RowMatrix<double> local_scatter(View<const double> points, Weights weights, Index k,
                                        const Control &control = {}) {
     require(k >= 1, "local_scatter: k must be at least 1");
-    require(weights.size() == points.rows, "local_scatter: there must be one weight a point");
+    require(weights.size() == points.rows, "local_scatter: there must be one weight per point");
     const Index n = points.rows, d = points.cols, rows = detail::local_block(n);
     if (n == 0)
         return RowMatrix<double>::Zero(d, d);
@@ -92,7 +93,8 @@ inline RowMatrix<double> local_scatter(View<const double> points, Weights weight
     const Points all(points);
     const AllPairs<double> pairs(all, all, control);
     std::vector<RowMatrix<double>> scratch(static_cast<std::size_t>(lanes)); // for each thread
-    // Calls step(lane, first row, block) with distances from `first` on, or to all columns.
+    // Calls step(lane, first row, block), where the block holds the distances to columns `first`
+    // and above, or to all columns.
     const auto for_blocks = [&](bool whole, auto &&step) {
         const auto run = [&](Index lane, Worker &worker) {
             RowMatrix<double> &block = scratch[worker.id()];
@@ -107,7 +109,7 @@ inline RowMatrix<double> local_scatter(View<const double> points, Weights weight
         parallel_blocks(lanes, control, run, blocks);
     };
 
-    // Sums of weights that are no whole numbers may miss k by a rounding.
+    // Sums of fractional weights may miss k by a rounding error.
     const double enough = static_cast<double>(k) * (1 - 1e-12);
     const bool whole = std::all_of(weights.begin(), weights.end(), [](double w) { return w >= 1; });
     Eigen::ArrayXd near(n); // 1 / s_i, or 0 for points of scale zero
@@ -124,9 +126,9 @@ inline RowMatrix<double> local_scatter(View<const double> points, Weights weight
         }
     });
 
-    // With B the affinities times the masses of both, and b the sums of its rows, the scatter is
-    // X^T P of P = (diag(b) - B) X, or X^T P + P^T X where B is the half above the diagonal, and b
-    // / 2 in place of b: the half takes less, unless all of it is at hand.
+    // Let B be the affinities times both weights, and b the sums of its rows. The scatter is X^T P
+    // with P = (diag(b) - B) X. With only the upper half of B and b / 2 in place of b it is X^T P +
+    // P^T X, which costs less unless all of B is in memory.
     const bool both = blocks == 1;
     std::vector<Eigen::ArrayXd> degrees(static_cast<std::size_t>(lanes), Eigen::ArrayXd::Zero(n));
     const Eigen::ArrayXd mass =

@@ -6,7 +6,7 @@
 METRICFAST_NAMESPACE_BEGIN
 
 namespace detail {
-/// f(metric) with the metric of a map L, or of a diagonal one given as its diagonal (1 x d).
+/// Calls f(metric) with the metric of a map L, or of a diagonal map given as a row (1 x d).
 template <class F> ValueAndScatter with_metric(View<const double> L, bool diagonal, F &&f) {
     require(!diagonal || L.rows == 1, "a diagonal map must be a row");
     return diagonal ? f(DiagonalMetric(L)) : f(FullMetric(L));

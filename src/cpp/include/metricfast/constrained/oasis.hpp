@@ -6,14 +6,14 @@
 
 METRICFAST_NAMESPACE_BEGIN
 
-/// For triplets t = order[0], order[1], ... of rows (a, b, c) in turn: W += tau a (b - c)^T with
-/// tau = min(C v, loss / (|a|^2 |b - c|^2)), v being the weight of the triplet.
+/// Updates W for the triplets order[0], order[1], ... of rows (a, b, c) in turn: W += tau a (b -
+/// c)^T with tau = min(C v, loss / (|a|^2 |b - c|^2)), where v is the weight of the triplet.
 ///
-/// The update of one triplet and the product of the next share a pass over W, which leaves out the
-/// rows where both first points are zero.
-/// \param triplets (n_triplets x 3); \param weights v of each, or null (1); \param order some of
-///   them; \param W d x d, row-major. A cancelled call has made the updates of the triplets that it
-///   got to.
+/// The update for one triplet and the product for the next share a pass over W. The pass skips rows
+/// where both first points are zero.
+/// \param triplets (n_triplets x 3); \param weights v of each triplet, or null for ones.
+/// \param order indices of triplets. \param W (d x d), row-major, updated. A cancelled call keeps
+///   the updates of the triplets before.
 template <class T>
 OasisTotals oasis(View<const T> points, Codes triplets, Weights weights, Codes order, double C,
                   View<T> W, const Control &control = {}) {
@@ -21,14 +21,14 @@ OasisTotals oasis(View<const T> points, Codes triplets, Weights weights, Codes o
     const Index n_triplets = count_triplets(triplets, points.rows, "oasis");
     require(W.rows == d && W.cols == d, "oasis: W must be (d, d)");
     require(C > 0, "oasis: C must be positive");
-    require_each(weights, n_triplets, "oasis: there must be one weight a triplet");
+    require_each(weights, n_triplets, "oasis: there must be one weight per triplet");
     require_finite(points, "oasis: points must be finite");
     require_finite(W, "oasis: W must be finite");
     require_rows(order, n_triplets, "oasis: order holds an index outside the triplets");
     using Row = Eigen::Matrix<T, 1, Eigen::Dynamic>;
     const auto row = [d](const T *data) { return Eigen::Map<const Row>(data, d); };
     const auto row_of_w = [&](Index r) { return Eigen::Map<Row>(W.row(r), d); };
-    const T *last = nullptr; // the first point of the update that W still lacks
+    const T *last = nullptr; // the first point of the pending update of W
     Row last_step, step;
     OasisTotals totals;
     const auto all = [&](Index, Worker &worker) {

@@ -1,13 +1,13 @@
-/// Quadratic forms of many vectors by tiles.
+/// Quadratic forms of many vectors, computed in tiles.
 #pragma once
 
 #include "metricfast/simd/packing.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 
-/// forms_k = b_k^T S b_k.
-/// \param S symmetric. \param panels the vectors, each a lane of a panel as wide as a tile; zeros
-///   in lanes that are left over.
+/// Computes forms_k = b_k^T S b_k.
+/// \param S symmetric. \param panels the vectors, packed as lanes of panels as wide as a tile;
+///   unused lanes are zero.
 template <class T>
 void quadratic_forms(const RowMatrix<T> &S, const T *panels,
                      Eigen::Array<T, Eigen::Dynamic, 1> &forms, Worker &worker) {

@@ -7,8 +7,8 @@ METRICFAST_NAMESPACE_BEGIN
 
 namespace detail {
 
-/// Rows of a block that stays in the cache, and how many blocks and lanes there are. Lanes own sums
-/// of several blocks, so that results do not depend on the number of threads.
+/// The number of rows of a block that fits into the cache, and the numbers of blocks and lanes.
+/// Each lane sums several blocks, so results do not depend on the number of threads.
 struct BlocksOfRows {
     Index n, rows, blocks, lanes;
 
@@ -29,24 +29,25 @@ struct BlocksOfRows {
 inline void require_groups(Index n, Index d, Index n_groups, Weights weights, Codes group,
                            Span<const double> origin) {
     require(weights.size() == n && group.size() == n,
-            "groups of points: there must be one weight and group a point");
-    require_each(origin, d, "groups of points: the origin must have one value a coordinate");
+            "groups of points: there must be one weight and group per point");
+    require_each(origin, d, "groups of points: the origin must have one value per coordinate");
     for (const std::int64_t g : group)
-        require(g >= 0 && g < n_groups, "groups of points: a group has no mean");
+        require(g >= 0 && g < n_groups,
+                "groups of points: group holds an index outside the groups");
 }
 
 } // namespace detail
 
-/// out_g = sum_i w_i (x_i - o) over the points of group g, in double.
-/// \param points (n x d). \param weights n non-negative ones. \param group n rows of `out`.
+/// Computes out_g = sum_i w_i (x_i - o) over the points of group g, in double.
+/// \param points (n x d). \param weights n non-negative weights. \param group n rows of `out`.
 /// \param origin o, d values, or none for zero. \param out (groups x d), overwritten.
-/// Returns the largest |x_i - o| of a coordinate.
+/// Returns the largest absolute coordinate of x_i - o.
 inline double group_sums(const Points &points, Weights weights, Codes group, View<double> out,
                          Span<const double> origin = nullptr, const Control &control = {}) {
     const Index n = points.rows(), d = points.cols();
     require(out.cols == d, "group_sums: points and sums differ in width");
     detail::require_groups(n, d, out.rows, weights, group, origin);
-    // Of many groups the sums take more than what is gained by several of them.
+    // With many groups, sums for several lanes cost more than parallel work saves.
     const detail::BlocksOfRows all(n, d, (Index(1) << 22) / std::max<Index>(1, out.rows * d));
     const Eigen::RowVectorXd zero = Eigen::RowVectorXd::Zero(d);
     const double *from = origin == nullptr ? zero.data() : origin.data();
@@ -82,8 +83,8 @@ inline double group_sums(const Points &points, Weights weights, Codes group, Vie
     return largest.empty() ? 0 : *std::max_element(largest.begin(), largest.end());
 }
 
-/// sum_i w_i v_i v_i^T with v_i = (x_i - o - m_g(i)) / s, all in double.
-/// \param points (n x d). \param weights n non-negative ones. \param group n rows of `means`.
+/// Returns sum_i w_i v_i v_i^T with v_i = (x_i - o - m_g(i)) / s, all in double.
+/// \param points (n x d). \param weights n non-negative weights. \param group n rows of `means`.
 /// \param scale s, d positive values, or none for one. \param origin o, d values, or none for zero.
 inline RowMatrix<double> group_scatter(const Points &points, Weights weights, Codes group,
                                        View<const double> means, Span<const double> scale,
@@ -91,7 +92,7 @@ inline RowMatrix<double> group_scatter(const Points &points, Weights weights, Co
                                        Span<const double> origin = nullptr) {
     const Index n = points.rows(), d = points.cols();
     require(means.cols == d, "group_scatter: points and means differ in width");
-    require_each(scale, d, "group_scatter: there must be one scale a coordinate");
+    require_each(scale, d, "group_scatter: there must be one scale per coordinate");
     detail::require_groups(n, d, means.rows, weights, group, origin);
     const detail::BlocksOfRows all(n, d, 8);
     const Eigen::RowVectorXd zero = Eigen::RowVectorXd::Zero(d);

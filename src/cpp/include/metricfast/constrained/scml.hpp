@@ -20,14 +20,14 @@ METRICFAST_NAMESPACE_BEGIN
 /// for the others), to a sum G_k, and its square to a sum H_k; then
 /// w_k = max(0, -G_k - i beta) / (gamma (delta + sqrt(H_k))).
 ///
-/// Most w_k stay zero throughout, so most of the work can be left out without a change in the
-/// result. In a block of iterations G_k cannot fall by more than the mean over each batch of
-/// (b_k . (x_a - x_c))^2: a quadratic form of b_k. Bases that stay at zero by this bound are
-/// "resting": G_k is brought up to date by a quadratic form after the block, and H_k from the list
-/// of violated triplets if the weight of the basis should ever become positive.
+/// Most w_k stay zero throughout, so most of the work can be skipped without changing the result.
+/// In a block of iterations G_k cannot fall by more than the mean over each batch of (b_k . (x_a -
+/// x_c))^2: a quadratic form of b_k. Bases that stay at zero by this bound are "resting": G_k is
+/// brought up to date by a quadratic form after the block, and H_k from the list of violated
+/// triplets if the weight of the basis becomes positive.
 template <class T> class Scml {
   public:
-    /// \param triplets (n_triplets x 3) rows of `points`; \param basis one basis a row.
+    /// \param triplets (n_triplets x 3) rows of `points`. \param basis one basis vector per row.
     Scml(View<const T> points, Codes triplets, View<const T> basis, const ScmlSettings &settings)
         : points_(points), triplets_(triplets),
           n_triplets_(count_triplets(triplets, points.rows, "scml")), basis_(basis),
@@ -40,12 +40,12 @@ template <class T> class Scml {
     }
 
     /// Iterates from zero weights.
-    /// \param out the weight of each basis after the last finished block of iterations. It is set
-    ///   after an exception, too.
-    /// \param next called with the number of iterations done; gives the triplets of further ones,
-    ///   and none to end.
+    /// \param out the weight of each basis vector after the last finished block of iterations, also
+    ///   after an exception.
+    /// \param next called with the number of completed iterations. It returns the triplets of
+    ///   further iterations, or none to stop.
     void run(Span<T> out, const Control &control, const std::function<ScmlDraws(Index)> &next) {
-        require(out.size() == basis_.rows, "scml: there must be one weight a basis");
+        require(out.size() == basis_.rows, "scml: there must be one weight per basis");
         T *const weights = out.data();
         sum_ = squares_ = Array::Zero(basis_.rows);
         known_.assign(static_cast<std::size_t>(basis_.rows), 0);
@@ -78,8 +78,8 @@ template <class T> class Scml {
     using Array = Eigen::Array<T, Eigen::Dynamic, 1>;
     static constexpr int rows = TileShape<T>::rows, cols = TileShape<T>::cols;
     static constexpr int width = Vec<T>::width;
-    static constexpr int most = rows / 2; ///< triplets whose two differences fit a tile
-    static constexpr Index ahead = 8;     ///< triplets by which points are fetched before use
+    static constexpr int most = rows / 2; ///< number of triplets whose differences fit into a tile
+    static constexpr Index ahead = 8;     ///< number of triplets by which points are prefetched
     using Lanes = Eigen::Map<Eigen::Array<T, cols, 1>>;
     enum Side { near, far };
 
@@ -102,7 +102,7 @@ template <class T> class Scml {
         require_rows(draws.triplets, n_triplets_, "scml: draws hold an index outside the triplets");
     }
 
-    /// Puts bases into panels for tiles, missing ones zero.
+    /// Packs bases into panels for tiles, padded with zeros.
     void pack(const std::vector<Index> &ids, AlignedVector<T> &panels) const {
         const Index depth = points_.cols, count = static_cast<Index>(ids.size());
         panels.assign(static_cast<std::size_t>((count + cols - 1) / cols * cols * depth), T(0));
@@ -114,7 +114,7 @@ template <class T> class Scml {
         }
     }
 
-    /// b_k^T S b_k / batch of all bases.
+    /// Computes b_k^T S b_k / batch for all bases.
     void find_form(Worker &worker) {
         form_.resize(basis_.rows);
         quadratic_forms(S_, panels_.data(), form_, worker);
@@ -147,14 +147,14 @@ template <class T> class Scml {
         detail::multiply_tn<T>(view(sides_[far]), view(sides_[far]), view(S_));
         find_form(worker);
         const T penalty = static_cast<T>(settings_.beta * double(done + 1));
-        // Those of positive weight, or nearly so, come first, so that they share few panels.
+        // Bases of positive or nearly positive weight come first, so that they share few panels.
         awake_.clear();
         std::vector<Index> later[2];
         for (Index k = 0; k < basis_.rows; ++k) {
             const T margin = sum_[k] + penalty, fall = form_[k];
             if (weights[k] > T(0))
                 awake_.push_back(k);
-            else if (!(margin >= T(1.001) * fall)) // a little more, for rounding
+            else if (!(margin >= T(1.001) * fall)) // the factor allows for rounding errors
                 later[margin >= fall / 10].push_back(k);
         }
         for (const auto &group : later)
@@ -202,7 +202,7 @@ template <class T> class Scml {
         }
     }
 
-    /// H_k of a basis that has rested, after the last iteration.
+    /// Computes H_k of a resting basis after the last iteration.
     T recover(Index k) {
         const auto b = row(basis_.row(k));
         const auto first = static_cast<std::size_t>(std::exchange(known_[k], begin_));
@@ -230,7 +230,8 @@ template <class T> class Scml {
         });
     }
 
-    /// \param i iteration of the block; \param iteration number of it in all, from 1.
+    /// \param i index of the iteration in the block. \param iteration its number in the whole run,
+    ///   from 1.
     void step(const std::int64_t *drawn, Index i, Index iteration) {
         const Index first = i * settings_.batch, n_hits = static_cast<Index>(hits_.size());
         ids_.resize(static_cast<std::size_t>(settings_.batch));
@@ -250,8 +251,8 @@ template <class T> class Scml {
         find_weights(static_cast<T>(settings_.beta * static_cast<double>(iteration)));
     }
 
-    /// Calls f(at, n) for groups of n triplets of the block, at the most that a tile can take,
-    /// with the two differences of each packed.
+    /// Calls f(at, n) for groups of n triplets of the block, with both differences of each triplet
+    /// packed. A group has at most as many triplets as a tile holds.
     template <class F> void by_tiles(const Index *ids, Index count, F &&f) {
         const Index groups = (count + most - 1) / most, depth = points_.cols;
         for (Index m = 0; m < groups; ++m) {
@@ -271,7 +272,7 @@ template <class T> class Scml {
         }
     }
 
-    /// The two projections of each of N packed triplets onto the bases of a panel.
+    /// Returns the two projections of N packed triplets onto the bases of a panel.
     template <int N> METRICFAST_INLINE Tile<T, 2 * N> project(Index q) const {
         Tile<T, 2 * N> tile;
         tile.fill(T(0));
@@ -279,7 +280,7 @@ template <class T> class Scml {
         return tile;
     }
 
-    /// 1 + sum_k w_k D_tk.
+    /// Computes 1 + sum_k w_k D_tk.
     template <int N> void find_slacks(T *slacks) const {
         Vec<T> sum[N];
         const Vec<T> zero = Vec<T>::broadcast(T(0));
@@ -299,7 +300,7 @@ template <class T> class Scml {
         });
     }
 
-    /// Adds D_tk of N packed triplets.
+    /// Adds D_tk of N packed triplets to the gradient.
     template <int N> void add_gradient() {
         const Index panels = gradient_.size() / cols;
         for (Index q = 0; q < panels; ++q) {
@@ -316,7 +317,7 @@ template <class T> class Scml {
         }
     }
 
-    /// Adds the gradient to G and its square to H, and finds the weights that these give.
+    /// Adds the gradient to G and its square to H, and computes the weights from them.
     void find_weights(T penalty) {
         for (const Index q : hot_)
             Lanes(panel_weights_.data() + q * cols).setZero();
@@ -357,15 +358,15 @@ template <class T> class Scml {
     View<const T> basis_;
     ScmlSettings settings_;
     Array sum_, squares_;                    ///< G and H
-    std::vector<Index> known_;               ///< iterations that H_k includes
+    std::vector<Index> known_;               ///< number of iterations included in H_k
     std::vector<Index> violated_, starts_;   ///< violated triplets of each iteration so far
-    AlignedVector<T> panels_, awake_panels_; ///< all bases, and those of the block
-    Array projections_;                      ///< of all points on one basis
-    // Of the block:
-    Index begin_ = 0;          ///< iterations before it
+    AlignedVector<T> panels_, awake_panels_; ///< all bases, and the bases of the block
+    Array projections_;                      ///< projections of all points onto one basis
+    // State of a block:
+    Index begin_ = 0;          ///< number of iterations before the block
     RowMatrix<T> sides_[2];    ///< x_a - x_b and x_a - x_c of its triplets
-    std::vector<Index> awake_; ///< bases that take part
-    Array panel_sum_, panel_squares_, panel_weights_, gradient_; ///< of these
+    std::vector<Index> awake_; ///< bases that are not resting
+    Array panel_sum_, panel_squares_, panel_weights_, gradient_; ///< of these bases
     std::vector<char> lacking_; ///< whether H_k of a panel may have gaps
     std::vector<Index> hot_;    ///< panels of non-zero weight
     std::vector<Index> hits_;   ///< violated triplets

@@ -1,4 +1,5 @@
-/// The hinges of triplets in a learned metric, and the multiple of it that is best for them.
+/// The hinge loss of triplets under a learned metric, and the scale of the metric that minimises
+/// it.
 #pragma once
 
 #include <numeric>
@@ -10,14 +11,15 @@
 METRICFAST_NAMESPACE_BEGIN
 
 namespace detail {
-/// f(s) = mean_t [1 + s e_t]_+ + s penalty, convex and piecewise linear, of means weighted by v.
+/// The function f(s) = mean_t [1 + s e_t]_+ + s penalty with weights v. It is convex and piecewise
+/// linear.
 struct HingesOfScale {
     struct Value {
         double scale, value, slope;
     };
 
-    std::vector<double> e, v; ///< v empty: ones
-    double total = 0;         ///< of v
+    std::vector<double> e, v; ///< v: empty for ones
+    double total = 0;         ///< sum of v
     double penalty = 0;
 
     Value operator()(double scale) const {
@@ -42,21 +44,22 @@ struct HingesOfScale {
         return {scale, sum / total + scale * penalty, (sum - active) / (total * scale) + penalty};
     }
 
-    /// Where f is lowest, to a relative 1e-6 of it, if that is below f(0); else at 1.
-    /// \param slope of f at 0.
+    /// Returns the minimum of f with relative error 1e-6 if it is below f(0), else the value at 1.
+    /// \param slope the slope of f at 0.
     Value minimum(double slope) const {
         if (!std::isfinite(slope)) // distances overflow
             return {1, slope, slope};
         const Value whole = (*this)(1);
         if (slope >= 0 || !std::isfinite(whole.value))
             return whole;
-        Value low{0, 1, slope}, high = whole; // the slope is negative at low, and then not at high
+        // The slope is negative at low, and eventually not at high.
+        Value low{0, 1, slope}, high = whole;
         for (int i = 0; i < 64 && high.slope < 0; ++i) {
             low = high;
             high = (*this)(2 * high.scale);
         }
         for (int i = 0; i < 50 && high.slope >= 0; ++i) {
-            // Where the tangents meet: f is not lower than they are there.
+            // The intersection of the tangents, which lie below f.
             const double step = (high.value - low.value - high.slope * (high.scale - low.scale)) /
                                 (low.slope - high.slope);
             if (std::min(low.value, high.value) * (1 - 1e-6) <= low.value + low.slope * step ||
@@ -72,11 +75,12 @@ struct HingesOfScale {
 } // namespace detail
 
 namespace detail {
-/// |L (x_a - x_b)|^2 - |L (x_a - x_c)|^2 of each triplet, where points are in many: all are mapped.
+/// Computes |L (x_a - x_b)|^2 - |L (x_a - x_c)|^2 for each triplet. Maps all points, which is
+/// efficient if each point occurs in many triplets.
 inline void excesses_of_points(const Points &x, const RowMatrix<double> &L,
                                const std::int64_t *triplets, std::vector<double> &e,
                                const Control &control) {
-    // Any origin: less is lost in the midst of the points.
+    // Any origin is valid. An origin amid the points loses the fewest digits.
     const auto z = embed(x, L, middle(x), control);
     const auto distance = [&](std::int64_t i, std::int64_t j) {
         return squared_distance(&z(i, 0), &z(j, 0), z.cols());
@@ -94,7 +98,7 @@ inline void excesses_of_points(const Points &x, const RowMatrix<double> &L,
     });
 }
 
-/// The same as L (x_c - x_b) . L (2 x_a - x_b - x_c), which maps two vectors a triplet.
+/// Computes the same as L (x_c - x_b) . L (2 x_a - x_b - x_c), which maps two vectors per triplet.
 inline void excesses_of_triplets(const Points &x, const RowMatrix<double> &L,
                                  const std::int64_t *triplets, std::vector<double> &e,
                                  const Control &control) {
@@ -123,8 +127,8 @@ inline void excesses_of_triplets(const Points &x, const RowMatrix<double> &L,
 } // namespace detail
 
 /// \param triplets (n_triplets x 3) rows of `x`; consecutive triplets of the same (a, b) share
-///   work. \param weights of the triplets, or null for ones. The result does not
-///   depend on the number of threads.
+///   work. \param weights one per triplet, or null for ones. The result does not depend on the
+///   number of threads.
 inline TripletObjective triplet_objective(const Points &x, const RowMatrix<double> &L,
                                           Codes triplets, Weights weights, double penalty,
                                           const Control &control = {}) {
@@ -132,7 +136,7 @@ inline TripletObjective triplet_objective(const Points &x, const RowMatrix<doubl
     require(n_triplets > 0, "triplet_objective: there are no triplets");
     require(L.cols() == x.cols(), "triplet_objective: points and map differ in width");
     require_finite(x, "triplet_objective: points must be finite");
-    require_each(weights, n_triplets, "triplet_objective: there must be one weight a triplet");
+    require_each(weights, n_triplets, "triplet_objective: there must be one weight per triplet");
     detail::HingesOfScale hinges;
     std::vector<double> &e = hinges.e;
     e.resize(static_cast<std::size_t>(n_triplets));

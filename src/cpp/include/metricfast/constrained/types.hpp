@@ -1,18 +1,18 @@
-/// Arguments and results of the learners of pairs, triplets and quadruplets.
+/// Arguments and results of learners from pairs, triplets and quadruplets.
 #pragma once
 
 #include "metricfast/core/views.hpp"
 
 namespace metricfast {
 
-/// Throws unless all are rows of so many points.
+/// Throws unless all indices are from 0 to points - 1.
 inline void require_rows(Codes rows, Index points, const char *message) {
     for (const std::int64_t row : rows)
         require(row >= 0 && row < points, message);
 }
 
-/// Throws unless these are triplets of rows of so many points; returns how many. \param name of the
-/// function.
+/// Returns the number of triplets. Throws unless all indices are from 0 to points - 1. \param name
+/// the name of the function, for the message.
 inline Index count_triplets(Codes triplets, Index points, const std::string &name) {
     require(triplets.size() % 3 == 0, name + ": triplets must be (count, 3)");
     require_rows(triplets, points, (name + ": triplets holds an index outside the points").c_str());
@@ -30,29 +30,29 @@ struct ItmlPairs {
     void check() const {
         require(index.size() % 2 == 0, "itml: pairs must be (count, 2)");
         require(similar >= 0 && similar <= count(),
-                "itml: there are more similar pairs than pairs");
+                "itml: similar must be from 0 to the number of pairs");
         require_rows(index, points.rows(), "itml: pairs hold an index outside the points");
     }
 };
 
-/// Bounds on squared distances and the weight of keeping them against staying near the prior.
+/// Bounds on squared distances, and the weight of their violations relative to the prior.
 struct ItmlBounds {
     double similar;    ///< upper bound
     double dissimilar; ///< lower bound
-    double gamma;      ///< infinity: no slack
+    double gamma;      ///< infinity for no slack
 };
 
 /// Result of a sweep.
 struct ItmlSweep {
     double moved = 0; ///< sum of the absolute changes of the duals
-    double norm = 0;  ///< Euclidean, of the duals after it
-    Index held = 0;   ///< pairs whose step would have gone down into the rounding errors of M
+    double norm = 0;  ///< Euclidean norm of the duals after the sweep
+    Index held = 0;   ///< number of pairs skipped because of rounding errors in M
 };
 
-/// Sums over one pass: each triplet counts before its own update.
+/// Sums over one pass. The loss of each triplet is that before its update.
 struct OasisTotals {
     double loss = 0;   ///< sum of v [1 - a^T W (b - c)]_+
-    Index updates = 0; ///< triplets of positive loss
+    Index updates = 0; ///< number of triplets with positive loss
 };
 
 /// Tuples of rows of points; each holds `size / 2` pairs, one after the other.
@@ -72,19 +72,19 @@ struct TupleList {
 struct ScmlSettings {
     double beta = 0;  ///< weight of sum_k w_k
     double gamma = 1; ///< strength of the proximal term: larger means smaller steps
-    Index batch = 1;  ///< triplets an iteration
+    Index batch = 1;  ///< triplets per iteration
 };
 
-/// Which triplets further iterations use.
+/// The triplets of further iterations.
 struct ScmlDraws {
-    Codes triplets; ///< (iterations x batch); none to end
+    Codes triplets; ///< (iterations x batch); empty to stop
 };
 
-/// The lowest value over s > 0 of
+/// The minimum over s > 0 of
 ///
 ///   s penalty + mean_t [1 + s |L (x_a - x_b)|^2 - s |L (x_a - x_c)|^2]_+, t = (a, b, c),
 ///
-/// where a small s is better than none, else the value at s = 1.
+/// if the function decreases at s = 0, else the value at s = 1.
 struct TripletObjective {
     double value, scale;
 };

@@ -1,9 +1,9 @@
-/// The instruction set that this translation unit is compiled for, and a namespace named after it.
+/// The instruction set of this translation unit, and a namespace named after it.
 ///
 /// Templates and inline functions compiled for two instruction sets are different functions; the
-/// inline namespace tells this library's apart. Eigen's own are not told apart: a program for
-/// several instruction sets needs a shared library with hidden visibility for each, as the Python
-/// modules are.
+/// inline namespace keeps this library's functions apart. Functions of Eigen have no such
+/// namespace: a program with several instruction sets needs one shared library with hidden
+/// visibility for each, like the Python modules.
 #pragma once
 
 #include "metricfast/version.hpp"
@@ -25,12 +25,12 @@
 
 #if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__) ||           \
     defined(_M_FP_FAST)
-#error "metricfast tells NaN and infinities by arithmetic: compile without -ffast-math (/fp:fast)"
+#error "metricfast detects NaN and infinities by arithmetic: compile without -ffast-math (/fp:fast)"
 #endif
 
 #if METRICFAST_ISA_LEVEL == 4 && defined(__GNUC__) && !defined(__clang__)
-// Intrinsics of GCC before 13 begin with registers that they leave undefined, and warn of it
-// wherever they are used, unless warnings are off where they are defined.
+// Before 13, GCC's intrinsics use undefined registers, which gives warnings wherever they are used.
+// Only disabling the warnings at their definition avoids these.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"

@@ -6,20 +6,20 @@
 
 namespace metricfast {
 
-/// Thrown out of a kernel whose `Control::keep_going` returned false.
+/// Thrown by a kernel after `Control::keep_going` has returned false.
 struct Cancelled : std::runtime_error {
     Cancelled() : std::runtime_error("metricfast: cancelled") {}
 };
 
-/// Threads, progress and cancellation of a call. `keep_going` and `progress` are called on the
-/// calling thread alone, between blocks: `keep_going` at most every 20 ms (return false to cancel),
-/// `progress` with the share done.
+/// Threads, progress and cancellation of a call. The calling thread calls `keep_going` and
+/// `progress` between blocks, at most every 20 ms. `keep_going` returns false to cancel. `progress`
+/// receives the completed share of the work.
 struct Control {
     int threads = 0; ///< 0: default_threads()
     std::function<bool()> keep_going;
     std::function<void(double)> progress;
-    /// Has a thread of somebody else's run a task, now or later, as a pool's submit() does; none:
-    /// threads are started. A task that comes too late to help returns at once.
+    /// Runs a task on another thread, now or later, like submit() of a thread pool. If empty, calls
+    /// start threads. A task that starts after the work is done returns immediately.
     std::function<void(std::function<void()>)> executor = nullptr;
 
     Control silent() const {

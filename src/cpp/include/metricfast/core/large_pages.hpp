@@ -1,4 +1,4 @@
-/// Pages of two megabytes for large buffers, of which the system gives one where it would give 512.
+/// Pages of 2 MB for large buffers. Each replaces 512 ordinary pages.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@
 
 METRICFAST_NAMESPACE_BEGIN
 
-/// Asks for large pages for memory that nothing has been written to yet; without effect where it is
-/// small, or the system has none.
+/// Requests large pages for memory that has not been written yet. Has no effect on small buffers
+/// and on systems without large pages.
 inline void prefer_large_pages(void *data, std::size_t bytes) {
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
     constexpr std::uintptr_t page = std::uintptr_t{1} << 21;

@@ -1,4 +1,5 @@
-/// The only threading: blocks of work handed to short-lived std::threads, and cancellation.
+/// Parallel loops over blocks of work with short-lived std::threads, and their cancellation. All
+/// threading of the library is here.
 #pragma once
 
 #include <algorithm>
@@ -23,8 +24,8 @@
 #include "metricfast/core/control.hpp"
 #include "metricfast/core/types.hpp"
 
-/// In front of a catch (...): a thread that ends within the block, as by pthread_exit(), unwinds
-/// its frames by what no handler may hold up.
+/// Place before a catch (...). pthread_exit() unwinds frames by a special exception, which a
+/// handler must rethrow.
 #ifdef __GLIBCXX__
 #define METRICFAST_ON_THREAD_EXIT(statement)                                                       \
     catch (abi::__forced_unwind &) {                                                               \
@@ -37,7 +38,7 @@
 
 METRICFAST_NAMESPACE_BEGIN
 
-/// CPUs that this process may use (its affinity, not the machine's count).
+/// Returns the number of CPUs that this process may use, according to its affinity.
 inline int available_cpus() {
 #ifdef __linux__
     cpu_set_t set;
@@ -47,16 +48,17 @@ inline int available_cpus() {
     return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
-/// No call uses more threads than this, whatever it asks for; 0: no limit.
+/// The maximum number of threads of a call, whatever it requests; 0 for no limit.
 inline std::atomic<int> thread_limit{0};
 
-/// `threads` within the limit.
+/// Returns `threads`, at most the limit.
 inline int limited(int threads) {
     const int limit = thread_limit;
     return limit > 0 ? std::min(threads, limit) : threads;
 }
 
-/// METRICFAST_NUM_THREADS, else OMP_NUM_THREADS, else the available CPUs; within the limit.
+/// Returns METRICFAST_NUM_THREADS, else OMP_NUM_THREADS, else the number of available CPUs; at most
+/// the limit.
 inline int default_threads() {
     for (const char *name : {"METRICFAST_NUM_THREADS", "OMP_NUM_THREADS"})
         if (const char *text = std::getenv(name)) {
@@ -68,12 +70,12 @@ inline int default_threads() {
     return limited(available_cpus());
 }
 
-/// How many threads work is divided among.
+/// Returns the number of threads of a call.
 inline int thread_count(const Control &control) {
     return control.threads > 0 ? limited(control.threads) : default_threads();
 }
 
-/// How many threads so many blocks are divided among.
+/// Returns the number of threads for a number of blocks.
 inline int thread_count(const Control &control, Index blocks) {
     constexpr Index most = 1024;
     return static_cast<int>(
@@ -82,7 +84,8 @@ inline int thread_count(const Control &control, Index blocks) {
 
 namespace detail {
 
-/// Helpers enter a call while it is open; this outlives it for those that come later.
+/// The entry of helper threads into a call. It outlives the call, because helpers may arrive after
+/// its end.
 struct Gate {
     std::mutex mutex;
     std::condition_variable left;
@@ -90,13 +93,13 @@ struct Gate {
     int inside = 0;
 };
 
-/// What the threads of one parallel_blocks call share.
+/// The state shared by the threads of a parallel_blocks() call.
 struct Crew {
     const Control &control;
     Index total; ///< units of work, for progress
     std::atomic<Index> done{0};
     std::atomic<bool> stop{false};
-    std::mutex mutex; ///< of the error
+    std::mutex mutex; ///< guards `error`
     std::exception_ptr error;
     std::chrono::steady_clock::time_point polled = std::chrono::steady_clock::now();
 
@@ -104,7 +107,8 @@ struct Crew {
 
     Crew(const Control &control_, Index total_) : control(control_), total(total_) {}
 
-    /// On the calling thread: shows progress and asks whether to go on, not too often.
+    /// Called by the calling thread. Reports progress and checks for cancellation, at most once per
+    /// interval.
     void poll() {
         const auto now = std::chrono::steady_clock::now();
         if (now - polled < interval)
@@ -123,8 +127,8 @@ struct Crew {
         stop = true;
     }
 
-    /// On the calling thread, whose own work is done: polls until the others have left, and lets
-    /// nobody in any more.
+    /// Called by the calling thread after its work. Closes the gate and polls until all helpers
+    /// have left.
     void wait(Gate &gate) {
         std::unique_lock<std::mutex> lock(gate.mutex);
         gate.open = false;
@@ -143,8 +147,9 @@ struct Crew {
     }
 };
 
-/// Readies this thread to throw; false where there is no memory for it. What exceptions need of a
-/// thread is allocated when it first does, and where that fails, the C library ends the process.
+/// Allocates the memory that this thread needs to throw exceptions; returns false if that fails.
+/// The first throw of a thread would allocate it otherwise, and the C library ends the process if
+/// this fails.
 inline bool can_throw() {
     void *volatile room = std::malloc(1 << 16);
     if (room == nullptr)
@@ -153,7 +158,7 @@ inline bool can_throw() {
     return std::uncaught_exceptions() == 0;
 }
 
-/// A helper within a call, which has entered by the gate.
+/// Marks a helper as being in a call. The helper has passed the gate.
 struct Inside {
     Gate &gate;
     ~Inside() {
@@ -163,7 +168,7 @@ struct Inside {
     }
 };
 
-/// The threads that a call has started. They are gone where it ends, in whatever way.
+/// The threads that a call has started. The destructor joins them, even after an exception.
 struct Helpers {
     Crew &crew;
     Gate &gate;
@@ -176,7 +181,7 @@ struct Helpers {
     }
 };
 
-/// work(id) on this thread, whose id is 0, and on others.
+/// Calls work(id) on this thread, with id 0, and on other threads.
 inline void work_together(int threads, const Control &control, Crew &crew,
                           const std::function<void(int)> &work) {
     const auto gate = std::make_shared<Gate>();
@@ -202,7 +207,7 @@ inline void work_together(int threads, const Control &control, Crew &crew,
         }
     METRICFAST_ON_THREAD_EXIT()
     catch (...) {
-        break; // There are no more threads: the ones there are do all of the work.
+        break; // The system has no more threads: the existing ones do all the work.
     }
     work(0);
     crew.wait(*gate);
@@ -210,15 +215,15 @@ inline void work_together(int threads, const Control &control, Crew &crew,
 
 } // namespace detail
 
-/// One thread's part in a parallel_blocks call.
+/// A thread of a parallel_blocks() call.
 class Worker {
   public:
     Worker(int id, detail::Crew &crew) : id_(id), crew_(crew) {}
 
-    /// Below the thread count; the calling thread's is 0.
+    /// The index of the thread, below the number of threads; 0 for the calling thread.
     int id() const { return id_; }
 
-    /// A unit of work is done: here work lets itself be interrupted, by throwing Cancelled.
+    /// Counts a completed unit of work. Throws Cancelled if the call is cancelled.
     void advance() {
         ++crew_.done;
         if (crew_.stop)
@@ -232,7 +237,7 @@ class Worker {
     detail::Crew &crew_;
 };
 
-/// A reference to f(block, worker), which must outlive it.
+/// A reference to a function f(block, worker), which must outlive the reference.
 class BlockTask {
   public:
     template <class F, class = std::enable_if_t<!std::is_same_v<F, BlockTask>>>
@@ -250,8 +255,8 @@ class BlockTask {
 /// Runs f(block, worker) for every block in [0, blocks). Which thread runs a block is not
 /// determined, so f's effects must not depend on it. The first exception of any block, or
 /// Cancelled, is rethrown after all threads have stopped.
-/// \param units where blocks are long, the number of times that they call worker.advance() in all;
-///   0: each block is one unit.
+/// \param units the total number of calls of worker.advance() by long blocks; 0 if each block is
+///   one unit.
 inline void parallel_blocks(Index blocks, const Control &control, const BlockTask &f,
                             Index units = 0) {
     if (blocks <= 0)

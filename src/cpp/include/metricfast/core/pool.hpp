@@ -1,4 +1,4 @@
-/// Objects that are used again: as many as there have been users at a time.
+/// A pool of reusable objects. It grows to the largest number of simultaneous users.
 #pragma once
 
 #include <exception>
@@ -12,7 +12,7 @@
 METRICFAST_NAMESPACE_BEGIN
 
 template <class T> class Pool {
-    /// Gives an object back. One that an exception has left is thrown away.
+    /// Returns an object to the pool, or destroys it during an exception.
     struct GiveBack {
         Pool *pool;
         int exceptions = std::uncaught_exceptions();
@@ -25,7 +25,7 @@ template <class T> class Pool {
     };
 
   public:
-    /// One for the caller alone, until the pointer goes.
+    /// Returns an object for exclusive use until the pointer is destroyed.
     std::unique_ptr<T, GiveBack> borrow() {
         {
             const std::lock_guard<std::mutex> lock(mutex_);
@@ -43,7 +43,7 @@ template <class T> class Pool {
         const std::lock_guard<std::mutex> lock(mutex_);
         try {
             free_.push_back(std::move(object));
-        } catch (...) { // no memory for the list: the object is freed
+        } catch (...) { // no memory for the list: free the object
         }
     }
 

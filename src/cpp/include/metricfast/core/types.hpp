@@ -1,10 +1,10 @@
-/// Matrices of Eigen, and views of them.
+/// Eigen matrices and views of them.
 #pragma once
 
 #include <cmath>
 #include <limits>
 
-#include "metricfast/core/config.hpp" // before Eigen: see there
+#include "metricfast/core/config.hpp" // before Eigen, because of its pragmas
 #include "metricfast/core/large_pages.hpp"
 #include "metricfast/core/views.hpp"
 
@@ -19,9 +19,9 @@ METRICFAST_NAMESPACE_BEGIN
 template <class T>
 using RowMatrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-/// Gives a matrix or an array that is used again its size, and any values. Eigen's resize() frees
-/// what there was before it allocates, and where that fails, leaves it to be freed once more: so do
-/// setZero(rows, cols) and an assignment of another size.
+/// Resizes a matrix or an array that is reused; its values are arbitrary. Eigen's resize() frees
+/// the old memory before it allocates. If the allocation fails, the destructor frees the old memory
+/// a second time. setZero(rows, cols) and an assignment of another size have the same fault.
 template <class Matrix> void renew(Matrix &matrix, Index rows, Index cols = 1) {
     const bool fits = matrix.size() == rows * cols;
     if (!fits)
@@ -32,14 +32,14 @@ template <class Matrix> void renew(Matrix &matrix, Index rows, Index cols = 1) {
                            static_cast<std::size_t>(rows * cols) * sizeof(typename Matrix::Scalar));
 }
 
-/// Columns for rows of m values, in an odd number of lines of cache: rows a power of two apart
-/// would compete for the same lines.
+/// Returns a row stride for m values that is an odd number of cache lines. With a power of two, all
+/// rows would compete for the same lines.
 template <class T> Index lines_apart(Index m) {
     constexpr Index line = 64 / static_cast<Index>(sizeof(T));
     return ((m + line - 1) / line | 1) * line;
 }
 
-/// A view as a matrix of Eigen.
+/// Maps a view as an Eigen matrix.
 template <class T> auto eigen(const View<T> &v) {
     using Plain = RowMatrix<std::remove_const_t<T>>;
     using Target = std::conditional_t<std::is_const_v<T>, const Plain, Plain>;

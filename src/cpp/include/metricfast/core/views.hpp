@@ -1,5 +1,5 @@
-/// Views of memory that somebody else owns: what every kernel takes, and no owning type. They are
-/// the same types in code for every instruction set, and need no Eigen.
+/// Non-owning views of memory, the arguments of every kernel. The types are the same for every
+/// instruction set and do not need Eigen.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ namespace metricfast {
 
 using Index = std::ptrdiff_t;
 
-/// A row-major matrix somebody else owns: `rows` x `cols`, consecutive rows `stride` elements
+/// A non-owning view of a row-major matrix, `rows` x `cols`. Consecutive rows are `stride` elements
 /// apart.
 template <class T> struct View {
     T *data = nullptr;
@@ -27,7 +27,7 @@ template <class T> struct View {
     View(T *data_, Index rows_, Index cols_) : View(data_, rows_, cols_, cols_) {}
     View(T *data_, Index rows_, Index cols_, Index stride_)
         : data(data_), rows(rows_), cols(cols_), stride(stride_) {}
-    /// A view of const elements can be made from a view of mutable ones.
+    /// Converts a view of mutable elements into a view of const elements.
     template <class U, class = std::enable_if_t<std::is_same_v<const U, T>>>
     View(const View<U> &other) : View(other.data, other.rows, other.cols, other.stride) {}
 
@@ -44,7 +44,8 @@ template <class M, class = void> constexpr bool in_memory = false;
 template <class M>
 constexpr bool in_memory<M, std::void_t<decltype(std::declval<M &>().data())>> = true;
 
-/// A view of a matrix, map or block of Eigen with contiguous rows, which must outlive it.
+/// Returns a view of an Eigen matrix, map or block with contiguous rows, which must outlive the
+/// view.
 template <class Matrix> auto view(Matrix &m) {
     constexpr bool column = Matrix::ColsAtCompileTime == 1;
     static_assert(in_memory<Matrix>, "view() of an expression: evaluate it into a RowMatrix first");
@@ -65,8 +66,8 @@ inline bool is_matrix(Index size, Index rows, Index cols) {
     return size % rows == 0 && size / rows == cols;
 }
 
-/// A view of a std::vector, a std::array or a std::span of rows * cols values, which must outlive
-/// it. Throws std::invalid_argument if there is another number of values.
+/// Returns a view of a std::vector, std::array or std::span of rows * cols values, which must
+/// outlive the view. Throws std::invalid_argument if the number of values differs.
 template <class Values> auto view(Values &values, Index rows, Index cols) {
     if (!is_matrix(static_cast<Index>(values.size()), rows, cols))
         throw std::invalid_argument("view: there are " + std::to_string(values.size()) +
@@ -79,14 +80,14 @@ template <class Values> auto view(Values &values, Index rows, Index cols) {
 template <class Matrix> void view(const Matrix &&) = delete;
 template <class Values> void view(const Values &&, Index, Index) = delete;
 
-/// Consecutive values that somebody else owns, and how many; null where a kernel may do without.
+/// A non-owning view of contiguous values. A null span stands for an omitted argument.
 template <class T> class Span {
   public:
     Span() = default;
     Span(std::nullptr_t) {}
     /// Empty if the pointer is null, whatever the size.
     Span(T *data, Index size) : data_(data), size_(data != nullptr ? size : 0) {}
-    /// A span of const elements can be made from a span of mutable ones.
+    /// Converts a span of mutable elements into a span of const elements.
     template <class U, class = std::enable_if_t<std::is_same_v<const U, T>>>
     Span(const Span<U> &other) : Span(other.data(), other.size()) {}
     template <std::size_t N> Span(T (&values)[N]) : Span(values, static_cast<Index>(N)) {}
@@ -121,7 +122,8 @@ template <class T> class Span {
 using Codes = Span<const std::int64_t>;
 using Weights = Span<const double>;
 
-/// Points of either precision, read row by row in double: the reference that results are exact to.
+/// Points in float or double. Kernels read them row by row in double, so results are exact for the
+/// given values.
 class Points {
   public:
     Points(View<const float> v) : single_(v), is_double_(false), rows_(v.rows), cols_(v.cols) {}
@@ -176,16 +178,16 @@ inline void require(bool condition, const std::string &message) {
         throw std::invalid_argument(message);
 }
 
-/// Throws unless there is one value for each of so many, or where there need be none, none at all.
+/// Throws unless there are `count` values, or none for an omitted argument.
 template <class T> void require_each(Span<T> values, Index count, const char *message) {
     require(values == nullptr || values.size() == count, message);
 }
 
-/// Throws unless a row of so many points is left out for each query, or -1 for none; or none at
-/// all is. \param what begins the message.
+/// Throws unless `exclude` is empty or holds, for each query, a row of the points or -1. \param
+/// what the start of the message.
 inline void require_excluded(Codes exclude, Index queries, Index points, const std::string &what) {
     require(exclude == nullptr || exclude.size() == queries,
-            what + ": exclude must have one entry a query");
+            what + ": exclude must have one entry per query");
     for (const std::int64_t row : exclude)
         if (row < -1 || row >= points)
             throw std::invalid_argument(what + ": exclude holds an index outside the database, " +

@@ -1,12 +1,12 @@
-/// How much work deserves more than one thread.
+/// The amount of work that justifies more than one thread.
 #pragma once
 
 #include "metricfast/core/parallel.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 
-/// One thread where the work is less than what starting others costs.
-/// \param products multiplications that there are to do.
+/// Limits a call to one thread if starting others costs more than the work.
+/// \param products number of multiplications.
 inline Control worth_it(Control control, double products) {
     if (products < 2e6)
         control.threads = 1;

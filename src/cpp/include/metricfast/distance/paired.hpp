@@ -40,7 +40,7 @@ void paired_distances(const Points &x, const Points &y, const PairList &list, bo
                       Span<T> out, const Control &control = {}) {
     require(x.cols() == y.cols(), "paired_distances: X and Y differ in width");
     list.check(x, y);
-    require(out.size() == list.count, "paired_distances: out must have one value a pair");
+    require(out.size() == list.count, "paired_distances: out must have one value per pair");
     require_finite(x, "coordinates must be finite");
     require_finite(y, "coordinates must be finite");
     // Between these bounds, no square of a difference has underflowed or overflowed in T.
@@ -82,7 +82,7 @@ void paired_distances(const Points &x, const Points &y, const PairList &list,
     require(x.cols() == U.cols() && y.cols() == V.cols(),
             "paired_distances: points and components differ in width");
     list.check(x, y);
-    require(out.size() == list.count, "paired_distances: out must have one value a pair");
+    require(out.size() == list.count, "paired_distances: out must have one value per pair");
     if (list.pairs != nullptr && list.count > x.rows() + y.rows()) {
         const EmbeddedPair z(x, y, U, V, control);
         paired_distances<T>(Points(view(z.queries)), Points(view(z.database)), list, squared, out,

@@ -34,7 +34,7 @@ class SegmentSearch {
     SegmentSearch(const PreparedDatabase &database, const Points &queries, Index k,
                   const Filter &filter, Span<const double> within = nullptr)
         : database_(database), queries_(queries), k_(k), filter_(filter), within_(within) {
-        require_each(within, queries.rows(), "kneighbors: within must have one entry a query");
+        require_each(within, queries.rows(), "kneighbors: within must have one entry per query");
         filter.check(queries.rows(), database.points().rows());
     }
 

@@ -193,7 +193,7 @@ void soft_votes(const Points &queries, const Points &database, View<const T> val
     require(queries.cols() == database.cols(), "soft_votes: queries and database differ in width");
     require(values.rows == database.rows() && out.rows == queries.rows() && out.cols == values.cols,
             "soft_votes: values must be (n_database, n_outputs), out (n_queries, n_outputs)");
-    require_each(log_weight, database.rows(), "soft_votes: there must be one weight a point");
+    require_each(log_weight, database.rows(), "soft_votes: there must be one weight per point");
     require_excluded(exclude, queries.rows(), database.rows(), "soft_votes");
     require_finite(queries, "coordinates must be finite");
     require_finite(database, "coordinates must be finite");

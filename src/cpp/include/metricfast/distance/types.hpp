@@ -79,12 +79,12 @@ struct Filter {
     void check(Index queries, Index points) const {
         require_excluded(exclude, queries, points, "kneighbors");
         require(rows == nullptr || rows.size() == points,
-                "kneighbors: a filter must have one entry a database point");
+                "kneighbors: a filter must have one entry per database point");
         require(pairs.data == nullptr || (pairs.rows == queries && pairs.cols == points),
-                "kneighbors: pairs must have one row a query and one column a database point");
+                "kneighbors: pairs must have one row per query and one column per database point");
         require((labels == nullptr && query_labels == nullptr) ||
                     (labels.size() == points && query_labels.size() == queries),
-                "kneighbors: labels must have one entry a query and a database point");
+                "kneighbors: labels must have one entry per query and per database point");
     }
 };
 

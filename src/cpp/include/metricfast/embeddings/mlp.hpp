@@ -68,7 +68,7 @@ template <class T>
 void layers_forward(View<const T> x, const std::vector<Layer<T>> &layers, Activation f,
                     const std::vector<View<T>> &outputs, const Control &control = {}) {
     require(!layers.empty() && layers.size() == outputs.size(),
-            "layers_forward: one output a layer");
+            "layers_forward: one output per layer");
     const Index n = outputs[0].rows;
     for (std::size_t l = 0; l < layers.size(); ++l) {
         const View<const T> in = l == 0 ? x : View<const T>(outputs[l - 1]);
@@ -110,7 +110,7 @@ void layers_backward(View<const T> x, const std::vector<Layer<T>> &layers, Activ
     const std::size_t depth = layers.size();
     require(depth > 0 && outputs.size() == depth && deltas.size() == depth &&
                 gradients.size() == depth,
-            "layers_backward: one output, delta and gradient a layer");
+            "layers_backward: one output, delta and gradient per layer");
     const Index n = deltas[0].rows;
     for (std::size_t l = 0; l < depth; ++l) {
         require_each(gradients[l].bias, layers[l].weight.rows,

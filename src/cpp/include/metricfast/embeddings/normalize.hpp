@@ -33,7 +33,7 @@ template <class F> void each_row(Index rows, const Control &control, F &&f) {
 /// Divides each row of z by its length, in place; `lengths` (n) receives the lengths.
 template <class T>
 void normalize_forward(View<T> z, Span<double> lengths, const Control &control = {}) {
-    require(lengths.size() == z.rows, "normalize_forward: there must be one length a row");
+    require(lengths.size() == z.rows, "normalize_forward: there must be one length per row");
     detail::each_row(z.rows, control, [&](Index i) {
         T *row = z.row(i);
         lengths[i] = std::sqrt(detail::inner_product<T>(row, row, z.cols));
@@ -49,7 +49,7 @@ void normalize_backward(View<const T> u, Span<const double> lengths, View<T> gra
                         const Control &control = {}) {
     require(u.rows == gradient.rows && u.cols == gradient.cols,
             "normalize_backward: points and gradient differ in shape");
-    require(lengths.size() == u.rows, "normalize_backward: there must be one length a row");
+    require(lengths.size() == u.rows, "normalize_backward: there must be one length per row");
     detail::each_row(u.rows, control, [&](Index i) {
         const T *unit = u.row(i);
         T *g = gradient.row(i);

@@ -1,7 +1,8 @@
-/// The database's side of a row loss's gradient.
+/// The gradient of a row loss by the database points.
 ///
-/// Each anchor adds to the gradient of every database point that it has a weight for. A lane of the
-/// row engine collects its share by itself; shares are added in the order of the lanes.
+/// Each anchor contributes to the gradient of every database point for which it has a weight. Each
+/// lane of the row engine accumulates its own share. The shares are then added in the order of the
+/// lanes.
 #pragma once
 
 #include "metricfast/engine/row_problem.hpp"
@@ -10,8 +11,8 @@
 
 METRICFAST_NAMESPACE_BEGIN
 
-/// What weights refer to: queries and database. Gradients of distances do not change with the
-/// origin, and lose fewer digits amid the points, so these are centred.
+/// The embedded queries and database. They are centred for losses of distances: gradients do not
+/// depend on the origin, and an origin amid the points loses fewer digits.
 template <class T> class EmbeddedSides {
   public:
     void set(const RowProblem<T> &problem, RowKind of) {
@@ -32,8 +33,9 @@ template <class T> class EmbeddedSides {
     const RowMatrix<T> &queries() const { return symmetric_ ? database_ : queries_; }
     const RowMatrix<T> &database() const { return database_; }
 
-    /// A weight w of query i and database point j adds to the gradients of the two: of distances
-    /// 2w (a - b) and its negative, of inner products w b and w a. null: to one of them alone.
+    /// Adds the contribution of a weight w of query a and database point b to both gradients: 2w (a
+    /// - b) and its negative for distances, w b and w a for inner products. A null gradient is
+    /// skipped.
     void add(T weight, Index i, Index j, double *to_query, double *to_database) const {
         using V = Vec<double>;
         const T *a = queries().row(i).data(), *b = database().row(j).data();
@@ -74,8 +76,8 @@ template <class T> class EmbeddedSides {
     RowMatrix<T> queries_;
 };
 
-/// One lane's share. Sparse weights are kept as they are, which costs least; past the capacity they
-/// go into an accumulator of the gradient's size, where dense ones go at once.
+/// The share of one lane. Sparse weights are stored individually, which costs least. Beyond the
+/// capacity they are added to an accumulator of the size of the gradient, like dense weights.
 template <class T> class DatabaseShare {
   public:
     struct Entry {
@@ -84,8 +86,8 @@ template <class T> class DatabaseShare {
         T weight;
     };
 
-    /// Forgets all that was added, but for the memory.
-    /// \param bytes what the kept weights may take.
+    /// Clears the share and keeps its memory.
+    /// \param bytes limit on the memory of the stored weights.
     void reset(std::size_t bytes) {
         capacity_ = bytes / sizeof(Entry);
         kept_.clear();
@@ -93,7 +95,7 @@ template <class T> class DatabaseShare {
         summed_ = weighed_ = false;
     }
 
-    /// A weight of a pair, whose share of the query's own gradient is added to `own`.
+    /// Adds a weight of a pair. Its contribution to the query's gradient is added to `own`.
     void add(const EmbeddedSides<T> &sides, Index row, Index column, T weight, double *own) {
         if (summed_) {
             sides.add(weight, row, column, own, sums_.row(column).data());
@@ -110,8 +112,8 @@ template <class T> class DatabaseShare {
         kept_.clear();
     }
 
-    /// Dense weights W of the anchors from `first` on. Products W^T Zq are summed in T for a while:
-    /// sums in double are large, and so is the cost of a pass over them.
+    /// Adds dense weights W of the anchors `first` and above. Products W^T Zq are first summed in T
+    /// for several blocks, since a pass over the sums in double is expensive.
     void add(const EmbeddedSides<T> &sides, View<const T> weights, Index first) {
         if (recent_ + weights.rows > most_recent)
             flush(sides);
@@ -128,7 +130,7 @@ template <class T> class DatabaseShare {
         add_column_sums(weights);
     }
 
-    /// After the last block: what is not needed any more is released.
+    /// Completes the sums after the last block and releases temporary memory.
     void finish(const EmbeddedSides<T> &sides) {
         if (!summed_)
             return;
@@ -148,7 +150,7 @@ template <class T> class DatabaseShare {
     }
 
   private:
-    /// Rows of a block are summed in T.
+    /// Adds the column sums. The rows of a block are summed in T.
     void add_column_sums(View<const T> weights) {
         constexpr Index at_once = 8; // rows that are read side by side
         std::vector<T> part(static_cast<std::size_t>(weights.cols), T(0));
@@ -191,28 +193,29 @@ template <class T> class DatabaseShare {
         recent_ = 0;
     }
 
-    static constexpr Index most_recent = 2048; ///< of whose sum T keeps the digits
+    /// Number of anchors that can be summed in T without losing digits.
+    static constexpr Index most_recent = 2048;
 
     std::size_t capacity_ = 0;
     std::vector<Entry> kept_;
-    RowMatrix<T> product_; ///< of the last `recent_` anchors
+    RowMatrix<T> product_; ///< sum over the last `recent_` anchors
     Index recent_ = 0;
-    bool summed_ = false; ///< there are sums
+    bool summed_ = false; ///< whether `sums_` is in use
     RowMatrix<double> sums_;
-    bool weighed_ = false; ///< there are sums of columns
+    bool weighed_ = false; ///< whether `column_sums_` is in use
     Eigen::VectorXd column_sums_;
 };
 
-/// write(j, gradient of database point j) for all j.
-/// \param sorted memory to work in.
+/// Calls write(j, gradient) for every database point j.
+/// \param sorted working memory.
 template <class T, class Write>
 void sum_shares(const EmbeddedSides<T> &sides, const std::vector<const DatabaseShare<T> *> &shares,
                 const Control &control, std::vector<typename DatabaseShare<T>::Entry> &sorted,
                 Write &&write) {
     using Entry = typename DatabaseShare<T>::Entry;
     const Index m = sides.database().rows();
-    // Kept weights sorted by column: those of column j are sorted[starts[j]] .. sorted[starts[j +
-    // 1]].
+    // The stored weights, sorted by column. Column j has sorted[starts[j]] .. sorted[starts[j + 1]
+    // - 1].
     std::vector<std::int64_t> starts(static_cast<std::size_t>(m) + 2, 0);
     for (const auto *share : shares)
         for (const Entry &e : share->kept())

@@ -1,4 +1,4 @@
-/// Gradients where all weights are at hand: of one set of points in both roles, or of two sets.
+/// Gradients from a matrix of all weights, for one set of points in both roles or for two sets.
 #pragma once
 
 #include "metricfast/engine/database_gradient.hpp"
@@ -8,7 +8,7 @@ METRICFAST_NAMESPACE_BEGIN
 
 namespace detail {
 
-/// out = a + b^T, in tiles of as many rows and columns as a register has values.
+/// Computes out = a + b^T in square tiles of the register width.
 template <class T> void sum_with_transposed(View<const T> a, View<const T> b, View<T> out) {
     constexpr int N = Vec<T>::width;
     const Index rows = out.rows / N * N, cols = out.cols / N * N;
@@ -17,7 +17,7 @@ template <class T> void sum_with_transposed(View<const T> a, View<const T> b, Vi
     for (Index c = 0; c < cols; c += N)
         for (Index r = 0; r < rows; r += N) {
             Eigen::Matrix<T, N, N, Eigen::RowMajor> tile = right.template block<N, N>(c, r);
-            tile.transposeInPlace(); // which Eigen does in registers
+            tile.transposeInPlace(); // in registers
             sum.template block<N, N>(r, c) = left.template block<N, N>(r, c) + tile;
         }
     for (Index r = 0; r < out.rows; ++r)
@@ -25,8 +25,8 @@ template <class T> void sum_with_transposed(View<const T> a, View<const T> b, Vi
             out.row(r)[c] = a.row(r)[c] + b.row(c)[r];
 }
 
-/// out = 2 factor (diag(sums) A - out) for distances, factor out for inner products; the rows of A
-/// from `first` on.
+/// Computes out = 2 factor (diag(sums) A - out) for distances and out = factor out for inner
+/// products, with the rows `first` and above of A.
 template <class T>
 void finish_gradient(RowKind kind, double factor, const std::vector<double> &sums,
                      const RowMatrix<T> &a, Index first, View<T> out) {
@@ -41,9 +41,9 @@ void finish_gradient(RowKind kind, double factor, const std::vector<double> &sum
 
 } // namespace detail
 
-/// With S = W + W^T: 2 (diag(S 1) Z - S Z) for distances, S Z for inner products; one product where
-/// two roles by themselves take two.
-/// \param weights of n rows and lines_apart(n) columns, the first n of which are W.
+/// Computes 2 (diag(S 1) Z - S Z) for distances and S Z for inner products, with S = W + W^T. This
+/// takes one product, where separate gradients of both roles take two.
+/// \param weights n rows and lines_apart(n) columns, the first n of which are W.
 template <class T>
 void symmetric_gradient(const EmbeddedSides<T> &sides, const RowMatrix<T> &weights, double factor,
                         View<T> grad, const Control &control) {
@@ -65,9 +65,9 @@ void symmetric_gradient(const EmbeddedSides<T> &sides, const RowMatrix<T> &weigh
     });
 }
 
-/// With weights W of a batch A and a database B: 2 (diag(W 1) A - W B) and 2 (diag(1 W) B - W^T A)
-/// for distances, W B and W^T A for inner products.
-/// \param weights of A's rows and at least as many columns as B has rows, the first of which are W.
+/// Computes the gradients of a batch A and a database B with weights W: 2 (diag(W 1) A - W B) and 2
+/// (diag(1 W) B - W^T A) for distances, W B and W^T A for inner products.
+/// \param weights one row per row of A. The first columns, one per row of B, are W.
 template <class T>
 void batch_gradient(const EmbeddedSides<T> &sides, const RowMatrix<T> &weights, double factor,
                     View<T> grad_queries, View<T> grad_database, const Control &control) {

@@ -1,4 +1,4 @@
-/// A block of rows of which some columns alone are looked at, and how to walk over these.
+/// A block of rows with lists of columns, and iteration over its entries.
 #pragma once
 
 #include <algorithm>
@@ -9,20 +9,21 @@
 
 METRICFAST_NAMESPACE_BEGIN
 
-/// Columns of a block's rows, and a value for each.
+/// Lists of columns for the rows of a block, with one value per entry.
 template <class T> class ListedRows {
   public:
     /// Row r's columns are columns[starts[r]] .. columns[starts[r + 1] - 1], below m. They are
-    /// copied before they are checked: columns that others gave may change meanwhile.
+    /// copied before they are checked, because the caller's arrays may change meanwhile.
     void set(Index count, const std::int64_t *starts, const std::int64_t *columns, Index m) {
         starts_.assign(starts, starts + count + 1);
         for (std::int64_t &start : starts_)
             start -= starts[0];
         columns_.assign(columns + starts[0], columns + starts[count]);
-        columns_.reserve(1); // not null where it is empty
+        columns_.reserve(1); // keeps data() non-null
         for (const std::int64_t column : columns_)
             require(column >= 0 && column < m, "row engine: a candidate is outside the database");
-        // Aligned: vectorised exp peels unaligned ends, which round otherwise.
+        // Rows are aligned: vectorised exp treats unaligned ends separately, and these round
+        // differently.
         constexpr std::size_t line = 64 / sizeof(T);
         places_.assign(1, 0);
         for (Index r = 0; r < count; ++r)
@@ -35,12 +36,12 @@ template <class T> class ListedRows {
     const std::int64_t *columns(Index r) const { return columns_.data() + starts_[r]; }
     T *values(Index r) { return values_.data() + places_[r]; }
 
-    /// visit(r, column, value) of every entry, in stripes of ascending columns, so that what is
-    /// fetched for them stays in a cache.
-    /// \param m columns there are. \param bytes fetched for each.
+    /// Calls visit(r, column, value) for every entry, in stripes of ascending columns, so that the
+    /// data of a stripe stays in the cache.
+    /// \param m number of columns. \param bytes size of the data of a column.
     template <class Visit> void in_stripes(Index m, Index bytes, Visit &&visit) {
         constexpr Index cached = Index(1) << 18;
-        constexpr Index worth_it = 16; // entries of a row
+        constexpr Index worth_it = 16; // entries per row
         const Index count = static_cast<Index>(places_.size()) - 1;
         const Index listed = static_cast<Index>(columns_.size());
         const Index width =

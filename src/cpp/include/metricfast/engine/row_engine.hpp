@@ -1,8 +1,8 @@
-/// Value and gradient of any row loss.
+/// The row engine: value and gradient of any row loss.
 ///
-/// Rows are shared out over a fixed number of lanes; a lane handles its blocks in order and owns an
-/// accumulator of the database-side gradient, and lanes are added in order at the end. Nothing
-/// depends on the number of threads, so results are bit-identical for any of them.
+/// Rows are distributed over a fixed number of lanes. Each lane processes its blocks in order and
+/// has an accumulator for the gradient by the database. The lanes are added in order at the end, so
+/// results are bit-identical for any number of threads.
 #pragma once
 
 #include <memory>
@@ -20,7 +20,8 @@ METRICFAST_NAMESPACE_BEGIN
 
 template <class T> class RowEngine {
   public:
-    /// \param scratch memory of a former call, to be used again; it must outlive the engine.
+    /// \param scratch working memory, which successive engines may reuse. It must outlive the
+    ///   engine.
     RowEngine(const RowProblem<T> &problem, const RowLoss<T> &loss, const Control &control,
               RowScratch<T> *scratch = nullptr)
         : problem_(problem), loss_(loss),
@@ -34,7 +35,8 @@ template <class T> class RowEngine {
         require_finite(database_points_, "coordinates must be finite");
     }
 
-    /// Writes the gradients (same shapes as the points; `grad_database` is ignored when symmetric).
+    /// Computes the value and writes the gradients, which have the shapes of the points.
+    /// `grad_database` is ignored for symmetric problems.
     RowTotals value_and_gradient(View<T> grad_queries, View<T> grad_database) {
         require(grad_queries.rows == n() && grad_queries.cols == p(),
                 "row engine: the gradient must have the queries' shape");
@@ -86,7 +88,7 @@ template <class T> class RowEngine {
     Index p() const { return problem_.queries.cols; }
 
     void search_windows() {
-        constexpr Index few = 256; // of which lists gain nothing
+        constexpr Index few = 256; // lists do not pay for smaller databases
         const double window = loss_.window(m());
         if (m() <= few || problem_.listed() || sides_.kind != RowKind::squared_distance ||
             !std::isfinite(window))
@@ -96,7 +98,7 @@ template <class T> class RowEngine {
         const Index probe = std::min<Index>(n(), TileShape<float>::rows);
         WindowLists found;
         if (RowPlan::is_small(problem_) && !near_->find(0, probe, most_near(probe), found))
-            near_.reset(); // few points, and windows hold too many of them
+            near_.reset(); // few points, and long lists
     }
 
     void run_block(const RowPlan &plan, Lane &lane, Desk &desk, Index first, Index count,
@@ -115,12 +117,14 @@ template <class T> class RowEngine {
         }
     }
 
-    /// Columns that a search of so many rows may come upon. An entry of a list costs dozens of
-    /// times one of a whole row, in double half as many times, for whole rows take twice as long.
+    /// Returns the largest number of columns for which lists of `rows` rows are faster than whole
+    /// rows. An entry of a list costs dozens of times as much as an entry of a whole row, and half
+    /// of that in double, where whole rows take twice as long.
     Index most_near(Index rows) const { return rows * m() * static_cast<Index>(sizeof(T)) / 64; }
 
-    /// Where windows hold more than is worth it, as early in a training, few searches are wasted on
-    /// finding out, and those end with the block's first rows.
+    /// Searches the windows of a block; returns false if the lists are too long. Early in training
+    /// they often are. After repeated failures most blocks are not searched, and a failing search
+    /// ends after the first rows of its block.
     bool found_near(Lane &lane, Desk &desk, Index first, Index count) const {
         constexpr Index patience = 2, pause = 16;
         if (lane.failures >= patience && ++lane.unsearched % pause != 0)
@@ -171,8 +175,7 @@ template <class T> class RowEngine {
             multiply(lane, block, first, grad_queries);
     }
 
-    /// Whether products with these weights cost more than those that are not zero one by one, of
-    /// which each costs as much as so many.
+    /// Returns true if adding the nonzero weights one by one costs less than a matrix product.
     bool few(View<const T> weights) const {
         const Index cost = 12 + 3200 / (p() * static_cast<Index>(sizeof(T)) + 1);
         const Vec<T> zero = Vec<T>::broadcast(T(0)), one = Vec<T>::broadcast(T(1));
@@ -196,7 +199,7 @@ template <class T> class RowEngine {
         return {i, problem_.excluded(i), count, columns, values, problem_.first};
     }
 
-    /// Turns distances into derivatives by squared ones, times the anchor's weight.
+    /// Replaces distances by derivatives by squared distances, times the anchor's weight.
     void evaluate(Lane &lane, Desk &desk, Row<T> &row) const {
         const bool plain = sides_.kind == RowKind::distance;
         if (plain)
@@ -214,7 +217,7 @@ template <class T> class RowEngine {
             row.array() *= by;
     }
 
-    /// Distances to the listed columns only, from differences.
+    /// Computes distances to the listed columns only, from differences.
     void run_listed_rows(Lane &lane, Desk &desk, Index first, Index count,
                          const std::int64_t *starts, const std::int64_t *columns,
                          View<T> grad_queries) const {
@@ -241,7 +244,7 @@ template <class T> class RowEngine {
         eigen(grad_queries).middleRows(first, count) = desk.own.template cast<T>();
     }
 
-    /// Those weights of a whole row that are not zero, one by one.
+    /// Adds the nonzero weights of a whole row one by one.
     void spread(Lane &lane, Desk &desk, Index i, const T *weights, View<T> grad_queries) const {
         constexpr int W = Vec<T>::width;
         const Vec<T> zero = Vec<T>::broadcast(T(0)), one = Vec<T>::broadcast(T(1));
@@ -262,8 +265,8 @@ template <class T> class RowEngine {
         eigen(grad_queries).row(i) = desk.own.row(0).template cast<T>();
     }
 
-    /// Dense weights W of a block: dZq = 2 (diag(W 1) Zq - W Zd), dZd = 2 (diag(1 W) Zd - W^T Zq);
-    /// for inner products W Zd and W^T Zq.
+    /// Adds the gradients for dense weights W of a block: dZq = 2 (diag(W 1) Zq - W Zd) and dZd = 2
+    /// (diag(1 W) Zd - W^T Zq) for distances, W Zd and W^T Zq for inner products.
     void multiply(Lane &lane, View<const T> weights, Index first, View<T> grad_queries) const {
         const Index count = weights.rows;
         const auto queries = sides_.queries().middleRows(first, count);
@@ -285,7 +288,7 @@ template <class T> class RowEngine {
 
     Control silent() const { return {control_.threads, control_.keep_going, {}}; }
 
-    /// Adds the lanes, in order, and the two roles of symmetric problems.
+    /// Adds the lanes in order, and both roles of symmetric problems.
     void gather(const std::vector<Lane> &lanes, T factor, View<T> grad_queries,
                 View<T> grad_database) const {
         std::vector<const DatabaseShare<T> *> shares;
@@ -308,12 +311,12 @@ template <class T> class RowEngine {
     Points query_points_;
     Points database_points_;
     std::unique_ptr<WindowSearch> near_;
-    mutable std::unique_ptr<AllPairs<T>> pairs_; ///< made where whole rows turn out to be needed
+    mutable std::unique_ptr<AllPairs<T>> pairs_; ///< created when first needed
     mutable std::once_flag pairs_once_;
     RowScratch<T> own_;
     RowScratch<T> &scratch_;
     EmbeddedSides<T> &sides_ = scratch_.sides;
-    /// Where they are kept, in rows of lines_apart columns; blocks write their own rows.
+    /// The kept weights, in rows of lines_apart() columns. Each block writes its rows.
     RowMatrix<T> &weights_ = scratch_.weights;
 };
 

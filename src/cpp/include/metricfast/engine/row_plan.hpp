@@ -1,5 +1,5 @@
-/// How the row engine goes about a problem: decided once, by sizes and the memory budget alone, so
-/// that results do not depend on the number of threads.
+/// The route of the row engine for a problem. It depends on sizes and the memory budget only, so
+/// results do not depend on the number of threads.
 #pragma once
 
 #include <algorithm>
@@ -11,38 +11,38 @@ METRICFAST_NAMESPACE_BEGIN
 
 struct RowPlan {
     enum class Route {
-        listed,  ///< rows are the candidates that are given
-        windows, ///< lists of what is near, or whole rows where those would be long
-        kept,    ///< whole rows of few points, whose weights are multiplied at once in the end,
-        batch,   ///< the same of a batch against a database
-        whole    ///< whole rows; a block's weights are multiplied, or spread, at once
+        listed,  ///< rows are the given candidate lists
+        windows, ///< lists of near points, or whole rows if the lists are long
+        kept,    ///< whole rows of few points; one product of all weights at the end
+        batch,   ///< the same for a batch against a database
+        whole    ///< whole rows; the weights of each block are multiplied, or added one by one
     };
     Route route;
-    Index lanes;        ///< shares of the work, each with a gradient of the database of its own
-    Index block;        ///< rows that a lane takes at a time
-    Index dense;        ///< whole rows at a time
-    std::size_t memory; ///< of a lane's weights while they are kept one by one
+    Index lanes;        ///< shares of the work, each with an accumulator for the database gradient
+    Index block;        ///< rows per block of a lane
+    Index dense;        ///< whole rows per step
+    std::size_t memory; ///< bytes of individually stored weights per lane
 
     static constexpr Index most_lanes = 8;
 
     bool keeps() const { return route == Route::kept || route == Route::batch; }
 
-    /// Whether all weights of whole rows fit into memory.
+    /// Returns true if all weights of whole rows fit into the memory budget.
     template <class T> static bool is_small(const RowProblem<T> &problem) {
         const std::size_t n = static_cast<std::size_t>(problem.queries.rows);
         return problem.symmetric && !problem.listed() &&
                n * n * sizeof(T) <= std::min(problem.memory_budget / 4, std::size_t(1) << 24);
     }
 
-    /// Whether all weights of a batch and its database fit into memory, and sums over the batch
-    /// into T.
+    /// Returns true if all weights of a batch and its database fit into the memory budget, and sums
+    /// over the batch are accurate in T.
     template <class T> static bool is_batch(const RowProblem<T> &problem) {
         const std::size_t n = static_cast<std::size_t>(problem.queries.rows),
                           m = static_cast<std::size_t>(problem.database.rows);
         return !problem.symmetric && n <= 2048 && n * m * sizeof(T) <= problem.memory_budget / 4;
     }
 
-    /// \param windows whether there is a search for what is near.
+    /// \param windows whether near points are searched.
     /// \param sparse whether most weights may be zero.
     template <class T> RowPlan(const RowProblem<T> &problem, bool windows, bool sparse) {
         route = problem.listed()               ? Route::listed
@@ -55,7 +55,7 @@ struct RowPlan {
                                                                  static_cast<std::size_t>(p + 1) *
                                                                  sizeof(double);
         lanes = problem.lanes > 0 ? std::min(problem.lanes, most_lanes) : most_lanes;
-        if (route == Route::whole) // each has an accumulator
+        if (route == Route::whole) // each lane has an accumulator
             lanes = static_cast<Index>(std::clamp<std::size_t>(
                 budget / 2 / std::max<std::size_t>(sums, 1), 1, static_cast<std::size_t>(lanes)));
         const std::size_t most = budget / 4 / most_lanes;

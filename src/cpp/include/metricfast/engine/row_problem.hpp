@@ -1,11 +1,11 @@
-/// Checks of a problem of the row engine.
+/// Validation of problems of the row engine.
 #pragma once
 
 #include "metricfast/engine/row_loss.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 
-/// Throws std::invalid_argument unless the problem is one, whatever its loss.
+/// Throws std::invalid_argument unless the problem is valid, for any loss.
 template <class T> void check(const RowProblem<T> &problem) {
     const View<const T> queries = problem.queries, database = problem.database;
     const Index n = queries.rows, m = database.rows;
@@ -15,13 +15,13 @@ template <class T> void check(const RowProblem<T> &problem) {
                                         "queries and database must be the same view");
     require(std::max(n, m) < std::numeric_limits<std::int32_t>::max() / 2,
             "row engine: more than 2^30 points");
-    require_each(problem.weights, n, "row engine: weights must have one entry a query");
+    require_each(problem.weights, n, "row engine: weights must have one entry per query");
     require_excluded(problem.exclude, n, m, "row engine");
     if (problem.listed())
         problem.candidates.check(n, m);
 }
 
-/// Throws std::invalid_argument unless the problem is one, and the loss is of it.
+/// Throws std::invalid_argument unless the problem is valid and the loss supports it.
 template <class T> void check(const RowProblem<T> &problem, const RowLoss<T> &loss) {
     check(problem);
     require(!problem.listed() || loss.sparse(),

@@ -1,5 +1,5 @@
-/// The memory that the row engine works in. One that is used again, as by the evaluations of a
-/// training, spares the system from giving, and clearing, it each time.
+/// Working memory of the row engine. Reuse by the evaluations of a training run avoids allocating
+/// and clearing it each time.
 #pragma once
 
 #include "metricfast/engine/database_gradient.hpp"
@@ -9,27 +9,27 @@
 METRICFAST_NAMESPACE_BEGIN
 
 template <class T> struct RowScratch {
-    /// A share of the work, and what comes out of it.
+    /// A share of the work and its results.
     struct Lane {
         DatabaseShare<T> database;
         RowTotals totals;
-        Index failures = 0;   ///< window searches in a row that found too much
-        Index unsearched = 0; ///< blocks since then
+        Index failures = 0;   ///< consecutive window searches with too many results
+        Index unsearched = 0; ///< blocks since the last search
     };
 
-    /// What a thread works on, a block at a time.
+    /// Working memory of a thread for one block.
     struct Desk {
-        RowMatrix<T> values; ///< of whole rows
+        RowMatrix<T> values; ///< values of whole rows
         ListedRows<T> listed;
         WindowLists near;
-        AlignedVector<T> roots; ///< of a row
+        AlignedVector<T> roots; ///< square roots of a row
         RowMatrix<double> own;  ///< gradients of anchors
     };
 
     EmbeddedSides<T> sides;
     std::vector<Lane> lanes;
     std::vector<Desk> desks;
-    RowMatrix<T> weights; ///< of all rows, where these are kept
+    RowMatrix<T> weights; ///< weights of all rows, for the routes that keep them
     std::vector<typename DatabaseShare<T>::Entry> sorted;
 
     void ready(Index n_lanes, int threads, std::size_t memory) {

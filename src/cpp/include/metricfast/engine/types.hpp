@@ -8,15 +8,15 @@ namespace metricfast {
 /// The argument of a loss.
 enum class RowKind { squared_distance, distance, inner_product };
 
-/// Contribution of one anchor.
+/// The contribution of one anchor.
 struct RowValue {
     double value = 0;
     Index terms = 0;      ///< active terms, for the reduction mean_nonzero
-    Index dropped = 0;    ///< neighbours left out, for example because their labels are tied
-    bool skipped = false; ///< the anchor has no part in the loss (no neighbour it could use)
+    Index dropped = 0;    ///< omitted neighbours, for example because of tied labels
+    bool skipped = false; ///< the anchor does not contribute, for lack of usable neighbours
 };
 
-/// A loss of the library, which refers to the labels that it was made of.
+/// A loss. It refers to the labels passed at its construction.
 template <class T> class Loss {
   public:
     virtual ~Loss() = default;
@@ -24,7 +24,8 @@ template <class T> class Loss {
 
 enum class Reduction { sum, mean, mean_nonzero };
 
-/// Columns that a row needs, in compressed sparse rows; null members: all columns.
+/// Lists of the columns that each row needs, in compressed sparse row format. Null members stand
+/// for all columns.
 struct Candidates {
     Codes row_starts; ///< queries + 1 entries
     Codes columns;
@@ -46,14 +47,14 @@ struct Candidates {
 template <class T> struct RowProblem {
     View<const T> queries;
     View<const T> database;
-    bool symmetric = false; ///< both are the same points: gradients of both roles are added
-    Index first = 0;        ///< the database row that query 0 is, where queries are some of these
-    Codes exclude;          ///< per query a database row to leave out, -1: none
-    Weights weights;        ///< per query; none: 1
+    bool symmetric = false; ///< one set of points in both roles, whose gradients are added
+    Index first = 0; ///< database row of query 0, if the queries are consecutive database rows
+    Codes exclude;   ///< excluded database row per query, -1 for none
+    Weights weights; ///< weight per query; empty for ones
     Candidates candidates;
     Reduction reduction = Reduction::sum;
     std::size_t memory_budget = std::size_t(1) << 30; ///< bytes of working memory, all threads
-    Index lanes = 0; ///< shares of the work, at most; 0: as many as serve
+    Index lanes = 0; ///< maximum number of shares of the work; 0 to choose it
 
     Index excluded(Index i) const { return exclude != nullptr ? exclude[i] : -1; }
     double weight(Index i) const { return weights != nullptr ? weights[i] : 1.0; }
@@ -63,11 +64,11 @@ template <class T> struct RowProblem {
 struct RowTotals {
     double value = 0;
     Index terms = 0;
-    Index anchors = 0; ///< anchors that took part
+    Index anchors = 0; ///< number of contributing anchors
     Index skipped = 0;
     Index dropped = 0;
-    double weight = 0;         ///< sum of the weights of the anchors that took part
-    double weighted_terms = 0; ///< terms, each times its anchor's weight
+    double weight = 0;         ///< sum of the weights of the contributing anchors
+    double weighted_terms = 0; ///< number of terms, weighted by anchors
 
     void add(const RowValue &row, double by) {
         value += by > 0 ? by * row.value : 0.0;
@@ -87,7 +88,7 @@ struct RowTotals {
         weighted_terms += other.weighted_terms;
     }
 
-    /// Factor of sums under a reduction.
+    /// Returns the factor of the sums for a reduction.
     double factor(Reduction reduction) const {
         const double by = reduction == Reduction::sum    ? 1.0
                           : reduction == Reduction::mean ? weight

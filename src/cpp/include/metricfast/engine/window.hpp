@@ -1,5 +1,5 @@
-/// For each query the database points that are not much farther than its nearest one: all that a
-/// softmax of negated distances can see.
+/// Search for database points that are not much farther than the nearest point of a query. Points
+/// farther away do not affect a softmax of negated distances.
 #pragma once
 
 #include "metricfast/distance/screen.hpp"
@@ -11,7 +11,7 @@ struct WindowLists {
     std::vector<std::int64_t> starts;
     std::vector<std::int64_t> columns;
 
-    /// Scratch of the search, kept from block to block.
+    /// Working memory of the search, reused for each block.
     struct Entry {
         float lower;
         std::int32_t position;
@@ -19,21 +19,21 @@ struct WindowLists {
     std::vector<std::vector<Entry>> entries;
 };
 
-/// Thread-safe once constructed; refers to what the views of the points do.
+/// Thread-safe once constructed. The object refers to the memory of the points.
 class WindowSearch {
   public:
-    /// \param window every j with D_ij <= min_l D_il + window is listed (squared distances).
+    /// \param window find() lists every j with D_ij <= min_l D_il + window (squared distances).
     WindowSearch(const Points &queries, const Points &database, Codes exclude, double window,
                  const Control &control)
         : queries_(queries), exclude_(exclude), frame_(frame_of(database, queries)),
           screen_(database, frame_, identity_order(database.rows()), {0}, control),
           window_(window * frame_.scale * frame_.scale) {}
 
-    /// Rows that find() should be given at a time.
+    /// Recommended number of rows for find().
     static constexpr Index block = 20 * TileShape<float>::rows;
 
-    /// Lists of queries first .. first + count - 1; a few columns beyond the window may be among
-    /// them. False, with the lists unfinished, once they hold more than `limit` columns.
+    /// Computes the lists of queries first .. first + count - 1, which may contain a few columns
+    /// beyond the window. Returns false, with incomplete lists, if they exceed `limit` columns.
     bool find(Index first, Index count, Index limit, WindowLists &lists) const {
         const auto &packed = screen_.packed();
         PackedQueries<float> packed_queries(packed.depth());
@@ -48,7 +48,7 @@ class WindowSearch {
         for (auto &row : entries)
             row.clear();
         Index held = 0;
-        // In stretches, so that a search that lists too much ends early.
+        // Works in stretches, so that a search with too many results ends early.
         constexpr Index stretch = 64;
         for (Index begin = 0; begin < packed.panels(); begin += stretch) {
             screen_.sweep(

@@ -59,7 +59,7 @@ struct InferenceOutput {
     void check(Index queries, Index k) const {
         require(indices == nullptr || is_matrix(indices.size(), queries, k),
                 "inference: indices must be (n_queries, n_neighbors)");
-        const char *const one = "inference: outputs must have one value a query";
+        const char *const one = "inference: outputs must have one value per query";
         require_each(values, queries, one);
         require_each(deltas, queries, one);
         require_each(feasible, queries, one);
@@ -82,8 +82,8 @@ struct InferenceProblem {
         options.loss.check();
         targeted.check(queries, options.k);
         augmented.check(queries, options.k);
-        require_each(plain, queries, "inference: plain must have one value a query");
-        require_each(wrong, queries, "inference: wrong must have one value a query");
+        require_each(plain, queries, "inference: plain must have one value per query");
+        require_each(wrong, queries, "inference: wrong must have one value per query");
         require(query_labels.size() == queries && database_labels.size() == database,
                 "inference: there must be one label for each query and each database point");
         require_excluded(exclude, queries, database, "inference");

@@ -1,4 +1,5 @@
-/// Short calls of the compiled library: on memory of the caller's, with results in vectors.
+/// Convenience functions of the compiled library. They take memory of the caller and return
+/// vectors.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +20,8 @@ template <class T> struct Neighbors {
     std::vector<std::int64_t> indices;
 };
 
-/// Neighbours among so many database points, that search(distances, indices) writes.
+/// Returns the neighbours that search(distances, indices) writes. \param count number of database
+/// points.
 template <class Q, class Search>
 auto neighbors_of(View<Q> queries, Index count, Index k, Search &&search) {
     using T = std::remove_const_t<Q>;
@@ -34,12 +36,13 @@ auto neighbors_of(View<Q> queries, Index count, Index k, Search &&search) {
     return found;
 }
 
-/// A map L, given or not: without rows, the points themselves.
+/// Returns the maps of a distance with map L. An L without rows stands for the identity.
 inline Maps map_of(const Points &L) { return L.rows() > 0 ? Maps(L) : Maps(); }
 
-/// The k nearest points of each query under the distance |L (x - y)|, ties by the lower row.
-/// \param queries (n x d). \param database (m x d). \param L (p x d); empty: the Euclidean
-/// distance. Throws std::invalid_argument where shapes do not fit or coordinates are not finite.
+/// Returns the k nearest points of each query under the distance |L (x - y)|, ties by the lower
+/// row.
+/// \param queries (n x d). \param database (m x d). \param L (p x d), empty for the Euclidean
+///   distance. Throws std::invalid_argument if shapes do not fit or coordinates are not finite.
 template <class Q, class X>
 auto kneighbors(View<Q> queries, View<X> database, Index k, const Points &L = View<const double>(),
                 const Control &control = {}) {
@@ -49,7 +52,7 @@ auto kneighbors(View<Q> queries, View<X> database, Index k, const Points &L = Vi
     });
 }
 
-/// The same in a database that is searched many times.
+/// The same for a prepared database.
 template <class Q>
 auto kneighbors(View<Q> queries, const SearchDatabase &database, Index k,
                 const Control &control = {}) {
@@ -58,15 +61,15 @@ auto kneighbors(View<Q> queries, const SearchDatabase &database, Index k,
     });
 }
 
-/// A database that is searched many times, under a map L. It refers to the points if there is no
-/// map, else it holds their images.
+/// Prepares a database for many searches under a map L. It refers to the points if there is no map;
+/// otherwise it holds their images.
 inline std::unique_ptr<SearchDatabase> prepare_database(const Points &points,
                                                         const Points &L = View<const double>(),
                                                         const Control &control = {}) {
     return library().points.prepare_database(points, map_of(L), {}, control);
 }
 
-/// Points as a model embeds them, (n x n_components).
+/// Returns the points embedded by a model, (n x n_components).
 template <class X>
 auto transform(const SavedModel &model, View<X> points, ModelSide side = ModelSide::query,
                const Control &control = {}) {
@@ -77,7 +80,7 @@ auto transform(const SavedModel &model, View<X> points, ModelSide side = ModelSi
     return embedded;
 }
 
-/// Distances |L (x_i - y_j)|, (n x m).
+/// Returns the distances |L (x_i - y_j)|, (n x m).
 template <class Q, class X>
 auto pairwise_distances(View<Q> x, View<X> y, const Points &L = View<const double>(),
                         const Control &control = {}) {
@@ -94,9 +97,9 @@ struct ValueAndGradient {
     std::vector<double> gradient;
 };
 
-/// A loss of the points L x_i, each an anchor that is compared with all others.
-/// The value is a sum over anchors. Throws std::overflow_error where distances, the value or the
-/// gradient are too large for T.
+/// Returns the loss of the points L x_i, and its gradient. Each point is an anchor that is compared
+/// with all others. The value is a sum over anchors. Throws std::overflow_error if distances, the
+/// value or the gradient are too large for T.
 /// \param x (n x d), with a mean near zero. \param L (p x d).
 template <class T, class X, class M>
 ValueAndGradient value_and_gradient(const Loss<T> &loss, View<X> x, View<M> L,

@@ -1,5 +1,4 @@
-/// Learners of pairs, triplets and quadruplets, and scatter matrices, as the compiled library
-/// offers them.
+/// Learners from pairs, triplets and quadruplets, and scatter matrices, in the compiled library.
 #pragma once
 
 #include <functional>
@@ -14,7 +13,7 @@ namespace metricfast {
 class ItmlSolver {
   public:
     virtual ~ItmlSolver() = default;
-    /// Projects onto each pair in turn.
+    /// Projects onto each pair once, in order.
     virtual ItmlSweep sweep(Span<double> duals, const Control &control = {}) = 0;
     virtual void read(View<double> M) const = 0;
 };
@@ -26,28 +25,28 @@ class ConstraintKernels {
 
     virtual std::unique_ptr<ItmlSolver> itml(const ItmlPairs &pairs, const ItmlBounds &bounds,
                                              View<const double> M) const = 0;
-    /// The loss of LSML; `scatter` (d x d) is written: its gradient by M = L^T L.
+    /// Returns the loss of LSML and writes its gradient by M = L^T L into `scatter` (d x d).
     virtual double lsml_loss(const Points &points, const TupleList &quadruplets, Weights weights,
                              View<const double> L, View<double> scatter,
                              const Control &control = {}) const = 0;
-    /// Sums of distances, or of their squares, under L, or under a diagonal map that is a row;
-    /// `scatter` (d x d), or (1 x d) of a diagonal, is written.
+    /// Returns the sum of distances, or of squared distances, under L or under a diagonal map given
+    /// as a row. Writes `scatter`, (d x d), or (1 x d) for a diagonal map.
     virtual double sum_of_distances(const Points &points, const TupleList &pairs,
                                     View<const double> L, bool diagonal, bool squared,
                                     View<double> scatter, const Control &control = {}) const = 0;
     virtual TripletObjective triplet_objective(const Points &x, View<const double> L,
                                                Codes triplets, Weights weights, double penalty,
                                                const Control &control = {}) const = 0;
-    /// Weighted sums of the points of each group, less an origin; returns the number of rounding
-    /// errors that may be in them.
+    /// Computes the weighted sums of the points of each group, minus an origin. Returns the largest
+    /// absolute coordinate after the origin is subtracted.
     virtual double group_sums(const Points &points, Weights weights, Codes group, View<double> out,
                               Span<const double> origin, const Control &control = {}) const = 0;
-    /// Sums of outer products of points less the mean of their group, into `out` (d x d).
+    /// Sums outer products of points minus the mean of their group, into `out` (d x d).
     virtual void group_scatter(const Points &points, Weights weights, Codes group,
                                View<const double> means, Span<const double> scale,
                                Span<const double> origin, View<double> out,
                                const Control &control = {}) const = 0;
-    /// The scatter of LFDA's affinities with local scales, into `out` (d x d).
+    /// Computes the scatter of LFDA's affinities with local scales, into `out` (d x d).
     virtual void local_scatter(View<const double> points, Weights weights, Index k,
                                View<double> out, const Control &control = {}) const = 0;
 };
@@ -58,7 +57,8 @@ template <class T> class TripletKernels {
 
     virtual OasisTotals oasis(View<const T> points, Codes triplets, Weights weights, Codes order,
                               double C, View<T> W, const Control &control = {}) const = 0;
-    /// \param next called with the number of iterations done; gives the triplets of further ones.
+    /// \param next called with the number of completed iterations. It returns the triplets of
+    ///   further iterations.
     virtual void scml(View<const T> points, Codes triplets, View<const T> basis,
                       const ScmlSettings &settings, Span<T> weights, const Control &control,
                       const std::function<ScmlDraws(Index)> &next) const = 0;

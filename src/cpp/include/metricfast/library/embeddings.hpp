@@ -1,4 +1,4 @@
-/// Embeddings, forward and backward, and steps of solvers, as the compiled library offers them.
+/// Embeddings, forward and backward, and solver steps in the compiled library.
 #pragma once
 
 #include <vector>
@@ -12,10 +12,10 @@ template <class T> class EmbeddingKernels {
   public:
     virtual ~EmbeddingKernels() = default;
 
-    /// z = x L^T.
+    /// Computes z = x L^T.
     virtual void linear_forward(View<const T> x, View<const T> L, View<T> z,
                                 const Control &control = {}) const = 0;
-    /// gradient = dz^T x.
+    /// Computes gradient = dz^T x.
     virtual void linear_backward(View<const T> dz, View<const T> x, View<double> gradient,
                                  const Control &control = {}) const = 0;
     virtual void layers_forward(View<const T> x, const std::vector<Layer<T>> &layers,

@@ -1,4 +1,4 @@
-/// Losses of embedded points and their gradients, as the compiled library offers them.
+/// Losses of embedded points and their gradients in the compiled library.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@
 
 namespace metricfast {
 
-/// Memory that evaluations use again. Several threads may share one.
+/// Reusable memory for evaluations. Several threads may share a workspace.
 class Workspace {
   public:
     virtual ~Workspace() = default;
@@ -24,15 +24,16 @@ template <class T> class LossKernels {
     using Made = std::unique_ptr<Loss<T>>;
     virtual ~LossKernels() = default;
 
-    /// The value of a loss, and its gradient by the embedded points.
-    /// \param gradient of the queries; of a symmetric problem, of the points in both roles.
-    /// \param database_gradient not written where the problem is symmetric.
+    /// Returns the value of a loss and writes its gradient by the embedded points.
+    /// \param gradient the gradient by the queries; for a symmetric problem, by the points in both
+    ///   roles.
+    /// \param database_gradient not written for a symmetric problem.
     virtual RowTotals value_and_gradient(const RowProblem<T> &problem, const Loss<T> &loss,
                                          View<T> gradient, View<T> database_gradient,
                                          const Control &control = {},
                                          Workspace *workspace = nullptr) const = 0;
 
-    // Losses of given derivatives by squared distances, for all pairs or for listed ones.
+    // Losses with given derivatives by squared distances, for all pairs or for listed pairs.
     virtual Made dense_weights(View<const T> weights) const = 0;
     virtual Made sparse_weights(Codes row_starts, Span<const T> weights) const = 0;
 
@@ -61,8 +62,8 @@ template <class T> class LossKernels {
     virtual Made recall_at_k(ClassLabels labels, std::vector<double> k, double temperature,
                              double rank_temperature) const = 0;
 
-    /// A loss of classes, of tags in their place. \param make makes the loss of given classes; it
-    /// is called for each anchor, from several threads at once.
+    /// Applies a loss of classes to tags. \param make returns the loss of given classes. It is
+    /// called for each anchor, by several threads at once.
     virtual Made of_tags(const Tags &tags, std::function<Made(ClassLabels)> make) const = 0;
     /// \param mean over "all" or "active" pairs of each kind, or "" for sums.
     virtual Made contrastive(const Tags &tags, const ContrastiveSettings &settings,
@@ -78,7 +79,7 @@ template <class T> class LossKernels {
     virtual Made dense_triplet(const LabelPairs &labels, const TripletSettings &settings) const = 0;
     virtual Made rank_n_contrast(const LabelPairs &labels, double temperature) const = 0;
 
-    /// A loss in the code of its user; the labels are copied.
+    /// Returns a user-defined loss. The labels are copied.
     virtual Made compiled(metricfast_row_function function, void *data, RowKind kind,
                           std::vector<double> labels,
                           std::vector<double> database_labels) const = 0;
@@ -90,8 +91,9 @@ class LossTools {
     virtual ~LossTools() = default;
 
     virtual std::unique_ptr<Workspace> workspace() const = 0;
-    /// The CoSENT loss of pairs of given similarities. \param weights written: its derivatives.
-    /// \param log_weights empty: all pairs weigh alike.
+    /// Returns the CoSENT loss of pairs with given similarities. \param weights the derivatives,
+    /// written.
+    /// \param log_weights empty for equal weights.
     virtual double cosent(Span<const double> similarities, Span<const double> scores, double scale,
                           Span<double> weights, std::int64_t &terms, double rounding,
                           Span<const double> log_weights = {}) const = 0;

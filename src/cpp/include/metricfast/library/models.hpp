@@ -1,4 +1,4 @@
-/// Models that Python saved, as the compiled library offers them.
+/// Models saved by Python, in the compiled library.
 #pragma once
 
 #include <filesystem>
@@ -10,19 +10,19 @@
 
 namespace metricfast {
 
-/// A learner of a file that `metricfast.save` wrote. Any number of threads may use it.
+/// A learner from a file of `metricfast.save`. Any number of threads may use it.
 class SavedModel {
   public:
     virtual ~SavedModel() = default;
 
-    /// The name of the class in Python.
+    /// The name of the Python class.
     virtual const std::string &learner() const = 0;
-    /// Features of points of a side.
+    /// The number of features of the points of a side.
     virtual Index n_features(ModelSide side = ModelSide::query) const = 0;
     virtual Index n_components() const = 0;
 
-    /// Embeds points, as `learner.transform` does. Of a bilinear similarity x^T W x' that is W^T x
-    /// of queries, and the points themselves of a database.
+    /// Embeds points like `learner.transform`. For a bilinear similarity x^T W x', queries become
+    /// W^T x, and database points are unchanged.
     /// \param z (points.rows, n_components()), written; may not overlap points.
     virtual void transform(View<const float> points, View<float> z,
                            ModelSide side = ModelSide::query,
@@ -31,16 +31,17 @@ class SavedModel {
                            ModelSide side = ModelSide::query,
                            const Control &control = {}) const = 0;
 
-    /// The score of each pair of points: the negative distance, or x^T W x'.
-    /// \param x, y rows of queries and of database points. \param scores one a row, written.
+    /// Computes the score of each pair of points: the negative distance, or x^T W x'.
+    /// \param x queries. \param y database points. \param scores one per row, written.
     virtual void pair_score(View<const float> x, View<const float> y, Span<float> scores,
                             const Control &control = {}) const = 0;
     virtual void pair_score(View<const double> x, View<const double> y, Span<double> scores,
                             const Control &control = {}) const = 0;
 
-    /// Points that are searched under the model: it finds what
-    /// metricfast.NearestNeighbors(metric=learner) finds. It refers neither to the points nor to
-    /// this object. Throws std::invalid_argument for a bilinear similarity, which is no distance.
+    /// Prepares points for searches under the model, with the results of
+    /// metricfast.NearestNeighbors(metric=learner). The database refers neither to the points nor
+    /// to this object. Throws std::invalid_argument for a bilinear similarity, which is not a
+    /// distance.
     virtual std::unique_ptr<SearchDatabase> prepare_database(const Points &points,
                                                              const Control &control = {}) const = 0;
 };
@@ -49,8 +50,8 @@ class ModelKernels {
   public:
     virtual ~ModelKernels() = default;
 
-    /// \throws std::filesystem::filesystem_error where the file cannot be read, ModelError where it
-    ///   is damaged, or no model that this library reads. The message names the file.
+    /// \throws std::filesystem::filesystem_error if the file cannot be read, ModelError if it is
+    ///   damaged or is not a model that this library reads. The message names the file.
     virtual std::unique_ptr<SavedModel> load(const std::filesystem::path &path) const = 0;
     /// Reads a model from the bytes of such a file.
     virtual std::unique_ptr<SavedModel> parse(std::string content) const = 0;

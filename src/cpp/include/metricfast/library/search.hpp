@@ -1,4 +1,4 @@
-/// Distances, neighbours and inference, as the compiled library offers them.
+/// Distances, neighbours and inference in the compiled library.
 #pragma once
 
 #include <limits>
@@ -11,12 +11,12 @@
 
 namespace metricfast {
 
-/// U and V of a distance |U x - V y|, of either precision; without rows: the points themselves.
-/// Equal U and V give the results of one map.
+/// The maps U and V of a distance |U x - V y|, in float or double. A map without rows stands for
+/// the identity. Equal U and V give the same results as one map.
 struct Maps {
     Points query = View<const double>();
-    Points database = View<const double>(); ///< not read where both are the same
-    bool same = true; ///< one map, a Mahalanobis distance: differences are formed before products
+    Points database = View<const double>(); ///< ignored if `same` is true
+    bool same = true; ///< one map (a Mahalanobis distance), applied to differences
 
     Maps() = default;
     explicit Maps(const Points &L) : query(L) {}
@@ -25,14 +25,15 @@ struct Maps {
     bool any() const { return query.rows() > 0; }
 };
 
-/// A database that is searched many times. It refers to its points, unless it maps them. Any number
-/// of threads may search at a time.
+/// A database prepared for many searches. It refers to its points unless it maps them. Any number
+/// of threads may search at once.
 class SearchDatabase {
   public:
     virtual ~SearchDatabase() = default;
 
-    /// The k nearest points of each query, nearest first, ties by the lower row.
-    /// \param distances, indices (queries x k), written: inf and -1 where the filter leaves fewer.
+    /// Finds the k nearest points of each query, nearest first, ties by the lower row.
+    /// \param distances, indices (queries x k), written; padded with inf and -1 if the filter
+    ///   leaves fewer points.
     virtual void search(const Points &queries, Index k, const Filter &filter, bool squared,
                         View<float> distances, View<std::int64_t> indices,
                         const Control &control = {}) const = 0;
@@ -40,15 +41,15 @@ class SearchDatabase {
                         View<double> distances, View<std::int64_t> indices,
                         const Control &control = {}) const = 0;
 
-    /// The points as they are searched: after the map, if there is one.
+    /// The searched points, after the map if there is one.
     virtual const Points &points() const = 0;
     virtual SearchRoute route() const = 0;
     /// The number of cells; 1 for points without clusters.
     virtual Index cells() const = 0;
-    /// Memory that it holds, without the points that it refers to.
+    /// The memory of the database, without points that it refers to.
     virtual std::size_t bytes() const = 0;
-    /// State for restore_database(), which refers to this object. Only the route `integers` has
-    /// one.
+    /// Returns the state for restore_database(), which refers to this object. Only the route
+    /// `integers` has a state.
     virtual DatabaseState state() const = 0;
 };
 
@@ -58,17 +59,18 @@ class PointKernels {
     virtual ~PointKernels() = default;
 
     virtual bool all_finite(const Points &points) const = 0;
-    /// The largest coordinate and the largest offset from a point, both times `unit`.
+    /// Returns the largest coordinate and the largest offset from `from`, both times `unit`.
     virtual std::pair<double, double> extent(const Points &points, Span<const double> from,
                                              double unit) const = 0;
-    /// \param some points of the database.
+    /// \param some a sample of the database.
     virtual Frame frame(const Points &some, double unit, double spread) const = 0;
-    /// Offset to subtract from points before embed(). The subtraction is exact.
+    /// Returns the offset to subtract from points before embed(). The subtraction is exact.
     virtual std::vector<double> embedding_origin(const Points &points) const = 0;
-    /// out = (x - origin) L^T.
+    /// Computes out = (x - origin) L^T.
     virtual void embed(const Points &x, const Points &L, Span<const double> origin,
                        View<double> out, const Control &control = {}) const = 0;
-    /// For each point those of other classes within its radius. \param limit of all lists together.
+    /// Finds, for each point, the points of other classes within its radius. \param limit maximum
+    /// total length of the lists.
     virtual CandidateLists find_impostors(const Points &points, Codes labels, Index classes,
                                           Weights radius, std::size_t limit,
                                           const Control &control = {}) const = 0;
@@ -79,7 +81,7 @@ class PointKernels {
     /// \param state must outlive the result.
     virtual std::unique_ptr<SearchDatabase> restore_database(const Points &points,
                                                              const DatabaseState &state) const = 0;
-    /// True if the processor multiplies 8-bit integers in registers.
+    /// Returns true if the processor has instructions for products of 8-bit integers.
     virtual bool has_int8() const = 0;
     virtual void infer(const Points &queries, const Points &database,
                        const InferenceProblem &problem, const Control &control = {}) const = 0;
@@ -90,12 +92,12 @@ template <class T> class SearchKernels {
   public:
     virtual ~SearchKernels() = default;
 
-    /// out(i, j) is the distance from query i to database row j.
+    /// Computes out(i, j), the distance from query i to database row j.
     virtual void pairwise_distances(const Points &queries, const Points &database, const Maps &maps,
                                     bool squared, View<T> out,
                                     const Control &control = {}) const = 0;
-    /// The same for a part of a database of `columns` points, whose frame is that of all. \param
-    ///   cancelled for each `pairwise_block()` queries a count that is added up over the parts.
+    /// The same for a part of a database of `columns` points, with the frame of the whole database.
+    /// \param cancelled one count per block of `pairwise_block()` queries, summed over the parts.
     virtual void pairwise_distances_of_part(const Points &queries, const Points &part,
                                             const Frame &frame, Index columns, bool squared,
                                             View<T> out, Span<std::int64_t> cancelled,
@@ -106,28 +108,30 @@ template <class T> class SearchKernels {
     virtual void paired_distances(const Points &x, const Points &y, const PairList &pairs,
                                   const Maps &maps, bool squared, Span<T> out,
                                   const Control &control = {}) const = 0;
-    /// The k nearest database rows of each query, nearest first, ties by the lower row.
-    /// \param within null, or squared distances beyond which a query needs no neighbours.
+    /// Finds the k nearest database rows of each query, nearest first, ties by the lower row.
+    /// \param within null, or the squared distance per query beyond which neighbours are not
+    ///   needed.
     virtual void kneighbors(const Points &queries, const Points &database, Index k,
                             const Maps &maps, const Filter &filter, bool squared, View<T> distances,
                             View<std::int64_t> indices, const Control &control = {},
                             Span<const double> within = nullptr) const = 0;
-    /// (queries, classes, k), padded with inf and -1 where a class has fewer than k points.
+    /// Finds the k nearest points of each class, (queries, classes, k), padded with inf and -1 if a
+    /// class has fewer than k points.
     virtual void kneighbors_per_class(const Points &queries, const Points &database, Codes labels,
                                       Index classes, Index k, const Maps &maps, Codes exclude,
                                       bool squared, Span<T> distances, Span<std::int64_t> indices,
                                       const Control &control = {}) const = 0;
-    /// \param most pairs to keep: where there are more, none is.
+    /// \param most maximum number of pairs; if there are more, the lists are empty.
     virtual NeighborLists<T>
     radius_neighbors(const Points &queries, const Points &database, double radius, const Maps &maps,
                      Codes exclude, bool sorted, bool squared, const Control &control = {},
                      std::int64_t most = std::numeric_limits<std::int64_t>::max()) const = 0;
-    /// out(i, v) = sum_j p_ij values(j, v), where p_i is the softmax over j of log_weight_j - |q_i
-    /// - x_j|, in one pass over the database and in T.
+    /// Computes out(i, v) = sum_j p_ij values(j, v), where p_i is the softmax over j of
+    /// log_weight_j - |q_i - x_j|, in T and in one pass over the database.
     /// \param values (database x outputs).
-    /// \param log_weight one a database row, or null: 0.
-    /// \param exclude for each query a row that does not vote for it, -1 for none, or null.
-    /// \param out (queries x outputs), written; NaN where no row is left.
+    /// \param log_weight one per database row, or null for zeros.
+    /// \param exclude null, or the excluded row per query, -1 for none.
+    /// \param out (queries x outputs), written; NaN if no row is left.
     virtual void soft_votes(const Points &queries, const Points &database, View<const T> values,
                             Weights log_weight, Codes exclude, View<double> out,
                             const Control &control = {}) const = 0;

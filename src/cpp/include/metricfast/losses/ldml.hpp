@@ -21,7 +21,7 @@ template <class T> class LdmlLoss : public RowLoss<T> {
     void check(Index queries, Index database) const override {
         labels_.check(queries, database);
         require(bias_gradient_.size() == queries,
-                "LDML: bias_gradient must have one value a query");
+                "LDML: bias_gradient must have one value per query");
         columns_.check(database);
     }
 
