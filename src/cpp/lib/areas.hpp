@@ -1,5 +1,5 @@
-/// The areas of a level. Each is one file of this folder, and one unit of the compiler; losses are
-/// two.
+/// The areas of a level. Each is one file of this folder; losses are two. Some are compiled as one
+/// unit, so names in their anonymous namespaces must differ.
 #pragma once
 
 #include "c/functions.hpp"
