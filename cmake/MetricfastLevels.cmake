@@ -5,6 +5,16 @@
 set(metricfast_cpp "${PROJECT_SOURCE_DIR}/src/cpp")
 file(GLOB metricfast_lib CONFIGURE_DEPENDS "${metricfast_cpp}/lib/*.cpp")
 
+# What areas include is a third of the time that they take to compile: some are compiled as one unit.
+function(metricfast_unit name)
+    foreach(area IN LISTS ARGN)
+        set_source_files_properties("${metricfast_cpp}/${area}.cpp" PROPERTIES UNITY_GROUP ${name})
+    endforeach()
+endfunction()
+metricfast_unit(losses lib/losses_float lib/losses_double)
+metricfast_unit(products lib/constrained lib/engine lib/products)
+metricfast_unit(models lib/embeddings lib/models lib/level c/level)
+
 # Hides all symbols of a library but some.
 function(metricfast_show target symbols)
     set_target_properties(${target} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
@@ -24,7 +34,8 @@ foreach(level IN LISTS metricfast_levels)
     target_include_directories(${target} PRIVATE "${metricfast_cpp}")
     target_link_libraries(${target} PRIVATE metricfast_headers metricfast_flags)
     target_compile_options(${target} PRIVATE ${metricfast_${level}_flags})
-    set_target_properties(${target} PROPERTIES PREFIX libmetricfast_ OUTPUT_NAME ${level})
+    set_target_properties(${target} PROPERTIES PREFIX libmetricfast_ OUTPUT_NAME ${level}
+                                               UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
     metricfast_show(${target} metricfast_level)
     install(TARGETS ${target} DESTINATION lib)
 endforeach()
