@@ -105,9 +105,9 @@ class NeighborsBase:
     Attributes
     ----------
     metric_ : estimator, str, ndarray or tuple of ndarray
-        The metric in use; of a learner, the fitted one.
+        The metric in use; for a learner, the fitted learner.
     n_samples_fit_ : int
-        Number of points of `fit`, those of weight 0 included, which are not searched.
+        Number of points of `fit`, including points of weight 0, which are not searched.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
     """

@@ -32,7 +32,7 @@ class Votes(NeighborsBase):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,), or list of them
-        A list where y has several outputs.
+        A list if y has several outputs.
     outputs_2d_ : bool
         Whether y has several outputs.
     """

@@ -32,7 +32,7 @@ def check_weights(weights: Weights) -> None:
 
 @dataclass(frozen=True)
 class Neighborhoods:
-    """Neighbours in compressed sparse rows.
+    """Neighbours of queries in compressed sparse row format.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Neighborhoods:
     indices : ndarray of int64 of shape (n_found,)
     row_starts : ndarray of int64 of shape (n_queries + 1,)
     k : int or None
-        How many each query has, where all have as many.
+        Number of neighbours per query; None if it differs between queries.
     """
 
     distances: Array

@@ -29,7 +29,7 @@ def shares_of_columns(
     embedding: Embedding, parameters: list[list[Array]], E: Array, origin: Integers,
     weight: Floats | None, n_jobs: int | None = None,
 ) -> Floats:  # fmt: skip
-    """Return the total Sobol index of each column, divided by their sum, as the mean of maps.
+    """Return the total Sobol index of each column, normalised to sum 1, as the mean over maps.
 
     The index of a column is half the mean squared distance that a point moves if the column takes
     its value from another point (Jansen, 1999). If no point moves, all columns have the same share.
@@ -38,11 +38,11 @@ def shares_of_columns(
     ----------
     embedding : Embedding
     parameters : list of list of ndarray
-        Of each map.
+        Parameters of each map.
     E : ndarray of shape (n_samples, n_encoded)
-        Encoded points, of which pairs are drawn.
+        Encoded points, from which pairs are drawn.
     origin : ndarray of int64 of shape (n_encoded,)
-        The column of the table from which each encoded column comes.
+        The column of the table for each encoded column.
     weight : ndarray of shape (n_samples,), or None
     n_jobs : int, optional
     """

@@ -30,13 +30,13 @@ class Metric:
     Attributes
     ----------
     public : object
-        What an estimator shows as `metric_`.
+        The public attribute `metric_` of the estimator.
     maps : dict of str to ndarray
-        L, or U and V, or nothing: how the search is told.
+        Arguments of the search: L, or U and V, or none.
     two_sided : bool
         Whether queries and database points are embedded differently before the search.
     own_database : tuple of ndarray, or None
-        Embedded points and their labels, where these are not the points of `fit`.
+        Embedded points and their labels, if they differ from the points of `fit`.
     """
 
     two_sided = False
@@ -183,7 +183,7 @@ class Ranked(Metric):
 
 
 class RankedDatabase:
-    """Points, and the database of their images."""
+    """Points and the database of their images."""
 
     def __init__(self, metric: Ranked, points: Array, n_jobs: int | None) -> None:
         self._metric = metric

@@ -48,28 +48,29 @@ _GIVE = "Give numbers, and NaN for missing ones"
 class Table:
     """The encoding of the columns of a table, by the scaler and encoder of scikit-learn.
 
-    Numbers are brought to mean 0 and variance 1, and missing ones, and columns of one value, to 0.
-    Columns of at most two different numbers come last among these. After them come, for each column
-    of numbers in which some were missing, but not all, whether it is, and an indicator for each
-    category. Missing categories are one of their own. Of more than 255 categories, all but the 254
-    most frequent share an indicator with unseen ones; else, an unseen category has none.
+    Numbers are standardised to mean 0 and variance 1. Missing numbers and constant columns become
+    0. Numeric columns come first, those with at most two different values last among them. A
+    missing-value indicator follows for each numeric column with some, but not all, values missing,
+    and then an indicator for each category. A missing value counts as a category. If there are more
+    than 255 categories, all but the 254 most frequent share an indicator with unseen categories.
+    Otherwise an unseen category has no indicator.
 
     Parameters
     ----------
     estimator : estimator
-        Whose `categorical_features` say which columns hold categories, as those of scikit-learn's
-        `HistGradientBoostingClassifier`, and whose features are set.
+        Estimator with the parameter `categorical_features`, as in scikit-learn's
+        `HistGradientBoostingClassifier`. Its feature attributes are set.
     X : array-like or frame of shape (n_samples, n_features)
     weight : ndarray of shape (n_samples,), optional
 
     Attributes
     ----------
     categorical : ndarray of bool of shape (n_features,)
-        Which columns hold categories.
+        Mask of the categorical columns.
     n_indicators : int
-        How many of the encoded columns, the last, have at most two values.
+        Number of encoded columns with at most two values. They are the last columns.
     origin : ndarray of int64 of shape (n_encoded,)
-        The column of X from which each encoded column comes.
+        The column of X for each encoded column.
     """
 
     def __init__(self, estimator: Any, X: Any, weight: Floats | None = None) -> None:
@@ -242,15 +243,16 @@ def _naming_categories() -> Iterator[None]:
 class NormalScores:
     """A monotone map of each column to normally distributed values.
 
-    A value with a share p of the points below it has the score ``Phi^-1(p)``, half of the points
-    of the same value included. Scores are brought to mean 0 and variance 1. New values between two
-    others have a score between theirs; values beyond all others have the score of the nearest.
+    The score of a value is ``Phi^-1(p)``, where p is the share of points below it plus half the
+    share of points with the same value. Scores are standardised to mean 0 and variance 1. The
+    scores of new values are interpolated. Values outside the range have the score of the nearest
+    value.
     Missing values have the mean score, 0.
 
     Parameters
     ----------
     numbers : ndarray of float64 of shape (n_samples, n_columns)
-        As they were given: in other units, rounding may make numbers beside an outlier equal.
+        Unscaled numbers: next to an outlier, scaling may round different numbers to equal values.
     weight : ndarray of shape (n_samples,), optional
     """
 

@@ -61,7 +61,7 @@ class Classes:
         The classes of each output, sorted.
     codes : ndarray of int64 of shape (n_samples, n_outputs)
     several : bool
-        Whether labels are of two dimensions.
+        Whether the labels are two-dimensional.
     """
 
     known: list[Array]
