@@ -25,8 +25,8 @@ maps = {
 }
 embeddings = {name: map.fit(X_train, y_train).transform(X_test) for name, map in maps.items()}
 
-# Picture: The same held-out digits in four planes. By PCA the ten classes overlap; by LDA too,
-# except for a few; by LMNN and NCA they overlap less.
+# Picture: The same held-out digits in four planes. By PCA the ten classes overlap; by LDA most do,
+# too; by LMNN and NCA they overlap less.
 figure = plt.figure(figsize=(14, 4), layout="constrained")
 display = EmbeddingDisplay.from_embeddings(embeddings, y_test, ax=figure.add_subplot())
 for name, error in zip(embeddings, display.scores, strict=True):

@@ -2,8 +2,8 @@
 Dimensionality reduction
 ========================
 
-Digits in few dimensions, by PCA, LDA, NCA and LMNN. PCA ignores the classes, LDA assumes one round
-cloud per class; NCA and LMNN look at neighbours only.
+Digits in few dimensions, by PCA, LDA, NCA and LMNN. PCA ignores the classes. LDA assumes one round
+cloud per class. NCA and LMNN use neighbours only.
 """
 
 from matplotlib import pyplot as plt
@@ -44,7 +44,7 @@ for name, found in errors.items():
     print(f"{name:<12}" + "".join(f"{error:>8.3f}" for error in found))
 
 # %%
-# Few dimensions that are learned do the work of many that are not:
+# A few learned dimensions replace many original ones:
 
 # Picture: Test error by number of dimensions, a falling line for each of PCA, LDA, NCA and LMNN,
 # and a dashed level line for all 64 features.

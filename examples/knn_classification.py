@@ -3,7 +3,8 @@ kNN classification
 ==================
 
 Test error before and after learning a metric, on four data sets, each split in half three times.
-Learning helps most if some columns say nothing. It does not help on digits, whose pixels are alike.
+Learning helps most if some columns carry no information. It does not help on digits, whose
+pixels are similar features.
 """
 
 import numpy as np

@@ -4,8 +4,8 @@ kNN regression
 
 Learn a metric from the targets, then average the targets of neighbours. MLKR minimises the error of
 kernel regression. `NeighborhoodGerrymanderingRegressor` minimises the error of the median of
-nearest neighbours. Both take the target as it is. The gain is large if half of the features say
-nothing (friedman). It is small on the noisy targets of 442 patients (diabetes).
+nearest neighbours. Both take the target as it is. The gain is large if half of the features carry
+no information (friedman). It is small on the noisy targets of 442 patients (diabetes).
 """
 
 import numpy as np

@@ -7,7 +7,7 @@ light that differs from picture to picture. `cross_validate_retrieval` divides t
 points, among five folds. Each fold is searched with a metric that is learned from the digits of the
 other folds.
 
-Light varies within every class. So what a learner finds out about light is right for new classes.
+Light varies within every class. So a learner's knowledge of light also applies to new classes.
 Under one light little else is shared by all classes, and learners gain nothing or lose.
 """
 
@@ -31,7 +31,7 @@ learners = {
     "proxies, 16": metricfast.ProxyNCALearner(16, max_epochs=8, random_state=0),
 }
 
-# Picture: MAP@R of new digits with 95 % intervals, a panel for each light, a dot for each learner,
+# Picture: MAP@R of new digits with 95 % intervals, with one panel per light, one dot per learner,
 # and a dashed line at the Euclidean distance. Under changing light RCA and LFDA are far above the
 # line. Under one light all are near it.
 _, axes = plt.subplots(1, 2, figsize=(10, 3.5), sharey=True, layout="constrained")

@@ -40,7 +40,7 @@ print(f"test error, best of the grid:   {1 - search.score(X_test, y_test):.3f}")
 print(f"chosen: {search.best_params_}")
 
 # %%
-# The errors of each candidate in the folds:
+# The errors of all candidates in the folds:
 
 # Picture: Cross-validation error of every candidate of the grid with its spread over the folds, in
 # three groups of one colour each: without a learner, with NCA, and with LMNN.

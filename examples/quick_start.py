@@ -25,7 +25,7 @@ for name, model in {"Euclidean": euclidean, "LFDA": learned}.items():
     print(f"{name}: {sum(1 - right) * 89:.0f} of 445 predictions wrong")
 
 # %%
-# The learned distance, of two wines that were not used for learning:
+# The learned distance between two wines that are not in the training data:
 
 X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.5, random_state=0, stratify=y)
 scaler = StandardScaler().fit(X_train)

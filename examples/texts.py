@@ -43,7 +43,7 @@ FILLERS = (
 def make_notes(n, rng):
     """Write notes, and the sets of things that they are about."""
     notes, about = [], []
-    # Things come in threes that go together, and now and then another one.
+    # Each note is about three related things, and sometimes one more.
     subjects = [rng.choice(len(SYNONYMS), 5, replace=False) for _ in range(40)]
     for _ in range(n):
         things = {*rng.choice(subjects[rng.integers(40)], 3, replace=False)}
@@ -98,7 +98,7 @@ if found["learned"]["ndcg_at_k"].interval[0] <= found["words"]["ndcg_at_k"].inte
 # Label distances of the nearest notes:
 
 # Picture: Two histograms of the Jaccard distance of subjects between queries and the five nearest
-# notes: by words most are at 0.6 and more, by the learned map most are lower.
+# notes: by words, most are 0.6 or more; by the learned map, most are lower.
 _, axes = plt.subplots(figsize=(6, 3.5))
 for name, report in found.items():
     away = report["mean_label_distance_at_k"].values

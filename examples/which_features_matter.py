@@ -30,8 +30,8 @@ for learner in (LMNN(n_components=3), NCA(n_components=2, random_state=0)):
         print(f"    {relevance[j]:.3f} {names[j]}")
 
 # %%
-# Bars are shares of the mean squared distance. The columns on the right are the directions that are
-# stretched most: features of one colour add up, red ones are set against blue ones.
+# Bars are shares of the mean squared distance. The columns on the right are the most stretched
+# directions. Features of one colour add up, and red features are subtracted from blue ones.
 
 # Picture: Bars of the share of each feature in the distance that NCA has learned. Features of wine
 # have far longer bars than noise. Beside them, coloured cells show the first two eigenvectors.

@@ -37,14 +37,14 @@ MISUSE = {
 }
 # Lines that the example refuses, and its message.
 BAD_LINES = {
-    "nan 2 0": "nan is no finite number",
-    "x 2 0": "x is no finite number",
-    "1 2 0 -": "- is no finite number",
-    "1,2,0": "1,2,0 is no finite number",
-    "1 1e999 0": "1e999 is no finite number",
+    "nan 2 0": "nan is not a finite number",
+    "x 2 0": "x is not a finite number",
+    "1 2 0 -": "- is not a finite number",
+    "1,2,0": "1,2,0 is not a finite number",
+    "1 1e999 0": "1e999 is not a finite number",
     "1": "expected coordinates and a label",
     "1 0": "expected as many values",
-    "1 2 0.5": "the last value, the label, is no integer",
+    "1 2 0.5": "the last value, the label, is not an integer",
 }
 
 

@@ -1,7 +1,7 @@
-// Learns a metric with NCA and searches under it, in C++ alone.
+// Learns a metric with NCA and searches under it, in C++ only.
 //
 // Reads points as text: on each line the coordinates, then an integer label, separated by spaces.
-// Without a file it makes its own: two classes that differ in one of many noisy coordinates.
+// Without a file it generates two classes that differ in one of many noisy coordinates.
 
 #include <cmath>
 #include <cstdlib>
@@ -37,7 +37,7 @@ static Data read(const char *path) {
         for (std::string field; fields >> field;) {
             char *end;
             row.push_back(std::strtod(field.c_str(), &end));
-            require(*end == '\0' && std::isfinite(row.back()), field + " is no finite number");
+            require(*end == '\0' && std::isfinite(row.back()), field + " is not a finite number");
         }
         if (row.empty())
             continue;
@@ -45,7 +45,7 @@ static Data read(const char *path) {
         require(rows.empty() || row.size() == rows[0].size(),
                 "expected as many values as on the lines before");
         require(std::abs(row.back()) < 1e15 && row.back() == std::trunc(row.back()),
-                "the last value, the label, is no integer");
+                "the last value, the label, is not an integer");
         rows.push_back(row);
     }
     if (rows.empty())
@@ -72,7 +72,7 @@ static Data make() {
     return data;
 }
 
-/// Share of points whose 3 nearest others (under L) mostly have another label.
+/// Returns the leave-one-out error of 3-NN classification under L.
 static double error_of(const Data &data, const RowMatrix<double> &L) {
     const Index n = data.points.rows(), k = 3;
     const metricfast::Points x(metricfast::view(data.points));
@@ -93,8 +93,8 @@ static double error_of(const Data &data, const RowMatrix<double> &L) {
     return static_cast<double>(wrong) / static_cast<double>(n);
 }
 
-/// Gradient ascent on the expected number of correctly classified points, with a step that grows
-/// while it helps and shrinks when it does not.
+/// Gradient ascent on the expected number of correctly classified points. The step size grows after
+/// an improvement and shrinks otherwise.
 static RowMatrix<double> learn(const Data &data, Index components, int steps) {
     using Loss = metricfast::NcaLoss<double>;
     const Index n = data.points.rows(), d = data.points.cols();
@@ -103,7 +103,7 @@ static RowMatrix<double> learn(const Data &data, Index components, int steps) {
     const Loss loss(Loss::Form::sum, {data.labels, data.labels});
     RowMatrix<double> L = RowMatrix<double>::Identity(components, d), z(n, components),
                       dz(n, components);
-    metricfast::RowScratch<double> scratch; // memory that all evaluations use
+    metricfast::RowScratch<double> scratch; // working memory of all evaluations
     const auto evaluate = [&](const RowMatrix<double> &map, RowMatrix<double> &gradient) {
         metricfast::linear_forward<double>(metricfast::view(x), metricfast::view(map),
                                            metricfast::view(z));

@@ -67,7 +67,7 @@ layouts = [make_arrangement(rng) for _ in range(1000)]
 X = np.array([draw(boxes, rng) for boxes in layouts])
 train, query, gallery = np.split(np.arange(1000), [650, 730])
 
-# The function is called for one of each two ways round.
+# The function is called once for each pair, in one order.
 among = np.zeros((len(train), len(train)))
 for i in range(len(train)):
     among[i, :i] = [layout_distance(layouts[i], layouts[j]) for j in range(i)]
@@ -99,8 +99,8 @@ def outlined(picture, boxes):
 pictures = np.array([outlined(picture, boxes) for picture, boxes in zip(X, layouts, strict=True)])
 
 # Picture: Four pictures of coloured boxes, outlined, each with its five nearest: by pixels on the
-# left, which have like colours all over, and by the learned map on the right, which have like boxes
-# in like places.
+# left, with similar colours overall, and by the learned map on the right, with similar boxes in
+# similar places.
 embedded = {"by pixels": X, "by the learned map": learner.transform(X)}
 _, panels = plt.subplots(1, 2, figsize=(13, 6), layout="constrained")
 for panel, (name, Z) in zip(panels, embedded.items(), strict=True):

@@ -80,7 +80,7 @@ learner = EmbeddingLearner(
 learner.fit(words.transform(captions), of_captions, pictures, of_pictures)
 
 # Picture: Four captions, such as tree above left. Under each, the five pictures of coloured blots
-# that are found, which show what it says; on the left, five pictures at random.
+# that the search finds, which match the caption. Left, five random pictures.
 _, found = learner.kneighbors(words.transform(queries[:4]), album, 5)
 _, panels = plt.subplots(4, 11, figsize=(13, 6), layout="constrained")
 for caption, shown, line in zip(queries, found, panels, strict=False):
@@ -94,9 +94,9 @@ for caption, shown, line in zip(queries, found, panels, strict=False):
 plt.show()
 
 # %%
-# No distance compares words with pixels before learning, so the pictures on the left are random.
-# How far are the labels of the five pictures found from the label of the caption? Chance takes any
-# five pictures, the oracle the five best.
+# Before learning, no distance compares words with pixels, so the pictures on the left are random.
+# The report compares the label of the caption with the labels of the five pictures found. Chance
+# means five random pictures, and oracle means the five best pictures.
 
 print(f"{learner.n_iter_} epochs")
 report = retrieval_report(

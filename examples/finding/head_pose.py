@@ -27,7 +27,7 @@ from metricfast.metrics import retrieval_report
 from metricfast.samplers import DenseTriplet
 
 SIZE = 32
-# Place on the head's unit sphere, width and brightness of eyes, nose, mouth and hair.
+# Position on the unit sphere of the head, width and brightness of eyes, nose, mouth and hair.
 FEATURES = [
     ((-0.4, 0.3, 0.87), 0.18, -0.7),
     ((0.4, 0.3, 0.87), 0.18, -0.7),
@@ -40,7 +40,7 @@ FEATURES = [
 def render(n, rng):
     """Draw n heads; returns their pixels, (pan, tilt) and where the light is."""
     pose, light = rng.uniform([-1.2, -0.6], [1.2, 0.6], (n, 2)), rng.uniform(-1, 1, (n, 1))
-    # The point of the sphere that each pixel shows, and its place on the head.
+    # The point of the sphere at each pixel, and its position on the head.
     x, y = np.meshgrid(np.linspace(-1, 1, SIZE), np.linspace(1, -1, SIZE), indexing="ij")
     inside = x**2 + y**2 < 1
     surface = np.stack([x, y, np.sqrt(np.where(inside, 1 - x**2 - y**2, 0))], axis=-1)
@@ -73,8 +73,8 @@ learner = metricfast.EmbeddingLearner(
 
 embedded = {"pixels": X, "learned": learner.transform(X)}
 
-# Picture: Six heads, each with its five nearest by pixels, which are lit alike and turned in other
-# ways, and its five nearest by the learned map, which are turned alike.
+# Picture: Six heads, each with its five nearest by pixels, which have similar light and other
+# poses, and its five nearest by the learned map, which have similar poses.
 N_QUERIES, N_NEIGHBORS = 6, 5
 widths = [1, 0.3, *[1] * N_NEIGHBORS, 0.3, *[1] * N_NEIGHBORS]
 figure = plt.figure(figsize=(sum(widths), 1.25 * N_QUERIES), layout="constrained")

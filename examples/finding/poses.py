@@ -30,7 +30,7 @@ from metricfast.plotting import NeighborsDisplay
 BONES = [(6, 2), (2, 1), (1, 0), (6, 3), (3, 4), (4, 5), (6, 7), (7, 8), (8, 9)]
 BONES += [(7, 12), (12, 11), (11, 10), (7, 13), (13, 14), (14, 15)]
 LENGTHS = [0.15, 0.5, 0.5, 0.15, 0.5, 0.5, 0.6, 0.15, 0.25, 0.2, 0.35, 0.35, 0.2, 0.35, 0.35]
-# Direction of each bone, in degrees clockwise from the right, and how far it may turn.
+# Direction of each bone, in degrees clockwise from the right, and its largest deviation.
 REST = [180, 90, 90, 0, 90, 90, 270, 270, 270, 180, 90, 90, 0, 90, 90]
 SWING = [5, 35, 30, 5, 35, 30, 12, 8, 10, 8, 70, 60, 8, 70, 60]
 SIDE = 20
@@ -77,7 +77,7 @@ if files and not Path(files[0]).exists():
 if files:
     with np.load(files[0]) as data:
         joints = data["Y"] - data["Y"].mean(axis=1, keepdims=True)
-    joints /= np.abs(joints).max(axis=(1, 2), keepdims=True)  # all people as large
+    joints /= np.abs(joints).max(axis=(1, 2), keepdims=True)  # equal size
 else:
     joints = make_poses(1800, rng)
 X, poses = draw(joints, rng), joints.reshape(len(joints), 32)
@@ -94,7 +94,7 @@ learner = metricfast.LogRatioLearner(
 ).fit(X[train], poses[train])
 
 # Picture: Four stick figures in clutter, each with its five nearest pictures: by pixels on the
-# left, of which many stand otherwise, and by the learned map on the right, which stand alike.
+# left, many in other poses, and by the learned map on the right, in similar poses.
 embedded = {"by pixels": X, "by the learned map": learner.transform(X)}
 _, panels = plt.subplots(1, 2, figsize=(13, 6), layout="constrained")
 for panel, (name, Z) in zip(panels, embedded.items(), strict=True):

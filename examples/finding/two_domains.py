@@ -30,8 +30,8 @@ for name, tied in (("one map", True), ("two maps", False)):
     learner.fit(turned[train], y[train], upright[database], y[database])
     found[name] = learner.kneighbors(turned[test], upright[database], n_neighbors=5)
 
-# Picture: Four digits that lie on their sides, each with its five nearest upright digits: as given,
-# which are other digits, and under two maps, which are the same digits.
+# Picture: Four digits turned by a quarter, each with its five nearest upright digits: before
+# learning, other digits; under the two maps, the same digits.
 _, panels = plt.subplots(1, 2, figsize=(13, 6), layout="constrained")
 for panel, name in zip(panels, ("as given", "two maps"), strict=True):
     distances, rows = found[name]
@@ -48,7 +48,8 @@ for panel, name in zip(panels, ("as given", "two maps"), strict=True):
 plt.show()
 
 # %%
-# All queries. Green neighbours are of the query's class. How many of the three nearest are?
+# The share of the three nearest neighbours with the class of the query, over all queries. Such
+# neighbours have a green frame.
 
 for name, (_, rows) in found.items():
     right = np.mean(y[database][rows[:, :3]] == y[test][:, None])

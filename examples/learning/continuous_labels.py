@@ -17,7 +17,7 @@ from metricfast.metrics import retrieval_report
 rng = np.random.default_rng(0)
 hours = rng.uniform(0, 24, 900)
 angles = hours * np.pi / 12
-# Light and warmth follow the hour, each in its way; six other sensors do not.
+# Light and warmth depend on the hour in different ways. The six other sensors do not.
 signals = np.c_[np.cos(angles), np.sin(angles - 0.5), 0.5 * np.sin(2 * angles)]
 X = np.c_[signals + 0.15 * rng.normal(size=(900, 3)), 1.5 * rng.normal(size=(900, 6))]
 train, test = slice(0, 600), slice(600, 900)
@@ -28,8 +28,7 @@ log_ratio = metricfast.LogRatioLearner(
 mlkr = metricfast.MLKR(n_components=2, tol=1e-3, random_state=0).fit(X[train], hours[train])
 
 # Picture: Held-out points in the plane, coloured by hour. Left, the first two principal components:
-# a cloud. Middle, MLKR. Right, the log-ratio loss: a ring on which hours follow each other and
-# midnight closes it.
+# a cloud. Middle, MLKR. Right, the log-ratio loss: a closed ring of hours.
 _, axes = plt.subplots(1, 3, figsize=(13, 4), layout="constrained")
 principal = metricfast.Covariance(n_components=2).fit(X[train]).transform(X[test])
 embedded = {

@@ -39,7 +39,7 @@ for part in parts:
 for name, found in errors.items():
     print(f"{name:<6} error after each part: " + " ".join(f"{error:.3f}" for error in found))
 
-# Picture: Error of the nearest neighbour after each of eight parts of the points, a line each for
+# Picture: Nearest-neighbour error after each of eight parts of the points, with one line each for
 # NCA, LMNN and NCMML.
 _, axes = plt.subplots(figsize=(6, 4))
 for name, found in errors.items():

@@ -57,7 +57,8 @@ print(f"{'3-NN test error':<20}" + "".join(f"{n:>8}" for n in counts))
 for name, found in errors.items():
     print(f"{name:<20}" + "".join(f"{error:>8.3f}" for error in found))
 
-# Picture: 3-NN test error by number of statements, a line each for pairs, triplets and quadruplets,
+# Picture: 3-NN test error by number of statements, with one line each for pairs, triplets and
+# quadruplets,
 # and a dashed line for the Euclidean distance.
 _, axes = plt.subplots(figsize=(6, 4))
 for name, found in errors.items():

@@ -30,7 +30,7 @@ for name, model in models.items():
 # %%
 # The same points in the same plane under two distances:
 
-# Picture: Regions of the answers of 5 nearest neighbours. Left, by Euclidean distance: three
+# Picture: Classes predicted by 5 nearest neighbours. Left, by Euclidean distance: three
 # ragged bands that bend at their ends. Right, by LMNN: three straight bands.
 _, axes = plt.subplots(1, 2, figsize=(10, 5), layout="constrained")
 for panel, (name, model) in zip(axes, models.items(), strict=True):

@@ -24,7 +24,7 @@ for name, nca in {"lbfgs": whole, "adam": batches, "early stopping": stopped}.it
 print(f"best score of held-out points: {max(stopped.validation_scores_):.3f}")
 
 # Picture: Left, the objective by iteration with L-BFGS and with mini-batches, both falling. Right,
-# with early stopping: the objective falls on, the score of held-out points does not rise any more.
+# with early stopping: the objective still falls, but the score of held-out points no longer rises.
 _, axes = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
 LossCurveDisplay.from_estimator(whole, name="all points, lbfgs", ax=axes[0])
 LossCurveDisplay.from_estimator(batches, name="mini-batches, Adam", ax=axes[0])

@@ -15,7 +15,7 @@ from metricfast.plotting import NeighborsDisplay
 
 digits = load_digits()
 X, y, images = digits.data / 16, digits.target, digits.images
-train, test = np.arange(300), np.arange(300, len(X))  # few to learn from: there is more to gain
+train, test = np.arange(300), np.arange(300, len(X))  # a small training set
 lmnn = metricfast.LMNN(n_neighbors=5, random_state=0).fit(X[train], y[train])
 
 
@@ -33,10 +33,10 @@ for name, hits in right.items():
 queries = np.argsort(right["as given"] - right["LMNN"], kind="stable")[:4]
 
 # %%
-# Green neighbours are of the query's class.
+# Neighbours with a green frame have the class of the query.
 
-# Picture: Four digits and the five nearest training images of each, as given on the left, of which
-# many are other digits, and by LMNN on the right, of which most are the same digit.
+# Picture: Four digits and the five nearest training images of each. Left, by Euclidean distance:
+# many are other digits. Right, by LMNN: most are the same digit.
 _, axes = plt.subplots(1, 2, figsize=(13, 5), layout="constrained")
 for panel, (name, (distances, rows)) in zip(axes, found.items(), strict=True):
     NeighborsDisplay.from_neighbors(

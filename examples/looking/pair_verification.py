@@ -45,13 +45,13 @@ for name, score in scores.items():
 # %%
 # Distances of held-out pairs with the threshold of training pairs, and the ROC curve:
 
-# Picture: Histograms of the distances of similar and of dissimilar pairs by LDML, with a vertical
-# line at the threshold, and the ROC curve on the right.
+# Picture: Histograms of LDML distances of similar and dissimilar pairs, with a vertical line at the
+# threshold; the ROC curve on the right.
 PairScoreDisplay.from_estimator(learners[0], pairs, same)
 plt.show()
 
 # %%
-# All of them:
+# ROC curves of all three distances:
 
 # Picture: ROC curves of verification by Euclidean distance, LDML and LFDA.
 _, axes = plt.subplots(figsize=(5, 5))

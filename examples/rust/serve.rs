@@ -1,4 +1,4 @@
-// A model that Python saved, in Rust, through the library of C:
+// Searches under a model that Python saved, in Rust, through the C library:
 //
 //     DIR=$(python -c 'import metricfast; print(metricfast.get_library_dir())')
 //     rustc --edition 2021 -L native=$DIR -l metricfast -C link-arg=-Wl,-rpath,$DIR serve.rs
@@ -16,7 +16,7 @@ struct RawDatabase {
     _private: [u8; 0],
 }
 
-// Of metricfast.h.
+// Declarations from metricfast.h.
 extern "C" {
     fn metricfast_last_error() -> *const c_char;
     fn metricfast_model_load(path: *const c_char, model: *mut *mut RawModel) -> c_int;
@@ -50,18 +50,18 @@ fn check(status: c_int) -> Result<(), String> {
     Err(text.to_string_lossy().into_owned())
 }
 
-/// Points made ready to be searched under a model.
+/// Points prepared for searches under a model.
 struct Database {
     raw: *mut RawDatabase,
     n_features: usize,
 }
 
-// As the library says: any number of threads may search it at once.
+// Any number of threads may search a database at once, according to metricfast.h.
 unsafe impl Send for Database {}
 unsafe impl Sync for Database {}
 
 impl Database {
-    /// Of points one after another, under the model of a file.
+    /// Prepares row-major points under the model in a file.
     fn new(path: &str, points: &[f64]) -> Result<Self, String> {
         let path = CString::new(path).map_err(|error| error.to_string())?;
         let (mut model, mut raw) = (null_mut(), null_mut());
@@ -75,7 +75,7 @@ impl Database {
         made.map(|()| Database { raw, n_features })
     }
 
-    /// The k nearest of each query: rows, and how far away they are.
+    /// Returns the rows and distances of the k nearest points of each query.
     fn search(&self, queries: &[f64], k: usize) -> Result<(Vec<i64>, Vec<f64>), String> {
         let n = queries.len() / self.n_features;
         let (mut rows, mut distances) = (vec![0; n * k], vec![0.0; n * k]);

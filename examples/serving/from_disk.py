@@ -24,7 +24,7 @@ X_test = (centres[y_test] + rng.normal(size=(1000, 32))).astype(np.float32)
 with tempfile.TemporaryDirectory() as folder:
     file = Path(folder, "points.npy")
     on_disk = np.lib.format.open_memmap(file, "w+", np.float32, (len(y), 32))
-    for rows in np.array_split(np.arange(len(y)), 10):  # written in parts, too
+    for rows in np.array_split(np.arange(len(y)), 10):  # write the file in parts
         on_disk[rows] = centres[y[rows]] + rng.normal(size=(len(rows), 32))
     on_disk.flush()
     print(f"file of {file.stat().st_size / 1e6:.1f} MB")
@@ -42,7 +42,7 @@ with tempfile.TemporaryDirectory() as folder:
     for name, L in maps.items():
         nearest = metricfast.kneighbors(X_test, X, n_neighbors=1, L=L)[1][:, 0]
         print(f"nearest of the right class, {name:<18} {np.mean(y[nearest] == y_test):.3f}")
-    del X, on_disk  # a file that is mapped cannot be deleted everywhere
+    del X, on_disk  # some systems cannot delete a mapped file
 
 # Picture: The objective of NCA, which falls over five epochs of mini-batches from the file.
 LossCurveDisplay.from_estimator(learners["mini-batches, NCA"])

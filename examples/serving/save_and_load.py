@@ -26,7 +26,7 @@ with tempfile.TemporaryDirectory() as folder:
     metricfast.Database(learner.transform(X[:1400]).astype(np.float32)).save(database)
     print(f"model {model.stat().st_size} bytes, database {database.stat().st_size} bytes")
 
-    # Another program, another day
+    # In another program
     loaded = metricfast.load(model)
     assert (loaded.transform(X) == learner.transform(X)).all()
     queries = loaded.transform(X[1400:]).astype(np.float32)
@@ -35,7 +35,7 @@ with tempfile.TemporaryDirectory() as folder:
     print(f"searched by {found.algorithm_}: nearest right {np.mean(y[ids[:, 0]] == y[1400:]):.3f}")
     del found
 
-# Picture: Four digits that were not in the database, and the five nearest of those that were.
+# Picture: Four digits that are not in the database, and the five nearest digits in it.
 NeighborsDisplay.from_neighbors(
     distances[:4],
     ids[:4],

@@ -1,4 +1,4 @@
-"""What the estimators share: the metric, the points that are searched, and the two searches."""
+"""Base classes of the estimators: the metric, the searched points, and the two searches."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ __all__ = [
 _ALGORITHMS = ("auto", "ball_tree", "kd_tree", "brute")
 _MOST = 2**53
 
-# For each parameter, a function that raises an error for a value that cannot be used.
+# For each parameter, a function that raises an error for an invalid value.
 Checks = dict[str, Callable[[Any], object]]
 
 
@@ -69,7 +69,7 @@ def _check_metric_params(metric_params: Any) -> None:
 
 @contextmanager
 def _naming_metric(estimator: Any) -> Iterator[None]:
-    """Add the metric to errors of scikit-learn's search, which name no argument."""
+    """Add the name of the metric to errors of scikit-learn's search."""
     try:
         yield
     except (TypeError, ValueError) as error:
@@ -87,7 +87,7 @@ def _rows_of_weight(weight: Floats | None) -> Integers | None:
 
 
 def _check_handed(estimator: Any, X: Any, reset: bool = False) -> int:
-    """Refuse points as our own search does; return how many there are."""
+    """Validate points for a search by scikit-learn, and return their number."""
     finite = "allow-nan" if get_tags(estimator).input_tags.allow_nan else True
     checked = check_points(
         estimator, X, preprocessor=None, reset=reset, accept_sparse=True, dtype="numeric",
@@ -97,7 +97,7 @@ def _check_handed(estimator: Any, X: Any, reset: bool = False) -> int:
 
 
 class NeighborsBase:
-    """Mixin before an estimator of scikit-learn: another search of points, under more metrics.
+    """Mixin that replaces the search of a scikit-learn estimator and accepts more metrics.
 
     `fit` prepares the points in a :class:`Database`, unless the metric is one that
     scikit-learn searches.
@@ -105,9 +105,9 @@ class NeighborsBase:
     Attributes
     ----------
     metric_ : estimator, str, ndarray or tuple of ndarray
-        The metric in use; of a learner, the fitted one.
+        The metric in use; for a learner, the fitted learner.
     n_samples_fit_ : int
-        Number of points of `fit`, those of weight 0 included, which are not searched.
+        Number of points of `fit`, including points of weight 0, which are not searched.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
     """
@@ -133,16 +133,16 @@ class NeighborsBase:
         "metric_params": unless_none(_check_metric_params),
     }
     _space: Metric
-    _database: Any  # a `Database`, or of the same form
-    _rows: Integers | None = None  # of `fit`, that are searched; None: all
-    _as_queries: Array | None  # the database, where that is embedded differently as queries
-    _score: tuple[dict[str, Any], float] | None  # of leaving one out, and with which parameters
+    _database: Any  # a `Database`, or an object with its methods
+    _rows: Integers | None = None  # searched points of `fit`; None for all
+    _as_queries: Array | None  # the database embedded as queries, if this differs
+    _score: tuple[dict[str, Any], float] | None  # parameters and leave-one-out score
 
     def _fit_points(self, X: Any, y: Any = None, weight: Floats | None = None) -> None:
-        """Choose the metric, fitting it if need be, and keep the points to search.
+        """Resolve the metric, fit it if necessary, and store the points to search.
 
-        Points of weight 0 are left out, of the fit of the metric too. Parameters that are refused
-        leave what was fitted before; after other errors nothing is.
+        Points of weight 0 are left out, also in the fit of the metric. Invalid parameters leave the
+        estimator as it was. After other errors it is not fitted.
         """
         check_parameters(self)
         self.__dict__.pop("metric_", None)
@@ -177,28 +177,28 @@ class NeighborsBase:
 
     @property
     def _precomputed(self) -> bool:
-        """Whether points are rows of distances."""
+        """Whether `X` holds precomputed distances."""
         return isinstance(self.metric, str) and self.metric == "precomputed"
 
     def _searched_columns(self, X: Any) -> Any:
-        """Return the distances to the points that are searched; other points as they are."""
+        """Return `X` with the columns of the searched points if it holds distances, else `X`."""
         if self._rows is None or not self._precomputed:
             return X
         return _safe_indexing(X, self._rows, axis=1)
 
     def _of_searched(self, values: Array) -> Array:
-        """Return values of the points of `fit` that are searched."""
+        """Select the values of the searched points from values of all points of `fit`."""
         return values if self._rows is None else values[self._rows]
 
     def _hand_over(self, X: Any) -> None:
-        """Let scikit-learn keep the points: labels are none of its business."""
+        """Let scikit-learn store the points. It gets zeros in place of the labels."""
         n_labels = 1 if is_searched(X) else _check_handed(self, X, reset=True)
         with _naming_metric(self):
             super()._fit(X, np.zeros(n_labels, np.int64))  # type: ignore[misc]
         self._score = None
 
     def _check_weighted(self, sample_weight: Any) -> None:
-        """Refuse weights of points that are not searched."""
+        """Raise ValueError if the weights are of points that are not searched."""
         if sample_weight is not None and self._space.own_database is not None:
             del self.metric_
             raise ValueError(
@@ -208,13 +208,13 @@ class NeighborsBase:
 
     def _count(self) -> None:
         self._score, self.n_samples_fit_ = None, len(self._database)
-        # What scikit-learn's own estimators have, and others look for.
+        # Attributes of scikit-learn's estimators that other code reads.
         self._tree, self._fit_method = None, "brute"
         self.effective_metric_, self.effective_metric_params_ = self._space.public, {}
 
     @property
     def _fit_X(self) -> Any:  # noqa: N802
-        """The points of `fit`, as scikit-learn's own estimators call them."""
+        """The points of `fit`, under the name that scikit-learn uses."""
         if isinstance(self._space, ScikitLearn):
             return self._handed
         return self._space.given(self._database.points_)
@@ -224,9 +224,9 @@ class NeighborsBase:
         self._handed = X
 
     def _append_points(self, X: Any, weight: Floats | None = None) -> None:
-        """Add points to those that are searched; the metric stays as it is.
+        """Add points to the searched points. The metric does not change.
 
-        `weight`: of all points of `fit` and then of these, of which those of 0 are left out.
+        `weight`: of all points of `fit`, then of the added points. Points of weight 0 are left out.
         """
         n, n_added = self.n_samples_fit_, _num_samples(X)
         rows = None if weight is None else _rows_of_weight(weight[n:])
@@ -240,7 +240,7 @@ class NeighborsBase:
             self._append(X)
 
     def _append(self, X: Any) -> None:
-        """Add points to those that are searched."""
+        """Add points to the searched points."""
         if isinstance(self._space, ScikitLearn):
             added = check_points(self, X, preprocessor=None, reset=False, accept_sparse="csr")
             names = getattr(self, "feature_names_in_", None)
@@ -256,7 +256,7 @@ class NeighborsBase:
         self._count()
 
     def _queries(self, X: Any) -> tuple[Array, Integers | None]:
-        """Return queries, and what each leaves out; without X, the points of `fit`."""
+        """Return the queries and the point that each excludes; without X, the points of `fit`."""
         check_is_fitted(self, "metric_")
         if X is not None:
             return self._space.points(self, X, "query"), None
@@ -269,7 +269,7 @@ class NeighborsBase:
         return queries, np.arange(len(queries))
 
     def _nearest(self, X: Any, n_neighbors: int, where: Any = None) -> tuple[Array, Integers]:
-        """Search for the nearest points: the one place that does."""
+        """Search for the nearest points. All other methods call this one."""
         queries, exclude = self._queries(X)
         if self._rows is not None and where is not None:
             sizes = len(queries), self.n_samples_fit_
@@ -283,7 +283,7 @@ class NeighborsBase:
         return distances, indices
 
     def _within(self, X: Any, radius: float, sort_results: bool = False) -> Neighborhoods:
-        """Search for the points within a radius: the one place that does."""
+        """Search for the points within a radius. All other methods call this one."""
         queries, exclude = self._queries(X)
         found = self._space.within(
             self._database, queries, radius, exclude, sort_results, self.n_jobs
@@ -291,13 +291,13 @@ class NeighborsBase:
         return Neighborhoods(*found)
 
     def _scored_once(self, score: Callable[[], float]) -> float:
-        """Return a score of the points of `fit`, computed once for each choice of parameters."""
+        """Return a score of the points of `fit`, cached until the parameters change."""
         check_is_fitted(self, "metric_")
         now = self.get_params(deep=False)
         if self._score is None or any(self._score[0][name] is not now[name] for name in now):
             try:
                 self._score = now, score()
-            except ValueError as error:  # so that `hasattr` and `dir` tell that there is none
+            except ValueError as error:  # `hasattr` then returns False
                 raise AttributeError(f"loo_score_ cannot be computed: {error}") from error
         return self._score[1]
 
@@ -320,7 +320,7 @@ class NeighborsBase:
         return hasattr(self, "metric_")
 
     def __sklearn_tags__(self) -> Tags:
-        # Scikit-learn compares the metric with names, which arrays do not stand.
+        # Scikit-learn compares the metric with names, which fails for arrays.
         named = object.__new__(type(self))
         named.metric = self.metric if isinstance(self.metric, str) else None
         tags: Tags = super(NeighborsBase, named).__sklearn_tags__()  # type: ignore[misc]
@@ -334,12 +334,12 @@ class NeighborsBase:
 
 
 class KNeighborsMixin:
-    """The search for so many neighbours."""
+    """Mixin for the search for k nearest neighbours."""
 
     n_neighbors: int | None
 
     def _found(self: Any, X: Any) -> Neighborhoods:
-        """Return the neighbours that decide."""
+        """Return the neighbours that determine the prediction."""
         return Neighborhoods.of_k(*self.kneighbors(X))
 
     def kneighbors(
@@ -419,12 +419,12 @@ class KNeighborsMixin:
 
 
 class RadiusNeighborsMixin:
-    """The search for all neighbours within a radius."""
+    """Mixin for the search for all neighbours within a radius."""
 
     radius: float | None
 
     def _found(self: Any, X: Any) -> Neighborhoods:
-        """Return the neighbours that decide."""
+        """Return the neighbours that determine the prediction."""
         check_is_fitted(self, "metric_")
         if isinstance(self._space, ScikitLearn):
             return Neighborhoods.of_each(*self.radius_neighbors(X))

@@ -27,14 +27,14 @@ _Self = TypeVar("_Self", bound="Votes")
 
 
 class Votes(NeighborsBase):
-    """A classifier by the neighbours that its `_found` returns.
+    """Base class of classifiers. The subclass provides the neighbours by its method `_found`.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,), or list of them
-        A list where y has several outputs.
+        A list if y has several outputs.
     outputs_2d_ : bool
-        Whether it has.
+        Whether y has several outputs.
     """
 
     weights: Weights
@@ -42,9 +42,9 @@ class Votes(NeighborsBase):
     _checks: ClassVar[Checks] = {**NeighborsBase._checks, "weights": check_weights}
     _found: Any
     _labels: Classes
-    _y: Integers  # of one dimension where y has one output
+    _y: Integers  # one-dimensional if y has one output
     _sample_weight: Floats | None = None
-    _weight: Floats | None = None  # times that of classes
+    _weight: Floats | None = None  # sample weights times class weights
 
     def fit(self: _Self, X: Any, y: Any = None) -> _Self:
         """Store labelled points. Fit the metric to them if it is a learner that is not fitted.
@@ -115,7 +115,7 @@ class Votes(NeighborsBase):
         return self
 
     def _with_classes(self, weight: Floats | None, labels: Classes) -> Floats | None:
-        """Return the weights of points times those of their classes."""
+        """Return the sample weights times the weights of the classes."""
         return with_class_weight(weight, self.class_weight, labels.labels(labels.codes))
 
     def _keep(self, labels: Classes) -> None:
@@ -133,7 +133,7 @@ class Votes(NeighborsBase):
         return labels.labels(np.stack(codes, axis=1))
 
     def _shares(self, found: Neighborhoods) -> list[Floats]:
-        """Return the share of each class in the votes, of each output."""
+        """Return the share of each class in the votes, for each output."""
         weight, labels = found.weigh(self.weights, self._weight), self._labels
         return [
             found.votes(weight, codes, len(known))
@@ -398,7 +398,7 @@ class RadiusNeighborsClassifier(RadiusNeighborsMixin, Votes, theirs.RadiusNeighb
         return found
 
     def _outliers(self, found: Neighborhoods) -> tuple[Array, list[Any]]:
-        """Return which queries have no neighbours, and the label of these of each output."""
+        """Return a mask of the queries without neighbours, and their label for each output."""
         outliers = found.sizes == 0
         if self.outlier_label_ is None and outliers.any():
             raise ValueError(

@@ -1,4 +1,4 @@
-"""Graphs of neighbours, of points or of what an estimator has searched."""
+"""Graphs of neighbours, for points or for a fitted estimator."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def radius_neighbors_graph(
 def _searched(
     X: Any, given: dict[str, Any], include_self: bool | str, mode: str, n_jobs: int | None
 ) -> tuple[Any, Any]:
-    """Return an estimator that has the points, and the queries: None leaves each point out."""
+    """Return an estimator fitted to the points, and queries; None excludes each point itself."""
     if include_self == "auto":
         include_self = mode == "connectivity"
     check_bool("include_self", include_self)

@@ -1,4 +1,4 @@
-"""The loss of LMNN where the points of each class are at distances of a metric of its own."""
+"""The loss of LMNN with one metric per class."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ __all__ = ["LocalObjective"]
 
 
 class LocalObjective:
-    """Value and gradient of the loss by the maps of all classes.
+    """Value of the loss, and its gradient by the maps of all classes.
 
-    The distance of x to a point x' of class c is ``D = ||L_c (x - x')||^2``, and the loss that of
-    :class:`metricfast.losses.LMNN`, reduced by "sum", with a margin of 1. Distances of some anchors
-    to all points are held at a time.
+    The distance from x to a point x' of class c is ``D = ||L_c (x - x')||^2``. The loss is that of
+    :class:`metricfast.losses.LMNN` with reduction "sum" and margin 1. It is computed for blocks of
+    anchors, to limit the memory for distances.
 
-    `X`: float64 points, those of a class after those of another.
-    `codes`: their classes, from 0, in ascending order.
-    `targets`: of shape (n, k), rows of X.
-    `pull`: the share of targets, from 0 to 1.
+    `X`: float64 points, sorted by class.
+    `codes`: classes of the points, from 0, in ascending order.
+    `targets`: indices of target neighbours, of shape (n, k).
+    `pull`: weight of the pull of target neighbours, from 0 to 1.
     """
 
     def __init__(self, X: Floats, codes: Integers, targets: Integers, pull: float) -> None:
@@ -63,7 +63,7 @@ class LocalObjective:
     def _push_and_pull(
         self, rows: slice, distances: Floats, maps: Floats, scatters: Floats, received: Floats
     ) -> float:
-        """Add what anchors contribute to the scatters whose products with maps are the gradient."""
+        """Add the contributions of anchors to the scatter matrices of the gradient."""
         X, push = self.X, 1 - self.pull
         value, weights = 0.0, np.zeros_like(distances)
         for column in self.targets[rows].T:

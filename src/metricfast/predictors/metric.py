@@ -1,4 +1,4 @@
-"""What `metric` may be."""
+"""Resolution of the parameter `metric`."""
 
 from __future__ import annotations
 
@@ -58,24 +58,24 @@ class Learned(Metric):
 
     @property
     def kind(self) -> str:
-        """What it is, in a few words."""
+        """The name of the metric."""
         return type(self.public).__name__
 
     def given(self, points: Array) -> Array | None:
-        """Return points of the database as `fit` was given them, where they tell."""
+        """Return the database points as passed to `fit`, if they were stored."""
         return points if self.maps else None
 
     def points(self, estimator: Any, X: Any, side: str, reset: bool = False) -> Array:
-        """Return the points to search among, or to search for, that `X` stands for."""
+        """Return the database points or queries for `X`."""
         X = as_table(X, "X")
         check_names(X, "X")
-        # Which points are fit to be embedded, the learner knows.
+        # The learner validates the points.
         if reset:
             validate_data(estimator, X, skip_check_array=True)
         if self.preparation is not None:
             X = self.preparation.transform(X)
         if reset and is_linear(self.learner) and not issparse(X):
-            # The search embeds in float64, whatever the points are in.
+            # The search embeds points in float64, whatever their precision.
             L = self.learner._map
             self.maps = {"L": L.copy()} if isinstance(L, np.ndarray) else {}
         if self.maps:
@@ -91,25 +91,25 @@ class Learned(Metric):
 
 
 def _has_sides(learner: Any) -> bool:
-    """Tell whether queries and database points may be embedded differently."""
+    """Return True if queries and database points may be embedded differently."""
     return isinstance(learner, (EmbeddedMetricMixin, FixedDatabase)) and takes_side(learner)
 
 
 def is_learner(metric: object) -> bool:
-    """Tell whether `metric` is something that is fitted."""
+    """Return True if `metric` is an estimator."""
     return hasattr(metric, "fit")
 
 
 def is_searched(X: object) -> bool:
-    """Tell whether `X` is no points, but a tree of scikit-learn, or an estimator that has some."""
+    """Return True if `X` is a tree of scikit-learn or a fitted estimator in place of points."""
     return isinstance(X, (BallTree, KDTree)) or hasattr(X, "n_samples_fit_")
 
 
 def resolve(estimator: Any, X: Any, y: Any) -> Metric:
-    """Return the metric that an estimator is to use for points; fit it where that is left to do.
+    """Return the metric of an estimator for its points. Fit it if it is an unfitted learner.
 
-    `X`, `y`: what `fit` of the estimator was given. A learner that is given is not changed.
-    Raises ValueError or TypeError if `metric` is nothing that has distances.
+    `X`, `y`: the arguments of the estimator's `fit`. The function does not change the learner in
+    `metric`. It raises ValueError or TypeError if `metric` does not define a distance.
     """
     metric = estimator.metric
     named = isinstance(metric, str)
@@ -162,7 +162,7 @@ def resolve(estimator: Any, X: Any, y: Any) -> Metric:
 
 
 def _is_ours(estimator: Any, X: Any) -> bool:
-    """Tell whether a metric that has a name is one that we search, among these points."""
+    """Return True if this package searches the named metric itself, for these points."""
     name, params = estimator.metric, dict(estimator.metric_params or {})
     if is_wide(X) and name != "inner_product":
         return False
@@ -192,7 +192,7 @@ def _factor(M: Array) -> Array:
 
 
 def _matrix(given: Any, name: str, width: int) -> Array:
-    """Return a copy of a map of points of a width."""
+    """Return a copy of a map for points with `width` features."""
     if as_array(given, name).ndim != 2:
         raise ValueError(f"{_WANTED}; {name} is {given!r}.")
     matrix: Array = as_points(given, name, width=width).copy()
@@ -200,7 +200,7 @@ def _matrix(given: Any, name: str, width: int) -> Array:
 
 
 def _fitted(estimator: Any, metric: Any, X: Any, y: Any) -> Any:
-    """Return a learner that is fitted: as given, or a clone of it."""
+    """Return the learner if it is fitted, else a fitted clone."""
     if isinstance(metric, type):
         raise TypeError(f"metric must be an object, got the class: give {metric.__name__}().")
     if not hasattr(metric, "transform"):
@@ -219,9 +219,9 @@ def _fitted(estimator: Any, metric: Any, X: Any, y: Any) -> Any:
 
 
 def _is_fitted(learner: Any) -> bool:
-    if isinstance(learner, Pipeline):  # which asks its last step alone
+    if isinstance(learner, Pipeline):  # a pipeline only checks its last step
         return all(_is_fitted(step) for _, step in learner.steps)
-    if not hasattr(learner, "fit"):  # a step that does nothing
+    if not hasattr(learner, "fit"):  # "passthrough"
         return True
     try:
         check_is_fitted(learner)

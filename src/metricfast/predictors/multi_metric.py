@@ -32,7 +32,7 @@ from metricfast.predictors.targets import Classes, check_given
 
 __all__ = ["MultiMetricLMNN"]
 
-# Iterations without a lower error of held-out points, after which no more are tried.
+# Patience: iterations without a lower validation error before training stops.
 _PATIENCE = 10
 
 
@@ -109,12 +109,12 @@ class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ig
     n_jobs: NumberOfJobs = None
     verbose: Verbosity = False
 
-    metric = "euclidean"  # of what is kept: the search is of each class
+    metric = "euclidean"  # for the stored points; each class is searched separately
     algorithm, leaf_size, p, metric_params = "auto", 30, 2, None
     _checks: ClassVar[Checks] = {
         **Votes._checks,
     }
-    partial_fit = property()  # there is none: maps are those of all points
+    partial_fit = property()  # not available: the maps depend on all points
 
     def fit(self, X: Any, y: Any = None) -> MultiMetricLMNN:
         """Learn the maps, and store the points to search.
@@ -158,11 +158,11 @@ class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ig
         return self
 
     def _best_count(self, points: Array, codes: Integers, of_class: list[Integers]) -> int:
-        """Return after how many iterations held-out points are predicted best."""
+        """Return the number of iterations with the lowest validation error."""
         if min(map(len, of_class)) <= self.n_neighbors:
-            return 0  # the training of all points will tell
+            return 0  # training on all points then raises the error
         rng, held_out = check_random_state(self.random_state), []
-        for rows in sorted(of_class, key=lambda rows: int(rows[0])):  # by appearance
+        for rows in sorted(of_class, key=lambda rows: int(rows[0])):  # in order of appearance
             most = len(rows) - int(self.n_neighbors) - 1
             size = min(round(self.validation_fraction * len(rows)), most)
             held_out.append(rng.permutation(rows)[:size])
@@ -188,7 +188,7 @@ class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ig
         return _last_best(errors)
 
     def _learn(self, points: Array, codes: Integers, n_iter: int, judge: Any = None) -> Floats:
-        """Return the maps after so many iterations; call `judge` with those of each."""
+        """Return the maps after some iterations; call `judge` with the maps of each."""
         start = LMNN(
             n_neighbors=self.n_neighbors, n_components=self.n_components, random_state=0,
             regularization=self.regularization, n_jobs=self.n_jobs,
@@ -243,7 +243,7 @@ class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ig
 
 
 class _MetricOfEachClass(Metric):
-    """Euclidean distances under the map of the class that a point is of.
+    """Euclidean distances under the map of the class of each database point.
 
     Parameters
     ----------
@@ -257,7 +257,7 @@ class _MetricOfEachClass(Metric):
         self.members, self.class_maps = members, class_maps
 
     def points(self, estimator: Any, X: Any, side: str, reset: bool = False) -> Array:
-        """Return points in memory, as they are."""
+        """Return points in memory, without embedding them."""
         checked: Array = check_points(estimator, X, preprocessor=None, reset=reset)
         return checked
 
@@ -279,9 +279,9 @@ def _search(
     queries: Array, points: Array, members: list[Integers], maps: Floats, k: int,
     exclude: Integers | None, n_jobs: int | None,
 ) -> tuple[Array, Integers]:  # fmt: skip
-    """Return the nearest points, each at the distance of its class; the first in a tie.
+    """Return the nearest points under the distance of the class of each point; the first in a tie.
 
-    `exclude`: the point that each query leaves out.
+    `exclude`: the excluded point of each query.
     """
     shape = (len(queries), sum(min(k, len(rows)) for rows in members))
     near, which, end = np.full(shape, np.inf), np.full(shape, -1), 0
@@ -306,9 +306,9 @@ def _search(
 
 
 def _last_best(errors: list[float]) -> int:
-    """Return the last iteration of lowest error, 0 if none is better than the start.
+    """Return the last iteration with the lowest error; 0 if none is better than the start.
 
-    Few held-out points often tie.
+    Ties are common with few validation points.
     """
     if min(errors) == errors[0]:
         return 0

@@ -1,4 +1,4 @@
-"""Neighbours of queries, as many each as there are, and what they say together."""
+"""Neighbours of each query, and statistics of their labels."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from metricfast._core.types import Array, Floats, Integers
 
 __all__ = ["Neighborhoods", "Weights", "check_weights"]
 
-# Weights beyond are scaled: their sums, and products with values, might overflow.
+# Larger weights are scaled, because their sums and products with values might overflow.
 _LARGE = 2.0**500
 Weights = str | Callable[[Array], Any] | None
 
 
 def check_weights(weights: Weights) -> None:
-    """Refuse weights that are neither named nor a function."""
+    """Raise an error unless `weights` is a valid name or a function."""
     named = isinstance(weights, str) and weights in ("uniform", "distance")
     function = callable(weights) and not isinstance(weights, type)
     if not (named or weights is None or function):
@@ -32,7 +32,7 @@ def check_weights(weights: Weights) -> None:
 
 @dataclass(frozen=True)
 class Neighborhoods:
-    """Neighbours in compressed sparse rows.
+    """Neighbours of queries in compressed sparse row format.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Neighborhoods:
     indices : ndarray of int64 of shape (n_found,)
     row_starts : ndarray of int64 of shape (n_queries + 1,)
     k : int or None
-        How many each query has, where all have as many.
+        Number of neighbours per query; None if it differs between queries.
     """
 
     distances: Array
@@ -50,13 +50,13 @@ class Neighborhoods:
 
     @classmethod
     def of_k(cls, distances: Array, indices: Integers) -> Neighborhoods:
-        """Make them of arrays of shape (n_queries, k)."""
+        """Build neighbourhoods from arrays of shape (n_queries, k)."""
         n, k = indices.shape
         return cls(distances.ravel(), indices.ravel(), np.arange(n + 1) * k, k)
 
     @classmethod
     def of_each(cls, distances: Array, indices: Array) -> Neighborhoods:
-        """Make them of an array of distances, and one of indices, for each query."""
+        """Build neighbourhoods from one array of distances and one of indices per query."""
         ends = np.cumsum([len(some) for some in indices])
         return cls(
             np.concatenate(list(distances)), np.concatenate(list(indices)), np.append(0, ends)
@@ -64,23 +64,23 @@ class Neighborhoods:
 
     @property
     def sizes(self) -> Integers:
-        """How many neighbours each query has."""
+        """Number of neighbours of each query."""
         return np.diff(self.row_starts)
 
     @cached_property
     def rows(self) -> Integers:
-        """The query of each neighbour."""
+        """Index of the query of each neighbour."""
         return np.repeat(np.arange(len(self.row_starts) - 1), self.sizes)
 
     def split(self, values: Array) -> Array:
-        """Return an array of arrays, those of each query."""
+        """Split values into one array per query."""
         parts = np.empty(len(self.row_starts) - 1, dtype=object)
         for i, (first, end) in enumerate(zip(self.row_starts, self.row_starts[1:], strict=False)):
             parts[i] = values[first:end]
         return parts
 
     def graph(self, values: Array | None, n_database: int) -> csr_matrix:
-        """Return values, by default ones, as a sparse matrix of queries and database points."""
+        """Return a sparse matrix of values, by default ones, of shape (n_queries, n_points)."""
         shape = (len(self.row_starts) - 1, n_database)
         small = max(len(self.indices), *shape) < 2**31
         dtype = np.int32 if small else np.int64
@@ -90,12 +90,12 @@ class Neighborhoods:
         )
 
     def weigh(self, weights: Weights, of_points: Floats | None = None) -> Floats:
-        """Return the weight of each neighbour; where some are infinite, these alone count.
+        """Return the weight of each neighbour. If some are infinite, all others count as 0.
 
-        `of_points`: weights of the database points, which multiply those of the distances. A point
-        of weight 0 does not count, not even at distance 0.
-        Raises ValueError if a function returns other than one weight a distance, a weight below 0
-        or NaN; or if all neighbours of a query have none.
+        `of_points`: weights of the database points, which multiply the weights by distance. A point
+        of weight 0 does not count, not even at distance 0. Raises ValueError if a function does not
+        return one weight per distance, or returns negative weights or NaN; or if all neighbours of
+        a query have weight 0.
         """
         if callable(weights):
             found = self._asked(weights)
@@ -128,7 +128,7 @@ class Neighborhoods:
         return found
 
     def _asked(self, weights: Callable[[Array], Any]) -> Floats:
-        """Ask a function: once where the distances make a matrix, else for each query."""
+        """Call the weight function: once if the distances form a matrix, else once per query."""
         if self.k is not None:
             distances = [self.distances.reshape(-1, self.k)]
         else:
@@ -150,7 +150,7 @@ class Neighborhoods:
         return np.concatenate([answer.ravel() for answer in answers] or [np.empty(0)])
 
     def _tamed(self, weight: Floats) -> Floats:
-        """Weigh infinite weights 1 and others of their query 0; scale others, so that sums fit."""
+        """Map infinite weights to 1, others of their query to 0; scale weights against overflow."""
         rows, infinite = self.rows, np.isinf(weight)
         weight = np.where(self.sum(infinite)[rows] > 0, infinite, weight)
         largest = np.zeros(len(self.row_starts) - 1)
@@ -163,9 +163,9 @@ class Neighborhoods:
         return _sums(self.rows, values, len(self.row_starts) - 1)
 
     def winners(self, weight: Floats, codes: Integers, n_classes: int) -> Integers:
-        """Return the class of largest weight of each query: the first in a tie, 0 without any.
+        """Return the class with the largest weight for each query; the first in a tie.
 
-        Memory does not grow with the number of classes.
+        It is 0 without neighbours. The memory does not depend on the number of classes.
         """
         places, at = np.unique(self.rows * n_classes + codes[self.indices], return_inverse=True)
         rows, classes = np.divmod(places, n_classes)
@@ -196,7 +196,7 @@ class Neighborhoods:
 
 
 def _sums(places: Integers, values: Array, size: int) -> Floats:
-    """Return the sum of the values at each place."""
-    # Counts of nothing are integers.
+    """Return the sum of the values at each index."""
+    # np.bincount returns integers for empty input.
     sums: Floats = np.bincount(places, values, minlength=size).astype(np.float64, copy=False)
     return sums

@@ -23,7 +23,7 @@ _Self = TypeVar("_Self", bound="Means")
 
 
 class Means(NeighborsBase):
-    """A regressor by the neighbours that its `_found` returns."""
+    """Base class of regressors. The subclass provides the neighbours by its method `_found`."""
 
     weights: Weights
     _checks: ClassVar[Checks] = {**NeighborsBase._checks, "weights": check_weights}

@@ -10,16 +10,16 @@ from metricfast.embeddings import Embedding, Linear, Periodic
 
 __all__ = ["embedded", "shares_of_columns"]
 
-# Pairs of points for each column; of a map that is not a sum over columns there are fewer, so that
-# so many points are embedded for all columns together, and of wide tables, so that pairs hold so
-# many numbers.
+# Largest and smallest number of pairs of points per column. For a map that is not a sum over
+# columns, _MOST limits the number of embedded points over all columns. For wide tables,
+# _MOST_NUMBERS limits the size of the pairs.
 _PAIRS, _LEAST_PAIRS, _MOST, _MOST_NUMBERS = 1024, 128, 50_000, 2**24
 
 
 def embedded(
     embedding: Embedding, arrays: list[Array], E: Array, n_jobs: int | None = None
 ) -> Array:
-    """Return encoded points under a map."""
+    """Embed encoded points."""
     points = embedding._reachable(arrays, E) if isinstance(embedding, Periodic) else E
     found: Array = embedding._forward(arrays, points, n_jobs=n_jobs)[0]
     return found
@@ -29,7 +29,7 @@ def shares_of_columns(
     embedding: Embedding, parameters: list[list[Array]], E: Array, origin: Integers,
     weight: Floats | None, n_jobs: int | None = None,
 ) -> Floats:  # fmt: skip
-    """Return the total Sobol index of each column, divided by their sum, as the mean of maps.
+    """Return the total Sobol index of each column, normalised to sum 1, as the mean over maps.
 
     The index of a column is half the mean squared distance that a point moves if the column takes
     its value from another point (Jansen, 1999). If no point moves, all columns have the same share.
@@ -38,11 +38,11 @@ def shares_of_columns(
     ----------
     embedding : Embedding
     parameters : list of list of ndarray
-        Of each map.
+        Parameters of each map.
     E : ndarray of shape (n_samples, n_encoded)
-        Encoded points, of which pairs are drawn.
+        Encoded points, from which pairs are drawn.
     origin : ndarray of int64 of shape (n_encoded,)
-        The column of the table from which each encoded column comes.
+        The column of the table for each encoded column.
     weight : ndarray of shape (n_samples,), or None
     n_jobs : int, optional
     """
@@ -78,7 +78,7 @@ def shares_of_columns(
 def _of_columns(
     embedding: Embedding, arrays: list[Array], own: Integers
 ) -> tuple[Embedding, list[Array]]:
-    """Return the part of a map of periodic features that sees some columns alone.
+    """Return the part of a map of periodic features that depends on some columns only.
 
     The map is the sum of such parts.
     """

@@ -1,4 +1,4 @@
-"""Classification and regression by soft votes under maps that are learned for them."""
+"""Classification and regression by soft votes under learned maps."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from metricfast.training.samples import Samples
 __all__ = ["NCAClassifier", "NCARegressor"]
 
 
-# Held-out points that it takes to choose how sharp the votes for classes are.
+# Minimum number of validation points for the choice of the sharpness of votes.
 _CONFIRMING = 500
 
 
@@ -253,7 +253,7 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
         ), codes[:, 0]
 
     def _of_outputs(self, means: Floats) -> list[Floats]:
-        """Return the probabilities of the classes of each output."""
+        """Split the votes into the probabilities of the classes of each output."""
         smooth = (means + self._prior) / (1 + 1 / self._values.shape[0])
         ends = np.cumsum([len(known) for known in self._labels.known])
         return np.split(smooth, ends[:-1], axis=1)
@@ -438,6 +438,6 @@ class NCARegressor(RegressorMixin, SoftNeighbors):  # type: ignore[misc]
         return self._predicted(self._means(X))
 
     def _predicted(self, means: Floats) -> Floats:
-        """Return the numbers in their own units and shape."""
+        """Return the predictions in the units and shape of y."""
         found: Floats = (means * self._unit).reshape(len(means), *self._numbers.shape[1:])
         return found

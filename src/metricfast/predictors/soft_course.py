@@ -18,18 +18,19 @@ from metricfast.training.solvers import Adam, AdamW, MiniBatchSolver
 
 __all__ = ["LARGE", "CandidateBatches", "Course"]
 
-# With more points than this, embeddings are chosen with so many, and a map is trained for so many
-# epochs, whose learning rate falls to zero.
+# With more than LARGE points, the choice of the embedding uses LARGE points only. The map is then
+# trained for _EPOCHS_OF_LARGE epochs, with a learning rate that falls to zero.
 LARGE, _EPOCHS_OF_LARGE = 4096, 40
-# Anchors of a batch for which the learning rate is given, at least and at most; candidates.
+# Minimum number of anchors per batch, for which the learning rate is defined; maximum numbers of
+# anchors and candidates.
 _ANCHORS, _MOST_ANCHORS, _MOST_CANDIDATES = 256, 1024, 4096
-# Candidates of a perceptron, and its weight decay relative to other maps.
+# Number of candidates for a perceptron, and its weight decay relative to other maps.
 _FEWER_CANDIDATES, _DECAY = 1024, 1000.0
 
 
 @dataclass(frozen=True)
 class Course:
-    """The parameters of the training, for all maps."""
+    """The training parameters of all maps."""
 
     solver: str
     learning_rate: float
@@ -41,13 +42,13 @@ class Course:
     n_jobs: int | None
     verbose: bool | int
     fit_task: FitTask | None = None
-    deadline: float = math.inf  # of time.monotonic(), after which each training ends
+    deadline: float = math.inf  # time.monotonic() at which training ends
 
     def plan(self, embedding: Embedding, n: int) -> tuple[MiniBatchSolver, CandidateBatches]:
-        """Return the solver and the batches by which n points train an embedding.
+        """Return the solver and the batches for training an embedding on n points.
 
-        A perceptron takes small batches, few candidates and a strong decay, and its learning rate
-        falls. Other maps are trained for fewer epochs if there are many points.
+        A perceptron uses small batches, few candidates, strong weight decay and a falling learning
+        rate. Other maps are trained for fewer epochs if there are many points.
         """
         anchors, candidates = min(max(n // 8, _ANCHORS), _MOST_ANCHORS), _MOST_CANDIDATES
         decay, epochs, falls = self.weight_decay, self.max_epochs, n > LARGE
@@ -64,7 +65,7 @@ class Course:
         return solver, CandidateBatches(candidates, self.candidate_fraction)
 
     def at_most(self, epochs: int) -> Course:
-        """Return this course for at most so many epochs."""
+        """Return a copy with at most this number of epochs."""
         return replace(self, max_epochs=min(self.max_epochs, epochs))
 
     @property
@@ -73,16 +74,16 @@ class Course:
         return time.monotonic() > self.deadline
 
     def until(self, end: float, share: float) -> Course:
-        """Return this course for a share of the time that is left until an end."""
+        """Return a copy whose deadline is a share of the time remaining until `end`."""
         now = time.monotonic()
         return replace(self, deadline=now + share * max(end - now, 0.0))
 
 
 @dataclass(frozen=True)
 class CandidateBatches:
-    """Batches of anchors, each with a share of the other points as candidates, of a bounded number.
+    """Batches of anchors, each with a bounded number of other points as candidates.
 
-    So an epoch takes time in proportion to the number of points.
+    The time of an epoch is therefore proportional to the number of points.
     """
 
     most: int
@@ -91,7 +92,7 @@ class CandidateBatches:
     def __call__(
         self, objective: Objective, rng: RandomState, batch_size: int | None
     ) -> Callable[[], Iterator[Batch]]:
-        """Return a function that draws the batches of an epoch."""
+        """Return a function that draws the batches of one epoch."""
         assert batch_size is not None
         return lambda: self._drawn(objective.X.shape[0], rng, batch_size)
 

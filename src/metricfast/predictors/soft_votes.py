@@ -1,4 +1,4 @@
-"""Soft votes: a softmax over the negative distances of all points of a database."""
+"""Soft votes: a softmax over the negative distances to all database points."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from metricfast.predictors.neighborhoods import Neighborhoods
 
 __all__ = ["SoftVotes"]
 
-# Queries whose shares tell how many neighbours to search for, and the share that may be left out.
+# Number of sampled queries that determine the number of neighbours to search for, and the share of
+# the votes that may be omitted.
 _SAMPLE, _LEAST = 64, 1e-4
 
 
 class SoftVotes:
-    """Points, each of which votes by the exponential of its negative distance, times its weight.
+    """Points that vote with the exponential of their negative distance, times their weight.
 
     Parameters
     ----------
@@ -41,16 +42,16 @@ class SoftVotes:
 
     @cached_property
     def database(self) -> Database:
-        """The points, ready for a search."""
+        """The points, prepared for a search."""
         return Database(self.points, n_jobs=self._n_jobs)
 
     def means(
         self, values: Array, queries: Array, exclude: Integers | None = None,
         n_jobs: int | None = None,
     ) -> Floats:  # fmt: skip
-        """Return the means of rows of values, (n_samples, n_outputs), by the votes of queries.
+        """Return means of `values`, (n_samples, n_outputs), weighted by votes for each query.
 
-        Computed in the precision of `values`: with float64, votes are exact to 1e-6.
+        The computation uses the precision of `values`. With float64, votes are exact to 1e-6.
         """
         found = np.empty((len(queries), values.shape[1]))
         get_kernels().soft_votes(
@@ -61,10 +62,10 @@ class SoftVotes:
     def shares(
         self, queries: Array, exclude: Integers | None = None, n_jobs: int | None = None
     ) -> Iterator[tuple[Integers, csr_matrix]]:
-        """Give rows of queries, and the shares of points in their votes, which add up to 1.
+        """Yield slices of queries and the shares of points in their votes, which sum to 1.
 
-        Points that have together less than a ten-thousandth of the votes may be left out. A sample
-        of queries tells how many neighbours to search for.
+        Points with less than 1e-4 of the votes in total may be omitted. A sample of queries
+        determines the number of neighbours to search for.
         """
         queries = queries.astype(np.float64)
         n, rows = len(self.points), np.arange(len(queries))
@@ -91,7 +92,7 @@ class SoftVotes:
     def _all_shares(
         self, queries: Array, rows: Integers, exclude: Integers | None, n_jobs: int | None
     ) -> Floats:
-        """Return the share of each point in the votes of some queries."""
+        """Return the share of each point in the votes for some queries."""
         D = pairwise_distances(queries[rows], self.points, n_jobs=n_jobs)
         logits = (0.0 if self._log_weight is None else self._log_weight) - D
         if exclude is not None:
@@ -101,7 +102,7 @@ class SoftVotes:
         return _normalized(logits)[0]
 
     def _softmax(self, distances: Array, indices: Integers) -> tuple[Floats, Floats]:
-        """Return the shares of neighbours, and at most what share all others would have."""
+        """Return the shares of neighbours, and an upper bound on the share of all others."""
         weight = np.ones(len(self.points)) if self._log_weight is None else np.exp(self._log_weight)
         logits = np.log(weight)[indices] - distances
         share, log_total = _normalized(logits)
@@ -110,7 +111,7 @@ class SoftVotes:
 
 
 def _blocks(rows: Integers, row_bytes: int) -> Iterator[Integers]:
-    """Give rows in blocks that memory has room for."""
+    """Yield slices of rows whose blocks fit into memory."""
     size = block_rows(row_bytes)
     return (rows[first : first + size] for first in range(0, len(rows), size))
 

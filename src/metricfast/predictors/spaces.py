@@ -1,4 +1,4 @@
-"""The searches under a metric: which points the database holds, and which distances come out."""
+"""Searches under a metric: the points of the database, and the distances returned."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from metricfast.distances.radius import check_radius, radius_neighbors
 
 __all__ = ["Cosine", "InnerProduct", "Metric", "ScikitLearn"]
 
-# A search by images begins with so many neighbours more, and takes so many times as many where
-# these do not tell which are nearest.
+# A search by images starts with _MORE extra neighbours. If they do not determine the nearest
+# points, it repeats with _TIMES as many.
 _MORE, _TIMES = 8, 4
-# Products below and above two to these are ordinary in float64.
+# Products between 2**-_ORDINARY and 2**_ORDINARY neither overflow nor underflow in float64.
 _ORDINARY = 900
 
 
 class Metric:
-    """A metric in use: points to search among, and the two searches, here of Euclidean distances.
+    """A metric: preparation of points and the two searches, here for Euclidean distances.
 
     Attributes
     ----------
     public : object
-        What an estimator shows as `metric_`.
+        The public attribute `metric_` of the estimator.
     maps : dict of str to ndarray
-        L, or U and V, or nothing: how the search is told.
+        Arguments of the search: L, or U and V, or none.
     two_sided : bool
         Whether queries and database points are embedded differently before the search.
     own_database : tuple of ndarray, or None
-        Embedded points and their labels, where these are not the points of `fit`.
+        Embedded points and their labels, if they differ from the points of `fit`.
     """
 
     two_sided = False
@@ -47,12 +47,12 @@ class Metric:
 
     @property
     def kind(self) -> str:
-        """What it is, in a few words."""
+        """The name of the metric."""
         shapes = (f"{name} of shape {L.shape}" for name, L in self.maps.items())
         return ", ".join(shapes) or str(self.public)
 
     def points(self, estimator: Any, X: Any, side: str, reset: bool = False) -> Array:
-        """Return the points to search among, or to search for, that `X` stands for.
+        """Return the database points or queries for `X`.
 
         `side`: "database" or "query".
         `reset`: as in :func:`check_points`, of the estimator.
@@ -64,11 +64,11 @@ class Metric:
         return checked
 
     def given(self, points: Array) -> Array | None:
-        """Return points of the database as `fit` was given them, where they tell."""
+        """Return the database points as passed to `fit`, if they were stored."""
         return points
 
     def prepare(self, points: Array, n_jobs: int | None) -> Any:
-        """Return the database of the points to search."""
+        """Return the database for a search among points."""
         maps: dict[str, Any] = self.maps
         return Database(points, n_jobs=n_jobs, **maps)
 
@@ -86,7 +86,7 @@ class Metric:
         self, database: Any, queries: Array, radius: float, exclude: Integers | None,
         sort_results: bool, n_jobs: int | None,
     ) -> tuple[Array, Integers, Integers]:  # fmt: skip
-        """Return what :func:`radius_neighbors` does."""
+        """Return the results of :func:`radius_neighbors`."""
         maps: dict[str, Any] = self.maps
         return radius_neighbors(
             queries, database.points_, radius, exclude=exclude, sort_results=sort_results,
@@ -95,28 +95,28 @@ class Metric:
 
 
 class ScikitLearn(Metric):
-    """A metric that scikit-learn searches: the estimator's other base class does."""
+    """A metric that the scikit-learn base class of the estimator searches."""
 
 
 class Ranked(Metric):
-    """A metric of another form: Euclidean images of points are searched, values of pairs decide.
+    """A metric that is searched by Euclidean images of points and ranked by values of pairs.
 
     Squared distances of images increase with the values, up to rounding. So the search finds points
-    until all others are certainly farther, and these are ranked by value, then by index.
+    until all others are certainly farther. It ranks the found points by value, then by index.
     """
 
     def points(self, estimator: Any, X: Any, side: str, reset: bool = False) -> Array:
-        """Return points in memory, as they are."""
+        """Return points in memory, without embedding them."""
         checked: Array = check_points(estimator, X, preprocessor=None, reset=reset, order="C")
         return checked
 
     def prepare(self, points: Array, n_jobs: int | None) -> Any:
-        """Return the database of the points to search."""
+        """Return the database for a search among points."""
         return RankedDatabase(self, points, n_jobs)
 
     @abstractmethod
     def images(self, points: Array, reset: bool = False) -> Floats:
-        """Return images of database points; `reset`: of the first ones."""
+        """Return images of database points. `reset`: the points are the first of the database."""
 
     @abstractmethod
     def query_images(self, queries: Array) -> Floats:
@@ -124,17 +124,17 @@ class Ranked(Metric):
 
     @abstractmethod
     def values(self, queries: Array, points: Array) -> tuple[Floats, Floats]:
-        """Return keys that rank pairs of rows, and what is returned as their distances."""
+        """Return the keys that rank pairs of rows, and the distances of the pairs."""
 
     @property
     def rounding(self) -> float:
-        """Bound on the rounding of a squared distance of images, for each feature."""
+        """Bound on the rounding error of a squared distance of images, per feature."""
         return 16 * float(np.finfo(np.float64).eps)
 
     def _values(
         self, queries: Array, rows: Integers, points: Array, indices: Integers
     ) -> tuple[Floats, Floats]:
-        """Return keys and distances of pairs, by blocks."""
+        """Return keys and distances of pairs, computed in blocks."""
         keys, distances = np.empty(len(rows)), np.empty(len(rows))
         for part in batches(len(rows), 64 * queries.shape[1]):
             found = self.values(
@@ -183,7 +183,7 @@ class Ranked(Metric):
 
 
 class RankedDatabase:
-    """Points, and the database of their images."""
+    """Points and the database of their images."""
 
     def __init__(self, metric: Ranked, points: Array, n_jobs: int | None) -> None:
         self._metric = metric
@@ -204,8 +204,8 @@ class RankedDatabase:
 class Cosine(Ranked):
     """One minus the cosine: half the squared distance of directions.
 
-    A last coordinate is 1 for points at zero, which have no direction, and 0 for others. So the
-    distance of a point at zero is 1 to others, as in scikit-learn, and 0 to its like.
+    A last coordinate is 1 for zero vectors, which have no direction, and 0 for other points. So the
+    distance from a zero vector is 1 to other points, as in scikit-learn, and 0 to zero vectors.
     """
 
     def __init__(self) -> None:
@@ -225,7 +225,7 @@ class Cosine(Ranked):
         return self.images(queries)
 
     def values(self, queries: Array, points: Array) -> tuple[Floats, Floats]:
-        """Return distances, twice: of whole numbers without rounding, but for that of the root."""
+        """Return distances, twice. For integers, only the square root is rounded."""
         X, Y = moderate_rows(queries), moderate_rows(points)
         squares = products(X, X), products(Y, Y)
         lengths = np.sqrt(squares[0] * squares[1])
@@ -239,7 +239,7 @@ class Cosine(Ranked):
         self, database: Any, queries: Array, radius: float, exclude: Integers | None,
         sort_results: bool, n_jobs: int | None,
     ) -> tuple[Array, Integers, Integers]:  # fmt: skip
-        """Return what :func:`radius_neighbors` does."""
+        """Return the results of :func:`radius_neighbors`."""
         check_radius(radius)
         reach = np.sqrt(2 * min(radius, 2) + self.rounding * (queries.shape[1] + 4))
         _, indices, row_starts = radius_neighbors(
@@ -256,18 +256,18 @@ class Cosine(Ranked):
 
 
 class InnerProduct(Ranked):
-    """Minus the inner product, so that the largest is the nearest.
+    """Minus the inner product, so that the largest product is the nearest.
 
-    A coordinate more gives the images of all database points the same length R, and the images of
-    queries have this length: the squared distance is 2 R² minus twice the inner product. Images
-    are of points in a unit in which R is about 1.
+    An extra coordinate gives the images of all database points the same length R. Images of queries
+    have this length, too, so the squared distance is 2 R² minus twice the inner product. Points are
+    scaled such that R is about 1.
     """
 
     def __init__(self) -> None:
         super().__init__("inner_product", {})
 
     def images(self, points: Array, reset: bool = False) -> Floats:
-        """Return points with one more coordinate."""
+        """Return points with an extra coordinate."""
         if reset:
             self._exponent = int(np.frexp(np.abs(points).max())[1])
         images = with_column(np.ldexp(points.astype(np.float64), -self._exponent))
@@ -286,7 +286,7 @@ class InnerProduct(Ranked):
         return images
 
     def query_images(self, queries: Array) -> Floats:
-        """Return queries of the length of all database points, with a 0 more."""
+        """Return queries scaled to the length of the database points, with an extra 0."""
         images = with_column(moderate_rows(queries))
         lengths = np.linalg.norm(images, axis=1)
         images *= (self._length / np.where(lengths == 0, 1, lengths))[:, None]
@@ -294,11 +294,11 @@ class InnerProduct(Ranked):
 
     @property
     def rounding(self) -> float:
-        """Bound on the rounding of a squared distance of images, for each feature."""
+        """Bound on the rounding error of a squared distance of images, per feature."""
         return super().rounding * self._length**2
 
     def values(self, queries: Array, points: Array) -> tuple[Floats, Floats]:
-        """Return minus inner products, of queries in units in which none overflows or vanishes."""
+        """Return minus inner products, with queries scaled against overflow and underflow."""
         size = np.frexp(np.abs(queries).max(axis=1))[1] + self._exponent
         shift = np.clip(size, -_ORDINARY, _ORDINARY) - size
         keys = 0.0 - products(np.ldexp(queries, shift[:, None]), points)
@@ -306,18 +306,18 @@ class InnerProduct(Ranked):
             return keys, np.ldexp(keys, -shift)
 
     def within(self, *_: Any) -> tuple[Array, Integers, Integers]:
-        """Refuse to search."""
+        """Raise an error: there is no radius search under this metric."""
         raise ValueError('metric="inner_product" has no radius: search by kneighbors.')
 
 
 def batches(n: int, row_bytes: int) -> Iterator[slice]:
-    """Go through so many rows, as many at a time as a block holds."""
+    """Yield slices of rows in blocks."""
     size = block_rows(row_bytes)
     return (slice(start, min(start + size, n)) for start in range(0, n, size))
 
 
 def products(X: Floats, Y: Floats) -> Floats:
-    """Return the inner product of each row of X and the same row of Y."""
+    """Return the inner products of corresponding rows of X and Y."""
     found: Floats = np.einsum("ij,ij->i", X, Y)
     return found
 
@@ -333,7 +333,7 @@ def moderate_rows(points: Array) -> Floats:
 
 
 def with_column(points: Array) -> Floats:
-    """Return a copy in float64 that has a column of zeros more."""
+    """Return a float64 copy with an extra column of zeros."""
     wider = np.zeros((len(points), points.shape[1] + 1))
     wider[:, :-1] = points
     return wider

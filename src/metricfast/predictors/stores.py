@@ -1,4 +1,4 @@
-"""Learned distances in the stores of others."""
+"""Export of learned distances to other search libraries."""
 
 from __future__ import annotations
 

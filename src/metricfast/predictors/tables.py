@@ -1,4 +1,4 @@
-"""Tables of numbers and categories, with missing values, as points that can be embedded."""
+"""Encoding of tables of numbers and categories, with missing values, as numeric points."""
 
 from __future__ import annotations
 
@@ -31,15 +31,16 @@ from metricfast._core.types import Array, Floats
 
 __all__ = ["NormalScores", "Table"]
 
-# Standard deviations. Farther out, periodic features have no digits left, and squares may overflow.
+# Limit in standard deviations. Beyond it, periodic features lose all digits, and squares may
+# overflow.
 _FARTHEST = 1e4
-# As many categories of a column as gradient boosting by histograms takes; rarer ones are one.
+# Maximum number of categories per column, as in HistGradientBoosting. Rarer categories are merged.
 _MOST = 255
-# Values of a column whose scores are stored; scores of others are interpolated.
+# Number of values per column with stored scores. The scores of other values are interpolated.
 _MOST_SCORES = 1024
-# The share of points below the lowest value, and above the highest, is at least this.
+# Minimum share of points assumed below the lowest value and above the highest.
 _LEAST_SHARE = 1e-9
-# Remedies for text in a column of numbers: in `fit`, and in `predict`.
+# Advice for text in a numeric column: in `fit`, and in `predict`.
 _NAME = "name it in categorical_features"
 _GIVE = "Give numbers, and NaN for missing ones"
 
@@ -47,28 +48,29 @@ _GIVE = "Give numbers, and NaN for missing ones"
 class Table:
     """The encoding of the columns of a table, by the scaler and encoder of scikit-learn.
 
-    Numbers are brought to mean 0 and variance 1, and missing ones, and columns of one value, to 0.
-    Columns of at most two different numbers come last among these. After them come, for each column
-    of numbers in which some were missing, but not all, whether it is, and an indicator for each
-    category. Missing categories are one of their own. Of more than 255 categories, all but the 254
-    most frequent share an indicator with unseen ones; else, an unseen category has none.
+    Numbers are standardised to mean 0 and variance 1. Missing numbers and constant columns become
+    0. Numeric columns come first, those with at most two different values last among them. A
+    missing-value indicator follows for each numeric column with some, but not all, values missing,
+    and then an indicator for each category. A missing value counts as a category. If there are more
+    than 255 categories, all but the 254 most frequent share an indicator with unseen categories.
+    Otherwise an unseen category has no indicator.
 
     Parameters
     ----------
     estimator : estimator
-        Whose `categorical_features` say which columns hold categories, as those of scikit-learn's
-        `HistGradientBoostingClassifier`, and whose features are set.
+        Estimator with the parameter `categorical_features`, as in scikit-learn's
+        `HistGradientBoostingClassifier`. Its feature attributes are set.
     X : array-like or frame of shape (n_samples, n_features)
     weight : ndarray of shape (n_samples,), optional
 
     Attributes
     ----------
     categorical : ndarray of bool of shape (n_features,)
-        Which columns hold categories.
+        Mask of the categorical columns.
     n_indicators : int
-        How many of the encoded columns, the last, have at most two values.
+        Number of encoded columns with at most two values. They are the last columns.
     origin : ndarray of int64 of shape (n_encoded,)
-        The column of X from which each encoded column comes.
+        The column of X for each encoded column.
     """
 
     def __init__(self, estimator: Any, X: Any, weight: Floats | None = None) -> None:
@@ -81,11 +83,11 @@ class Table:
         missing = np.isnan(numbers)
         self._order = np.argsort(~self._many, kind="stable")
         self._incomplete = np.flatnonzero(missing.any(axis=0) & ~missing.all(axis=0))
-        # What does not vary, or is never there, tells nothing: it is 0 in these units, later too.
+        # Columns that are constant or always missing carry no information: they are encoded as 0.
         self._unit = np.where(most > least, np.fmax(most, -least), np.inf)
         self._scaler = StandardScaler().set_output(transform="default")
         if numbers.size:
-            with np.errstate(invalid="ignore"):  # means of columns of which nothing is there
+            with np.errstate(invalid="ignore"):  # means of columns without values
                 self._scaler.fit(numbers / self._unit, sample_weight=weight)
         self._encoder = OneHotEncoder(
             max_categories=_MOST, handle_unknown="infrequent_if_exist", sparse_output=False,
@@ -108,9 +110,10 @@ class Table:
         return NormalScores(numbers[:, self._many], weight)
 
     def encoded(self, estimator: Any, X: Any, scores: NormalScores | None = None) -> Array:
-        """Return points, in float32, of a table with the columns of that of `fit`.
+        """Return the float32 points of a table with the columns of `fit`.
 
-        `scores`: in place of standardised numbers, where there are more than two different ones.
+        `scores`: normal scores, which replace standardised numbers in columns with more than two
+        values.
         """
         numbers, categories = self._columns(estimator, _known(estimator, X), fitted=True)
         standard = self._standard(numbers)
@@ -132,7 +135,7 @@ class Table:
         return found
 
     def _columns(self, estimator: Any, X: Any, *, fitted: bool = False) -> tuple[Floats, Array]:
-        """Return the columns of numbers, and those of categories as objects, checked."""
+        """Validate a table. Return its numeric columns, and its categorical columns as objects."""
         how: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
         validate_data(estimator, X, reset=False, skip_check_array=True)
         self._refuse(estimator, X, fitted)
@@ -150,7 +153,7 @@ class Table:
         return numbers, categories
 
     def _refuse(self, estimator: Any, X: Any, fitted: bool) -> None:
-        """Refuse a column of a frame that counts as one of numbers, and is none."""
+        """Raise ValueError if a numeric column of a frame does not hold numbers."""
         for j, (column, dtype) in enumerate(columns_of(X)):
             if self.categorical[j]:
                 continue
@@ -170,14 +173,14 @@ class Table:
 
 
 def _known(estimator: Any, X: Any) -> Any:
-    """Return a table as a frame, or as an array that has columns."""
+    """Return a table as a frame or as a two-dimensional array."""
     X = made_dense(as_table(X, "X"))
     check_names(X, "X")
     if not columns_of(X):
         checked = as_array(X, "X")
         if checked.dtype.kind in "mM":
             raise ValueError("X holds dates: give the time since one of them, in days say.")
-        if not hasattr(X, "shape"):  # of rows that may hold numbers and text
+        if not hasattr(X, "shape"):  # lists may mix numbers and text
             X = np.array(X, dtype=object) if checked.dtype.kind in "OUS" else checked
         X = checked if np.ma.isMaskedArray(X) else X
     if len(X.shape) != 2:
@@ -195,7 +198,7 @@ def _known(estimator: Any, X: Any) -> Any:
 
 
 def _categorical(estimator: Any, X: Any) -> NDArray[np.bool_]:
-    """Return which columns hold categories: those of such a type, or a mask, indices or names."""
+    """Return a mask of the categorical columns, from their types, a mask, indices or names."""
     said, found = estimator.categorical_features, np.zeros(X.shape[1], bool)
     if said is None:
         return found
@@ -230,7 +233,7 @@ def _categorical(estimator: Any, X: Any) -> NDArray[np.bool_]:
 def _naming_categories() -> Iterator[None]:
     try:
         yield
-    except TypeError as error:  # they cannot be hashed, or sorted
+    except TypeError as error:  # values cannot be hashed or sorted
         found = str(error).rpartition("Got ")[2]
         raise TypeError(
             f"X must hold numbers or text as categories, of one type in a column; found {found}."
@@ -238,17 +241,18 @@ def _naming_categories() -> Iterator[None]:
 
 
 class NormalScores:
-    """A monotone map of each column, after which its values are distributed normally.
+    """A monotone map of each column to normally distributed values.
 
-    A value with a share p of the points below it has the score ``Phi^-1(p)``, half of the points
-    of the same value included. Scores are brought to mean 0 and variance 1. New values between two
-    others have a score between theirs; values beyond all others have the score of the nearest.
+    The score of a value is ``Phi^-1(p)``, where p is the share of points below it plus half the
+    share of points with the same value. Scores are standardised to mean 0 and variance 1. The
+    scores of new values are interpolated. Values outside the range have the score of the nearest
+    value.
     Missing values have the mean score, 0.
 
     Parameters
     ----------
     numbers : ndarray of float64 of shape (n_samples, n_columns)
-        As they were given: in other units, rounding may make numbers beside an outlier equal.
+        Unscaled numbers: next to an outlier, scaling may round different numbers to equal values.
     weight : ndarray of shape (n_samples,), optional
     """
 

@@ -1,4 +1,4 @@
-"""What neighbours vote for or are averaged: classes or numbers, one or several a point."""
+"""Targets of classification and regression, with one or several outputs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["Classes", "as_numbers", "check_given", "joined_weights", "rows_of", 
 
 
 def check_given(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
-    """Return points and targets, of which there are as many, as scikit-learn knows them."""
+    """Validate that points and targets have the same length, and return both."""
     if y is None:
         raise ValueError(
             f"{type(estimator).__name__} requires y to be passed, but the target y is None."
@@ -45,7 +45,7 @@ def check_given(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
 
 
 def rows_of(X: Any, rows: Integers) -> Any:
-    """Return some rows of a table, a sparse matrix, points on disk or whatever is an array."""
+    """Return some rows of a table, a sparse matrix, points on disk or an array-like."""
     if hasattr(X, "columns"):
         return _safe_indexing(X, rows)
     return (X if hasattr(X, "dtype") else np.asarray(X))[rows]
@@ -53,7 +53,7 @@ def rows_of(X: Any, rows: Integers) -> Any:
 
 @dataclass(frozen=True)
 class Classes:
-    """Class labels as codes, of one output or several.
+    """Class labels encoded as integers, for one or several outputs.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class Classes:
         The classes of each output, sorted.
     codes : ndarray of int64 of shape (n_samples, n_outputs)
     several : bool
-        Whether labels are of two dimensions.
+        Whether the labels are two-dimensional.
     """
 
     known: list[Array]
@@ -70,7 +70,7 @@ class Classes:
 
     @classmethod
     def of(cls, y: Any, classes: Any = None) -> Classes:
-        """Encode labels; `classes` may hold more, of several outputs as a list of arrays."""
+        """Encode labels; `classes` may hold more, as a list of arrays for several outputs."""
         labels = as_label_array(y, "y")
         several = labels.ndim == 2 and labels.shape[1] > 1
         columns = list(labels.T) if several else [flatten_column(labels, "y")]
@@ -84,7 +84,7 @@ class Classes:
         return found.knowing([as_label_array(each, "classes") for each in given], "classes")
 
     def knowing(self, more: list[Array], name: str) -> Classes:
-        """Return the same labels among more classes; `name` is what errors call these."""
+        """Return the same labels with more classes. Errors refer to the classes by `name`."""
         if len(more) != len(self.known):
             raise ValueError(
                 f"{name} must be of {len(self.known)} outputs, as before; found {len(more)}."
@@ -98,12 +98,12 @@ class Classes:
         return Classes([known for known, _ in found], np.stack(codes, axis=1), self.several)
 
     def joined(self, other: Classes) -> Classes:
-        """Return the labels of both, one after the other."""
+        """Concatenate the labels of both."""
         own, others = self.knowing(other.known, "y"), other.knowing(self.known, "y")
         return Classes(own.known, np.concatenate([own.codes, others.codes]), self.several)
 
     def labels(self, codes: Integers) -> Array:
-        """Return labels of codes, of shape (n_samples, n_outputs), or (n_samples,) of one."""
+        """Decode labels, of shape (n_samples, n_outputs), or (n_samples,) for one output."""
         columns: list[Array] = [k[c] for k, c in zip(self.known, codes.T, strict=True)]
         if not self.several:
             return columns[0]
@@ -111,7 +111,7 @@ class Classes:
 
 
 def as_numbers(y: Any) -> Floats:
-    """Return finite numbers, of shape (n_samples,) or (n_samples, n_outputs)."""
+    """Validate finite numbers, of shape (n_samples,) or (n_samples, n_outputs)."""
     numbers: Floats = np.array(as_real(y, "y"), np.float64)
     if numbers.ndim not in (1, 2) or 0 in numbers.shape[1:]:
         raise ValueError(
@@ -123,10 +123,10 @@ def as_numbers(y: Any) -> Floats:
 
 
 def with_class_weight(weight: Floats | None, class_weight: Any, y: Any) -> Floats | None:
-    """Return the weights of samples times those of their classes; None if there are neither.
+    """Return the sample weights times the class weights; None if there are neither.
 
     `class_weight`: None, "balanced", a dict, or a list of dicts for several outputs, as in
-    scikit-learn; the weights of several outputs are multiplied. "balanced" counts samples of a
+    scikit-learn; the weights of several outputs are multiplied. "balanced" counts samples with
     weight above 0.
     """
     if class_weight is None:
@@ -153,7 +153,7 @@ def with_class_weight(weight: Floats | None, class_weight: Any, y: Any) -> Float
 def joined_weights(
     weight: Floats | None, n_samples: int, added: Floats | None, n_added: int
 ) -> Floats | None:
-    """Return the weights of samples and of those that are added; None stands for ones."""
+    """Concatenate the weights of samples and of added samples; None stands for ones."""
     if weight is None and added is None:
         return None
     parts = ((weight, n_samples), (added, n_added))

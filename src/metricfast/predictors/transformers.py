@@ -1,4 +1,4 @@
-"""Graphs of neighbours, for estimators that take distances precomputed."""
+"""Graphs of neighbours, for estimators with precomputed distances."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _Self = TypeVar("_Self", bound="Graphs")
 
 
 class Graphs(NeighborsBase):
-    """A transformer of points into the graph of their neighbours."""
+    """Base class of transformers of points into the graph of their neighbours."""
 
     mode: str
     transform: Any
@@ -94,7 +94,7 @@ class KNeighborsTransformer(KNeighborsMixin, Graphs, theirs.KNeighborsTransforme
     50
     """
 
-    # None has no meaning here.
+    # None is not a valid value here.
     _checks: ClassVar[Checks] = {
         **Graphs._checks, "n_neighbors": partial(check_count, "n_neighbors")
     }  # fmt: skip
