@@ -14,6 +14,7 @@ import pytest
 from benchmarks import __main__ as suite
 from benchmarks import (
     adapters,
+    bounds,
     data,
     gerrymandering,
     never_worse,
@@ -213,6 +214,15 @@ def test_adapters(run, monkeypatch, tmp_path, installed):
     names = [adapters.TASKS[each](400).name for each in adapters.TASKS]
     assert [found.count(name) for name in names] == 4 * [2 + installed * len(adapters.PEERS)]
     assert ("torch is not installed" in text) != installed
+
+
+def test_a_kernel_is_printed_beside_its_lower_bound(run, monkeypatch):
+    both = dict.fromkeys(("float32", "float64"), 1e12)
+    monkeypatch.setattr(bounds, "measure", lambda threads: bounds.Rates(both, 1e12, 1, 1, both))
+    monkeypatch.setattr(bounds, "REPEATS", 1)
+    _, *rows = run("benchmarks.bounds Triplet").splitlines()
+    assert [row.split()[-4] for row in rows] == ["float32", "float64"]
+    assert all(float(row.split()[-1]) > 0 for row in rows)
 
 
 @pytest.mark.data

@@ -128,7 +128,7 @@ def test_it_is_off_by_default():
 @pytest.mark.filterwarnings("ignore:The map fits")
 def test_what_cannot_be_judged_is_an_error():
     pairs = X[:20].reshape(10, 2, 4)
-    with pytest.raises(ValueError, match="both similar and dissimilar"):
+    with pytest.raises(ValueError, match="scores need similar and dissimilar pairs"):
         FixedPairs(GOOD).fit(pairs, np.ones(10), validate=True)
     with pytest.raises(ValueError, match="at least 2 tuples; found 1"):
         FixedPairs(GOOD).fit(pairs[:1], [1], validate=True)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.preprocessing import normalize
 
+from metricfast._core.scatter import svd
 from metricfast._core.threadpool import one_blas_thread
 from metricfast._core.types import Array, Floats, RandomState
 from metricfast._core.warn import without_advice
@@ -235,7 +236,7 @@ class AdapterTraining:
 
 def nearest_of_rank(change: Array, rank: int) -> Array:
     """Return the nearest matrix of this rank."""
-    U, values, V = np.linalg.svd(change, full_matrices=False)
+    U, values, V = svd(change)
     return np.ascontiguousarray((U[:, :rank] * values[:rank]) @ V[:rank])
 
 
