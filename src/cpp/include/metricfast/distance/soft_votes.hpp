@@ -186,7 +186,7 @@ template <class T> class VoteStream {
 /// \param values (database x outputs).
 /// \param log_weight finite, one a database row, or null: 0.
 /// \param exclude for each query a row without a vote, -1 for none, or null.
-/// \param out (queries x outputs), written; NaN where no row is left.
+/// \param out (queries x outputs), written; NaN if no row is left.
 template <class T>
 void soft_votes(const Points &queries, const Points &database, View<const T> values,
                 Weights log_weight, Codes exclude, View<double> out, const Control &control = {}) {

@@ -23,7 +23,7 @@ class JsonScanner {
 
     std::size_t at = 0;
 
-    /// The next character that is not white space; 0 at the end.
+    /// Returns the next non-white-space character; 0 at the end.
     char next() {
         while (at < text_.size() &&
                (text_[at] == ' ' || text_[at] == '\n' || text_[at] == '\r' || text_[at] == '\t'))

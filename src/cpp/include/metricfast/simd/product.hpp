@@ -7,8 +7,8 @@ METRICFAST_NAMESPACE_BEGIN
 
 namespace detail {
 
-/// Eigen vectorises small products only where `out` is aligned, and both ways round differently. So
-/// small products are computed in aligned memory, and copied to `out`.
+/// Eigen vectorises small products only if `out` is aligned, and scalar code rounds differently. So
+/// small products are computed in aligned memory and copied to `out`.
 template <class A, class B, class Out> void multiply_eigen(const A &a, const B &b, Out out) {
     if (a.rows() + a.cols() + b.cols() < EIGEN_GEMM_TO_COEFFBASED_THRESHOLD)
         out = (a * b).eval();

@@ -7,7 +7,7 @@ METRICFAST_NAMESPACE_BEGIN
 
 namespace detail {
 
-/// Their sums stay in registers. Eigen packs the wide matrix; these read it once, where it is.
+/// The sums stay in registers. Eigen packs the wide matrix; these kernels read it once, in place.
 template <class T> struct ThinProducts {
     using V = Vec<T>;
     static constexpr int W = V::width;
@@ -36,12 +36,13 @@ template <class T> struct ThinProducts {
     }
 
   private:
-    static constexpr Index chunk = 256; ///< terms of a sum that are added up before others are
+    static constexpr Index chunk = 256; ///< number of terms per partial sum
 
-    /// Rows of which N registers each, and the operands, fit into the registers.
+    /// Number of rows whose sums, N registers each, fit into the registers together with the
+    /// operands.
     static constexpr int rows_at_once(int N) { return V::registers >= 32 ? 24 / N : 10 / N; }
 
-    /// body(R, first row) for R rows at a time, and for those that are left fewer.
+    /// Calls body(R, first row) for groups of R rows, and of fewer rows for the rest.
     template <int R, class Body> static void by_rows(Index count, Body &&body, Index first = 0) {
         for (; first + R <= count; first += R)
             body(std::integral_constant<int, R>{}, first);
