@@ -184,7 +184,7 @@ class QuantizedQueries {
         b.norm[i % rows] = -detail::float_above(query.error / step);
     }
 
-    /// Finds out how far queries are from cells.
+    /// Computes lower bounds on the distances of queries from cells.
     void place() {
         const Index depth = database_->depth();
         framed_.resize(count_, depth);
