@@ -91,7 +91,7 @@ class InferenceSearch {
     template <class S> struct Screen {
         const ScreenedDatabase<S> &points;
         double error;  ///< error of the sum of k bounds, without the query's part
-        double margin; ///< margin of the estimated bound; infinite: no bound
+        double margin; ///< margin of the estimated bound; infinite for no bound
     };
 
     /// Sweeps with increasing margins for the queries that are still unanswered. Returns the

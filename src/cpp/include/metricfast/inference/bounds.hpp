@@ -225,7 +225,7 @@ template <class S> class SetBounds {
     struct Majority {
         detail::Nearest<S> others; ///< of each class at most as many as the winner allows
         Index votes;
-        Index winner; ///< -1: none
+        Index winner; ///< -1 for none
         double cost;  ///< sum of the winner's points minus the cost of its vote
     };
 

@@ -344,7 +344,7 @@ class SetSolver {
     InferenceOptions options_;
     Index y_ = 0;
     const std::vector<Candidate> *candidates_ = nullptr;
-    std::vector<std::int32_t> local_; ///< index in `classes_` of each class, -1: no candidates
+    std::vector<std::int32_t> local_; ///< index in `classes_` of each class, -1 without candidates
     std::vector<Class> classes_;
     std::size_t used_ = 0;
     std::vector<std::int32_t> own_; ///< index of each candidate's class

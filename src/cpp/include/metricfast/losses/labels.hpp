@@ -54,7 +54,7 @@ class ClassCodes {
   private:
     static constexpr std::int64_t small = 1 << 16, exact = 1 << 24;
 
-    std::shared_ptr<const std::vector<std::int64_t>> own_; ///< null: the labels are the codes
+    std::shared_ptr<const std::vector<std::int64_t>> own_; ///< null if the labels are the codes
 };
 
 /// Values of database points (labels, targets, weights) as T, padded to whole registers.

@@ -127,7 +127,8 @@ template <class T> class LogRatioLoss : public RatioLoss<T> {
     }
 
   private:
-    /// values := the first of step(register, column); returns the sum of the second ones.
+    /// Replaces values by the first results of step(register, column); returns the sum of the
+    /// second results.
     template <class Step> static double sum_up(Row<T> &row, Step &&step) {
         constexpr Index stretch = 64 * Vec<T>::width; ///< columns that are summed in T
         double sum = 0;

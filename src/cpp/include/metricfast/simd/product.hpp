@@ -18,41 +18,41 @@ template <class A, class B, class Out> void multiply_eigen(const A &a, const B &
 
 // Only for views, because Eigen's products are compiled again for each type of operand.
 
-/// out = a b
+/// Computes out = a b.
 template <class T> void multiply(View<const T> a, View<const T> b, View<T> out) {
     if (ThinProducts<T>::fit(a.rows, a.cols, b))
         return ThinProducts<T>::multiply(a, b, out);
     multiply_eigen(eigen(a), eigen(b), eigen(out));
 }
 
-/// out = a b^T
+/// Computes out = a b^T.
 template <class T> void multiply_nt(View<const T> a, View<const T> b, View<T> out) {
     multiply_eigen(eigen(a), eigen(b).transpose(), eigen(out));
 }
 
-/// out = a^T b
+/// Computes out = a^T b.
 template <class T> void multiply_tn(View<const T> a, View<const T> b, View<T> out) {
     multiply_eigen(eigen(a).transpose(), eigen(b), eigen(out));
 }
 
-/// out = a^T b^T
+/// Computes out = a^T b^T.
 template <class T> void multiply_tt(View<const T> a, View<const T> b, View<T> out) {
     multiply_eigen(eigen(a).transpose(), eigen(b).transpose(), eigen(out));
 }
 
-/// out += a b^T
+/// Computes out += a b^T.
 template <class T> void add_product_nt(View<const T> a, View<const T> b, View<T> out) {
     eigen(out).noalias() += eigen(a) * eigen(b).transpose();
 }
 
-/// out += a^T b
+/// Computes out += a^T b.
 template <class T> void add_product_tn(View<const T> a, View<const T> b, View<T> out) {
     if (ThinProducts<T>::fit(a.cols, a.rows, b))
         return ThinProducts<T>::add_transposed(a, b, out);
     eigen(out).noalias() += eigen(a).transpose() * eigen(b);
 }
 
-/// out += a^T b^T
+/// Computes out += a^T b^T.
 template <class T> void add_product_tt(View<const T> a, View<const T> b, View<T> out) {
     eigen(out).noalias() += eigen(a).transpose() * eigen(b).transpose();
 }

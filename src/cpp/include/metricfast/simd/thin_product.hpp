@@ -18,7 +18,7 @@ template <class T> struct ThinProducts {
         return b.cols > 0 && b.cols <= most * W && rows >= 8 && depth >= 8 * W;
     }
 
-    /// out = a b
+    /// Computes out = a b.
     static void multiply(View<const T> a, View<const T> b, View<T> out) {
         run(b, out, [&](auto registers, View<const T> right, View<T> sums) {
             constexpr int N = registers, R = rows_at_once(N);
@@ -27,7 +27,7 @@ template <class T> struct ThinProducts {
         });
     }
 
-    /// out += a^T b
+    /// Computes out += a^T b.
     static void add_transposed(View<const T> a, View<const T> b, View<T> out) {
         run(b, out, [&](auto registers, View<const T> right, View<T> sums) {
             constexpr int N = registers, R = rows_at_once(N);
@@ -107,7 +107,7 @@ template <class T> struct ThinProducts {
         });
     }
 
-    /// out += a_k^T b_k of D rows from row k on.
+    /// Computes out += a_k^T b_k for D rows, from row k on.
     template <int N, int D>
     static void add_rows(View<const T> a, View<const T> b, View<T> out, Index k) {
         V right[D][N];
