@@ -26,7 +26,7 @@ template <class T, class Z> T length(Index count, Z &&z, double unit, bool squar
     return finite_distance<T>(found.square, unit * found.scale, squared);
 }
 
-/// f(first, count) over blocks of pairs.
+/// Calls f(first, count) for blocks of pairs.
 template <class F> void for_pair_blocks(Index count, const Control &control, F &&f) {
     parallel_blocks((count + pair_block - 1) / pair_block, control, [&](Index b, Worker &) {
         f(b * pair_block, std::min(pair_block, count - b * pair_block));

@@ -35,8 +35,7 @@ class QuantizedQueries {
     /// |q|^2
     double norm(Index i) const { return queries_[i].whole; }
 
-    /// From now on the query looks for points whose D may be below `limit`, and no farther than
-    /// before.
+    /// Lowers the limit of a query on the squared distance D to `limit`, if that is smaller.
     void look(Index i, double limit) {
         queries_[i].limit = std::min(queries_[i].limit, limit);
         if (cell_ >= 0)

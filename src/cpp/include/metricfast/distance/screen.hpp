@@ -68,7 +68,7 @@ template <class S> class ScreenedDatabase {
             }
     }
 
-    /// Visits every entry of (panels [begin, end)) x (all queries) with c < thresholds[row]:
+    /// Visits every entry of (panels [begin, end)) x (all queries) with c < thresholds[row]: calls
     /// hit(row, position, c). `hit` may lower thresholds.
     template <class Hit>
     void sweep(Index begin, Index end, const PackedQueries<S> &queries, const S *thresholds,

@@ -11,8 +11,8 @@ namespace detail {
 /// Rows of a product per block of work.
 inline constexpr Index embedding_block = 256;
 
-/// For each column the value nearest to zero, if no other is more than twice as large; else zero.
-/// Subtracting it is exact.
+/// Returns, for each column, the value nearest to zero if no other is more than twice as large,
+/// else zero. Subtracting it is exact.
 inline std::vector<double> exact_origin(const Points &points) {
     const auto width = static_cast<std::size_t>(points.cols());
     if (points.rows() == 0)

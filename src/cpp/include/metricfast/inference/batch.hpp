@@ -134,8 +134,8 @@ class InferenceSearch {
         });
     }
 
-    /// Which rows a query may find. The return type is deduced, so the definition precedes its
-    /// uses.
+    /// Returns a filter of the rows that a query may find. The return type is deduced, so the
+    /// definition precedes its uses.
     auto allowed(std::int64_t id) const {
         return [out = problem_.excluded(static_cast<Index>(id))](std::int64_t row) {
             return row != out;

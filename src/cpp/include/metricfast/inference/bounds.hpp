@@ -143,7 +143,7 @@ template <class S> class SetBounds {
         forget_points();
     }
 
-    /// Forgets the points, but not what is known about sets.
+    /// Clears the points and keeps the bounds from known sets.
     void forget_points() {
         const Index k = task_->k;
         nearest_.reset(k);

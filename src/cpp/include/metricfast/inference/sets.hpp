@@ -140,8 +140,8 @@ class SetSolver {
         return static_cast<std::int32_t>(used_++);
     }
 
-    /// How many points class c may have if r wins with m points, so that the vote costs at most
-    /// (targeted inference) or at least (loss-augmented inference) delta(r).
+    /// Returns the number of points that class c may have if r wins with m points, so that the vote
+    /// costs at most (targeted inference) or at least (loss-augmented inference) delta(r).
     Index cap(const Class &c, const Class &r, Index m, bool targeted) const {
         switch (options_.ties) {
         case Ties::pessimistic:

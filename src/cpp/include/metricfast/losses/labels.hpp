@@ -96,7 +96,7 @@ class ClassMembers {
         return known ? members_[static_cast<std::size_t>(label)] : none_;
     }
 
-    /// Whether the excluded database point, if any, has the anchor's class.
+    /// Returns whether the excluded database point, if any, has the anchor's class.
     template <class T> bool excludes_own(const Row<T> &row) const {
         return row.excluded >= 0 && labels_.database[row.excluded] == labels_.queries[row.anchor];
     }

@@ -7,7 +7,7 @@
 
 METRICFAST_NAMESPACE_BEGIN
 
-/// What the losses share: the neighbours that an anchor uses.
+/// Base class of the losses: the neighbours that an anchor uses.
 template <class T> class RatioLoss : public RowLoss<T> {
   public:
     RatioLoss(RatioSettings settings, LabelDistances labels)

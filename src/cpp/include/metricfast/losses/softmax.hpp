@@ -46,7 +46,7 @@ template <class T> class ColumnWeights {
 
     bool any() const { return !weights_.empty(); }
 
-    /// Whether database point j has a positive weight.
+    /// Returns whether database point j has a positive weight.
     bool counts(Index j) const { return !any() || weights_[j] > 0; }
 
     T operator()(const Row<T> &row, Index j) const {

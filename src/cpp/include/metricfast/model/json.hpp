@@ -224,7 +224,7 @@ class Json {
     bool is_array() const { return starts('['); }
     bool is_string() const { return starts('"'); }
 
-    /// f(name, value) of each member of an object, in the order of the text.
+    /// Calls f(name, value) for each member of an object, in the order of the text.
     template <class F> void each_member(F &&f) const {
         demand(is_object(), "an object");
         detail::JsonScanner scanner(text_);

@@ -50,7 +50,7 @@ inline Vec<double> scaled(Vec<double> a, Vec<double> whole) {
     return {_mm512_scalef_pd(a.v, whole.v)};
 }
 
-/// Of normal numbers above 0, a = fraction 2^exponent with a fraction from 1 on, below 2.
+/// For positive normal numbers, a = fraction 2^exponent with 1 <= fraction < 2.
 inline Vec<float> exponent(Vec<float> a) { return {_mm512_getexp_ps(a.v)}; }
 inline Vec<double> exponent(Vec<double> a) { return {_mm512_getexp_pd(a.v)}; }
 inline Vec<float> fraction(Vec<float> a) {
@@ -92,7 +92,7 @@ template <class T> Vec<T> scaled(Vec<T> a, Vec<T> whole) {
     return a * power(half) * power((whole - (half - shift)) + shift);
 }
 
-/// Of normal numbers above 0, a = fraction 2^exponent with a fraction from 1 on, below 2.
+/// For positive normal numbers, a = fraction 2^exponent with 1 <= fraction < 2.
 template <class T> Vec<T> exponent(Vec<T> a) {
     // 2^fraction_bits + exponent + bias
     const Vec<T> shifted = with_bits(a, [](auto bits) {

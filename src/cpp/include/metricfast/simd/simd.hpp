@@ -29,7 +29,7 @@ METRICFAST_INLINE inline void unrolled(F &f, std::integer_sequence<int, I...>) {
 }
 } // namespace detail
 
-/// f(0), ..., f(N-1) with compile-time arguments: arrays indexed by them stay in registers.
+/// Calls f(0), ..., f(N-1) with compile-time arguments. Arrays indexed by them stay in registers.
 template <int N, class F> METRICFAST_INLINE inline void unrolled(F &&f) {
     detail::unrolled(f, std::make_integer_sequence<int, N>{});
 }

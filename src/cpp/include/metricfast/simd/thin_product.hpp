@@ -13,7 +13,7 @@ template <class T> struct ThinProducts {
     static constexpr int W = V::width;
     static constexpr int most = V::registers >= 32 ? 4 : 2; ///< registers of columns
 
-    /// Whether a product of `depth` terms with b's columns is one of these.
+    /// Returns whether a product of `depth` terms with b's columns is one of these.
     static bool fit(Index rows, Index depth, View<const T> b) {
         return b.cols > 0 && b.cols <= most * W && rows >= 8 && depth >= 8 * W;
     }
@@ -50,7 +50,7 @@ template <class T> struct ThinProducts {
             by_rows<R / 2>(count, body, first);
     }
 
-    /// body(number of registers of a row, b, out), with whole registers in each row.
+    /// Calls body(number of registers of a row, b, out), with whole registers in each row.
     template <class Body> static void run(View<const T> b, View<T> out, Body &&body) {
         const Index width = (b.cols + W - 1) / W * W;
         RowMatrix<T> right, sums;
