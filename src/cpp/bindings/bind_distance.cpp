@@ -81,7 +81,7 @@ py::array_t<double> origin_of(const py::array &x) {
     return copied(kernels().points.embedding_origin(points(x)));
 }
 
-/// out = (x - origin) L^T.
+/// Computes out = (x - origin) L^T.
 void embed_points(const py::array &x, const py::array &L, const py::array &origin,
                   py::array_t<double> out, int threads) {
     const Points all = points(x), map = points(L);

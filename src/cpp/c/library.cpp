@@ -11,7 +11,7 @@ template <class Result, class F> Result call(Result otherwise, F &&f) noexcept {
     try {
         const metricfast::Level *const level = loaded().level;
         return level == nullptr ? otherwise : f(level->functions);
-    } catch (...) { // memory that ran out where the level was chosen
+    } catch (...) { // out of memory during the choice of the level
         return otherwise;
     }
 }
@@ -24,7 +24,7 @@ const metricfast::Kernels *metricfast_kernels() {
     try {
         const metricfast::Level *const level = loaded().level;
         return level == nullptr ? nullptr : &level->kernels;
-    } catch (...) { // memory that ran out where the level was chosen
+    } catch (...) { // out of memory during the choice of the level
         return nullptr;
     }
 }

@@ -1,13 +1,13 @@
-r"""Sets of neighbours whose vote is right, or costs most: the inference of latent neighbour sets.
+r"""Inference of latent neighbour sets: the nearest set with a right vote, and the worst near set.
 
 For a query :math:`x` of class :math:`y` and a set :math:`h` of k database points let
 
 .. math:: S(x, h) = -\sum_{j \in h} D(x, x_j)
 
-with D the squared distance, and :math:`\Delta(y, h)` what the majority vote of h costs.
-`targeted` finds the nearest set that is right, :math:`h^* = \arg\max_{\Delta(y, h) = 0} S(x, h)`;
-`loss_augmented` finds the worst of what is near, :math:`\hat h = \arg\max S(x, h) + \Delta(y, h)`.
-Both are exact; no n x m matrix is held.
+where D is the squared distance, and :math:`\Delta(y, h)` is the cost of the majority vote of h.
+`targeted` finds the nearest set with a right vote,
+:math:`h^* = \arg\max_{\Delta(y, h) = 0} S(x, h)`. `loss_augmented` finds a near set with a costly
+vote, :math:`\hat h = \arg\max S(x, h) + \Delta(y, h)`. Both are exact and store no n x m matrix.
 """
 
 from __future__ import annotations

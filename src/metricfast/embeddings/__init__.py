@@ -1,8 +1,8 @@
-"""Embeddings: how a point becomes a vector, with the gradients that training needs.
+"""Embeddings of points as vectors, with the gradients for training.
 
-An embedding object says what kind of map it is; the numbers are in a list of arrays, its
-parameters. `initialize` makes the list from data, `forward` embeds points, `backward` turns the
-gradient by the embedded points into that by the parameters::
+An embedding object defines the kind of map. A separate list of arrays holds its parameters.
+`initialize` returns the parameters for data, `forward` embeds points, and `backward` returns the
+gradient by the parameters, given the gradient by the embedded points::
 
     parameters = embedding.initialize(X, y, random_state=0)
     Z, cache = embedding.forward(parameters, X)

@@ -123,7 +123,7 @@ class Embedding(BaseEstimator, ABC):  # type: ignore[misc]
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Points, of mean zero if they are in an array.
         y : ndarray of shape (n_samples,), optional
-            Class labels; None where labels are no classes.
+            Class labels; None if the labels are not classes.
         random_state : int, RandomState or None
 
         Returns

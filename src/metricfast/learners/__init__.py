@@ -1,4 +1,4 @@
-"""The learners, one file each."""
+"""Metric learners, one per file."""
 
 from __future__ import annotations
 

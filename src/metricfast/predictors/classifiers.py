@@ -224,7 +224,7 @@ class KNeighborsClassifier(KNeighborsMixin, Votes, theirs.KNeighborsClassifier):
     weights : {"uniform", "distance"}, callable or None, default="uniform"
         Weights of the neighbours: equal, or inverse to the distance (points at distance 0 then
         count alone), or the result of a function of the distances, an array of shape
-        (n_queries, n_neighbors). Neighbours of infinite weight count alone.
+        (n_queries, n_neighbors). If some neighbours have infinite weight, only these count.
     algorithm, leaf_size, p, metric_params
         See :class:`NearestNeighbors`.
     metric : estimator, array-like, tuple, str or callable, default="minkowski"

@@ -40,11 +40,12 @@ _PATIENCE = 10
 class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ignore[misc]
     r"""Nearest neighbours under a learned metric for each class.
 
-    The distance of a query x to a point x' of class c is :math:`\|L_c (x - x')\|`, so what makes
-    points alike may differ from class to class. The maps are learned together, by the loss of
-    :class:`LMNN` with these distances, from the single map that `LMNN` learns. As they have many
-    parameters, held-out points decide after how many iterations to stop. Ten without a lower error
-    are enough; where the first do not help, all maps are the map of `LMNN`.
+    The distance of a query x to a point x' of class c is :math:`\|L_c (x - x')\|`, so the relevant
+    features may differ between classes. The maps are learned together, by the loss of
+    :class:`LMNN` with these distances, from the single map that `LMNN` learns. The maps have many
+    parameters, so validation points determine the number of iterations. Training stops after ten
+    iterations without a lower validation error. If the error never falls, all maps are the map of
+    `LMNN`.
 
     Parameters
     ----------

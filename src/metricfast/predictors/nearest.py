@@ -74,8 +74,8 @@ class NearestNeighbors(KNeighborsMixin, RadiusNeighborsMixin, NeighborsBase, _Th
 
     Notes
     -----
-    Inner products and cosines are computed in float64 from the points as given: of whole numbers
-    they are exact, but for the root in a cosine. They decide which points are the nearest, and
+    Inner products and cosines are computed in float64 from the given points. For integers they are
+    exact, except for the square root in the cosine. They decide which points are the nearest, and
     which are within a radius. Equal ones are in the order of the index.
 
     `fit` prepares a database of the points for all calls of `kneighbors`. `radius_neighbors`

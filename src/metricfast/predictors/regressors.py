@@ -142,7 +142,7 @@ class Means(NeighborsBase):
 
 
 class KNeighborsRegressor(KNeighborsMixin, Means, theirs.KNeighborsRegressor):  # type: ignore[misc]
-    """Regression by the mean of so many nearest neighbours.
+    """Regression by the mean of k nearest neighbours.
 
     Takes the place of scikit-learn's class of this name, from which it derives, and predicts the
     same where no distances are equal. The metric may be learned.
@@ -152,8 +152,8 @@ class KNeighborsRegressor(KNeighborsMixin, Means, theirs.KNeighborsRegressor):  
     n_neighbors : int, default=5
     weights : {"uniform", "distance"}, callable or None, default="uniform"
         Equal weights, or inverse to the distance (points at distance 0 then count alone), or what a
-        function makes of the distances, an array of shape (n_queries, n_neighbors). Neighbours of
-        infinite weight count alone.
+        function makes of the distances, an array of shape (n_queries, n_neighbors). If some
+        neighbours have infinite weight, only these count.
     algorithm, leaf_size, p, metric_params
         See :class:`NearestNeighbors`.
     metric : estimator, array-like, tuple, str or callable, default="minkowski"

@@ -40,8 +40,8 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
     n_components : int, default=64
         Dimension of the map.
     periodic : bool or "auto", default="auto"
-        Whether to make periodic features of numbers; "auto" lets held-out points choose, and makes
-        none of more than 1,000 columns of numbers.
+        Whether to use periodic features of numbers. "auto" lets validation points choose, and uses
+        none for more than 1,000 numeric columns.
     n_frequencies : int, default=16
         Frequencies of each number, of its periodic features.
     n_embedding : int, default=8
@@ -72,14 +72,14 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
     max_epochs : int, default=100
         Largest number of passes over the points. With more than 4,096 training points, at most 40.
     early_stopping : bool, default=True
-        Hold points out, stop where they are predicted no better, by log loss, and keep the
-        parameters of the best epoch. Without it all points are trained on, for all epochs; what is
-        "auto" still holds some out to choose by.
+        Hold out validation points, stop when their log loss no longer decreases, and keep the
+        parameters of the best epoch. If False, training uses all points, for all epochs; parameters
+        that are "auto" still hold out some points for their choice.
     validation_fraction : float, default=0.15
-        Share of the points that is held out, of each class alike where that can be; at most 4,096
+        Share of the points that is held out, stratified by class if possible; at most 4,096
         points. The 5 maps of `n_estimators="auto"` hold out a fifth each.
     n_iter_no_change : int, default=10
-        So many epochs without a better prediction end a training.
+        Number of epochs without improvement after which training stops.
     time_limit : float, optional
         Seconds of `fit` after which training ends, and the best parameters so far are taken. Each
         map and each candidate is trained for one epoch at least. Results then depend on the speed

@@ -15,7 +15,7 @@ struct Cancelled : std::runtime_error {
 /// `progress` between blocks, at most every 20 ms. `keep_going` returns false to cancel. `progress`
 /// receives the completed share of the work.
 struct Control {
-    int threads = 0; ///< 0: default_threads()
+    int threads = 0; ///< 0 for default_threads()
     std::function<bool()> keep_going;
     std::function<void(double)> progress;
     /// Runs a task on another thread, now or later, like submit() of a thread pool. If empty, calls

@@ -98,11 +98,11 @@ template <class S> class CandidateList {
             threshold_ = -std::numeric_limits<S>::infinity();
     }
 
-    /// Whether so many candidates remain that a search in higher precision costs less than their
-    /// exact distances.
+    /// Returns whether too many candidates remain: a search in higher precision costs less than
+    /// their exact distances.
     bool overflown() const { return overflown_; }
     const std::vector<Entry> &entries() const { return entries_; }
-    /// Whether the limit has excluded points that are among the k nearest.
+    /// Returns whether the limit has excluded points that are among the k nearest.
     bool limited() const { return threshold_ == limits_.limit; }
     /// The k smallest upper bounds, ascending; fewer if there were fewer candidates.
     void copy_uppers(std::vector<S> &to) const {

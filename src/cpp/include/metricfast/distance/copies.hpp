@@ -38,7 +38,7 @@ class Copies {
         order.swap(first);
     }
 
-    /// The lowest row of a group that is allowed(row); -1: none.
+    /// Returns the lowest row of a group for which allowed(row) is true, or -1.
     template <class Allowed> std::int64_t first(std::int64_t group, const Allowed &allowed) const {
         while (group >= 0 && !allowed(group))
             group = next(group);
@@ -113,7 +113,7 @@ class Copies {
             }
     }
 
-    std::vector<std::int64_t> next_; ///< next row of the group, -1: none; or empty
+    std::vector<std::int64_t> next_; ///< next row of the group, or -1; may be empty
 };
 
 METRICFAST_NAMESPACE_END

@@ -51,8 +51,8 @@ template <class T> class AllPairs {
     /// Recommended number of rows per call of fill().
     static constexpr Index block = 10 * TileShape<T>::rows;
 
-    /// out(r, j) = distance from query first + r to database row j, for r < out.rows and j from
-    /// `column` on; earlier columns may be written too. `large`: bypass the cache.
+    /// Computes out(r, j), the distance from query first + r to database row j, for r < out.rows
+    /// and j >= column. It may overwrite earlier columns. \param large bypasses the cache.
     void fill(Index first, View<T> out, bool squared, Index column = 0, bool large = false) const {
         const Index limit = most_cancelled(out.rows, database_.rows() - column);
         if (fill_by_products(first, out, squared, limit, column, large) > limit)
@@ -353,7 +353,7 @@ template <class T> class AllPairs {
     Index panels_in_cache_;
 };
 
-/// out(i, j) = distance from query i to database row j (Euclidean, or its square).
+/// Computes out(i, j), the Euclidean distance from query i to database row j, or its square.
 /// \param out (queries.rows x database.rows), written; may not overlap the inputs. Distances that
 ///   overflow T are infinite.
 template <class T>

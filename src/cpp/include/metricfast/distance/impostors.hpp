@@ -9,7 +9,7 @@
 
 METRICFAST_NAMESPACE_BEGIN
 
-/// For each point i every l with labels[l] != labels[i] and ||z_i - z_l|| <= radius[i], in
+/// Finds, for each point i, every l with labels[l] != labels[i] and ||z_i - z_l|| <= radius[i], in
 /// ascending order. Because of rounding, a few may be slightly farther; none is missing.
 ///
 /// The database is sorted by class, so that a block of queries of one class skips its own.

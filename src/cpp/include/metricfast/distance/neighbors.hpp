@@ -26,7 +26,7 @@ void kneighbors(const Points &queries, const Points &database, Index k, const Fi
 }
 
 /// The k nearest database rows of each class: like kneighbors, outputs (n, classes, k) contiguous,
-/// padded with inf and -1 where a class has fewer than k points.
+/// padded with inf and -1 if a class has fewer than k points.
 /// \param labels database labels in [0, classes).
 template <class T>
 void kneighbors_per_class(const Points &queries, const Points &database, Codes labels,

@@ -26,7 +26,7 @@ template <class T, class Z> T length(Index count, Z &&z, double unit, bool squar
     return finite_distance<T>(found.square, unit * found.scale, squared);
 }
 
-/// f(first, count) over blocks of pairs.
+/// Calls f(first, count) for blocks of pairs.
 template <class F> void for_pair_blocks(Index count, const Control &control, F &&f) {
     parallel_blocks((count + pair_block - 1) / pair_block, control, [&](Index b, Worker &) {
         f(b * pair_block, std::min(pair_block, count - b * pair_block));
@@ -34,7 +34,7 @@ template <class F> void for_pair_blocks(Index count, const Control &control, F &
 }
 } // namespace detail
 
-/// out[i] = distance of the i-th pair, without a map.
+/// Computes out[i], the distance of the i-th pair, without a map.
 template <class T>
 void paired_distances(const Points &x, const Points &y, const PairList &list, bool squared,
                       Span<T> out, const Control &control = {}) {
@@ -72,8 +72,8 @@ void paired_distances(const Points &x, const Points &y, const PairList &list, bo
     });
 }
 
-/// out[i] = ||U x - V y|| of the i-th pair. With one map (U = V) the difference x - y is formed
-/// first, unless many pairs share points: then each point is embedded once.
+/// Computes out[i] = ||U x - V y|| for the i-th pair. With one map (U = V) the difference x - y is
+/// formed first, unless many pairs share points: then each point is embedded once.
 template <class T>
 void paired_distances(const Points &x, const Points &y, const PairList &list,
                       const RowMatrix<double> &U, const RowMatrix<double> &V, bool squared,

@@ -42,7 +42,7 @@ class QuantizedDatabase : public PanelLayout {
   public:
     static constexpr int cols = Int8Tile::cols;
 
-    /// Whether the processor has the instructions, and quantization pays.
+    /// Returns whether the processor has the instructions, and quantization pays.
     static bool serves(const Points &points) {
         return has_int8() && points.cols() >= 20 && points.cols() <= 8192;
     }
@@ -226,7 +226,7 @@ class QuantizedDatabase : public PanelLayout {
         }
     }
 
-    /// Whether values are within the ranges of make(): sums with other initial values could
+    /// Returns whether values are within the ranges of make(): sums with other initial values could
     /// overflow.
     bool ordinary() const {
         const auto length = [](float x) { return x >= 0 && std::isfinite(x); };
@@ -305,7 +305,7 @@ class QuantizedDatabase : public PanelLayout {
     std::vector<QuantizedCell> cells_;
     std::vector<std::int32_t> panel_cells_;
     AlignedVector<double> centroids_;  ///< rows of padded() numbers
-    AlignedVector<std::uint8_t> data_; ///< this and the following: owned memory
+    AlignedVector<std::uint8_t> data_; ///< owned memory, like the following vectors
     AlignedVector<std::int32_t> start_;
     std::vector<float> error_, norm_;
     std::vector<double> norms_; ///< |r|^2, rounded down; only during construction

@@ -5,7 +5,7 @@
 
 METRICFAST_NAMESPACE_BEGIN
 
-/// Queries in micro-panels of 8-bit coordinates, and up to which distance each of them looks.
+/// Queries in micro-panels of 8-bit coordinates, with the distance limit of each query.
 class QuantizedQueries {
   public:
     static constexpr int rows = Int8Tile::rows;
@@ -35,8 +35,7 @@ class QuantizedQueries {
     /// |q|^2
     double norm(Index i) const { return queries_[i].whole; }
 
-    /// From now on the query looks for points whose D may be below `limit`, and no farther than
-    /// before.
+    /// Lowers the limit of a query on the squared distance D to `limit`, if that is smaller.
     void look(Index i, double limit) {
         queries_[i].limit = std::min(queries_[i].limit, limit);
         if (cell_ >= 0)
@@ -44,10 +43,11 @@ class QuantizedQueries {
     }
     void look_no_more(Index i) { look(i, -std::numeric_limits<double>::infinity()); }
 
-    /// Not above the squared distance of the query to any point of a cell; 0 where there is one.
+    /// Returns a lower bound on the squared distance of the query to all points of a cell; 0 if
+    /// there is one cell only.
     double away(Index i, Index c) const { return places_.empty() ? 0 : places_[i * cells_ + c]; }
 
-    /// The squared distance of the query to a centroid, about.
+    /// Returns the approximate squared distance of the query to a centroid.
     double apart(Index i, Index c) const { // less |q|^2
         return database_->cell(c).norm - 2 * products_(i, c);
     }
@@ -94,9 +94,9 @@ class QuantizedQueries {
         return static_cast<double>(lower) < queries_[i].limit;
     }
 
-    /// Lets queries look no farther than the `count`-th nearest of what is in the panels
-    /// [begin, end) of the cell that was entered, for certain, and not much farther: of the points
-    /// that share a lane, the nearest counts.
+    /// Limits the search distance of queries to an upper bound on the distance of the `count`-th
+    /// nearest point in the panels [begin, end) of the current cell. The bound is slightly loose:
+    /// it uses only the nearest point of each lane.
     void scout(const QuantizedDatabase &database, Index begin, Index end, Index count) {
 #ifdef METRICFAST_INT8
         constexpr Index cols = Int8Tile::cols;
@@ -107,7 +107,7 @@ class QuantizedQueries {
         for (Index m = 0; m < micro_panels(); ++m) {
             if (!active_[m])
                 continue;
-            // The bound's sign is turned: sums are lessened by what they may err.
+            // The bound has the opposite sign here: the error bound is subtracted from the sums.
             Int8Bounds pessimistic = bounds_[m];
             for (Index r = 0; r < rows; ++r) {
                 pessimistic.base[r] = 2;
@@ -143,7 +143,8 @@ class QuantizedQueries {
 #endif
     }
 
-    /// Visits the panels [begin, end): hit(query, position, sum) for all that may be near enough.
+    /// Visits the panels [begin, end) and calls hit(query, position, sum) for all points that may
+    /// be near enough.
     template <class Hit>
     void sweep(const QuantizedDatabase &database, Index begin, Index end, Hit &&hit) const {
 #ifdef METRICFAST_INT8
@@ -157,11 +158,11 @@ class QuantizedQueries {
     struct Query {
         double whole = 0;                       ///< |q|^2
         double norm = 0, length = 0, error = 0; ///< |p|^2, |p|, |p - t v|
-        double offset = 0; ///< what makes the products of unsigned coordinates larger
+        double offset = 0;                      ///< correction for products of unsigned coordinates
         double limit = std::numeric_limits<double>::infinity();
     };
 
-    /// Rounds a query less a centroid.
+    /// Rounds a query minus a centroid.
     void round(Index i, double step, const double *centroid) {
         point_.round(*points_, static_cast<Index>(ids_[i]), *frame_, step, centroid);
         std::int32_t *out = data_.data() + i / rows * groups_ * rows + i % rows;
@@ -182,7 +183,7 @@ class QuantizedQueries {
         b.norm[i % rows] = -detail::float_above(query.error / step);
     }
 
-    /// Finds out how far queries are from cells.
+    /// Computes lower bounds on the distances of queries from cells.
     void place() {
         const Index depth = database_->depth();
         framed_.resize(count_, depth);
@@ -264,8 +265,8 @@ class QuantizedQueries {
     const Frame *frame_ = nullptr;
     const std::int64_t *ids_ = nullptr;
     std::vector<Query> queries_;
-    std::vector<double> places_; ///< away() of (queries, cells); none where there are no centroids
-    std::vector<char> active_;   ///< micro-panels of queries that look into the cell
+    std::vector<double> places_; ///< away() of (queries, cells); empty if there are no centroids
+    std::vector<char> active_;   ///< micro-panels with queries that search the cell
     RowMatrix<double> framed_, products_;
     AlignedVector<Int8Bounds> bounds_;
     AlignedVector<std::int32_t> data_;

@@ -19,7 +19,7 @@ class QuantizedSearch {
           filter_(filter), within_(within), capacity_(capacity(quantized_, k)),
           rough_(queries, database.points(), database.frame().exact_scale) {}
 
-    /// Whether integer products save more than the additional candidates cost. True for few
+    /// Returns whether integer products save more than the additional candidates cost. True for few
     /// queries, where reading the points dominates.
     /// \param known whether a bound of the distances is known, which leaves few candidates.
     static bool serves(const QuantizedDatabase &database, Index queries, Index k, bool known) {
@@ -29,7 +29,7 @@ class QuantizedSearch {
         return queries <= Int8Tile::rows || affordable(points, database.depth(), candidates);
     }
 
-    /// Whether `candidates` of a query cost less than a search with float products.
+    /// Returns whether `candidates` of a query cost less than a search with float products.
     static bool affordable(Index points, Index depth, Index candidates) {
         return static_cast<double>(points) * static_cast<double>(depth) >=
                static_cast<double>(per_candidate) * static_cast<double>(candidates);

@@ -1,5 +1,5 @@
 /// Lower and upper bounds of all squared distances, tested against a threshold per query while a
-/// tile is still in registers. What passes is few; what is thrown away is proven to be too far.
+/// tile is still in registers. Few points pass; rejected points are certainly too far.
 ///
 /// For a query a and a database point b, both centred and rounded to S, the micro-kernel computes
 ///   c = n - 2 a.b,  n = |b|^2 (1 - 2e) - t,
@@ -13,7 +13,7 @@
 
 METRICFAST_NAMESPACE_BEGIN
 
-/// A database with what the bounds need.
+/// A database prepared for the bounds.
 template <class S> class ScreenedDatabase {
   public:
     static constexpr int cols = TileShape<S>::cols;
@@ -68,7 +68,7 @@ template <class S> class ScreenedDatabase {
             }
     }
 
-    /// Visits every entry of (panels [begin, end)) x (all queries) with c < thresholds[row]:
+    /// Visits every entry of (panels [begin, end)) x (all queries) with c < thresholds[row]: calls
     /// hit(row, position, c). `hit` may lower thresholds.
     template <class Hit>
     void sweep(Index begin, Index end, const PackedQueries<S> &queries, const S *thresholds,

@@ -34,8 +34,8 @@ template <class S> class ScreenedSearch {
                CandidateList<S>::capacity(k_) * Index(sizeof(typename CandidateList<S>::Entry)) / 8;
     }
 
-    /// Searches the panels [begin, end) for queries ids[0 .. count) that are not crowded. Tells
-    /// emit(i, neighbours) of each, or sets crowded[i] where there are too many candidates.
+    /// Searches the panels [begin, end) for queries ids[0 .. count) that are not crowded. Calls
+    /// emit(i, neighbours) for each query, or sets crowded[i] if there are too many candidates.
     template <class Emit>
     void run(const std::int64_t *ids, Index count, Index begin, Index end, char *crowded, Memory &m,
              Emit &&emit) const {

@@ -41,8 +41,8 @@ class SegmentSearch {
     /// Scale of the neighbours' distances.
     double scale() const { return database_.frame().exact_scale; }
 
-    /// emit(query, segment, sorted neighbours): k, or fewer if the segment has fewer. It may be
-    /// called repeatedly for a query; the last call counts.
+    /// Calls emit(query, segment, sorted neighbours) with k neighbours, or fewer if the segment has
+    /// fewer. There may be several calls for a query; the last one counts.
     void run(const Control &control, SearchMemory &memory, const Emit &emit) const {
         memory.ids.resize(static_cast<std::size_t>(queries_.rows()));
         std::iota(memory.ids.begin(), memory.ids.end(), 0);

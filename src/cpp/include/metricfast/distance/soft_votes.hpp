@@ -181,12 +181,13 @@ template <class T> class VoteStream {
     std::vector<T> log_weight_, norms_;
 };
 
-/// out(i, v) = sum_j p_ij values(j, v), where p_i is the softmax over j of log_weight_j - |q_i -
-/// x_j|. In double, means of values up to 1 are exact to 1e-6; in float, logits to about 1e-4.
+/// Computes out(i, v) = sum_j p_ij values(j, v), where p_i is the softmax over j of log_weight_j -
+/// |q_i - x_j|. In double, means of values up to 1 are exact to 1e-6; in float, logits to about
+/// 1e-4.
 /// \param values (database x outputs).
-/// \param log_weight finite, one a database row, or null: 0.
+/// \param log_weight finite, one per database row, or null for zeros.
 /// \param exclude for each query a row without a vote, -1 for none, or null.
-/// \param out (queries x outputs), written; NaN where no row is left.
+/// \param out (queries x outputs), written; NaN if no row is left.
 template <class T>
 void soft_votes(const Points &queries, const Points &database, View<const T> values,
                 Weights log_weight, Codes exclude, View<double> out, const Control &control = {}) {

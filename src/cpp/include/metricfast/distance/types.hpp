@@ -48,7 +48,7 @@ template <class T> struct NeighborLists {
 struct CandidateLists {
     std::vector<std::int64_t> row_starts;
     std::vector<std::int64_t> columns;
-    bool complete = true; ///< false: the lists exceeded the limit and were dropped
+    bool complete = true; ///< false if the lists exceeded the limit and were dropped
 };
 
 /// The database rows that each query may find. A null member excludes no row.
@@ -57,7 +57,7 @@ struct Filter {
     Span<const std::uint8_t> rows;  ///< for each row, 0 if no query may find it
     View<const std::uint8_t> pairs; ///< for each query and row, 0 if the query may not find the row
     Codes query_labels, labels;     ///< a query excludes rows with its label
-    bool equal = false;             ///< true: it excludes rows with other labels instead
+    bool equal = false;             ///< if true, excludes rows with other labels instead
 
     Filter() = default;
     Filter(std::nullptr_t) {}
@@ -107,7 +107,7 @@ struct QuantizedParts {
     Span<const std::int32_t> start;       ///< for each point -|r|^2 / (2 s t), rounded up
     Span<const float> error, norm;        ///< for each panel e / s and b / s
     Span<const double> cells;             ///< for each cell s, radius, centroid
-    Span<const std::int64_t> order;       ///< rows by cell; empty: one cell without a centroid
+    Span<const std::int64_t> order;       ///< rows by cell; empty for one cell without a centroid
     Span<const std::int64_t> cell_starts; ///< index in `order` of each cell's first row
 };
 

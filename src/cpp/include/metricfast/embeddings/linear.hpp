@@ -11,8 +11,8 @@ namespace detail {
 /// Rows of a product per block of work.
 inline constexpr Index embedding_block = 256;
 
-/// For each column the value nearest to zero, if no other is more than twice as large; else zero.
-/// Subtracting it is exact.
+/// Returns, for each column, the value nearest to zero if no other is more than twice as large,
+/// else zero. Subtracting it is exact.
 inline std::vector<double> exact_origin(const Points &points) {
     const auto width = static_cast<std::size_t>(points.cols());
     if (points.rows() == 0)
@@ -42,8 +42,9 @@ inline RowMatrix<double> to_double(const Points &points) {
     return m;
 }
 
-/// Z = (X - origin) L^T in double, whatever the precision of X and L (p x d). Each value is a sum
-/// in the order of the features, independent of the row, so equal points have equal images.
+/// Computes Z = (X - origin) L^T in double, whatever the precision of X and L (p x d). Each value
+/// is a sum in the order of the features, independent of the row, so equal points have equal
+/// images.
 inline RowMatrix<double> embed(const Points &x, const RowMatrix<double> &L,
                                std::vector<double> origin, const Control &control) {
     require(x.cols() == L.cols(), "embed: points and components differ in width");
@@ -118,8 +119,8 @@ struct EmbeddedPair {
     }
 };
 
-/// Z = X L^T in T: the forward pass of training. The caller centres X. A row of X that holds NaN
-/// gives a row of NaN. Z may not overlap X or L.
+/// Computes Z = X L^T in T, the forward pass of training. The caller centres X. A row of X that
+/// holds NaN gives a row of NaN. Z may not overlap X or L.
 template <class T>
 void linear_forward(View<const T> x, View<const T> L, View<T> z, const Control &control = {}) {
     require(x.cols == L.cols && z.rows == x.rows && z.cols == L.rows,

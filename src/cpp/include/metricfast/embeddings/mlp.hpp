@@ -138,7 +138,7 @@ void layers_backward(View<const T> x, const std::vector<Layer<T>> &layers, Activ
     }
     struct Tile {
         std::size_t layer;
-        Index row, column; // column -1: the bias
+        Index row, column; // column -1 is the bias
     };
     std::vector<Tile> tiles;
     for (std::size_t l = 0; l < depth; ++l) {

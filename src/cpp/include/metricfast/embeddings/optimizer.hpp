@@ -7,8 +7,9 @@
 
 METRICFAST_NAMESPACE_BEGIN
 
-/// Adam: with G = gradient + decay x, m += .1 (G - m), v += .001 (G^2 - v),
-/// out = x - rate m^ / (sqrt(v^) + least), where ^ divides by 1 - .9^step and 1 - .999^step.
+/// Takes a step of Adam. With G = gradient + decay x, it updates m += .1 (G - m) and
+/// v += .001 (G^2 - v), and computes out = x - rate m^ / (sqrt(v^) + least), where ^ divides by 1 -
+/// .9^step and 1 - .999^step.
 /// \param step from 1.
 template <class T>
 void adam_step(Span<const T> x, Span<const T> gradient, Span<T> m, Span<T> v, Span<T> out,

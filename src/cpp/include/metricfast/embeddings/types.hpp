@@ -10,7 +10,7 @@ enum class Activation { identity, relu, tanh };
 /// a = f(W x + b), with W (width, inputs). f is the identity in the last layer.
 template <class T> struct Layer {
     View<const T> weight;
-    Span<const T> bias; ///< `width` values, or null: none
+    Span<const T> bias; ///< `width` values, or null for none
 };
 
 /// Output of a layer's gradient; the bias is null for a layer without one.

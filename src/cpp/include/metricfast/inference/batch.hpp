@@ -91,7 +91,7 @@ class InferenceSearch {
     template <class S> struct Screen {
         const ScreenedDatabase<S> &points;
         double error;  ///< error of the sum of k bounds, without the query's part
-        double margin; ///< margin of the estimated bound; infinite: no bound
+        double margin; ///< margin of the estimated bound; infinite for no bound
     };
 
     /// Sweeps with increasing margins for the queries that are still unanswered. Returns the
@@ -134,8 +134,8 @@ class InferenceSearch {
         });
     }
 
-    /// Which rows a query may find. The return type is deduced, so the definition precedes its
-    /// uses.
+    /// Returns a filter of the rows that a query may find. The return type is deduced, so the
+    /// definition precedes its uses.
     auto allowed(std::int64_t id) const {
         return [out = problem_.excluded(static_cast<Index>(id))](std::int64_t row) {
             return row != out;

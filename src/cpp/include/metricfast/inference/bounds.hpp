@@ -143,7 +143,7 @@ template <class S> class SetBounds {
         forget_points();
     }
 
-    /// Forgets the points, but not what is known about sets.
+    /// Clears the points and keeps the bounds from known sets.
     void forget_points() {
         const Index k = task_->k;
         nearest_.reset(k);
@@ -225,7 +225,7 @@ template <class S> class SetBounds {
     struct Majority {
         detail::Nearest<S> others; ///< of each class at most as many as the winner allows
         Index votes;
-        Index winner; ///< -1: none
+        Index winner; ///< -1 for none
         double cost;  ///< sum of the winner's points minus the cost of its vote
     };
 

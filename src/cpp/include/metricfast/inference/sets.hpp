@@ -140,8 +140,8 @@ class SetSolver {
         return static_cast<std::int32_t>(used_++);
     }
 
-    /// How many points class c may have if r wins with m points, so that the vote costs at most
-    /// (targeted inference) or at least (loss-augmented inference) delta(r).
+    /// Returns the number of points that class c may have if r wins with m points, so that the vote
+    /// costs at most (targeted inference) or at least (loss-augmented inference) delta(r).
     Index cap(const Class &c, const Class &r, Index m, bool targeted) const {
         switch (options_.ties) {
         case Ties::pessimistic:
@@ -344,7 +344,7 @@ class SetSolver {
     InferenceOptions options_;
     Index y_ = 0;
     const std::vector<Candidate> *candidates_ = nullptr;
-    std::vector<std::int32_t> local_; ///< index in `classes_` of each class, -1: no candidates
+    std::vector<std::int32_t> local_; ///< index in `classes_` of each class, -1 without candidates
     std::vector<Class> classes_;
     std::size_t used_ = 0;
     std::vector<std::int32_t> own_; ///< index of each candidate's class

@@ -70,11 +70,11 @@ struct InferenceOutput {
 struct InferenceProblem {
     Codes query_labels;
     Codes database_labels; ///< in [0, options.loss.classes), like the queries' labels
-    Codes exclude;         ///< per query a database row to exclude, -1: none
+    Codes exclude;         ///< excluded database row per query, -1 for none
     InferenceOptions options;
     InferenceOutput targeted;
     InferenceOutput augmented;
-    Span<double> plain;       ///< cost of the vote of the k nearest points; null: not needed
+    Span<double> plain;       ///< cost of the vote of the k nearest points; null if not needed
     Span<std::uint8_t> wrong; ///< whether that vote is wrong, with ties going to the nearest
 
     void check(Index queries, Index database) const {
@@ -95,7 +95,7 @@ struct InferenceProblem {
                     "inference: database label out of range");
     }
 
-    /// The row that a query excludes; -1: none.
+    /// Returns the row that a query excludes, or -1.
     std::int64_t excluded(std::int64_t query) const {
         return exclude != nullptr ? exclude[query] : -1;
     }

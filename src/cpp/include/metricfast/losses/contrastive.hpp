@@ -131,7 +131,7 @@ template <class T> class ContrastiveLoss : public RowLoss<T> {
         return {database_labels_.data(), static_cast<T>(labels_.queries[anchor])};
     }
 
-    /// Whether each pair counts equally for both points.
+    /// Returns whether each pair counts equally for both points.
     static bool pairs_count_twice(const RowProblem<T> &problem) {
         bool same = problem.symmetric && problem.exclude != nullptr && problem.weights == nullptr;
         for (Index i = 0; same && i < problem.queries.rows; ++i)

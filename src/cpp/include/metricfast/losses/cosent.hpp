@@ -10,13 +10,13 @@
 
 METRICFAST_NAMESPACE_BEGIN
 
-/// log(1 + sum over a, b with score_a > score_b of w_a w_b exp(scale (s_b - s_a))) of pairs with
-/// similarities s, in O(n log n) and 4 n bytes.
+/// Returns log(1 + sum over a, b with score_a > score_b of w_a w_b exp(scale (s_b - s_a))) for
+/// pairs with similarities s, in O(n log n) time and 4 n bytes.
 /// \param n below 2^31.
-/// \param weights out: the derivatives by s; may be `scores`.
-/// \param terms out, may be null: number of ordered pairs of pairs.
+/// \param weights written: the derivatives by s. May be the same memory as `scores`.
+/// \param terms written unless null: the number of (a, b) with score_a > score_b.
 /// \param rounding adjacent scores that differ by at most this are equal.
-/// \param log_weights the logarithms of w, -infinity for 0; null: all weights are 1.
+/// \param log_weights the logarithms of w, -infinity for 0. Null for ones.
 inline double cosent(const double *similarities, const double *scores, Index n, double scale,
                      double *weights, std::int64_t *terms = nullptr, double rounding = 0,
                      const double *log_weights = nullptr) {

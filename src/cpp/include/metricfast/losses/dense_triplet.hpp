@@ -32,7 +32,7 @@ template <class T> class DenseTripletLoss : public TripletBase<T> {
   private:
     using Order = LabelDistances::Order;
 
-    /// f(begin, end) for each run of equal label distances, ascending.
+    /// Calls f(begin, end) for each run of equal label distances, ascending.
     template <class F> static void for_groups(const Order &order, F &&f) {
         for (std::size_t begin = 0, end; begin < order.size(); begin = end) {
             for (end = begin; end < order.size() && order[end].first == order[begin].first;)
@@ -91,7 +91,7 @@ template <class T> class DenseTripletLoss : public TripletBase<T> {
         Node all_{0, 0.0};
     };
 
-    /// For each point: the number of distances below its distance, at most its distance, and below
+    /// For each point, the number of distances below its distance, at most its distance, and below
     /// its distance plus the margin; and the number of distances plus margin that are at most its
     /// distance.
     struct Ranks {

@@ -105,7 +105,7 @@ class LabelDistances {
   private:
     static constexpr double ulps = 8, unit = ulps * std::numeric_limits<double>::epsilon();
 
-    /// Whether distances a <= b differ only by rounding.
+    /// Returns whether distances a <= b differ only by rounding.
     bool tied(double a, double b, double rounding) const {
         if (given_.data != nullptr)
             return b - a <= unit * b;

@@ -54,7 +54,7 @@ class ClassCodes {
   private:
     static constexpr std::int64_t small = 1 << 16, exact = 1 << 24;
 
-    std::shared_ptr<const std::vector<std::int64_t>> own_; ///< null: the labels are the codes
+    std::shared_ptr<const std::vector<std::int64_t>> own_; ///< null if the labels are the codes
 };
 
 /// Values of database points (labels, targets, weights) as T, padded to whole registers.
@@ -97,7 +97,7 @@ class ClassMembers {
         return known ? members_[static_cast<std::size_t>(label)] : none_;
     }
 
-    /// Whether the excluded database point, if any, has the anchor's class.
+    /// Returns whether the excluded database point, if any, has the anchor's class.
     template <class T> bool excludes_own(const Row<T> &row) const {
         return row.excluded >= 0 && labels_.database[row.excluded] == labels_.queries[row.anchor];
     }

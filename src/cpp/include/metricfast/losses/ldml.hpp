@@ -46,7 +46,7 @@ template <class T> class LdmlLoss : public RowLoss<T> {
                 u[k] = k < size ? std::min(values[k], far) : far;
             u = sign * (u - static_cast<T>(bias_));
             if (left_out >= first && left_out < first + size)
-                u[left_out - first] = -far; // gives no loss and no weight
+                u[left_out - first] = -far; // neither loss nor weight
             small = -u.abs();
             exponentials(small.data(), chunk);
             sign *= (u > T(0)).select(T(1), small) / (T(1) + small);

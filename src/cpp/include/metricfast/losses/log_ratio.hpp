@@ -7,7 +7,7 @@
 
 METRICFAST_NAMESPACE_BEGIN
 
-/// What the losses share: the neighbours that an anchor uses.
+/// Base class of the losses: the neighbours that an anchor uses.
 template <class T> class RatioLoss : public RowLoss<T> {
   public:
     RatioLoss(RatioSettings settings, LabelDistances labels)
@@ -43,15 +43,15 @@ template <class T> class RatioLoss : public RowLoss<T> {
     }
 
   protected:
-    /// The anchor's loss; values become its derivatives. Entries whose label distance is 0 take no
-    /// part.
+    /// The anchor's loss; values become its derivatives. Entries with label distance 0 do not
+    /// contribute.
     virtual double weigh(Row<T> &row, const std::vector<double> &label, Index used) const = 0;
 
     RatioSettings settings_;
 
   private:
-    /// Sets label distances to 0 that have no logarithm, or whose points coincide where distances
-    /// have no floors. Returns how many are left.
+    /// Sets label distances without a logarithm to 0, also for equal points if distances have no
+    /// floor. Returns the number of the others.
     Index drop(std::vector<double> &label, const T *values) const {
         using V = Vec<double>;
         const double least = 4 * static_cast<double>(std::numeric_limits<T>::min());

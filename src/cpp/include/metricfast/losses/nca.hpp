@@ -136,7 +136,7 @@ template <class T> class NcaLoss : public RowLoss<T> {
         return (std::log(all) - nearest) - (std::log(same) - within);
     }
 
-    /// values := kernels; returns their sums.
+    /// Replaces values by kernels and returns their sums.
     Sums to_kernels(Row<T> &row, const T *labels, T label, double nearest) const {
         if (columns_.any()) {
             columns_.to_kernels(row, nearest);
@@ -147,7 +147,7 @@ template <class T> class NcaLoss : public RowLoss<T> {
                    [near](Vec<T> d) METRICFAST_INLINE { return exponential(near - d); });
     }
 
-    /// values := kernel(values); returns their sums.
+    /// Replaces values by kernel(values) and returns their sums.
     template <class Kernel>
     static Sums sum(Row<T> &row, const T *labels, T label, Kernel &&kernel) {
         const Vec<T> wanted = Vec<T>::broadcast(label), zero = Vec<T>::broadcast(T(0));
@@ -177,7 +177,7 @@ template <class T> class NcaLoss : public RowLoss<T> {
         return sums;
     }
 
-    /// values := values * (same class ? a : -b).
+    /// Multiplies values by a for the same class, and by -b otherwise.
     static void weigh(Row<T> &row, const T *labels, T label, double a, double b) {
         constexpr int W = Vec<T>::width;
         const Vec<T> wanted = Vec<T>::broadcast(label);

@@ -46,7 +46,7 @@ template <class T> class ColumnWeights {
 
     bool any() const { return !weights_.empty(); }
 
-    /// Whether database point j has a positive weight.
+    /// Returns whether database point j has a positive weight.
     bool counts(Index j) const { return !any() || weights_[j] > 0; }
 
     T operator()(const Row<T> &row, Index j) const {
@@ -73,7 +73,7 @@ template <class T> class ColumnWeights {
             row.values[row.excluded] = (*this)(row, row.excluded) > 0 ? T(0) : nowhere;
     }
 
-    /// values := c exp(nearest - values).
+    /// Replaces values by c exp(nearest - values).
     void to_kernels(Row<T> &row, double nearest) const {
         const Vec<T> near = Vec<T>::broadcast(static_cast<T>(nearest));
         detail::for_registers(row.values, row.count, [near](Vec<T> d, Index) METRICFAST_INLINE {

@@ -120,8 +120,8 @@ template <class T> class TripletLoss : public TripletBase<T> {
     }
 
   private:
-    /// For each x the number of h in ascending `sorted` with below(h, x). All binary searches
-    /// proceed step by step together, without branches.
+    /// Counts, for each x, the elements h of ascending `sorted` with below(h, x). All binary
+    /// searches proceed step by step together, without branches.
     template <class Below>
     static void count_below(const std::vector<T> &sorted, const std::vector<T> &x, Below below,
                             std::vector<std::int32_t> &counts) {

@@ -52,7 +52,7 @@ struct TwoSidedForm {
 
 template <class T> class TwoSidedLoss : public RowLoss<T> {
   public:
-    /// \param column_weights c_j; null: 1.
+    /// \param column_weights c_j; null for ones.
     TwoSidedLoss(TwoSidedForm form, RowKind kind, ClassLabels labels,
                  Weights column_weights = nullptr)
         : form_(std::move(form)), kind_(kind), labels_(labels), members_(labels_),

@@ -90,7 +90,7 @@ struct ContrastiveSettings {
 /// Settings of ratios of distances: delta = D + eps_distance, or its root; log(delta + eps_log).
 struct RatioSettings {
     bool squared = true;
-    bool drop_ties = true; ///< else eps_log times the row's mean is added to them
+    bool drop_ties = true; ///< if false, eps_log times their mean is added to label distances
     double eps_distance = 0;
     double eps_log = 0;
 };

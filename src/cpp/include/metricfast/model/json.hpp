@@ -23,7 +23,7 @@ class JsonScanner {
 
     std::size_t at = 0;
 
-    /// The next character that is not white space; 0 at the end.
+    /// Returns the next non-white-space character; 0 at the end.
     char next() {
         while (at < text_.size() &&
                (text_[at] == ' ' || text_[at] == '\n' || text_[at] == '\r' || text_[at] == '\t'))
@@ -224,7 +224,7 @@ class Json {
     bool is_array() const { return starts('['); }
     bool is_string() const { return starts('"'); }
 
-    /// f(name, value) of each member of an object, in the order of the text.
+    /// Calls f(name, value) for each member of an object, in the order of the text.
     template <class F> void each_member(F &&f) const {
         demand(is_object(), "an object");
         detail::JsonScanner scanner(text_);

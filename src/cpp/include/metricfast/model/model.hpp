@@ -38,9 +38,9 @@ class Model {
         return mean.empty() ? content_.n_features : static_cast<Index>(mean.size());
     }
     Index n_components() const { return content_.n_components; }
-    /// Whether queries and database points are embedded differently.
+    /// Returns whether queries and database points are embedded differently.
     bool two_sided() const { return content_.sides.size() == 2; }
-    /// Whether the model was learned in float64, not float32.
+    /// Returns whether the model was learned in float64, not float32.
     bool is_double() const { return content_.is_double; }
 
     /// Embeds points, in their precision. For a bilinear similarity x^T W x', the result is W^T x

@@ -62,7 +62,7 @@ inline void sha256_portable(Sha256State &state, const unsigned char *bytes, std:
 
 #ifdef METRICFAST_SHA_INSTRUCTIONS
 
-/// Whether the processor has SHA instructions, and SSE4.1.
+/// Returns whether the processor has SHA instructions, and SSE4.1.
 inline bool has_sha_instructions() {
     static const bool has = [] {
         unsigned a = 0, b = 0, c = 0, d = 0;

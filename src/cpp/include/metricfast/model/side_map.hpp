@@ -10,7 +10,7 @@
 
 METRICFAST_NAMESPACE_BEGIN
 
-/// z = layers(x - mean), optionally normalised to unit length; computed in T.
+/// The map z = layers(x - mean), optionally normalised to unit length, computed in T.
 template <class T> struct SideMap {
     /// Periodic features of the first numbers of each point; see PeriodicMap.
     struct Waves {
@@ -24,12 +24,12 @@ template <class T> struct SideMap {
     };
     struct Weights {
         RowMatrix<T> weight;
-        std::vector<T> bias; ///< empty: none
+        std::vector<T> bias; ///< empty for none
     };
 
-    std::vector<T> mean;         ///< empty: nothing is subtracted
+    std::vector<T> mean;         ///< empty for zero
     std::optional<Waves> waves;  ///< input of the only layer, if it is not the points
-    std::vector<Weights> layers; ///< empty: points are unchanged
+    std::vector<Weights> layers; ///< empty for the identity
     Activation activation = Activation::identity;
     bool normalize = false;
 

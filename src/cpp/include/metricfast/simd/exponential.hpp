@@ -12,7 +12,7 @@ METRICFAST_NAMESPACE_BEGIN
 
 namespace detail {
 
-/// ln 2 = high + low, of which a multiple of `high` by an exponent is exact.
+/// ln 2 = high + low. The product of `high` and an exponent is exact.
 ///
 /// exponential: (e^r - 1 - r) / r^2 for |r| <= ln(2) / 2; logarithm: (2 atanh(s) - 2 s) / s^3, of
 /// s^2, for 0 <= s <= 1/3. Both polynomials interpolate at Chebyshev nodes.
@@ -50,7 +50,7 @@ inline Vec<double> scaled(Vec<double> a, Vec<double> whole) {
     return {_mm512_scalef_pd(a.v, whole.v)};
 }
 
-/// Of normal numbers above 0, a = fraction 2^exponent with a fraction from 1 on, below 2.
+/// For positive normal numbers, a = fraction 2^exponent with 1 <= fraction < 2.
 inline Vec<float> exponent(Vec<float> a) { return {_mm512_getexp_ps(a.v)}; }
 inline Vec<double> exponent(Vec<double> a) { return {_mm512_getexp_pd(a.v)}; }
 inline Vec<float> fraction(Vec<float> a) {
@@ -62,7 +62,7 @@ inline Vec<double> fraction(Vec<double> a) {
 
 #else
 
-/// The bits of numbers, changed one by one; compilers make registers of it.
+/// Applies `change` to the bits of each number. Compilers vectorise the loop.
 template <class T, class F> Vec<T> with_bits(Vec<T> a, F &&change) {
     using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
     constexpr int W = Vec<T>::width;
@@ -77,12 +77,12 @@ template <class T, class F> Vec<T> with_bits(Vec<T> a, F &&change) {
 }
 
 template <class T> constexpr int fraction_bits = std::numeric_limits<T>::digits - 1;
-/// A number with whole numbers in its last bits.
+/// A number whose last bits hold an integer that is added to it.
 template <class T> constexpr T whole_bits = T(1.5) / std::numeric_limits<T>::epsilon();
-/// What exponents have added to them.
+/// The bias of exponents.
 template <class T> constexpr T bias = T(std::numeric_limits<T>::max_exponent - 1);
 
-/// a 2^whole, rounded once: a power of 2 is a product of two that are normal numbers.
+/// Returns a 2^whole, rounded once. The power of 2 is the product of two normal numbers.
 template <class T> Vec<T> scaled(Vec<T> a, Vec<T> whole) {
     const Vec<T> shift = Vec<T>::broadcast(whole_bits<T> + bias<T>);
     const auto power = [](Vec<T> shifted) {
@@ -92,7 +92,7 @@ template <class T> Vec<T> scaled(Vec<T> a, Vec<T> whole) {
     return a * power(half) * power((whole - (half - shift)) + shift);
 }
 
-/// Of normal numbers above 0, a = fraction 2^exponent with a fraction from 1 on, below 2.
+/// For positive normal numbers, a = fraction 2^exponent with 1 <= fraction < 2.
 template <class T> Vec<T> exponent(Vec<T> a) {
     // 2^fraction_bits + exponent + bias
     const Vec<T> shifted = with_bits(a, [](auto bits) {
@@ -101,12 +101,12 @@ template <class T> Vec<T> exponent(Vec<T> a) {
         return bits >> fraction_bits<T> | base;
     });
     const Vec<T> base = Vec<T>::broadcast(1 / std::numeric_limits<T>::epsilon() + bias<T>);
-    return (shifted - base) + (a - a); // NaN of what is infinite
+    return (shifted - base) + (a - a); // NaN for infinity
 }
 template <class T> Vec<T> fraction(Vec<T> a) {
     return with_bits(a, [](auto bits) {
         using Bits = decltype(bits);
-        constexpr Bits exponents = Bits(bias<T>) << fraction_bits<T>; // of 1
+        constexpr Bits exponents = Bits(bias<T>) << fraction_bits<T>; // bits of 1
         return (bits & ((Bits(1) << fraction_bits<T>)-1)) | exponents;
     });
 }
@@ -115,14 +115,15 @@ template <class T> Vec<T> fraction(Vec<T> a) {
 
 } // namespace detail
 
-/// e^x to a unit in the last place: 0 of -infinity, NaN of NaN.
+/// Returns e^x, accurate to one unit in the last place. The result is 0 for -infinity and NaN for
+/// NaN.
 template <class T> METRICFAST_INLINE inline Vec<T> exponential(Vec<T> x) {
     using V = Vec<T>;
     using Series = detail::ExponentialSeries<T>;
-    // Added, and taken away, this rounds to a whole number.
+    // Adding and subtracting this number rounds to an integer.
     const V round = V::broadcast(T(1.5) / std::numeric_limits<T>::epsilon());
     const V zero = V::broadcast(T(0));
-    // The second operand is what these return where one is NaN.
+    // If an operand is NaN, min and max return the second.
     x = min(V::broadcast(Series::overflowing), max(V::broadcast(Series::vanishing), x));
     const V whole = fma(x, V::broadcast(T(1.4426950408889634074)), round) - round;
     const V high = fma(whole, V::broadcast(-Series::high), x); // exact
@@ -132,8 +133,8 @@ template <class T> METRICFAST_INLINE inline Vec<T> exponential(Vec<T> x) {
     return detail::scaled(V::broadcast(T(1)) + (high + rest), whole);
 }
 
-/// log(a / b) of finite normal numbers above 0, whose quotient need not be a number of T: with
-/// fractions f and g of a and b, the logarithm of f / g is 2 atanh((f - g) / (f + g)).
+/// Returns log(a / b) for positive normal numbers, even if the quotient overflows or underflows.
+/// With the fractions f and g of a and b, the logarithm of f / g is 2 atanh((f - g) / (f + g)).
 template <class T> METRICFAST_INLINE inline Vec<T> log_of_quotient(Vec<T> a, Vec<T> b) {
     using V = Vec<T>;
     using Series = detail::ExponentialSeries<T>;
@@ -145,7 +146,7 @@ template <class T> METRICFAST_INLINE inline Vec<T> log_of_quotient(Vec<T> a, Vec
     return fma(exponent, V::broadcast(Series::high), (s + s) + low);
 }
 
-/// Exponentials in place.
+/// Replaces values by their exponentials.
 template <class T> void exponentials(T *values, Index count) {
     detail::for_registers(values, count,
                           [](Vec<T> x, Index) METRICFAST_INLINE { return exponential(x); });

@@ -13,9 +13,9 @@ struct Int8Tile {
     static constexpr int cols = 32;
     static constexpr int group = 4;
 
-    alignas(64) std::int32_t values[rows][cols]; ///< sums minus bounds, where the mask has a bit
+    alignas(64) std::int32_t values[rows][cols]; ///< sums minus bounds, if set in the mask
     alignas(64) std::int32_t bounds[16];         ///< bounds of the rows
-    std::uint32_t mask[rows];                    ///< of columns whose values are above 0
+    std::uint32_t mask[rows];                    ///< columns with values above 0
 };
 
 /// The bound that a sum must exceed, for each of 16 queries: base + error * e + norm * x, rounded

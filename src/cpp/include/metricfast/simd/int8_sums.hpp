@@ -25,8 +25,8 @@
 
 METRICFAST_NAMESPACE_BEGIN
 
-/// Whether the processor has these instructions. Modules are compiled for processors that may lack
-/// them.
+/// Returns whether the processor has these instructions. Modules are compiled for processors that
+/// may lack them.
 inline bool has_int8() {
 #if !defined(METRICFAST_INT8)
     return false;

@@ -7,8 +7,8 @@ METRICFAST_NAMESPACE_BEGIN
 
 namespace detail {
 
-/// Eigen vectorises small products only where `out` is aligned, and both ways round differently. So
-/// small products are computed in aligned memory, and copied to `out`.
+/// Eigen vectorises small products only if `out` is aligned, and scalar code rounds differently. So
+/// small products are computed in aligned memory and copied to `out`.
 template <class A, class B, class Out> void multiply_eigen(const A &a, const B &b, Out out) {
     if (a.rows() + a.cols() + b.cols() < EIGEN_GEMM_TO_COEFFBASED_THRESHOLD)
         out = (a * b).eval();
@@ -18,41 +18,41 @@ template <class A, class B, class Out> void multiply_eigen(const A &a, const B &
 
 // Only for views, because Eigen's products are compiled again for each type of operand.
 
-/// out = a b
+/// Computes out = a b.
 template <class T> void multiply(View<const T> a, View<const T> b, View<T> out) {
     if (ThinProducts<T>::fit(a, b))
         return ThinProducts<T>::multiply(a, b, out);
     multiply_eigen(eigen(a), eigen(b), eigen(out));
 }
 
-/// out = a b^T
+/// Computes out = a b^T.
 template <class T> void multiply_nt(View<const T> a, View<const T> b, View<T> out) {
     multiply_eigen(eigen(a), eigen(b).transpose(), eigen(out));
 }
 
-/// out = a^T b
+/// Computes out = a^T b.
 template <class T> void multiply_tn(View<const T> a, View<const T> b, View<T> out) {
     multiply_eigen(eigen(a).transpose(), eigen(b), eigen(out));
 }
 
-/// out = a^T b^T
+/// Computes out = a^T b^T.
 template <class T> void multiply_tt(View<const T> a, View<const T> b, View<T> out) {
     multiply_eigen(eigen(a).transpose(), eigen(b).transpose(), eigen(out));
 }
 
-/// out += a b^T
+/// Computes out += a b^T.
 template <class T> void add_product_nt(View<const T> a, View<const T> b, View<T> out) {
     eigen(out).noalias() += eigen(a) * eigen(b).transpose();
 }
 
-/// out += a^T b
+/// Computes out += a^T b.
 template <class T> void add_product_tn(View<const T> a, View<const T> b, View<T> out) {
     if (ThinProducts<T>::fit(a, b))
         return ThinProducts<T>::add_transposed(a, b, out);
     eigen(out).noalias() += eigen(a).transpose() * eigen(b);
 }
 
-/// out += a^T b^T
+/// Computes out += a^T b^T.
 template <class T> void add_product_tt(View<const T> a, View<const T> b, View<T> out) {
     eigen(out).noalias() += eigen(a).transpose() * eigen(b).transpose();
 }

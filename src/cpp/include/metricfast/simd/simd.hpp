@@ -29,7 +29,7 @@ METRICFAST_INLINE inline void unrolled(F &f, std::integer_sequence<int, I...>) {
 }
 } // namespace detail
 
-/// f(0), ..., f(N-1) with compile-time arguments: arrays indexed by them stay in registers.
+/// Calls f(0), ..., f(N-1) with compile-time arguments. Arrays indexed by them stay in registers.
 template <int N, class F> METRICFAST_INLINE inline void unrolled(F &&f) {
     detail::unrolled(f, std::make_integer_sequence<int, N>{});
 }
@@ -202,8 +202,8 @@ METRICFAST_INLINE inline void in_stretches(Index count, Step &&step, Flush &&flu
 
 namespace detail {
 
-/// values := change(register, its first column), also of the last ones, which `rest` completes to a
-/// register: equal numbers have equal results wherever they stand.
+/// Replaces values by change(register, first column). The last values are padded with `rest` to a
+/// full register, so that equal numbers give equal results at any position.
 template <class T, class F>
 METRICFAST_INLINE inline void for_registers(T *values, Index count, F &&change, T rest = T(0)) {
     constexpr int W = Vec<T>::width;
@@ -270,7 +270,8 @@ template <class T> T squared_distance(const T *a, const T *b, Index count) {
     return static_cast<T>(sum);
 }
 
-/// Square roots in place, correctly rounded at any alignment, so equal numbers have equal roots.
+/// Replaces values by their square roots, correctly rounded at any alignment, so equal numbers have
+/// equal roots.
 template <class T> void square_roots(T *values, Index count) {
     constexpr int W = Vec<T>::width;
     Index k = 0;

@@ -7,8 +7,8 @@ METRICFAST_NAMESPACE_BEGIN
 
 namespace detail {
 
-/// C = A B for R rows of C and N registers of columns; element (r, k) of A is at
-/// a[r * a_row + k * a_col].
+/// Computes C = A B for R rows of C and N registers of columns; element (r, k) of A is at a[r *
+/// a_row + k * a_col].
 template <int R, int N>
 void multiply_tile(const double *a, Index a_row, Index a_col, const double *b, Index cols,
                    Index depth, double *c) {
@@ -45,7 +45,7 @@ inline void multiply(const double *a, Index a_row, Index a_col, const double *b,
     }
 }
 
-/// C += A' B for N registers of columns of B, which has D rows.
+/// Computes C += A' B for N registers of columns of B, which has D rows.
 template <int D, int N> void add_strip(const double *a, const double *b, double *c, Index width) {
     using V = Vec<double>;
     V right[D][N];
@@ -61,8 +61,8 @@ template <int D, int N> void add_strip(const double *a, const double *b, double 
         }
 }
 
-/// C += A' B for square C and `depth` <= D rows of A and B. The depth is unpredictable, so there is
-/// only one branch on it for all of C.
+/// Computes C += A' B for square C and `depth` <= D rows of A and B. The depth is unpredictable, so
+/// there is only one branch on it for all of C.
 template <int D>
 void add_product(Index depth, const double *a, const double *b, double *c, Index width) {
     constexpr int W = Vec<double>::width, N = Vec<double>::registers >= 32 ? 2 : 1;

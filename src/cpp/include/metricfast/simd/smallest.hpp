@@ -55,7 +55,7 @@ template <class S> class Smallest {
     }
 
     Index k_ = 0;
-    std::vector<S> sorted_; ///< -inf, the numbers, then inf
+    std::vector<S> sorted_; ///< sorted numbers between -inf and inf as sentinels
 };
 
 METRICFAST_NAMESPACE_END

@@ -7,18 +7,18 @@ METRICFAST_NAMESPACE_BEGIN
 
 namespace detail {
 
-/// Their sums stay in registers. Eigen packs the wide matrix; these read it once, where it is.
+/// The sums stay in registers. Eigen packs the wide matrix; these kernels read it once, in place.
 template <class T> struct ThinProducts {
     using V = Vec<T>;
     static constexpr int W = V::width;
     static constexpr int most = V::registers >= 32 ? 4 : 2; ///< registers of columns
 
-    /// Whether a is wide enough, and b's columns are few enough.
+    /// Returns true if a is wide enough, and b has few enough columns.
     static bool fit(View<const T> a, View<const T> b) {
         return b.cols > 0 && b.cols <= most * W && a.rows >= 8 && a.cols >= 8 * W;
     }
 
-    /// out = a b
+    /// Computes out = a b.
     static void multiply(View<const T> a, View<const T> b, View<T> out) {
         run(b, out, [&](auto registers, View<const T> right, View<T> sums) {
             constexpr int N = registers, R = rows_at_once(N);
@@ -27,7 +27,7 @@ template <class T> struct ThinProducts {
         });
     }
 
-    /// out += a^T b
+    /// Computes out += a^T b.
     static void add_transposed(View<const T> a, View<const T> b, View<T> out) {
         run(b, out, [&](auto registers, View<const T> right, View<T> sums) {
             constexpr int N = registers, R = rows_at_once(N);
@@ -36,12 +36,13 @@ template <class T> struct ThinProducts {
     }
 
   private:
-    static constexpr Index chunk = 256; ///< terms of a sum that are added up before others are
+    static constexpr Index chunk = 256; ///< number of terms per partial sum
 
-    /// Rows of which N registers each, and the operands, fit into the registers.
+    /// Number of rows whose sums, N registers each, fit into the registers together with the
+    /// operands.
     static constexpr int rows_at_once(int N) { return V::registers >= 32 ? 24 / N : 10 / N; }
 
-    /// body(R, first row) for R rows at a time, and for those that are left fewer.
+    /// Calls body(R, first row) for groups of R rows, and of fewer rows for the rest.
     template <int R, class Body> static void by_rows(Index count, Body &&body, Index first = 0) {
         for (; first + R <= count; first += R)
             body(std::integral_constant<int, R>{}, first);
@@ -49,7 +50,7 @@ template <class T> struct ThinProducts {
             by_rows<R / 2>(count, body, first);
     }
 
-    /// body(number of registers of a row, b, out), with whole registers in each row.
+    /// Calls body(number of registers of a row, b, out), with whole registers in each row.
     template <class Body> static void run(View<const T> b, View<T> out, Body &&body) {
         const Index width = (b.cols + W - 1) / W * W;
         RowMatrix<T> right, sums;
@@ -106,7 +107,7 @@ template <class T> struct ThinProducts {
         });
     }
 
-    /// out += a_k^T b_k of D rows from row k on.
+    /// Computes out += a_k^T b_k for D rows, from row k on.
     template <int N, int D>
     static void add_rows(View<const T> a, View<const T> b, View<T> out, Index k) {
         V right[D][N];
