@@ -5,14 +5,14 @@
 set(metricfast_cpp "${PROJECT_SOURCE_DIR}/src/cpp")
 file(GLOB metricfast_lib CONFIGURE_DEPENDS "${metricfast_cpp}/lib/*.cpp")
 
-# What areas include is a third of the time that they take to compile: some are compiled as one unit.
+# What areas include is a third of the time that they take to compile: small ones are one unit, and the
+# losses. No unit takes more than a gigabyte of memory.
 function(metricfast_unit name)
     foreach(area IN LISTS ARGN)
         set_source_files_properties("${metricfast_cpp}/${area}.cpp" PROPERTIES UNITY_GROUP ${name})
     endforeach()
 endfunction()
 metricfast_unit(losses lib/losses_float lib/losses_double)
-metricfast_unit(products lib/constrained lib/engine lib/products)
 metricfast_unit(models lib/embeddings lib/models lib/level c/level)
 
 # Hides all symbols of a library but some.
