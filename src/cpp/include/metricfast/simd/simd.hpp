@@ -1,6 +1,8 @@
 /// A register of T, and the operations that kernels need, for each instruction set.
 #pragma once
 
+#include "metricfast/core/config.hpp" // before intrinsics, because of its pragmas
+
 #include <algorithm>
 #include <cmath>
 #include <type_traits>
