@@ -76,6 +76,10 @@ template <class T> struct ThinProducts {
     template <int N, int R>
     static void multiply_rows(View<const T> a, View<const T> b, View<T> out, Index i) {
         V total[R][N];
+        ::metricfast::unrolled<R>([&](auto r) METRICFAST_INLINE {
+            ::metricfast::unrolled<N>([&](auto n)
+                                          METRICFAST_INLINE { total[r][n] = V::broadcast(T(0)); });
+        });
         for (Index first = 0; first < a.cols; first += chunk) {
             V sum[R][N];
             ::metricfast::unrolled<R>([&](auto r) METRICFAST_INLINE {
@@ -95,10 +99,8 @@ template <class T> struct ThinProducts {
                 });
             }
             ::metricfast::unrolled<R>([&](auto r) METRICFAST_INLINE {
-                ::metricfast::unrolled<N>([&](auto n) METRICFAST_INLINE {
-                    V &all = total[r][n];
-                    all = first == 0 ? sum[r][n] : all + sum[r][n];
-                });
+                ::metricfast::unrolled<N>(
+                    [&](auto n) METRICFAST_INLINE { total[r][n] = total[r][n] + sum[r][n]; });
             });
         }
         ::metricfast::unrolled<R>([&](auto r) METRICFAST_INLINE {
