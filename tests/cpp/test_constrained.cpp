@@ -80,8 +80,8 @@ TEST(itml_checks_what_it_is_given) {
     };
     CHECK_THROWS(std::invalid_argument, "M must be square",
                  Itml({points, pairs, 2}, {1, 2, 1}, seen(x)));
-    CHECK_THROWS(std::invalid_argument, "another width", make(wider, 2, {1, 2, 1}));
-    CHECK_THROWS(std::invalid_argument, "more similar pairs", make(points, 5, {1, 2, 1}));
+    CHECK_THROWS(std::invalid_argument, "differ in width", make(wider, 2, {1, 2, 1}));
+    CHECK_THROWS(std::invalid_argument, "similar must be from 0", make(points, 5, {1, 2, 1}));
     CHECK_THROWS(std::invalid_argument, "must be positive", make(points, 2, {0, 2, 1}));
     CHECK_THROWS(std::invalid_argument, "must be positive", make(points, 2, {1, 2, 0}));
     for (const std::int64_t outside : {std::int64_t(-1), std::int64_t(n)}) {
