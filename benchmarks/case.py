@@ -64,7 +64,7 @@ class Outcome:
 
 @dataclass
 class Verdict:
-    """Whether one target was reached; `reached` is None if that is unknown."""
+    """A target and its result. `reached` is None if the target was not measured."""
 
     text: str
     reached: bool | None

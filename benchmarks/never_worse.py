@@ -12,7 +12,7 @@ over splits if that is larger. An x marks differences below zero by more than tw
 A second table has the mean differences of each learner, for data whose queries are new points of
 known classes and for data whose queries are of new classes. The last line names what is marked.
 
-A pattern may have wildcards, as in "mnist-*" and "loss-*". The learners are those of classes,
+Patterns may contain wildcards: "mnist-*", "loss-*". The study includes all learners of classes,
 "loss-NAME" for `EmbeddingLearner(NAME())` and, for data of two views, "maps-NAME" for the same with
 two linear maps. Learners of one map are fitted to the points of both views. Images and texts have
 different features: two maps compete there with canonical correlations. Faces have continuous

@@ -6,7 +6,7 @@ Points are pictures of stick figures in clutter, with random brightness and thic
 the joints of mpii_poses.npz. The distance of two labels is the root mean squared distance of their
 16 joints, in units of half the height or width of a figure.
 
-Methods, perceptron, steps and the six configurations of each method equal those of
+The methods, the perceptron, the number of steps and the six configurations are the same as in
 `benchmarks.study_dimension`. Triplet losses have normalised embeddings, the log-ratio loss does
 not. A configuration is chosen by nDCG on a validation part of the training points of the first
 seed. Each seed then draws other pictures and another split: about 1300 training points, 200 queries

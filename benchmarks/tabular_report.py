@@ -84,7 +84,7 @@ def summary(found: Found, tables: list[str], models: list[str]) -> str:
 
 
 def ranges(found: Found, tables: list[str]) -> str:
-    """Return the median and the range over tables of our measures divided by those of the base."""
+    """Return the median, minimum and maximum over tables of our result divided by the base's."""
     by_table = [rows for t in tables if (rows := _common(found, t, [OURS, BASE]))]
     ratios: dict[str, list[float]] = {"error": [], "log loss": [], "RMSE": [], "fit, s": []}
     for rows in by_table:

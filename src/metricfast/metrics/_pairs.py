@@ -16,7 +16,7 @@ __all__ = ["PairReport", "pair_report"]
 
 
 class PairReport(dict[str, float]):
-    """Values by the name of their metric, which are shown as a table."""
+    """A dictionary of values by metric name, displayed as a table."""
 
     def __repr__(self) -> str:
         """Return the table."""

@@ -375,8 +375,8 @@ void pairwise_distances(const Points &queries, const Points &database, bool squa
     });
 }
 
-/// The same for a part of a database of `columns` points. The frame is that of the whole database,
-/// so that every entry equals the result of pairwise_distances() for the whole.
+/// Computes the distances to a part of the database, which has `columns` points. The frame belongs
+/// to the whole database, so every entry is equal to the one from pairwise_distances().
 /// \param cancelled for each AllPairs<T>::block queries, the number of cancelled entries, summed
 ///   over the parts. If it exceeds most_cancelled() in the end, all parts of these queries are
 ///   computed from differences. Null: all are computed from differences.

@@ -118,7 +118,7 @@ class QuantizedDatabase : public PanelLayout {
 
   private:
     Index padded() const { return (depth_ + 7) / 8 * 8; }
-    /// Queries are outside of most cells, so their steps are longer than those of points.
+    /// Returns the step for a query. Most cells do not contain the query, so the step is longer.
     double query_step(double step) const { return divided_ ? 1.5 * step : step; }
 
     static std::vector<std::int64_t> order_of(const Points &points, const QuantizedParts &ready) {

@@ -77,8 +77,8 @@ template <class T> class NcaLoss : public RowLoss<T> {
         double other = 0; ///< summed apart: all - same may cancel
     };
 
-    /// The smallest value of a row, and that of the anchor's class: the largest number if it has
-    /// none.
+    /// The smallest value of a row, and the smallest one in the anchor's class. The latter is the
+    /// largest finite number if the row has no point of the class.
     struct Nearest {
         double all;
         double same;

@@ -53,8 +53,9 @@ template <class T> class TripletBase : public RowLoss<T> {
     TripletSettings settings_;
 };
 
-/// Near points are those of the anchor's class, far points all others. With near points sorted, a
-/// far point is active with a range of them, so k near and m far points cost O((k + m) log k).
+/// Near points have the anchor's class, and far points another class. If the k near points are
+/// sorted, a far point forms active triplets with a range of them. m far points cost
+/// O((k + m) log k).
 template <class T> class TripletLoss : public TripletBase<T> {
   public:
     TripletLoss(TripletSettings settings, ClassLabels labels)

@@ -6,8 +6,8 @@
 
 METRICFAST_NAMESPACE_BEGIN
 
-/// How a model compares points: by distances after a linear map or another embedding, or by x^T W
-/// x'.
+/// A model computes distances after a linear map, distances after another embedding, or the
+/// similarity x^T W x'.
 enum class ModelKind { linear, embedding, bilinear };
 
 /// The checked content of a model file.
@@ -133,7 +133,7 @@ class ModelReader {
                       "its parameters name the same arrays too often");
     }
 
-    /// \param decides whether the precision of this array determines that of the model.
+    /// \param decides whether the model gets the precision of this array.
     RowMatrix<double> matrix(const Json &reference, bool decides, std::size_t axes = 2) {
         const Tensor &from = tensor(reference);
         const bool is_double = from.dtype == "F64";

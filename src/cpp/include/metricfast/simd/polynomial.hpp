@@ -9,7 +9,7 @@ METRICFAST_NAMESPACE_BEGIN
 
 namespace detail {
 
-/// \param coefficients that of u^0 first.
+/// \param coefficients in ascending order of the power of u.
 template <class T, std::size_t N>
 METRICFAST_INLINE inline Vec<T> polynomial(const T (&coefficients)[N], Vec<T> u) {
     Vec<T> sum = Vec<T>::broadcast(coefficients[N - 1]);

@@ -34,8 +34,8 @@ template <> struct WaveSeries<double> {
 
 } // namespace detail
 
-/// Number of half turns below which errors are those of a rounded argument, and above which the
-/// phase is lost.
+/// Maximum number of half turns. Up to it, the error is the rounding error of the argument; beyond
+/// it, the phase is undetermined.
 template <class T>
 inline constexpr T most_half_turns = T(1) / (8 * std::numeric_limits<T>::epsilon());
 
