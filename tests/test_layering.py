@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 CORE = ROOT / "src" / "cpp" / "include" / "metricfast"
 PACKAGE = ROOT / "src" / "metricfast"
 
-ROOMS = ["embeddings", "distance", "engine", "inference", "losses", "constrained"]
+ROOMS = ["embeddings", "distance", "search", "engine", "inference", "losses", "constrained"]
 # A file imports from its own layer or from those above it here. "x/" is every file of a directory.
 CPP_LAYERS = [
     ["version"],
@@ -25,7 +25,7 @@ CPP_LAYERS = [
     ["library/calls"],
     ["simd/"],
     ["embeddings/"],
-    ["distance/"],
+    ["distance/", "search/"],
     ["engine/", "inference/"],
     ["losses/", "constrained/"],
     ["model/"],

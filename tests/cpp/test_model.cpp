@@ -4,8 +4,8 @@
 #include "check.hpp"
 #include "points.hpp"
 
-#include "metricfast/distance/neighbors.hpp"
 #include "metricfast/model.hpp"
+#include "metricfast/search/neighbors.hpp"
 
 namespace test_model {
 

@@ -1,11 +1,11 @@
 /// Distances, neighbours and inference.
 #include "areas.hpp"
 #include "metricfast/core/pool.hpp"
-#include "metricfast/distance/impostors.hpp"
-#include "metricfast/distance/neighbors.hpp"
-#include "metricfast/distance/radius.hpp"
 #include "metricfast/distance/soft_votes.hpp"
 #include "metricfast/inference/batch.hpp"
+#include "metricfast/search/impostors.hpp"
+#include "metricfast/search/neighbors.hpp"
+#include "metricfast/search/radius.hpp"
 #include "models.hpp"
 
 METRICFAST_NAMESPACE_BEGIN

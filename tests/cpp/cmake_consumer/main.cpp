@@ -1,7 +1,7 @@
 #include <cstdint>
 #include <iostream>
 
-#include <metricfast/distance/neighbors.hpp>
+#include <metricfast/search/neighbors.hpp>
 
 // In a second source file, which includes the headers too.
 double distance_of_second_file();

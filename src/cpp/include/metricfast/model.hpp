@@ -1,8 +1,8 @@
 /// Models saved by Python: loading, transforming points, and search.
 #pragma once
 
-#include "metricfast/distance/database.hpp"
 #include "metricfast/model/model.hpp"
+#include "metricfast/search/database.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 

@@ -2,7 +2,7 @@
 /// farther away do not affect a softmax of negated distances.
 #pragma once
 
-#include "metricfast/distance/screen.hpp"
+#include "metricfast/search/sweep.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 
@@ -36,13 +36,10 @@ class WindowSearch {
     /// beyond the window. Returns false, with incomplete lists, if they exceed `limit` columns.
     bool find(Index first, Index count, Index limit, WindowLists &lists) const {
         const auto &packed = screen_.packed();
-        PackedQueries<float> packed_queries(packed.depth());
-        packed_queries.pack(queries_, frame_, nullptr, first, count);
-        std::vector<float> thresholds(
-            static_cast<std::size_t>(packed_queries.micro_panels() * PackedQueries<float>::rows),
-            -std::numeric_limits<float>::infinity());
-        std::fill(thresholds.begin(), thresholds.begin() + count,
-                  std::numeric_limits<float>::infinity());
+        Sweep<float> sweep;
+        sweep.begin(screen_, queries_, frame_, nullptr, first, count);
+        for (Index r = 0; r < count; ++r)
+            sweep.threshold(r) = std::numeric_limits<float>::infinity();
         auto &entries = lists.entries;
         entries.resize(static_cast<std::size_t>(std::max<Index>(block, count)));
         for (auto &row : entries)
@@ -51,18 +48,17 @@ class WindowSearch {
         // Works in stretches, so that a search with too many results ends early.
         constexpr Index stretch = 64;
         for (Index begin = 0; begin < packed.panels(); begin += stretch) {
-            screen_.sweep(
-                begin, std::min(begin + stretch, packed.panels()), packed_queries,
-                thresholds.data(), [&](Index r, Index position, float lower) {
-                    if (!(lower < thresholds[r]) ||
-                        (exclude_ != nullptr && exclude_[first + r] == packed.id(position)))
-                        return;
-                    entries[r].push_back({lower, static_cast<std::int32_t>(position)});
-                    ++held;
-                    const double upper = static_cast<double>(lower) + screen_.slack(position) +
-                                         2 * screen_.error() * packed_queries.norm(r);
-                    thresholds[r] = std::min(thresholds[r], above<float>(upper + window_));
-                });
+            const Index end = std::min(begin + stretch, packed.panels());
+            sweep.run(begin, end, [&](Index r, Index position, float lower) {
+                if (exclude_ != nullptr && exclude_[first + r] == packed.id(position))
+                    return;
+                entries[r].push_back({lower, static_cast<std::int32_t>(position)});
+                ++held;
+                const double upper =
+                    static_cast<double>(lower) + screen_.slack(position) + sweep.slack(r);
+                float &threshold = sweep.threshold(r);
+                threshold = std::min(threshold, above<float>(upper + window_));
+            });
             if (held > limit)
                 return false;
         }
@@ -70,7 +66,7 @@ class WindowSearch {
         lists.columns.clear();
         for (Index r = 0; r < count; ++r) {
             for (const auto &entry : entries[r])
-                if (entry.lower < thresholds[r])
+                if (entry.lower < sweep.threshold(r))
                     lists.columns.push_back(packed.id(entry.position));
             lists.starts.push_back(static_cast<std::int64_t>(lists.columns.size()));
         }

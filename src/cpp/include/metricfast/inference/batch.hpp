@@ -9,10 +9,11 @@
 /// small, the search is repeated.
 #pragma once
 
-#include "metricfast/distance/class_means.hpp"
-#include "metricfast/distance/copies.hpp"
-#include "metricfast/distance/ranking.hpp"
 #include "metricfast/inference/bounds.hpp"
+#include "metricfast/search/class_means.hpp"
+#include "metricfast/search/copies.hpp"
+#include "metricfast/search/ranking.hpp"
+#include "metricfast/search/sweep.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 
@@ -147,13 +148,12 @@ class InferenceSearch {
     template <class S>
     void search_block(const Screen<S> &screen, const std::int64_t *ids, Index count,
                       std::vector<std::int64_t> &unsolved) const {
-        PackedQueries<S> queries(database_.cols());
-        queries.pack(queries_, frame_, ids, 0, count);
-        std::vector<S> thresholds(
-            static_cast<std::size_t>(queries.micro_panels() * PackedQueries<S>::rows));
+        const auto &packed = screen.points.packed();
+        Sweep<S> sweep;
+        sweep.begin(screen.points, queries_, frame_, ids, 0, count);
         std::vector<Row<S>> rows(static_cast<std::size_t>(count));
         for (Index i = 0; i < count; ++i)
-            rows[i].slack = 2 * screen.points.error() * queries.norm(i);
+            rows[i].slack = sweep.slack(i);
         const auto tasks = tasks_of(ids, count);
         for (Index i = 0, t = 0; i < count; ++i) {
             while (tasks[t].y != problem_.query_labels[ids[i]])
@@ -162,26 +162,21 @@ class InferenceSearch {
             rows[i].bounds.reset(tasks[t]);
         }
         Memory<S> memory{std::vector<Index>(static_cast<std::size_t>(classes()), 0), {}};
-        const auto sweep = [&](Index s, bool again) {
-            std::fill(thresholds.begin(), thresholds.end(), -std::numeric_limits<S>::infinity());
+        const auto sweep_class = [&](Index s, bool again) {
+            sweep.close();
             for (Index i = 0; i < count; ++i)
                 if (!rows[i].failed) {
                     rows[i].list.reset(k(), rows[i].slack, limits<S>(rows[i], s, again));
-                    thresholds[i] = rows[i].list.threshold();
+                    sweep.threshold(i) = rows[i].list.threshold();
                 }
-            screen.points.sweep(
-                screen.points.packed().segment_begin(s), screen.points.packed().segment_end(s),
-                queries, thresholds.data(), [&](Index i, Index position, S lower) {
-                    // A row's threshold may have decreased after its tile was tested.
-                    if (!(lower < thresholds[i]))
-                        return;
-                    const Index copies =
-                        copies_.count(screen.points.packed().id(position), allowed(ids[i]), k());
-                    if (copies == 0)
-                        return;
-                    rows[i].list.add(lower, screen.points.slack(position), position, copies);
-                    thresholds[i] = rows[i].list.threshold();
-                });
+            const Index begin = packed.segment_begin(s), end = packed.segment_end(s);
+            sweep.run(begin, end, [&](Index i, Index position, S lower) {
+                const Index copies = copies_.count(packed.id(position), allowed(ids[i]), k());
+                if (copies == 0)
+                    return;
+                rows[i].list.add(lower, screen.points.slack(position), position, copies);
+                sweep.threshold(i) = rows[i].list.threshold();
+            });
             for (Index i = 0; i < count; ++i)
                 if (!rows[i].failed)
                     finish_class<S>(screen, rows[i], s, again, memory);
@@ -193,7 +188,7 @@ class InferenceSearch {
                     first[s] = 1;
         for (Index s = 0; s < classes(); ++s)
             if (first[s])
-                sweep(s, false);
+                sweep_class(s, false);
         for (Index i = 0; by_nearest() && i < count; ++i) {
             rows[i].scouted = rows[i].limit;
             rows[i].limit = std::numeric_limits<S>::infinity();
@@ -203,7 +198,7 @@ class InferenceSearch {
         }
         for (const Index s : means_.near_to_far(queries_, ids, count))
             if (!first[s] || by_nearest())
-                sweep(s, by_nearest());
+                sweep_class(s, by_nearest());
         SetSolver solver(problem_.options);
         Scratch scratch;
         for (Index i = 0; i < count; ++i) {

@@ -17,8 +17,8 @@
 
 #include <algorithm>
 
-#include "metricfast/distance/screen.hpp"
 #include "metricfast/inference/problem.hpp"
+#include "metricfast/search/screen.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 

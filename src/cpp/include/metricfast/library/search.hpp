@@ -8,6 +8,7 @@
 #include "metricfast/core/control.hpp"
 #include "metricfast/distance/types.hpp"
 #include "metricfast/inference/types.hpp"
+#include "metricfast/search/types.hpp"
 
 namespace metricfast {
 

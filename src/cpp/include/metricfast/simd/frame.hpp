@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "metricfast/distance/types.hpp"
+#include "metricfast/core/frame.hpp"
 #include "metricfast/simd/extremes.hpp"
 
 METRICFAST_NAMESPACE_BEGIN

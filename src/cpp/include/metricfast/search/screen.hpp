@@ -68,37 +68,43 @@ template <class S> class ScreenedDatabase {
             }
     }
 
-    /// Visits every entry of (panels [begin, end)) x (all queries) with c < thresholds[row]: calls
-    /// hit(row, position, c). `hit` may lower thresholds.
-    template <class Hit>
-    void sweep(Index begin, Index end, const PackedQueries<S> &queries, const S *thresholds,
-               Hit &&hit) const {
+    /// A lower bound c below the threshold of its row.
+    struct Hit {
+        std::int32_t row, position;
+        S lower;
+    };
+
+    /// Writes the hits of panel q, and of micro-panels from m on, to [hits, end), as long as all of
+    /// a tile fit. Returns their end, and advances m.
+    METRICFAST_NOINLINE Hit *find(Index q, Index &m, const PackedQueries<S> &queries,
+                                  const S *thresholds, Hit *hits, const Hit *end) const {
         constexpr int W = Vec<S>::width;
         constexpr int rows = TileShape<S>::rows;
         alignas(64) S spilled[2 * W];
-        const Index panel = packed_.depth() * cols;
+        // Each tile fetches its share of the next panel, which is far from the cores.
+        const Index panel = q + 1 < packed_.panels() ? packed_.depth() * cols : 0;
         const Index ahead = panel / std::max<Index>(1, queries.micro_panels()) + 1;
-        for (Index q = begin; q < end; ++q)
-            for (Index m = 0; m < queries.micro_panels(); ++m) {
-                // Each tile fetches its share of the next panel, which is far from the cores.
-                if (q + 1 < end)
-                    prefetch(packed_.panel(q + 1) + m * ahead, std::min(ahead, panel - m * ahead));
-                Tile<S> tile;
-                tile.fill_rows(&lower_[q * cols]);
-                tile.accumulate_dot(packed_.depth(), queries.micro_panel(m), packed_.panel(q));
-                unrolled<rows>([&](auto r) METRICFAST_INLINE {
-                    const Vec<S> t = Vec<S>::broadcast(thresholds[m * rows + r]);
-                    unsigned mask = less(tile.v[r][0], t) | less(tile.v[r][1], t) << W;
-                    if (mask != 0) {
-                        tile.v[r][0].store(spilled);
-                        tile.v[r][1].store(spilled + W);
-                        for (; mask != 0; mask &= mask - 1) {
-                            const int c = lowest_bit(mask);
-                            hit(m * rows + r, q * cols + c, spilled[c]);
-                        }
-                    }
-                });
-            }
+        for (; m < queries.micro_panels() && end - hits >= rows * cols; ++m) {
+            if (panel > m * ahead)
+                prefetch(packed_.panel(q + 1) + m * ahead, std::min(ahead, panel - m * ahead));
+            Tile<S> tile;
+            tile.fill_rows(&lower_[q * cols]);
+            tile.accumulate_dot(packed_.depth(), queries.micro_panel(m), packed_.panel(q));
+            unrolled<rows>([&](auto r) METRICFAST_INLINE {
+                const Vec<S> t = Vec<S>::broadcast(thresholds[m * rows + r]);
+                unsigned mask = less(tile.v[r][0], t) | less(tile.v[r][1], t) << W;
+                if (mask == 0)
+                    return;
+                tile.v[r][0].store(spilled);
+                tile.v[r][1].store(spilled + W);
+                for (; mask != 0; mask &= mask - 1) {
+                    const int c = lowest_bit(mask);
+                    *hits++ = {static_cast<std::int32_t>(m * rows + r),
+                               static_cast<std::int32_t>(q * cols + c), spilled[c]};
+                }
+            });
+        }
+        return hits;
     }
 
   private:

@@ -6,9 +6,9 @@
 #include <numeric>
 
 #include "metricfast/core/work.hpp"
-#include "metricfast/distance/block_search.hpp"
-#include "metricfast/distance/quantized_search.hpp"
-#include "metricfast/distance/screened_search.hpp"
+#include "metricfast/search/block_search.hpp"
+#include "metricfast/search/quantized_search.hpp"
+#include "metricfast/search/screened_search.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 

@@ -1,9 +1,9 @@
 /// A database of points, packed once and searched many times.
 #pragma once
 
-#include "metricfast/distance/kd_tree.hpp"
-#include "metricfast/distance/segment_search.hpp"
-#include "metricfast/distance/types.hpp"
+#include "metricfast/search/kd_tree.hpp"
+#include "metricfast/search/segment_search.hpp"
+#include "metricfast/search/types.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 

@@ -6,7 +6,8 @@
 
 #include <algorithm>
 
-#include "metricfast/distance/candidates.hpp"
+#include "metricfast/search/candidates.hpp"
+#include "metricfast/search/types.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 

@@ -4,8 +4,8 @@
 /// its most promising points tighten the bound for further points.
 #pragma once
 
-#include "metricfast/distance/prepared.hpp"
-#include "metricfast/distance/ranking.hpp"
+#include "metricfast/search/prepared.hpp"
+#include "metricfast/search/ranking.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 

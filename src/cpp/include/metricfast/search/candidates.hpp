@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "metricfast/distance/screen.hpp"
+#include "metricfast/search/screen.hpp"
 #include "metricfast/simd/smallest.hpp"
 
 METRICFAST_NAMESPACE_BEGIN

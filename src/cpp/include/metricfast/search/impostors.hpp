@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "metricfast/distance/screen.hpp"
-#include "metricfast/distance/types.hpp"
+#include "metricfast/search/sweep.hpp"
+#include "metricfast/search/types.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 
@@ -61,15 +61,11 @@ inline CandidateLists find_impostors(const Points &points, Codes labels, Index c
         if (total > limit)
             return;
         const Block &part = blocks[b];
-        PackedQueries<float> queries(points.cols());
-        queries.pack(points, frame, &order[part.first], 0, part.count);
-        std::vector<float> thresholds(static_cast<std::size_t>(queries.micro_panels() * rows),
-                                      -std::numeric_limits<float>::infinity());
+        Sweep<float> sweep;
+        sweep.begin(screen, points, frame, &order[part.first], 0, part.count);
         for (Index r = 0; r < part.count; ++r) {
             const double farthest = radius[order[part.first + r]] * frame.scale;
-            const double norm = queries.norm(r);
-            thresholds[r] =
-                above<float>(farthest * farthest * (1 + 1e-12) - norm * (1 - 2 * screen.error()));
+            sweep.threshold(r) = sweep.reaching(r, farthest * farthest * (1 + 1e-12));
         }
         auto &hits = found[b];
         const auto hit = [&](Index r, Index position, float) {
@@ -80,8 +76,8 @@ inline CandidateLists find_impostors(const Points &points, Codes labels, Index c
         const Index own = packed.segment_begin(part.label), after = packed.segment_end(part.label);
         for (Index begin = 0; begin < packed.panels(); begin += stretch) {
             const Index end = std::min(begin + stretch, packed.panels());
-            screen.sweep(begin, std::min(end, own), queries, thresholds.data(), hit);
-            screen.sweep(std::max(begin, after), end, queries, thresholds.data(), hit);
+            sweep.run(begin, std::min(end, own), hit);
+            sweep.run(std::max(begin, after), end, hit);
             if (total + hits.size() > limit)
                 break;
         }

@@ -1,7 +1,7 @@
 /// Exact k nearest neighbours, over the whole database or class by class, without an n x m matrix.
 #pragma once
 
-#include "metricfast/distance/database.hpp"
+#include "metricfast/search/database.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 

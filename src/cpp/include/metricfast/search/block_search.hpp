@@ -2,8 +2,8 @@
 /// select the smallest. For large k this is faster than maintaining sorted lists.
 #pragma once
 
-#include "metricfast/distance/prepared.hpp"
-#include "metricfast/distance/ranking.hpp"
+#include "metricfast/search/prepared.hpp"
+#include "metricfast/search/ranking.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 

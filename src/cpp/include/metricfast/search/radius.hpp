@@ -3,8 +3,9 @@
 
 #include <atomic>
 
-#include "metricfast/distance/neighbors.hpp"
-#include "metricfast/distance/types.hpp"
+#include "metricfast/search/neighbors.hpp"
+#include "metricfast/search/sweep.hpp"
+#include "metricfast/search/types.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 
@@ -55,20 +56,16 @@ class RadiusSearch {
     void search_block(const ScreenedDatabase<S> &screen, const std::int64_t *ids, Index count,
                       Lists &lists, std::vector<std::int64_t> &coarse) const {
         const auto &packed = screen.packed();
-        PackedQueries<S> queries(database_.cols());
-        queries.pack(queries_, frame_, ids, 0, count);
-        std::vector<S> thresholds(
-            static_cast<std::size_t>(queries.micro_panels() * PackedQueries<S>::rows),
-            -std::numeric_limits<S>::infinity());
+        Sweep<S> sweep;
+        sweep.begin(screen, queries_, frame_, ids, 0, count);
         // The sums of exact distances are rounded, too.
         const double limit = square_ * (1 + 1e-15 * static_cast<double>(database_.cols() + 16));
         const std::size_t before = coarse.size();
         for (Index i = 0; i < count; ++i) {
-            const double norm = queries.norm(i);
-            if (std::is_same_v<S, float> && !(8 * width(screen, norm) <= limit))
+            if (std::is_same_v<S, float> && !(8 * width(screen, sweep.norm(i)) <= limit))
                 coarse.push_back(ids[i]);
             else
-                thresholds[i] = above<S>(limit - norm * (1 - 2 * screen.error()));
+                sweep.threshold(i) = sweep.reaching(i, limit);
         }
         if (static_cast<Index>(coarse.size() - before) == count)
             return;
@@ -79,16 +76,15 @@ class RadiusSearch {
             fits = (pairs_ += uncounted) <= most_;
             uncounted = 0;
         };
-        screen.sweep(0, packed.panels(), queries, thresholds.data(),
-                     [&](Index i, Index position, S) {
-                         const std::int64_t row = packed.id(position);
-                         if (exclude_ != nullptr && exclude_[ids[i]] == row)
-                             return;
-                         if (++uncounted == stretch)
-                             count_pairs();
-                         if (fits)
-                             lists[ids[i]].push_back({0, row});
-                     });
+        sweep.run(0, packed.panels(), [&](Index i, Index position, S) {
+            const std::int64_t row = packed.id(position);
+            if (exclude_ != nullptr && exclude_[ids[i]] == row)
+                return;
+            if (++uncounted == stretch)
+                count_pairs();
+            if (fits)
+                lists[ids[i]].push_back({0, row});
+        });
         count_pairs();
         if (!fits)
             return;

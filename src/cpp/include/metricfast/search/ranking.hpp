@@ -6,7 +6,7 @@
 #include <cstring>
 #include <utility>
 
-#include "metricfast/distance/candidates.hpp"
+#include "metricfast/search/candidates.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 

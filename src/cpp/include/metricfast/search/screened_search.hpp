@@ -1,8 +1,9 @@
 /// The k nearest of a block of queries by floating-point bounds, exactly.
 #pragma once
 
-#include "metricfast/distance/prepared.hpp"
-#include "metricfast/distance/ranking.hpp"
+#include "metricfast/search/prepared.hpp"
+#include "metricfast/search/ranking.hpp"
+#include "metricfast/search/sweep.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 
@@ -16,8 +17,7 @@ template <class S> class ScreenedSearch {
 
     /// Memory that is used again.
     struct Memory {
-        PackedQueries<S> queries{0};
-        std::vector<S> thresholds;
+        Sweep<S> sweep;
         std::vector<CandidateList<S>> lists;
         std::vector<double> row;
         std::vector<Neighbor> near;
@@ -40,28 +40,21 @@ template <class S> class ScreenedSearch {
     void run(const std::int64_t *ids, Index count, Index begin, Index end, char *crowded, Memory &m,
              Emit &&emit) const {
         const auto &packed = screen_.packed();
-        m.queries.pack(queries_, database_.frame(), ids, 0, count);
-        const Index padded = m.queries.micro_panels() * PackedQueries<S>::rows;
-        m.thresholds.resize(static_cast<std::size_t>(padded));
+        m.sweep.begin(screen_, queries_, database_.frame(), ids, 0, count);
         if (static_cast<Index>(m.lists.size()) < count)
             m.lists.resize(static_cast<std::size_t>(count));
-        for (Index i = 0; i < padded; ++i) {
-            const bool active = i < count && !crowded[i];
-            m.thresholds[i] = (active ? 1 : -1) * std::numeric_limits<S>::infinity();
-            if (i < count)
-                m.lists[i].reset(k_, 2 * screen_.error() * m.queries.norm(i));
+        for (Index i = 0; i < count; ++i) {
+            m.lists[i].reset(k_, m.sweep.slack(i));
+            if (!crowded[i])
+                m.sweep.threshold(i) = m.lists[i].threshold();
         }
-        screen_.sweep(
-            begin, end, m.queries, m.thresholds.data(), [&](Index i, Index position, S lower) {
-                // A row's threshold may have sunk since its tile was tested.
-                if (!(lower < m.thresholds[i]))
-                    return;
-                const Index copies = copies_.count(packed.id(position), allowed(ids[i]), k_);
-                if (copies == 0)
-                    return;
-                m.lists[i].add(lower, screen_.slack(position), position, copies);
-                m.thresholds[i] = m.lists[i].threshold();
-            });
+        m.sweep.run(begin, end, [&](Index i, Index position, S lower) {
+            const Index copies = copies_.count(packed.id(position), allowed(ids[i]), k_);
+            if (copies == 0)
+                return;
+            m.lists[i].add(lower, screen_.slack(position), position, copies);
+            m.sweep.threshold(i) = m.lists[i].threshold();
+        });
         for (Index i = 0; i < count; ++i) {
             if (crowded[i])
                 continue;

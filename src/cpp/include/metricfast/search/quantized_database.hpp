@@ -13,9 +13,9 @@
 #include <cstring>
 #include <functional>
 
-#include "metricfast/distance/cells.hpp"
-#include "metricfast/distance/rounding.hpp"
-#include "metricfast/distance/types.hpp"
+#include "metricfast/search/cells.hpp"
+#include "metricfast/search/rounding.hpp"
+#include "metricfast/search/types.hpp"
 #include "metricfast/simd/int8.hpp"
 
 METRICFAST_NAMESPACE_BEGIN

@@ -1,7 +1,7 @@
 /// Queries that look for points of a database of 8-bit coordinates.
 #pragma once
 
-#include "metricfast/distance/quantized_database.hpp"
+#include "metricfast/search/quantized_database.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 

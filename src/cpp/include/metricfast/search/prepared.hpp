@@ -4,9 +4,9 @@
 #include <memory>
 #include <mutex>
 
-#include "metricfast/distance/copies.hpp"
-#include "metricfast/distance/quantized_queries.hpp"
-#include "metricfast/distance/screen.hpp"
+#include "metricfast/search/copies.hpp"
+#include "metricfast/search/quantized_queries.hpp"
+#include "metricfast/search/screen.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 
