@@ -93,8 +93,8 @@ TEST(points_may_be_temporaries) {
     CHECK(means == given);
 
     const auto radius =
-        made<detail::RadiusSearch>(points, points, 100.0, Codes(), true, std::int64_t(1) << 40);
-    CHECK(radius->run(alone)[39].size() == 40);
+        made<detail::RadiusProblem>(points, points, 100.0, Codes(), true, std::int64_t(1) << 40);
+    CHECK(detail::within_radius(*radius, alone)[39].size() == 40);
 }
 
 // A database refers to its model, which may not be a temporary.

@@ -1,6 +1,7 @@
 /// Squared or plain Euclidean distances between all pairs of rows, block by block.
 #pragma once
 
+#include "metricfast/core/cache.hpp"
 #include "metricfast/simd/packing.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
@@ -44,8 +45,7 @@ template <class T> class AllPairs {
         norms_.resize(static_cast<std::size_t>(packed_.positions()));
         for (Index j = 0; j < packed_.positions(); ++j)
             norms_[j] = packed_.id(j) < 0 ? T(0) : static_cast<T>(packed_.norm(j));
-        panels_in_cache_ = std::max<Index>(
-            1, (Index(1) << 18) / (cols * std::max<Index>(1, packed_.depth()) * Index(sizeof(T))));
+        panels_in_cache_ = cached(cols * packed_.depth() * Index(sizeof(T)));
     }
 
     /// Recommended number of rows per call of fill().
@@ -366,8 +366,8 @@ void pairwise_distances(const Points &queries, const Points &database, bool squa
     if (out.rows == 0 || out.cols == 0)
         return;
     const AllPairs<T> pairs(queries, database, control);
-    constexpr Index block = AllPairs<T>::block, cached = Index(1) << 25;
-    const bool large = out.rows * out.cols * Index(sizeof(T)) > cached;
+    constexpr Index block = AllPairs<T>::block, last_level = Index(1) << 25; // bytes of cache
+    const bool large = out.rows * out.cols * Index(sizeof(T)) > last_level;
     parallel_blocks((out.rows + block - 1) / block, control, [&](Index b, Worker &) {
         const Index first = b * block, count = std::min(block, out.rows - first);
         pairs.fill(first, View<T>(out.row(first), count, out.cols, out.stride), squared, 0, large);

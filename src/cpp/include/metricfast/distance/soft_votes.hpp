@@ -1,6 +1,7 @@
 /// Soft votes: means weighted by a softmax over negative distances, in one pass over the database.
 #pragma once
 
+#include "metricfast/core/cache.hpp"
 #include "metricfast/distance/distance.hpp"
 #include "metricfast/simd/exponential.hpp"
 #include "metricfast/simd/product.hpp"
@@ -24,7 +25,7 @@ template <class T> class VoteStream {
           packed_(database, frame_, identity_order(database.rows()), {0}, control),
           unit_(static_cast<T>(1 / frame_.scale)),
           ordinary_(std::isfinite(unit_) && unit_ >= std::numeric_limits<T>::min()),
-          chunk_(std::max<Index>(1, cache / (cols * std::max<Index>(1, packed_.depth())))) {
+          chunk_(cached(cols * packed_.depth() * Index(sizeof(T)))) {
         const auto padded = static_cast<std::size_t>(packed_.positions());
         log_weight_.assign(padded, -std::numeric_limits<T>::infinity());
         norms_.assign(padded, T(0));
@@ -72,7 +73,6 @@ template <class T> class VoteStream {
         double sum = 0;
     };
 
-    static constexpr Index cache = (Index(1) << 18) / Index(sizeof(T));
     /// Exponentials of logits this far below the highest do not change a sum. Lower logits would be
     /// denormal.
     static constexpr T lowest = std::is_same_v<T, float> ? T(-80) : T(-700);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "metricfast/core/cache.hpp"
 #include "metricfast/core/types.hpp"
 #include "metricfast/simd/packing.hpp"
 
@@ -40,12 +41,10 @@ template <class T> class ListedRows {
     /// data of a stripe stays in the cache.
     /// \param m number of columns. \param bytes size of the data of a column.
     template <class Visit> void in_stripes(Index m, Index bytes, Visit &&visit) {
-        constexpr Index cached = Index(1) << 18;
         constexpr Index worth_it = 16; // entries per row
         const Index count = static_cast<Index>(places_.size()) - 1;
         const Index listed = static_cast<Index>(columns_.size());
-        const Index width =
-            std::max(cached / std::max<Index>(bytes, 1), worth_it * count * m / (listed + 1));
+        const Index width = std::max(cached(bytes), worth_it * count * m / (listed + 1));
         reached_.assign(static_cast<std::size_t>(count), 0);
         for (Index stop = width; stop - width < m; stop += width)
             for (Index r = 0; r < count; ++r) {

@@ -9,7 +9,10 @@
 /// small, the search is repeated.
 #pragma once
 
+#include <optional>
+
 #include "metricfast/inference/bounds.hpp"
+#include "metricfast/search/cascade.hpp"
 #include "metricfast/search/class_means.hpp"
 #include "metricfast/search/copies.hpp"
 #include "metricfast/search/ranking.hpp"
@@ -36,16 +39,17 @@ class InferenceSearch {
     }
 
     void run(const Control &control) const {
-        const auto all = order_by_label(problem_.query_labels, classes(), nullptr);
-        const Control quiet = control.silent();
-        auto ids = screened<float>(all, {1, 4, endless}, control);
-        if (ids.empty())
+        CascadeMemory memory;
+        memory.ids = order_by_label(problem_.query_labels, classes(), nullptr);
+        Cascade cascade(control, memory);
+        screened<float>({1, 4, endless}, cascade);
+        if (cascade.done())
             return;
         // From here on, one point represents its duplicates in a class, which do not fill lists.
         InferenceSearch distinct(*this);
-        distinct.copies_ = Copies(database_, distinct.order_, distinct.starts_, quiet);
-        ids = distinct.screened<double>(ids, {endless}, quiet);
-        distinct.exhaustive(ids, quiet);
+        distinct.copies_ = Copies(database_, distinct.order_, distinct.starts_, cascade.control());
+        distinct.screened<double>({endless}, cascade);
+        distinct.exhaustive(cascade.ids(), cascade.control());
     }
 
   private:
@@ -69,62 +73,80 @@ class InferenceSearch {
         List<S> list;                ///< of the current class
         std::vector<Entry<S>> right; ///< points of classes that a targeted vote may choose
         std::vector<Entry<S>> other;
-        S limit = std::numeric_limits<S>::infinity();     ///< limit of further searches
-        S scouted = std::numeric_limits<S>::infinity();   ///< limit of an earlier sweep
-        S narrowest = std::numeric_limits<S>::infinity(); ///< smallest limit of all classes
-        double slack = 0;
-        bool failed = false;
+        S limit;     ///< limit of further searches
+        S scouted;   ///< limit of an earlier sweep
+        S narrowest; ///< smallest limit of all classes
+        double slack;
+        bool failed; ///< a list overflowed
+
+        void reset(const VoteTask &of, double row_slack) {
+            task = &of;
+            bounds.reset(of);
+            right.clear();
+            other.clear();
+            limit = scouted = narrowest = std::numeric_limits<S>::infinity();
+            slack = row_slack;
+            failed = false;
+        }
     };
 
-    /// Reusable memory for the queries of a block.
+    /// Reusable memory for the candidates of a query.
     struct Scratch {
         std::vector<double> query;
         std::vector<Candidate> candidates;
     };
 
-    /// Reusable memory for bounds.
-    template <class S> struct Memory {
-        std::vector<Index> votes; ///< zeros, one per class
-        std::vector<S> uppers;
-    };
-
-    /// Parameters of a sweep.
+    /// A search of a cascade. A query is crowded if the margin was too small, or a list overflowed.
     template <class S> struct Screen {
+        struct Memory {
+            Sweep<S> sweep;
+            std::vector<Row<S>> rows;
+            std::vector<Index> votes; ///< zeros, one per class
+            std::vector<S> uppers;
+            std::vector<char> first; ///< classes that are searched first
+            std::optional<SetSolver> solver;
+            Scratch scratch;
+        };
+
+        const InferenceSearch &search;
         const ScreenedDatabase<S> &points;
-        double error;  ///< error of the sum of k bounds, without the query's part
-        double margin; ///< margin of the estimated bound; infinite for no bound
+        double error;                 ///< error of the sum of k bounds, without the query's part
+        double margin;                ///< margin of the estimated bound; infinite for no bound
+        std::vector<char> &overflown; ///< queries with an overflowing list, written
+
+        SearchPanels panels() const { return {points.packed(), true, false}; }
+        Index bytes() const { return sweep_bytes<S>(search.database_.cols(), search.k()); }
+        template <class Emit>
+        void run(const std::int64_t *ids, Index count, Index, Index, char *crowded, Memory &m,
+                 const Emit &) const {
+            search.search_block<S>(*this, ids, count, crowded, m);
+        }
     };
 
-    /// Sweeps with increasing margins for the queries that are still unanswered. Returns the
-    /// queries that no sweep could answer, and those with too many candidates.
-    template <class S>
-    std::vector<std::int64_t> screened(std::vector<std::int64_t> ids,
-                                       const std::vector<double> &margins,
-                                       const Control &control) const {
-        if (ids.empty())
-            return {};
-        const ScreenedDatabase<S> points(database_, frame_, order_, starts_, control);
-        double error = 0;
-        for (Index j = 0; j < points.packed().positions(); ++j)
-            if (points.packed().id(j) >= 0)
-                error = std::max(error, static_cast<double>(k()) * points.slack(j));
-        std::vector<std::int64_t> crowded;
+    /// Sweeps with increasing margins. Queries that no sweep could answer remain.
+    template <class S> void screened(const std::vector<double> &margins, Cascade &cascade) const {
+        if (cascade.done())
+            return;
+        const ScreenedDatabase<S> points(database_, frame_, order_, starts_, cascade.control());
+        const double error = static_cast<double>(k()) * points.most_slack();
+        std::vector<char> overflown(static_cast<std::size_t>(queries_.rows()), 0);
+        std::vector<typename Screen<S>::Memory> memories;
+        std::vector<std::int64_t> &ids = cascade.ids(), crowded;
         for (const double margin : margins) {
-            const Screen<S> screen{points, margin < endless ? error : endless, margin};
-            const Control shown = margin == margins.front() ? control : control.silent();
-            ids = screened_blocks<S>(ids, database_.cols(), k(), shown,
-                                     [&](const std::int64_t *first, Index count, auto &unsolved) {
-                                         search_block<S>(screen, first, count, unsolved);
-                                     });
-            const auto narrow = std::stable_partition(ids.begin(), ids.end(),
-                                                      [](std::int64_t id) { return id < 0; });
-            for (auto id = ids.begin(); id != narrow; ++id)
-                crowded.push_back(~*id);
-            ids.erase(ids.begin(), narrow);
+            cascade.stage(
+                Screen<S>{*this, points, margin < endless ? error : endless, margin, overflown},
+                static_cast<double>(database_.cols()), memories, [](std::vector<Neighbor> &) {},
+                [](Index, Index, const std::vector<Neighbor> &) {});
+            // A list that overflowed does so with larger margins, too.
+            const auto wider = std::partition(ids.begin(), ids.end(), [&](std::int64_t id) {
+                return overflown[static_cast<std::size_t>(id)] == 0;
+            });
+            crowded.insert(crowded.end(), wider, ids.end());
+            ids.erase(wider, ids.end());
+            by_class(ids);
         }
-        crowded.insert(crowded.end(), ids.begin(), ids.end());
-        by_class(crowded);
-        return crowded;
+        ids.insert(ids.end(), crowded.begin(), crowded.end());
+        by_class(ids);
     }
 
     /// Sorts queries by class, as searches require.
@@ -143,51 +165,47 @@ class InferenceSearch {
         };
     }
 
-    /// Adds to `unsolved` each query whose search was too narrow, and ~query for too many
-    /// candidates.
     template <class S>
-    void search_block(const Screen<S> &screen, const std::int64_t *ids, Index count,
-                      std::vector<std::int64_t> &unsolved) const {
+    void search_block(const Screen<S> &screen, const std::int64_t *ids, Index count, char *crowded,
+                      typename Screen<S>::Memory &m) const {
         const auto &packed = screen.points.packed();
-        Sweep<S> sweep;
-        sweep.begin(screen.points, queries_, frame_, ids, 0, count);
-        std::vector<Row<S>> rows(static_cast<std::size_t>(count));
-        for (Index i = 0; i < count; ++i)
-            rows[i].slack = sweep.slack(i);
+        auto &rows = m.rows;
+        m.sweep.begin(screen.points, queries_, frame_, ids, 0, count);
+        m.votes.assign(static_cast<std::size_t>(classes()), 0);
+        if (static_cast<Index>(rows.size()) < count)
+            rows.resize(static_cast<std::size_t>(count));
         const auto tasks = tasks_of(ids, count);
         for (Index i = 0, t = 0; i < count; ++i) {
             while (tasks[t].y != problem_.query_labels[ids[i]])
                 ++t;
-            rows[i].task = &tasks[t];
-            rows[i].bounds.reset(tasks[t]);
+            rows[i].reset(tasks[t], m.sweep.slack(i));
         }
-        Memory<S> memory{std::vector<Index>(static_cast<std::size_t>(classes()), 0), {}};
         const auto sweep_class = [&](Index s, bool again) {
-            sweep.close();
+            m.sweep.close();
             for (Index i = 0; i < count; ++i)
                 if (!rows[i].failed) {
                     rows[i].list.reset(k(), rows[i].slack, limits<S>(rows[i], s, again));
-                    sweep.threshold(i) = rows[i].list.threshold();
+                    m.sweep.threshold(i) = rows[i].list.threshold();
                 }
             const Index begin = packed.segment_begin(s), end = packed.segment_end(s);
-            sweep.run(begin, end, [&](Index i, Index position, S lower) {
+            m.sweep.run(begin, end, [&](Index i, Index position, S lower) {
                 const Index copies = copies_.count(packed.id(position), allowed(ids[i]), k());
                 if (copies == 0)
                     return;
                 rows[i].list.add(lower, screen.points.slack(position), position, copies);
-                sweep.threshold(i) = rows[i].list.threshold();
+                m.sweep.threshold(i) = rows[i].list.threshold();
             });
             for (Index i = 0; i < count; ++i)
                 if (!rows[i].failed)
-                    finish_class<S>(screen, rows[i], s, again, memory);
+                    finish_class<S>(screen, rows[i], s, again, m);
         };
-        std::vector<char> first(static_cast<std::size_t>(classes()), 0);
+        m.first.assign(static_cast<std::size_t>(classes()), 0);
         for (const VoteTask &task : tasks)
             for (Index s = 0; s < classes(); ++s)
                 if (task.right(s))
-                    first[s] = 1;
+                    m.first[s] = 1;
         for (Index s = 0; s < classes(); ++s)
-            if (first[s])
+            if (m.first[s])
                 sweep_class(s, false);
         for (Index i = 0; by_nearest() && i < count; ++i) {
             rows[i].scouted = rows[i].limit;
@@ -197,15 +215,14 @@ class InferenceSearch {
             rows[i].other.clear();
         }
         for (const Index s : means_.near_to_far(queries_, ids, count))
-            if (!first[s] || by_nearest())
+            if (!m.first[s] || by_nearest())
                 sweep_class(s, by_nearest());
-        SetSolver solver(problem_.options);
-        Scratch scratch;
+        if (!m.solver)
+            m.solver.emplace(problem_.options);
         for (Index i = 0; i < count; ++i) {
-            if (rows[i].failed)
-                unsolved.push_back(~ids[i]);
-            else if (!solve<S>(screen, solver, rows[i], static_cast<Index>(ids[i]), scratch))
-                unsolved.push_back(ids[i]);
+            const auto id = static_cast<Index>(ids[i]);
+            screen.overflown[static_cast<std::size_t>(id)] = rows[i].failed;
+            crowded[i] = rows[i].failed || !solve<S>(screen, *m.solver, rows[i], id, m.scratch);
         }
     }
 
@@ -255,7 +272,7 @@ class InferenceSearch {
 
     template <class S>
     void finish_class(const Screen<S> &screen, Row<S> &row, Index s, bool again,
-                      Memory<S> &memory) const {
+                      typename Screen<S>::Memory &memory) const {
         row.list.tighten();
         if (row.list.overflown()) {
             row.failed = true;

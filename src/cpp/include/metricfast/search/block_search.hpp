@@ -2,6 +2,7 @@
 /// select the smallest. For large k this is faster than maintaining sorted lists.
 #pragma once
 
+#include "metricfast/search/cascade.hpp"
 #include "metricfast/search/prepared.hpp"
 #include "metricfast/search/ranking.hpp"
 
@@ -27,16 +28,12 @@ class BlockSearch {
         std::vector<Neighbor> near, sorted;
     };
 
-    Index segments() const { return 1; }
-    Index segment_begin(Index) const { return 0; }
-    Index segment_end(Index) const { return panels(); }
-    Index panels() const { return screen_.packed().panels(); }
-    Index positions() const { return screen_.packed().positions(); }
-    /// Bytes per query.
-    Index bytes() const { return Index(sizeof(float)) * (queries_.cols() + positions()); }
+    SearchPanels panels() const { return {screen_.packed()}; }
+    Index bytes() const {
+        return Index(sizeof(float)) * (queries_.cols() + screen_.packed().positions());
+    }
 
-    /// Searches the panels [begin, end) for queries ids[0 .. count) that are not crowded. Calls
-    /// emit(i, neighbours) for each, or sets crowded[i] if the bounds leave too many candidates.
+    /// See Cascade::stage(). A query is crowded if the bounds leave too many candidates.
     template <class Emit>
     void run(const std::int64_t *ids, Index count, Index begin, Index end, char *crowded, Memory &m,
              Emit &&emit) const {

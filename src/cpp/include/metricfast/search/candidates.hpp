@@ -124,29 +124,10 @@ template <class S> class CandidateList {
     Smallest<S> uppers_;
 };
 
-/// Calls search(ids, count, crowded) for blocks of `ids`, in parallel; returns all ids added to
-/// `crowded`, in order.
-/// \param k length of the candidate lists of each query in a block.
-template <class S, class Search>
-std::vector<std::int64_t> screened_blocks(const std::vector<std::int64_t> &ids, Index depth,
-                                          Index k, const Control &control, Search &&search) {
-    const Index n = static_cast<Index>(ids.size());
-    const Index rows = TileShape<S>::rows;
-    // A block's packed queries share the second-level cache with a panel.
-    const Index cached = (Index(1) << 18) / std::max<Index>(1, depth * Index(sizeof(S)));
-    const Index listed = (Index(1) << 25) / (CandidateList<S>::capacity(k) *
-                                             Index(sizeof(typename CandidateList<S>::Entry)));
-    const Index block = std::max<Index>(1, std::min({cached, listed, Index(240)}) / rows) * rows;
-    std::vector<std::vector<std::int64_t>> crowded(
-        static_cast<std::size_t>((n + block - 1) / block));
-    parallel_blocks(static_cast<Index>(crowded.size()), control, [&](Index b, Worker &) {
-        const Index first = b * block;
-        search(&ids[first], std::min(block, n - first), crowded[b]);
-    });
-    std::vector<std::int64_t> result;
-    for (const auto &part : crowded)
-        result.insert(result.end(), part.begin(), part.end());
-    return result;
+/// Bytes that each query of a sweep needs: packed, and the part of its list that is in use.
+template <class S> Index sweep_bytes(Index depth, Index k) {
+    return depth * Index(sizeof(S)) +
+           CandidateList<S>::capacity(k) * Index(sizeof(typename CandidateList<S>::Entry)) / 8;
 }
 
 METRICFAST_NAMESPACE_END

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "metricfast/search/cascade.hpp"
 #include "metricfast/search/sweep.hpp"
 #include "metricfast/search/types.hpp"
 
@@ -39,10 +40,7 @@ inline CandidateLists find_impostors(const Points &points, Codes labels, Index c
                                          control);
     const auto &packed = screen.packed();
 
-    constexpr Index rows = TileShape<float>::rows;
-    const Index cached =
-        (Index(1) << 18) / std::max<Index>(1, points.cols() * Index(sizeof(float)));
-    const Index block = std::max<Index>(1, std::min<Index>(cached, 240) / rows) * rows;
+    const Index block = SearchBlocks(n, points.cols() * Index(sizeof(float)), 1, 1, 0).size;
     struct Block {
         Index label, first, count;
     };

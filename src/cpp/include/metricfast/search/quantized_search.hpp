@@ -4,6 +4,7 @@
 /// its most promising points tighten the bound for further points.
 #pragma once
 
+#include "metricfast/search/cascade.hpp"
 #include "metricfast/search/prepared.hpp"
 #include "metricfast/search/ranking.hpp"
 
@@ -35,16 +36,8 @@ class QuantizedSearch {
                static_cast<double>(per_candidate) * static_cast<double>(candidates);
     }
 
-    /// Ranges of panels that are searched in turn.
-    Index segments() const { return quantized_.divided() ? 1 : quantized_.segments(); }
-    Index segment_begin(Index s) const {
-        return quantized_.divided() ? 0 : quantized_.segment_begin(s);
-    }
-    Index segment_end(Index s) const {
-        return quantized_.divided() ? quantized_.panels() : quantized_.segment_end(s);
-    }
-    Index panels() const { return quantized_.panels(); }
-    Index positions() const { return quantized_.positions(); }
+    SearchPanels panels() const { return {quantized_, quantized_.divided()}; }
+    Index bytes() const { return 4 * quantized_.groups() + 256 + 16 * k_; }
 
     /// Sorts queries by cell, because queries of one cell search the same cells.
     void arrange(std::vector<std::int64_t> &ids, const Control &control) const {
@@ -59,8 +52,6 @@ class QuantizedSearch {
             sorted.push_back(ids[at]);
         ids.swap(sorted);
     }
-    /// Bytes per query.
-    Index bytes() const { return 4 * quantized_.groups() + 256 + 16 * k_; }
 
     struct Sum {
         std::int32_t position;
@@ -82,8 +73,7 @@ class QuantizedSearch {
         std::vector<Neighbor> near;
     };
 
-    /// Searches the panels [begin, end) for queries ids[0 .. count) that are not crowded. Calls
-    /// emit(i, neighbours) for each, or sets crowded[i] if there are too many candidates.
+    /// See Cascade::stage(). A query is crowded if it has too many candidates.
     template <class Emit>
     void run(const std::int64_t *ids, Index count, Index begin, Index end, char *crowded, Memory &m,
              Emit &&emit) const {
@@ -154,7 +144,7 @@ class QuantizedSearch {
     }
     Index capacity() const { return capacity_; }
     /// Number of new candidates after which the best are selected.
-    Index step(Index size) const { return std::max(8 * k_ + 24, size / 2); }
+    Index step(Index size) const { return std::max(3 * k_ + 16, size / 2); }
 
     /// Bounds the neighbours' distances by the distances of some points in the nearest cell, which
     /// another thread may be searching.

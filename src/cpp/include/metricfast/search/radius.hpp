@@ -11,116 +11,136 @@ METRICFAST_NAMESPACE_BEGIN
 
 namespace detail {
 
-/// Database rows with distance <= radius of each query, the distance being the root of
-/// sum (a-b)^2 in double, in index order.
-class RadiusSearch {
+/// Arguments of a search within a radius, and the number of pairs that it found so far.
+struct RadiusProblem {
+    Points queries, database;
+    double radius;
+    Codes exclude;
+    bool sorted;
+    std::int64_t most;
+    Frame frame;
+    double square; ///< squared radius in the frame
+    /// Candidate pairs of all queries; beyond `most` they are counted but not stored.
+    mutable std::atomic<std::int64_t> pairs{0};
+
+    RadiusProblem(const Points &queries_, const Points &database_, double radius_, Codes exclude_,
+                  bool sorted_, std::int64_t most_)
+        : queries(queries_), database(database_), radius(radius_), exclude(exclude_),
+          sorted(sorted_), most(most_), frame(frame_of(database, queries)),
+          square(radius * frame.scale * (radius * frame.scale)) {}
+
+    /// Keeps the neighbours whose distance, the root of sum (a-b)^2 in double, in index order, is
+    /// at most the radius.
+    void keep_near(std::vector<Neighbor> &neighbors) const {
+        neighbors.erase(std::remove_if(neighbors.begin(), neighbors.end(),
+                                       [this](const Neighbor &n) {
+                                           return !(unscaled<double>(n.distance, frame.exact_scale,
+                                                                     false) <= radius);
+                                       }),
+                        neighbors.end());
+    }
+    void arrange(std::vector<Neighbor> &neighbors) const {
+        if (sorted)
+            std::sort(neighbors.begin(), neighbors.end());
+    }
+};
+
+/// The search with bounds in S. A query for which floats are too coarse counts as crowded.
+template <class S> class RadiusSearch {
   public:
-    using Lists = std::vector<std::vector<Neighbor>>;
-
-    RadiusSearch(const Points &queries, const Points &database, double radius, Codes exclude,
-                 bool sorted, std::int64_t most)
-        : queries_(queries), database_(database), radius_(radius), exclude_(exclude),
-          sorted_(sorted), most_(most), frame_(frame_of(database, queries)),
-          square_(radius * frame_.scale * (radius * frame_.scale)) {}
-
-    Lists run(const Control &control) const {
-        Lists lists(static_cast<std::size_t>(queries_.rows()));
-        const Control quiet{control.threads, control.keep_going, {}};
-        screened<double>(screened<float>(identity_order(queries_.rows()), lists, control), lists,
-                         quiet);
-        return lists;
-    }
-
-    /// Number of candidate pairs of all queries; beyond `most` they are counted but not stored.
-    std::int64_t pairs() const { return pairs_; }
-
-    /// Scale of the distances in the lists.
-    double scale() const { return frame_.exact_scale; }
-
-  private:
-    /// Fills the lists of `ids` with bounds in S; returns the ids for which S is too coarse.
-    template <class S>
-    std::vector<std::int64_t> screened(const std::vector<std::int64_t> &ids, Lists &lists,
-                                       const Control &control) const {
-        if (ids.empty())
-            return ids;
-        const ScreenedDatabase<S> screen(database_, frame_, identity_order(database_.rows()), {0},
-                                         control);
-        return screened_blocks<S>(ids, database_.cols(), 1, control,
-                                  [&](const std::int64_t *first, Index count, auto &coarse) {
-                                      search_block<S>(screen, first, count, lists, coarse);
-                                  });
-    }
-
-    template <class S>
-    void search_block(const ScreenedDatabase<S> &screen, const std::int64_t *ids, Index count,
-                      Lists &lists, std::vector<std::int64_t> &coarse) const {
-        const auto &packed = screen.packed();
+    struct Memory {
         Sweep<S> sweep;
-        sweep.begin(screen, queries_, frame_, ids, 0, count);
-        // The sums of exact distances are rounded, too.
-        const double limit = square_ * (1 + 1e-15 * static_cast<double>(database_.cols() + 16));
-        const std::size_t before = coarse.size();
+        std::vector<std::vector<Neighbor>> lists;
+        std::vector<double> point;
+    };
+
+    RadiusSearch(const RadiusProblem &problem, const Control &control)
+        : problem_(problem), screen_(problem.database, problem.frame,
+                                     identity_order(problem.database.rows()), {0}, control),
+          // The sums of exact distances are rounded, too.
+          limit_(problem.square * (1 + 1e-15 * static_cast<double>(problem.database.cols() + 16))) {
+    }
+
+    SearchPanels panels() const { return {screen_.packed()}; }
+    Index bytes() const { return sweep_bytes<S>(problem_.database.cols(), 1); }
+
+    /// See Cascade::stage().
+    template <class Emit>
+    void run(const std::int64_t *ids, Index count, Index begin, Index end, char *crowded, Memory &m,
+             Emit &&emit) const {
+        m.sweep.begin(screen_, problem_.queries, problem_.frame, ids, 0, count);
+        m.lists.resize(static_cast<std::size_t>(std::max<Index>(count, 1)));
         for (Index i = 0; i < count; ++i) {
-            if (std::is_same_v<S, float> && !(8 * width(screen, sweep.norm(i)) <= limit))
-                coarse.push_back(ids[i]);
-            else
-                sweep.threshold(i) = sweep.reaching(i, limit);
+            m.lists[i].clear();
+            crowded[i] = std::is_same_v<S, float> && !(8 * width(m.sweep.norm(i)) <= limit_);
+            if (!crowded[i])
+                m.sweep.threshold(i) = m.sweep.reaching(i, limit_);
         }
-        if (static_cast<Index>(coarse.size() - before) == count)
-            return;
         constexpr std::int64_t stretch = 1024;
         std::int64_t uncounted = 0;
         bool fits = true;
         const auto count_pairs = [&] {
-            fits = (pairs_ += uncounted) <= most_;
+            fits = (problem_.pairs += uncounted) <= problem_.most;
             uncounted = 0;
         };
-        sweep.run(0, packed.panels(), [&](Index i, Index position, S) {
-            const std::int64_t row = packed.id(position);
-            if (exclude_ != nullptr && exclude_[ids[i]] == row)
+        m.sweep.run(begin, end, [&](Index i, Index position, S) {
+            const std::int64_t row = screen_.packed().id(position);
+            if (problem_.exclude != nullptr && problem_.exclude[ids[i]] == row)
                 return;
             if (++uncounted == stretch)
                 count_pairs();
             if (fits)
-                lists[ids[i]].push_back({0, row});
+                m.lists[i].push_back({0, row});
         });
         count_pairs();
         if (!fits)
             return;
-        std::vector<double> point(static_cast<std::size_t>(database_.cols()));
+        m.point.resize(static_cast<std::size_t>(problem_.database.cols()));
         for (Index i = 0; i < count; ++i) {
-            auto &list = lists[ids[i]];
-            queries_.read_row(static_cast<Index>(ids[i]), point.data());
-            set_distances(point.data(), database_, frame_.exact_scale, list.data(), list.size());
-            list.erase(std::remove_if(list.begin(), list.end(),
-                                      [this](const Neighbor &n) { return !within(n.distance); }),
-                       list.end());
-            if (sorted_)
-                std::sort(list.begin(), list.end());
+            if (crowded[i])
+                continue;
+            auto &list = m.lists[i];
+            problem_.queries.read_row(static_cast<Index>(ids[i]), m.point.data());
+            set_distances(m.point.data(), problem_.database, problem_.frame.exact_scale,
+                          list.data(), list.size());
+            problem_.keep_near(list);
+            problem_.arrange(list);
+            emit(i, list);
         }
     }
 
+  private:
     /// Width of the bounds for points about as far from the centre as a query with this squared
     /// norm.
-    template <class S> double width(const ScreenedDatabase<S> &screen, double norm) const {
-        return screen.tiny() + screen.error() * (10 * norm + 8 * square_);
+    double width(double norm) const {
+        return screen_.tiny() + screen_.error() * (10 * norm + 8 * problem_.square);
     }
 
-    bool within(double distance) const {
-        return unscaled<double>(distance, frame_.exact_scale, false) <= radius_;
-    }
-
-    Points queries_;
-    Points database_;
-    double radius_;
-    Codes exclude_;
-    bool sorted_;
-    std::int64_t most_;
-    mutable std::atomic<std::int64_t> pairs_{0};
-    Frame frame_;
-    double square_; ///< squared radius in the frame
+    const RadiusProblem &problem_;
+    ScreenedDatabase<S> screen_;
+    double limit_; ///< of the squared distances
 };
+
+/// The neighbours of each query.
+inline std::vector<std::vector<Neighbor>> within_radius(const RadiusProblem &problem,
+                                                        const Control &control) {
+    std::vector<std::vector<Neighbor>> lists(static_cast<std::size_t>(problem.queries.rows()));
+    CascadeMemory memory;
+    memory.ids = identity_order(problem.queries.rows());
+    Cascade cascade(control, memory);
+    const auto with = [&](auto precision) {
+        using Search = RadiusSearch<decltype(precision)>;
+        std::vector<typename Search::Memory> memories;
+        cascade.stage(
+            Search(problem, cascade.control()), static_cast<double>(problem.database.cols()),
+            memories, [&](std::vector<Neighbor> &found) { problem.arrange(found); },
+            [&](Index query, Index, const std::vector<Neighbor> &found) { lists[query] = found; });
+    };
+    with(float());
+    if (!cascade.done())
+        with(double());
+    return lists;
+}
 
 } // namespace detail
 
@@ -141,10 +161,10 @@ NeighborLists<T> radius_neighbors(const Points &queries, const Points &database,
     require(radius >= 0 && std::isfinite(radius),
             "radius_neighbors: radius must be finite and not negative");
     require_excluded(exclude, queries.rows(), database.rows(), "radius_neighbors");
-    const detail::RadiusSearch search(queries, database, radius, exclude, sorted, most);
-    auto found = search.run(control);
+    const detail::RadiusProblem problem(queries, database, radius, exclude, sorted, most);
+    auto found = detail::within_radius(problem, control);
     NeighborLists<T> lists;
-    lists.pairs = search.pairs();
+    lists.pairs = problem.pairs;
     lists.row_starts.push_back(0);
     if (lists.pairs > most) {
         lists.row_starts.resize(found.size() + 1, 0);
@@ -158,7 +178,7 @@ NeighborLists<T> radius_neighbors(const Points &queries, const Points &database,
     for (auto &list : found) {
         for (const Neighbor &n : list) {
             lists.indices.push_back(n.index);
-            lists.distances.push_back(unscaled<T>(n.distance, search.scale(), squared));
+            lists.distances.push_back(unscaled<T>(n.distance, problem.frame.exact_scale, squared));
         }
         list = {};
     }

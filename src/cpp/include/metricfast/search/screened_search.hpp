@@ -1,6 +1,7 @@
 /// The k nearest of a block of queries by floating-point bounds, exactly.
 #pragma once
 
+#include "metricfast/search/cascade.hpp"
 #include "metricfast/search/prepared.hpp"
 #include "metricfast/search/ranking.hpp"
 #include "metricfast/search/sweep.hpp"
@@ -23,19 +24,10 @@ template <class S> class ScreenedSearch {
         std::vector<Neighbor> near;
     };
 
-    Index segments() const { return screen_.packed().segments(); }
-    Index segment_begin(Index s) const { return screen_.packed().segment_begin(s); }
-    Index segment_end(Index s) const { return screen_.packed().segment_end(s); }
-    Index panels() const { return screen_.packed().panels(); }
-    Index positions() const { return screen_.packed().positions(); }
-    /// Bytes that a query needs.
-    Index bytes() const {
-        return queries_.cols() * Index(sizeof(S)) +
-               CandidateList<S>::capacity(k_) * Index(sizeof(typename CandidateList<S>::Entry)) / 8;
-    }
+    SearchPanels panels() const { return {screen_.packed()}; }
+    Index bytes() const { return sweep_bytes<S>(queries_.cols(), k_); }
 
-    /// Searches the panels [begin, end) for queries ids[0 .. count) that are not crowded. Calls
-    /// emit(i, neighbours) for each query, or sets crowded[i] if there are too many candidates.
+    /// See Cascade::stage(). A query is crowded if it has too many candidates.
     template <class Emit>
     void run(const std::int64_t *ids, Index count, Index begin, Index end, char *crowded, Memory &m,
              Emit &&emit) const {
