@@ -105,13 +105,15 @@ def metric_gradient(
         of_points = _exponent(x, y)
         x, y = _divided(x, of_points, dtype), _divided(y, of_points, dtype)
         zq, zd = embed(x, query_map), embed(y, database_map)
-        grad_q, grad_d = np.empty_like(zq), np.empty_like(zd)
-        if all(map(kernels.all_finite, (zq, zd))):
-            kernels.given(zq, zd, starts, columns, grad_q, grad_d, threads, values)
+        if not all(map(kernels.all_finite, (zq, zd))):
+            grad_u = grad_v = np.full((zq.shape[1], width), np.nan)
+        elif starts is None:
+            grad_u, grad_v = _of_dense(values, x, y, zq, zd, threads)
         else:
-            grad_q[:] = grad_d[:] = np.nan
-        grad_u = np.asarray(kernels.linear_backward(grad_q, x, threads))
-        grad_v = np.asarray(kernels.linear_backward(grad_d, y, threads))
+            grad_q, grad_d = np.empty_like(zq), np.empty_like(zd)
+            kernels.given(zq, zd, starts, columns, grad_q, grad_d, threads, values)
+            grad_u = np.asarray(kernels.linear_backward(grad_q, x, threads))
+            grad_v = np.asarray(kernels.linear_backward(grad_d, y, threads))
         back = of_weights + of_maps + 2 * of_points
         grad_u, grad_v = (np.asarray(np.ldexp(each, back)) for each in (grad_u, grad_v))
         sums = (grad_u, grad_v) if U is not None else (grad_u + grad_v,)
@@ -123,6 +125,35 @@ def metric_gradient(
     if U is not None:
         return grad_u, grad_v
     return 0.5 * sums[0] if M is not None else sums[0]
+
+
+def _of_dense(
+    weights: Array, x: Array, y: Array, zq: Array, zd: Array, threads: int
+) -> tuple[Array, Array]:
+    """Return the gradients by U and V, given the points and their images.
+
+    They are ``2 (zq.T diag(r) x - zd.T W.T x)`` and ``2 (zd.T diag(c) y - zq.T W y)``, r and c the
+    sums of the rows and columns of W.
+    """
+    kernels = get_kernels()
+
+    def product(transposed: Array) -> Array:
+        out = np.empty((len(weights), len(transposed)), weights.dtype)
+        kernels.linear_forward(weights, np.ascontiguousarray(transposed), out, threads)
+        return out
+
+    def backward(gradient: Array, points: Array) -> Array:
+        return np.asarray(kernels.linear_backward(gradient, points, threads))
+
+    ones = np.ones((len(weights), 1), weights.dtype)
+    of_rows = product(np.ones((1, len(y)), weights.dtype))
+    of_columns = backward(ones, weights).astype(weights.dtype).T
+    to_queries = product(zd.T)
+    grad_u = backward(of_rows * zq - to_queries, x)
+    if zq is x:
+        return 2 * grad_u, 2 * (backward(of_columns * zd, y) - backward(x, to_queries))
+    to_database = backward(zq, weights).T.astype(weights.dtype)
+    return 2 * grad_u, 2 * backward(of_columns * zd - to_database, y)
 
 
 def _exponent(*arrays: Array) -> int:
