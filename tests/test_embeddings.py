@@ -77,17 +77,19 @@ def test_forward(embedding, side):
 
 @every_side
 @every_embedding
-def test_backward_is_the_slope(embedding, side):
+@pytest.mark.parametrize("n_rows", [len(UPSTREAM), 2, 0])
+def test_backward_is_the_slope(embedding, n_rows, side):
     parameters = start(embedding)
     _, cache = embedding.forward(parameters, X, side=side)
-    kept = UPSTREAM.copy()
-    found = embedding.backward(parameters, cache, UPSTREAM, n_jobs=1)
-    np.testing.assert_array_equal(UPSTREAM, kept)
+    upstream = np.where(np.arange(len(UPSTREAM))[:, None] < n_rows, UPSTREAM, 0)
+    kept = upstream.copy()
+    found = embedding.backward(parameters, cache, upstream, n_jobs=1)
+    np.testing.assert_array_equal(upstream, kept)
     for i, array in enumerate(parameters):
 
         def value(moved, i=i):
             arrays = [*parameters[:i], moved, *parameters[i + 1 :]]
-            return float((plain(embedding, arrays, X, side) * UPSTREAM).sum())
+            return float((plain(embedding, arrays, X, side) * upstream).sum())
 
         expected = numeric_gradient(value, array)
         np.testing.assert_allclose(found[i], expected, rtol=1e-6, atol=1e-7)

@@ -19,10 +19,12 @@ from metricfast import (
     NeighborhoodGerrymandering,
     NeighborhoodGerrymanderingRegressor,
 )
+from metricfast.learners.gerrymandering import metric
 from metricfast.learners.gerrymandering.regularizers import REGULARIZERS, penalty
 from metricfast.learners.gerrymandering.voting import vote
 from metricfast.losses import Gerrymander
 from metricfast.solvers import Adam
+from metricfast.training import objective
 from metricfast.training.history import History
 from metricfast.training.solvers import Subgradient
 from metricfast.training.steps import Steps, minimize_minibatch
@@ -107,6 +109,25 @@ def test_the_penalty_of_a_matrix_is_that_of_its_map(regularizer):
     history = model.set_params(parameterization="M").fit(X, Y).history_
     expected = penalty(regularizer, [model.components_])[0]
     assert history["objective"][0] - history["surrogate"][0] == pytest.approx(expected)
+
+
+def test_batches_of_an_epoch_share_a_costly_penalty(monkeypatch):
+    """Every epoch evaluates it for the first of its six batches and for the fifth."""
+    dtypes = []
+
+    def counted(name, maps, *n_jobs):
+        dtypes.append(maps[0].dtype)
+        return penalty(name, maps, *n_jobs)
+
+    monkeypatch.setattr(metric, "penalty", counted)
+    model = clone(QUICK).set_params(solver=Adam(max_epochs=3, batch_size=25))
+    alone = model.fit(X.astype(np.float32), Y).objective_
+    assert dtypes[:18] == [np.float64] * 18
+    dtypes.clear()
+    monkeypatch.setattr(objective, "_COSTLY", 1)
+    shared = model.fit(X.astype(np.float32), Y).objective_
+    assert dtypes[:7] == [np.float32] * 6 + [np.float64]
+    assert shared == pytest.approx(alone, rel=0.05)
 
 
 @pytest.mark.parametrize("power_t", [0.5, 1])

@@ -15,7 +15,15 @@ from metricfast._core.sources import parts
 from metricfast._core.sparse import sparse_gradient
 from metricfast._core.types import Array, Floats
 
-__all__ = ["apply_map", "dense", "map_gradient", "spread_of_features", "stacked", "values_of"]
+__all__ = [
+    "apply_map",
+    "dense",
+    "map_gradient",
+    "spread_of_features",
+    "stacked",
+    "values_of",
+    "with_gradient",
+]
 
 
 def dense(X: Any) -> Array:
@@ -57,6 +65,18 @@ def map_gradient(upstream: Array, X: Any, n_jobs: int | None = None) -> Floats:
         return sparse_gradient(upstream, X)
     upstream = upstream.astype(X.dtype, copy=False)
     return np.asarray(get_kernels().linear_backward(upstream, X, as_threads(n_jobs)))
+
+
+def with_gradient(upstream: Array, *arrays: Any) -> tuple[Any, ...]:
+    """Return all arguments, without rows of zero gradient if these are more than half.
+
+    At least one row remains.
+    """
+    used = upstream.any(axis=1)
+    rows = np.flatnonzero(used) if used.any() else np.arange(1)
+    if 2 * len(rows) >= len(upstream):
+        return upstream, *arrays
+    return upstream[rows], *(array[rows] for array in arrays)
 
 
 def spread_of_features(X: Any) -> Floats:

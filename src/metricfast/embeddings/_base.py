@@ -14,7 +14,7 @@ from metricfast._core.arguments import check_choice
 from metricfast._core.arrays import as_codes, as_real, as_threads
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.frames import fault_of
-from metricfast._core.points import values_of
+from metricfast._core.points import values_of, with_gradient
 from metricfast._core.sources import on_disk
 from metricfast._core.sparse import check_structure
 from metricfast._core.types import Array, Floats, Integers, RandomState
@@ -347,15 +347,16 @@ class LayeredEmbedding(CompiledEmbedding):
         self, parameters: Parameters, cache: Cache, upstream: Array, threads: int
     ) -> Parameters:
         weights, biases = self._layers(parameters)
-        deltas = [np.empty_like(output) for output in cache.outputs[:-1]] + [upstream]
+        upstream, X, *outputs = with_gradient(upstream, cache.X, *cache.outputs)
+        deltas = [np.empty_like(output) for output in outputs[:-1]] + [upstream]
         gradients = [np.empty_like(array) for array in parameters]
         into = self._layers(gradients)
-        points = None if issparse(cache.X) else cache.X
+        points = None if issparse(X) else X
         get_kernels().layers_backward(
-            points, weights, biases, self.activation, cache.outputs, deltas, *into, threads
+            points, weights, biases, self.activation, outputs, deltas, *into, threads
         )
         if points is None:
-            into[0][0][:] = (cache.X.T @ deltas[0]).T
+            into[0][0][:] = (X.T @ deltas[0]).T
         return gradients
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.sparse import issparse, vstack
 
 from metricfast._core.dispatch import get_kernels
-from metricfast._core.points import apply_map, map_gradient
+from metricfast._core.points import apply_map, map_gradient, with_gradient
 from metricfast._core.sources import by_blocks, in_one_array
 from metricfast._core.types import Array
 from metricfast.training.samples import Samples
@@ -17,8 +17,6 @@ __all__ = ["EMBEDDED", "LinearMap", "embed", "embed_samples", "finite", "map_poi
 
 # Maximum number of points per block of embeddings, including hidden layers.
 EMBEDDED = 16384
-# If fewer points than this share have gradients, only these enter the product.
-_FEW = 0.5
 
 
 def finite(Z: Array) -> bool:
@@ -57,12 +55,7 @@ class LinearMap:
         self, parameters: list[Array], cache: Any, upstream: Array, *, n_jobs: int | None = None
     ) -> list[Array]:
         """Return the gradient by the map, from the gradient by embedded points."""
-        X = cache
-        used = np.flatnonzero(upstream.any(axis=1))
-        if len(used) < _FEW * len(upstream):
-            X, upstream = X[used], upstream[used]
-        if not len(used):
-            return [np.zeros(parameters[0].shape)]
+        upstream, X = with_gradient(upstream, cache)
         gradient = map_gradient(upstream, X, n_jobs)
         if issparse(X):
             # Points without a gradient contribute through the mean.

@@ -106,7 +106,8 @@ class Problem:
     embedding : Embedding or LinearMap, default=LinearMap()
     penalty : callable, optional
         ``penalty(arrays, start)`` returns value and gradients, of parameters and of those that the
-        training began with. A batch has its share of the penalty.
+        training began with. A batch has its share of the penalty. If there are very many
+        parameters, some batches in a row use the penalty of the first of them.
     C : float, default=1
         Weight of the loss.
     preconditioner : FlatParameters or callable, optional

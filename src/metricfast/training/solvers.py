@@ -210,6 +210,7 @@ class MiniBatchSolver(BaseEstimator):  # type: ignore[misc]
             done, every = len(history.curve), problem.refresh_every
             if every and done and done % every == 0:
                 _refresh(problem, history, history.x)
+            problem.begin_epoch()
             return batches()
 
         steps.minimize_minibatch(
@@ -219,6 +220,7 @@ class MiniBatchSolver(BaseEstimator):  # type: ignore[misc]
 
     def run_epoch(self, problem: Any, history: History, batches: Batches, start: Vector) -> None:
         """Take one step for each batch; `start` is the vector that the first epoch began with."""
+        problem.begin_epoch()
         value = steps.run_epoch(problem, batches(), history, self.steps(problem, start, None))
         history(value, history.x)
 
