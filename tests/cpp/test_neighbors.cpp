@@ -97,11 +97,12 @@ void check_bounds(const RowMatrix<double> &x, const RowMatrix<double> &q, const 
             std::vector<double> d(static_cast<std::size_t>(m));
             for (Index i = 0; i < m; ++i) {
                 d[i] = (q.row(i) - x.row(j)).squaredNorm() * frame.scale * frame.scale;
-                CHECK(quantized.away(i, database.cell_of_panel(panel)) <= d[i] * (1 + 1e-9));
-                quantized.look(i, share * d[i]);
+                CHECK(quantized.cell_distance(i, database.cell_of_panel(panel)) <=
+                      d[i] * (1 + 1e-9));
+                quantized.lower_limit(i, share * d[i]);
             }
             std::vector<char> found(static_cast<std::size_t>(m), 0);
-            if (quantized.enter(database.cell_of_panel(panel)))
+            if (quantized.enter_cell(database.cell_of_panel(panel)))
                 quantized.sweep(database, panel, panel + 1, [&](Index i, Index at, int sum) {
                     if (at == p) {
                         found[i] = 1;

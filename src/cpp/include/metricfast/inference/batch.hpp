@@ -73,9 +73,9 @@ class InferenceSearch {
         List<S> list;                ///< of the current class
         std::vector<Entry<S>> right; ///< points of classes that a targeted vote may choose
         std::vector<Entry<S>> other;
-        S limit;     ///< limit of further searches
-        S scouted;   ///< limit of an earlier sweep
-        S narrowest; ///< smallest limit of all classes
+        S limit;         ///< limit of further searches
+        S earlier_limit; ///< limit of an earlier sweep
+        S narrowest;     ///< smallest limit of all classes
         double slack;
         bool failed; ///< a list overflowed
 
@@ -84,7 +84,7 @@ class InferenceSearch {
             bounds.reset(of);
             right.clear();
             other.clear();
-            limit = scouted = narrowest = std::numeric_limits<S>::infinity();
+            limit = earlier_limit = narrowest = std::numeric_limits<S>::infinity();
             slack = row_slack;
             failed = false;
         }
@@ -208,7 +208,7 @@ class InferenceSearch {
             if (m.first[s])
                 sweep_class(s, false);
         for (Index i = 0; by_nearest() && i < count; ++i) {
-            rows[i].scouted = rows[i].limit;
+            rows[i].earlier_limit = rows[i].limit;
             rows[i].limit = std::numeric_limits<S>::infinity();
             rows[i].bounds.forget_points();
             rows[i].right.clear();
@@ -240,7 +240,7 @@ class InferenceSearch {
         typename List<S>::Limits result;
         if (!again && row.task->right(s))
             return result;
-        result.limit = std::min(row.scouted, row.limit);
+        result.limit = std::min(row.earlier_limit, row.limit);
         if (again) {
             result.floor = row.bounds.winners();
             result.extra = row.task->augmented ? row.task->largest() : 0.0;
@@ -294,8 +294,8 @@ class InferenceSearch {
 
     /// Moves the entries below `bound` to the candidates, with exact distances.
     template <class S>
-    void take(const Screen<S> &screen, Index id, std::vector<Entry<S>> &entries, S bound,
-              Scratch &scratch) const {
+    void move_candidates(const Screen<S> &screen, Index id, std::vector<Entry<S>> &entries, S bound,
+                         Scratch &scratch) const {
         const auto beyond = std::partition(entries.begin(), entries.end(),
                                            [&](const Entry<S> &e) { return !(e.lower < bound); });
         if (beyond == entries.end())
@@ -363,16 +363,16 @@ class InferenceSearch {
         queries_.read_row(id, scratch.query.data());
         auto &candidates = scratch.candidates;
         candidates.clear();
-        const auto take_below = [&](S of_right, S of_other) {
-            take(screen, id, row.right, of_right, scratch);
-            take(screen, id, row.other, of_other, scratch);
+        const auto add_below = [&](S of_right, S of_other) {
+            move_candidates(screen, id, row.right, of_right, scratch);
+            move_candidates(screen, id, row.other, of_other, scratch);
             std::sort(candidates.begin(), candidates.end());
         };
         constexpr S everything = std::numeric_limits<S>::infinity();
         if (problem_.options.greedy) {
-            take_below(everything, everything);
+            add_below(everything, everything);
         } else {
-            take_below(row.bounds.nearest(), row.bounds.nearest());
+            add_below(row.bounds.nearest(), row.bounds.nearest());
             solver.set_query(row.task->y, candidates);
             const double plain = solver.plain().delta;
             const bool targeted = row.task->targeted && plain != 0;
@@ -382,7 +382,7 @@ class InferenceSearch {
             if (bound > row.narrowest)
                 return false;
             if (targeted || augmented)
-                take_below(everything, bound);
+                add_below(everything, bound);
         }
         solve_query(problem_, solver, id, candidates);
         return true;

@@ -49,14 +49,14 @@ class SetSolver {
         y_ = y;
         candidates_ = &candidates;
         used_ = 0;
-        own_.resize(candidates.size());
+        class_of_.resize(candidates.size());
         rank_.resize(candidates.size());
         for (std::size_t i = 0; i < candidates.size(); ++i) {
             auto &local = local_[candidates[i].label];
             if (local < 0)
                 local = add_class(candidates[i].label);
             auto &c = classes_[local];
-            own_[i] = local;
+            class_of_[i] = local;
             c.sums.push_back(c.sums.back() + candidates[i].distance);
             c.positions.push_back(static_cast<Index>(i));
             rank_[i] = static_cast<Index>(c.positions.size());
@@ -86,11 +86,11 @@ class SetSolver {
         votes_.assign(used_, 0);
         Index most = 0;
         for (Index i = 0; i < k(); ++i)
-            most = std::max(most, ++votes_[own_[i]]);
+            most = std::max(most, ++votes_[class_of_[i]]);
         Index i = 0;
-        while (votes_[own_[i]] != most)
+        while (votes_[class_of_[i]] != most)
             ++i;
-        return classes_[own_[i]].label;
+        return classes_[class_of_[i]].label;
     }
 
     NeighborSet targeted() {
@@ -207,8 +207,8 @@ class SetSolver {
             }
             if (need == 0 || !more)
                 break;
-            if (own_[i] == static_cast<std::int32_t>(winner) ||
-                rank_[i] > cap(classes_[own_[i]], r, m, targeted))
+            if (class_of_[i] == static_cast<std::int32_t>(winner) ||
+                rank_[i] > cap(classes_[class_of_[i]], r, m, targeted))
                 continue;
             cost += distance(i);
             chosen_.push_back(i);
@@ -258,7 +258,7 @@ class SetSolver {
 
     void substitute(const Substitute &with, Index m) {
         chosen_.erase(std::remove_if(chosen_.begin(), chosen_.end(),
-                                     [&](Index i) { return own_[i] == with.owner; }),
+                                     [&](Index i) { return class_of_[i] == with.owner; }),
                       chosen_.end());
         const auto from = classes_[with.owner].positions.begin() + with.first;
         chosen_.insert(chosen_.end(), from, from + m);
@@ -279,22 +279,23 @@ class SetSolver {
         }
         std::vector<char> taken(static_cast<std::size_t>(size()), 0);
         std::vector<Index> counts(used_, 0);
-        const auto take = [&](Index i) {
+        const auto add_member = [&](Index i) {
             taken[i] = 1;
-            ++counts[own_[i]];
+            ++counts[class_of_[i]];
             set.members.push_back(i);
         };
         for (Index i = 0; i < m; ++i)
-            take(r.positions[i]);
+            add_member(r.positions[i]);
         while (static_cast<Index>(set.members.size()) < k()) {
             Index i = 0;
-            while (i < size() && (taken[i] || (own_[i] != static_cast<std::int32_t>(winner) &&
-                                               counts[own_[i]] >= cap(classes_[own_[i]], r,
-                                                                      counts[winner], targeted))))
+            while (i < size() &&
+                   (taken[i] || (class_of_[i] != static_cast<std::int32_t>(winner) &&
+                                 counts[class_of_[i]] >=
+                                     cap(classes_[class_of_[i]], r, counts[winner], targeted))))
                 ++i;
             if (i == size())
                 return set;
-            take(i);
+            add_member(i);
         }
         finish(set);
         return set;
@@ -320,14 +321,14 @@ class SetSolver {
         Index most = 0;
         for (const Index i : set.members) {
             set.cost += distance(i);
-            most = std::max(most, ++votes_[own_[i]]);
+            most = std::max(most, ++votes_[class_of_[i]]);
         }
         bool first = true;
         Index label = 0;
         for (const Index i : set.members) {
-            if (votes_[own_[i]] != most)
+            if (votes_[class_of_[i]] != most)
                 continue;
-            const Class &c = classes_[own_[i]];
+            const Class &c = classes_[class_of_[i]];
             const bool wins = first ||
                               (options_.ties == Ties::pessimistic && c.delta > set.delta) ||
                               (options_.ties == Ties::optimistic && c.delta < set.delta) ||
@@ -347,8 +348,8 @@ class SetSolver {
     std::vector<std::int32_t> local_; ///< index in `classes_` of each class, -1 without candidates
     std::vector<Class> classes_;
     std::size_t used_ = 0;
-    std::vector<std::int32_t> own_; ///< index of each candidate's class
-    std::vector<Index> rank_;       ///< rank of each candidate in its class, from 1
+    std::vector<std::int32_t> class_of_; ///< index of each candidate's class
+    std::vector<Index> rank_;            ///< rank of each candidate in its class, from 1
     std::vector<double> nearest_sums_;
     NeighborSet plain_; ///< empty until needed
     std::vector<Substitute> substitutes_;

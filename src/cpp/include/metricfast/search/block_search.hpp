@@ -103,7 +103,7 @@ class BlockSearch {
                 pivot = *at;
             }
         }
-        const auto take = [&] {
+        const auto collect = [&] {
             m.positions.resize(static_cast<std::size_t>(size));
             Index n = 0;
             for (Index j = 0; j < size; ++j) {
@@ -112,10 +112,10 @@ class BlockSearch {
             }
             m.positions.resize(static_cast<std::size_t>(n));
         };
-        take();
+        collect();
         if (static_cast<Index>(m.positions.size()) < wanted) {
             pivot = std::numeric_limits<float>::infinity();
-            take();
+            collect();
         }
         m.some.assign(1, pivot);
         for (const std::int32_t j : m.positions)

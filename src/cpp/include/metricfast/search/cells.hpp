@@ -7,6 +7,7 @@
 #include <random>
 
 #include "metricfast/simd/packing.hpp"
+#include "metricfast/simd/product.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 
@@ -27,9 +28,10 @@ class Centroids {
 
     /// The nearest centroid of each row.
     /// \param products reusable memory.
-    template <class Rows, class Out>
-    void nearest(const Rows &rows, RowMatrix<float> &products, Out *out) const {
-        products.noalias() = rows * points_.transpose();
+    template <class Out>
+    void nearest(const RowMatrix<float> &rows, RowMatrix<float> &products, Out *out) const {
+        renew(products, rows.rows(), count());
+        detail::multiply_nt<float>(view(rows), view(points_), view(products));
         for (Index i = 0; i < rows.rows(); ++i) {
             Index best = 0;
             (2 * products.row(i) - norms_.transpose()).maxCoeff(&best);
@@ -127,13 +129,13 @@ inline RowMatrix<float> spread_rows(const RowMatrix<float> &rows, Index count) {
     RowMatrix<float> chosen(count, rows.cols());
     Eigen::ArrayXf apart = Eigen::ArrayXf::Constant(rows.rows(), std::numeric_limits<float>::max());
     const Eigen::VectorXf norms = rows.rowwise().squaredNorm();
-    Eigen::VectorXf products(rows.rows());
+    RowMatrix<float> products(rows.rows(), 1);
     std::mt19937_64 random(0);
     Index next = 0;
     for (Index c = 0; c < count; ++c) {
         chosen.row(c) = rows.row(next);
-        products.noalias() = rows * chosen.row(c).transpose();
-        apart = apart.min((norms - 2 * products).array() + norms[next]).max(0.0f);
+        detail::multiply_nt<float>(view(rows), view(chosen).middle_rows(c, 1), view(products));
+        apart = apart.min((norms - 2 * products.col(0)).array() + norms[next]).max(0.0f);
         double drawn =
             std::ldexp(static_cast<double>(random() >> 11), -53) * static_cast<double>(apart.sum());
         for (next = 0; next + 1 < rows.rows(); ++next)
@@ -185,9 +187,10 @@ inline Cells find_cells(const Points &points, const Frame &frame, const Control 
     const Index count = std::min<Index>(256, n / 400);
     const auto coarse = static_cast<Index>(std::sqrt(static_cast<double>(count)));
     const Centroids first = detail::centroids_of(points, frame, n, row, coarse, 64, 4);
-    const std::vector<std::int64_t> own = nearest_cells(points, frame, nullptr, first, control);
+    const std::vector<std::int64_t> coarse_cell =
+        nearest_cells(points, frame, nullptr, first, control);
     std::vector<Index> starts;
-    const std::vector<std::int64_t> order = order_by_label(own, coarse, &starts);
+    const std::vector<std::int64_t> order = order_by_label(coarse_cell, coarse, &starts);
     starts.push_back(n);
     Cells cells;
     std::vector<float> centroids;
@@ -198,8 +201,9 @@ inline Cells find_cells(const Points &points, const Frame &frame, const Control 
         if (size == 0)
             continue;
         const Index finer = std::max<Index>(1, (size * count + n / 2) / n);
-        const auto of_rows = [&](Index i) { return rows[i]; };
-        const Centroids second = detail::centroids_of(points, frame, size, of_rows, finer, 32, 4);
+        const auto row_of_cell = [&](Index i) { return rows[i]; };
+        const Centroids second =
+            detail::centroids_of(points, frame, size, row_of_cell, finer, 32, 4);
         const std::vector<std::int64_t> cell =
             nearest_cells(points, frame, &rows, second, control.silent());
         std::vector<Index> begins;

@@ -101,8 +101,8 @@ class Database {
 
   private:
     static SearchRoute fastest(const Points &points, DatabaseOptions options) {
-        constexpr Index few = 5; // coordinates up to which a tree pays
-        if (options.tree && points.cols() <= few && points.rows() >= 256)
+        constexpr Index tree_columns = 5; // up to which a tree pays
+        if (options.tree && points.cols() <= tree_columns && points.rows() >= 256)
             return SearchRoute::tree;
         return options.integers && QuantizedDatabase::serves(points) ? SearchRoute::integers
                                                                      : SearchRoute::floats;
@@ -139,12 +139,12 @@ class Database {
         if (memory.trees.size() < threads)
             memory.trees.resize(threads);
         parallel_blocks(blocks, within, [&](Index b, Worker &worker) {
-            KdTree::Memory &own = memory.trees[static_cast<std::size_t>(worker.id())];
-            own.query.resize(static_cast<std::size_t>(queries.cols()));
+            KdTree::Memory &thread = memory.trees[static_cast<std::size_t>(worker.id())];
+            thread.query.resize(static_cast<std::size_t>(queries.cols()));
             for (Index i = b * block; i < std::min(n, (b + 1) * block); ++i) {
-                queries.read_row(i, own.query.data());
-                tree_->search(k, filter, i, own);
-                emit(i, 0, own.best);
+                queries.read_row(i, thread.query.data());
+                tree_->search(k, filter, i, thread);
+                emit(i, 0, thread.best);
             }
         });
     }

@@ -71,10 +71,10 @@ inline CandidateLists find_impostors(const Points &points, Codes labels, Index c
         };
         // In chunks, so that a search with too many results ends early.
         constexpr Index stretch = 64;
-        const Index own = packed.segment_begin(part.label), after = packed.segment_end(part.label);
+        const Index same = packed.segment_begin(part.label), after = packed.segment_end(part.label);
         for (Index begin = 0; begin < packed.panels(); begin += stretch) {
             const Index end = std::min(begin + stretch, packed.panels());
-            sweep.run(begin, std::min(end, own), hit);
+            sweep.run(begin, std::min(end, same), hit);
             sweep.run(std::max(begin, after), end, hit);
             if (total + hits.size() > limit)
                 break;

@@ -87,7 +87,7 @@ class KdTree {
         void visit(Index node, double distance) {
             while (!beyond(node, distance)) {
                 if (node >> tree.levels_ != 0)
-                    return take(node);
+                    return search_leaf(node);
                 Index near = 2 * node, far = near + 1;
                 double first = bound(near), second = bound(far);
                 if (Neighbor{second, tree.lowest_[far]} < Neighbor{first, tree.lowest_[near]}) {
@@ -100,7 +100,7 @@ class KdTree {
             }
         }
 
-        void take(Index node) {
+        void search_leaf(Index node) {
             double sums[lanes] = {};
             const Index begin = tree.begin(node), end = tree.end(node);
             const Index stride = static_cast<Index>(tree.rows_.size()) + lanes;

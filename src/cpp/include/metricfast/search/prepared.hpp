@@ -63,13 +63,14 @@ class PreparedDatabase {
     /// Null if it would not help.
     const QuantizedDatabase *quantized() const { return quantized_.get(); }
     const ScreenedDatabase<float> &single(const Control &control) const {
-        return made(single_, control, [&] {
+        return build_once(single_, control, [&] {
             return std::make_unique<ScreenedDatabase<float>>(points_, frame_, rows_.order,
                                                              rows_.starts, control);
         });
     }
     const Distinct &distinct(const Control &control) const {
-        return made(distinct_, control, [&] { return std::make_unique<Distinct>(*this, control); });
+        return build_once(distinct_, control,
+                          [&] { return std::make_unique<Distinct>(*this, control); });
     }
 
   private:
@@ -77,7 +78,7 @@ class PreparedDatabase {
     /// thread may need a lock for its own call, such as Python's GIL, which a waiting thread must
     /// not hold forever.
     template <class T, class Make>
-    const T &made(std::unique_ptr<T> &what, const Control &control, Make &&make) const {
+    const T &build_once(std::unique_ptr<T> &what, const Control &control, Make &&make) const {
         std::unique_lock<std::timed_mutex> lock(mutex_, std::defer_lock);
         while (!lock.try_lock_for(detail::Crew::interval))
             if (control.keep_going && !control.keep_going())

@@ -107,8 +107,8 @@ class QuantizedDatabase : public PanelLayout {
         return divided_ ? centroids_.data() + c * padded() : nullptr;
     }
     /// (segments, depth), if divided().
-    Eigen::Map<const RowMatrix<double>, 0, Eigen::OuterStride<>> centroids() const {
-        return {centroids_.data(), segments(), depth_, Eigen::OuterStride<>(padded())};
+    View<const double> centroids() const {
+        return {centroids_.data(), segments(), depth_, padded()};
     }
     std::size_t bytes() const {
         return static_cast<std::size_t>(parts_.data.size() + 4 * parts_.start.size() +
@@ -160,8 +160,8 @@ class QuantizedDatabase : public PanelLayout {
         for (Index c = 0; divided_ && c < segments(); ++c) {
             const Index first = segment_begin(c) * cols;
             const Index size = starts_end(c, order) - starts_[c];
-            const auto own = [&](Index i) { return id(first + i); };
-            steps[c] = step(points, frame, size, own, centroid(c));
+            const auto row_of_cell = [&](Index i) { return id(first + i); };
+            steps[c] = step(points, frame, size, row_of_cell, centroid(c));
         }
         std::vector<float> apart(static_cast<std::size_t>(panels()));
         describe_panels();
@@ -256,8 +256,8 @@ class QuantizedDatabase : public PanelLayout {
                 return detail::longest_coordinate(x, frame, centroid);
             });
         std::sort(longest.begin(), longest.end());
-        const Index few = count / 2000 + (count > 64 ? 2 : 0);
-        const double most = count > 0 ? longest[count - 1 - few] : 0;
+        const Index outliers = count / 2000 + (count > 64 ? 2 : 0);
+        const double most = count > 0 ? longest[count - 1 - outliers] : 0;
         return std::max(most / 127, std::ldexp(1.0, -400)); // its square does not underflow
     }
 

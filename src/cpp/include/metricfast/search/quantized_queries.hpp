@@ -36,34 +36,36 @@ class QuantizedQueries {
     double norm(Index i) const { return queries_[i].whole; }
 
     /// Lowers the limit of a query on the squared distance D to `limit`, if that is smaller.
-    void look(Index i, double limit) {
+    void lower_limit(Index i, double limit) {
         queries_[i].limit = std::min(queries_[i].limit, limit);
         if (cell_ >= 0)
             bounds_[i / rows].base[i % rows] = base(i);
     }
-    void look_no_more(Index i) { look(i, -std::numeric_limits<double>::infinity()); }
+    void stop(Index i) { lower_limit(i, -std::numeric_limits<double>::infinity()); }
 
     /// Returns a lower bound on the squared distance of the query to all points of a cell; 0 if
     /// there is one cell only.
-    double away(Index i, Index c) const { return places_.empty() ? 0 : places_[i * cells_ + c]; }
+    double cell_distance(Index i, Index c) const {
+        return places_.empty() ? 0 : places_[i * cells_ + c];
+    }
 
     /// Returns the approximate squared distance of the query to a centroid.
-    double apart(Index i, Index c) const { // less |q|^2
+    double centroid_distance(Index i, Index c) const { // less |q|^2
         return database_->cell(c).norm - 2 * products_(i, c);
     }
 
     /// Enters a cell, whose points the bounds are for. False: no query looks that far.
-    bool enter(Index c) {
+    bool enter_cell(Index c) {
         cell_ = c;
         active_.assign(static_cast<std::size_t>(micro_panels()), 0);
         bool any = false;
         for (Index i = 0; i < micro_panels() * rows; ++i) {
-            float &own = bounds_[i / rows].base[i % rows] = Int8Bounds::never;
-            if (i >= count_ || !(queries_[i].limit > away(i, c)))
+            float &bound = bounds_[i / rows].base[i % rows] = Int8Bounds::never;
+            if (i >= count_ || !(queries_[i].limit > cell_distance(i, c)))
                 continue;
             if (database_->divided())
                 round(i, database_->cell(c).step, database_->centroid(c));
-            own = base(i);
+            bound = base(i);
             active_[i / rows] = 1;
             any = true;
         }
@@ -80,9 +82,8 @@ class QuantizedQueries {
     float lower(Index i, Index q, std::int32_t sum) const {
         const Query &query = queries_[i];
         const QuantizedCell &cell = database_->cell(cell_);
-        const double wrong = (query.length * static_cast<double>(database_->error(q)) +
-                              query.error * static_cast<double>(database_->norm(q))) /
-                             cell.step;
+        const double wrong = query.length * static_cast<double>(database_->error(q)) +
+                             query.error * static_cast<double>(database_->norm(q));
         const double d = (query.offset - sum - wrong) * cell.unit + query.norm;
         // A cell of equal points and a few others has a tiny step, and errors of infinite steps.
         return std::isfinite(d) ? static_cast<float>(d - 1e-6 * std::abs(d))
@@ -90,18 +91,18 @@ class QuantizedQueries {
     }
 
     /// True if a point with this bound may be a neighbour.
-    bool looks(Index i, float lower) const {
+    bool within_limit(Index i, float lower) const {
         return static_cast<double>(lower) < queries_[i].limit;
     }
 
     /// Limits the search distance of queries to an upper bound on the distance of the `count`-th
     /// nearest point in the panels [begin, end) of the current cell. The bound is slightly loose:
     /// it uses only the nearest point of each lane.
-    void scout(const QuantizedDatabase &database, Index begin, Index end, Index count) {
+    void sample_limits(const QuantizedDatabase &database, Index begin, Index end, Index count) {
 #ifdef METRICFAST_INT8
         constexpr Index cols = Int8Tile::cols;
         const Index sets = (2 * count + cols - 1) / cols;
-        scouted_.resize(static_cast<std::size_t>(rows * cols * sets));
+        sampled_.resize(static_cast<std::size_t>(rows * cols * sets));
         std::vector<std::int32_t> &lanes = lanes_;
         lanes.resize(static_cast<std::size_t>(cols * sets));
         for (Index m = 0; m < micro_panels(); ++m) {
@@ -114,16 +115,16 @@ class QuantizedQueries {
                 pessimistic.error[r] = -pessimistic.error[r];
                 pessimistic.norm[r] = -pessimistic.norm[r];
             }
-            std::fill(scouted_.begin(), scouted_.end(), std::numeric_limits<std::int32_t>::min());
+            std::fill(sampled_.begin(), sampled_.end(), std::numeric_limits<std::int32_t>::min());
             with_rows([&](auto r) {
                 for (Index q = begin; q < end; ++q)
                     int8_largest<r>(groups_, data_.data() + m * groups_ * rows, database.panel(q),
                                     database.start(q), pessimistic, database.error(q),
-                                    database.norm(q), &scouted_[q % sets * rows * cols]);
+                                    database.norm(q), &sampled_[q % sets * rows * cols]);
             });
             for (Index i = m * rows; i < std::min(count_, (m + 1) * rows); ++i) {
                 for (Index s = 0; s < sets; ++s)
-                    std::copy_n(&scouted_[(s * rows + i % rows) * cols], cols, &lanes[s * cols]);
+                    std::copy_n(&sampled_[(s * rows + i % rows) * cols], cols, &lanes[s * cols]);
                 std::nth_element(lanes.begin(), lanes.begin() + count - 1, lanes.end(),
                                  std::greater<>());
                 const std::int32_t sum = lanes[count - 1];
@@ -135,7 +136,7 @@ class QuantizedQueries {
                 const Query &query = queries_[i];
                 const double d = (query.offset - least) * cell.unit + query.norm;
                 const double margin = detail::quantized_margin * (query.norm + query.whole);
-                look(i, d + margin);
+                lower_limit(i, d + margin);
             }
         }
 #else
@@ -156,9 +157,10 @@ class QuantizedQueries {
 
   private:
     struct Query {
-        double whole = 0;                       ///< |q|^2
-        double norm = 0, length = 0, error = 0; ///< |p|^2, |p|, |p - t v|
-        double offset = 0;                      ///< correction for products of unsigned coordinates
+        double whole = 0;             ///< |q|^2
+        double norm = 0;              ///< |p|^2
+        double length = 0, error = 0; ///< |p| and |p - t v|, in steps t
+        double offset = 0;            ///< correction for products of unsigned coordinates
         double limit = std::numeric_limits<double>::infinity();
     };
 
@@ -175,12 +177,12 @@ class QuantizedQueries {
         Query &query = queries_[i];
         query.whole = point_.norm;
         query.norm = point_.apart;
-        query.length = std::sqrt(point_.apart) * (1 + 1e-9);
-        query.error = point_.error;
+        query.length = std::sqrt(point_.apart) * (1 + 1e-9) / step;
+        query.error = point_.error / step;
         query.offset = static_cast<double>(Int8Sums::offset * sum);
         Int8Bounds &b = bounds_[i / rows];
-        b.error[i % rows] = -detail::float_above(query.length / step);
-        b.norm[i % rows] = -detail::float_above(query.error / step);
+        b.error[i % rows] = -detail::float_above(query.length);
+        b.norm[i % rows] = -detail::float_above(query.error);
     }
 
     /// Computes lower bounds on the distances of queries from cells.
@@ -193,7 +195,8 @@ class QuantizedQueries {
                     framed_(i, k) = frame_->apply(
                         static_cast<double>(v.row(static_cast<Index>(ids_[i]))[k]), k);
         });
-        products_.noalias() = framed_ * database_->centroids().transpose();
+        renew(products_, count_, cells_);
+        detail::multiply_nt<double>(view(framed_), database_->centroids(), view(products_));
         const double rounding = detail::quantized_margin * (1 + static_cast<double>(depth) / 1000);
         places_.resize(static_cast<std::size_t>(count_ * cells_));
         for (Index i = 0; i < count_; ++i) {
@@ -271,7 +274,7 @@ class QuantizedQueries {
     AlignedVector<Int8Bounds> bounds_;
     AlignedVector<std::int32_t> data_;
     detail::Rounding point_;
-    std::vector<std::int32_t> scouted_, lanes_;
+    std::vector<std::int32_t> sampled_, lanes_;
 };
 
 METRICFAST_NAMESPACE_END

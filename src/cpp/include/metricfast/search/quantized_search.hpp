@@ -43,7 +43,7 @@ class QuantizedSearch {
     void arrange(std::vector<std::int64_t> &ids, const Control &control) const {
         if (!quantized_.divided() || ids.size() <= Int8Tile::rows)
             return;
-        const Centroids centroids(quantized_.centroids().cast<float>());
+        const Centroids centroids(eigen(quantized_.centroids()).cast<float>());
         const Frame &frame = database_.frame();
         const auto cells = nearest_cells(queries_, frame, &ids, centroids, control);
         std::vector<std::int64_t> sorted;
@@ -82,12 +82,12 @@ class QuantizedSearch {
         m.full.assign(static_cast<std::size_t>(count), step(0));
         m.sums.resize(static_cast<std::size_t>(count * capacity()));
         m.queries.pack(queries_, database_.frame(), ids, count, quantized_);
-        bool scouts = within_ == nullptr;
+        bool samples = within_ == nullptr;
         for (Index i = 0; i < count; ++i)
             if (!crowded[i]) {
                 const double limit = known_limit(ids[i], m.queries.norm(i));
-                scouts = scouts || !std::isfinite(limit);
-                m.queries.look(i, limit);
+                samples = samples || !std::isfinite(limit);
+                m.queries.lower_limit(i, limit);
             }
         const auto hit = [&](Index i, Index position, std::int32_t sum) {
             if (crowded[i] || !eligible(quantized_.id(position), ids[i]))
@@ -103,17 +103,17 @@ class QuantizedSearch {
         nearest_first(count, begin, end, m);
         for (Index i = 0; m.cells.size() > 1 && i < count; ++i)
             if (!crowded[i])
-                look_around(i, ids[i], m);
+                sample_nearest_cell(i, ids[i], m);
         for (const auto &[away, c] : m.cells) {
-            if (!m.queries.enter(c))
+            if (!m.queries.enter_cell(c))
                 continue;
             const Index first = std::max(begin, quantized_.segment_begin(c));
             const Index last = std::min(end, quantized_.segment_end(c));
-            const Index scouted = std::min(std::max<Index>(128, k_), (last - first) / 8);
-            if (scouts && !filter_.several() && scouted >= std::max<Index>(48, k_))
-                m.queries.scout(quantized_, first, first + scouted,
-                                filter_.exclude != nullptr ? k_ + 1 : k_);
-            scouts = false;
+            const Index sampled = std::min(std::max<Index>(128, k_), (last - first) / 8);
+            if (samples && !filter_.several() && sampled >= std::max<Index>(48, k_))
+                m.queries.sample_limits(quantized_, first, first + sampled,
+                                        filter_.exclude != nullptr ? k_ + 1 : k_);
+            samples = false;
             m.queries.sweep(quantized_, first, last, hit);
             // The neighbours found so far exclude distant cells.
             for (Index i = 0; m.cells.size() > 1 && i < count; ++i)
@@ -148,11 +148,11 @@ class QuantizedSearch {
 
     /// Bounds the neighbours' distances by the distances of some points in the nearest cell, which
     /// another thread may be searching.
-    void look_around(Index i, std::int64_t id, Memory &m) const {
+    void sample_nearest_cell(Index i, std::int64_t id, Memory &m) const {
         Index c = m.cells.front().second;
         for (Index other = 0; other < quantized_.segments(); ++other)
             if (quantized_.segment_begin(other) < quantized_.segment_end(other) &&
-                m.queries.apart(i, other) < m.queries.apart(i, c))
+                m.queries.centroid_distance(i, other) < m.queries.centroid_distance(i, c))
                 c = other;
         const Index first = quantized_.segment_begin(c) * QuantizedDatabase::cols;
         const Index size = quantized_.segment_end(c) * QuantizedDatabase::cols - first;
@@ -170,7 +170,7 @@ class QuantizedSearch {
             point.distance = rough_(static_cast<Index>(id), point.index);
         std::nth_element(m.near.begin(), m.near.begin() + k_ - 1, m.near.end());
         const float last = framed(m.near[static_cast<std::size_t>(k_ - 1)].distance);
-        m.queries.look(i, limit(static_cast<double>(last), m.queries.norm(i)));
+        m.queries.lower_limit(i, limit(static_cast<double>(last), m.queries.norm(i)));
     }
 
     /// Lists the cells of panels [begin, end), ordered by distance from the queries.
@@ -182,7 +182,7 @@ class QuantizedSearch {
         for (Index c = quantized_.cell_of_panel(begin); c <= last; ++c) {
             double away = 0;
             for (Index i = 0; i < count; ++i)
-                away += m.queries.away(i, c);
+                away += m.queries.cell_distance(i, c);
             if (quantized_.segment_begin(c) < quantized_.segment_end(c))
                 m.cells.emplace_back(away, c);
         }
@@ -207,17 +207,18 @@ class QuantizedSearch {
                         framed(rough_(static_cast<Index>(id), quantized_.id(sums[c].position)));
                 last = std::max(last, sums[c].distance);
             }
-            m.queries.look(i, limit(static_cast<double>(last), m.queries.norm(i)));
-            size = std::remove_if(sums, sums + size,
-                                  [&](const Sum &c) { return !m.queries.looks(i, c.lower); }) -
-                   sums;
+            m.queries.lower_limit(i, limit(static_cast<double>(last), m.queries.norm(i)));
+            size =
+                std::remove_if(sums, sums + size,
+                               [&](const Sum &c) { return !m.queries.within_limit(i, c.lower); }) -
+                sums;
             m.sizes[i] = size;
         }
         m.seen[i] = size;
         m.full[i] = std::min(size + step(size), capacity());
         if (m.full[i] >= size + step(0))
             return true;
-        m.queries.look_no_more(i);
+        m.queries.stop(i);
         return false;
     }
 

@@ -48,7 +48,7 @@ class SegmentSearch {
                 depth, memory.block, nearest, emit);
         if (cascade.done())
             return;
-        if (k_ > many && k_ > database_.points().rows() / 16)
+        if (k_ > most_sorted && k_ > database_.points().rows() / 16)
             return exhaustive(database_.rows(), Copies(), cascade, emit);
         const QuantizedDatabase *quantized = database_.quantized();
         if (quantized != nullptr &&
@@ -105,11 +105,11 @@ class SegmentSearch {
         std::sort(ids.begin(), ids.end());
     }
 
-    /// Keeping this many candidates sorted costs more than computing every distance.
-    static constexpr Index many = 256;
+    /// Keeping this most_sorted candidates sorted costs more than computing every distance.
+    static constexpr Index most_sorted = 256;
 
-    /// Computes every distance, for queries with too many (nearly) equal neighbours, and for very
-    /// large k.
+    /// Computes every distance, for queries with too most_sorted (nearly) equal neighbours, and for
+    /// very large k.
     void exhaustive(const Segments &segments, const Copies &copies, Cascade &cascade,
                     const Emit &emit) const {
         const auto &ids = cascade.ids();
