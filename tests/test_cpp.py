@@ -87,25 +87,26 @@ def eigen_prefix() -> Path:
 
 
 def installed(source: Path, directory: Path, *definitions: str) -> str:
-    without = "-DMETRICFAST_BUILD_LIBRARY=OFF"
-    run("cmake", "-S", source, "-B", directory / "build", without, *definitions)
+    configure(source, directory / "build", *definitions)
     run("cmake", "--install", directory / "build", "--prefix", directory / "prefix")
     # packages outside of cmeel-eigen's environment need its path
     return f"-DCMAKE_PREFIX_PATH={directory / 'prefix'};{eigen_prefix()}"
 
 
 def use_install_prefix(directory: Path) -> str:
-    return installed(ROOT, directory)
+    return installed(ROOT, directory, "-DMETRICFAST_BUILD_LIBRARY=OFF")
 
 
 def use_install_prefix_of_another_project(directory: Path) -> str:
-    return installed(
-        OUTER,
-        directory,
+    return installed(OUTER, directory, *outer_definitions())
+
+
+def outer_definitions() -> list[str]:
+    return [
         f"-DMETRICFAST_SOURCE_TREE={ROOT}",
         f"-DOWN_EIGEN={eigen_prefix() / 'include' / 'eigen3'}",
         "-DCMAKE_DISABLE_FIND_PACKAGE_Eigen3=ON",
-    )
+    ]
 
 
 def compiler(family: str) -> str:
@@ -240,6 +241,15 @@ def test_consumer_program(use, threads: str, tmp_path: Path) -> None:
         run("cmake", "--build", built)
         expected = [metricfast.__version__, *CONSUMER_OUTPUT.split(), threads]
         assert run(built / "consumer").split() == expected
+
+
+def test_subproject_builds_what_is_linked(tmp_path: Path) -> None:
+    """The default build compiles no kernel. A program that links the library builds the level."""
+    level = metricfast.build_info()["isa"]
+    configure(OUTER, tmp_path, *outer_definitions(), f"-DMETRICFAST_LEVELS={level}")
+    assert run("ninja", "-C", tmp_path, "-t", "commands", "all") == ""
+    commands = run("ninja", "-C", tmp_path, "-t", "commands", "program")
+    assert set(re.findall(r"-o \S*libmetricfast_(\w+)\.", commands)) == {level}
 
 
 def blocks(page: Path, section: str = "") -> dict[str, str]:
