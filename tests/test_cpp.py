@@ -267,7 +267,7 @@ def test_programs_with_the_compiled_library(tmp_path: Path) -> None:
     found = blocks(CPP_PAGE, "## The compiled library")
     programs = dict(
         zip(
-            ("neighbors", "train", "serve", "filter"),
+            ("neighbors", "train", "serve", "filter", "infer"),
             re.findall(r"```cpp\n(.*?)```\n\n```text\n(.*?)```", text, re.DOTALL),
             strict=True,
         )
@@ -286,6 +286,9 @@ def test_programs_with_the_compiled_library(tmp_path: Path) -> None:
     for name, (_, printed) in programs.items():
         assert run(tmp_path / "build" / name) == printed
     run(tmp_path / "build" / "refusals")
+    without_cmake = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)[1]
+    run("sh", "-ec", without_cmake.replace("g++", compiler("default")), directory=tmp_path)
+    assert run(tmp_path / "neighbors") == programs["neighbors"][1]
     # the same in Python
     X, L = np.array([[0.0, 9], [1, -7], [3, 4], [6, 0], [10, 5]]), np.array([[1.0, 0]])
     distances, rows = metricfast.kneighbors(X, X, 2, L=L)
@@ -298,6 +301,13 @@ def test_programs_with_the_compiled_library(tmp_path: Path) -> None:
             lines.append(f"loss {value:.6g} at L = {L[0, 0]:.6g} {L[0, 1]:.6g}")
         L = L - 0.001 * gradient.T @ X
     assert programs["train"][1] == "\n".join([*lines, ""])
+    numbers, classes = np.array([[0.0], [1], [3], [6], [7], [10]]), [0, 0, 1, 1, 1, 0]
+    sets = metricfast.inference.both(
+        numbers, None, classes, classes, 3, loss_matrix=[[0, 50], [20, 0]]
+    )
+    printed = np.array(re.findall(r"-?\d+", programs["infer"][1]), int).reshape(6, 9)
+    for found, row in zip(sets, (printed[:, 1:5], printed[:, 5:]), strict=True):
+        assert (row == np.column_stack([found.indices, found.values])).all()
 
 
 @pytest.mark.exhaustive
