@@ -14,7 +14,9 @@ install(FILES "${PROJECT_SOURCE_DIR}/src/cpp/include/metricfast.h" DESTINATION i
 install(FILES "${config}" "${config_version}" DESTINATION ${config_dir})
 install(TARGETS metricfast_headers EXPORT metricfast-targets)
 if(METRICFAST_BUILD_LIBRARY)
-    install(TARGETS metricfast EXPORT metricfast-targets LIBRARY DESTINATION lib RUNTIME DESTINATION lib
-                                                         ARCHIVE DESTINATION lib)
+    install(TARGETS metricfast EXPORT metricfast-library LIBRARY DESTINATION lib ${if_built}
+                                                         RUNTIME DESTINATION lib ${if_built}
+                                                         ARCHIVE DESTINATION lib ${if_built})
+    install(EXPORT metricfast-library NAMESPACE metricfast:: DESTINATION ${config_dir})
 endif()
 install(EXPORT metricfast-targets NAMESPACE metricfast:: DESTINATION ${config_dir})

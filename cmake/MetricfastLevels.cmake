@@ -30,14 +30,14 @@ endfunction()
 
 foreach(level IN LISTS metricfast_levels)
     set(target metricfast_${level})
-    add_library(${target} MODULE ${metricfast_lib} "${metricfast_cpp}/c/level.cpp")
+    add_library(${target} MODULE ${if_linked} ${metricfast_lib} "${metricfast_cpp}/c/level.cpp")
     target_include_directories(${target} PRIVATE "${metricfast_cpp}")
     target_link_libraries(${target} PRIVATE metricfast_headers metricfast_flags)
     target_compile_options(${target} PRIVATE ${metricfast_${level}_flags})
     set_target_properties(${target} PROPERTIES PREFIX libmetricfast_ OUTPUT_NAME ${level}
                                                UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
     metricfast_show(${target} metricfast_level)
-    install(TARGETS ${target} DESTINATION lib)
+    install(TARGETS ${target} DESTINATION lib ${if_built})
 endforeach()
 
 # metricfast_dispatch: what finds and loads the level in use, for libraries that lie in the same folder

@@ -1,7 +1,7 @@
 # The compiled library, of library.hpp for C++ and metricfast.h for C. It runs on any processor, and
 # calls the level in use.
 
-add_library(metricfast SHARED "${metricfast_cpp}/c/library.cpp")
+add_library(metricfast SHARED ${if_linked} "${metricfast_cpp}/c/library.cpp")
 add_library(metricfast::metricfast ALIAS metricfast)
 metricfast_dispatch(metricfast ".")
 target_compile_definitions(metricfast PRIVATE METRICFAST_EXPORTS)

@@ -87,25 +87,26 @@ def eigen_prefix() -> Path:
 
 
 def installed(source: Path, directory: Path, *definitions: str) -> str:
-    without = "-DMETRICFAST_BUILD_LIBRARY=OFF"
-    run("cmake", "-S", source, "-B", directory / "build", without, *definitions)
+    configure(source, directory / "build", *definitions)
     run("cmake", "--install", directory / "build", "--prefix", directory / "prefix")
     # packages outside of cmeel-eigen's environment need its path
     return f"-DCMAKE_PREFIX_PATH={directory / 'prefix'};{eigen_prefix()}"
 
 
 def use_install_prefix(directory: Path) -> str:
-    return installed(ROOT, directory)
+    return installed(ROOT, directory, "-DMETRICFAST_BUILD_LIBRARY=OFF")
 
 
 def use_install_prefix_of_another_project(directory: Path) -> str:
-    return installed(
-        OUTER,
-        directory,
+    return installed(OUTER, directory, *outer_definitions())
+
+
+def outer_definitions() -> list[str]:
+    return [
         f"-DMETRICFAST_SOURCE_TREE={ROOT}",
         f"-DOWN_EIGEN={eigen_prefix() / 'include' / 'eigen3'}",
         "-DCMAKE_DISABLE_FIND_PACKAGE_Eigen3=ON",
-    )
+    ]
 
 
 def compiler(family: str) -> str:
@@ -242,6 +243,15 @@ def test_consumer_program(use, threads: str, tmp_path: Path) -> None:
         assert run(built / "consumer").split() == expected
 
 
+def test_subproject_builds_what_is_linked(tmp_path: Path) -> None:
+    """The default build compiles no kernel. A program that links the library builds the level."""
+    level = metricfast.build_info()["isa"]
+    configure(OUTER, tmp_path, *outer_definitions(), f"-DMETRICFAST_LEVELS={level}")
+    assert run("ninja", "-C", tmp_path, "-t", "commands", "all") == ""
+    commands = run("ninja", "-C", tmp_path, "-t", "commands", "program")
+    assert set(re.findall(r"-o \S*libmetricfast_(\w+)\.", commands)) == {level}
+
+
 def blocks(page: Path, section: str = "") -> dict[str, str]:
     """Return the first code block of a page, or of its section, in each language."""
     text = page.read_text()
@@ -257,7 +267,7 @@ def test_programs_with_the_compiled_library(tmp_path: Path) -> None:
     found = blocks(CPP_PAGE, "## The compiled library")
     programs = dict(
         zip(
-            ("neighbors", "train", "serve", "filter"),
+            ("neighbors", "train", "serve", "filter", "infer"),
             re.findall(r"```cpp\n(.*?)```\n\n```text\n(.*?)```", text, re.DOTALL),
             strict=True,
         )
@@ -276,6 +286,9 @@ def test_programs_with_the_compiled_library(tmp_path: Path) -> None:
     for name, (_, printed) in programs.items():
         assert run(tmp_path / "build" / name) == printed
     run(tmp_path / "build" / "refusals")
+    without_cmake = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)[1]
+    run("sh", "-ec", without_cmake.replace("g++", compiler("default")), directory=tmp_path)
+    assert run(tmp_path / "neighbors") == programs["neighbors"][1]
     # the same in Python
     X, L = np.array([[0.0, 9], [1, -7], [3, 4], [6, 0], [10, 5]]), np.array([[1.0, 0]])
     distances, rows = metricfast.kneighbors(X, X, 2, L=L)
@@ -288,6 +301,13 @@ def test_programs_with_the_compiled_library(tmp_path: Path) -> None:
             lines.append(f"loss {value:.6g} at L = {L[0, 0]:.6g} {L[0, 1]:.6g}")
         L = L - 0.001 * gradient.T @ X
     assert programs["train"][1] == "\n".join([*lines, ""])
+    numbers, classes = np.array([[0.0], [1], [3], [6], [7], [10]]), [0, 0, 1, 1, 1, 0]
+    sets = metricfast.inference.both(
+        numbers, None, classes, classes, 3, loss_matrix=[[0, 50], [20, 0]]
+    )
+    printed = np.array(re.findall(r"-?\d+", programs["infer"][1]), int).reshape(6, 9)
+    for found, row in zip(sets, (printed[:, 1:5], printed[:, 5:]), strict=True):
+        assert (row == np.column_stack([found.indices, found.values])).all()
 
 
 @pytest.mark.exhaustive
