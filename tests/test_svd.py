@@ -1,4 +1,4 @@
-"""The singular value decomposition also works if LAPACK's gesdd fails to converge."""
+"""Singular values if LAPACK's gesdd fails to converge; roots and inverses of covariances."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from sklearn.datasets import load_iris
 
 import metricfast
 from metricfast import RCA
+from metricfast._core import scatter
 from metricfast._core.scatter import discriminant_components, principal_components, svd
 
 X, Y = load_iris(return_X_y=True)
@@ -48,6 +49,18 @@ def test_callers_get_through(failing):
     np.testing.assert_allclose(axes @ axes.T, np.eye(6), atol=1e-12)
     assert discriminant_components(X, Y, np.ones(150), 2).shape == (2, 4)
     assert failing == ["gesdd", "gesvd"] * 2
+
+
+@pytest.mark.parametrize("constant", [False, True])
+def test_whitening_takes_an_eigendecomposition_only_of_constant_directions(constant, monkeypatch):
+    calls = []
+    monkeypatch.setattr(scatter, "eigh", lambda S: (calls.append(S), scipy.linalg.eigh(S))[1])
+    S = np.cov(X.T)
+    S[3] = S[:, 3] = S[0] * constant + S[3] * (not constant)
+    S[3, 3] = S[0, 0] if constant else S[3, 3]
+    W = scatter.whiten_within(S)
+    np.testing.assert_allclose(W.T @ W, np.linalg.pinv(S, rcond=1e-9), rtol=1e-8, atol=1e-10)
+    assert (len(calls), len(W)) == (constant, 4 - constant)
 
 
 def test_the_root_of_a_covariance_takes_none(failing):

@@ -21,6 +21,7 @@ from metricfast._core.scatter import (
     discriminant_directions,
     principal_components,
     repetitions,
+    whiten_within,
     with_signs,
 )
 from metricfast._core.scatter_statistics import ScatterStatistics
@@ -214,10 +215,8 @@ def _components_of_source(X: Any, y: Any, weights: Floats, n_components: int) ->
     deviation = np.sqrt(np.diag(within))
     rounding = 16 * np.finfo(np.float64).eps * np.abs(means).max(axis=0)
     deviation = np.where(deviation > rounding, deviation, 1.0)
-    values, vectors = eigh(within / deviation / deviation[:, None])
-    found = discriminant_directions(
-        np.maximum(values[::-1], 0), vectors.T[::-1], deviation, means, counts, n_components
-    )
+    whitening = whiten_within(within / deviation / deviation[:, None]) / deviation
+    found = discriminant_directions(whitening, means, counts, n_components)
     if found is None:
         return _principal(sums.within + sums.between, n_components)
     return times_power_of_two(found, -sums.exponent)

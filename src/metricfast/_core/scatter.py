@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import scipy.linalg
-from scipy.linalg import eigh, qr
+from scipy.linalg import cholesky, eigh, qr
+from scipy.linalg.lapack import dtrtri
 
 from metricfast._core.arrays import as_threads
 from metricfast._core.dispatch import get_kernels
@@ -35,6 +37,7 @@ __all__ = [
     "scatter_matrix",
     "square_root",
     "svd",
+    "whiten_within",
     "whitening",
     "with_signs",
     "within_scatter",
@@ -90,26 +93,45 @@ def discriminant_components(X: Array, y: Array, weights: Floats, n_components: i
     check_discriminant(X.shape[1], counts, n_components)
     means = group_means(X, weights, group, len(classes))
     deviation = _deviation(X, weights, group, means)
-    variances, axes = _axes(X, weights / n_samples, group, means, scale=deviation)
-    found = discriminant_directions(variances, axes, deviation, means, counts, n_components)
+    relative = weights / n_samples
+    if X.shape[0] < X.shape[1]:
+        variances, axes = _axes(X, relative, group, means, scale=deviation)
+        whitening = _whitening_of(variances, axes)
+    else:
+        whitening = whiten_within(scatter_matrix(X, relative, group, means, scale=deviation))
+    found = discriminant_directions(whitening / deviation, means, counts, n_components)
     return principal_components(X, weights, n_components) if found is None else found
 
 
-def discriminant_directions(
-    variances: Floats,
-    axes: Floats,
-    deviation: Floats,
-    means: Floats,
-    counts: Array,
-    n_components: int,
-) -> Floats | None:
-    """Return discriminant directions from class means and the axes of the within-class scatter.
+def whiten_within(scatter: Floats) -> Floats:
+    """Return W with ``W.T @ W`` the pseudo-inverse of a scatter matrix within classes.
 
-    All are in units of the features' standard deviations within classes. Returns None if classes
-    are constant or have equal means.
+    Features have unit variance. Directions of less than `RANK_TOL` are treated as constant.
     """
-    kept, n_samples = variances > RANK_TOL**2, counts.sum()
-    whitening = axes[kept] / deviation / np.sqrt(variances[kept])[:, None]
+    with suppress(np.linalg.LinAlgError):
+        inverse = dtrtri(cholesky(scatter, lower=True), lower=True, overwrite_c=True)[0]
+        # The squared norm is the sum of the inverse eigenvalues of the scatter matrix.
+        if np.square(inverse).sum() < RANK_TOL**-2:
+            return np.asarray(inverse)
+    values, vectors = eigh(scatter)
+    return _whitening_of(np.maximum(values[::-1], 0), vectors.T[::-1])
+
+
+def _whitening_of(variances: Floats, axes: Floats) -> Floats:
+    """Return the axes of positive variance, divided by their standard deviations."""
+    kept = variances > RANK_TOL**2
+    return np.asarray(axes[kept] / np.sqrt(variances[kept])[:, None])
+
+
+def discriminant_directions(
+    whitening: Floats, means: Floats, counts: Array, n_components: int
+) -> Floats | None:
+    """Return discriminant directions from class means and W of the within-class scatter S.
+
+    ``W.T @ W`` is the pseudo-inverse of S. Returns None if classes are constant or have equal
+    means.
+    """
+    n_samples = counts.sum()
     spread = (means - counts @ means / n_samples) * np.sqrt(counts / n_samples)[:, None]
     _, sizes, directions = svd(spread @ whitening.T)
     found = directions[sizes > RANK_TOL * sizes.max(initial=0)][:n_components] @ whitening
