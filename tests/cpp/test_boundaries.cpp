@@ -92,8 +92,7 @@ TEST(points_may_be_temporaries) {
     soft_votes<double>(points, points, points, nullptr, nullptr, view(given));
     CHECK(means == given);
 
-    const auto radius =
-        made<detail::RadiusProblem>(points, points, 100.0, Codes(), true, std::int64_t(1) << 40);
+    const auto radius = made<detail::RadiusProblem>(points, points, RadiusSettings{100.0});
     CHECK(detail::within_radius(*radius, alone)[39].size() == 40);
 }
 
@@ -136,7 +135,7 @@ TEST(rows_that_are_none_are_not_left_out) {
         refuses([&] {
             kneighbors_per_class<double>(points, points, labels, 1, 1, exclude, true, d, rows);
         });
-        refuses([&] { radius_neighbors<double>(points, points, 1, exclude, true); });
+        refuses([&] { radius_neighbors<double>(points, points, {1, exclude}); });
         refuses([&] { soft_votes<double>(points, points, points, nullptr, exclude, view(means)); });
         InferenceProblem problem;
         problem.query_labels = problem.database_labels = labels;

@@ -14,7 +14,7 @@ void lists_match(const RowMatrix<T> &x, const RowMatrix<T> &y, double radius, Co
                  bool sorted) {
     const Points database(seen(y));
     const auto lists =
-        radius_neighbors<T>(Points(seen(x)), database, radius, exclude, sorted, {2, {}, {}});
+        radius_neighbors<T>(Points(seen(x)), database, {radius, exclude, sorted}, {2, {}, {}});
     CHECK(static_cast<Index>(lists.row_starts.size()) == x.rows() + 1);
     for (Index i = 0; i < x.rows(); ++i) {
         const RowMatrix<double> query = x.row(i).template cast<double>();
@@ -67,12 +67,12 @@ TEST(bad_arguments_are_named) {
     const Points points(seen(y)), wide(seen(z));
     for (const double radius : {-1.0, std::numeric_limits<double>::infinity()})
         CHECK_THROWS(std::invalid_argument, "radius must be",
-                     radius_neighbors<double>(points, points, radius, nullptr, false));
+                     radius_neighbors<double>(points, points, {radius}));
     CHECK_THROWS(std::invalid_argument, "differ in width",
-                 radius_neighbors<double>(points, wide, 1.0, nullptr, false));
+                 radius_neighbors<double>(points, wide, {}));
     const std::vector<std::int64_t> exclude(4, -1);
     CHECK_THROWS(std::invalid_argument, "exclude",
-                 radius_neighbors<double>(points, points, 1.0, exclude, false));
+                 radius_neighbors<double>(points, points, {1.0, exclude}));
 }
 
 } // namespace test_radius

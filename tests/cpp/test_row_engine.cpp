@@ -74,7 +74,7 @@ TEST(lmnn_gradients_and_candidates) {
     std::vector<std::int64_t> targets;
     for (Index i = 0; i < n; ++i)
         targets.push_back((i + 3) % n);
-    const LmnnLoss<double> loss(0.4, 1.0, targets, 1, {y, y});
+    const LmnnLoss<double> loss({targets, 1, 0.4}, {y, y});
     gradient_matches<double>(loss);
 
     const RowMatrix<double> z = random_points<double>(n, p);
@@ -308,9 +308,9 @@ TEST(losses_check_what_they_are_given) {
     const NcaLoss<double> nca(NcaLoss<double>::Form::sum, {few, few});
     CHECK_THROWS(std::invalid_argument, "one label", run(z, nca, grad));
     std::vector<std::int64_t> targets(n, n);
-    const LmnnLoss<double> outside(0.5, 1.0, targets, 1, {y, y});
+    const LmnnLoss<double> outside({targets, 1}, {y, y});
     CHECK_THROWS(std::invalid_argument, "target", run(z, outside, grad));
-    const LmnnLoss<double> endless(std::nan(""), 1.0, targets, 1, {y, y});
+    const LmnnLoss<double> endless({targets, 1, std::nan("")}, {y, y});
     CHECK_THROWS(std::invalid_argument, "regularization", run(z, endless, grad));
 }
 

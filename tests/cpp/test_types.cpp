@@ -138,8 +138,8 @@ TEST(short_arrays_are_refused) {
     CHECK_THROWS(std::invalid_argument, a_label, run(McmlLoss<double>({few, y})));
     CHECK_THROWS(std::invalid_argument, a_label, run(MlkrLoss<double>({light, weights})));
     CHECK_THROWS(std::invalid_argument, a_weight, run(LdmlLoss<double>(1, slopes, {y, y}, light)));
-    CHECK_THROWS(std::invalid_argument, "k targets", run(LmnnLoss<double>(0.5, 1, few, 1, {y, y})));
-    CHECK_THROWS(std::invalid_argument, a_label, run(LmnnLoss<double>(0.5, 1, y, 1, {y, few})));
+    CHECK_THROWS(std::invalid_argument, "k targets", run(LmnnLoss<double>({few, 1}, {y, y})));
+    CHECK_THROWS(std::invalid_argument, a_label, run(LmnnLoss<double>({y, 1}, {y, few})));
     problem.weights = light;
     CHECK_THROWS(std::invalid_argument, "weights must have one entry per query", run(nca));
     problem.weights = nullptr;

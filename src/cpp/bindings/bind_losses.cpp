@@ -11,8 +11,9 @@ void register_all_pairs(py::module_ &m) {
         m, "nca",
         [](const auto &of, Call &call, bool log_form, bool squared) {
             const Weights columns = call.column_weights();
-            return of_classes(of, call, [&of, columns, log_form, squared](ClassLabels labels) {
-                return of.nca(labels, columns, log_form, squared);
+            const NcaSettings settings{log_form, squared};
+            return of_classes(of, call, [&of, columns, settings](ClassLabels labels) {
+                return of.nca(labels, settings, columns);
             });
         },
         "log_form", "squared");
@@ -104,8 +105,9 @@ void register_class_losses(py::module_ &m) {
     add_loss<double, double, bool>(
         m, "lifted",
         [](const auto &of, Call &call, double positive, double negative, bool squared) {
-            return of_classes(of, call, [&of, positive, negative, squared](ClassLabels labels) {
-                return of.lifted(labels, positive, negative, squared);
+            const LiftedSettings settings{positive, negative, squared};
+            return of_classes(of, call, [&of, settings](ClassLabels labels) {
+                return of.lifted(labels, settings);
             });
         },
         "positive_margin", "negative_margin", "squared");
@@ -116,8 +118,8 @@ void register_class_losses(py::module_ &m) {
             require(targets.ndim() == 2, "targets must have two dimensions");
             const Index k = targets.shape(1);
             call.list(row_starts, columns);
-            return of.lmnn(call.classes(), regularization, margin,
-                           call.held({targets, call.n() * k, "targets"}), k);
+            const Codes rows = call.held({targets, call.n() * k, "targets"});
+            return of.lmnn(call.classes(), {rows, k, regularization, margin});
         },
         "regularization", "margin", "targets", "row_starts", "columns");
 }

@@ -76,13 +76,14 @@ py::object within_radius(const py::array &x, const py::array &y, double radius, 
     const Maps given = maps(U, V);
     const Points queries = points(x), database = points(y);
     const Indices excluded(exclude, queries.rows(), "exclude");
+    const RadiusSettings settings{radius, excluded, sorted, squared, most};
     const auto search = [&](auto zero) -> py::object {
         NeighborLists<decltype(zero)> lists;
         {
             const Control run = control(threads);
             const Released release;
-            lists = kernels().of<decltype(zero)>().search.radius_neighbors(
-                queries, database, radius, given, excluded, sorted, squared, run, most);
+            lists = kernels().of<decltype(zero)>().search.radius_neighbors(queries, database,
+                                                                           settings, given, run);
         }
         return py::make_tuple(owning(std::move(lists.distances)), owning(std::move(lists.indices)),
                               owning(std::move(lists.row_starts)), lists.pairs);

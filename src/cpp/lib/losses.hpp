@@ -47,10 +47,10 @@ template <class T> class LevelLosses final : public LossKernels<T> {
         return std::make_unique<SparseWeightsLoss<T>>(row_starts, weights);
     }
 
-    Made nca(ClassLabels labels, Weights columns, bool log_form, bool squared) const override {
+    Made nca(ClassLabels labels, const NcaSettings &settings, Weights columns) const override {
         using Nca = NcaLoss<T>;
-        return std::make_unique<Nca>(log_form ? Nca::Form::log : Nca::Form::sum, labels, columns,
-                                     squared);
+        return std::make_unique<Nca>(settings.log_form ? Nca::Form::log : Nca::Form::sum, labels,
+                                     columns, settings.squared);
     }
     Made mcml(ClassLabels labels, Weights columns) const override {
         return std::make_unique<McmlLoss<T>>(labels, columns);
@@ -87,17 +87,15 @@ template <class T> class LevelLosses final : public LossKernels<T> {
         require_positive(temperature, "temperature");
         return std::make_unique<NtxentLoss<T>>(temperature, labels);
     }
-    Made lifted(ClassLabels labels, double positive_margin, double negative_margin,
-                bool squared) const override {
-        require_finite(positive_margin, "positive_margin");
-        require_finite(negative_margin, "negative_margin");
+    Made lifted(ClassLabels labels, const LiftedSettings &settings) const override {
+        require_finite(settings.positive_margin, "positive_margin");
+        require_finite(settings.negative_margin, "negative_margin");
         return std::make_unique<TwoSidedLoss<T>>(
-            LiftedForm(positive_margin, negative_margin),
-            squared ? RowKind::squared_distance : RowKind::distance, labels);
+            LiftedForm(settings.positive_margin, settings.negative_margin),
+            settings.squared ? RowKind::squared_distance : RowKind::distance, labels);
     }
-    Made lmnn(ClassLabels labels, double regularization, double margin, Codes targets,
-              Index k) const override {
-        return std::make_unique<LmnnLoss<T>>(regularization, margin, targets, k, labels);
+    Made lmnn(ClassLabels labels, const LmnnSettings &settings) const override {
+        return std::make_unique<LmnnLoss<T>>(settings, labels);
     }
     Made circle(ClassLabels labels, double margin, double gamma) const override {
         require_finite(margin, "margin");

@@ -193,13 +193,12 @@ template <class T> class LevelSearch final : public SearchKernels<T> {
                                                 distances, indices, control);
         });
     }
-    NeighborLists<T> radius_neighbors(const Points &queries, const Points &database, double radius,
-                                      const Maps &maps, Codes exclude, bool sorted, bool squared,
-                                      const Control &control, std::int64_t most) const override {
+    NeighborLists<T> radius_neighbors(const Points &queries, const Points &database,
+                                      const RadiusSettings &settings, const Maps &maps,
+                                      const Control &control) const override {
         NeighborLists<T> lists;
         with_mapped(queries, database, maps, control, [&](const Points &q, const Points &d) {
-            lists = metricfast::radius_neighbors<T>(q, d, radius, exclude, sorted, control, squared,
-                                                    most);
+            lists = metricfast::radius_neighbors<T>(q, d, settings, control);
         });
         return lists;
     }

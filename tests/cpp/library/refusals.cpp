@@ -29,7 +29,7 @@ TEST(parameters_of_losses) {
     }
     CHECK_THROWS(bad, "k must", losses().recall_at_k(classes, {0}, 1, 1));
     CHECK_THROWS(bad, "margin", losses().circle(classes, std::nan(""), 1));
-    CHECK_THROWS(bad, "negative_margin", losses().lifted(classes, 0, INFINITY, true));
+    CHECK_THROWS(bad, "negative_margin", losses().lifted(classes, {0, INFINITY, true}));
     CHECK_THROWS(bad, "mean must", losses().contrastive(classes, {}, "each", {}, {}));
     CHECK_THROWS(bad, "function",
                  losses().compiled(nullptr, nullptr, RowKind::distance, {0, 1}, {0, 1}));
@@ -37,9 +37,8 @@ TEST(parameters_of_losses) {
 
 TEST(a_loss_that_overflows) {
     const std::vector<double> L{1e160, 0};
-    CHECK_THROWS(
-        std::overflow_error, "overflows",
-        value_and_gradient(*losses().nca(classes, nullptr, true, true), points, view(L, 1, 2)));
+    CHECK_THROWS(std::overflow_error, "overflows",
+                 value_and_gradient(*losses().nca(classes, {true}), points, view(L, 1, 2)));
 }
 
 TEST(lengths) {
@@ -100,8 +99,7 @@ TEST(ids_are_labels) {
     const std::vector<std::int64_t> ids{7000000000001, 7000000000001, 7000000000001, 9, 9};
     const std::vector<double> L{0.1, 0.1};
     const auto value = [&](const ClassLabels &of) {
-        return value_and_gradient(*losses().nca(of, nullptr, true, true), points, view(L, 1, 2))
-            .value;
+        return value_and_gradient(*losses().nca(of, {true}), points, view(L, 1, 2)).value;
     };
     CHECK(value({ids, ids}) == value(classes));
 }

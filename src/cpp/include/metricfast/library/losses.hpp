@@ -38,8 +38,8 @@ template <class T> class LossKernels {
     virtual Made sparse_weights(Codes row_starts, Span<const T> weights) const = 0;
 
     // Losses of classes.
-    virtual Made nca(ClassLabels labels, Weights column_weights, bool log_form,
-                     bool squared) const = 0;
+    virtual Made nca(ClassLabels labels, const NcaSettings &settings = {},
+                     Weights column_weights = nullptr) const = 0;
     virtual Made mcml(ClassLabels labels, Weights column_weights) const = 0;
     virtual Made ldml(ClassLabels labels, Weights column_weights, double bias,
                       Span<double> bias_gradient) const = 0;
@@ -52,11 +52,8 @@ template <class T> class LossKernels {
                                 const SoftplusSettings &settings) const = 0;
     virtual Made supcon(ClassLabels labels, double temperature) const = 0;
     virtual Made ntxent(ClassLabels labels, double temperature) const = 0;
-    virtual Made lifted(ClassLabels labels, double positive_margin, double negative_margin,
-                        bool squared) const = 0;
-    /// \param targets (queries x k) rows of the database.
-    virtual Made lmnn(ClassLabels labels, double regularization, double margin, Codes targets,
-                      Index k) const = 0;
+    virtual Made lifted(ClassLabels labels, const LiftedSettings &settings) const = 0;
+    virtual Made lmnn(ClassLabels labels, const LmnnSettings &settings) const = 0;
     virtual Made circle(ClassLabels labels, double margin, double gamma) const = 0;
     virtual Made smooth_ap(ClassLabels labels, double temperature) const = 0;
     virtual Made recall_at_k(ClassLabels labels, std::vector<double> k, double temperature,

@@ -122,11 +122,9 @@ template <class T> class SearchKernels {
                                       Index classes, Index k, const Maps &maps, Codes exclude,
                                       bool squared, Span<T> distances, Span<std::int64_t> indices,
                                       const Control &control = {}) const = 0;
-    /// \param most maximum number of pairs; if there are more, the lists are empty.
-    virtual NeighborLists<T>
-    radius_neighbors(const Points &queries, const Points &database, double radius, const Maps &maps,
-                     Codes exclude, bool sorted, bool squared, const Control &control = {},
-                     std::int64_t most = std::numeric_limits<std::int64_t>::max()) const = 0;
+    virtual NeighborLists<T> radius_neighbors(const Points &queries, const Points &database,
+                                              const RadiusSettings &settings, const Maps &maps,
+                                              const Control &control = {}) const = 0;
     /// Computes out(i, v) = sum_j p_ij values(j, v), where p_i is the softmax over j of
     /// log_weight_j - |q_i - x_j|, in T and in one pass over the database.
     /// \param values (database x outputs).

@@ -14,35 +14,34 @@ METRICFAST_NAMESPACE_BEGIN
 /// Rows may be whole, or lists of columns that contain every target and every active l.
 template <class T> class LmnnLoss : public RowLoss<T> {
   public:
-    /// \param targets (n x k) database rows of each anchor's targets, -1 for none.
-    LmnnLoss(double regularization, double margin, Codes targets, Index k, ClassLabels labels)
-        : regularization_(regularization), margin_(margin), targets_(targets), k_(k),
-          labels_(labels), database_labels_(padded<T>(labels_.database)) {}
+    LmnnLoss(const LmnnSettings &settings, ClassLabels labels)
+        : settings_(settings), labels_(labels), database_labels_(padded<T>(labels_.database)) {}
 
     bool sparse() const override { return true; }
 
     void check(Index queries, Index database) const override {
-        require(regularization_ >= 0 && regularization_ <= 1,
+        require(settings_.regularization >= 0 && settings_.regularization <= 1,
                 "LMNN: regularization must be from 0 to 1");
-        require(margin_ >= 0 && std::isfinite(margin_), "LMNN: margin must be finite, from 0 on");
-        require(is_matrix(targets_.size(), queries, k_),
+        require(settings_.margin >= 0 && std::isfinite(settings_.margin),
+                "LMNN: margin must be finite, from 0 on");
+        require(is_matrix(settings_.targets.size(), queries, settings_.k),
                 "LMNN: there must be k targets for each query");
         labels_.check(queries, database);
-        for (const std::int64_t target : targets_)
+        for (const std::int64_t target : settings_.targets)
             require(target >= -1 && target < database, "LMNN: a target is outside the database");
     }
 
     RowValue evaluate(Row<T> &row) const override {
         RowValue result;
-        const double pull = regularization_, push = 1 - regularization_;
+        const double pull = settings_.regularization, push = 1 - settings_.regularization;
         const Vec<T> zero = Vec<T>::broadcast(T(0));
         std::vector<Target> targets;
-        const std::int64_t *wanted = targets_.data() + row.anchor * k_;
-        for (Index t = 0; t < k_; ++t)
+        const std::int64_t *wanted = settings_.targets.data() + row.anchor * settings_.k;
+        for (Index t = 0; t < settings_.k; ++t)
             if (wanted[t] >= 0) {
                 const Index place = place_of(row, wanted[t]);
                 const double d = static_cast<double>(row.values[place]);
-                targets.push_back({static_cast<T>(margin_ + d), place, 0, zero, zero});
+                targets.push_back({static_cast<T>(settings_.margin + d), place, 0, zero, zero});
                 result.value += pull * d;
                 result.terms += d > 0;
             }
@@ -117,10 +116,7 @@ template <class T> class LmnnLoss : public RowLoss<T> {
         return sum;
     }
 
-    double regularization_;
-    double margin_;
-    Codes targets_;
-    Index k_;
+    LmnnSettings settings_;
     ClassCodes labels_;
     std::vector<T> database_labels_;
 };

@@ -71,6 +71,28 @@ struct Tags {
     }
 };
 
+/// Minus the sum of an anchor's probabilities of its class, or minus its log; of squared distances,
+/// or plain ones.
+struct NcaSettings {
+    bool log_form = false;
+    bool squared = true;
+};
+
+/// LMNN with `k` targets for each query, the rows (queries x k) of the database; -1 for none.
+struct LmnnSettings {
+    Codes targets;
+    Index k = 0;
+    double regularization = 0.5;
+    double margin = 1;
+};
+
+/// Generalized lifted structure: margins of the distances, squared or plain.
+struct LiftedSettings {
+    double positive_margin = 0;
+    double negative_margin = 1;
+    bool squared = false;
+};
+
 /// Triplets of an anchor in the loss: all with d_near + margin > d_far; of those the semi-hard
 /// ones, d_far > d_near; or only the farthest near point with the nearest far point.
 enum class Mining { all, semihard, hardest };

@@ -14,20 +14,16 @@ namespace detail {
 /// Arguments of a search within a radius, and the number of pairs that it found so far.
 struct RadiusProblem {
     Points queries, database;
-    double radius;
-    Codes exclude;
-    bool sorted;
-    std::int64_t most;
+    RadiusSettings settings;
     Frame frame;
     double square; ///< squared radius in the frame
-    /// Candidate pairs of all queries; beyond `most` they are counted but not stored.
+    /// Candidate pairs of all queries; beyond the maximum they are counted but not stored.
     mutable std::atomic<std::int64_t> pairs{0};
 
-    RadiusProblem(const Points &queries_, const Points &database_, double radius_, Codes exclude_,
-                  bool sorted_, std::int64_t most_)
-        : queries(queries_), database(database_), radius(radius_), exclude(exclude_),
-          sorted(sorted_), most(most_), frame(frame_of(database, queries)),
-          square(radius * frame.scale * (radius * frame.scale)) {}
+    RadiusProblem(const Points &queries_, const Points &database_, const RadiusSettings &settings_)
+        : queries(queries_), database(database_), settings(settings_),
+          frame(frame_of(database, queries)),
+          square(settings.radius * frame.scale * (settings.radius * frame.scale)) {}
 
     /// Keeps the neighbours whose distance, the root of sum (a-b)^2 in double, in index order, is
     /// at most the radius.
@@ -35,12 +31,12 @@ struct RadiusProblem {
         neighbors.erase(std::remove_if(neighbors.begin(), neighbors.end(),
                                        [this](const Neighbor &n) {
                                            return !(unscaled<double>(n.distance, frame.exact_scale,
-                                                                     false) <= radius);
+                                                                     false) <= settings.radius);
                                        }),
                         neighbors.end());
     }
     void arrange(std::vector<Neighbor> &neighbors) const {
-        if (sorted)
+        if (settings.sorted)
             std::sort(neighbors.begin(), neighbors.end());
     }
 };
@@ -80,12 +76,13 @@ template <class S> class RadiusSearch {
         std::int64_t uncounted = 0;
         bool fits = true;
         const auto count_pairs = [&] {
-            fits = (problem_.pairs += uncounted) <= problem_.most;
+            fits = (problem_.pairs += uncounted) <= problem_.settings.most;
             uncounted = 0;
         };
         m.sweep.run(begin, end, [&](Index i, Index position, S) {
             const std::int64_t row = screen_.packed().id(position);
-            if (problem_.exclude != nullptr && problem_.exclude[ids[i]] == row)
+            if (const Codes exclude = problem_.settings.exclude;
+                exclude != nullptr && exclude[ids[i]] == row)
                 return;
             if (++uncounted == stretch)
                 count_pairs();
@@ -144,29 +141,24 @@ inline std::vector<std::vector<Neighbor>> within_radius(const RadiusProblem &pro
 
 } // namespace detail
 
-/// For every query the database rows within `radius`, ordered by row, or if `sorted` nearest first
-/// with ties by the lower row.
+/// For every query the database rows within a radius.
 ///
 /// \tparam T precision of the reported distances. Rows and their order are determined by the root
 ///   of sum (a-b)^2 in double, in index order, for any T.
-/// \param exclude for each query a database row to exclude, -1 for none, or null.
-/// \param most maximum number of pairs. If there are more, no pair is returned.
 template <class T>
-NeighborLists<T> radius_neighbors(const Points &queries, const Points &database, double radius,
-                                  Codes exclude, bool sorted, const Control &control = {},
-                                  bool squared = false,
-                                  std::int64_t most = std::numeric_limits<std::int64_t>::max()) {
+NeighborLists<T> radius_neighbors(const Points &queries, const Points &database,
+                                  const RadiusSettings &settings, const Control &control = {}) {
     require(queries.cols() == database.cols(),
             "radius_neighbors: queries and database differ in width");
-    require(radius >= 0 && std::isfinite(radius),
+    require(settings.radius >= 0 && std::isfinite(settings.radius),
             "radius_neighbors: radius must be finite and not negative");
-    require_excluded(exclude, queries.rows(), database.rows(), "radius_neighbors");
-    const detail::RadiusProblem problem(queries, database, radius, exclude, sorted, most);
+    require_excluded(settings.exclude, queries.rows(), database.rows(), "radius_neighbors");
+    const detail::RadiusProblem problem(queries, database, settings);
     auto found = detail::within_radius(problem, control);
     NeighborLists<T> lists;
     lists.pairs = problem.pairs;
     lists.row_starts.push_back(0);
-    if (lists.pairs > most) {
+    if (lists.pairs > settings.most) {
         lists.row_starts.resize(found.size() + 1, 0);
         return lists;
     }
@@ -178,7 +170,8 @@ NeighborLists<T> radius_neighbors(const Points &queries, const Points &database,
     for (auto &list : found) {
         for (const Neighbor &n : list) {
             lists.indices.push_back(n.index);
-            lists.distances.push_back(unscaled<T>(n.distance, problem.frame.exact_scale, squared));
+            lists.distances.push_back(
+                unscaled<T>(n.distance, problem.frame.exact_scale, settings.squared));
         }
         list = {};
     }

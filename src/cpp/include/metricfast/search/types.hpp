@@ -15,6 +15,16 @@ template <class T> struct NeighborLists {
     std::int64_t pairs = 0; ///< number found; above the maximum, no list is stored
 };
 
+/// A search within a radius, and the form of its results.
+struct RadiusSettings {
+    double radius = 1;
+    Codes exclude = nullptr; ///< for each query a row to exclude, -1 for none
+    bool sorted = true;      ///< nearest first, ties by the lower row; if false, by row
+    bool squared = false;    ///< report squared distances
+    /// Maximum number of pairs; if there are more, no list is stored.
+    std::int64_t most = std::numeric_limits<std::int64_t>::max();
+};
+
 /// Lists in compressed sparse rows.
 struct CandidateLists {
     std::vector<std::int64_t> row_starts;
