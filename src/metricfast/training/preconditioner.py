@@ -8,6 +8,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import cholesky
+from scipy.linalg.blas import dtrmm
+from scipy.linalg.lapack import dtrtri
 
 from metricfast._core.scatter import square_root, within_scatter
 
@@ -121,13 +124,13 @@ class Preconditioner(FlatParameters):
             inverse = 1 / factor
         else:
             relative = scatter / (np.diag(scatter).sum() / n_features)
-            factor = np.linalg.cholesky(relative + _FLOOR * np.eye(width))
-            inverse = np.linalg.inv(factor)
+            factor = cholesky(relative + _FLOOR * np.eye(width), lower=True)
+            inverse = dtrtri(factor, lower=True)[0]
         self._factor, self._inverse = factor, inverse
 
     def vector(self, arrays: Sequence[Array]) -> NDArray[np.float64]:
         """Convert a map to the solver's vector."""
-        return _times(arrays[0].astype(np.float64), self._factor).ravel()
+        return _times(arrays[0], self._factor).ravel()
 
     def arrays(self, vector: Array) -> list[Array]:
         """Convert the solver's vector to a map."""
@@ -135,7 +138,7 @@ class Preconditioner(FlatParameters):
 
     def pullback(self, gradients: Sequence[Array]) -> NDArray[np.float64]:
         """Convert the gradient by the map to the gradient by the solver's vector."""
-        return _times(gradients[0], self._inverse.T).ravel()
+        return _times(gradients[0], self._inverse, transposed=True).ravel()
 
 
 def class_preconditioner(data: Any, *, root: bool = False) -> Preconditioner:
@@ -148,9 +151,12 @@ def class_preconditioner(data: Any, *, root: bool = False) -> Preconditioner:
     return Preconditioner(data.n_features, square_root(scatter) if root else scatter)
 
 
-def _times(A: Array, K: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the product of two matrices, the second of which may be a diagonal."""
-    return np.asarray(A @ K if K.ndim == 2 else A * K)
+def _times(A: Array, K: NDArray[np.float64], *, transposed: bool = False) -> NDArray[np.float64]:
+    """Return ``A @ K``, or ``A @ K.T``, for a lower triangular matrix K or a diagonal."""
+    if K.ndim == 1:
+        return np.asarray(A * K)
+    # BLAS works on the transposes, which are in Fortran's order.
+    return np.asarray(dtrmm(1.0, K, A.T, lower=True, trans_a=not transposed).T)
 
 
 def best_scale(value: Callable[[float], float]) -> float:
