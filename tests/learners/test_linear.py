@@ -52,6 +52,17 @@ def test_coordinates_are_a_change_of_variables(scatter):
     )
 
 
+@pytest.mark.parametrize("scatter", SCATTERS.values(), ids=SCATTERS)
+def test_coordinates_are_converted_in_the_precision_of_the_points(scatter):
+    exact, rounded = Preconditioner(4, scatter), Preconditioner(4, scatter, np.float32)
+    L, G = RNG.normal(size=(2, 2, 4))
+    vector = rounded.vector([L])
+    np.testing.assert_array_equal(vector, exact.vector([L]))
+    assert (rounded.arrays(vector)[0] * G).sum() == pytest.approx((L * G).sum(), rel=1e-5)
+    assert rounded.pullback([G]) @ vector == pytest.approx((L * G).sum(), rel=1e-5)
+    assert rounded._inverse.dtype == np.float32
+
+
 def test_coordinates_even_out_the_curvature():
     scatter = np.cov(X.T)
     coordinates = Preconditioner(4, scatter)

@@ -194,7 +194,7 @@ def _preconditioner(
     del start, of_span
     X = samples.representative.X
     scatter = _target_scatter(X, loss.targets[samples.representative_rows], samples.X)
-    return Preconditioner(samples.n_features, scatter)
+    return Preconditioner(samples.n_features, scatter, samples.X.dtype)
 
 
 def _check_class_sizes(data: Samples, k: int) -> None:

@@ -8,6 +8,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import cholesky
+from scipy.linalg.blas import dtrmm, strmm
+from scipy.linalg.lapack import dtrtri
 
 from metricfast._core.scatter import square_root, within_scatter
 
@@ -100,7 +103,8 @@ class Preconditioner(FlatParameters):
     `scatter` is a symmetric positive semidefinite matrix or its diagonal, approximating the
     curvature of the loss in each row of L. K is its Cholesky factor, after 3 % of its mean diagonal
     entry is added to the diagonal; by default the identity. The mean is over `n_features`, which is
-    more than the entries there are for points in coordinates of their span.
+    more than the entries there are for points in coordinates of their span. Maps and
+    gradients are converted in `dtype`, which is that of the points.
 
     Attributes
     ----------
@@ -108,7 +112,9 @@ class Preconditioner(FlatParameters):
         The factor by which K multiplies directions without scatter.
     """
 
-    def __init__(self, n_features: int, scatter: NDArray[np.float64] | None = None) -> None:
+    def __init__(
+        self, n_features: int, scatter: NDArray[np.float64] | None = None, dtype: Any = np.float64
+    ) -> None:
         self._width = width = n_features if scatter is None else len(scatter)
         self.least = math.sqrt(_FLOOR)
         factor: Array
@@ -121,13 +127,13 @@ class Preconditioner(FlatParameters):
             inverse = 1 / factor
         else:
             relative = scatter / (np.diag(scatter).sum() / n_features)
-            factor = np.linalg.cholesky(relative + _FLOOR * np.eye(width))
-            inverse = np.linalg.inv(factor)
-        self._factor, self._inverse = factor, inverse
+            factor = cholesky(relative + _FLOOR * np.eye(width), lower=True)
+            inverse = dtrtri(factor, lower=True)[0]
+        self._factor, self._inverse = factor, inverse.astype(dtype, copy=False)
 
     def vector(self, arrays: Sequence[Array]) -> NDArray[np.float64]:
         """Convert a map to the solver's vector."""
-        return _times(arrays[0].astype(np.float64), self._factor).ravel()
+        return _times(arrays[0], self._factor).ravel()
 
     def arrays(self, vector: Array) -> list[Array]:
         """Convert the solver's vector to a map."""
@@ -135,7 +141,7 @@ class Preconditioner(FlatParameters):
 
     def pullback(self, gradients: Sequence[Array]) -> NDArray[np.float64]:
         """Convert the gradient by the map to the gradient by the solver's vector."""
-        return _times(gradients[0], self._inverse.T).ravel()
+        return _times(gradients[0], self._inverse, transposed=True).ravel()
 
 
 def class_preconditioner(data: Any, *, root: bool = False) -> Preconditioner:
@@ -145,12 +151,16 @@ def class_preconditioner(data: Any, *, root: bool = False) -> Preconditioner:
     """
     wide = data.X.shape[1] > FULL_BASIS
     scatter = within_scatter(data.X, data.groups, data.weight, diagonal=wide)
-    return Preconditioner(data.n_features, square_root(scatter) if root else scatter)
+    return Preconditioner(data.n_features, square_root(scatter) if root else scatter, data.X.dtype)
 
 
-def _times(A: Array, K: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the product of two matrices, the second of which may be a diagonal."""
-    return np.asarray(A @ K if K.ndim == 2 else A * K)
+def _times(A: Array, K: NDArray[np.float64], *, transposed: bool = False) -> NDArray[np.float64]:
+    """Return ``A @ K``, or ``A @ K.T``, for a lower triangular matrix K or a diagonal."""
+    if K.ndim == 1:
+        return np.asarray(A * K)
+    multiply = strmm if K.dtype == np.float32 else dtrmm
+    # BLAS works on the transposes, which are in Fortran's order.
+    return np.asarray(multiply(1.0, K, A.T, lower=True, trans_a=not transposed).T)
 
 
 def best_scale(value: Callable[[float], float]) -> float:
