@@ -114,7 +114,7 @@ template <class T> class TwoSidedLoss : public RowLoss<T> {
   private:
     using V = Vec<T>;
 
-    /// Calls body(j, is positive ? a : b) for each register of the row, then for single columns.
+    /// a for positives, else b.
     struct Select {
         V wanted, a, b;
         Select(T label, T a_, T b_)
@@ -129,101 +129,73 @@ template <class T> class TwoSidedLoss : public RowLoss<T> {
         const Side &p = form_.positive, &n = form_.negative;
         const Select slope(label, static_cast<T>(p.slope), static_cast<T>(n.slope));
         const Select offset(label, static_cast<T>(p.offset), static_cast<T>(n.offset));
-        const T *labels = database_labels_.data();
-        V part = V::broadcast(T(0));
-        double sum = 0;
-        in_stretches<T>(
-            row.count,
-            [&](Index j) {
-                const V l = V::load(labels + j);
-                const V x = fma(slope(l), V::load(row.values + j), offset(l));
-                x.store(row.values + j);
-                part = part + where_equal(l, slope.wanted, x);
-            },
-            [&] { sum += horizontal_sum(part), part = V::broadcast(T(0)); },
-            [&](Index j) {
-                const Side &side = labels[j] == label ? p : n;
-                row.values[j] =
-                    static_cast<T>(side.slope) * row.values[j] + static_cast<T>(side.offset);
-                sum += labels[j] == label ? static_cast<double>(row.values[j]) : 0.0;
-            });
-        return sum;
+        return change_and_sum(row, [&](V v, V l) METRICFAST_INLINE {
+            const V x = fma(slope(l), v, offset(l));
+            return std::pair(x, where_equal(l, slope.wanted, x));
+        });
     }
 
-    std::pair<double, double> largest(const Row<T> &row, T label) const {
+    std::pair<double, double> largest(Row<T> &row, T label) const {
         constexpr T low = std::numeric_limits<T>::lowest();
         const V wanted = V::broadcast(label), least = V::broadcast(low);
-        const T *labels = database_labels_.data();
         V p = least, n = least;
-        Index j = 0;
-        for (; j + V::width <= row.count; j += V::width) {
-            const V x = V::load(row.values + j), l = V::load(labels + j);
-            const V own = where_equal(l, wanted, x);
-            const V low_here = where_equal(l, wanted, least);
-            p = max(p, own + (least - low_here));
-            n = max(n, (x - own) + low_here);
-        }
+        change(
+            row,
+            [&](V x, V l) METRICFAST_INLINE {
+                const V own = where_equal(l, wanted, x), low_here = where_equal(l, wanted, least);
+                p = max(p, own + (least - low_here));
+                n = max(n, (x - own) + low_here);
+                return x;
+            },
+            low);
         T lanes[2][V::width];
         p.store(lanes[0]);
         n.store(lanes[1]);
-        T most[2];
-        for (int side = 0; side < 2; ++side)
-            most[side] = *std::max_element(lanes[side], lanes[side] + V::width);
-        for (; j < row.count; ++j) {
-            T &value = most[labels[j] == label ? 0 : 1];
-            value = std::max(value, row.values[j]);
-        }
-        return {static_cast<double>(most[0]), static_cast<double>(most[1])};
+        const auto most = [](const T *x) {
+            return static_cast<double>(*std::max_element(x, x + V::width));
+        };
+        return {most(lanes[0]), most(lanes[1])};
     }
 
     void subtract(Row<T> &row, T label, double p, double n) const {
         const Select shift(label, static_cast<T>(p), static_cast<T>(n));
-        const T *labels = database_labels_.data();
-        Index j = 0;
-        for (; j + V::width <= row.count; j += V::width)
-            (V::load(row.values + j) - shift(V::load(labels + j))).store(row.values + j);
-        for (; j < row.count; ++j)
-            row.values[j] -= static_cast<T>(labels[j] == label ? p : n);
+        change(row, [&](V x, V l) METRICFAST_INLINE { return x - shift(l); });
     }
 
-    std::pair<double, double> sums(const Row<T> &row, T label) const {
-        const V wanted = V::broadcast(label), zero = V::broadcast(T(0));
-        const T *labels = database_labels_.data();
-        V p = zero, n = zero;
-        double sum_p = 0, sum_n = 0;
-        in_stretches<T>(
-            row.count,
-            [&](Index j) {
-                const V e = V::load(row.values + j);
-                const V own = where_equal(V::load(labels + j), wanted, e);
-                p = p + own;
-                n = n + (e - own);
-            },
-            [&] {
-                sum_p += horizontal_sum(p);
-                sum_n += horizontal_sum(n);
-                p = n = zero;
-            },
-            [&](Index j) { (labels[j] == label ? sum_p : sum_n) += double(row.values[j]); });
-        return {sum_p, sum_n};
+    std::pair<double, double> sums(Row<T> &row, T label) const {
+        const V wanted = V::broadcast(label);
+        const double p = change_and_sum(row, [&](V e, V l) METRICFAST_INLINE {
+            return std::pair(e, where_equal(l, wanted, e));
+        });
+        const double n = change_and_sum(row, [&](V e, V l) METRICFAST_INLINE {
+            return std::pair(e, e - where_equal(l, wanted, e));
+        });
+        return {p, n};
     }
 
     /// e_j to e_j * factor of its side + (is positive ? constant : 0).
     void weigh(Row<T> &row, T label, double p, double n, double constant) const {
         const Select factor(label, static_cast<T>(p), static_cast<T>(n));
         const V c = V::broadcast(static_cast<T>(constant));
+        change(row, [&](V e, V l) METRICFAST_INLINE {
+            return fma(e, factor(l), where_equal(l, factor.wanted, c));
+        });
+    }
+
+    /// Replaces the values of a row by step(values, labels), register by register.
+    template <class Step> void change(Row<T> &row, Step &&step, T rest = T(0)) const {
         const T *labels = database_labels_.data();
-        Index j = 0;
-        for (; j + V::width <= row.count; j += V::width) {
-            const V l = V::load(labels + j);
-            fma(V::load(row.values + j), factor(l), where_equal(l, factor.wanted, c))
-                .store(row.values + j);
-        }
-        for (; j < row.count; ++j) {
-            const bool own = labels[j] == label;
-            row.values[j] = row.values[j] * static_cast<T>(own ? p : n) +
-                            (own ? static_cast<T>(constant) : T(0));
-        }
+        detail::for_registers(
+            row.values, row.count,
+            [&](V x, Index j) METRICFAST_INLINE { return step(x, V::load(labels + j)); }, rest);
+    }
+
+    /// The same with the first of what step() returns; returns the sum of the second.
+    template <class Step> double change_and_sum(Row<T> &row, Step &&step) const {
+        const T *labels = database_labels_.data();
+        return detail::change_and_sum(row.values, row.count, [&](V x, Index j) METRICFAST_INLINE {
+            return step(x, V::load(labels + j));
+        });
     }
 
     TwoSidedForm form_;
