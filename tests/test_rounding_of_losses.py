@@ -1,0 +1,90 @@
+"""Losses and gradients in float64 differ from their exact values by a few units of rounding.
+
+Points lie on a grid, so distances and inner products are exact, and what remains is the rounding of
+exponentials, logarithms and sums. Expected values are computed in long double.
+"""
+
+import numpy as np
+import pytest
+
+from metricfast import losses
+
+N = 300
+EPS = np.finfo(float).eps
+LONG = np.longdouble
+
+pytestmark = pytest.mark.skipif(
+    np.finfo(LONG).nmant < 63, reason="the platform's long double is a double"
+)
+
+
+def points():
+    rng = np.random.default_rng(0)
+    return rng.integers(-4, 5, (N, 5)) / 4.0, rng.integers(0, 6, N)
+
+
+def softmax(x):
+    e = np.exp(x - x.max(axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True)
+
+
+def excluded(x, value):
+    x = x.copy()
+    np.fill_diagonal(x, value)
+    return x
+
+
+def nca(form):
+    def terms(D, same):
+        p = softmax(excluded(-D, -np.inf))
+        right = (p * same).sum(axis=1, keepdims=True)
+        if form == "sum":
+            return -right, p * same, p * right
+        return -np.log(right), p * same / right, p
+
+    return losses.NCA(form), "distance", terms
+
+
+def lmnn(D, same):
+    targets = np.argsort(excluded(np.where(same, D, np.inf), np.inf), axis=1, kind="stable")[:, :3]
+    near = np.take_along_axis(D, targets, 1)
+    hinges = np.where(same[:, None], 0, 1 + near[:, :, None] - D[:, None])
+    active = hinges > 0
+    own = np.zeros_like(D)
+    np.put_along_axis(own, targets, 0.5 + 0.5 * active.sum(2), 1)
+    value = 0.5 * near.sum(1) + 0.5 * np.maximum(hinges, 0).sum((1, 2))
+    return value, own, 0.5 * active.sum(1)
+
+
+def supcon(S, same):
+    x = excluded(2 * S, -np.inf)
+    p, own = softmax(x), excluded(same, 0)
+    whole = x.max(1) + np.log(np.exp(x - x.max(1, keepdims=True)).sum(1))
+    members = own.sum(1, keepdims=True)
+    values = whole - 2 * (own * S).sum(1) / members[:, 0]
+    return values / N, 2 * p / N, 2 * own / members / N
+
+
+CASES = {
+    "NCA": nca("sum"),
+    "NCA log": nca("log"),
+    "LMNN": (losses.LMNN(), "distance", lmnn),
+    "SupCon": (losses.SupCon(temperature=0.5), "product", supcon),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_values_and_gradients_are_exact_to_a_few_units(name):
+    loss, kind, terms = CASES[name]
+    Z, y = points()
+    value, gradient = loss(Z, y)
+    z = Z.astype(LONG)
+    differences = z[:, None] - z[None]
+    of_pairs = (differences**2).sum(2) if kind == "distance" else z @ z.T
+    values, plus, minus = terms(of_pairs, (y[:, None] == y).astype(LONG))
+    assert abs(value - values.sum()) <= 4 * EPS * abs(values).sum()
+    moves = 2 * differences if kind == "distance" else np.broadcast_to(z, differences.shape)
+    weights, sizes = plus - minus, plus + minus
+    expected = ((weights + weights.T)[:, :, None] * moves).sum(1)
+    size = ((sizes + sizes.T)[:, :, None] * abs(moves)).sum(1)
+    assert (abs(gradient - expected) <= 4 * EPS * size).all()
