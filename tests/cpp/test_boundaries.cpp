@@ -363,7 +363,7 @@ TEST(lengths_of_vectors) {
     CHECK_THROWS(bad, "one length per row", normalize_forward<double>(view(z), few));
     CHECK_THROWS(bad, "one length per row",
                  normalize_backward<double>(view(x), few, view(gradient)));
-    CHECK_THROWS(bad, "differ in size", adam_step<double>(four, four, four, few, four, 1, 0, 1));
+    CHECK_THROWS(bad, "differ in size", adam_step<double>(four, four, four, few, four, {1}));
     CHECK_THROWS(bad, "differ in size", momentum_step<double>(four, few, four, four, 1, 0, 1));
     const Points points(view(x));
     CHECK_THROWS(bad, "one value per pair",

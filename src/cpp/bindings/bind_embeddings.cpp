@@ -169,15 +169,15 @@ void backward_periodic(const py::array &x, const py::list &parameters, const py:
     });
 }
 
-void step_adam(const py::array &x, const py::array &gradient, py::array m, py::array v,
-               py::array out, double rate, double decay, double step, double least) {
-    by_precision(x, [&](auto zero) {
+bool step_adam(const py::array &x, const py::array &gradient, py::array m, py::array v,
+               py::array out, double rate, double decay, double step, bool relative) {
+    return by_precision(x, [&](auto zero) {
         using T = decltype(zero);
         const Index n = x.size();
-        kernels().of<T>().embeddings.adam_step(
+        return kernels().of<T>().embeddings.adam_step(
             elements<T>(x, n, "x"), elements<T>(gradient, n, "gradient"),
             writable_elements<T>(m, n, "m"), writable_elements<T>(v, n, "v"),
-            writable_elements<T>(out, n, "out"), rate, decay, step, least);
+            writable_elements<T>(out, n, "out"), {rate, decay, step, relative});
     });
 }
 
@@ -206,7 +206,7 @@ void register_embeddings(py::module_ &m) {
     m.def("periodic_backward", &backward_periodic);
     m.def("adam_step", &step_adam, py::arg("x"), py::arg("gradient"), py::arg("m"), py::arg("v"),
           py::arg("out"), py::arg("rate"), py::arg("decay"), py::arg("step"),
-          py::arg("least") = 1e-8);
+          py::arg("relative") = false);
     m.def("momentum_step", &step_momentum);
 }
 

@@ -48,9 +48,9 @@ template <class T> class LevelEmbeddings final : public EmbeddingKernels<T> {
                            const Control &control) const override {
         metricfast::periodic_backward<T>(x, map, upstream, gradient, control);
     }
-    void adam_step(Span<const T> x, Span<const T> gradient, Span<T> m, Span<T> v, Span<T> out,
-                   double rate, double decay, double step, double least) const override {
-        metricfast::adam_step<T>(x, gradient, m, v, out, rate, decay, step, least);
+    bool adam_step(Span<const T> x, Span<const T> gradient, Span<T> m, Span<T> v, Span<T> out,
+                   const AdamSettings &settings) const override {
+        return metricfast::adam_step<T>(x, gradient, m, v, out, settings);
     }
     void momentum_step(Span<const T> x, Span<const T> gradient, Span<T> v, Span<T> out, double rate,
                        double decay, double momentum) const override {

@@ -52,16 +52,10 @@ def adam_step(
 
     `relative`: ignore gradients that are rounding errors, relative to the scale of the data.
     """
-    moved, least = np.empty_like(x), 1e-8
-    if relative:
-        most = float(np.abs(gradient).max(initial=0))
-        gradient = np.where(np.abs(gradient) < 1e-13 * most, 0, gradient)
-        with np.errstate(over="ignore"):
-            square = 0.999 * moments[1] + 0.001 * gradient**2
-        if not _finite(square):
-            raise DivergedError
-        least = 1e-12 * math.sqrt(float(square.max(initial=0)) / (1 - 0.999**t)) + 1e-30
-    get_kernels().adam_step(x, gradient, *moments, moved, rate, decay, float(t), least)
+    moved = np.empty_like(x)
+    finite = get_kernels().adam_step(x, gradient, *moments, moved, rate, decay, float(t), relative)
+    if not finite:
+        raise DivergedError
     return moved
 
 

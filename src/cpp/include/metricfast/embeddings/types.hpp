@@ -62,4 +62,12 @@ template <class T> struct PeriodicGradient {
     }
 };
 
+/// A step of Adam.
+struct AdamSettings {
+    double rate;           ///< the learning rate
+    double decay = 0;      ///< weight decay
+    double step = 1;       ///< the number of the step, from 1
+    bool relative = false; ///< ignore gradients that are rounding errors beside the largest one
+};
+
 } // namespace metricfast

@@ -35,9 +35,8 @@ template <class T> class EmbeddingKernels {
     virtual void periodic_backward(View<const T> x, const PeriodicMap<T> &map,
                                    View<const T> upstream, const PeriodicGradient<T> &gradient,
                                    const Control &control = {}) const = 0;
-    virtual void adam_step(Span<const T> x, Span<const T> gradient, Span<T> m, Span<T> v,
-                           Span<T> out, double rate, double decay, double step,
-                           double least) const = 0;
+    virtual bool adam_step(Span<const T> x, Span<const T> gradient, Span<T> m, Span<T> v,
+                           Span<T> out, const AdamSettings &settings) const = 0;
     virtual void momentum_step(Span<const T> x, Span<const T> gradient, Span<T> v, Span<T> out,
                                double rate, double decay, double momentum) const = 0;
 };
