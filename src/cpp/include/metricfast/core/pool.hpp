@@ -20,7 +20,7 @@ template <class T> class Pool {
         void operator()(T *object) const {
             std::unique_ptr<T> owned(object);
             if (std::uncaught_exceptions() == exceptions)
-                pool->take(std::move(owned));
+                pool->give_back(std::move(owned));
         }
     };
 
@@ -39,7 +39,7 @@ template <class T> class Pool {
     }
 
   private:
-    void take(std::unique_ptr<T> object) noexcept {
+    void give_back(std::unique_ptr<T> object) noexcept {
         const std::lock_guard<std::mutex> lock(mutex_);
         try {
             free_.push_back(std::move(object));

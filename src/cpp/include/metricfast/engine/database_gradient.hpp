@@ -96,12 +96,12 @@ template <class T> class DatabaseShare {
     }
 
     /// Adds a weight of a pair. Its contribution to the query's gradient is added to `own`.
-    void add(const EmbeddedSides<T> &sides, Index row, Index column, T weight, double *own) {
+    void add(const EmbeddedSides<T> &sides, Index row, Index column, T weight, double *to_query) {
         if (summed_) {
-            sides.add(weight, row, column, own, sums_.row(column).data());
+            sides.add(weight, row, column, to_query, sums_.row(column).data());
             return;
         }
-        sides.add(weight, row, column, own, nullptr);
+        sides.add(weight, row, column, to_query, nullptr);
         kept_.push_back(
             {static_cast<std::int32_t>(row), static_cast<std::int32_t>(column), weight});
         if (kept_.size() <= capacity_)

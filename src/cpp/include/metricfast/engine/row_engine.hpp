@@ -88,9 +88,9 @@ template <class T> class RowEngine {
     Index p() const { return problem_.queries.cols; }
 
     void search_windows() {
-        constexpr Index few = 256; // lists do not pay for smaller databases
+        constexpr Index least = 256; // lists do not pay for smaller databases
         const double window = loss_.window(m());
-        if (m() <= few || problem_.listed() || sides_.kind != RowKind::squared_distance ||
+        if (m() <= least || problem_.listed() || sides_.kind != RowKind::squared_distance ||
             !std::isfinite(window))
             return;
         near_.reset(
@@ -168,7 +168,7 @@ template <class T> class RowEngine {
         }
         if (kept)
             return;
-        if (loss_.sparse() && few(block))
+        if (loss_.sparse() && mostly_zeros(block))
             for (Index r = 0; r < count; ++r)
                 spread(lane, desk, first + r, block.row(r), grad_queries);
         else
@@ -176,7 +176,7 @@ template <class T> class RowEngine {
     }
 
     /// Returns true if adding the nonzero weights one by one costs less than a matrix product.
-    bool few(View<const T> weights) const {
+    bool mostly_zeros(View<const T> weights) const {
         constexpr Index narrow = std::is_same_v<T, float> ? 800 : 200; // products are fast
         const Index cost = 12 + narrow / std::max<Index>(1, p());
         const Vec<T> zero = Vec<T>::broadcast(T(0)), one = Vec<T>::broadcast(T(1));
@@ -237,21 +237,21 @@ template <class T> class RowEngine {
                 square_roots(row.values, row.count);
             evaluate(lane, desk, row);
         }
-        desk.own.setZero(count, p());
+        desk.query_gradient.setZero(count, p());
         listed.in_stripes(m(), bytes, [&](Index r, Index j, T weight) {
             if (weight != T(0) && j != problem_.excluded(first + r))
-                lane.database.add(sides_, first + r, j, weight, desk.own.row(r).data());
+                lane.database.add(sides_, first + r, j, weight, desk.query_gradient.row(r).data());
         });
-        eigen(grad_queries).middleRows(first, count) = desk.own.template cast<T>();
+        eigen(grad_queries).middleRows(first, count) = desk.query_gradient.template cast<T>();
     }
 
     /// Adds the nonzero weights of a whole row one by one.
     void spread(Lane &lane, Desk &desk, Index i, const T *weights, View<T> grad_queries) const {
         constexpr int W = Vec<T>::width;
         const Vec<T> zero = Vec<T>::broadcast(T(0)), one = Vec<T>::broadcast(T(1));
-        desk.own.setZero(1, p());
+        desk.query_gradient.setZero(1, p());
         const auto add = [&](Index j) {
-            lane.database.add(sides_, i, j, weights[j], desk.own.data());
+            lane.database.add(sides_, i, j, weights[j], desk.query_gradient.data());
         };
         Index j = 0;
         for (; j + W <= m(); j += W) {
@@ -263,7 +263,7 @@ template <class T> class RowEngine {
         for (; j < m(); ++j)
             if (weights[j] != T(0))
                 add(j);
-        eigen(grad_queries).row(i) = desk.own.row(0).template cast<T>();
+        eigen(grad_queries).row(i) = desk.query_gradient.row(0).template cast<T>();
     }
 
     /// Adds the gradients for dense weights W of a block: dZq = 2 (diag(W 1) Zq - W Zd) and dZd = 2
@@ -277,12 +277,12 @@ template <class T> class RowEngine {
             detail::multiply<T>(weights, view(sides_.database()), out);
             return;
         }
-        RowMatrix<T> own(count, p());
-        detail::multiply<T>(weights, view(sides_.database()), view(own));
+        RowMatrix<T> query_gradient(count, p());
+        detail::multiply<T>(weights, view(sides_.database()), view(query_gradient));
         for (Index r = 0; r < count; ++r) {
             const double sum = sum_of(weights.row(r), m());
             eigen(out).row(r) = (2.0 * (sum * queries.row(r).template cast<double>() -
-                                        own.row(r).template cast<double>()))
+                                        query_gradient.row(r).template cast<double>()))
                                     .template cast<T>();
         }
     }

@@ -22,8 +22,8 @@ template <class T> struct RowScratch {
         RowMatrix<T> values; ///< values of whole rows
         ListedRows<T> listed;
         WindowLists near;
-        AlignedVector<T> roots; ///< square roots of a row
-        RowMatrix<double> own;  ///< gradients of anchors
+        AlignedVector<T> roots;           ///< square roots of a row
+        RowMatrix<double> query_gradient; ///< gradients of anchors
     };
 
     EmbeddedSides<T> sides;

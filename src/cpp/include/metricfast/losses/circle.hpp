@@ -32,11 +32,11 @@ template <class T> class CircleLoss : public TwoSidedLoss<T> {
     RowValue evaluate(Row<T> &row) const override {
         std::vector<T> slopes(static_cast<std::size_t>(row.count), T(0));
         for (Index j = 0; j < row.count; ++j) {
-            const bool own = labels_.database[j] == labels_.queries[row.anchor];
-            const T s = own ? T(1) - row.values[j] : row.values[j];
+            const bool same = labels_.database[j] == labels_.queries[row.anchor];
+            const T s = same ? T(1) - row.values[j] : row.values[j];
             const bool active = j != row.excluded && s > -margin_;
             row.values[j] = active ? gamma_ * (s + margin_) * (s - margin_) : T(0);
-            slopes[j] = active ? 2 * gamma_ * (own ? -s : s) : T(0);
+            slopes[j] = active ? 2 * gamma_ * (same ? -s : s) : T(0);
         }
         const RowValue result = TwoSidedLoss<T>::evaluate(row);
         for (Index j = 0; j < row.count; ++j)

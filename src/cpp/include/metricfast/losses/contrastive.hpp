@@ -35,10 +35,10 @@ template <class T> class ContrastiveLoss : public RowLoss<T> {
         Pairs sum{0, 0};
         for (Index i = 0; i < problem.queries.rows; ++i) {
             const Row<T> row{i, problem.excluded(i), problem.database.rows};
-            const double own =
+            const double same =
                 static_cast<double>(members_.of(i).size()) - (members_.excludes_own(row) ? 1 : 0);
-            sum[0] += problem.weight(i) * own;
-            sum[1] += problem.weight(i) * (static_cast<double>(row.others()) - own);
+            sum[0] += problem.weight(i) * same;
+            sum[1] += problem.weight(i) * (static_cast<double>(row.others()) - same);
         }
         return sum;
     }
@@ -95,7 +95,7 @@ template <class T> class ContrastiveLoss : public RowLoss<T> {
         const auto counts = hinge(row, 0, seen);
         result.terms = counts[0] + counts[1];
         const Vec<T> wanted = Vec<T>::broadcast(label), zero = Vec<T>::broadcast(T(0));
-        Vec<T> own = zero, other = zero;
+        Vec<T> same = zero, other = zero;
         double sums[2] = {0, 0};
         const bool square = settings_.squared_hinge;
         in_stretches<T>(
@@ -104,13 +104,13 @@ template <class T> class ContrastiveLoss : public RowLoss<T> {
                 Vec<T> h = Vec<T>::load(row.values + j);
                 h = square ? h * h : h;
                 const Vec<T> p = where_equal(Vec<T>::load(labels + j), wanted, h);
-                own = own + p;
+                same = same + p;
                 other = other + (h - p);
             },
             [&] {
-                sums[0] += horizontal_sum(own);
+                sums[0] += horizontal_sum(same);
                 sums[1] += horizontal_sum(other);
-                own = other = zero;
+                same = other = zero;
             },
             [&](Index j) {
                 const double h = static_cast<double>(row.values[j]);
@@ -156,12 +156,12 @@ template <class T> class ContrastiveLoss : public RowLoss<T> {
         }
         if (excluded >= 0)
             x[excluded] = T(0);
-        std::int32_t own = 0, all = 0;
+        std::int32_t same = 0, all = 0;
         for (Index j = 0; j < count; ++j) {
             all += x[j] > T(0) ? 1 : 0;
-            own += ((x[j] > T(0)) & (labels[j] == label)) ? 1 : 0;
+            same += ((x[j] > T(0)) & (labels[j] == label)) ? 1 : 0;
         }
-        return {own, all - own};
+        return {same, all - same};
     }
 
     ContrastiveSettings settings_;

@@ -29,7 +29,7 @@ template <class T> class LdmlLoss : public RowLoss<T> {
         RowValue result;
         columns_.admit(row);
         const Index left_out = columns_.excluded(row);
-        const T own = static_cast<T>(labels_.queries[row.anchor]);
+        const T label = static_cast<T>(labels_.queries[row.anchor]);
         double value = 0, slope = 0;
         // In chunks of a fixed size on the stack, which are aligned, so that all columns round
         // equally.
@@ -40,7 +40,7 @@ template <class T> class LdmlLoss : public RowLoss<T> {
             T *values = row.values + first;
             const T *labels = database_labels_.data() + first;
             for (Index k = 0; k < chunk; ++k)
-                sign[k] = k < size && labels[k] == own ? T(1) : T(-1);
+                sign[k] = k < size && labels[k] == label ? T(1) : T(-1);
             const T far = std::numeric_limits<T>::max();
             for (Index k = 0; k < chunk; ++k)
                 u[k] = k < size ? std::min(values[k], far) : far;

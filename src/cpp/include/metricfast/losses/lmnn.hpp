@@ -36,10 +36,10 @@ template <class T> class LmnnLoss : public RowLoss<T> {
         const double pull = settings_.regularization, push = 1 - settings_.regularization;
         const Vec<T> zero = Vec<T>::broadcast(T(0));
         std::vector<Target> targets;
-        const std::int64_t *wanted = settings_.targets.data() + row.anchor * settings_.k;
+        const std::int64_t *rows = settings_.targets.data() + row.anchor * settings_.k;
         for (Index t = 0; t < settings_.k; ++t)
-            if (wanted[t] >= 0) {
-                const Index place = place_of(row, wanted[t]);
+            if (rows[t] >= 0) {
+                const Index place = place_of(row, rows[t]);
                 const double d = static_cast<double>(row.values[place]);
                 targets.push_back({static_cast<T>(settings_.margin + d), place, 0, zero, zero});
                 result.value += pull * d;
@@ -86,7 +86,7 @@ template <class T> class LmnnLoss : public RowLoss<T> {
                        double unit) const {
         using V = Vec<T>;
         const V zero = V::broadcast(T(0)), one = V::broadcast(T(1));
-        const V own = V::broadcast(static_cast<T>(labels_.queries[row.anchor]));
+        const V label = V::broadcast(static_cast<T>(labels_.queries[row.anchor]));
         const V nowhere = V::broadcast(std::numeric_limits<T>::infinity());
         const V factor = V::broadcast(static_cast<T>(unit));
         const V largest = V::broadcast(targets.front().hinge);
@@ -95,7 +95,7 @@ template <class T> class LmnnLoss : public RowLoss<T> {
         detail::for_registers(
             row.values + first, std::min(stretch, row.count - first),
             [&](V d, Index j) METRICFAST_INLINE {
-                const V x = d + where_equal(V::load(labels + first + j), own, nowhere);
+                const V x = d + where_equal(V::load(labels + first + j), label, nowhere);
                 if (less(x, largest) == 0)
                     return zero;
                 V active = zero;

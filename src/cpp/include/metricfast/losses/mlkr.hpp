@@ -58,14 +58,14 @@ template <class T> class MlkrLoss : public RowLoss<T> {
         Values slopes;
         for (const Output &output : outputs_) {
             const T *targets = of_columns(row, output.database, scratch);
-            const T own = output.queries[row.anchor];
+            const T target = output.queries[row.anchor];
             double all = 0, moment = 0;
-            sum(row, targets, own, all, moment);
+            sum(row, targets, target, all, moment);
             const double error = moment / all; // error of the prediction
             result.value += error * error;
             const T factor = static_cast<T>(2 * error / all);
             const Eigen::Map<const Values> y(targets, row.count);
-            const auto slope = factor * (static_cast<T>(error) - (y - own));
+            const auto slope = factor * (static_cast<T>(error) - (y - target));
             if (outputs_.size() == 1)
                 row.array() *= slope;
             else if (&output == &outputs_.front())
@@ -111,8 +111,8 @@ template <class T> class MlkrLoss : public RowLoss<T> {
     }
 
     /// The sum of the kernels, and the sum of kernels times targets minus the anchor's target.
-    static void sum(const Row<T> &row, const T *targets, T own, double &all, double &moment) {
-        const Vec<T> zero = Vec<T>::broadcast(T(0)), y = Vec<T>::broadcast(own);
+    static void sum(const Row<T> &row, const T *targets, T target, double &all, double &moment) {
+        const Vec<T> zero = Vec<T>::broadcast(T(0)), y = Vec<T>::broadcast(target);
         Vec<T> kernels = zero, products = zero;
         in_stretches<T>(
             row.count,
@@ -128,7 +128,7 @@ template <class T> class MlkrLoss : public RowLoss<T> {
             },
             [&](Index j) {
                 all += static_cast<double>(row.values[j]);
-                moment += static_cast<double>(row.values[j] * (targets[j] - own));
+                moment += static_cast<double>(row.values[j] * (targets[j] - target));
             });
     }
 

@@ -100,12 +100,13 @@ template <class T> class NcaLoss : public RowLoss<T> {
         all.store(lanes[0]);
         same.store(lanes[1]);
         T least = *std::min_element(lanes[0], lanes[0] + W);
-        T own = *std::min_element(lanes[1], lanes[1] + W);
+        T nearest_same = *std::min_element(lanes[1], lanes[1] + W);
         for (; j < row.count; ++j) {
             least = std::min(least, row.values[j]);
-            own = labels[j] == label ? std::min(own, row.values[j]) : own;
+            nearest_same =
+                labels[j] == label ? std::min(nearest_same, row.values[j]) : nearest_same;
         }
-        return {static_cast<double>(least), static_cast<double>(own)};
+        return {static_cast<double>(least), static_cast<double>(nearest_same)};
     }
 
     double smallest_within(const Row<T> &row, T label) const {
@@ -158,9 +159,9 @@ template <class T> class NcaLoss : public RowLoss<T> {
             [&](Index j) METRICFAST_INLINE {
                 const Vec<T> e = kernel(Vec<T>::load(row.values + j));
                 e.store(row.values + j);
-                const Vec<T> own = where_equal(Vec<T>::load(labels + j), wanted, e);
-                same = same + own;
-                other = other + (e - own);
+                const Vec<T> of_class = where_equal(Vec<T>::load(labels + j), wanted, e);
+                same = same + of_class;
+                other = other + (e - of_class);
             },
             [&] {
                 sums.same += horizontal_sum(same);

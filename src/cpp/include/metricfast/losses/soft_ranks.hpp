@@ -22,9 +22,10 @@ struct RankValue {
 /// Average precision (Brown et al., 2020): the share of the anchor's class among all points up to
 /// the point's rank.
 struct PrecisionForm {
-    RankValue operator()(double own, double others, Index /*positives*/) const {
-        const double all = 1 + own + others;
-        return {(1 + own) / all, others / all / all, -(1 + own) / all / all};
+    RankValue operator()(double positives_above, double others, Index /*positives*/) const {
+        const double all = 1 + positives_above + others;
+        return {(1 + positives_above) / all, others / all / all,
+                -(1 + positives_above) / all / all};
     }
 };
 
@@ -34,11 +35,12 @@ struct RecallForm {
     std::vector<double> k;
     double temperature;
 
-    RankValue operator()(double own, double others, Index positives) const {
+    RankValue operator()(double positives_above, double others, Index positives) const {
         double value = 0, slope = 0;
         const double n = static_cast<double>(positives), size = static_cast<double>(k.size());
         for (const double each : k) {
-            const double below = 1 / (1 + std::exp((1 + own + others - each) / temperature));
+            const double below =
+                1 / (1 + std::exp((1 + positives_above + others - each) / temperature));
             const double share = n / std::min(each, n) / size;
             value += share * below;
             slope -= share * below * (1 - below) / temperature;
@@ -48,7 +50,7 @@ struct RecallForm {
 };
 
 /// Called once for each point of the anchor's class.
-using RankForm = std::function<RankValue(double own, double others, Index positives)>;
+using RankForm = std::function<RankValue(double positives_above, double others, Index positives)>;
 
 /// 1 - mean over the points p of the anchor's class of form(sum_q g(s_q - s_p), sum_n g(s_n -
 /// s_p)), with g(x) = 1 / (1 + exp(-x / temperature)), q over the others of the class and n over
@@ -62,11 +64,11 @@ template <class T> class SoftRankLoss : public RowLoss<T> {
     void check(Index queries, Index database) const override { members_.check(queries, database); }
 
     RowValue evaluate(Row<T> &row) const override {
-        std::vector<Index> own;
+        std::vector<Index> members;
         for (const Index j : members_.of(row.anchor))
             if (j != row.excluded)
-                own.push_back(j);
-        const Index positives = static_cast<Index>(own.size());
+                members.push_back(j);
+        const Index positives = static_cast<Index>(members.size());
         if (positives == 0 || positives == row.others())
             return row.skip();
         using V = Vec<T>;
@@ -80,13 +82,13 @@ template <class T> class SoftRankLoss : public RowLoss<T> {
         T *const s = memory->similarities.data(), *const above = memory->above.data();
         if (row.excluded >= 0)
             s[row.excluded] = last;
-        for (const Index q : own)
+        for (const Index q : members)
             memory->is_own[q] = T(1);
         row.array().setZero();
         RowValue result{1, positives, 0, false};
         const double share = 1 / static_cast<double>(positives);
         const V one = V::broadcast(T(1)), temperature = V::broadcast(temperature_);
-        for (const Index p : own) {
+        for (const Index p : members) {
             const T at = std::exchange(s[p], last);
             const V similarity = V::broadcast(at);
             const double all =
@@ -97,7 +99,7 @@ template <class T> class SoftRankLoss : public RowLoss<T> {
                 });
             s[p] = at;
             double of_own = 0;
-            for (const Index q : own)
+            for (const Index q : members)
                 of_own += static_cast<double>(above[q]);
             const RankValue found = form_(of_own, all - of_own, positives);
             result.value -= share * found.value;

@@ -81,10 +81,10 @@ template <class T> class ColumnWeights {
         });
         if (!any())
             return;
-        const T own = row.excluded >= 0 ? row.values[row.excluded] : T(0);
+        const T excluded_value = row.excluded >= 0 ? row.values[row.excluded] : T(0);
         row.array() *= weights(row);
         if (row.excluded >= 0)
-            row.values[row.excluded] = own * (*this)(row, row.excluded);
+            row.values[row.excluded] = excluded_value * (*this)(row, row.excluded);
     }
 
   private:

@@ -51,8 +51,8 @@ template <class T> class TagLoss : public RowLoss<T> {
 
     TagLoss(Tags tags, Make make) : rows_(tags), make_(std::move(make)) {
         const std::vector<std::int64_t> codes(static_cast<std::size_t>(tags.database), 1);
-        const auto made = make_(rows_.labels(codes));
-        const auto &loss = static_cast<const RowLoss<T> &>(*made);
+        const auto loss_of_tags = make_(rows_.labels(codes));
+        const auto &loss = static_cast<const RowLoss<T> &>(*loss_of_tags);
         kind_ = loss.kind();
         window_ = loss.window(tags.database);
     }
@@ -63,8 +63,8 @@ template <class T> class TagLoss : public RowLoss<T> {
 
     RowValue evaluate(Row<T> &row) const override {
         const auto codes = rows_.codes(row.anchor);
-        const auto made = make_(rows_.labels(codes));
-        return static_cast<const RowLoss<T> &>(*made).evaluate(row);
+        const auto loss_of_tags = make_(rows_.labels(codes));
+        return static_cast<const RowLoss<T> &>(*loss_of_tags).evaluate(row);
     }
 
   private:
@@ -94,10 +94,10 @@ typename ContrastiveLoss<T>::Pairs contrastive_pairs(Tags tags, ContrastiveSetti
     for (Index i = 0; i < problem.queries.rows; ++i) {
         const Index excluded = problem.excluded(i);
         const auto codes = rows.codes(i);
-        Index own = std::count(codes.begin(), codes.end(), 1);
-        own -= excluded >= 0 && codes[static_cast<std::size_t>(excluded)] == 1 ? 1 : 0;
-        const Index others = tags.database - (excluded >= 0 ? 1 : 0) - own;
-        sum[0] += problem.weight(i) * static_cast<double>(own);
+        Index related = std::count(codes.begin(), codes.end(), 1);
+        related -= excluded >= 0 && codes[static_cast<std::size_t>(excluded)] == 1 ? 1 : 0;
+        const Index others = tags.database - (excluded >= 0 ? 1 : 0) - related;
+        sum[0] += problem.weight(i) * static_cast<double>(related);
         sum[1] += problem.weight(i) * static_cast<double>(others);
     }
     return sum;

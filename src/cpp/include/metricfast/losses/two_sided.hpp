@@ -68,16 +68,17 @@ template <class T> class TwoSidedLoss : public RowLoss<T> {
         auto x = row.array();
         const T label = static_cast<T>(labels_.queries[row.anchor]);
         const Index excluded = row.excluded;
-        const bool own = members_.excludes_own(row);
+        const bool excludes_positive = members_.excludes_own(row);
         if (excluded >= 0)
             x[excluded] = T(0);
         TwoSides sides;
-        sides.positives = static_cast<Index>(members_.of(row.anchor).size()) - (own ? 1 : 0);
+        sides.positives =
+            static_cast<Index>(members_.of(row.anchor).size()) - (excludes_positive ? 1 : 0);
         sides.negatives = row.others() - sides.positives;
         double sum = stretch(row, label);
         constexpr T nowhere = std::numeric_limits<T>::lowest();
         if (excluded >= 0) {
-            sum -= own ? static_cast<double>(x[excluded]) : 0.0;
+            sum -= excludes_positive ? static_cast<double>(x[excluded]) : 0.0;
             x[excluded] = nowhere;
         }
         for (Index j = 0; columns_.any() && j < row.count; ++j)
@@ -142,9 +143,10 @@ template <class T> class TwoSidedLoss : public RowLoss<T> {
         change(
             row,
             [&](V x, V l) METRICFAST_INLINE {
-                const V own = where_equal(l, wanted, x), low_here = where_equal(l, wanted, least);
-                p = max(p, own + (least - low_here));
-                n = max(n, (x - own) + low_here);
+                const V positive = where_equal(l, wanted, x),
+                        low_here = where_equal(l, wanted, least);
+                p = max(p, positive + (least - low_here));
+                n = max(n, (x - positive) + low_here);
                 return x;
             },
             low);

@@ -31,14 +31,14 @@ class JsonScanner {
         return peek();
     }
 
-    bool take(char c) {
+    bool consume(char c) {
         const bool found = next() == c && at < text_.size();
         at += found ? 1 : 0;
         return found;
     }
 
     void expect(char c) {
-        if (!take(c))
+        if (!consume(c))
             fail();
     }
 
@@ -65,12 +65,12 @@ class JsonScanner {
     /// Parses an opening bracket, items between commas by `f`, and the closing bracket.
     template <class F> void each(char close, F &&f) {
         ++at;
-        if (take(close))
+        if (consume(close))
             return;
         do {
             next();
             f();
-        } while (take(','));
+        } while (consume(','));
         expect(close);
     }
 

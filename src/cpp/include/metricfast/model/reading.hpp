@@ -247,9 +247,9 @@ class ModelReader {
                 content_.n_components = side.layers.back().weight.rows();
         for (const SideMap<double> &side : content_.sides) {
             // Only with two maps, the database may have other features than the queries.
-            const bool own = &side != content_.sides.data() && has_two_maps_;
+            const bool separate = &side != content_.sides.data() && has_two_maps_;
             Index width = content_.n_features;
-            if (own && !side.mean.empty())
+            if (separate && !side.mean.empty())
                 width = static_cast<Index>(side.mean.size());
             require_model(side.mean.empty() || static_cast<Index>(side.mean.size()) == width,
                           "mean_ must have n_features_in_ values");
