@@ -18,7 +18,7 @@ struct BlocksOfRows {
           lanes(std::min(std::clamp<Index>(most_lanes, 1, 8), (blocks + 3) / 4)) {}
 
     /// Calls f(first, count) for every block of a lane.
-    template <class F> void of_lane(Index lane, Worker &worker, F &&f) const {
+    template <class F> void for_lane(Index lane, Worker &worker, F &&f) const {
         for (Index b = lane; b < blocks; b += lanes) {
             f(b * rows, std::min(rows, n - b * rows));
             worker.advance();
@@ -56,7 +56,7 @@ inline double group_sums(const Points &points, Weights weights, Codes group, Vie
     const auto run = [&](Index lane, Worker &worker) {
         sums[lane].setZero(out.rows, d);
         Eigen::ArrayXd most = Eigen::ArrayXd::Zero(d);
-        all.of_lane(lane, worker, [&](Index first, Index count) {
+        all.for_lane(lane, worker, [&](Index first, Index count) {
             points.visit([&](auto v) {
                 double *high = most.data();
                 for (Index i = first; i < first + count; ++i) {
@@ -101,7 +101,7 @@ inline RowMatrix<double> group_scatter(const Points &points, Weights weights, Co
     const auto run = [&](Index lane, Worker &worker) {
         sums[lane] = std::make_unique<OuterProducts>(d);
         RowPanels panels(d, all.rows);
-        all.of_lane(lane, worker, [&](Index first, Index count) {
+        all.for_lane(lane, worker, [&](Index first, Index count) {
             points.visit([&](auto v) {
                 for (Index r = 0; r < count; ++r) {
                     const auto *x = v.row(first + r);

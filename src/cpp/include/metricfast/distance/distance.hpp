@@ -67,8 +67,8 @@ template <class T> class AllPairs {
     /// Returns the number of cancelled entries; above `limit`, `out` is left unfinished.
     Index fill_by_products(Index first, View<T> out, bool squared, Index limit, Index column = 0,
                            bool large = false) const {
-        constexpr Index few = 8; // coordinates
-        if (single && packed_.depth() <= few) {
+        constexpr Index narrow = 8; // coordinates
+        if (single && packed_.depth() <= narrow) {
             fill_by_differences(first, out, squared, column, large);
             return 0;
         }

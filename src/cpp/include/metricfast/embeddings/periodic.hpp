@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <utility>
 
 #include "metricfast/core/work.hpp"
 #include "metricfast/embeddings/types.hpp"
@@ -20,19 +21,20 @@ inline constexpr std::size_t periodic_bytes = std::size_t(1) << 18; ///< memory 
 /// A lane's memory for a block of points, of which it processes a few features at a time. Features
 /// are stored side by side, (.., features x rows), so that one product handles all of them; missing
 /// points are zero.
-template <class T> class PeriodicRoom {
+template <class T> class PeriodicScratch {
     static constexpr Index rows = periodic_rows;
 
   public:
-    explicit PeriodicRoom(const PeriodicMap<T> &of) : of_(of) {
-        const std::size_t one = sizeof(T) * static_cast<std::size_t>(2 * of.waves() * rows);
-        most_ = std::clamp<Index>(static_cast<Index>(periodic_bytes / one), 1, of.features());
-        points_.resize(static_cast<std::size_t>(most_ * rows));
-        waves_.resize(points_.size() * static_cast<std::size_t>(2 * of.waves()));
-        hidden_.resize(points_.size() * static_cast<std::size_t>(of.width()));
+    explicit PeriodicScratch(const PeriodicMap<T> &periodic) : periodic_(periodic) {
+        const std::size_t one = sizeof(T) * static_cast<std::size_t>(2 * periodic.waves() * rows);
+        group_ =
+            std::clamp<Index>(static_cast<Index>(periodic_bytes / one), 1, periodic.features());
+        points_.resize(static_cast<std::size_t>(group_ * rows));
+        waves_.resize(points_.size() * static_cast<std::size_t>(2 * periodic.waves()));
+        hidden_.resize(points_.size() * static_cast<std::size_t>(periodic.width()));
     }
 
-    Index most() const { return most_; } ///< features at a time
+    Index group() const { return group_; } ///< features at a time
 
     /// Reads some features of some points. Values that are not finite, or too large for the
     /// argument of a wave, become NaN.
@@ -43,17 +45,17 @@ template <class T> class PeriodicRoom {
             for (Index f = 0; f < count; ++f)
                 points_[static_cast<std::size_t>(f * rows + i)] = x.row(i)[first + f];
         for (Index f = 0; f < count; ++f) {
-            T most = 0;
+            T bound = 0;
             for (Index i = 0; i < rows; ++i)
-                most = std::max(most, std::abs(points_[static_cast<std::size_t>(f * rows + i)]));
-            for (Index j = 0; j < of_.waves(); ++j)
-                fill_waves(f, j, 2 * of_.frequencies.row(first + f)[j], most);
+                bound = std::max(bound, std::abs(points_[static_cast<std::size_t>(f * rows + i)]));
+            for (Index j = 0; j < periodic_.waves(); ++j)
+                fill_waves(f, j, 2 * periodic_.frequencies.row(first + f)[j], bound);
         }
-        const View<T> hidden = beside(hidden_, of_.width());
-        multiply<T>(of_.mix, beside(waves_, 2 * of_.waves()), hidden);
+        const View<T> hidden = beside(hidden_, periodic_.width());
+        multiply<T>(periodic_.mix, beside(waves_, 2 * periodic_.waves()), hidden);
         for (Index k = 0; k < hidden.rows; ++k)
             for (Index i = 0; i < hidden.cols; ++i) {
-                const T value = hidden.row(k)[i] + of_.shift[k];
+                const T value = hidden.row(k)[i] + periodic_.shift[k];
                 hidden.row(k)[i] = value < T(0) ? T(0) : value; // NaN stays
             }
     }
@@ -68,10 +70,11 @@ template <class T> class PeriodicRoom {
     }
 
     /// Adds to the gradients by A, a and c / 2 pi, given the gradient by hidden values.
-    void pass_back(RowMatrix<double> &mix, std::vector<double> &shift,
-                   RowMatrix<double> &frequencies) {
-        const View<T> hidden = beside(hidden_, of_.width()), delta = beside(delta_, of_.width()),
-                      waves = beside(waves_, 2 * of_.waves());
+    void add_gradients(RowMatrix<double> &mix, std::vector<double> &shift,
+                       RowMatrix<double> &frequencies) {
+        const View<T> hidden = beside(hidden_, periodic_.width()),
+                      delta = beside(delta_, periodic_.width()),
+                      waves = beside(waves_, 2 * periodic_.waves());
         constexpr int W = Vec<T>::width;
         for (Index k = 0; k < delta.rows; ++k) {
             const Vec<T> zero = Vec<T>::broadcast(T(0));
@@ -79,10 +82,10 @@ template <class T> class PeriodicRoom {
             for (Index from = 0; from < delta.cols; from += rows) {
                 Vec<T> part = zero;
                 for (Index i = from; i < from + rows; i += W) {
-                    const Vec<T> kept =
+                    const Vec<T> positive =
                         where_less(zero, Vec<T>::load(hidden.row(k) + i), Vec<T>::load(row + i));
-                    kept.store(row + i);
-                    part = part + kept;
+                    positive.store(row + i);
+                    part = part + positive;
                 }
                 shift[static_cast<std::size_t>(k)] += horizontal_sum(part);
             }
@@ -91,19 +94,19 @@ template <class T> class PeriodicRoom {
         multiply_nt<T>(delta, waves, view(product_));
         mix += product_.template cast<double>();
         upstream_.resize(waves_.size());
-        multiply_tn<T>(of_.mix, delta, beside(upstream_, waves.rows));
+        multiply_tn<T>(periodic_.mix, delta, beside(upstream_, waves.rows));
         for (Index f = 0; f < features_; ++f)
-            for (Index j = 0; j < of_.waves(); ++j)
+            for (Index j = 0; j < periodic_.waves(); ++j)
                 frequencies(first_ + f, j) += turned(f, j);
     }
 
   private:
-    /// \param most upper bound of the feature's values.
-    void fill_waves(Index f, Index j, T twice, T most) {
+    /// \param bound upper bound of the feature's values.
+    void fill_waves(Index f, Index j, T twice, T bound) {
         const T *x = points_.data() + f * rows;
-        const View<T> waves = beside(waves_, 2 * of_.waves());
-        T *cosines = waves.row(j) + f * rows, *sines = waves.row(of_.waves() + j) + f * rows;
-        if (!(most * std::abs(twice) < most_half_turns<T>)) {
+        const View<T> waves = beside(waves_, 2 * periodic_.waves());
+        T *cosines = waves.row(j) + f * rows, *sines = waves.row(periodic_.waves() + j) + f * rows;
+        if (!(bound * std::abs(twice) < most_half_turns<T>)) {
             std::fill(cosines, cosines + rows, std::numeric_limits<T>::quiet_NaN());
             std::fill(sines, sines + rows, std::numeric_limits<T>::quiet_NaN());
             return;
@@ -118,11 +121,11 @@ template <class T> class PeriodicRoom {
 
     /// The sum over points of x (cos g_sin - sin g_cos), g being the gradient by waves.
     double turned(Index f, Index j) {
-        const View<T> waves = beside(waves_, 2 * of_.waves()),
-                      upstream = beside(upstream_, 2 * of_.waves());
-        const Index from = f * rows, s = of_.waves() + j;
-        const auto at = [&](View<T> of, Index row, Index i) {
-            return Vec<T>::load(of.row(row) + from + i);
+        const View<T> waves = beside(waves_, 2 * periodic_.waves()),
+                      upstream = beside(upstream_, 2 * periodic_.waves());
+        const Index from = f * rows, s = periodic_.waves() + j;
+        const auto at = [&](View<T> values, Index row, Index i) {
+            return Vec<T>::load(values.row(row) + from + i);
         };
         Vec<T> sum = Vec<T>::broadcast(T(0));
         for (Index i = 0; i < rows; i += Vec<T>::width)
@@ -137,26 +140,33 @@ template <class T> class PeriodicRoom {
         return {values.data(), count, features_ * rows};
     }
     View<T> below(AlignedVector<T> &values) const {
-        return {values.data(), of_.width() * features_, rows};
+        return {values.data(), periodic_.width() * features_, rows};
     }
 
-    const PeriodicMap<T> &of_;
-    Index most_ = 0, features_ = 0, first_ = 0;
+    const PeriodicMap<T> &periodic_;
+    Index group_ = 0, features_ = 0, first_ = 0;
     AlignedVector<T> points_, waves_, hidden_, delta_, upstream_;
     RowMatrix<T> product_;
 };
 
-/// L with its columns in the order of `PeriodicRoom::hidden`, of a few features after the other.
+/// The order of the columns of L: each feature's hidden values in a row, or groups of features in
+/// the order of `PeriodicScratch::hidden`.
+enum class ColumnOrder { by_feature, by_group };
+
+/// Returns L with its columns in another order.
 template <class T>
-RowMatrix<T> in_order_of_rooms(const PeriodicMap<T> &of, View<const T> map, Index most, bool back) {
+RowMatrix<T> reorder_columns(const PeriodicMap<T> &periodic, View<const T> map, Index group,
+                             ColumnOrder order) {
     RowMatrix<T> ordered = eigen(map);
-    const Index e = of.width();
-    for (Index first = 0; first < of.features(); first += most) {
-        const Index count = std::min(most, of.features() - first);
+    const Index e = periodic.width();
+    for (Index first = 0; first < periodic.features(); first += group) {
+        const Index count = std::min(group, periodic.features() - first);
         for (Index k = 0; k < e; ++k)
             for (Index f = 0; f < count; ++f) {
-                const Index plain = (first + f) * e + k, room = first * e + k * count + f;
-                ordered.col(back ? plain : room) = eigen(map).col(back ? room : plain);
+                Index to = (first + f) * e + k, from = first * e + k * count + f;
+                if (order == ColumnOrder::by_group)
+                    std::swap(to, from);
+                ordered.col(to) = eigen(map).col(from);
             }
     }
     return ordered;
@@ -185,53 +195,56 @@ template <class Matrix> auto columns_of(Matrix &matrix, Index first, Index count
 
 /// Z (n, p). The result for a point does not depend on other points. Overflows give NaN.
 template <class T>
-void periodic_forward(View<const T> x, const PeriodicMap<T> &of, View<T> z,
+void periodic_forward(View<const T> x, const PeriodicMap<T> &periodic, View<T> z,
                       const Control &control = {}) {
-    of.check(x);
-    require(z.rows == x.rows && z.cols == of.map.rows, "periodic_forward: Z must be (n,p)");
-    std::vector<std::unique_ptr<detail::PeriodicRoom<T>>> rooms(detail::periodic_lanes);
-    const Index most = detail::PeriodicRoom<T>(of).most(), e = of.width();
-    const RowMatrix<T> map = detail::in_order_of_rooms(of, of.map, most, false);
+    periodic.check(x);
+    require(z.rows == x.rows && z.cols == periodic.map.rows, "periodic_forward: Z must be (n,p)");
+    std::vector<std::unique_ptr<detail::PeriodicScratch<T>>> lanes(detail::periodic_lanes);
+    const Index group = detail::PeriodicScratch<T>(periodic).group(), e = periodic.width();
+    const RowMatrix<T> map =
+        detail::reorder_columns(periodic, periodic.map, group, detail::ColumnOrder::by_group);
     const auto visit = [&](Index lane, Index first, Index count) {
-        auto &room = rooms[static_cast<std::size_t>(lane)];
-        if (!room)
-            room = std::make_unique<detail::PeriodicRoom<T>>(of);
+        auto &scratch = lanes[static_cast<std::size_t>(lane)];
+        if (!scratch)
+            scratch = std::make_unique<detail::PeriodicScratch<T>>(periodic);
         const View<const T> points = x.middle_rows(first, count);
         RowMatrix<T> out = RowMatrix<T>::Zero(detail::periodic_rows, z.cols);
-        for (Index f = 0; f < of.features(); f += most) {
-            const Index some = std::min(most, of.features() - f);
-            room->read(points, f, some);
-            detail::add_product_tt<T>(room->hidden(), detail::columns_of(map, f * e, some * e),
-                                      view(out));
+        for (Index f = 0; f < periodic.features(); f += group) {
+            const Index features = std::min(group, periodic.features() - f);
+            scratch->read(points, f, features);
+            detail::add_product_tt<T>(scratch->hidden(),
+                                      detail::columns_of(map, f * e, features * e), view(out));
         }
-        if (of.rest() > 0) {
-            RowMatrix<T> rest = RowMatrix<T>::Zero(detail::periodic_rows, of.rest());
-            rest.topRows(count) = eigen(points).rightCols(of.rest());
+        if (periodic.rest() > 0) {
+            RowMatrix<T> rest = RowMatrix<T>::Zero(detail::periodic_rows, periodic.rest());
+            rest.topRows(count) = eigen(points).rightCols(periodic.rest());
             detail::add_product_nt<T>(
-                view(rest), detail::columns_of(map, map.cols() - of.rest(), of.rest()), view(out));
+                view(rest), detail::columns_of(map, map.cols() - periodic.rest(), periodic.rest()),
+                view(out));
         }
         eigen(z.middle_rows(first, count)) = out.topRows(count);
     };
-    detail::periodic_blocks(x.rows, worth_it(control, of.products(x.rows)), visit);
+    detail::periodic_blocks(x.rows, worth_it(control, periodic.products(x.rows)), visit);
 }
 
 /// Gradients by all parameters from the gradient by Z. Hidden values are recomputed block by block,
 /// because storing them would take more memory than the points. Sums use fixed lanes, in double, so
 /// that results do not depend on the number of threads.
 template <class T>
-void periodic_backward(View<const T> x, const PeriodicMap<T> &of, View<const T> upstream,
+void periodic_backward(View<const T> x, const PeriodicMap<T> &periodic, View<const T> upstream,
                        const PeriodicGradient<T> &gradient, const Control &control = {}) {
-    of.check(x);
-    require(upstream.rows == x.rows && upstream.cols == of.map.rows,
+    periodic.check(x);
+    require(upstream.rows == x.rows && upstream.cols == periodic.map.rows,
             "periodic_backward: the gradient must be (n,p)");
-    gradient.check(of);
+    gradient.check(periodic);
     struct Lane {
-        explicit Lane(const PeriodicMap<T> &of)
-            : room(of), frequencies(RowMatrix<double>::Zero(of.features(), of.waves())),
-              mix(RowMatrix<double>::Zero(of.width(), 2 * of.waves())),
-              map(RowMatrix<double>::Zero(of.map.rows, of.map.cols)),
-              recent(RowMatrix<T>::Zero(of.map.rows, of.map.cols)),
-              shift(static_cast<std::size_t>(of.width()), 0.0) {}
+        explicit Lane(const PeriodicMap<T> &periodic)
+            : scratch(periodic),
+              frequencies(RowMatrix<double>::Zero(periodic.features(), periodic.waves())),
+              mix(RowMatrix<double>::Zero(periodic.width(), 2 * periodic.waves())),
+              map(RowMatrix<double>::Zero(periodic.map.rows, periodic.map.cols)),
+              recent(RowMatrix<T>::Zero(periodic.map.rows, periodic.map.cols)),
+              shift(static_cast<std::size_t>(periodic.width()), 0.0) {}
 
         void flush() {
             map += recent.template cast<double>();
@@ -239,7 +252,7 @@ void periodic_backward(View<const T> x, const PeriodicMap<T> &of, View<const T> 
             blocks = 0;
         }
 
-        detail::PeriodicRoom<T> room;
+        detail::PeriodicScratch<T> scratch;
         RowMatrix<double> frequencies, mix, map;
         RowMatrix<T> recent; ///< gradient by the map, from the last blocks
         std::vector<double> shift;
@@ -247,36 +260,38 @@ void periodic_backward(View<const T> x, const PeriodicMap<T> &of, View<const T> 
     };
     constexpr Index most_recent = 16;
     std::vector<std::unique_ptr<Lane>> lanes(detail::periodic_lanes);
-    const Index most = detail::PeriodicRoom<T>(of).most(), e = of.width();
-    const RowMatrix<T> map = detail::in_order_of_rooms(of, of.map, most, false);
+    const Index group = detail::PeriodicScratch<T>(periodic).group(), e = periodic.width();
+    const RowMatrix<T> map =
+        detail::reorder_columns(periodic, periodic.map, group, detail::ColumnOrder::by_group);
     const auto visit = [&](Index l, Index first, Index count) {
         auto &lane = lanes[static_cast<std::size_t>(l)];
         if (!lane)
-            lane = std::make_unique<Lane>(of);
+            lane = std::make_unique<Lane>(periodic);
         const View<const T> points = x.middle_rows(first, count);
         RowMatrix<T> delta = RowMatrix<T>::Zero(detail::periodic_rows, upstream.cols);
         delta.topRows(count) = eigen(upstream.middle_rows(first, count));
-        for (Index f = 0; f < of.features(); f += most) {
-            const Index some = std::min(most, of.features() - f);
-            lane->room.read(points, f, some);
-            detail::add_product_tt<T>(view(delta), lane->room.hidden(),
-                                      detail::columns_of(lane->recent, f * e, some * e));
-            detail::multiply_tt<T>(detail::columns_of(map, f * e, some * e), view(delta),
-                                   lane->room.delta());
-            lane->room.pass_back(lane->mix, lane->shift, lane->frequencies);
+        for (Index f = 0; f < periodic.features(); f += group) {
+            const Index features = std::min(group, periodic.features() - f);
+            lane->scratch.read(points, f, features);
+            detail::add_product_tt<T>(view(delta), lane->scratch.hidden(),
+                                      detail::columns_of(lane->recent, f * e, features * e));
+            detail::multiply_tt<T>(detail::columns_of(map, f * e, features * e), view(delta),
+                                   lane->scratch.delta());
+            lane->scratch.add_gradients(lane->mix, lane->shift, lane->frequencies);
         }
-        if (of.rest() > 0) {
-            RowMatrix<T> rest = RowMatrix<T>::Zero(detail::periodic_rows, of.rest());
-            rest.topRows(count) = eigen(points).rightCols(of.rest());
-            detail::add_product_tn<T>(
-                view(delta), view(rest),
-                detail::columns_of(lane->recent, lane->recent.cols() - of.rest(), of.rest()));
+        if (periodic.rest() > 0) {
+            RowMatrix<T> rest = RowMatrix<T>::Zero(detail::periodic_rows, periodic.rest());
+            rest.topRows(count) = eigen(points).rightCols(periodic.rest());
+            detail::add_product_tn<T>(view(delta), view(rest),
+                                      detail::columns_of(lane->recent,
+                                                         lane->recent.cols() - periodic.rest(),
+                                                         periodic.rest()));
         }
         if (++lane->blocks == most_recent)
             lane->flush();
     };
-    detail::periodic_blocks(x.rows, worth_it(control, 3 * of.products(x.rows)), visit);
-    Lane total(of);
+    detail::periodic_blocks(x.rows, worth_it(control, 3 * periodic.products(x.rows)), visit);
+    Lane total(periodic);
     for (const auto &lane : lanes)
         if (lane) {
             lane->flush();
@@ -291,8 +306,8 @@ void periodic_backward(View<const T> x, const PeriodicMap<T> &of, View<const T> 
     eigen(gradient.mix) = total.mix.template cast<T>();
     std::copy(total.shift.begin(), total.shift.end(), gradient.shift.begin());
     const RowMatrix<T> ordered = total.map.template cast<T>();
-    eigen(gradient.map) = detail::in_order_of_rooms(
-        of, View<const T>(ordered.data(), ordered.rows(), ordered.cols()), most, true);
+    eigen(gradient.map) =
+        detail::reorder_columns<T>(periodic, view(ordered), group, detail::ColumnOrder::by_feature);
 }
 
 METRICFAST_NAMESPACE_END

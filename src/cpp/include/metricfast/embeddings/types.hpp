@@ -52,12 +52,12 @@ template <class T> struct PeriodicGradient {
     Span<T> shift;
     View<T> map;
 
-    void check(const PeriodicMap<T> &of) const {
+    void check(const PeriodicMap<T> &periodic) const {
         const auto same = [](View<T> gradient, View<const T> parameter) {
             return gradient.rows == parameter.rows && gradient.cols == parameter.cols;
         };
-        require(same(frequencies, of.frequencies) && same(mix, of.mix) && same(map, of.map) &&
-                    shift.size() == of.width(),
+        require(same(frequencies, periodic.frequencies) && same(mix, periodic.mix) &&
+                    same(map, periodic.map) && shift.size() == periodic.width(),
                 "periodic: gradients must have the shapes of the parameters");
     }
 };
