@@ -75,12 +75,30 @@ def supcon(S, same):
     return values / N, 2 * p / N, 2 * own / members / N
 
 
+def smooth_ap(S, same):
+    value, plus, minus = np.ones(N, LONG), np.zeros_like(S), np.zeros_like(S)
+    for i, own in enumerate(excluded(same, 0)):
+        for p in np.flatnonzero(own):
+            above = 1 / (1 + np.exp((S[i, p] - S[i]) / LONG(0.5)))
+            above[[i, p]] = 0
+            members, all_above = 1 + (own * above).sum(), 1 + above.sum()
+            value[i] -= members / all_above / own.sum()
+            steep = above * (1 - above) / LONG(0.5) / all_above**2 / own.sum()
+            ahead, behind = steep * members * (1 - own), steep * (all_above - members) * own
+            plus[i] += ahead
+            minus[i] += behind
+            plus[i, p] += behind.sum()
+            minus[i, p] += ahead.sum()
+    return value / N, plus / N, minus / N
+
+
 CASES = {
     "NCA": nca("sum"),
     "NCA log": nca("log"),
     "LMNN": (losses.LMNN(), "distance", lmnn),
     "Triplet": (losses.Triplet(0.25, reduction="sum"), "distance", triplets),
     "Triplet, small classes": (losses.Triplet(0.25, reduction="sum"), "distance", triplets, 30),
+    "SmoothAP": (losses.SmoothAP(0.5), "product", smooth_ap),
     "SupCon": (losses.SupCon(temperature=0.5), "product", supcon),
 }
 
