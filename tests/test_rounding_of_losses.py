@@ -18,9 +18,9 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def points():
+def points(classes=6):
     rng = np.random.default_rng(0)
-    return rng.integers(-4, 5, (N, 5)) / 4.0, rng.integers(0, 6, N)
+    return rng.integers(-4, 5, (N, 5)) / 4.0, rng.integers(0, classes, N)
 
 
 def softmax(x):
@@ -56,6 +56,16 @@ def lmnn(D, same):
     return value, own, 0.5 * active.sum(1)
 
 
+def triplets(D, same):
+    value, near, far = np.zeros(N, LONG), np.zeros_like(D), np.zeros_like(D)
+    for i, (d, own) in enumerate(zip(D, excluded(same, 0) > 0, strict=True)):
+        hinges = np.maximum(0.25 + d[own, None] - d[same[i] == 0], 0)
+        value[i] = hinges.sum()
+        near[i, own] = (hinges > 0).sum(1)
+        far[i, same[i] == 0] = (hinges > 0).sum(0)
+    return value, near, far
+
+
 def supcon(S, same):
     x = excluded(2 * S, -np.inf)
     p, own = softmax(x), excluded(same, 0)
@@ -65,18 +75,38 @@ def supcon(S, same):
     return values / N, 2 * p / N, 2 * own / members / N
 
 
+def smooth_ap(S, same):
+    value, plus, minus = np.ones(N, LONG), np.zeros_like(S), np.zeros_like(S)
+    for i, own in enumerate(excluded(same, 0)):
+        for p in np.flatnonzero(own):
+            above = 1 / (1 + np.exp((S[i, p] - S[i]) / LONG(0.5)))
+            above[[i, p]] = 0
+            members, all_above = 1 + (own * above).sum(), 1 + above.sum()
+            value[i] -= members / all_above / own.sum()
+            steep = above * (1 - above) / LONG(0.5) / all_above**2 / own.sum()
+            ahead, behind = steep * members * (1 - own), steep * (all_above - members) * own
+            plus[i] += ahead
+            minus[i] += behind
+            plus[i, p] += behind.sum()
+            minus[i, p] += ahead.sum()
+    return value / N, plus / N, minus / N
+
+
 CASES = {
     "NCA": nca("sum"),
     "NCA log": nca("log"),
     "LMNN": (losses.LMNN(), "distance", lmnn),
+    "Triplet": (losses.Triplet(0.25, reduction="sum"), "distance", triplets),
+    "Triplet, small classes": (losses.Triplet(0.25, reduction="sum"), "distance", triplets, 30),
+    "SmoothAP": (losses.SmoothAP(0.5), "product", smooth_ap),
     "SupCon": (losses.SupCon(temperature=0.5), "product", supcon),
 }
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_values_and_gradients_are_exact_to_a_few_units(name):
-    loss, kind, terms = CASES[name]
-    Z, y = points()
+    loss, kind, terms, *classes = CASES[name]
+    Z, y = points(*classes)
     value, gradient = loss(Z, y)
     z = Z.astype(LONG)
     differences = z[:, None] - z[None]

@@ -177,23 +177,21 @@ template <class T> class RowEngine {
 
     /// Returns true if adding the nonzero weights one by one costs less than a matrix product.
     bool mostly_zeros(View<const T> weights) const {
+        using V = Vec<T>;
         constexpr Index narrow = std::is_same_v<T, float> ? 800 : 200; // products are fast
         const Index cost = 12 + narrow / std::max<Index>(1, p());
-        const Vec<T> zero = Vec<T>::broadcast(T(0)), one = Vec<T>::broadcast(T(1));
-        Vec<T> part = zero;
-        double zeros = 0;
-        for (Index r = 0; r < weights.rows; ++r) {
+        const Index most = (weights.rows * weights.cols - 1) / cost;
+        const V zero = V::broadcast(T(0)), one = V::broadcast(T(1));
+        Index nonzero = 0;
+        for (Index r = 0; r < weights.rows && nonzero <= most; ++r) {
             const T *const row = weights.row(r);
-            in_stretches<T>(
-                weights.cols,
-                [&](Index j) METRICFAST_INLINE {
-                    part = part + where_equal(Vec<T>::load(row + j), zero, one);
-                },
-                [&] { zeros += horizontal_sum(part), part = zero; },
-                [&](Index j) { zeros += row[j] == T(0); });
+            Index j = 0;
+            for (; j + V::width <= weights.cols; j += V::width) // NaN counts, too
+                nonzero += set_bits(less(where_equal(V::load(row + j), zero, one), one));
+            for (; j < weights.cols; ++j)
+                nonzero += row[j] != T(0);
         }
-        const Index size = weights.rows * weights.cols;
-        return (size - static_cast<Index>(zeros)) * cost < size;
+        return nonzero <= most;
     }
 
     Row<T> row(Index i, Index count, const std::int64_t *columns, T *values) const {

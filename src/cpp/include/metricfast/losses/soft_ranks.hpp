@@ -87,13 +87,14 @@ template <class T> class SoftRankLoss : public RowLoss<T> {
         row.array().setZero();
         RowValue result{1, positives, 0, false};
         const double share = 1 / static_cast<double>(positives);
-        const V one = V::broadcast(T(1)), temperature = V::broadcast(temperature_);
+        const double slope = share / static_cast<double>(temperature_);
+        const V one = V::broadcast(T(1)), sharpness = V::broadcast(1 / temperature_);
         for (const Index p : members) {
             const T at = std::exchange(s[p], last);
             const V similarity = V::broadcast(at);
             const double all =
                 detail::change_and_sum(above, row.count, [&](V, Index j) METRICFAST_INLINE {
-                    const V x = (similarity - V::load(s + j)) / temperature;
+                    const V x = (similarity - V::load(s + j)) * sharpness;
                     const V g = one / (one + exponential(x));
                     return std::make_pair(g, g);
                 });
@@ -103,13 +104,13 @@ template <class T> class SoftRankLoss : public RowLoss<T> {
                 of_own += static_cast<double>(above[q]);
             const RankValue found = form_(of_own, all - of_own, positives);
             result.value -= share * found.value;
-            const V by_other = V::broadcast(static_cast<T>(-share * found.by_others));
-            const V by_own = V::broadcast(static_cast<T>(-share * found.by_own)) - by_other;
+            const V by_other = V::broadcast(static_cast<T>(-slope * found.by_others));
+            const V by_own = V::broadcast(static_cast<T>(-slope * found.by_own)) - by_other;
             const double steep = detail::change_and_sum(
                 row.values, row.count, [&](V sum, Index j) METRICFAST_INLINE {
                     const V g = V::load(above + j),
                             factor = fma(by_own, V::load(memory->is_own.data() + j), by_other);
-                    const V by = g * ((one - g) / temperature) * factor;
+                    const V by = g * (one - g) * factor;
                     return std::make_pair(sum + by, by);
                 });
             row.values[p] -= static_cast<T>(steep);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "metricfast/losses/hinges.hpp"
 #include "metricfast/losses/labels.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
@@ -85,6 +86,20 @@ template <class T> class TripletLoss : public TripletBase<T> {
         if (this->settings_.mining == Mining::hardest) {
             const Index nearest = std::min_element(far.begin(), far.end()) - far.begin();
             this->one(row, near.back().second, nearest, counts, result);
+            return true;
+        }
+        constexpr Index short_list = 32; // for which no search is faster
+        if (this->settings_.mining == Mining::all && k <= short_list) {
+            std::vector<HingeLimit<T>> limits;
+            for (auto point = near.rbegin(); point != near.rend(); ++point)
+                limits.push_back({this->with_margin(point->first), point->second});
+            counts.swap(far);
+            result.value = sum_hinges(counts.data(), row.count, limits, -1.0,
+                                      [](Vec<T> x, Index) METRICFAST_INLINE { return x; });
+            for (const HingeLimit<T> &limit : limits) {
+                counts[limit.column] = static_cast<T>(limit.above);
+                result.terms += limit.above;
+            }
             return true;
         }
         std::vector<T> d(near.size()), limits(near.size());

@@ -305,4 +305,16 @@ inline int lowest_bit(unsigned mask) {
 #endif
 }
 
+/// Number of set bits of a mask.
+inline int set_bits(unsigned mask) {
+#if defined(__GNUC__) || defined(__clang__)
+    return __builtin_popcount(mask);
+#else
+    int count = 0;
+    for (; mask != 0; mask &= mask - 1)
+        ++count;
+    return count;
+#endif
+}
+
 METRICFAST_NAMESPACE_END
