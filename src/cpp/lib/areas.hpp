@@ -1,5 +1,5 @@
-/// Groups of kernels of a level. Each is one file of this folder; losses have two. Some files are
-/// compiled as one unit, so names in their anonymous namespaces must differ.
+/// Groups of kernels of a level. Each is one file of this folder. Some files are compiled as one
+/// unit, so names in their anonymous namespaces must differ.
 #pragma once
 
 #include "c/functions.hpp"

@@ -1,11 +1,10 @@
-/// The losses of the row engine in float or double. Each precision is one translation unit.
-#pragma once
-
+/// The losses of the row engine, and functions that do not depend on the precision.
 #include "areas.hpp"
 #include "metricfast/losses/circle.hpp"
 #include "metricfast/losses/class_forms.hpp"
 #include "metricfast/losses/compiled.hpp"
 #include "metricfast/losses/contrastive.hpp"
+#include "metricfast/losses/cosent.hpp"
 #include "metricfast/losses/dense_triplet.hpp"
 #include "metricfast/losses/given.hpp"
 #include "metricfast/losses/ldml.hpp"
@@ -22,11 +21,28 @@
 
 METRICFAST_NAMESPACE_BEGIN
 
-inline void require_positive(double value, const char *name) {
+namespace {
+
+class LevelTools final : public LossTools {
+  public:
+    std::unique_ptr<Workspace> workspace() const override { return make_workspace(); }
+    double cosent(Span<const double> similarities, Span<const double> scores, double scale,
+                  Span<double> weights, std::int64_t &terms, double rounding,
+                  Span<const double> log_weights) const override {
+        const Index n = similarities.size();
+        require(scores.size() == n && weights.size() == n &&
+                    (log_weights == nullptr || log_weights.size() == n),
+                "cosent: similarities, scores and weights must have the same length");
+        return metricfast::cosent(similarities.data(), scores.data(), n, scale, weights.data(),
+                                  &terms, rounding, log_weights.data());
+    }
+};
+
+void require_positive(double value, const char *name) {
     require(value > 0 && std::isfinite(value), std::string(name) + " must be above 0 and finite");
 }
 
-inline void require_finite(double value, const char *name) {
+void require_finite(double value, const char *name) {
     require(std::isfinite(value), std::string(name) + " must be finite");
 }
 
@@ -170,9 +186,18 @@ template <class T> class LevelLosses final : public LossKernels<T> {
     }
 };
 
+} // namespace
+
+const LossTools &loss_tools() {
+    static const LevelTools tools;
+    return tools;
+}
+
 template <class T> const LossKernels<T> &loss_kernels() {
     static const LevelLosses<T> kernels;
     return kernels;
 }
+template const LossKernels<float> &loss_kernels();
+template const LossKernels<double> &loss_kernels();
 
 METRICFAST_NAMESPACE_END
