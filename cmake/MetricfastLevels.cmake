@@ -11,13 +11,6 @@ foreach(area IN ITEMS lib/engine lib/embeddings lib/models lib/level c/level)
     set_source_files_properties("${metricfast_cpp}/${area}.cpp" PROPERTIES UNITY_GROUP small)
 endforeach()
 
-# -O3 compiles a fifth longer, and makes only losses faster, if loops are vectorised without it.
-set(metricfast_optimise "")
-if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    set(metricfast_optimise "$<$<CONFIG:Release>:-O2;-fvect-cost-model=dynamic>")
-    set_source_files_properties("${metricfast_cpp}/lib/losses.cpp" PROPERTIES COMPILE_OPTIONS "$<$<CONFIG:Release>:-O3>")
-endif()
-
 # Hides all symbols of a library but some.
 function(metricfast_show target symbols)
     set_target_properties(${target} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
@@ -36,7 +29,7 @@ foreach(level IN LISTS metricfast_levels)
     add_library(${target} MODULE ${if_linked} ${metricfast_lib} "${metricfast_cpp}/c/level.cpp")
     target_include_directories(${target} PRIVATE "${metricfast_cpp}")
     target_link_libraries(${target} PRIVATE metricfast_headers metricfast_flags)
-    target_compile_options(${target} PRIVATE ${metricfast_${level}_flags} "${metricfast_optimise}")
+    target_compile_options(${target} PRIVATE ${metricfast_${level}_flags})
     set_target_properties(${target} PROPERTIES PREFIX libmetricfast_ OUTPUT_NAME ${level}
                                                UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
     metricfast_show(${target} metricfast_level)

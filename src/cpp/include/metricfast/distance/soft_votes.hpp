@@ -123,7 +123,7 @@ template <class T> class VoteStream {
         result = sum;
     }
 
-    T exact_logit(Index i, Index j) const {
+    METRICFAST_NOINLINE T exact_logit(Index i, Index j) const {
         const double distance = queries_.visit([&](auto x) {
             return database_.visit([&](auto y) {
                 const auto *a = x.row(i);
