@@ -89,7 +89,9 @@ template <class T> class TripletLoss : public TripletBase<T> {
             return true;
         }
         constexpr Index short_list = 32; // for which no search is faster
-        if (this->settings_.mining == Mining::all && k <= short_list) {
+        // Differences of infinite distances must make the value NaN, not 0.
+        const bool finite = std::isfinite(near.back().first);
+        if (this->settings_.mining == Mining::all && k <= short_list && finite) {
             std::vector<HingeLimit<T>> limits;
             for (auto point = near.rbegin(); point != near.rend(); ++point)
                 limits.push_back({this->with_margin(point->first), point->second});
