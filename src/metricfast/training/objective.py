@@ -39,8 +39,7 @@ Array = NDArray[Any]
 # Evaluates the loss of an objective elsewhere, for example on a cluster.
 Evaluator = Callable[["Objective", list[Array], Batch | None], tuple[float, list[Array]]]
 # In an epoch, a penalty of so many parameters is evaluated once for some batches in a row: it
-# changes slowly, and takes longer than the loss. With twice as many batches, objectives are about
-# 3 % higher.
+# changes slowly, and takes longer than the loss.
 _COSTLY, _SHARED = 1 << 16, 4
 # Default number of points in a mini-batch.
 _LEAST_BATCH, _LARGEST_BATCH, _BATCHES = 100, 1000, 10

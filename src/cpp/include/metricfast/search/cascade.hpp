@@ -1,5 +1,5 @@
-/// Searches in stages: each answers the queries that its bounds serve, and leaves the others to the
-/// next stage, whose bounds are finer and slower.
+/// Searches in stages. A stage answers the queries for which its bounds are fine enough; the next
+/// stage searches for the other queries with finer bounds, which take longer.
 #pragma once
 
 #include <numeric>
@@ -68,10 +68,10 @@ class Cascade {
     const Control &control() const { return control_; }
 
     /// Searches for the queries, and keeps those that the search marks as crowded.
-    /// \tparam Search has a type Memory; panels(); bytes(), of the second-level cache for each
-    ///   query; and run(ids, count, begin, end, crowded, memory, emit), which searches the panels
-    ///   [begin, end) for those of queries ids[0 .. count) that are not crowded, and for each calls
-    ///   emit(i, neighbours) or sets crowded[i].
+    /// \tparam Search has a type Memory, and functions panels(), bytes() and run(). bytes() is the
+    ///   size of the data of a query. run(ids, count, begin, end, crowded, memory, emit) searches
+    ///   the panels [begin, end) for the queries ids[0 .. count). For each query i that is not
+    ///   crowded, it calls emit(i, neighbours) or sets crowded[i].
     /// \param depth multiplications for each query and position, in floats.
     /// \param memories of the search, one for each thread; more are added.
     /// \param merge makes one list of those that the parts of a database gave.

@@ -6,8 +6,8 @@
 
 namespace metricfast {
 
-/// Neighbours of each query in compressed sparse rows: those of query i are at
-/// row_starts[i] .. row_starts[i + 1] - 1.
+/// Neighbours in compressed sparse rows. The entries from row_starts[i] to row_starts[i + 1] - 1
+/// belong to query i.
 template <class T> struct NeighborLists {
     std::vector<std::int64_t> row_starts;
     std::vector<std::int64_t> indices;
