@@ -5,7 +5,7 @@ namespace metricfast::python {
 
 namespace {
 
-/// \param weights a matrix, or one value per listed column.
+/// \param weights one value per listed column.
 py::tuple given(py::array queries, py::object database, const py::object &row_starts,
                 const py::object &columns, py::array gradient, py::object database_gradient,
                 int threads, const py::array &weights) {
@@ -13,10 +13,9 @@ py::tuple given(py::array queries, py::object database, const py::object &row_st
               std::move(database_gradient), threads);
     call.list(row_starts, columns);
     const Codes starts = call.candidates().row_starts;
+    require(starts != nullptr, "row_starts and columns must list the weights");
     const auto make = [&](const auto &of) {
         using T = typename std::decay_t<decltype(of)>::Precision;
-        if (starts == nullptr)
-            return of.dense_weights(matrix<T>(weights));
         const auto size = static_cast<Index>(starts[call.n()]);
         return of.sparse_weights(starts, elements<T>(weights, size, "weights"));
     };

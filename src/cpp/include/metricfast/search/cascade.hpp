@@ -21,6 +21,13 @@ struct SearchPanels {
     Index end(Index range) const { return whole ? layout.panels() : layout.segment_end(range); }
 };
 
+/// The largest number of queries in a block, a multiple of micro-panels of any type.
+/// \param bytes of the second-level cache for each query.
+inline Index queries_of_block(Index bytes) {
+    constexpr Index rows = 12, most = 240;
+    return std::max<Index>(1, std::min(most, cached(bytes)) / rows) * rows;
+}
+
 /// The division of a stage: blocks of queries, and for few queries, parts of the panels.
 struct SearchBlocks {
     Index queries, size, parts = 1;
@@ -30,9 +37,9 @@ struct SearchBlocks {
     /// \param products of the stage.
     SearchBlocks(Index queries_, Index bytes, Index panels, int threads, double products)
         : queries(queries_) {
-        constexpr Index rows = 12, most = 240; // a multiple of micro-panels of any type
-        const Index even = queries / (4 * threads);
-        size = std::max<Index>(1, std::min({most, cached(bytes), even}) / rows) * rows;
+        constexpr Index rows = 12;
+        const Index even = std::max<Index>(1, queries / (4 * threads) / rows) * rows;
+        size = std::min(queries_of_block(bytes), even);
         if (queries > 0) {
             // A block must not take so long that it could not be interrupted.
             constexpr double longest = 2e10;

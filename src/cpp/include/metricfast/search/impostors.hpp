@@ -40,7 +40,7 @@ inline CandidateLists find_impostors(const Points &points, Codes labels, Index c
                                          control);
     const auto &packed = screen.packed();
 
-    const Index block = SearchBlocks(n, points.cols() * Index(sizeof(float)), 1, 1, 0).size;
+    const Index block = queries_of_block(points.cols() * Index(sizeof(float)));
     struct Block {
         Index label, first, count;
     };
