@@ -47,7 +47,7 @@ from sklearn.preprocessing import StandardScaler
 
 import metricfast
 from benchmarks import data, kedem
-from metricfast.metrics._neighbor_error import neighbor_error
+from metricfast.selection._measures import neighbor_error
 
 RESULTS = Path(__file__).resolve().parent / "results" / "gerrymandering.json"
 OFFICE = "office_caltech_surf"
@@ -58,26 +58,26 @@ Split = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 def nca(k: int, setting: int) -> Any:
     most = (5, 10, 20, 100)[setting]
-    how = {"init": "identity", "init_scale": None, "early_stopping": False}
+    how = {"init": "identity", "init_scale": None, "judge": None}
     return metricfast.NCA(**how, max_iter=most, n_jobs=1)
 
 
 def lmnn(k: int, setting: int) -> Any:  # small classes have only three targets
     regularization = (0.2, 0.4, 0.6, 0.8)[setting]
-    how = {"regularization": regularization, "early_stopping": False}
+    how = {"regularization": regularization, "judge": None}
     return metricfast.LMNN("identity", 3, **how, n_jobs=1)
 
 
 def gerrymander(k: int, setting: int) -> Any:
     return metricfast.NeighborhoodGerrymandering(
-        k, init="identity", C=(0.001, 0.03, 1, 30)[setting], early_stopping=False, random_state=0,
+        k, init="identity", C=(0.001, 0.03, 1, 30)[setting], judge=None, random_state=0,
         n_jobs=1, solver=metricfast.solvers.Adam(max_epochs=30),
     )  # fmt: skip
 
 
 def two_maps(k: int, setting: int) -> Any:
     return metricfast.AsymmetricSimilarity(
-        k, init="identity", C=(0.001, 0.03, 1, 30)[setting], early_stopping=False, random_state=0,
+        k, init="identity", C=(0.001, 0.03, 1, 30)[setting], judge=None, random_state=0,
         n_jobs=1, solver=metricfast.solvers.Adam(max_epochs=30),
     )  # fmt: skip
 
@@ -265,7 +265,7 @@ def across(results: Results, count: int) -> None:
                 wrong = neighbor_error(base, labels, b, yb, False, 3, 1)
             else:
                 learner = metricfast.AsymmetricSimilarity(
-                    tied=label == "one map", init="identity", C=0.03, early_stopping=False,
+                    tied=label == "one map", init="identity", C=0.03, judge=None,
                     random_state=0, n_jobs=1, solver=metricfast.solvers.Adam(max_epochs=30),
                 ).fit(a, ya, base, labels)  # fmt: skip
                 wrong = 1 - learner.score(b, yb)

@@ -47,12 +47,12 @@ def _same(key: str, arrays: Arrays, digests: dict[str, Arrays]) -> dict[str, str
 def scale_dask() -> list[Case]:
     """Return the cases."""
     fits: dict[str, dict[str, Any]] = {
-        "NCA": {"max_iter": 5, "init": "identity", "init_scale": None, "early_stopping": False},
+        "NCA": {"max_iter": 5, "init": "identity", "init_scale": None, "judge": None},
         "LMNN": {
             "max_iter": 10,
             "min_iter": 10,
             "init": "identity",
-            "early_stopping": False,
+            "judge": None,
             "target_refresh": 0,
         },
     }

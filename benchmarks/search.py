@@ -148,7 +148,7 @@ def _embedded(name: str, n_queries: int) -> Arrays:
         metricfast.embeddings.MLP((256,), 128, normalize=True),
         batch_size=512,
         max_epochs=25,
-        early_stopping=False,
+        judge=None,
         random_state=0,
     )
     model = make_pipeline(StandardScaler(), learner).fit(found["database"], y)

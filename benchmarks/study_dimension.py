@@ -179,7 +179,7 @@ def make_learner(
         method.make_loss(config, y),
         MLP((HIDDEN,), dimension, normalize=method.normalize),
         sampler,
-        early_stopping=False,
+        judge=None,
         random_state=seed,
         n_jobs=1,
         solver=Adam(

@@ -22,7 +22,7 @@ from sklearn.preprocessing import StandardScaler
 
 from benchmarks import data
 from metricfast import NeighborhoodGerrymandering
-from metricfast.metrics._neighbor_error import neighbor_error
+from metricfast.selection._measures import neighbor_error
 from metricfast.solvers import Adam
 
 SETS = ["letter", "usps", "vowel", "wine", "segmentation"]
@@ -52,7 +52,7 @@ def held_out_error(name: str, rate: float, C: float, init: str) -> float:
             3,
             C=C,
             init=init,
-            early_stopping=False,
+            judge=None,
             random_state=0,
             n_jobs=1,
             solver=Adam(learning_rate=rate),

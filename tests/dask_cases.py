@@ -68,7 +68,7 @@ def learned(learner: Any) -> Any:
     return learner.parameters_[0] if found is None else found
 
 
-SHORT = {"n_components": 2, "max_iter": 3, "early_stopping": False}
+SHORT = {"n_components": 2, "max_iter": 3, "judge": None}
 LEARNERS = {
     "NCA": mf.NCA(n_components=2, max_iter=3),  # whose folds are on the workers, too
     **{kind.__name__: kind(**SHORT) for kind in (mf.LMNN, mf.MLKR, mf.MCML, mf.LDML, mf.NCMML)},
@@ -77,13 +77,11 @@ LEARNERS = {
     "LMNN by batches": mf.LMNN(
         n_components=2, solver=mf.solvers.Adam(max_epochs=1), random_state=0
     ),
-    "embedding": mf.TripletLearner(
-        2, max_epochs=1, batch_size=50, random_state=0, early_stopping=False
-    ),
-    "proxies": mf.ProxyNCALearner(2, max_epochs=1, random_state=0, early_stopping=False),
+    "embedding": mf.TripletLearner(2, max_epochs=1, batch_size=50, random_state=0, judge=None),
+    "proxies": mf.ProxyNCALearner(2, max_epochs=1, random_state=0, judge=None),
     "all points": embedding_learner(losses.NTXent(), MLP((4,), 2), solver="lbfgs", max_epochs=2),
     "votes": mf.NeighborhoodGerrymandering(
-        n_components=2, solver=mf.solvers.LBFGS(2, 1e-4), random_state=0, early_stopping=False
+        n_components=2, solver=mf.solvers.LBFGS(2, 1e-4), random_state=0, judge=None
     ),
     "votes, M": mf.NeighborhoodGerrymandering(
         parameterization="M",
@@ -99,7 +97,7 @@ SAME: dict[str, Callable[[], DistributedLearner]] = {
     "anchors": lambda: DistributedLearner(mf.DMLMJ(), n_parts=5),
     "draws": lambda: DistributedLearner(mf.SDML_Supervised(balance_param=1e-3, random_state=0)),
     "all points": lambda: DistributedLearner(
-        mf.MCML(n_components=3, max_iter=3, early_stopping=False)
+        mf.MCML(n_components=3, max_iter=3, judge=None)
     ),
     "batches": lambda: DistributedLearner(LEARNERS["NCA by batches"]),
     "epochs": lambda: DistributedLearner(
@@ -108,7 +106,7 @@ SAME: dict[str, Callable[[], DistributedLearner]] = {
     ),
     "epochs of an embedding": lambda: DistributedLearner(
         mf.ProxyNCALearner(
-            2, max_epochs=3, batch_size=10, learning_rate=0.01, random_state=0, early_stopping=False
+            2, max_epochs=3, batch_size=10, learning_rate=0.01, random_state=0, judge=None
         ),
         sync="epochs", n_parts=4,
     ),

@@ -14,7 +14,7 @@ from trained import embedding_learner
 import metricfast as mf
 from metricfast import losses
 from metricfast.embeddings import MLP
-from metricfast.metrics._neighbor_error import neighbor_error
+from metricfast.selection._measures import neighbor_error
 
 Array = NDArray[Any]
 N, WIDTH = 4000, 8
@@ -51,19 +51,17 @@ SGD = {"solver": mf.solvers.Adam(max_epochs=4), "random_state": 0}
 LEARNERS = [
     *(getattr(mf, name)(**SGD) for name in ("NCA", "LMNN", "MCML", "LDML", "NCMML", "MLKR")),
     mf.LMNN(solver=mf.solvers.Adam(max_epochs=2), random_state=0, target_refresh=1),
-    mf.NeighborhoodGerrymandering(
-        early_stopping=False, random_state=0, solver=mf.solvers.Adam(max_epochs=2)
-    ),
+    mf.NeighborhoodGerrymandering(judge=None, random_state=0, solver=mf.solvers.Adam(max_epochs=2)),
     mf.NeighborhoodGerrymandering(
         parameterization="M",
-        early_stopping=False,
+        judge=None,
         random_state=0,
         solver=mf.solvers.Adam(max_epochs=2),
     ),
     mf.NeighborhoodGerrymanderingRegressor(random_state=0, solver=mf.solvers.Adam(max_epochs=2)),
     embedding_learner(losses.NCA(), MLP((6,), 4), max_epochs=4),
-    mf.ProxyNCALearner(n_components=4, max_epochs=4, random_state=0, early_stopping=False),
-    mf.TripletLearner(n_components=4, max_epochs=4, random_state=0, early_stopping=False),
+    mf.ProxyNCALearner(n_components=4, max_epochs=4, random_state=0, judge=None),
+    mf.TripletLearner(n_components=4, max_epochs=4, random_state=0, judge=None),
     mf.LogRatioLearner(n_components=4, max_epochs=1, random_state=0),
 ]
 

@@ -45,9 +45,9 @@ class Entry:
 
 
 _STEPS = {"max_epochs": 3}
-_ALL_STEPS = _STEPS | {"early_stopping": False}
+_ALL_STEPS = _STEPS | {"judge": None}
 _BRIEF = _STEPS | {"max_iter": 20}
-_TO_THE_END = _BRIEF | {"early_stopping": False}
+_TO_THE_END = _BRIEF | {"judge": None}
 _BASES = {"n_basis": 60, "max_iter": 500, "output_iter": 100}
 REGISTRY = {
     "AdapterLearner": Entry(SCORED),
@@ -72,11 +72,11 @@ REGISTRY = {
     "LSML_Supervised": Entry(CLASSES, fails=unequal(CHANCES)),
     "LogRatioLearner": Entry(VALUES, _STEPS),
     "MCML": Entry(CLASSES, _TO_THE_END),
-    "MLKR": Entry(VALUES, _STEPS | {"max_iter": 10, "early_stopping": False}),
+    "MLKR": Entry(VALUES, _STEPS | {"max_iter": 10, "judge": None}),
     "MMC": Entry("pairs", {"max_iter": 20}),
     "MMC_Supervised": Entry(CLASSES, {"max_iter": 20}, fails=unequal(CHANCES)),
     "NCA": Entry(CLASSES, _TO_THE_END),
-    "NCMML": Entry(CLASSES, {"tol": 1e-3, "early_stopping": False}),
+    "NCMML": Entry(CLASSES, {"tol": 1e-3, "judge": None}),
     "NeighborhoodGerrymandering": Entry(CLASSES, _TO_THE_END, fails=unequal(ANCHORS)),
     "NeighborhoodGerrymanderingRegressor": Entry(VALUES, _BRIEF, fails=unequal(ANCHORS)),
     "OASIS": Entry("triplets"),

@@ -50,7 +50,7 @@ EVERYWHERE = [
 ]
 # Rows that do not hold for MLKR, because its labels are not classes.
 OF_CLASSES = {"fit-y-continuous", "fit-y-strings", "fit-one-class"}
-SHORT = {"max_iter": 10, "output_iter": 10, "early_stopping": False, "random_state": 0}
+SHORT = {"max_iter": 10, "output_iter": 10, "judge": None, "random_state": 0}
 
 
 def fit(learner: type, points=X, labels=Y, sample_weight=None, **params):
@@ -117,10 +117,10 @@ CASES = {
     "fit-checkpoint-type": lambda learner: fit(learner, checkpoint=3),
     "fit-checkpoint-folder": lambda learner: fit(learner, checkpoint="missing/training"),
     "fit-checkpoint-warm": lambda learner: [
-        fit(learner, checkpoint="training", early_stopping=False, warm_start=True) for _ in range(2)
+        fit(learner, checkpoint="training", judge=None, warm_start=True) for _ in range(2)
     ],
     "fit-checkpoint-other": lambda learner: [
-        fit(learner, X * scale, checkpoint="training", early_stopping=False) for scale in (1, 1.1)
+        fit(learner, X * scale, checkpoint="training", judge=None) for scale in (1, 1.1)
     ],
     "fit-warm-components": lambda learner: (
         fit(learner, n_components=2).set_params(warm_start=True, n_components=3).fit(X, Y)
@@ -259,7 +259,7 @@ def fit_huge_constant(learner):
 def fit_init_units(learner):
     for size in (1e-200, 1e200):
         with pytest.warns(UserWarning, match="`init` spreads the points"):
-            model = fit(learner, init=np.full((2, 4), size), early_stopping=False)
+            model = fit(learner, init=np.full((2, 4), size), judge=None)
         assert model.objective_ < model.loss_curve_[0]
 
 

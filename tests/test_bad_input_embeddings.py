@@ -40,7 +40,7 @@ PROXIES = (X[:3] + 1.0, np.arange(3))
 def fit(learner, points=X, y=None, **params):
     if y is None:
         y = Y if learner._has_classes else NUMBERS
-    params = {"early_stopping": False} | params
+    params = {"judge": None} | params
     return clone(learner).set_params(**params).fit(points, y)
 
 

@@ -103,7 +103,7 @@ def k_class(learner):
 
 @case
 def k_feasible(learner):
-    model = fit(learner, X[:103], Y[:103], early_stopping=False)  # two votes of three win
+    model = fit(learner, X[:103], Y[:103], judge=None)  # two votes of three win
     assert model.history_["infeasible"] == [0, 0]
 
 

@@ -288,7 +288,7 @@ def test_defaults_at_full_size(run, monkeypatch):
 @pytest.mark.filterwarnings("ignore")
 def test_local(run, short, monkeypatch):
     monkeypatch.setattr(study_local, "TREES", 2)
-    monkeypatch.setattr(metricfast, "LMNN", partial(LMNN, early_stopping=False, max_iter=2))
+    monkeypatch.setattr(metricfast, "LMNN", partial(LMNN, judge=None, max_iter=2))
     monkeypatch.setattr(metricfast, "MultiMetricLMNN", partial(MultiMetricLMNN, max_iter=2))
     found = rows(run("benchmarks.study_local --splits 1 --depth 2"))
     assert set(study_defaults.SETS) <= set(found)

@@ -18,7 +18,7 @@ from metricfast._checked_model import MAP
 
 X, Y = load_iris(return_X_y=True)
 VOTES = metricfast.NeighborhoodGerrymandering(
-    solver=metricfast.solvers.Adam(max_epochs=1), early_stopping=False, random_state=0
+    solver=metricfast.solvers.Adam(max_epochs=1), judge=None, random_state=0
 )
 
 

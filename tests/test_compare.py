@@ -48,7 +48,7 @@ from metricfast.comparison.labels import looks_continuous
 from metricfast.comparison.statistics import adjusted, expected_of_the_best, paired_p_value
 from metricfast.comparison.trial import Judge, grouped_scores
 from metricfast.distances.neighbors import kneighbors
-from metricfast.metrics._held_out import class_halves
+from metricfast.selection._splits import class_halves
 
 X, y = load_wine(return_X_y=True)
 
@@ -226,7 +226,7 @@ def test_paired_tests():
 
 
 def test_a_learner_that_would_take_too_long_is_stopped_and_the_next_one_tried():
-    endless = NCA(solver=solvers.Adam(max_epochs=10**7), early_stopping=False)
+    endless = NCA(solver=solvers.Adam(max_epochs=10**7), judge=None)
     found = compare(X, y, learners=[endless, LFDA()], time_limit=2, random_state=0)
     rows = rows_of(found)
     assert "s in fold 1 of 5: all would take more" in rows["NCA"].note

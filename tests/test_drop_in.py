@@ -211,7 +211,7 @@ def test_graphs_of_other_estimators_are_refused():
     model = ours.NearestNeighbors(metric="manhattan").fit(X)
     with pytest.raises(ValueError, match="metric must be that of the estimator, 'manhattan'"):
         ours.kneighbors_graph(model, 3)
-    learner = mf.TripletLearner(max_epochs=1, early_stopping=False, random_state=0).fit(X, Y)
+    learner = mf.TripletLearner(max_epochs=1, judge=None, random_state=0).fit(X, Y)
     model = ours.NearestNeighbors(metric=learner).fit(X)
     with pytest.raises(ValueError, match="an estimator that has embedded points only"):
         ours.NearestNeighbors().fit(model)

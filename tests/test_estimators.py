@@ -54,7 +54,7 @@ EMBEDDING = [
 ]
 BY_SOLVER = SOLVED["lbfgs"] + SOLVED["adam"]
 # For checks that do not depend on convergence.
-BRIEF = {"max_iter": 10, "max_epochs": 2, "early_stopping": False}
+BRIEF = {"max_iter": 10, "max_epochs": 2, "judge": None}
 ESTIMATORS = [*(configured(each, **BRIEF) for each in BY_SOLVER), *MAPS, *KERNELIZED]
 # For checks that do not depend on the solver.
 ONE_EACH = [*(make(type(each)) for each in SOLVED["lbfgs"]), *MAPS, KERNELIZED[0]]
@@ -143,7 +143,7 @@ def test_fit_transform_and_distances_agree(estimator):
 def test_the_curve_tells_the_objective(estimator):
     model = clone(estimator)
     if isinstance(model, mf.NeighborhoodGerrymandering):  # its map changes much in few epochs
-        model.set_params(early_stopping=False)
+        model.set_params(judge=None)
     model.fit(X, Y)
     assert model.n_iter_ == len(model.loss_curve_) > 0
     lowest = min(model.loss_curve_)
@@ -256,7 +256,7 @@ def test_a_forked_child_works_after_use_in_the_parent(learner):
 def test_convergence_is_reported(estimator):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        configured(estimator, max_iter=2, max_epochs=2, early_stopping=False).fit(X, Y)
+        configured(estimator, max_iter=2, max_epochs=2, judge=None).fit(X, Y)
     warned = any(issubclass(w.category, ConvergenceWarning) for w in caught)
     assert warned == (estimator.solver == "lbfgs")
 

@@ -172,7 +172,7 @@ def test_missing_labels_are_refused(model, name):
         mf.LFDA(),
         mf.KNeighborsClassifier(),
         mf.NCAClassifier(**QUICK),
-        mf.TripletLearner(max_epochs=1, early_stopping=False),
+        mf.TripletLearner(max_epochs=1, judge=None),
     ],
     ids=lambda model: type(model).__name__,
 )

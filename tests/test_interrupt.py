@@ -70,7 +70,7 @@ class Gradient:
 
 
 POINTS = classes(20000, 64)[0]
-TO_THE_END = {"init": "identity", "early_stopping": False}
+TO_THE_END = {"init": "identity", "judge": None}
 # A fit for each interruptible loop. Each takes at least several seconds.
 FITS: dict[str, Case] = {
     "ANMM": (mf.ANMM, labelled(100000, 64)),
@@ -89,12 +89,12 @@ FITS: dict[str, Case] = {
     ),
     "KernelizedMetricLearner": (
         lambda: mf.KernelizedMetricLearner(
-            mf.NCA(n_components=2, tol=0, max_iter=ENDLESS, early_stopping=False)
+            mf.NCA(n_components=2, tol=0, max_iter=ENDLESS, judge=None)
         ),
         labelled(15000, 40),
     ),
     "LFDA": (mf.LFDA, labelled(150000, 64)),
-    "LMNN": (lambda: mf.LMNN(init="identity", early_stopping=False), labelled(20000, 40)),
+    "LMNN": (lambda: mf.LMNN(init="identity", judge=None), labelled(20000, 40)),
     "LSML": (
         lambda: mf.LSML(preprocessor=POINTS, tol=0, max_iter=ENDLESS),
         lambda: (index(20000, 200000, 4),),
@@ -104,7 +104,7 @@ FITS: dict[str, Case] = {
         lambda: pairs(20000, 500000),
     ),
     "NCA": (
-        lambda: mf.NCA(init="identity", init_scale=None, early_stopping=False),
+        lambda: mf.NCA(init="identity", init_scale=None, judge=None),
         labelled(15000, 40),
     ),
     "NCA, mini-batches": (

@@ -86,7 +86,7 @@ def test_preprocessor_array(name, path):
 
 
 def test_a_loaded_model_can_be_fitted_again(path):
-    model = fit("NCA", init=np.eye(4)[:2], early_stopping=False)
+    model = fit("NCA", init=np.eye(4)[:2], judge=None)
     metricfast.save(model, path)
     with pytest.warns(ConvergenceWarning):
         again = metricfast.load(path).fit(X, Y)
@@ -355,9 +355,7 @@ EMPTY = (10**6, 0)
 )
 @pytest.mark.parametrize("name", ["NCA", "TripletLearner", "AsymmetricSimilarity"])
 def test_an_empty_array_of_a_large_shape_takes_no_memory(name, value, path):
-    learner = configured(
-        getattr(metricfast, name)(), max_epochs=1, max_iter=1, early_stopping=False
-    )
+    learner = configured(getattr(metricfast, name)(), max_epochs=1, max_iter=1, judge=None)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         metricfast.save(learner.fit(X, Y), path)

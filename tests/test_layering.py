@@ -37,6 +37,7 @@ PYTHON_LAYERS = [
     ["_core/dispatch", "_core/frames", "_core/arguments", "exceptions"],
     ["_core/", "_labels/", "distances/", "losses/", "embeddings/"],
     ["samplers", "constraints", "metrics/"],
+    ["selection/"],
     ["training/"],
     ["learners/base/"],
     ["learners/tuples/", "learners/closed/"],

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 def test_partial_fit_goes_over_the_chunks_of_a_part(learner: Any) -> None:
     learner = clone(learner)
     if hasattr(learner, "early_stopping"):
-        learner.set_params(early_stopping=False)
+        learner.set_params(judge=None)
     halves, labels = np.array_split(X, 2), np.array_split(Y, 2)
     with working_memory(LIMIT // 2):
         for _ in range(2):

@@ -38,12 +38,12 @@ METRICS = {
         StandardScaler(), FrozenEstimator(clone(LFDA).fit(IRIS, SPECIES))
     ),
     "perceptron": mf.TripletLearner(
-        hidden_layer_sizes=(5,), max_epochs=2, random_state=0, early_stopping=False
+        hidden_layer_sizes=(5,), max_epochs=2, random_state=0, judge=None
     ),
     "kernel": mf.KernelizedMetricLearner(mf.DMLMJ(), n_components=9, random_state=0),
     "transformer": PCA(2, whiten=True),
     "search": GridSearchCV(
-        mf.EmbeddingLearner(mf.losses.NCA(), max_epochs=2, random_state=0, early_stopping=False),
+        mf.EmbeddingLearner(mf.losses.NCA(), max_epochs=2, random_state=0, judge=None),
         {"learning_rate": [0.01]},
         cv=2,
     ),
@@ -111,7 +111,7 @@ SIDES = {
         Asymmetric(Linear(2), Linear(2)),
         max_epochs=2,
         random_state=0,
-        early_stopping=False,
+        judge=None,
     ),
 }
 
@@ -282,7 +282,7 @@ def test_a_transform_of_a_subclass_stands_for_the_learner():
 
     plain, bent = (kind(n_components=2).fit(IRIS, SPECIES) for kind in (Plain, Bent))
     sides = Asymmetric(Linear(2), Linear(2))
-    brief = {"max_epochs": 2, "early_stopping": False, "random_state": 0}
+    brief = {"max_epochs": 2, "judge": None, "random_state": 0}
     embedded = BentEmbedding(mf.losses.NCA(), sides, **brief).fit(IRIS, SPECIES)
     scaled = make_pipeline(StandardScaler(), Bent(n_components=2)).fit(IRIS, SPECIES)
     kernelized = mf.KernelizedMetricLearner(Bent(n_components=2), random_state=0)

@@ -184,10 +184,8 @@ def test_learners_without_iterations_take_no_callbacks():
 
 def test_weights_are_metadata():
     recorder, weight = Recorder(), np.ones(len(X))
-    mf.NCA(early_stopping=False, max_iter=2).set_callbacks(recorder).fit(X, Y, weight)
-    mf.NCA(early_stopping=False, max_iter=2).set_callbacks(recorder).fit(
-        X, y=Y, sample_weight=weight
-    )
+    mf.NCA(judge=None, max_iter=2).set_callbacks(recorder).fit(X, Y, weight)
+    mf.NCA(judge=None, max_iter=2).set_callbacks(recorder).fit(X, y=Y, sample_weight=weight)
     assert [list(given[2].items()) for given in recorder.ends()] == 4 * [
         [("sample_weight", weight)]
     ]
@@ -195,7 +193,7 @@ def test_weights_are_metadata():
 
 def test_what_is_tried_for_a_fit_tells_nobody():
     recorder = Recorder()
-    mf.NCA(early_stopping=False, max_iter=3).set_callbacks(recorder).fit(X, Y, validate=True)
+    mf.NCA(judge=None, max_iter=3).set_callbacks(recorder).fit(X, Y, validate=True)
     assert recorder.kinds().count("setup") == 1
     model = mf.NCA(solver="adam", random_state=0).set_callbacks(recorder)
     model.partial_fit(X, Y)
@@ -207,7 +205,7 @@ def test_a_training_that_goes_on_tells_of_what_is_left(tmp_path, solver):
     pytest.importorskip("safetensors")
     limits = {"max_iter": 4, "tol": 0.0} if solver == "lbfgs" else {}
     learner = configured(
-        mf.NCA(early_stopping=False, random_state=0, **limits), solver=solver, max_epochs=8,
+        mf.NCA(judge=None, random_state=0, **limits), solver=solver, max_epochs=8,
         checkpoint=tmp_path / "half",
     )  # fmt: skip
     first = clone(learner)
@@ -225,8 +223,8 @@ def test_a_training_that_goes_on_tells_of_what_is_left(tmp_path, solver):
 @pytest.mark.parametrize(
     "model",
     [
-        mf.TripletLearner(max_epochs=3, early_stopping=False),
-        mf.NeighborhoodGerrymandering(solver=mf.solvers.Adam(max_epochs=3), early_stopping=False),
+        mf.TripletLearner(max_epochs=3, judge=None),
+        mf.NeighborhoodGerrymandering(solver=mf.solvers.Adam(max_epochs=3), judge=None),
         mf.AsymmetricSimilarity(solver=mf.solvers.Adam(max_epochs=3)),
     ],
     ids=str,
@@ -263,19 +261,17 @@ def test_soft_votes(kind):
 
 def test_progress_bars(capsys):
     pytest.importorskip("rich")
-    model = mf.NCA(early_stopping=False, max_iter=3).set_callbacks(callback.ProgressBar())
+    model = mf.NCA(judge=None, max_iter=3).set_callbacks(callback.ProgressBar())
     model.fit(X, Y)
     assert "NCA - fit" in capsys.readouterr().out
     bar = callback.ProgressBar(max_propagation_depth=None)
     pipeline = make_pipeline(
-        StandardScaler(), mf.NCA(early_stopping=False, max_iter=3), KNeighborsClassifier()
+        StandardScaler(), mf.NCA(judge=None, max_iter=3), KNeighborsClassifier()
     )
     with pytest.warns(UserWarning, match="KNeighborsClassifier does not support callbacks"):
         pipeline.set_callbacks(bar).fit(X, Y)
     assert "NCA - fit" in capsys.readouterr().out
-    search = GridSearchCV(
-        mf.TripletLearner(max_epochs=2, early_stopping=False), {"margin": [0.1, 0.2]}, cv=2
-    )
+    search = GridSearchCV(mf.TripletLearner(max_epochs=2, judge=None), {"margin": [0.1, 0.2]}, cv=2)
     search.set_callbacks(callback.ProgressBar(max_propagation_depth=None)).fit(X, Y)
     assert "TripletLearner - fit" in capsys.readouterr().out
 
@@ -291,7 +287,7 @@ def test_a_database_of_its_own():
 
 
 def test_estimators_with_callbacks_are_cloned_pickled_and_inspected():
-    model = mf.NCA(early_stopping=False, max_iter=2).set_callbacks(Recorder())
+    model = mf.NCA(judge=None, max_iter=2).set_callbacks(Recorder())
     assert clone(model)._skl_callbacks == model._skl_callbacks
     assert pickle.loads(pickle.dumps(model.fit(X, Y))).n_iter_ == model.n_iter_
     model.set_callbacks()

@@ -261,7 +261,7 @@ def test_a_step_of_the_user_replaces_that_of_adam():
 
     X, y = np.r_[A[:20], A[20:] + 1], np.repeat([0, 1], 20)
     solver = Doubling(batch_size=20, max_epochs=3)
-    nca = NCA(init=np.eye(6), solver=solver, early_stopping=False, random_state=0)
+    nca = NCA(init=np.eye(6), solver=solver, judge=None, random_state=0)
     learned = nca.fit(X, y)
     others = np.eye(6) * learned.components_[0, 0]
     np.testing.assert_allclose(learned.components_, others)

@@ -194,7 +194,7 @@ def test_balanced_batches_hold_references_that_share_a_tag():
 
 
 def learner(loss, **how):
-    how = {"random_state": 0, "early_stopping": False} | how
+    how = {"random_state": 0, "judge": None} | how
     how = {"solver": Adam(max_epochs=3, batch_size=20)} | how
     return EmbeddingLearner(loss, how.pop("embedding", Linear(2)), **how)
 

@@ -25,13 +25,13 @@ COLUMN = Y[:, None]
 PAIRS = X[RNG.integers(0, 60, (30, 2))]
 SIGNS = np.tile([1, -1], 15)
 FLAT = np.c_[X, X[:, 0]]
-STOPPED = mf.NCA(max_iter=1, early_stopping=False)
+STOPPED = mf.NCA(max_iter=1, judge=None)
 SEARCH = GridSearchCV(
     make_pipeline(STOPPED, neighbors.KNeighborsClassifier()), {"nca__tol": [1e-9]}, cv=2
 )
 CASES = {
     "solver": lambda: STOPPED.fit(X, Y),
-    "hinge": lambda: mf.LMNN(max_iter=1, early_stopping=False).fit(X, Y),
+    "hinge": lambda: mf.LMNN(max_iter=1, judge=None).fit(X, Y),
     "fit_transform": lambda: STOPPED.fit_transform(X, Y),
     "set_output": lambda: clone(STOPPED).set_output(transform="pandas").fit_transform(X, Y),
     "pipeline": lambda: make_pipeline(StandardScaler(), STOPPED).fit(X, Y),

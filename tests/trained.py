@@ -16,7 +16,7 @@ _NAMED = {"adam": Adam, "adamw": AdamW, "sgd": SGD, "subgradient": Subgradient}
 
 def embedding_learner(*parts: Any, **params: Any) -> EmbeddingLearner:
     """Return an embedding learner with a fixed seed that trains to the end."""
-    return EmbeddingLearner(*parts, **{"random_state": 0, "early_stopping": False} | params)
+    return EmbeddingLearner(*parts, **{"random_state": 0, "judge": None} | params)
 
 
 def configured(learner: Any, **params: Any) -> Any:

@@ -211,7 +211,7 @@ def vote_epoch(data: Data, threads: int, k: int, batch_size: int) -> Call:
     def run() -> float:
         ends: list[float] = []
         metricfast.NeighborhoodGerrymandering(
-            k, init="identity", random_state=0, early_stopping=False,
+            k, init="identity", random_state=0, judge=None,
             solver=metricfast.solvers.Adam(batch_size=batch_size, max_epochs=2),
             callbacks=[lambda state: ends.append(time.perf_counter())],
         ).fit(data["X"], data["y"])  # fmt: skip
@@ -248,7 +248,7 @@ def fit(
 def _as_known(learner: Any) -> Any:
     """Make a learner start from the given map, and train until convergence."""
     known = learner.get_params()  # some revisions have fewer parameters
-    plain = {"init_scale": None, "early_stopping": False, "target_refresh": 0}
+    plain = {"init_scale": None, "judge": None, "target_refresh": 0}
     return learner.set_params(**{name: value for name, value in plain.items() if name in known})
 
 

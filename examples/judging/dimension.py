@@ -22,7 +22,7 @@ dimensions = (1, 2, 4, 8, 16, 32)
 makers = {
     "PCA": PCA,
     "LFDA": LFDA,
-    "proxies": lambda p: ProxyNCALearner(p, max_epochs=30, early_stopping=False, random_state=0),
+    "proxies": lambda p: ProxyNCALearner(p, max_epochs=30, judge=None, random_state=0),
 }
 
 scores = {name: [] for name in makers}

@@ -29,7 +29,7 @@ LEARNERS = {
     "RCA": metricfast.RCA_Supervised(n_chunks=40, random_state=0),
     "LSML": metricfast.LSML_Supervised(random_state=0),
     "gerrymandering": metricfast.NeighborhoodGerrymandering(
-        early_stopping=False, random_state=0, solver=metricfast.solvers.Adam(max_epochs=20)
+        judge=None, random_state=0, solver=metricfast.solvers.Adam(max_epochs=20)
     ),
 }
 DATA = {"iris": load_iris, "wine": load_wine, "breast cancer": load_breast_cancer}

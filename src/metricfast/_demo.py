@@ -147,7 +147,7 @@ def seconds() -> Answer:
     X, y = load_digits(return_X_y=True)
     X = X / 16 - X.mean(axis=0) / 16
     start = svd(X)[2][:2]
-    ours = NCA(init=start, max_iter=30, tol=1e-9, early_stopping=False, init_scale=None)
+    ours = NCA(init=start, max_iter=30, tol=1e-9, judge=None, init_scale=None)
     theirs = NeighborhoodComponentsAnalysis(2, init=start, max_iter=30, tol=1e-9)
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # 30 iterations are too few

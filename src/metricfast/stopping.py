@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from metricfast.training.stopping import CrossValidated, HeldOut
+from metricfast.training.stopping import HeldOut
 
-__all__ = ["CrossValidated", "HeldOut"]
+__all__ = ["HeldOut"]

@@ -33,7 +33,7 @@ def scatter_of(weights):
 
 def test_mcml_is_the_minimum_over_all_metrics():
     """The objective is convex in M, so the optimality conditions suffice: G >= 0 and G M = 0."""
-    model = MCML(tol=1e-12, early_stopping=False).fit(X, Y)
+    model = MCML(tol=1e-12, judge=None).fit(X, Y)
     M = model.get_mahalanobis_matrix()
     D = squared_distances(model.transform(X), model.transform(X))
     np.fill_diagonal(D, np.inf)
@@ -66,7 +66,7 @@ def test_ldml_is_the_minimum_over_all_metrics():
     """Convex in M and b: the gradient by M is positive semidefinite and vanishes where M does not,
     and that by b is zero: as many pairs are expected to be of one class as are.
     """
-    model = LDML(tol=1e-12, max_iter=1000, early_stopping=False).fit(X, Y)
+    model = LDML(tol=1e-12, max_iter=1000, judge=None).fit(X, Y)
     M = model.get_mahalanobis_matrix()
     same, probability = pairs_of_one_class(model, X)
     assert probability.sum() == pytest.approx(same.sum(), rel=1e-4)
@@ -91,7 +91,7 @@ def test_an_interrupted_fit_leaves_the_bias_that_belongs_to_the_map():
         if state.iteration == 4:
             raise KeyboardInterrupt
 
-    model = LDML(n_components=2, early_stopping=False, callbacks=[interrupt])
+    model = LDML(n_components=2, judge=None, callbacks=[interrupt])
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, Y)
     loss = on_itself(ldml(model.bias_))
@@ -112,7 +112,7 @@ def test_final_objective_is_that_of_scikit_learn(load, init):
     points, labels = load(return_X_y=True)
     points = scale(points)
     settings = {"init": init, "n_components": 2, "max_iter": 1000}
-    model = NCA(**settings, init_scale=None, early_stopping=False).fit(points, labels)
+    model = NCA(**settings, init_scale=None, judge=None).fit(points, labels)
     peer = NeighborhoodComponentsAnalysis(**settings).fit(points, labels)
     expected = on_itself(nca())(peer.transform(points), labels)
     assert model.objective_ == pytest.approx(expected, rel=1e-3)
@@ -123,7 +123,7 @@ def test_mini_batches_learn():
         *load_digits(return_X_y=True), test_size=0.4, random_state=0
     )
     settings = {"init": "pca", "n_components": 8, "random_state": 0}
-    named = {"init_scale": None, "early_stopping": False}
+    named = {"init_scale": None, "judge": None}
     before = NCA(**settings, **named, callbacks=[lambda s: s.iteration == 1], max_iter=1000)
     after = NCA(**settings, solver=Adam(batch_size=200))
     before.fit(train, labels)
@@ -149,7 +149,7 @@ def squared_error(Z, y, k=3):
 def test_it_ends_as_low_as_metric_learn():
     # The objective of metric_learn 0.7.0, MLKR(init="pca", n_components=2).fit(X, y), computed from
     # its components_.
-    model = MLKR(init="pca", n_components=2, early_stopping=False).fit(DIABETES, TARGETS)
+    model = MLKR(init="pca", n_components=2, judge=None).fit(DIABETES, TARGETS)
     assert model.objective_ < 1047353.7264
 
 
@@ -211,7 +211,7 @@ def test_copies_of_points_are_looked_at_once(learner, monkeypatch):
 
     monkeypatch.setattr(BoundLoss, "__call__", evaluate)
     stop = [lambda state: state.iteration == 5]
-    learner = partial(learner, callbacks=stop, early_stopping=False)
+    learner = partial(learner, callbacks=stop, judge=None)
     few = learner().fit(np.repeat(X, 3, axis=0), np.repeat(Y, 3))
     assert set(seen) == {len(np.unique(np.column_stack([X, Y]), axis=0))}
     monkeypatch.setattr(linear, "deduplicate_if_smaller", lambda data: data)

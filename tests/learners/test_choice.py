@@ -11,7 +11,7 @@ from trained import embedding_learner
 from metricfast import AsymmetricSimilarity, EmbeddingLearner, LogRatioLearner, losses
 from metricfast.embeddings import MLP, Asymmetric, Linear
 from metricfast.neighbors import kneighbors
-from metricfast.stopping import CrossValidated
+from metricfast.selection import Judge
 
 RNG = np.random.default_rng(0)
 CENTRES = RNG.normal(size=(120, 8))
@@ -22,7 +22,7 @@ NOISY = CENTRES[Y] + NOISE * ([0.1] * 6 + [3.0] * 2)
 TRAIN, TEST = Y < 60, Y >= 60
 CLASSES = np.arange(240) % 3
 APART = ALIKE + 0.7 * CENTRES[CLASSES]
-NO_BETTER = "No training was better than none"
+NO_BETTER = "Learning was not better than the given distance"
 
 
 def supcon(embedding=None, **params):
@@ -51,8 +51,7 @@ def test_the_given_distance_stays_where_nothing_is_to_be_learned(loss, embedding
         model = EmbeddingLearner(loss, embedding, random_state=0).fit(ALIKE[TRAIN], Y[TRAIN])
     centred = ALIKE[TEST] - ALIKE[TRAIN].mean(axis=0)
     np.testing.assert_allclose(model.transform(ALIKE[TEST]), centred, atol=1e-9)
-    assert model.choice_["start"] == "given" and model.choice_["n_iter"] == 0
-    assert model.choice_["cost"] == model.choice_["given_cost"]
+    assert model.judgement_.name == "given distance"
 
 
 @pytest.mark.parametrize(
@@ -67,8 +66,8 @@ def test_the_given_distance_stays_where_nothing_is_to_be_learned(loss, embedding
 def test_what_serves_new_classes_is_learned(loss, embedding):
     model = EmbeddingLearner(loss, embedding, random_state=0).fit(NOISY[TRAIN], Y[TRAIN])
     assert share_found(model.transform(NOISY[TEST])) > share_found(NOISY[TEST]) + 0.3
-    choice = model.choice_
-    assert choice["given_cost"] - choice["cost"] > 2 * choice["error"] > 0
+    found = model.judgement_
+    assert found.costs[0] - found.costs[found.chosen] > 2 * found.errors[found.chosen] > 0
 
 
 def test_two_views_of_the_same_features_find_each_other():
@@ -84,7 +83,7 @@ def test_two_views_of_the_same_features_find_each_other():
 def test_points_that_are_their_own_database_do_not_find_themselves():
     X, y = NOISY[TRAIN], Y[TRAIN]
     model = supcon(Asymmetric(Linear(), Linear())).fit(X, y, X, y)
-    assert model.choice_["given_cost"] > model.choice_["cost"]
+    assert model.judgement_.costs[0] > model.judgement_.costs[model.judgement_.chosen]
 
 
 def test_two_kinds_of_points_find_each_other():
@@ -108,9 +107,9 @@ def test_a_perceptron_with_few_units_starts_from_principal_components():
 
 def test_few_epochs_are_chosen_where_more_would_fit_noise():
     model = supcon(MLP((32,), 8, "tanh"), learning_rate=0.01).fit(APART, CLASSES)
-    assert model.n_iter_ < 50 and model.choice_["start"] is None
+    assert model.n_iter_ < 50 and model.judgement_.name.startswith("init")
     whole = supcon(MLP((32,), 8, "tanh"), learning_rate=0.01, max_epochs=model.n_iter_)
-    whole.set_params(early_stopping=False).fit(APART, CLASSES)
+    whole.set_params(judge=None).fit(APART, CLASSES)
     np.testing.assert_array_equal(model.transform(APART), whole.transform(APART))
 
 
@@ -147,9 +146,9 @@ def test_training_goes_on_from_the_given_distance():
 def test_labels_that_are_no_classes_are_trained_on_to_the_end():
     tags = CLASSES[:, None] == np.arange(3)
     for learner, y in ((supcon(max_epochs=2), tags), (LogRatioLearner(max_epochs=2), APART[:, 0])):
-        assert learner.fit(APART, y).n_iter_ == 2 and not hasattr(learner, "choice_")
-        with pytest.raises(ValueError, match="CrossValidated needs classes"):
-            learner.set_params(early_stopping=CrossValidated()).fit(APART, y)
+        assert learner.fit(APART, y).n_iter_ == 2 and not hasattr(learner, "judgement_")
+        with pytest.raises(ValueError, match="judge needs classes"):
+            learner.set_params(judge=Judge()).fit(APART, y)
 
 
 def test_two_maps_of_votes_stay_where_small_classes_say_nothing_of_new_ones():
@@ -159,5 +158,5 @@ def test_two_maps_of_votes_stay_where_small_classes_say_nothing_of_new_ones():
         model = AsymmetricSimilarity(random_state=0).fit(CENTRES[labels] + 0.6 * noise, labels)
     np.testing.assert_allclose(model.components_query_, model.components_database_)
     with warnings.catch_warnings():
-        warnings.filterwarnings("error", "No training")
+        warnings.filterwarnings("error", "Learning was not")
         AsymmetricSimilarity(random_state=0, tied=True).fit(APART, CLASSES)

@@ -78,7 +78,7 @@ NOISY = {"n_informative": 6, "n_classes": 4, "n_clusters_per_class": 1, "random_
         (ANMM(), make_classification(1000, 30, **NOISY), 0.85),
         (DMLMJ(n_components=5), make_classification(1000, 20, **NOISY), 0.8),
         (DMLMJ(reg=0.1), WINE, 1),
-        (NCMML(early_stopping=False), WINE, 0.5),
+        (NCMML(judge=None), WINE, 0.5),
         (GMML_Supervised(reg=1e-3), WINE, 0.5),
     ],
     ids=str,

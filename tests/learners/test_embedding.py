@@ -114,7 +114,7 @@ def test_the_full_batch_is_the_linear_learner():
     points = X - X.mean(axis=0)
     loss = losses.NCA()
     model = embedding_learner(loss, Linear(2), solver="lbfgs", max_epochs=200).fit(points, Y)
-    learner = metricfast.NCA(n_components=2, max_iter=200, init_scale=None, early_stopping=False)
+    learner = metricfast.NCA(n_components=2, max_iter=200, init_scale=None, judge=None)
     learner.fit(points, Y)
     assert model.loss_curve_[-1] == pytest.approx(learner.objective_, rel=1e-2)
     value = loss(model.transform(points), Y)[0]

@@ -18,7 +18,7 @@ from metricfast.samplers import DenseTriplet, Uniform
 
 def test_the_proxy_of_a_class_without_points_learns_once_there_are_some():
     def begun():
-        learner = ProxyNCALearner(2, random_state=0, learning_rate=0.01, early_stopping=False)
+        learner = ProxyNCALearner(2, random_state=0, learning_rate=0.01, judge=None)
         return learner.partial_fit(X[:100], Y[:100], classes=[0, 1, 2])
 
     learner = begun()
@@ -146,7 +146,7 @@ def test_a_resumed_training_knows_where_the_loss_began(tmp_path):
 
 
 def fitted(embedding, **params):
-    params = {"max_epochs": 1, "early_stopping": False, "random_state": 0} | params
+    params = {"max_epochs": 1, "judge": None, "random_state": 0} | params
     return EmbeddingLearner(NCA, embedding, **params).fit(X, Y)
 
 
@@ -201,7 +201,7 @@ def test_a_class_of_losses_is_no_loss():
 def test_widths_of_hidden_layers_may_be_an_array():
     def parameters(sizes):
         learner = ProxyNCALearner(
-            2, hidden_layer_sizes=sizes, max_epochs=1, random_state=0, early_stopping=False
+            2, hidden_layer_sizes=sizes, max_epochs=1, random_state=0, judge=None
         )
         return learner.fit(X, Y).parameters_
 

@@ -69,7 +69,7 @@ def test_a_fit_is_finite_or_names_the_argument(loss):
         folds = (embedding, sampler, database) == (EMBEDDINGS[0], SAMPLERS[0], "batch")
         learner = embedding_learner(
             loss, embedding, sampler, database="all" if database == "all" else "batch",
-            max_epochs=1, n_jobs=1, early_stopping="auto" if folds else False,
+            max_epochs=1, n_jobs=1, judge="auto" if folds else None,
         )  # fmt: skip
         y, of_database = LABELS[kind]
         others = (X_DATABASE, of_database) if database == "others" else ()

@@ -19,7 +19,7 @@ from metricfast.solvers import Adam
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 3))
 Y = np.array(["low", "mid", "top"])[np.digitize(X[:, 0] + 0.5 * RNG.normal(size=60), [-0.5, 0.5])]
-BRIEF = {"random_state": 0, "early_stopping": False, "solver": Adam(max_epochs=2)}
+BRIEF = {"random_state": 0, "judge": None, "solver": Adam(max_epochs=2)}
 LINEAR = NeighborhoodGerrymandering(3, **BRIEF).fit(X[:30], Y[:30])
 TWO_SIDED = AsymmetricSimilarity(3, **BRIEF).fit(X[30:50], Y[30:50], X[:30], Y[:30])
 
@@ -105,7 +105,7 @@ def test_explanations_refuse_what_does_not_fit():
 
 
 def test_votes_for_quantiles_are_explained():
-    how = BRIEF | {"n_bins": 3, "regularizer": None}
+    how = {"n_bins": 3, "regularizer": None, "random_state": 0, "solver": BRIEF["solver"]}
     learner = NeighborhoodGerrymanderingRegressor(3, **how).fit(X[:40], X[:40, 0])
     found = learner.explain()
     np.testing.assert_allclose(found.loss.sum(), learner.objective_)

@@ -49,7 +49,7 @@ CASES = [
     (mf.KISSME_Supervised, {"n_components": 4}, (X, Y)),
     (mf.XQDA, {}, (X, Y)),
     (mf.ITML, {"preprocessor": X, "gamma": 0.1}, PAIRS),
-    *((mf.ITML_Supervised, {"shrinkage": s, "random_state": 0}, (X, Y)) for s in (0, "auto")),
+    *((mf.ITML_Supervised, {"shrinkage": s, "random_state": 0}, (X, Y)) for s in (0, None)),
     (mf.ITML_Supervised, {"n_components": 3, "gamma": 0.1, "random_state": 0}, (X, Y)),
     (mf.LSML, {"preprocessor": X, "tol": 1e-9}, QUADRUPLETS),
     (mf.LSML_Supervised, {"tol": 1e-9, "random_state": 0}, (X, Y)),
@@ -57,7 +57,7 @@ CASES = [
     (mf.MMC, {"preprocessor": X, "init": "covariance", **SMALL_STEPS}, PAIRS),
     *(
         (mf.MMC_Supervised, {"shrinkage": s, "random_state": 0, **SMALL_STEPS}, (X, Y))
-        for s in (0.3, "auto")
+        for s in (0.3, None)
     ),
     (mf.MMC_Supervised, {"shrinkage": 0.3, "diagonal": True, "random_state": 0}, (X, Y)),
     (mf.SCML, {"preprocessor": X, **BASES}, TRIPLETS),
@@ -191,7 +191,7 @@ class Standardized(ClosedFormLearner):
     def _statistics(self, X, y, weight, **_):
         return Statistics((ScatterStatistics(X.shape[1]).add(X, weight),))
 
-    def _solve(self, statistics):
+    def _solve(self, statistics, setting):
         self.components_ = np.diag(statistics.sums[0].within.diagonal() + 1)
 
 

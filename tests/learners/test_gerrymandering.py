@@ -31,7 +31,7 @@ from metricfast.training.steps import Steps, minimize_minibatch
 
 X, Y = load_iris(return_X_y=True)
 NAMES = np.array(["setosa", "versicolor", "virginica"])[Y]
-QUICK = NeighborhoodGerrymandering(early_stopping=False, random_state=0, solver=Adam(max_epochs=8))
+QUICK = NeighborhoodGerrymandering(judge=None, random_state=0, solver=Adam(max_epochs=8))
 
 
 @pytest.mark.parametrize("name", [*REGULARIZERS, None])
@@ -262,7 +262,7 @@ def test_the_start_of_the_best_epoch_may_be_kept():
     points = scale(points)
     seen = []
     model = NeighborhoodGerrymandering(
-        C=30, random_state=0, early_stopping=False, solver=Adam(learning_rate=1),
+        C=30, random_state=0, judge=None, solver=Adam(learning_rate=1),
         callbacks=[lambda s: seen.append(s.components)],
     ).fit(points, labels)  # fmt: skip
 

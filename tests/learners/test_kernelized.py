@@ -197,7 +197,7 @@ def test_learners_of_points_classify_no_tuples():
     ("learner", "data"),
     [
         (ANMM(), (X, Y)),
-        (MLKR(n_components=2, max_iter=2, early_stopping=False), (X, X[:, 0])),
+        (MLKR(n_components=2, max_iter=2, judge=None), (X, X[:, 0])),
         (OASIS_Supervised(random_state=0), (X, np.where(Y == 2, -1, Y))),
         (GMML(), (FEW[INDEX], SAME)),
         (LSML(), (X[np.arange(120).reshape(30, 4)],)),
@@ -249,7 +249,7 @@ def test_an_interrupt_leaves_what_the_learner_has_found():
             raise KeyboardInterrupt
 
     wrapper = KernelizedMetricLearner(
-        NCA(init="identity", early_stopping=False, callbacks=[press]), random_state=0
+        NCA(init="identity", judge=None, callbacks=[press]), random_state=0
     )
     with pytest.raises(KeyboardInterrupt):
         wrapper.fit(X, Y)

@@ -83,7 +83,7 @@ def test_metrics_are_the_published_ones(groups):
     check(learner, kissme(*both))
     check(KISSME(preprocessor=X).fit(index, same), kissme(*both))
     check(KISSME(regularization=0.1).fit(X[index], same), kissme(*both, 0.1))
-    check(KISSME_Supervised(regularization=None).fit(X, Y, groups=groups), kissme(*both))
+    check(KISSME_Supervised(judge=None).fit(X, Y, groups=groups), kissme(*both))
     check(XQDA(regularization=1e-3).fit(X, Y, groups=groups), xqda(*both))
     check(XQDA(regularization=0).fit(X, Y, groups=groups), xqda(*both, 0))
     leading = XQDA(n_components=1, regularization=0.5).fit(X, Y, groups=groups)

@@ -71,6 +71,8 @@ every_kind = pytest.mark.parametrize("kind", KINDS)
 
 def learner(said, **params):
     how = {"max_epochs": 3, "early_stopping": True, "random_state": 0, "batch_size": 20}
+    if "judge" in params:
+        del how["early_stopping"]
     how = {**how, "n_components": 2, "n_anchors": 2, **params}
     return LogRatioLearner(label_distance=said, **how)
 
@@ -116,7 +118,7 @@ def test_any_way_to_give_labels_gives_the_same_learner(kind, tmp_path):
 
 
 def folds_of(labels, said, **options):
-    model = make_pipeline(StandardScaler(), learner(said, early_stopping=False, max_epochs=1))
+    model = make_pipeline(StandardScaler(), learner(said, judge=None, max_epochs=1))
     return cross_validate_retrieval(model, X, labels, folds=3, k=4, random_state=0, **options)
 
 
@@ -190,7 +192,7 @@ def test_two_that_are_equal_agree(one, other, labels):
 
 
 def test_metrics_that_contradict_the_learner_are_refused():
-    model = learner("jaccard", early_stopping=False)
+    model = learner("jaccard", judge=None)
     for call in (
         lambda: cross_validate_retrieval(model, X, SETS, folds=2, label_distance=jaccard),
         lambda: retrieval_scorer("spearman", label_distance="cosine")(model.fit(X, SETS), X, SETS),
@@ -238,7 +240,7 @@ def test_a_loss_of_ones_own_sees_the_labels():
 @every_kind
 def test_labels_of_any_kind_in_parts(kind, tmp_path):
     make, said = KINDS[kind]
-    model = learner(said, early_stopping=False)
+    model = learner(said, judge=None)
     model.partial_fit(X, make(tmp_path)).partial_fit(X, make(tmp_path))
     alike = BINARY[:1].repeat(9, axis=0) if kind == "rows" else [SETS[0]] * 9
     if said == "precomputed":
@@ -276,18 +278,16 @@ def test_every_way_to_train(solver, database):
 
 
 def test_a_kernel_around_a_learner_of_sets():
-    wrapper = KernelizedMetricLearner(learner("jaccard", early_stopping=False), n_components=5)
+    wrapper = KernelizedMetricLearner(learner("jaccard", judge=None), n_components=5)
     found = cross_validate_retrieval(wrapper, X, SETS, folds=2, k=3, random_state=0)
     assert list(found) == ["ndcg_at_k", "mean_label_distance_at_k", "spearman"]
 
 
 def test_searches_take_sets_and_rows_of_a_matrix():
-    search = GridSearchCV(
-        learner("jaccard", early_stopping=False, max_epochs=1), {"n_anchors": [1, 2]}, cv=2
-    )
+    search = GridSearchCV(learner("jaccard", judge=None, max_epochs=1), {"n_anchors": [1, 2]}, cv=2)
     assert search.fit(X, SETS).best_score_ < 0
     by_row = GridSearchCV(
-        learner(lambda a, b: MATRIX[np.ix_(a, b)], early_stopping=False, max_epochs=1),
+        learner(lambda a, b: MATRIX[np.ix_(a, b)], judge=None, max_epochs=1),
         {"n_anchors": [1, 2]}, cv=2,
     )  # fmt: skip
     assert by_row.fit(X, np.arange(N)).best_score_ == pytest.approx(search.best_score_)
@@ -298,17 +298,15 @@ def test_searches_take_sets_and_rows_of_a_matrix():
 
 
 def test_checkpoints_tell_labels_apart(tmp_path):
-    model = learner("jaccard", early_stopping=False, callbacks=[Checkpoint(tmp_path / "it")]).fit(
-        X, SETS
-    )
+    model = learner("jaccard", judge=None, callbacks=[Checkpoint(tmp_path / "it")]).fit(X, SETS)
     again = [set(sorted(label)[::-1]) for label in SETS]  # noqa: C415
     more = configured(model, max_epochs=4).fit(X, again)
-    same(more, learner("jaccard", early_stopping=False, max_epochs=4).fit(X, SETS))
+    same(more, learner("jaccard", judge=None, max_epochs=4).fit(X, SETS))
     with pytest.raises(ValueError, match="other data"):
         clone(model).fit(X, SETS[::-1])
-    matrix = learner(
-        "precomputed", early_stopping=False, callbacks=[Checkpoint(tmp_path / "of")]
-    ).fit(X, MATRIX)
+    matrix = learner("precomputed", judge=None, callbacks=[Checkpoint(tmp_path / "of")]).fit(
+        X, MATRIX
+    )
     with pytest.raises(ValueError, match="other data"):
         matrix.fit(X, MATRIX**2)
 
@@ -339,7 +337,7 @@ def test_labels_that_do_not_fit(said, labels, message):
 @pytest.mark.filterwarnings("ignore:The distance that")
 def test_validation_is_by_the_label_distance():
     found = [
-        learner(said, early_stopping=False).fit(X, make(None), validate=True).validation_
+        learner(said, judge=None).fit(X, make(None), validate=True).validation_
         for make, said in (KINDS["sets"], KINDS["matrix"])
     ]
     assert found[0] == pytest.approx(found[1])
@@ -349,6 +347,6 @@ def test_validation_is_by_the_label_distance():
     of_classes = TripletLearner(2, max_epochs=1, random_state=0).fit(X, BINARY[:, 1], validate=True)
     assert of_classes.validation_["measure"] == "precision at 1"
     with pytest.warns(UserWarning, match="LogRatioLearner learned is worse"):
-        learner("jaccard", early_stopping=False, learning_rate=1e-9, n_components=1).fit(
+        learner("jaccard", judge=None, learning_rate=1e-9, n_components=1).fit(
             X, SETS, validate=True
         )

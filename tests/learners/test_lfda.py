@@ -16,7 +16,7 @@ X, Y = load_iris(return_X_y=True)
 
 def test_copies_that_leave_no_local_scale_are_named():
     copies = np.tile(X[::5], (10, 1)), np.tile(Y[::5], 10)
-    with pytest.raises(ValueError, match="more than k=7 times"):
+    with pytest.raises(ValueError, match="at most k=7 times"):
         LFDA().fit(*copies)
     assert np.isfinite(LFDA(k=10).fit(*copies).components_).all()
 

@@ -81,7 +81,7 @@ def test_best_scale_passes_over_what_is_not_finite():
 def short(solver, max_epochs=2):
     """Return parameters of a training to the end."""
     chosen = Adam(max_epochs=max_epochs) if solver == "adam" else solver
-    return {"solver": chosen, "random_state": 0, "early_stopping": False}
+    return {"solver": chosen, "random_state": 0, "judge": None}
 
 
 @pytest.mark.parametrize("solver", ["lbfgs", "adam"])
@@ -173,7 +173,7 @@ def training_error(Z) -> float:
 @pytest.mark.parametrize("learner", [NCA, MLKR])
 def test_a_start_without_a_slope_warns(learner):
     with pytest.warns(ConvergenceWarning, match="no slope at the initial map"):
-        model = learner(init_scale=None, early_stopping=False).fit(scale(X) * 1000, Y)
+        model = learner(init_scale=None, judge=None).fit(scale(X) * 1000, Y)
     assert model.n_iter_ == 1
 
 
@@ -193,7 +193,7 @@ REFERENCES = {
 @pytest.mark.parametrize("learner", REFERENCES)
 def test_the_objective_is_that_of_the_definition(learner):
     stop = [lambda s: s.iteration == 20]
-    model = learner(n_components=2, callbacks=stop, early_stopping=False).fit(scale(X), Y)
+    model = learner(n_components=2, callbacks=stop, judge=None).fit(scale(X), Y)
     expected = reference.on_itself(REFERENCES[learner](model))(model.transform(scale(X)), Y)
     assert model.objective_ == pytest.approx(expected, rel=1e-9)
     assert model.objective_ == min(model.loss_curve_)

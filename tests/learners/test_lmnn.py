@@ -17,7 +17,7 @@ WINE, WINE_Y = load_wine(return_X_y=True)
 
 
 # The objective of the paper, with targets that are fixed at the start.
-PAPER = {"early_stopping": False, "target_refresh": 0}
+PAPER = {"judge": None, "target_refresh": 0}
 
 
 def objective(model, points, labels, k=3, **params) -> float:
@@ -46,7 +46,7 @@ def test_objective_is_not_above_that_of_metric_learn(points, labels, peer):
 
 def test_lists_change_the_work_and_not_the_result(monkeypatch):
     points, labels = load_digits(return_X_y=True)
-    settings = {"n_components": 10, "init": "pca", "early_stopping": False}
+    settings = {"n_components": 10, "init": "pca", "judge": None}
     listed = LMNN(**settings).fit(points, labels)
     searches = []
     monkeypatch.setattr(ImpostorLists, "__call__", lambda self, Z: searches.append(Z))
@@ -99,7 +99,7 @@ def test_wide_data_use_the_diagonal_of_the_scatter():
     rng = np.random.default_rng(0)
     points, labels = rng.normal(size=(40, 2100)), np.arange(40) % 2
     with pytest.warns(UserWarning, match=r"40 points of 2100 features.*PCA\(n_components=4\)"):
-        model = LMNN(n_components=2, init="pca", early_stopping=False).fit(points, labels)
+        model = LMNN(n_components=2, init="pca", judge=None).fit(points, labels)
     assert model.objective_ < model.loss_curve_[0]
     assert model.components_.shape == (2, 2100)
 
@@ -127,7 +127,7 @@ def test_a_batch_of_all_anchors_is_the_objective():
 
 def test_targets_follow_the_map():
     fixed = LMNN(**PAPER).fit(WINE, WINE_Y)
-    model = LMNN(early_stopping=False).fit(WINE, WINE_Y)
+    model = LMNN(judge=None).fit(WINE, WINE_Y)
     np.testing.assert_allclose(model.loss_curve_[:10], fixed.loss_curve_[:10])
     embedded = model.transform(WINE)
     targets = losses.LMNN.find_targets(embedded, WINE_Y, 3)
@@ -140,13 +140,13 @@ def test_targets_follow_the_map():
 def test_targets_of_mini_batches_follow_the_map(tmp_path):
     settings = {"solver": Adam(max_epochs=5), "target_refresh": 2, "random_state": 0}
     points = scale(WINE)
-    model = LMNN(**settings, early_stopping=False).fit(points, WINE_Y)
+    model = LMNN(**settings, judge=None).fit(points, WINE_Y)
     fixed = LMNN(**settings | PAPER).fit(points, WINE_Y)
     assert model.loss_curve_[:2] == fixed.loss_curve_[:2]
     assert model.loss_curve_[2:] != fixed.loss_curve_[2:]
     # A training that is interrupted between two searches continues with the same targets.
     checkpoint = [Checkpoint(tmp_path / "it")]
-    parts = LMNN(**settings, early_stopping=False)
+    parts = LMNN(**settings, judge=None)
 
     def interrupt(state):
         if state.iteration == 4:
@@ -170,7 +170,7 @@ def test_weights_are_those_of_anchors(solver):
 
 
 def test_min_iter_is_the_least_number_of_iterations():
-    settings = {"convergence_tol": 10.0, "early_stopping": False}
+    settings = {"convergence_tol": 10.0, "judge": None}
     assert LMNN(min_iter=7, **settings).fit(X, Y).n_iter_ == 7
 
 
@@ -186,7 +186,7 @@ def test_extreme_regularization(regularization):
 def test_targets_are_not_found_again_where_no_training_serves():
     rng = np.random.default_rng(0)
     points, labels = rng.normal(size=(100, 5)), rng.integers(2, size=100)
-    model = LMNN(early_stopping="auto").fit(points, labels)
+    model = LMNN(judge="auto").fit(points, labels)
     assert np.isfinite(model.objective_)
     assert model.n_iter_ == len(model.loss_curve_)
 

@@ -48,7 +48,7 @@ def test_minimum_is_that_of_a_plain_minimisation():
     rng = np.random.RandomState(0)
     labels = np.where(rng.uniform(size=len(FEW)) < 0.3, rng.randint(3, size=len(FEW)), LABELS)
     ones = np.ones(len(FEW))
-    learner = NCMML(tol=1e-10, max_iter=1000, early_stopping=False).fit(FEW, labels)
+    learner = NCMML(tol=1e-10, max_iter=1000, judge=None).fit(FEW, labels)
     plain = minimize(
         lambda x: negative_log_likelihood(x.reshape(4, 4), FEW, labels, ones), np.eye(4).ravel()
     )
@@ -73,6 +73,6 @@ def test_weights_are_repetitions_and_zero_is_none():
 
 def test_separable_classes_warn_or_stop():
     with pytest.warns(ConvergenceWarning):
-        NCMML(max_iter=3).fit(X, Y)
+        NCMML(max_iter=3, judge=None).fit(X, Y)
     learner = NCMML(tol=1e-3).fit(X, Y)
     assert np.isfinite(learner.components_).all()

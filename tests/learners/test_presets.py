@@ -31,7 +31,7 @@ every_loss = pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss)
 
 def test_a_preset_is_the_learner_of_its_parts():
     preset = TripletLearner(
-        3, 0.1, "hardest", m_per_class=4, max_epochs=2, random_state=1, early_stopping=False
+        3, 0.1, "hardest", m_per_class=4, max_epochs=2, random_state=1, judge=None
     )
     parts = embedding_learner(
         losses.Triplet(0.1, "hardest"),
@@ -131,7 +131,7 @@ class Map(Embedding):
 
 
 def fitted(loss=plain, embedding=None, sampler=None, **options):
-    options = {"max_epochs": 3, "random_state": 0} | options
+    options = {"max_epochs": 3, "random_state": 0, "judge": None} | options
     embedding = Linear(2, "pca") if embedding is None else embedding
     return EmbeddingLearner(loss, embedding, sampler, **options).fit(X, Y)
 

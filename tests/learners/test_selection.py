@@ -26,7 +26,6 @@ from metricfast import (
     RCA_Supervised,
     SCML_Supervised,
 )
-from metricfast.learners.base.selection import held_out_folds, select
 
 X, Y = load_digits(return_X_y=True)
 TRAIN = np.random.RandomState(0).permutation(len(X))[:130]
@@ -107,41 +106,6 @@ def test_triplets_of_chance_leave_the_given_distance():
         assert learner.fit(chance).shrinkage_ == 1
 
 
-def test_each_point_is_held_out_once_with_its_copies():
-    points = np.r_[X[:60], X[:20]]
-    labels = np.r_[Y[:60], Y[:20]]
-    labels[59] = 10  # a class of a single point
-    folds = held_out_folds(points, labels)
-    learned = np.array([np.isin(np.arange(80), fold.rows) for fold in folds])
-    assert ((~learned[:, :59]).sum(axis=0) == 1).all() and learned[:, 59].all()
-    assert (learned[:, :20] == learned[:, 60:]).all()
-    assert sum(fold.queries[2].sum() for fold in folds) == 79
-    for fold in folds:
-        assert set(fold.codes) == set(labels)
-        np.testing.assert_array_equal(fold.points, points[fold.rows])
-
-
-@pytest.mark.parametrize(("n_classes", "size"), [(50, 2), (30, 13)])
-def test_classes_are_held_out_where_they_have_few_points(n_classes, size):
-    """Points of held-out classes search for their class among all points."""
-    labels = np.repeat(np.arange(n_classes), size)
-    points = np.random.RandomState(0).normal(size=(len(labels), 3)) + labels[:, None]
-    points, labels = np.r_[points, [[0, 0, 9]]], np.r_[labels, n_classes]
-    halves = held_out_folds(points, labels)
-    learned, held = ([set(each) for each in found] for found in (
-        [fold.codes for fold in halves], [fold.queries[1] for fold in halves]
-    ))  # fmt: skip
-    assert learned == held[::-1] and set.union(*held) == set(range(n_classes))
-    for fold in halves:
-        (database, codes), (queries, wanted, _) = fold.database, fold.queries
-        assert sorted(codes) == sorted(labels)
-        np.testing.assert_array_equal(database[fold.own], queries)
-        np.testing.assert_array_equal(codes[fold.own], wanted)
-    order = np.random.RandomState(1).permutation(len(labels))
-    again = held_out_folds(points[order], labels.max() - labels[order])
-    assert [set(order[f.rows]) for f in again] == [set(f.rows) for f in halves]
-
-
 @pytest.mark.parametrize(
     "learner",
     [
@@ -161,19 +125,3 @@ def test_learning_is_for_classes_that_are_held_out(learner):
         M = model.get_mahalanobis_matrix()
         given.append(np.allclose(M, M[0, 0] * np.eye(8), atol=1e-4 * M[0, 0]))
     assert given == [False, True]
-
-
-def test_number_of_held_out_points_is_limited():
-    points = np.random.RandomState(0).normal(size=(6000, 2))
-    (fold,) = held_out_folds(points, np.arange(6000) % 3)
-    assert len(fold.queries[0]) == 1000 and len(fold.rows) == 4000
-    assert not held_out_folds(points[:4], np.arange(4))
-
-
-def test_a_change_must_be_better_by_two_standard_errors():
-    folds = held_out_folds(X[:300], Y[:300])
-    worse = np.eye(64)[:2]
-    with pytest.warns(UserWarning, match="not better than the given distance .* held-out points"):
-        assert select(folds, lambda fold: [np.eye(64), 2 * np.eye(64), worse]) == 0
-    assert select(folds, lambda fold: [worse, worse[:1], np.eye(64)]) == 2
-    assert select([], lambda fold: [worse]) == 0

@@ -42,7 +42,7 @@ def test_auto_guards_against_classes_of_several_clusters(learner):
     centres = np.array([[0, 0], [4, 0], [8, 0], [12, 0]])
     points = np.repeat(centres, 40, axis=0) + rng.normal(size=(160, 2))
     labels = np.repeat([0, 1, 0, 1], 40)
-    model = fitted(learner, "auto", points, labels, n_constraints=500)
+    model = fitted(learner, None, points, labels, n_constraints=500)
     bare = fitted(learner, 0, points, labels, n_constraints=500)
     scores = []
     for one in (model, bare):
@@ -56,17 +56,17 @@ def test_auto_guards_against_classes_of_several_clusters(learner):
 def test_units_and_unknown_classes(learner):
     labels = np.where(np.arange(150) % 5 == 0, -1, load_iris().target)
     points = load_iris().data
-    models = [fitted(learner, "auto", points * unit, labels) for unit in (1.0, 2.0**-300)]
+    models = [fitted(learner, None, points * unit, labels) for unit in (1.0, 2.0**-300)]
     assert models[0].shrinkage_ == models[1].shrinkage_
     assert np.isfinite(models[1].components_).all()
 
 
 def test_fewer_components(learner):
-    model = fitted(learner, "auto", n_components=2)
+    model = fitted(learner, None, n_components=2)
     assert model.components_.shape == (2, 13)
 
 
-@pytest.mark.parametrize("value", [-0.1, 1.5, "much", None, True])
+@pytest.mark.parametrize("value", [-0.1, 1.5, "much", "auto", True])
 def test_what_is_no_fraction_is_refused(learner, value):
     with pytest.raises(ValueError, match="shrinkage must be a number from 0 to 1"):
         fitted(learner, value)

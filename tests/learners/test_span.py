@@ -9,6 +9,7 @@ import pytest
 
 import metricfast.learners.linear as linear
 from metricfast import LDML, LMNN, MCML, MLKR, NCA, NCMML, NeighborhoodGerrymandering, losses
+from metricfast.selection import Judge
 from metricfast.solvers import LBFGS
 from metricfast.training.objective import Objective
 from metricfast.training.preconditioner import FlatParameters
@@ -20,7 +21,7 @@ N, D = 40, 90
 Y = RNG.integers(0, 3, N)
 X = RNG.normal(size=(N, D)) * RNG.uniform(0.2, 3, D) + 1.5 * np.eye(3, D)[Y]
 STARTS = {
-    "auto": {"early_stopping": "auto"},
+    "auto": {"judge": Judge(errors=0, n_splits=5)},
     "identity": {"init": "identity"},
     "pca": {"init": "pca", "n_components": 5},
     "lda": {"init": "lda", "n_components": 2},
@@ -42,7 +43,7 @@ OF_NUMBERS = [(MLKR, start) for start in STARTS if start != "lda"]
     ("learner", "start"), [*product([LDML, LMNN, MCML, NCA, NCMML], STARTS), *OF_NUMBERS]
 )
 def test_the_map_is_that_of_training_on_all_features(learner, start, monkeypatch):
-    few_steps = {"early_stopping": False, "max_iter": 5, "random_state": 0}
+    few_steps = {"judge": None, "max_iter": 5, "random_state": 0}
     model = learner(**few_steps | STARTS[start])
     found = model.fit(X, Y).components_
     monkeypatch.setattr(linear, "span_of", lambda X: None)
@@ -56,7 +57,7 @@ def test_the_map_is_that_of_training_on_all_features(learner, start, monkeypatch
 def test_callbacks_and_later_fits_see_the_map_of_all_features():
     maps = []
     model = NCA(
-        max_iter=3, early_stopping=False, warm_start=True,
+        max_iter=3, judge=None, warm_start=True,
         callbacks=[lambda state: maps.append(state.parameters[0])],
     )  # fmt: skip
     model.fit(X.astype(np.float32), Y)
@@ -97,7 +98,7 @@ class SparseNCA(NCA):
 @few
 @pytest.mark.parametrize("learner", [DiagonalNCA, SparseNCA])
 def test_another_problem_trains_on_all_features(learner, monkeypatch):
-    model = learner(init="identity", early_stopping=False, max_iter=3)
+    model = learner(init="identity", judge=None, max_iter=3)
     found = model.fit(X, Y).components_
     monkeypatch.setattr(linear, "span_of", lambda X: None)
     np.testing.assert_array_equal(found, model.fit(X, Y).components_)
@@ -128,7 +129,7 @@ def test_an_evaluation_sees_the_span_alone(model, width, monkeypatch):
 @few
 def test_a_basis_is_computed_only_for_problems_in_the_span(monkeypatch):
     monkeypatch.setattr(Span, "basis", property(lambda self: pytest.fail("not needed")))
-    NeighborhoodGerrymandering(solver=LBFGS(1), early_stopping=False).fit(X, Y)
+    NeighborhoodGerrymandering(solver=LBFGS(1), judge=None).fit(X, Y)
     with pytest.raises(pytest.fail.Exception, match="not needed"):
         NCA(max_iter=1).fit(X, Y)
 

@@ -27,7 +27,7 @@ from metricfast.learners.linear import LinearLearner
 from metricfast.solvers import Adam
 from metricfast.training.embedded import map_points
 
-# With few points, `early_stopping="auto"` may keep the given distance.
+# With few points, `judge="auto"` may keep the given distance.
 pytestmark = pytest.mark.filterwarnings("ignore:No training was better")
 
 POINTS, LABELS = load_digits(n_class=4, return_X_y=True)
@@ -48,7 +48,7 @@ WEIGHT = np.random.default_rng(0).integers(1, 3, 300)
 def quick(learner, solver, **more):
     """Return a learner with few iterations; NCA has folds for early stopping."""
     settings = {
-        "early_stopping": "auto" if learner is NCA else False,
+        "judge": "auto" if learner is NCA else None,
         "solver": Adam(max_epochs=2) if solver == "adam" else solver,
         "n_components": 3,
         "max_iter": 6,
@@ -104,7 +104,7 @@ def test_float32_is_kept(learner, solver):
 @untuned
 @one_learner
 def test_any_format_and_nothing_is_modified(learner, solver):
-    model = quick(learner, solver, early_stopping=False)
+    model = quick(learner, solver, judge=None)
     expected = model.fit(SPARSE, LABELS).components_
     for form in (csr_matrix, csc_matrix, coo_array):
         given = form(POINTS)
@@ -221,7 +221,7 @@ DAMAGES = (
 def test_class_means_of_sparse_points(dtype, weight):
     points = (POINTS + (POINTS > 0)).astype(dtype)  # means far from the origin
     dense, sparse = (
-        NCMML(n_components=3, max_iter=5, early_stopping=False).fit(X, LABELS, sample_weight=weight)
+        NCMML(n_components=3, max_iter=5, judge=None).fit(X, LABELS, sample_weight=weight)
         for X in (points, csr_array(points))
     )
     assert sparse.components_.dtype == dtype

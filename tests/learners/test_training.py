@@ -57,9 +57,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 
 
 def of(learner, **params):
-    return configured(
-        learner, **{"random_state": 0, "max_epochs": 4, "early_stopping": False, **params}
-    )
+    return configured(learner, **{"random_state": 0, "max_epochs": 4, "judge": None, **params})
 
 
 def parameters(learner):
@@ -90,9 +88,9 @@ def test_a_checkpoint_changes_nothing_and_is_gone_on_from(learner, tmp_path):
 WRONG = [None, "text", -1, 1.5, 10**30, math.inf, math.nan, True, [], {}, [1.0], "gone"]
 MUTATED = [
     EmbeddingLearner(losses.NCA(), batch_size=30, early_stopping=True),
-    NCA(early_stopping=False, solver=Adam(batch_size=30)),
+    NCA(judge=None, solver=Adam(batch_size=30)),
     NCA(early_stopping=True, max_iter=3),
-    NeighborhoodGerrymandering(early_stopping=False, solver=Adam(batch_size=30)),
+    NeighborhoodGerrymandering(judge=None, solver=Adam(batch_size=30)),
 ]
 
 

@@ -135,7 +135,7 @@ def test_early_stopping_holds_queries_out_and_a_warm_start_goes_on():
     learner.fit(X, Y, DATABASE, Y_DATABASE)
     assert len(learner.validation_scores_) == learner.n_iter_
     parameters = [a.copy() for a in learner.parameters_]
-    learner.set_params(warm_start=True, early_stopping=False, max_epochs=1, learning_rate=1e-9)
+    learner.set_params(warm_start=True, judge=None, max_epochs=1, learning_rate=1e-9)
     learner.fit(X, Y, DATABASE, Y_DATABASE)
     for a, b in zip(parameters, learner.parameters_, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-6)

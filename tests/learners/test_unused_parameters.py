@@ -57,14 +57,14 @@ def test_parts_of_embedding_learners_that_are_not_used():
         embedding_learner(losses.NCA(), solver="lbfgs"),
         sampler=ClassBalanced(2),
     )
-    refused(mf.TripletLearner(solver=LBFGS(2), early_stopping=False), m_per_class=2)
+    refused(mf.TripletLearner(solver=LBFGS(2), judge=None), m_per_class=2)
     refused(mf.LogRatioLearner(solver="lbfgs"), n_anchors=2)
     with pytest.raises(ValueError, match=r"proxy_lr_factor must be 1\.0, its default, unless"):
         embedding_learner(losses.NCA(), proxy_lr_factor=3.0).fit(X, Y)
 
 
 def test_what_reaches_its_solver_is_taken():
-    assert mf.NCA(max_iter=3, tol=1e-9, early_stopping=False).fit(X, Y).n_iter_ <= 3
+    assert mf.NCA(max_iter=3, tol=1e-9, judge=None).fit(X, Y).n_iter_ <= 3
     assert mf.NCA(max_iter=np.int64(100), solver=Adam(max_epochs=2)).fit(X, Y).n_iter_ == 2
     model = embedding_learner(losses.NCA(), Linear(2), max_epochs=2, batch_size=12)
     assert model.fit(X, Y).n_iter_ == 2
@@ -78,7 +78,7 @@ def test_scikit_learn_s_tools_see_the_learner_as_before():
         learner.partial_fit(X, Y)
     assert clone(learner).get_params()["max_iter"] == 3
     learner.set_params(max_iter=100, solver=Adam(max_epochs=1)).partial_fit(X, Y)
-    pipeline = mf.neighbors.KNeighborsClassifier(3, metric=mf.NCA(early_stopping=False))
+    pipeline = mf.neighbors.KNeighborsClassifier(3, metric=mf.NCA(judge=None))
     grid = [{"metric__max_iter": [2, 3]}, {"metric__solver": ["adam"]}]
     assert np.isfinite(GridSearchCV(pipeline, grid, cv=2).fit(X, Y).best_score_)
 

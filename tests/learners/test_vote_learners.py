@@ -26,7 +26,7 @@ RNG = np.random.default_rng(0)
 X = RNG.normal(size=(120, 5))
 Y = (X[:, 0] > 0).astype(int) + (X[:, 1] > 0.5)
 ASYMMETRIC = AsymmetricSimilarity(random_state=0, solver=Adam(max_epochs=3))
-LINEAR = NeighborhoodGerrymandering(early_stopping=False, random_state=0, solver=Adam(max_epochs=3))
+LINEAR = NeighborhoodGerrymandering(judge=None, random_state=0, solver=Adam(max_epochs=3))
 REGRESSOR = NeighborhoodGerrymanderingRegressor(random_state=0, solver=Adam(max_epochs=3))
 
 

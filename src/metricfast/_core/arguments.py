@@ -154,7 +154,7 @@ def check_path(name: str, value: object) -> None:
 
 def check_range(name: str, value: object, high: float = math.inf, positive: bool = False) -> None:
     """Raise ValueError unless `value` is finite and from 0 (excluded if `positive`) to `high`."""
-    real: Any = value if isinstance(value, Real) else math.nan
+    real: Any = value if isinstance(value, Real) and not isinstance(value, bool) else math.nan
     if isinstance(real, np.floating):  # NumPy would compare a float32 in float32
         real = float(real)
     if not 0 <= real <= min(high, _LARGEST) or (positive and real == 0):

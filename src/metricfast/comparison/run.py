@@ -30,7 +30,7 @@ from metricfast.comparison.record import Record
 from metricfast.comparison.result import CONSTANT, EUCLIDEAN, SCALED, Comparison, Row
 from metricfast.comparison.schedule import Schedule, TryFolds
 from metricfast.comparison.trial import Judge
-from metricfast.metrics._held_out import class_halves
+from metricfast.selection._splits import class_halves
 from metricfast.training.callbacks import as_callbacks
 
 __all__ = ["compare"]

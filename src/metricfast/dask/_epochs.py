@@ -40,7 +40,7 @@ def fit_by_epochs(learner: Any, rows: Rows, n_parts: int | None) -> Any:
     silent: dict[str, Any] = {"callbacks": None, "verbose": False}
     given = {name: getattr(learner, name) for name in silent}
     callbacks = as_callbacks(learner.callbacks)
-    refuse_partial(None, callbacks)
+    refuse_partial(None, None, callbacks)
     model, n_epochs = _with(learner, silent), learner._solver().n_iter
     progress = Progress(type(learner).__name__, n_epochs, "objective") if learner.verbose else None
     for epoch in range(n_epochs):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,12 @@ from metricfast.dask._epochs import fit_by_epochs
 from metricfast.dask._objective import ByParts
 from metricfast.dask._rows import Rows, join_rows
 from metricfast.dask._workers import N_PARTS, Shared, threads_here, total
-from metricfast.learners.base.closed_form import Statistics, fit_points
+from metricfast.learners.base.closed_form import (
+    ClosedFormLearner,
+    Statistics,
+    add_statistics,
+    fit_points,
+)
 from metricfast.learners.base.inputs import begin_fit
 from metricfast.learners.closed.anmm import ANMM
 from metricfast.learners.closed.dmlmj import DMLMJ
@@ -69,12 +75,12 @@ def fit_of(learner: Any, sync: str, arguments: list[str]) -> Fit:
 
 def _by_sums(learner: Any, rows: Rows, n_parts: int | None) -> Any:
     """Fit to the sums of all partitions; the client holds only the total."""
-    statistics = rows.workers.sum(_sums, rows.blocks, learner=learner)
-    if statistics is None:
+    found = rows.workers.sum(_sums, rows.blocks, learner=learner)
+    if found is None:
         raise ValueError("X must hold at least 2 points; found 0.")
-    fitted = statistics.of_call
-    fitted._solve(Statistics(statistics.sums).normalized())
-    fitted._sums = statistics.sums
+    fitted = found.learner
+    setting = fitted._unjudged_setting() if isinstance(fitted, ClosedFormLearner) else None
+    add_statistics(fitted, found.statistics, setting)
     if fitted._tuple_size is not None:
         judged = join_rows(
             rows.workers.computed(rows.workers.tasks(_judged, rows.blocks, learner=fitted))
@@ -83,20 +89,33 @@ def _by_sums(learner: Any, rows: Rows, n_parts: int | None) -> Any:
     return fitted
 
 
-def _sums(block: tuple[Any, ...], threads: int, learner: Any) -> Statistics | None:
+@dataclass(frozen=True)
+class _Sums:
+    """Statistics of a partition, and the learner with its column names."""
+
+    statistics: Statistics
+    learner: Any
+
+    def __add__(self, other: _Sums) -> _Sums:
+        """Return the sum of both statistics, with the first learner."""
+        return _Sums(self.statistics + other.statistics, self.learner)
+
+
+def _sums(block: tuple[Any, ...], threads: int, learner: Any) -> _Sums | None:
     """Return the statistics of a partition, and the learner with its column names."""
     X, y, weight = block
     if not X.shape[0]:
         return None
     learner = clone(learner)
     if learner._tuple_size is not None:
-        return Statistics((pair_sums(learner._prepare_tuples(X, y).weighted(weight)),), learner)
+        pairs = learner._prepare_tuples(X, y).weighted(weight)
+        return _Sums(Statistics((pair_sums(pairs),)), learner)
     begin_fit(learner)
     y = y if learner._requires_y else None
     checked = check_points(learner, X, y, preprocessor=learner.preprocessor_, reset=True, order="C")
     points, labels = (checked, None) if y is None else checked
     weights = check_sample_weight(weight, len(points))
-    return Statistics(learner._statistics(points, labels, weights, partial=True).sums, learner)
+    return _Sums(learner._statistics(points, labels, weights, partial=True), learner)
 
 
 def _judged(block: tuple[Any, ...], threads: int, learner: Any) -> tuple[Any, ...]:

@@ -55,9 +55,9 @@ class LDML(AllPairsLearner):
     ----------
     max_iter : int, default=100
         Largest number of iterations of "lbfgs".
-    early_stopping : bool, "auto" or rule, default="auto"
-        See `NCA`; among settings without a significant difference, the longest training is
-        chosen.
+    judge, early_stopping
+        See `NCA`; among settings that are equally good within a standard error, the judge chooses
+        the longest training.
     init, n_components, tol, verbose, preprocessor, random_state, solver
         See `NCA`.
     init_scale, warm_start, callbacks, n_jobs

@@ -22,6 +22,7 @@ from metricfast._core.warn import ignored, warn_user
 from metricfast.learners.base.learner import MahalanobisMixin
 from metricfast.learners.closed.lfda import LFDA
 from metricfast.learners.trained import Given, Plan, TrainedLearner, for_mini_batches
+from metricfast.selection._judge import JudgeParameter
 from metricfast.training.callbacks import as_callbacks
 from metricfast.training.history import History, Vector
 from metricfast.training.initialization import Initialization
@@ -75,7 +76,7 @@ class LinearLearner(TrainedLearner, LinearParameters, MahalanobisMixin):
     _selects_shortest = True  # prefer fewest iterations among equally good settings
     _min_class_size: int = 2  # minimum number of training points per class
     _weights_neighbors = False  # whether a weight of 2 equals a duplicate
-    _selects_batches = False  # whether "auto" also cross-validates mini-batch solvers
+    _selects_batches = False  # whether judge="auto" also judges mini-batch solvers
     _exponent: int = 0
 
     def fit(
@@ -152,13 +153,12 @@ class LinearLearner(TrainedLearner, LinearParameters, MahalanobisMixin):
         take_renamed(self)
         check_parameters(self)
         self._lbfgs.check()
-        rule, solver = as_stopping_rule(self.early_stopping), self._solver()
+        rule, solver, judge = as_stopping_rule(self.early_stopping), self._solver(), self._judge()
         solver.check()
         check_solver_params(self, solver, lbfgs=self._lbfgs_params)
-        by_default = isinstance(self.early_stopping, str)
-        if by_default and solver.by_batches and not self._selects_batches:
-            rule = None
-        return Plan(solver, rule, as_callbacks(self.callbacks, warm_start=self.warm_start))
+        if isinstance(self.judge, str) and solver.by_batches and not self._selects_batches:
+            judge = None
+        return Plan(solver, rule, judge, as_callbacks(self.callbacks, warm_start=self.warm_start))
 
     def _load(
         self, plan: Plan, given: Given, kept: Any, in_memory: tuple[str, str] | None, *, reset: bool
@@ -254,7 +254,7 @@ class AllPairsLearner(LinearLearner):
 
     max_iter: PositiveInt = 100
     tol: NonNegativeFloat | None = None
-    early_stopping: Any = "auto"
+    judge: JudgeParameter = "auto"
     init_scale: Literal["auto"] | None = "auto"
 
     _weights_neighbors = True

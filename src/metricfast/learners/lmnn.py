@@ -24,6 +24,7 @@ from metricfast._core.warn import warn_user
 from metricfast.learners.impostors import MARGIN, TargetsAndImpostors
 from metricfast.learners.linear import LinearLearner
 from metricfast.learners.lmnn_targets import find_targets
+from metricfast.selection._judge import JudgeParameter
 from metricfast.training.history import History, Vector
 from metricfast.training.objective import Objective
 from metricfast.training.preconditioner import FULL_BASIS, Preconditioner
@@ -55,7 +56,7 @@ class LMNN(LinearLearner):
         + (1 - r) \sum_i w_i \sum_{t \in T_i} \sum_{l: y_l \ne y_i} [1 + D_{it} - D_{il}]_+
 
     The targets of a point are its nearest neighbours of the same class: at first in the space of
-    the input, or under the initial map that `early_stopping` chose, later under the present map. So
+    the input, or under the initial map that the judge chose, later under the present map. So
     the objective falls over the map and over the targets.
 
     Parameters
@@ -66,7 +67,7 @@ class LMNN(LinearLearner):
         Number k of targets of each point. Every class needs more members than that.
     min_iter, max_iter : int, default=50 and 1000
         Least and largest number of iterations of "lbfgs". It ends before the least one only where
-        the objective cannot be lowered further, or where `early_stopping` has chosen fewer.
+        the objective cannot be lowered further, or where the judge has chosen fewer.
     learn_rate : float, default=1e-7
         Accepted for compatibility; it belonged to a gradient descent that L-BFGS replaces.
     regularization : float, default=0.5
@@ -87,7 +88,7 @@ class LMNN(LinearLearner):
         stay, as in the paper and in metric-learn.
     verbose, preprocessor, n_components, random_state
         See `NCA`.
-    early_stopping, warm_start, callbacks, n_jobs
+    judge, early_stopping, warm_start, callbacks, n_jobs
         See `NCA`.
 
     Attributes
@@ -138,7 +139,7 @@ class LMNN(LinearLearner):
     convergence_tol: NonNegativeFloat = 0.001
     k: int | str = DEPRECATED
     target_refresh: NonNegativeInt = 10
-    early_stopping: Any = "auto"
+    judge: JudgeParameter = "auto"
 
     _tolerance = "convergence_tol"
     _renamed: ClassVar[dict[str, str]] = {"k": "n_neighbors"}

@@ -38,7 +38,7 @@ class MCML(AllPairsLearner):
         Largest number of iterations of "lbfgs".
     init, n_components, tol, verbose, preprocessor, random_state, solver
         See `NCA`.
-    early_stopping, init_scale, warm_start, callbacks, n_jobs
+    judge, early_stopping, init_scale, warm_start, callbacks, n_jobs
         See `NCA`.
 
     Attributes

@@ -41,7 +41,7 @@ class MLKR(AllPairsLearner):
         See `NCA`.
     n_components, tol, verbose, preprocessor, random_state, solver
         See `NCA`.
-    early_stopping, warm_start, callbacks, n_jobs
+    judge, early_stopping, warm_start, callbacks, n_jobs
         See `NCA`.
 
     Attributes

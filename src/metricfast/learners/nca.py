@@ -55,11 +55,13 @@ class NCA(AllPairsLearner):
         "lbfgs" looks at all pairs of points in every iteration. "adam" is for many points: the
         neighbours of a point are in its mini-batch. `metricfast.solvers` has the solvers
         with their parameters, such as ``Adam(batch_size=500, max_epochs=20)``.
-    early_stopping : bool, "auto" or rule, default="auto"
-        "auto" chooses the initial map and the number of iterations of "lbfgs" by cross-validation
-        (`metricfast.stopping.CrossValidated`) where points are in memory and two classes have
-        enough of them. True holds a tenth of the points out (`metricfast.stopping.HeldOut`). False
+    judge : "auto", None or Judge, default="auto"
+        Chooses the initial map and the number of iterations of "lbfgs" by held-out points, see
+        :class:`~metricfast.selection.Judge`, if the points are in memory. With None, the learner
         trains to the end, as metric-learn does.
+    early_stopping : bool or HeldOut, default=False
+        True, or a `metricfast.stopping.HeldOut`: hold a tenth of the points out, and stop when
+        their error no longer falls. Then there is no judge.
     init_scale : "auto" or None, default="auto"
         "auto" multiplies a map that `init` names by the factor under which the loss of up to 500
         points is lowest, and compares "identity" with a map of standardized features. None starts

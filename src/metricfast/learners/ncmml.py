@@ -15,6 +15,7 @@ from metricfast._core.scatter import group_means, repetitions
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.learners.linear import LinearLearner
 from metricfast.samplers import Batch
+from metricfast.selection._judge import JudgeParameter
 from metricfast.training.objective import Objective, anchors_of
 from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples
@@ -45,9 +46,9 @@ class NCMML(LinearLearner):
         Largest number of iterations of "lbfgs".
     solver : {"lbfgs", "adam"} or solver, default="lbfgs"
         See `NCA`. Mini-batches are compared with the means of all points.
-    early_stopping : bool, "auto" or rule, default="auto"
-        See `NCA`; among settings without a significant difference, the longest training is
-        chosen.
+    judge, early_stopping
+        See `NCA`; among settings that are equally good within a standard error, the judge chooses
+        the longest training.
     n_components, init, tol, verbose, preprocessor, random_state
         See `NCA`.
     warm_start, callbacks, n_jobs
@@ -85,7 +86,7 @@ class NCMML(LinearLearner):
 
     max_iter: PositiveInt = 100
     tol: NonNegativeFloat | None = None
-    early_stopping: Any = "auto"
+    judge: JudgeParameter = "auto"
 
     _selects_shortest = False  # longer training improves class means
 

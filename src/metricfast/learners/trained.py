@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from metricfast._core.arguments import check_random_state
 from metricfast._core.types import RandomState
 from metricfast.learners.base.inputs import forget
 from metricfast.learners.base.validation import naming_held_out
+from metricfast.selection._judge import Judge, as_judge
 from metricfast.training.callbacks import CallbackMixin, OpenCheckpoint, reports_to_sklearn
 from metricfast.training.chunks import why_in_memory
 from metricfast.training.fingerprint import params_of
@@ -23,7 +23,7 @@ from metricfast.training.objective import Evaluator, Objective
 from metricfast.training.problem import Problem, Traits
 from metricfast.training.samples import Samples
 from metricfast.training.solvers import Solver
-from metricfast.training.stopping import CrossValidated, HeldOut, StoppingRule, hold_out
+from metricfast.training.stopping import HeldOut, hold_out
 from metricfast.training.train import train
 
 if TYPE_CHECKING:
@@ -53,7 +53,8 @@ class Plan:
     Attributes
     ----------
     solver : solver
-    rule : HeldOut, CrossValidated or None
+    rule : HeldOut or None
+    judge : Judge or None
     callbacks : list
     parts : tuple
         Copies of parameters that are objects, such as a loss or an embedding.
@@ -64,7 +65,8 @@ class Plan:
     """
 
     solver: Solver
-    rule: StoppingRule | None
+    rule: HeldOut | None
+    judge: Judge | None
     callbacks: list[Any]
     parts: tuple[Any, ...] = ()
     validate: bool = False
@@ -100,6 +102,7 @@ class TrainedLearner(CallbackMixin):
 
     solver: Any
     early_stopping: Any = False
+    judge: Any = None
     warm_start: bool = False
     random_state: Any = None
 
@@ -165,14 +168,32 @@ class TrainedLearner(CallbackMixin):
         """Choose the final parameters, and warn if they are useless."""
 
     def _choose(self, plan: Plan, candidates: Candidates, samples: Samples, kept: Any) -> Choice:
-        """Choose among starts if the rule does so, unless there is an earlier fit to continue."""
-        if not isinstance(plan.rule, CrossValidated) or kept is not None:
+        """Let the judge choose the start and the iterations, unless an earlier fit continues.
+
+        Points on disk, tags and continuous labels are not judged.
+        """
+        if plan.judge is None or kept is not None:
             return Choice()
-        required = not isinstance(self.early_stopping, str)
-        choice = select_training(candidates, samples, plan.rule, plan.solver, required=required)
-        if not math.isnan(choice.cost):  # NaN if points cannot be split
-            self.choice_ = choice._asdict()
+        if samples.in_chunks or samples.has_other_labels:
+            if isinstance(self.judge, Judge):
+                what = "points in memory" if samples.in_chunks else "classes"
+                raise ValueError(f"judge needs {what}: set judge=None.")
+            return Choice()
+        choice = select_training(candidates, samples, plan.judge, plan.solver)
+        self.judgement_ = choice.judgement
         return choice
+
+    def _judge(self) -> Judge | None:
+        """Return the judge of the start and the iterations; none with `early_stopping`."""
+        judge = as_judge(self.judge)
+        if judge is None or not self.early_stopping:
+            return judge
+        if isinstance(self.judge, Judge):
+            raise ValueError(
+                "judge and early_stopping both choose the iterations: set early_stopping=False or "
+                "judge=None."
+            )
+        return None
 
     def _generator(self, rng: RandomState) -> RandomState:
         """Return the random number generator that draws the batches."""
@@ -222,7 +243,7 @@ class TrainedLearner(CallbackMixin):
     def _partial_fit(self, given: Given) -> Self:
         """Train for one epoch, continuing from the last call or from `fit`."""
         plan = self._plan()
-        refuse_partial(None if isinstance(self.early_stopping, str) else plan.rule, plan.callbacks)
+        refuse_partial(plan.rule, self.judge, plan.callbacks)
         begun = hasattr(self, self._fitted)
         kept = self._earlier() if begun else None
         samples = self._load(plan, given, kept, None, reset=not begun)
@@ -230,7 +251,7 @@ class TrainedLearner(CallbackMixin):
             return self
         if self._training is None:
             rng = self._generator(check_random_state(self.random_state))
-            objective, history = self._begin(replace(plan, rule=None), samples, samples, rng, kept)
+            objective, history = self._begin(replace(plan, judge=None), samples, samples, rng, kept)
             self._training = history, objective.x0, objective.preconditioner
         else:
             history, *continued = self._training
@@ -242,10 +263,11 @@ class TrainedLearner(CallbackMixin):
         return self
 
 
-def refuse_partial(rule: StoppingRule | None, callbacks: list[Any]) -> None:
-    """Raise ValueError for early stopping and checkpoints, which `partial_fit` does not support."""
-    if rule is not None:
-        raise ValueError("partial_fit needs early_stopping as it is by default.")
+def refuse_partial(rule: HeldOut | None, judge: Any, callbacks: list[Any]) -> None:
+    """Raise ValueError for what needs all points, which `partial_fit` does not support."""
+    for name, given in (("early_stopping", rule), ("judge", judge)):
+        if given is not None and not isinstance(given, str):
+            raise ValueError(f"partial_fit needs {name} as it is by default.")
     if any(not callable(each) for each in callbacks):
         raise ValueError("partial_fit takes no Checkpoint: save the learner instead.")
 

@@ -1,38 +1,36 @@
-"""Selection of the start and the number of iterations by held-out points.
+"""Selection of the start and the number of iterations by the judge.
 
-Every start trains on the same splits. After each iteration, the nearest neighbours of a held-out
-point determine its cost. Two settings are compared by a paired test of these costs.
+Every start trains on the same splits. The costs of held-out points, before training and after each
+iteration, are rows of one matrix, from which the judge chooses.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from metricfast._core.threadpool import one_blas_thread
-from metricfast._core.types import Array, Floats
-from metricfast._core.warn import warn_user
+from metricfast._core.types import Array
+from metricfast.selection._evidence import excess, means
+from metricfast.selection._judge import Judge, Judgement, judge_costs
 from metricfast.training.history import DivergedError, History
 from metricfast.training.objective import Objective
 from metricfast.training.samples import Samples
 from metricfast.training.solvers import Solver
 from metricfast.training.splits import Split, splits_of
-from metricfast.training.stopping import CrossValidated
 from metricfast.training.train import solve
 
 __all__ = ["Candidates", "Choice", "select_training"]
 
-# Standard errors by which training must be better than none, if a map can fit all points.
-_SURELY = 2.0
+# What a training on a part of the points may raise.
+_FAILURES = (DivergedError, ValueError, np.linalg.LinAlgError)
 
 
 class Choice(NamedTuple):
-    """The chosen start and number of iterations, with their costs.
+    """The chosen start and number of iterations.
 
     Attributes
     ----------
@@ -40,17 +38,13 @@ class Choice(NamedTuple):
         The name of the start; None for the start of the parameters.
     n_iter : int or None
         0 if the start is better without training, None if the last iteration is the best.
-    cost, given_cost : float
-        The mean costs of held-out points under the choice, and under the given distance.
-    error : float
-        The standard error of their difference.
+    judgement : Judgement or None
+        None if nothing was judged.
     """
 
     start: str | None = None
     n_iter: int | None = None
-    cost: float = math.nan
-    given_cost: float = math.nan
-    error: float = math.nan
+    judgement: Judgement | None = None
 
 
 @dataclass(frozen=True)
@@ -72,10 +66,8 @@ class Candidates:
         start is given up after some of the splits beyond twice as many.
     shortest : bool
         Whether the shortest of equally good trainings is chosen, not the longest.
-    evidence : float
-        Standard errors by which training must be better than the given distance.
-    vote : bool
-        Whether held-out points are judged by five neighbours, not by the nearest.
+    patience : int
+        Iterations without improvement that end the training of a fold.
     """
 
     begin: Callable[[Samples, str | None], Objective]
@@ -84,71 +76,59 @@ class Candidates:
     least: int = 2
     equal: float = 1.0
     shortest: bool = True
-    evidence: float = 0.0
-    vote: bool = True
+    patience: int = 10
 
 
-def select_training(
-    candidates: Candidates, data: Samples, rule: CrossValidated, solver: Solver, *, required: bool
-) -> Choice:
-    """Return the start and the number of iterations with the lowest cost.
+def select_training(candidates: Candidates, data: Samples, judge: Judge, solver: Solver) -> Choice:
+    """Return the start and the number of iterations that the judge chooses.
 
-    `required`: whether to raise ValueError if the points cannot be split; otherwise nothing is
-        selected.
+    The given distance is chosen if no point can be held out. If each training diverges, nothing is
+    chosen, because training on all points will explain it.
+
+    Raises ValueError if all starts fail.
     """
-    kept = "points in memory" if data.in_chunks else "classes" if data.has_other_labels else None
-    if kept is not None:
-        if required:
-            raise ValueError(f"CrossValidated needs {kept}: set early_stopping to True or False.")
-        return Choice()
-    least = candidates.least
-    splits, unit, few = splits_of(
-        data, rule, least, by_batches=solver.by_batches, vote=candidates.vote
+    measure, costs_of = judge.costs_by(numeric := not data.has_classes)
+    splits = splits_of(
+        data, costs_of, least=candidates.least, n_splits=judge.n_splits, unit=judge.unit
     )
-    if not splits:
-        if not required:
-            return Choice()
-        if unit == "classes":
-            raise ValueError(
-                f"CrossValidated(unit='classes') needs four classes of more than {least - 1} "
-                "different points: give more points, or set unit='points'."
-            )
-        raise ValueError(
-            f"CrossValidated needs two classes of more than {least} different points: give more "
-            "points, or set early_stopping to True or False."
-        )
-    weight = np.concatenate([split.weight for split in splits])
-    costs_of = partial(_costs, candidates, solver, int(rule.patience))
+    given, costs = [], dict[str | None, Array]()
     try:
-        costs = _race(costs_of, splits, candidates.names, 2 * candidates.equal)
-        choice = _select(costs, weight, candidates.equal, shortest=candidates.shortest)
-        given = [costs_of(split, candidates.given, trained=False) for split in splits]
-    except (DivergedError, ValueError):
-        if required:
-            raise
-        return Choice()  # training on all points will raise it
-    last = len(costs[choice.start]) - 1
-    learned = costs[choice.start][last if choice.n_iter is None else min(choice.n_iter, last)]
-    untrained = _joined(given)[0]
-    of_given, difference = _means(untrained, weight), untrained.astype(np.float64) - learned
-    error = math.sqrt(float(_means(difference**2, weight)) / weight.sum())
-    wanted = _SURELY if few else candidates.evidence
-    if _excess(untrained, learned, weight) >= wanted and choice[:2] != (candidates.given, 0):
-        cost = float(_means(learned, weight))
-        return choice._replace(cost=cost, given_cost=float(of_given), error=error)
-    other = ", or CrossValidated(unit='points') if no new classes will come" * (unit == "classes")
-    surely = {0.0: "", 1.0: " by a standard error"}.get(wanted, " by two standard errors")
-    warn_user(
-        f"No training was better than none{surely} on held-out {unit}, so the map is the initial "
-        f"one: give more {unit}, or early_stopping=False to train anyway{other}."
-    )
-    return Choice(candidates.given, 0, float(of_given), float(of_given), 0.0)
+        given = [
+            _costs(candidates, solver, split, candidates.given, trained=False) for split in splits
+        ]
+        costs = _race(candidates, solver, splits) if splits else {}
+    except DivergedError:
+        return Choice()
+    except (ValueError, np.linalg.LinAlgError) as error:
+        raise ValueError(
+            f"{error} This came up in a part of the points, which the judge trains on: set "
+            "judge=None to train on all of them."
+        ) from error
+    names, rows, order = ["given distance"], [(candidates.given, 0)], [0.0]
+    for start, found in costs.items():
+        for n in range(len(found)):
+            rows.append((start, n))
+            names.append(f"{start or 'init'}, {n} iterations")
+            # Among equally good settings, those without training come last.
+            order.append(np.inf if n == 0 else n if candidates.shortest else -n)
+    matrix, weight, unit = np.empty((1, 0)), np.empty(0), "points"
+    if splits:
+        matrix = np.concatenate([_joined(given), *costs.values()])
+        weight = np.concatenate([split.part.weight for split in splits])
+        unit = splits[0].part.unit
+    judgement = judge_costs(
+        judge, names, matrix, weight, measure, unit, numeric=numeric, equal=candidates.equal,
+        order=np.array(order),
+    )  # fmt: skip
+    judgement.warn()
+    start, n_iter = rows[judgement.chosen]
+    is_last = judgement.chosen and n_iter == len(costs[start]) - 1 > 1
+    return Choice(start, None if is_last else n_iter, judgement)
 
 
 def _costs(
-    candidates: Candidates, solver: Solver, patience: int, split: Split, start: str | None, *,
-    trained: bool = True,
-) -> Array:  # fmt: skip
+    candidates: Candidates, solver: Solver, split: Split, start: str | None, *, trained: bool = True
+) -> Array:
     """Return the cost of each held-out point, before training and after each iteration."""
     # Training on all points will issue the warnings.
     with np.errstate(all="ignore"), one_blas_thread():
@@ -164,10 +144,12 @@ def _costs(
 
         def mean_cost(x: Array) -> float:
             costs.append(costs_at(x))
-            return float(_means(costs[-1], split.weight))
+            return float(means(_goals(costs[-1][None])[0], split.part.weight))
 
         rng = np.random.RandomState(0)
-        history = History(objective.x0, cost=mean_cost, patience=patience, rng=rng, quiet=True)
+        history = History(
+            objective.x0, cost=mean_cost, patience=candidates.patience, rng=rng, quiet=True
+        )
         try:
             solve(objective, history, solver)
         except DivergedError:
@@ -176,23 +158,28 @@ def _costs(
     return np.asarray(costs)
 
 
-def _race(
-    costs_of: Callable[..., Array], splits: list[Split], starts: Sequence[str | None], behind: float
-) -> dict[str | None, Array]:
+def _race(candidates: Candidates, solver: Solver, splits: list[Split]) -> dict[str | None, Array]:
     """Return the validation costs of the starts that remain near the best until the last split.
 
-    Each array has one row for no training and one per iteration, and one column per point.
+    A start that fails has lost; if all fail, the error of the last is raised. Each array has one
+    row for no training and one per iteration, and one column per point.
     """
-    costs: dict[str | None, list[Array]] = {start: [] for start in starts}
+    costs: dict[str | None, list[Array]] = {start: [] for start in candidates.names}
     joined: dict[str | None, Array] = {}
     for number, split in enumerate(splits, 1):
-        for start, found in costs.items():
-            found.append(costs_of(split, start))
+        for start in list(costs):
+            try:
+                costs[start].append(_costs(candidates, solver, split, start))
+            except _FAILURES:
+                del costs[start]
+                if not costs:
+                    raise
         joined = {start: _joined(found) for start, found in costs.items()}
-        seen = np.concatenate([each.weight for each in splits[:number]])
-        best = {start: each[_means(each, seen).argmin()] for start, each in joined.items()}
-        lowest = min(best.values(), key=lambda each: float(_means(each, seen)))
-        near = {start: _excess(each, lowest, seen) <= behind for start, each in best.items()}
+        seen = np.concatenate([each.part.weight for each in splits[:number]])
+        goals = {start: _goals(each) for start, each in joined.items()}
+        best = {start: each[means(each, seen).argmin()] for start, each in goals.items()}
+        lowest = min(best.values(), key=lambda each: float(means(each, seen)))
+        near = {s: excess(each, lowest, seen) <= 2 * candidates.equal for s, each in best.items()}
         costs = {start: found for start, found in costs.items() if near[start]}
     return {start: joined[start] for start in costs}
 
@@ -200,46 +187,9 @@ def _race(
 def _joined(found: list[Array]) -> Array:
     """Return the costs of all splits side by side; shorter trainings repeat their last row."""
     most = max(map(len, found))
-    return np.hstack([np.pad(each, ((0, most - len(each)), (0, 0)), "edge") for each in found])
+    return np.concatenate([np.concatenate([e, *[e[-1:]] * (most - len(e))]) for e in found], axis=1)
 
 
-def _means(costs: Array, weight: Floats) -> Array:
-    return np.asarray(np.round(costs @ (weight / weight.sum()), 12))
-
-
-def _excess(costs: Array, best: Array, weight: Floats) -> Array:
-    """Return the mean excess of costs over the best, in standard errors of the paired difference.
-
-    For costs of 0 and 1, this is McNemar's statistic, (b - c) / sqrt(b + c).
-    """
-    difference = costs.astype(np.float64) - best
-    square = _means(difference**2, weight) / weight.sum()
-    return np.asarray(np.round(_means(difference, weight) / np.sqrt(square + 1e-300), 6))
-
-
-def _select(
-    costs: dict[str | None, Array], weight: Floats, equal: float = 1.0, *, shortest: bool
-) -> Choice:
-    """Return the start and the number of iterations with the lowest cost.
-
-    Among settings that a paired test does not separate from the best, the result has the fewest
-    iterations (the most with `shortest=False`). Ties go to the lowest cost.
-    """
-    starts, joined = list(costs), _together(list(costs.values()))
-    means = _means(joined, weight)
-    trained = means[:, 1:] if means.shape[1] > 1 else means
-    untrained = int(means[:, 0].argmin())
-    best = np.unravel_index(trained.argmin(), trained.shape)
-    lowest = joined[:, 1:][best] if means.shape[1] > 1 else joined[best]
-    if _excess(lowest, joined[untrained, 0], weight) > equal:
-        return Choice(starts[untrained], 0)
-    good = _excess(joined[:, -trained.shape[1] :], lowest, weight) <= equal
-    n_iter = int(np.flatnonzero(good.any(axis=0))[0 if shortest else -1])
-    start = int(np.where(good[:, n_iter], trained[:, n_iter], np.inf).argmin())
-    n_iter += 1
-    return Choice(starts[start], None if 1 < n_iter == trained.shape[1] else n_iter)
-
-
-def _together(costs: list[Array]) -> Array:
-    most = max(map(len, costs))
-    return np.stack([np.pad(each, ((0, most - len(each)), (0, 0)), "edge") for each in costs])
+def _goals(costs: Array) -> Array:
+    """Return the costs to lower, without those that must not get worse."""
+    return costs if costs.ndim == 2 else costs[..., 0]

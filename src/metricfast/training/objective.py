@@ -18,8 +18,8 @@ from metricfast._core.dispatch import get_kernels
 from metricfast._core.types import RandomState
 from metricfast.embeddings import Asymmetric
 from metricfast.exceptions import LossOverflowError
-from metricfast.metrics._neighbor_error import neighbor_error
 from metricfast.samplers import Batch, class_batches
+from metricfast.selection._measures import neighbor_error
 from metricfast.training.adapters import bind
 from metricfast.training.chunks import batches_of
 from metricfast.training.embedded import LinearMap, embed_samples, finite

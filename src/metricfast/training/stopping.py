@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import train_test_split
 
 from metricfast._core.memory import block_rows
-from metricfast._core.parameters import AtLeastTwo, PositiveInt, PositiveShare, check_parameters
+from metricfast._core.parameters import PositiveInt, PositiveShare, check_parameters
 from metricfast._core.sources import Source
 from metricfast._core.targets import by_appearance
 from metricfast._core.types import Integers, RandomState
 
-__all__ = ["CrossValidated", "HeldOut", "StoppingRule", "as_stopping_rule", "hold_out"]
+__all__ = ["HeldOut", "as_stopping_rule", "hold_out"]
 
 
 @dataclass(eq=False, repr=False)
@@ -51,83 +51,17 @@ class HeldOut(BaseEstimator):  # type: ignore[misc]
         check_parameters(self)
 
 
-@dataclass(eq=False, repr=False)
-class CrossValidated(BaseEstimator):  # type: ignore[misc]
-    """Choose the start and the number of iterations by folds, then train on all points.
-
-    Up to 2,000 distinct points, each fold is a validation set once. Beyond that, one fold is. With
-    mini-batches, folds are validation sets until 333 points have been, and have 1,000 points of
-    them at most. The cost of a validation point is the share of other classes among its 5 nearest
-    training points, or the squared error of their mean target. Among settings that differ from the
-    best by no more than chance, the shortest training is chosen. For embeddings, the cost is the
-    expected error of the nearest neighbour in a random half of the training points. The lowest one
-    is chosen, if it is a standard error below the cost of the given distance.
-
-    The given distance competes, and stays, with a warning, if no training has a lower cost. The
-    attribute `choice_` of the learner says what was chosen: the start, the number of iterations,
-    the mean costs of this training and of the given distance, and the standard error of their
-    difference.
-
-    Parameters
-    ----------
-    n_folds : int, default=5
-        Number of folds of points.
-    patience : int, default=10
-        Iterations without improvement that end the training of a fold.
-    unit : {"auto", "points", "classes"}, default="auto"
-        What is held out. With "classes", each half of the classes is a validation set once, as if
-        they were new, and the cost of a point is whether its nearest neighbour among all points is
-        of another class. "auto" holds classes out if half of them have fewer than 5 points, or
-        fewer points than half as many as there are classes.
-
-    Notes
-    -----
-    Training must be better than the given distance by two standard errors of the paired difference,
-    if classes are held out, or if there are at most two distinct points for each feature, whose
-    cost is then the expected error of the nearest neighbour in a random half of the training
-    points. If the map has fewer rows than there are features, principal components take the place
-    of the given distance, and if parameters name a start, this start does.
-
-    Examples
-    --------
-    >>> from metricfast import NCA
-    >>> from metricfast.stopping import CrossValidated
-    >>> from sklearn.datasets import load_wine
-    >>> X, y = load_wine(return_X_y=True)
-    >>> NCA(early_stopping=CrossValidated(n_folds=3)).fit(X, y).n_iter_ <= 100
-    True
-    """
-
-    n_folds: AtLeastTwo = 5
-    patience: PositiveInt = 10
-    unit: Literal["auto", "points", "classes"] = "auto"
-
-    def check(self) -> None:
-        """Raise ValueError if a parameter has a value that cannot be used."""
-        check_parameters(self)
-
-
-StoppingRule = HeldOut | CrossValidated
-
-
-def as_stopping_rule(value: Any, *, folds: bool = True) -> StoppingRule | None:
+def as_stopping_rule(value: Any) -> HeldOut | None:
     """Return the rule for the parameter `early_stopping`, or None.
 
-    `folds`: whether the learner can choose by cross-validation. "auto" is then `CrossValidated`.
     Raises ValueError for other values.
     """
-    if isinstance(value, HeldOut) or (folds and isinstance(value, CrossValidated)):
+    if isinstance(value, HeldOut):
         value.check()
         return value
     if isinstance(value, (bool, np.bool_)):
         return HeldOut() if value else None
-    if folds and isinstance(value, str) and value == "auto":
-        return CrossValidated()
-    known = "'auto', stopping.HeldOut(...) or stopping.CrossValidated(...)"
-    raise ValueError(
-        f"early_stopping must be True, False, {known if folds else 'or stopping.HeldOut(...)'}, "
-        f"got {value!r}."
-    )
+    raise ValueError(f"early_stopping must be True, False or stopping.HeldOut(...), got {value!r}.")
 
 
 def hold_out(

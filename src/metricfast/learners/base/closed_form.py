@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,20 +16,23 @@ from metricfast._core.checks import check_points
 from metricfast._core.scaling import undo_scale
 from metricfast._core.scatter import RANK_TOL, RANK_TOL_DOUBLE, with_signs
 from metricfast._core.scatter_statistics import ScatterStatistics
-from metricfast._core.sources import on_disk
+from metricfast._core.sources import on_disk, take
 from metricfast._core.stores import in_memory
 from metricfast._core.targets import (
     as_label_array,
     check_class_labels,
     check_classification_target,
+    check_partial_target,
     check_sample_weight,
     encode,
 )
+from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.warn import warn_user
 from metricfast.learners.base.inputs import begin_fit
 from metricfast.learners.base.learner import MahalanobisMixin
 from metricfast.learners.base.span import in_span
+from metricfast.selection._judge import as_judge, judge_maps
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -57,35 +61,43 @@ class Statistics:
     ----------
     sums : tuple of ScatterStatistics
         Sums that are added over calls of `partial_fit`, and over machines.
-    of_call : object, optional
-        Other results of the current call, for example a sample of its points.
+    tuples : TupleSet, optional
+        The tuples or points of `fit`, which some priors need.
     """
 
     sums: tuple[ScatterStatistics, ...] = ()
-    of_call: Any = None
+    tuples: TupleSet | None = None
 
     def __add__(self, other: Statistics) -> Statistics:
-        """Return the sum of both statistics, with `of_call` of the first."""
+        """Return the sum of both statistics."""
         sums = (one + more for one, more in zip(self.sums, other.sums, strict=True))
-        return Statistics(tuple(sums), self.of_call)
+        return Statistics(tuple(sums))
 
     def after(self, sums: tuple[ScatterStatistics, ...]) -> Statistics:
         """Return statistics of these points plus the given sums of earlier points."""
-        return Statistics(sums, self.of_call) + self if sums else self
+        return Statistics(sums) + self if sums else self
 
     def normalized(self) -> Statistics:
         """Return statistics with fractional weights scaled to a mean of 1."""
-        return Statistics(tuple(each.counted() for each in self.sums), self.of_call)
+        return replace(self, sums=tuple(each.counted() for each in self.sums))
 
 
 class ClosedFormLearner(MahalanobisMixin):
     """Base class of learners that solve for their map from sums over points.
 
     Subclasses define `_statistics` and `_solve`. `fit`, `partial_fit`, points on disk and Dask use
-    only these two.
+    only these two. A learner with a parameter that the judge chooses names its settings; it may
+    define `_maps`, to compute the maps of all of them at once.
     """
 
+    judge: Any = None
+
     _requires_y = True
+    # The parameter that the judge chooses; its settings, of which the first is the given distance;
+    # and the setting of the published algorithm.
+    _tuned: ClassVar[str | None] = None
+    _settings: ClassVar[Sequence[Any]] = ()
+    _published: ClassVar[Any] = None
     _sums: tuple[ScatterStatistics, ...] = ()  # sums over all calls of `partial_fit`
     # Whether statistics of parts add up to the statistics of all points (no random draws or
     # neighbours).
@@ -112,8 +124,23 @@ class ClosedFormLearner(MahalanobisMixin):
         """
 
     @abstractmethod
-    def _solve(self, statistics: Statistics) -> None:
-        """Set the fitted attributes."""
+    def _solve(self, statistics: Statistics, setting: Any) -> None:
+        """Set the fitted attributes, for one of the settings."""
+
+    def _maps(self, statistics: Statistics, settings: Sequence[Any]) -> Iterator[Any]:
+        """Yield a map of coordinates for each of the settings."""
+        for setting in settings:
+            self._solve(statistics, setting)
+            yield self._span.inside(self._map)
+
+    def _setting_of(self, value: float) -> Any:
+        """Return the setting for a value of the tuned parameter."""
+        return value
+
+    def _unjudged_setting(self) -> Any:
+        """Return the setting of the parameter, or by default of the published algorithm."""
+        value = None if self._tuned is None else getattr(self, self._tuned)
+        return self._published if value is None else self._setting_of(value)
 
     def fit(
         self,
@@ -219,10 +246,11 @@ def fit_points(
     how: dict[str, Any] = {"beyond": learner._beyond_span, "tol": tol, "when": learner._spans}
     counted = points if weight is None or on_disk(points) else points[weight > 0]
     with in_span(learner, counted, **how) as span:
-        statistics = learner._statistics(
-            span.points(points), labels, weight, execute=execute, **given
-        )
-        learner._solve(statistics.normalized())
+        some = span.points(points), labels, weight
+        statistics = learner._statistics(*some, execute=execute, **given)
+        setting = _choose_setting(learner, *some, given)
+        learner._solve(statistics.normalized(), setting)
+        _advise(learner)
     if validate:
         learner._validate_fit(X, y, sample_weight=sample_weight, **given)
 
@@ -240,7 +268,10 @@ def partial_fit_points(
     )  # fmt: skip
     points, labels = checked if required else (checked, None)
     weight = check_sample_weight(sample_weight, points.shape[0])
-    add_statistics(learner, learner._statistics(points, labels, weight, partial=True, **given))
+    statistics = learner._statistics(points, labels, weight, partial=True, **given)
+    setting = _choose_setting(learner, points, labels, weight, given, partial=True)
+    add_statistics(learner, statistics, setting)
+    _advise(learner)
 
 
 def continues(learner: Any) -> bool:
@@ -253,14 +284,60 @@ def continues(learner: Any) -> bool:
     return bool(learner._sums)
 
 
-def add_statistics(learner: Any, new: Statistics) -> None:
+def add_statistics(learner: Any, new: Statistics, setting: Any = None) -> None:
     """Solve from new and earlier statistics.
 
     If that fails, the learner keeps the earlier statistics.
     """
     statistics = new.after(learner._sums)
-    learner._solve(statistics.normalized())
+    learner._solve(statistics.normalized(), setting)
     learner._sums = statistics.sums
+
+
+def _choose_setting(
+    learner: ClosedFormLearner, X: Any, y: Any, weight: Floats | None, given: dict[str, Any],
+    *, partial: bool = False,
+) -> Any:  # fmt: skip
+    """Return the setting to solve with: as given, as published, or chosen by the judge.
+
+    Learners with statistics that add up exactly are not judged in `partial_fit`, because the result
+    must not depend on how points are divided into calls.
+    """
+    judge, tuned, settings = as_judge(learner.judge), learner._tuned, learner._settings
+    if tuned is None or judge is None or (partial and learner._exact_in_parts):
+        return learner._unjudged_setting()
+    if getattr(learner, tuned) is not None:
+        return learner._unjudged_setting()
+    known = learner._partial_labels
+    codes = check_partial_target(y)[1] if known else class_codes(y, partial=True)[1]
+    given = {name: np.asarray(values) for name, values in given.items() if values is not None}
+    earlier, part = learner._sums, copy.copy(learner)
+    if hasattr(learner, "random_state"):
+        part.random_state = 0
+
+    def maps(rows: Integers) -> Iterator[Array]:
+        some = take(X, rows)[:], y[rows], None if weight is None else weight[rows]
+        how = {name: values[rows] for name, values in given.items()}
+        statistics = part._statistics(*some, partial=bool(earlier), **how)
+        return part._maps(statistics.after(earlier).normalized(), settings)
+
+    names = ["given distance", *(f"{tuned}={_as_text(setting)}" for setting in settings[1:])]
+    judgement = judge_maps(judge, names, X, codes, weight, maps, getattr(learner, "n_jobs", None))
+    learner.judgement_ = judgement
+    return settings[judgement.chosen]
+
+
+def _advise(learner: Any) -> None:
+    """Warn if the judge kept the given distance."""
+    if hasattr(learner, "judgement_"):
+        learner.judgement_.warn(learner._tuned)
+
+
+def _as_text(setting: Any) -> str:
+    """Return a setting, or a pair of target and fraction, as text."""
+    if isinstance(setting, tuple):
+        return f"{setting[1]:g} towards {setting[0]}"
+    return str(setting) if setting is None else f"{setting:g}"
 
 
 def class_codes(y: ArrayLike, *, partial: bool = False) -> tuple[Array, Integers]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from numbers import Real
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
@@ -13,7 +12,7 @@ from metricfast._core.scatter import whitening
 from metricfast._core.types import Floats
 from metricfast.learners.base.span import Target
 
-__all__ = ["Shrinkage", "check_shrinkage", "shrunk", "shrunk_roots"]
+__all__ = ["shrunk", "shrunk_roots"]
 
 
 def shrunk(scatter: Floats, shrinkage: float, target: Target) -> Floats:
@@ -42,15 +41,3 @@ def shrunk_roots(
         else:
             moved = (1 - fraction) * np.maximum(sizes, 0) + fraction * level
             yield axes / np.sqrt(moved)[:, None]
-
-
-def check_shrinkage(value: Any) -> float | None:
-    """Return the fraction, or None for "auto"."""
-    if isinstance(value, str) and value == "auto":
-        return None
-    if not isinstance(value, Real) or isinstance(value, bool) or not 0 <= float(value) <= 1:
-        raise ValueError(f"shrinkage must be a number from 0 to 1, got {value!r}.")
-    return float(value)
-
-
-Shrinkage = Annotated[float | str, lambda _, value: check_shrinkage(value)]

@@ -23,8 +23,8 @@ from metricfast._labels.binding import label_sequence
 from metricfast._labels.distance import subset
 from metricfast.distances.neighbors import paired_distances
 from metricfast.learners.base.span import SpanMap
-from metricfast.metrics._held_out import class_halves
-from metricfast.metrics._neighbor_error import mean_error, neighbor_error
+from metricfast.selection._measures import mean_error, neighbor_error
+from metricfast.selection._splits import class_halves
 
 __all__ = ["Validation", "naming_held_out", "validate_fit"]
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
 
 from metricfast._core.initialize import check_n_components
-from metricfast._core.parameters import NumberOfJobs, PositiveInt
+from metricfast._core.parameters import NumberOfJobs, PositiveInt, Share
 from metricfast._core.scatter_statistics import ScatterStatistics
 from metricfast._core.types import Array, Floats
 from metricfast.learners.base.closed_form import (
@@ -19,14 +19,10 @@ from metricfast.learners.base.closed_form import (
     class_codes,
     given_distance,
 )
-from metricfast.learners.base.selection import Fold, held_out_folds, select
-from metricfast.learners.base.shrinkage import Shrinkage, check_shrinkage
 from metricfast.learners.closed.neighborhoods import neighborhood_scatters
+from metricfast.selection._judge import JudgeParameter
 
 __all__ = ["ANMM"]
-
-# Shrinkage fractions that "auto" tries; 1 is the Euclidean distance.
-_FRACTIONS = (1.0, 0.3, 0.0)
 
 
 @dataclass(eq=False, repr=False)
@@ -58,13 +54,14 @@ class ANMM(ClosedFormLearner):
         Nearest neighbours of other classes.
     preprocessor : array-like or callable, optional
         Gives the points when `X` holds indicators of points.
-    shrinkage : float from 0 to 1 or "auto", default="auto"
+    shrinkage : float from 0 to 1, optional
         The weight of the other directions, of which the projection leaves nothing:
         :math:`W^T W` is moved towards the identity by this fraction. 0 is the published algorithm.
         1 is the Euclidean distance, in the first principal components if `n_components` is given.
-        "auto" tries 0, 0.3 and 1. The one with the lowest error of the nearest neighbour
-        on held-out points is chosen, if that is lower than in the Euclidean distance by two
-        standard errors, else 1.
+        By default the judge chooses among 0, 0.3 and 1.
+    judge : "auto", None or Judge, default="auto"
+        Chooses `shrinkage` by held-out points, see :class:`~metricfast.selection.Judge`. With None,
+        `shrinkage` is 0 by default.
     n_jobs : int, optional
         Number of threads; results do not depend on it. By default all that the process may use.
 
@@ -101,13 +98,15 @@ class ANMM(ClosedFormLearner):
     """
 
     _spans = True
+    _tuned, _settings, _published = "shrinkage", (1.0, 0.3, 0.0), 0.0
 
     n_components: int | None = None
     n_friends: PositiveInt = 3
     n_enemies: PositiveInt = 3
     preprocessor: Any = None
     _: KW_ONLY
-    shrinkage: Shrinkage = "auto"
+    shrinkage: Share | None = None
+    judge: JudgeParameter = "auto"
     n_jobs: NumberOfJobs = None
 
     def _statistics(
@@ -115,13 +114,10 @@ class ANMM(ClosedFormLearner):
     ) -> Statistics:
         k_same, k_other = int(self.n_friends), int(self.n_enemies)
         check_n_components(X.shape[1], self.n_components)
-        _, codes = class_codes(y, partial=partial)
-        judged = check_shrinkage(self.shrinkage) is None
-        folds = held_out_folds(X, codes, weight) if judged else []
-        sums = neighborhood_scatters(X, codes, weight, k_same, k_other, self.n_jobs, execute)
-        return Statistics(sums, folds)
+        some = X, class_codes(y, partial=partial)[1], weight
+        return Statistics(neighborhood_scatters(*some, k_same, k_other, self.n_jobs, execute))
 
-    def _solve(self, statistics: Statistics) -> None:
+    def _solve(self, statistics: Statistics, setting: float) -> None:
         margins, rows = self._projection(statistics)
         differences, points = statistics.sums
         with np.errstate(over="ignore"):
@@ -131,11 +127,8 @@ class ANMM(ClosedFormLearner):
                 "X is so large that margins, which are squared distances, overflow: scale its "
                 "features."
             )
-        fraction = check_shrinkage(self.shrinkage)
-        if fraction is None:
-            fraction = _FRACTIONS[select(statistics.of_call, self._maps)]
-        self.shrinkage_ = fraction
-        self.components_ = self._moved(rows, fraction, points)
+        self.shrinkage_ = setting
+        self.components_ = self._moved(rows, setting, points)
 
     def _projection(self, statistics: Statistics) -> tuple[Floats, Floats]:
         """Return the margins, descending, and the directions of the projection."""
@@ -151,13 +144,9 @@ class ANMM(ClosedFormLearner):
             most = max(1, int((margins > rounding).sum()))
         return margins[::-1][:most], directions.T[::-1][:most]
 
-    def _maps(self, fold: Fold) -> Iterator[Array]:
-        """Return the maps for the training points of a fold, for all tried fractions."""
-        sizes = int(self.n_friends), int(self.n_enemies)
-        sums = neighborhood_scatters(fold.points, fold.codes, fold.weights, *sizes, self.n_jobs)
-        statistics = Statistics(sums).after(self._sums).normalized()
+    def _maps(self, statistics: Statistics, settings: Sequence[float]) -> Iterator[Array]:
         rows = self._projection(statistics)[1]
-        for fraction in _FRACTIONS:
+        for fraction in settings:
             moved = self._moved(rows, fraction, statistics.sums[1])
             yield self._span.inside(moved) if fraction else moved
 

@@ -155,7 +155,8 @@ class Covariance(ClosedFormLearner):
     def _statistics(self, X: Any, y: Any, weight: Floats | None, **_: Any) -> Statistics:
         return Statistics((ScatterStatistics(X.shape[1]).add(X, weight),))
 
-    def _solve(self, statistics: Statistics) -> None:
+    def _solve(self, statistics: Statistics, setting: None) -> None:
+        del setting
         (points,) = statistics.sums
         n_features = len(points.origin)
         n_components = check_n_components(n_features, self.n_components)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
@@ -20,14 +20,11 @@ from metricfast.learners.base.closed_form import (
     class_codes,
     given_distance,
 )
-from metricfast.learners.base.selection import Fold, held_out_folds, select
 from metricfast.learners.base.shrinkage import shrunk_roots
 from metricfast.learners.closed.neighborhoods import neighborhood_scatters
+from metricfast.selection._judge import JudgeParameter
 
 __all__ = ["DMLMJ"]
-
-# The values of `reg` that "auto" tries; 1 is the Euclidean distance.
-_FRACTIONS = (1.0, 0.6, 0.1, 0.001)
 
 
 @dataclass(eq=False, repr=False)
@@ -55,14 +52,16 @@ class DMLMJ(ClosedFormLearner):
     n_neighbors : int, default=3
         Nearest neighbours of the same class, and as many of other classes. A class that has fewer
         members gives all there are.
-    reg : float from 0 to 1 or "auto", default="auto"
+    reg : float from 0 to 1, optional
         The share of P and N that is replaced by a multiple of the identity, the same for both, of
         their mean trace. With 0, P and N must have full rank. 1 is the Euclidean distance, in the
-        first principal components if `n_components` is given. "auto" tries fractions from 0.001 to
-        0.6. The one with the lowest error of the nearest neighbour on held-out points is chosen, if
-        that is lower than in the Euclidean distance by two standard errors, else 1.
+        first principal components if `n_components` is given. By default the judge chooses among
+        0.001, 0.1, 0.6 and 1.
     preprocessor : array-like or callable, optional
         Gives the points when `X` holds indicators of points.
+    judge : "auto", None or Judge, default="auto"
+        Chooses `reg` by held-out points, see :class:`~metricfast.selection.Judge`. With None,
+        `reg` is 0.001 by default.
     n_jobs : int, optional
         Number of threads; results do not depend on it. By default all that the process may use.
 
@@ -101,35 +100,30 @@ class DMLMJ(ClosedFormLearner):
     """
 
     _spans = True
+    _tuned, _settings, _published = "reg", (1.0, 0.6, 0.1, 0.001), 0.001
 
     n_components: int | None = None
     n_neighbors: PositiveInt = 3
-    reg: Literal["auto"] | Share = "auto"
+    reg: Share | None = None
     preprocessor: Any = None
     _: KW_ONLY
+    judge: JudgeParameter = "auto"
     n_jobs: NumberOfJobs = None
 
     def _statistics(
         self, X: Any, y: Any, weight: Floats | None, *, partial: bool = False, execute: Any = None
     ) -> Statistics:
         k = int(self.n_neighbors)
-        judged = isinstance(self.reg, str)
         check_n_components(X.shape[1], self.n_components)
-        _, codes = class_codes(y, partial=partial)
-        folds = held_out_folds(X, codes, weight) if judged else []
-        sums = neighborhood_scatters(X, codes, weight, k, k, self.n_jobs, execute)
-        return Statistics(sums, folds)
+        some = X, class_codes(y, partial=partial)[1], weight
+        return Statistics(neighborhood_scatters(*some, k, k, self.n_jobs, execute))
 
-    def _solve(self, statistics: Statistics) -> None:
+    def _solve(self, statistics: Statistics, setting: float) -> None:
         differences, points = statistics.sums
         d = len(points.origin)
         n_components = check_n_components(d, self.n_components)
         positive, negative, variance, varies = self._covariances(statistics)
-        if isinstance(self.reg, str):
-            chosen = select(statistics.of_call, lambda fold: self._maps(fold, n_components))
-            self.reg_ = _FRACTIONS[chosen]
-        else:
-            self.reg_ = float(self.reg)
+        self.reg_ = float(setting)
         if self.reg_ == 1:
             unit = variance, differences.exponent, points.dtype
             self.components_ = given_distance(self, points.within, *unit)
@@ -142,21 +136,18 @@ class DMLMJ(ClosedFormLearner):
         components[:size, varies] = rows[:size]
         self.components_ = undo_scale(components, differences.exponent, points.dtype)
 
-    def _maps(self, fold: Fold, n_components: int) -> Iterator[Array]:
-        """Return the maps for the training points of a fold, for all tried values of `reg`."""
-        k = int(self.n_neighbors)
-        sums = neighborhood_scatters(fold.points, fold.codes, fold.weights, k, k, self.n_jobs)
-        statistics = Statistics(sums).after(self._sums).normalized()
+    def _maps(self, statistics: Statistics, settings: Sequence[float]) -> Iterator[Array]:
         positive, negative, variance, varies = self._covariances(statistics)
         if not np.trace(positive) > 0:
             raise ValueError("no class has two different points.")
         points = statistics.sums[1]
+        n_components = check_n_components(len(points.origin), self.n_components)
         yield self._span.inside(given_distance(self, points.within, variance, 0, points.dtype))
         # Shrinkage by the mean trace of P and N, expressed by the trace of P.
         target = np.eye(len(varies)), np.trace(positive) / variance
-        found = shrunk_roots(positive, target, _FRACTIONS[1:], points.dtype)
+        found = shrunk_roots(positive, target, settings[1:], points.dtype)
         if n_components < len(varies):
-            found = (_axes(positive, negative, variance, reg)[1] for reg in _FRACTIONS[1:])
+            found = (_axes(positive, negative, variance, reg)[1] for reg in settings[1:])
         # With all directions, the inverse square root of P gives the same distance with one
         # decomposition.
         for rows in found:

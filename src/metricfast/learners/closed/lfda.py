@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 from scipy.linalg import eigh
@@ -14,7 +13,7 @@ from metricfast._core.arrays import as_threads
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.initialize import check_n_components
 from metricfast._core.memory import working_memory
-from metricfast._core.parameters import NumberOfJobs, PositiveInt
+from metricfast._core.parameters import NumberOfJobs, PositiveInt, Share
 from metricfast._core.scaling import center_and_rescale
 from metricfast._core.scatter import (
     group_means,
@@ -35,8 +34,8 @@ from metricfast.learners.base.closed_form import (
     given_distance,
     padded_components,
 )
-from metricfast.learners.base.selection import Fold, held_out_folds, select
-from metricfast.learners.base.shrinkage import Shrinkage, check_shrinkage, shrunk
+from metricfast.learners.base.shrinkage import shrunk
+from metricfast.selection._judge import JudgeParameter
 
 __all__ = ["LFDA", "local_sums"]
 
@@ -55,11 +54,8 @@ EmbeddingType = Annotated[str, _check_embedding_type]
 # standard deviation, relative to the total, that such features are assigned.
 _COLLAPSED = 1e-11
 _NOISE = 1e-3
-# Pairs of target and fraction that "auto" tries; the first one is the given distance.
+# The target and the fraction of shrinkage for the given distance.
 _GIVEN = ("identity", 1.0)
-_TRIED = (
-    _GIVEN, ("identity", 0.6), ("total", 0.6), ("total", 0.3), ("identity", 0.0), ("within", 1.0)
-)  # fmt: skip
 
 
 @dataclass(eq=False, repr=False)
@@ -97,14 +93,16 @@ class LFDA(ClosedFormLearner):
         :math:`\sqrt{\max(\lambda, 0)}`; "orthonormalized" makes them orthonormal, in order.
     preprocessor : array-like or callable, optional
         Gives the points when `X` holds indicators of points.
-    shrinkage : float from 0 to 1 or "auto", default="auto"
+    shrinkage : float from 0 to 1, optional
         Move :math:`S^w` towards the multiple of the identity that has the same trace by this
         fraction. Directions along which points hardly differ then count for less. 0 is the
         published algorithm. 1 is the Euclidean distance, in the first principal components if
-        `n_components` is given. "auto" tries 0, 0.6, two fractions towards the scatter of all
-        points, and, in place of :math:`S^w`, the scatter around the means of the classes. The one
-        with the lowest error of the nearest neighbour on held-out points is chosen, if that is
-        lower than in the Euclidean distance by two standard errors, else 1.
+        `n_components` is given. By default the judge chooses among 0, 0.6, 1, two fractions towards
+        the scatter of all points, and, in place of :math:`S^w`, the scatter around the means of the
+        classes.
+    judge : "auto", None or Judge, default="auto"
+        Chooses `shrinkage` by held-out points, see :class:`~metricfast.selection.Judge`. With None,
+        `shrinkage` is 0 by default.
     n_jobs : int, optional
         Number of threads; results do not depend on it. By default all that the process may use.
 
@@ -156,13 +154,18 @@ class LFDA(ClosedFormLearner):
     """
 
     _spans = True
+    _tuned, _published = "shrinkage", ("identity", 0.0)
+    _settings = (
+        _GIVEN, ("identity", 0.6), ("total", 0.6), ("total", 0.3), _published, ("within", 1.0)
+    )  # fmt: skip
 
     n_components: int | None = None
     k: PositiveInt | None = None
     embedding_type: EmbeddingType = "weighted"
     preprocessor: Any = None
     _: KW_ONLY
-    shrinkage: Shrinkage = "auto"
+    shrinkage: Share | None = None
+    judge: JudgeParameter = "auto"
     n_jobs: NumberOfJobs = None
 
     def _statistics(
@@ -176,46 +179,23 @@ class LFDA(ClosedFormLearner):
         if not seen.all():
             X, weights = take(X, seen), weights[seen]
             classes, codes = class_codes(y[seen], partial=partial)
-        in_parts, exponent = partial or on_disk(X), 0
-        if not in_parts:
-            X, exponent = center_and_rescale(X)
-        judged = check_shrinkage(self.shrinkage) is None
-        folds = held_out_folds(X, codes, weights) if judged else []
+        if partial or on_disk(X):
+            return Statistics((execute or local_sums)(X, classes, codes, weights, k, self.n_jobs))
+        # Centring makes constant features exactly zero.
+        X, exponent = center_and_rescale(X)
+        return _all_scatters(X, codes, weights, k, self.n_jobs, exponent)
 
-        def scatters_of(fold: Fold) -> _Scatters:
-            present, members = np.unique(fold.codes, return_inverse=True)
-            if self._sums:
-                some = fold.points, classes[present], members, fold.weights, k, self.n_jobs
-                sums = Statistics(local_sums(*some)).after(self._sums)
-                return _merged_scatters(*sums.normalized().sums)
-            # Centring makes features that are constant within the fold exactly zero.
-            points, unit = center_and_rescale(fold.points)
-            return _all_scatters(points, members, fold.weights, k, self.n_jobs, unit)
+    def _setting_of(self, value: float) -> tuple[str, float]:
+        return "identity", float(value)
 
-        if in_parts:
-            sums = (execute or local_sums)(X, classes, codes, weights, k, self.n_jobs)
-            return Statistics(sums, (X, codes, None, folds, scatters_of))
-        scatters = _all_scatters(X, codes, weights, k, self.n_jobs, exponent)
-        return Statistics((), (X, codes, scatters, folds, scatters_of))
-
-    def _solve(self, statistics: Statistics) -> None:
-        X, codes, scatters, folds, scatters_of = statistics.of_call
-        if scatters is None:
-            scatters = _merged_scatters(*statistics.sums)
+    def _solve(self, statistics: Statistics, setting: tuple[str, float]) -> None:
+        scatters = _Scatters.of(statistics)
         n_components = check_n_components(len(scatters.mixed), self.n_components)
-        if not np.trace(scatters.within) > 0:
-            raise ValueError(_why_collapsed(X, codes, _NEIGHBORS if self.k is None else self.k))
-        fraction = check_shrinkage(self.shrinkage)
-        if fraction is not None:
-            chosen = "identity", fraction
-        else:
-            maps = partial(self._maps, tried=_TRIED, n_components=n_components)
-            chosen = _TRIED[select(folds, lambda fold: maps(scatters_of(fold)))]
-        self.shrinkage_target_, self.shrinkage_ = chosen
-        if chosen == _GIVEN:
+        (rows,) = self._maps(scatters, [setting])
+        self.shrinkage_target_, self.shrinkage_ = setting
+        if setting == _GIVEN:
             self.components_ = self._given(scatters, scatters.exponent)
             return
-        (rows,) = self._maps(scatters, [chosen], n_components)
         unit = 0 if self.embedding_type == "orthonormalized" else scatters.exponent
         self.components_ = padded_components(rows, n_components, unit, scatters.dtype)
 
@@ -227,20 +207,26 @@ class LFDA(ClosedFormLearner):
         return given_distance(self, scatters.total, variance, exponent, scatters.dtype)
 
     def _maps(
-        self, scatters: _Scatters, tried: Sequence[tuple[str, float]], n_components: int
+        self, statistics: Statistics, settings: Sequence[tuple[str, float]]
     ) -> Iterator[Floats]:
-        """Return the maps for several targets and fractions of shrinkage."""
-        mixed, within, around_means, _, _, precision = scatters
+        scatters = _Scatters.of(statistics)
+        n_components = check_n_components(len(scatters.mixed), self.n_components)
+        mixed, within, around_means = scatters.mixed, scatters.within, scatters.around_means
         targets = {
             "identity": self._span.identity(mixed),
             "within": (around_means, np.trace(around_means)),
         }
         if not np.trace(within) > 0:
-            raise ValueError("no class holds two different points")
-        whiten = whitening(mixed, precision)
+            k = _NEIGHBORS if self.k is None else self.k
+            raise ValueError(
+                "y must hold a class with two different points, of which one occurs at most "
+                f"k={k} times: its local scale, the distance of its k-th nearest neighbour, is "
+                "otherwise zero. Use a larger k, or remove duplicates."
+            )
+        whiten = whitening(mixed, scatters.dtype)
         noise = whiten @ self._span.diagonal(_NOISE**2 * self._span.variances(mixed)) @ whiten.T
         plain = None
-        for name, fraction in tried:
+        for name, fraction in settings:
             if (name, fraction) == _GIVEN:
                 yield self._span.inside(self._given(scatters, 0))
                 continue
@@ -260,7 +246,8 @@ class LFDA(ClosedFormLearner):
             yield rows[:n_components]
 
 
-class _Scatters(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class _Scatters(Statistics):
     """Scatter matrices summed over classes, for points in units of ``2**exponent``."""
 
     mixed: Floats  # between and within classes
@@ -269,6 +256,22 @@ class _Scatters(NamedTuple):
     total: Floats  # scatter around the mean of all points
     exponent: int
     dtype: np.dtype[Any]
+
+    @classmethod
+    def of(cls, statistics: Statistics) -> _Scatters:
+        """Return the scatters of all points, which may be stored as sums of each class."""
+        if isinstance(statistics, cls):
+            return statistics
+        points, local = statistics.sums
+        if len(points.groups) < 2:
+            raise ValueError(ONE_CLASS)
+        shares = (points.weights / points.total)[:, None, None]
+        inner = local.scatters_in(points.exponent)
+        mixed = ((1 - shares) * points.scatters + shares * inner).sum(axis=0) + points.between
+        return cls(
+            mixed=mixed, within=inner.sum(axis=0), around_means=points.within,
+            total=points.within + points.between, exponent=points.exponent, dtype=points.dtype,
+        )  # fmt: skip
 
 
 def _all_scatters(
@@ -289,7 +292,10 @@ def _all_scatters(
         mixed += scatter / total
         within += scatter / count
     plain = scatter_matrix(X, weights, codes, means)
-    return _Scatters(mixed, within, plain, plain + between, exponent, X.dtype)
+    return _Scatters(
+        mixed=mixed, within=within, around_means=plain, total=plain + between, exponent=exponent,
+        dtype=X.dtype,
+    )  # fmt: skip
 
 
 def local_sums(
@@ -313,18 +319,6 @@ def local_sums(
             ScatterStatistics.of_scatters(name, count, scatter[None] / count, exponent, X.dtype)
         )
     return points, local
-
-
-def _merged_scatters(points: ScatterStatistics, local: ScatterStatistics) -> _Scatters:
-    """Return the total scatters, from the sums of each class."""
-    if len(points.groups) < 2:
-        raise ValueError(ONE_CLASS)
-    shares = (points.weights / points.total)[:, None, None]
-    inner = local.scatters_in(points.exponent)
-    mixed = ((1 - shares) * points.scatters + shares * inner).sum(axis=0) + points.between
-    total = points.within + points.between
-    within = inner.sum(axis=0)
-    return _Scatters(mixed, within, points.within, total, points.exponent, points.dtype)
 
 
 def _classes_in_turn(X: Any, codes: Integers) -> Iterator[tuple[int, Integers, Array]]:
@@ -359,16 +353,3 @@ def _relative_axes(whiten: Floats, within: Floats, noise: Floats) -> tuple[Float
         sizes, vectors = eigh((relative + relative.T + noise + noise.T) / 2)
         sizes = np.maximum(sizes, _COLLAPSED)
     return sizes, vectors
-
-
-def _why_collapsed(points: Array, codes: Integers, k: int) -> str:
-    """Return the reason why the scatter within classes is zero."""
-    for label in np.unique(codes):
-        members = points[codes == label]
-        if (members != members[0]).any():
-            return (
-                f"each point occurs more than k={k} times in its class, so that its local scale, "
-                "the distance of its k-th nearest neighbour, is zero: use a larger k, or remove "
-                "duplicates."
-            )
-    return "y must hold a class with two different points."

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar
+from itertools import groupby
+from numbers import Real
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,13 +14,13 @@ from scipy.linalg import eigh, qr
 
 from metricfast._core.arguments import check_random_state
 from metricfast._core.initialize import check_n_components
-from metricfast._core.parameters import DEPRECATED, AtLeastTwo, PositiveInt, Seed
+from metricfast._core.parameters import DEPRECATED, AtLeastTwo, PositiveInt, Seed, Share
 from metricfast._core.scatter import whitening, with_signs
 from metricfast._core.scatter_statistics import ScatterStatistics
 from metricfast._core.sources import take
 from metricfast._core.targets import as_label_array, check_partial_target
 from metricfast._core.types import Array, Floats, Integers, RandomState
-from metricfast._core.warn import warn_user, without_advice
+from metricfast._core.warn import warn_user
 from metricfast.constraints import Constraints
 from metricfast.learners.base.closed_form import (
     ClosedFormLearner,
@@ -27,9 +29,9 @@ from metricfast.learners.base.closed_form import (
     padded_components,
     partial_fit_points,
 )
-from metricfast.learners.base.selection import Fold, held_out_folds, select
-from metricfast.learners.base.shrinkage import Shrinkage, check_shrinkage, shrunk, shrunk_roots
+from metricfast.learners.base.shrinkage import shrunk, shrunk_roots
 from metricfast.learners.base.span import Target
+from metricfast.selection._judge import JudgeParameter
 
 __all__ = ["RCA", "RCA_Supervised"]
 
@@ -106,7 +108,7 @@ class RCA(ClosedFormLearner):
     n_components: int | None = None
     preprocessor: Any = None
     _: KW_ONLY
-    shrinkage: Shrinkage | None = None
+    shrinkage: Literal["auto"] | Share | None = None
 
     _partial_labels = True
     _on_chunks = True
@@ -188,7 +190,8 @@ class RCA(ClosedFormLearner):
         weights = np.ones(X.shape[0]) if weight is None else weight
         return Statistics((_chunk_sums(X, _whole(y), weights),))
 
-    def _solve(self, statistics: Statistics) -> None:
+    def _solve(self, statistics: Statistics, setting: None) -> None:
+        del setting
         within, chunks, n_components = _scatter_within(
             self, statistics, "At least one of the chunks must hold two different points."
         )
@@ -216,20 +219,21 @@ class RCA_Supervised(ClosedFormLearner):  # noqa: N801
         Former name of `n_chunks`.
 
         .. deprecated:: 0.1
-    shrinkage : float from 0 to 1, "auto" or None, default="auto"
-        As for :class:`RCA`, but for "auto", which tries fractions from 0 to 1, towards the identity
-        and towards the diagonal of C. The one with the lowest error of the nearest neighbour on
-        held-out points is chosen, if that is lower than in the Euclidean distance by two standard
-        errors, else the Euclidean distance: 1, towards the identity.
+    shrinkage : float from 0 to 1, optional
+        As for :class:`RCA`. By default the judge chooses among fractions from 0 to 1, towards the
+        identity and towards the diagonal of C. 1 towards the identity is the Euclidean distance.
         Chunks of few points determine a covariance badly: its smallest variances come out
         far too small, and their directions would count most.
+    judge : "auto", None or Judge, default="auto"
+        Chooses `shrinkage` by held-out points, see :class:`~metricfast.selection.Judge`. With None,
+        `shrinkage` is by default 0, or the one of :class:`RCA` if C is singular.
 
     Attributes
     ----------
     components_, shrinkage_
         As for :class:`RCA`.
     shrinkage_target_ : {"identity", "diagonal"}
-        With "auto": towards what.
+        Towards what.
     n_features_in_, feature_names_in_, preprocessor_, validation_
         As for :class:`BaseMetricLearner`.
 
@@ -265,8 +269,11 @@ class RCA_Supervised(ClosedFormLearner):  # noqa: N801
     random_state: Seed = None
     num_chunks: Any = DEPRECATED
     _: KW_ONLY
-    shrinkage: Shrinkage | None = "auto"
+    shrinkage: Share | None = None
+    judge: JudgeParameter = "auto"
 
+    _tuned, _published = "shrinkage", ("identity", None)
+    _settings = tuple((name, f) for name, fractions in _TRIED.items() for f in fractions)
     _partial_labels = True
     _renamed: ClassVar[dict[str, str]] = {"num_chunks": "n_chunks"}
     _beyond_span = True
@@ -275,60 +282,44 @@ class RCA_Supervised(ClosedFormLearner):  # noqa: N801
     def _statistics(
         self, X: Any, y: Any, weight: Floats | None, *, partial: bool = False, execute: Any = None
     ) -> Statistics:
-        judged = self.shrinkage is not None and check_shrinkage(self.shrinkage) is None
         weights = np.ones(X.shape[0]) if weight is None else weight
         seen = weights > 0
         if not seen.all():
             X, y, weights = take(X, seen), y[seen], weights[seen]
         _, codes = check_partial_target(y)
         rng = check_random_state(self.random_state)
-        sums = self._draw(X, codes, weights, rng)
-        folds = held_out_folds(X, codes, weights) if judged else None
-        return Statistics((sums,), folds)
-
-    def _draw(
-        self, X: Any, codes: Integers, weights: Floats, rng: RandomState
-    ) -> ScatterStatistics:
-        """Draw chunks and sum their points."""
         chunks = draw_chunks(codes, int(self.n_chunks), int(self.chunk_size), rng)
         if self._sums:  # chunk numbers must be unique over calls
             chunks[chunks >= 0] += 1 + int(self._sums[0].groups[-1])
-        return _chunk_sums(X, chunks, weights)
+        return Statistics((_chunk_sums(X, chunks, weights),))
 
-    def _solve(self, statistics: Statistics) -> None:
+    def _setting_of(self, value: float) -> tuple[str, float]:
+        return "identity", value
+
+    def _solve(self, statistics: Statistics, setting: tuple[str, float | None]) -> None:
         within, chunks, n_components = _scatter_within(
             self,
             statistics,
             "No chunk that was drawn holds two different points. If the classes do, set another "
             "random_state, or raise n_chunks or chunk_size.",
         )
-        folds, variances = statistics.of_call, None
-        if folds is not None:
-            tried = [(name, f) for name, fractions in _TRIED.items() for f in fractions]
-            self.shrinkage_target_, self.shrinkage_ = tried[select(folds, self._maps)]
-            target = self._target(self.shrinkage_target_, within)
-            shrunken, variances = (
-                shrunk(within, self.shrinkage_, target),
-                self._span.variances(within),
-            )
-            if self.shrinkage_target_ == "identity" or not self.shrinkage_:
-                variances = None
-        else:
-            identity = self._target("identity", within)
-            self.shrinkage_ = _choose_shrinkage(self.shrinkage, within, identity, chunks)
-            shrunken = shrunk(within, self.shrinkage_, identity)
-        L, square = _components(shrunken, chunks, n_components), self.n_components is None
+        self.shrinkage_target_, fraction = setting
+        target = self._target(self.shrinkage_target_, within)
+        self.shrinkage_ = _choose_shrinkage(fraction, within, target, chunks)
+        L = _components(shrunk(within, self.shrinkage_, target), chunks, n_components)
+        variances = None
+        if self.shrinkage_target_ == "diagonal" and self.shrinkage_:
+            variances = self._span.variances(within)
+        square = self.n_components is None
         self.components_ = self._span.outer(L, square=square, variances=variances)
 
-    def _maps(self, fold: Fold) -> Iterator[Floats]:
-        """Return the maps for the training points of a fold, for all tried values."""
-        with without_advice():
-            sums = self._draw(fold.points, fold.codes, fold.weights, np.random.RandomState(0))
-        some = Statistics((sums,)).after(self._sums).normalized()
-        scatter, chunks, n_components = _scatter_within(self, some, "no chunk is left")
-        for name, fractions in _TRIED.items():
-            target = self._target(name, scatter)
-            for W in shrunk_roots(scatter, target, fractions, chunks.dtype):
+    def _maps(
+        self, statistics: Statistics, settings: Sequence[tuple[str, float]]
+    ) -> Iterator[Floats]:
+        scatter, chunks, n_components = _scatter_within(self, statistics, "no chunk is left")
+        for name, pairs in groupby(settings, key=lambda setting: setting[0]):
+            fractions = [fraction for _, fraction in pairs]
+            for W in shrunk_roots(scatter, self._target(name, scatter), fractions, chunks.dtype):
                 yield W if self.n_components is None else _leading(W, chunks, n_components)
 
     def _target(self, name: str, within: Floats) -> Target:
@@ -387,11 +378,9 @@ def _choose_shrinkage(
     shrinkage: float | str | None, within: Floats, identity: Target, chunks: ScatterStatistics
 ) -> float:
     """Return the fraction by which to shrink the covariance within chunks."""
-    if shrinkage is not None:
-        fraction = check_shrinkage(shrinkage)
-        if fraction is not None:
-            return fraction
-    else:
+    if isinstance(shrinkage, Real):
+        return float(shrinkage)
+    if shrinkage is None:
         if len(whitening(within, chunks.dtype)) == len(within):
             return 0.0
         warn_user(

@@ -16,8 +16,8 @@ from metricfast._core.threadpool import one_blas_thread
 from metricfast._core.types import Array, Floats, RandomState
 from metricfast._core.warn import without_advice
 from metricfast.embeddings import Embedding
-from metricfast.learners.base.selection import is_better
 from metricfast.learners.embedding.pairs import Pairs, PrefixesLoss
+from metricfast.selection._evidence import is_better
 from metricfast.training.embedded import embed_samples
 from metricfast.training.objective import Objective
 from metricfast.training.problem import EMBEDDING, Problem

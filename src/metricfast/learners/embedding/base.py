@@ -33,6 +33,7 @@ from metricfast.learners.trained import Given, Plan, TrainedLearner, for_mini_ba
 from metricfast.losses import Gerrymander
 from metricfast.losses._call import Loss
 from metricfast.samplers import Batch, Sampler
+from metricfast.selection._judge import JudgeParameter
 from metricfast.training.callbacks import as_callbacks
 from metricfast.training.embedded import embed
 from metricfast.training.fingerprint import fingerprint
@@ -44,14 +45,14 @@ from metricfast.training.samples import Samples, center
 from metricfast.training.sampling import SamplerBatches, check_neighbors_of
 from metricfast.training.solvers import LBFGS, Solver, as_solver, check_solver_params
 from metricfast.training.steps import RISE
-from metricfast.training.stopping import CrossValidated, as_stopping_rule
+from metricfast.training.stopping import as_stopping_rule
 
 __all__ = ["BaseEmbeddingLearner"]
 
 # Normalisation sets rows of at most this length to zero, without a gradient.
 _LEAST = 1e-12
-# Number of folds for "auto", and epochs without improvement after which training on a fold stops.
-_FOLDS, _PATIENCE = 3, 7
+# Epochs without improvement after which the training of a part stops.
+_PATIENCE = 7
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -60,7 +61,7 @@ class EmbeddingParameters(TrainingParameters, EmbeddedMetricMixin):
 
     learning_rate: float | None = None
     max_epochs: PositiveInt = 50
-    early_stopping: Any = "auto"
+    judge: JudgeParameter = "auto"
 
 
 class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
@@ -197,12 +198,10 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
         )  # fmt: skip
         if not is_learnable(loss):
             check_unused(self, ["proxy_lr_factor"], "unless the loss learns proxies")
-        rule = as_stopping_rule(self.early_stopping)
-        if isinstance(self.early_stopping, str):
-            rule = CrossValidated(_FOLDS, _PATIENCE) if self._has_classes else None
+        rule, judge = as_stopping_rule(self.early_stopping), self._judge()
         callbacks = as_callbacks(self.callbacks, warm_start=self.warm_start)
         parts = clone(loss, safe=False), clone(embedding), clone(sampler, safe=False)
-        return Plan(solver, rule, callbacks, parts)
+        return Plan(solver, rule, judge, callbacks, parts)
 
     def _solver(self) -> Solver:
         """Return the solver."""
@@ -303,7 +302,7 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
 
         return Candidates(
             begin, [None, *alternatives(embedding, samples)], given_of(embedding, samples),
-            equal=0.0, evidence=1.0, vote=False,
+            equal=0.0, patience=_PATIENCE,
         )  # fmt: skip
 
     def _problem(self, samples: Samples) -> Problem:

@@ -43,14 +43,14 @@ class EmbeddingLearner(BaseEmbeddingLearner):
         batch is larger than the data.
     max_epochs : int, default=50
         Passes over the points, or iterations of "lbfgs", if `solver` is a name.
-    early_stopping : bool, "auto" or rule, default="auto"
-        "auto" selects, for losses of classes, the start and the number of epochs on held-out
-        points, by ``metricfast.stopping.CrossValidated(n_folds=3, patience=7)``, and trains on all
-        points. The given distance is kept, with a warning, where no training is better. Points that
-        are read in chunks, or have tags or other labels, are trained on to the end. True, or a
-        `metricfast.stopping.HeldOut`: hold a tenth of the points out, `score` them against the
-        others after every epoch, stop after ten epochs without a better score, and keep the
-        parameters with the best one. False: train to the end.
+    judge : "auto", None or Judge, default="auto"
+        Chooses, for losses of classes, the start and the number of epochs by held-out points, see
+        :class:`~metricfast.selection.Judge`. Points that are read in chunks, or have tags or other
+        labels, are trained on to the end. With None, all points are.
+    early_stopping : bool or HeldOut, default=False
+        True, or a `metricfast.stopping.HeldOut`: hold a tenth of the points out, `score` them
+        against the others after every epoch, stop after ten epochs without a better score, and keep
+        the parameters with the best one. Then there is no judge.
     database : {"batch", "all"}, default="batch"
         The points that anchors of a batch are compared with: the other points of the batch, or all
         training points (all of `X_database`, if `fit` has one), which are embedded anew in every
@@ -107,8 +107,8 @@ class EmbeddingLearner(BaseEmbeddingLearner):
     infeasible_share_ : float
         With the loss `Gerrymander` alone: of all queries of all batches, the share for which no set
         of neighbours has a right vote. They are left out of the loss, with a warning.
-    choice_ : dict
-        What "auto" has chosen, see `metricfast.stopping.CrossValidated`.
+    judgement_ : Judgement
+        What the judge tried and chose, see :class:`~metricfast.selection.Judgement`.
     validation_scores_ : list of float
         The score of the held-out points after each epoch, with `HeldOut`.
     validation_ : dict

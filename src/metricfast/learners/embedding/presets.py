@@ -37,7 +37,7 @@ class LogRatioLearner(BaseEmbeddingLearner):
     n_anchors : int, default=8
         Anchors in a batch.
     batch_size : int, default=150
-    solver, learning_rate, max_epochs, early_stopping, database, warm_start, callbacks
+    solver, learning_rate, max_epochs, judge, early_stopping, database, warm_start, callbacks
         See `EmbeddingLearner`, which takes any other combination.
     preprocessor, verbose, random_state, n_jobs
         See `EmbeddingLearner`.
@@ -103,7 +103,7 @@ class TripletLearner(BaseEmbeddingLearner):
     m_per_class : int, default=8
         Points of each class in a batch.
     batch_size : int, default=128
-    solver, learning_rate, max_epochs, early_stopping, database, warm_start, callbacks
+    solver, learning_rate, max_epochs, judge, early_stopping, database, warm_start, callbacks
         See `EmbeddingLearner`, which takes any other combination.
     preprocessor, verbose, random_state, n_jobs
         See `EmbeddingLearner`.
@@ -123,7 +123,7 @@ class TripletLearner(BaseEmbeddingLearner):
     >>> from metricfast import TripletLearner
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
-    >>> learner = TripletLearner(3, max_epochs=3, early_stopping=False, random_state=0).fit(X, y)
+    >>> learner = TripletLearner(3, max_epochs=3, judge=None, random_state=0).fit(X, y)
     >>> learner.transform(X).shape
     (150, 3)
     """
@@ -166,7 +166,7 @@ class ProxyNCALearner(BaseEmbeddingLearner):
     proxy_lr_factor : float, default=10.0
         Factor of the learning rate for proxies.
     batch_size : int, default=128
-    solver, learning_rate, max_epochs, early_stopping, warm_start, callbacks
+    solver, learning_rate, max_epochs, judge, early_stopping, warm_start, callbacks
         See `EmbeddingLearner`, which takes any other combination.
     preprocessor, verbose, random_state, n_jobs
         See `EmbeddingLearner`.
@@ -186,7 +186,7 @@ class ProxyNCALearner(BaseEmbeddingLearner):
     >>> from metricfast import ProxyNCALearner
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
-    >>> learner = ProxyNCALearner(2, max_epochs=3, early_stopping=False, random_state=0).fit(X, y)
+    >>> learner = ProxyNCALearner(2, max_epochs=3, judge=None, random_state=0).fit(X, y)
     >>> learner.proxies_.shape
     (3, 2)
     """

@@ -35,6 +35,7 @@ from metricfast.learners.gerrymandering.two_sides import (
 from metricfast.learners.gerrymandering.voting import VoteParameters, largest_cost, vote_loss
 from metricfast.learners.trained import Given, Plan, TrainedLearner, for_mini_batches
 from metricfast.losses import Gerrymander
+from metricfast.selection._judge import Judge, JudgeParameter
 from metricfast.training.callbacks import as_callbacks
 from metricfast.training.chunks import hold
 from metricfast.training.embedded import embed_samples
@@ -93,11 +94,13 @@ class AsymmetricSimilarity(
         of the others). The rows of "identity" are zero, and stay so.
     solver, tol, warm_start, preprocessor, verbose, random_state, n_jobs
         See `NeighborhoodGerrymandering`.
-    early_stopping : bool, "auto" or rule, default="auto"
-        "auto" selects the number of iterations by held-out classes, where classes are many and
-        small, see `metricfast.stopping.CrossValidated`; other data are trained on to the end. True
-        or a `metricfast.stopping.HeldOut`: hold queries out, and keep the maps with the lowest
-        error.
+    judge : "auto", None or Judge, default="auto"
+        Chooses the number of iterations, see :class:`~metricfast.selection.Judge`. "auto" does so
+        if classes are held out, because they are many and small; other data are trained on to the
+        end.
+    early_stopping : bool or HeldOut, default=False
+        True, or a `metricfast.stopping.HeldOut`: hold queries out, and keep the maps with the
+        lowest error.
     callbacks : iterable of callables, optional
         See `NCA`. The `score` of a state is the share of held-out queries with a right vote.
 
@@ -155,7 +158,7 @@ class AsymmetricSimilarity(
     database: Embedding | None = None
     loss_matrix: ArrayLike | None = None
     tol: NonNegativeFloat = 1e-4
-    early_stopping: Any = "auto"
+    judge: JudgeParameter = "auto"
 
     _requires_y = True
 
@@ -252,9 +255,9 @@ class AsymmetricSimilarity(
     def _plan(self) -> Plan:
         """Check the parameters, and return the plan of the training."""
         check_parameters(self)
-        rule = as_stopping_rule(self.early_stopping)
+        rule, judge = as_stopping_rule(self.early_stopping), self._judge()
         callbacks = as_callbacks(self.callbacks, warm_start=self.warm_start)
-        return Plan(self._solver(), rule, callbacks, (_embedding_of(self),))
+        return Plan(self._solver(), rule, judge, callbacks, (_embedding_of(self),))
 
     def _solver(self) -> Solver:
         """Return the solver."""
@@ -326,7 +329,7 @@ class AsymmetricSimilarity(
         if samples.database is None:
             check_neighbors(self.n_neighbors, train_samples.X.shape[0] - 1)
         choice = Choice()
-        if not isinstance(self.early_stopping, str) or holds_classes_out(samples):
+        if isinstance(self.judge, Judge) or holds_classes_out(samples):
 
             def begin(part: Samples, name: str | None) -> Objective:
                 own = initial_maps(self, embedding, part, np.random.RandomState(0), None, cost)

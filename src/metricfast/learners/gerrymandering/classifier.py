@@ -109,7 +109,7 @@ class DatabaseClassifierMixin(ClassifierMixin):  # type: ignore[misc]
         >>> from metricfast.solvers import Adam
         >>> X, y = [[0.0], [1.0], [2.0], [4.0], [5.0], [6.0]], [0, 0, 0, 1, 1, 1]
         >>> learner = NeighborhoodGerrymandering(
-        ...     1, init=[[1.0]], early_stopping=False, random_state=0, solver=Adam(max_epochs=1)
+        ...     1, init=[[1.0]], judge=None, random_state=0, solver=Adam(max_epochs=1)
         ... )
         >>> found = learner.fit(X, y).explain([[1.2]], [0])
         >>> found.vote, found.nearest

@@ -30,6 +30,7 @@ from metricfast.learners.linear import LinearLearner
 from metricfast.learners.trained import Plan
 from metricfast.losses import Gerrymander
 from metricfast.samplers import Batch
+from metricfast.selection._judge import JudgeParameter
 from metricfast.training.embedded import LinearMap, finite, map_points
 from metricfast.training.history import History, Vector
 from metricfast.training.initialization import Initialization
@@ -200,8 +201,8 @@ class NeighborhoodGerrymandering(DatabaseClassifierMixin, GerrymanderingLearner)
         Mini-batches stop after ten epochs in which the objective (with held-out points, the
         validation error) has not fallen by this share; "lbfgs" where it falls by less in an
         iteration.
-    early_stopping : bool, "auto" or rule, default="auto"
-        See `NCA`; "auto" chooses by cross-validation with every solver.
+    judge, early_stopping
+        See `NCA`; here the judge also chooses the epochs of mini-batches.
     warm_start, preprocessor, verbose, random_state, n_jobs, callbacks
         See `NCA`.
 
@@ -263,7 +264,7 @@ class NeighborhoodGerrymandering(DatabaseClassifierMixin, GerrymanderingLearner)
     """
 
     loss_matrix: ArrayLike | None = None
-    early_stopping: Any = "auto"
+    judge: JudgeParameter = "auto"
 
     _one_map = True
 

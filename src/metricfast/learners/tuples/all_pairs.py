@@ -7,10 +7,10 @@ points of one class in one group.
 
 from __future__ import annotations
 
-import copy
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,8 +26,8 @@ from metricfast._core.targets import (
     check_partial_target,
     encode,
 )
+from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, Integers
-from metricfast._core.warn import without_advice
 from metricfast.learners.base.closed_form import (
     ONE_CLASS,
     ClosedFormLearner,
@@ -35,7 +35,6 @@ from metricfast.learners.base.closed_form import (
     fit_points,
     partial_fit_points,
 )
-from metricfast.learners.base.selection import Fold, held_out_folds, select
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -43,33 +42,30 @@ if TYPE_CHECKING:
 __all__ = ["ClassPairsLearner", "GroupedPairsLearner"]
 
 
-class _OfCall(NamedTuple):
-    """Data of a call of `fit`: sums over pairs, points (centred, or a source), cells and folds."""
+@dataclass(frozen=True, kw_only=True)
+class _Pairs(Statistics):
+    """Sums over all pairs of the points of one call, in which no further points take part."""
 
     pairs: ScatterStatistics
-    points: Any
-    names: Array
-    folds: list[Fold]
 
 
 class ClassPairsLearner(ClosedFormLearner):
     """Base class of learners that solve for their map from all pairs of points with class labels.
 
-    Subclasses define `_solve_pairs` and `_tried`.
+    Subclasses define `_solve_pairs`.
     """
 
     _exact_in_parts = True
     _partial_labels = True
-    # A parameter and the values that "auto" tries. The first value gives the Euclidean distance.
-    # The last is used if no points can be held out.
-    _tried: ClassVar[tuple[str, tuple[float | None, ...]]]
 
     @abstractmethod
-    def _solve_pairs(self, pairs: ScatterStatistics, points: Any) -> None:
-        """Set the fitted attributes, given the value of the parameter that may be "auto".
+    def _solve_pairs(
+        self, pairs: ScatterStatistics, tuples: TupleSet | None, setting: float | None
+    ) -> None:
+        """Set the fitted attributes.
 
         `pairs`: the result of :func:`~metricfast.learners.tuples.pair_sums.pair_sums`.
-        `points`: the points of `fit`, in any units; None in `partial_fit`.
+        `tuples`: the points of `fit`, in any units; None in `partial_fit`.
         """
 
     def _statistics(
@@ -98,39 +94,20 @@ class ClassPairsLearner(ClosedFormLearner):
         weights = repetitions(None if weight is None else weight[rows], len(rows))
         points = take(X, rows)
         names = _cells(codes, None if views is None else encode(views[rows], "groups")[1])
-        judged = isinstance(getattr(self, self._tried[0]), str)
         if on_disk(points):
             sums = ScatterStatistics(X.shape[1], per_group=True).add(points, weights, names)
             pairs = _pairs_of_cells(sums)
         else:
             points, exponent = center_and_rescale(points)
             pairs = _pairs_of_points(points, weights, names, exponent)
-        folds = held_out_folds(points, codes, weights) if judged else []
-        return Statistics(of_call=_OfCall(pairs, points, names, folds))
+        return _Pairs(pairs=pairs, tuples=TupleSet(points, np.arange(points.shape[0])))
 
-    def _solve(self, statistics: Statistics) -> None:
-        name, tried = self._tried
-        value, of_call = getattr(self, name), statistics.of_call
-        if isinstance(value, str):
-            value = tried[-1]
-            if of_call is not None and of_call.folds:
-                value = tried[select(of_call.folds, lambda fold: self._maps(fold, of_call.names))]
-        setattr(self, f"{name}_", value)
-        if of_call is None:
-            self._solve_pairs(_pairs_of_cells(*statistics.sums), None)
+    def _solve(self, statistics: Statistics, setting: float | None) -> None:
+        if isinstance(statistics, _Pairs):
+            pairs = statistics.pairs
         else:
-            self._solve_pairs(of_call.pairs, of_call.points)
-
-    def _maps(self, fold: Fold, names: Array) -> Iterator[Array]:
-        """Return the maps for the training points of a fold, for all tried values."""
-        part, (name, tried) = copy.copy(self), self._tried
-        points, exponent = center_and_rescale(fold.points)
-        pairs = _pairs_of_points(points, fold.weights, names[fold.rows], exponent)
-        for value in tried:
-            setattr(part, f"{name}_", value)
-            with without_advice():
-                part._solve_pairs(pairs, points)
-            yield self._span.inside(part._map)
+            pairs = _pairs_of_cells(*statistics.sums)
+        self._solve_pairs(pairs, statistics.tuples, setting)
 
 
 class GroupedPairsLearner(ClassPairsLearner):

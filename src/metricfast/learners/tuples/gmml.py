@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
@@ -21,10 +21,11 @@ from metricfast.learners.base.closed_form import Statistics
 from metricfast.learners.base.learner import MahalanobisMixin
 from metricfast.learners.tuples.all_pairs import ClassPairsLearner
 from metricfast.learners.tuples.pair_sums import PairSumsLearner, check_differ, prior_matrix
+from metricfast.selection._judge import JudgeParameter
 
 __all__ = ["GMML", "GMML_Supervised"]
 
-# Largest regularisation (the pairs then have no influence beyond it), and the values that "auto"
+# Largest regularisation (the pairs then have no influence beyond it), and the values that the judge
 # tries. With the first value, the metric is the prior, and the pairs only order the directions.
 _MOST_REG = 1e12
 _TRIED = (1e6, 1.0, 0.1, 1e-3)
@@ -128,9 +129,10 @@ class GMML(PairSumsLearner, _GMML):
     array([ 1,  1, -1, -1, -1, -1])
     """
 
-    def _solve(self, statistics: Statistics) -> None:
+    def _solve(self, statistics: Statistics, setting: None) -> None:
+        del setting
         (pairs,) = statistics.sums
-        self._solve_for(pairs, statistics.of_call, self.reg)
+        self._solve_for(pairs, statistics.tuples, self.reg)
 
 
 @dataclass(eq=False, repr=False)
@@ -143,12 +145,14 @@ class GMML_Supervised(_GMML, ClassPairsLearner):  # type: ignore[override]  # no
 
     Parameters
     ----------
-    reg : float or "auto", default="auto"
-        As for :class:`GMML`. "auto" tries 0.001, 0.1, 1 and the prior alone, which is 10^6. The one
-        with the lowest error of the nearest neighbour on held-out points is chosen, if that is
-        lower than with the prior alone by two standard errors. In `partial_fit` it is 0.001.
+    reg : float, optional
+        As for :class:`GMML`. By default the judge chooses among 0.001, 0.1, 1 and the prior alone,
+        which is 10^6.
     t, prior, preprocessor, random_state, n_components
         As for :class:`GMML`, and so are their defaults.
+    judge : "auto", None or Judge, default="auto"
+        Chooses `reg` by held-out points, see :class:`~metricfast.selection.Judge`. With None, and
+        in `partial_fit`, `reg` is 0.001 by default.
 
     Attributes
     ----------
@@ -175,19 +179,22 @@ class GMML_Supervised(_GMML, ClassPairsLearner):  # type: ignore[override]  # no
     (150, 2)
     """
 
-    reg: Literal["auto"] | Annotated[float, partial(check_range, high=_MOST_REG)] = "auto"  # type: ignore[assignment]
+    reg: Annotated[float, partial(check_range, high=_MOST_REG)] | None = None  # type: ignore[assignment]
+    judge: JudgeParameter = "auto"
 
     _beyond_span = True
-    _tried = "reg", _TRIED
+    _tuned, _settings, _published = "reg", _TRIED, _TRIED[-1]
 
-    def _solve_pairs(self, pairs: ScatterStatistics, points: Any) -> None:
-        tuples = None
-        if points is not None:
-            if isinstance(self.prior, str) and self.prior == "covariance":
-                points = in_memory(
-                    points, "X, for prior='covariance',", "give the prior as a matrix"
-                )
-            tuples = TupleSet(points, np.arange(points.shape[0]))
+    def _solve_pairs(
+        self, pairs: ScatterStatistics, tuples: TupleSet | None, setting: float | None
+    ) -> None:
+        if tuples is not None and isinstance(self.prior, str) and self.prior == "covariance":
+            points = in_memory(
+                tuples.points, "X, for prior='covariance',", "give the prior as a matrix"
+            )
+            tuples = replace(tuples, points=points)
+        assert setting is not None
+        self.reg_ = float(setting)
         self._solve_for(pairs, tuples, self.reg_)
 
 

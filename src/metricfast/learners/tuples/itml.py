@@ -21,6 +21,7 @@ from metricfast._core.parameters import (
     NonNegativeFloat,
     PositiveInt,
     Seed,
+    Share,
     Verbosity,
     positional,
 )
@@ -34,11 +35,11 @@ from metricfast._core.warn import warn_user
 from metricfast.distances.neighbors import paired_distances
 from metricfast.learners.base.classifiers import PairsClassifierMixin
 from metricfast.learners.base.learner import MahalanobisMixin
-from metricfast.learners.base.shrinkage import Shrinkage
 from metricfast.learners.base.span import GivenAxes, in_span
 from metricfast.learners.tuples.drawing import DrawnConstraints, Given, SupervisedForm, draw_pairs
 from metricfast.learners.tuples.factored import start_metric
 from metricfast.learners.tuples.shrinking import half_of_pairs, representative_sample, shrink_metric
+from metricfast.selection._judge import JudgeParameter
 from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 
 __all__ = ["ITML", "ITML_Supervised"]
@@ -293,12 +294,14 @@ class ITML_Supervised(SupervisedForm, DrawnConstraints, _ITML):  # noqa: N801
         .. deprecated:: 0.1
     n_components : int, optional
         As for :class:`ITML`.
-    shrinkage : float from 0 to 1 or "auto", default="auto"
+    shrinkage : float from 0 to 1, optional
         Move the learned metric towards the Euclidean one, of the same mean distance, by this
-        fraction. 0 leaves it as it is, as metric-learn does; 1 is the Euclidean distance. "auto"
-        tries 0 and several fractions, towards the Euclidean distance, given or with standardized
-        features. The one with the lowest error of the nearest neighbour on held-out points is
-        chosen, if that is lower than in the Euclidean distance by two standard errors, else 1.
+        fraction. 0 leaves it as it is, as metric-learn does; 1 is the Euclidean distance. By
+        default the judge chooses among 0, 0.1, 0.6 and 1, towards the Euclidean distance, given or
+        with standardized features.
+    judge : "auto", None or Judge, default="auto"
+        Chooses `shrinkage` by held-out points, see :class:`~metricfast.selection.Judge`. With None,
+        `shrinkage` is 0 by default.
 
     Attributes
     ----------
@@ -331,7 +334,8 @@ class ITML_Supervised(SupervisedForm, DrawnConstraints, _ITML):  # noqa: N801
     (150, 4)
     """
 
-    shrinkage: Shrinkage = "auto"
+    shrinkage: Share | None = None
+    judge: JudgeParameter = "auto"
 
     _draw = draw_pairs
     _renamed: ClassVar[dict[str, str]] = {**DrawnConstraints._renamed, **_ITML._renamed}

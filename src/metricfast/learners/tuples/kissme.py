@@ -18,11 +18,12 @@ from metricfast.learners.base.closed_form import Statistics, given_distance, pad
 from metricfast.learners.base.learner import MahalanobisMixin
 from metricfast.learners.tuples.all_pairs import GroupedPairsLearner
 from metricfast.learners.tuples.pair_sums import PairSumsLearner, check_differ
+from metricfast.selection._judge import JudgeParameter
 
 __all__ = ["KISSME", "XQDA", "KISSME_Supervised"]
 
-# The regularisation of singular covariances, and the values that "auto" tries; the first gives the
-# Euclidean distance.
+# The regularisation of singular covariances, and the values that the judge tries; the first gives
+# the Euclidean distance.
 _LEAST = 1e-3
 _TRIED = (np.inf, 1.0, 0.1, 0.01)
 
@@ -119,7 +120,8 @@ class KISSME(PairSumsLearner, _KISSME):
     array([ 1,  1, -1, -1, -1, -1])
     """
 
-    def _solve(self, statistics: Statistics) -> None:
+    def _solve(self, statistics: Statistics, setting: None) -> None:
+        del setting
         (pairs,) = statistics.sums
         self._learn(pairs, self.regularization)
 
@@ -135,13 +137,14 @@ class KISSME_Supervised(_KISSME, GroupedPairsLearner):  # noqa: N801
 
     Parameters
     ----------
-    regularization : float, None or "auto", default="auto"
-        As for :class:`KISSME`. "auto" tries None, 0.01, 0.1, 1 and the Euclidean distance, in the
-        first principal components if `n_components` is given. The one with the lowest error of the
-        nearest neighbour on held-out points is chosen, if that is lower than in the Euclidean
-        distance by two standard errors, else the Euclidean distance. In `partial_fit` it is None.
+    regularization : float, optional
+        As for :class:`KISSME`. By default the judge chooses among None, 0.01, 0.1, 1 and the
+        Euclidean distance, in the first principal components if `n_components` is given.
     n_components, preprocessor
         As for :class:`KISSME`, and so are their defaults.
+    judge : "auto", None or Judge, default="auto"
+        Chooses `regularization` by held-out points, see :class:`~metricfast.selection.Judge`. With
+        None, and in `partial_fit`, it is not chosen.
 
     Attributes
     ----------
@@ -172,13 +175,13 @@ class KISSME_Supervised(_KISSME, GroupedPairsLearner):  # noqa: N801
     (150, 2)
     """
 
-    regularization: Literal["auto"] | NonNegativeFloat | None = "auto"  # type: ignore[assignment]
+    judge: JudgeParameter = "auto"
 
-    _tried = "regularization", (*_TRIED, None)
+    _tuned, _settings = "regularization", (*_TRIED, None)
 
-    def _solve_pairs(self, pairs: ScatterStatistics, points: Any) -> None:
-        del points
-        self._learn(pairs, self.regularization_)
+    def _solve_pairs(self, pairs: ScatterStatistics, tuples: Any, setting: float | None) -> None:
+        del tuples
+        self._learn(pairs, setting)
 
 
 @dataclass(eq=False, repr=False)
@@ -204,11 +207,14 @@ class XQDA(GroupedPairsLearner):
         :math:`\rho > 1`, at least one.
     preprocessor : array-like or callable, optional
         Gives the points when `X` holds indicators of points.
-    regularization : float or "auto", default="auto"
+    regularization : float, optional
         This multiple of the mean variance of :math:`\Sigma_1` is added to its diagonal. With 0,
-        similar pairs must differ in all directions in which dissimilar ones do. "auto" tries 0.001,
-        0.01, 0.1, 1 and the Euclidean distance, as for :class:`KISSME_Supervised`. In `partial_fit`
-        it is 0.001.
+        similar pairs must differ in all directions in which dissimilar ones do. By default the
+        judge chooses among 0.001, 0.01, 0.1, 1 and the Euclidean distance, as for
+        :class:`KISSME_Supervised`.
+    judge : "auto", None or Judge, default="auto"
+        Chooses `regularization` by held-out points, see :class:`~metricfast.selection.Judge`. With
+        None, and in `partial_fit`, `regularization` is 0.001 by default.
 
     Attributes
     ----------
@@ -250,13 +256,16 @@ class XQDA(GroupedPairsLearner):
     n_components: Literal["auto"] | int = "auto"  # type: ignore[assignment]
     preprocessor: Any = None
     _: KW_ONLY
-    regularization: Literal["auto"] | NonNegativeFloat = "auto"
+    regularization: NonNegativeFloat | None = None
+    judge: JudgeParameter = "auto"
 
     _spans = True
-    _tried = "regularization", (*_TRIED, _LEAST)
+    _tuned, _settings, _published = "regularization", (*_TRIED, _LEAST), _LEAST
 
-    def _solve_pairs(self, pairs: ScatterStatistics, points: Any) -> None:
-        del points
+    def _solve_pairs(self, pairs: ScatterStatistics, tuples: Any, setting: float | None) -> None:
+        del tuples
+        assert setting is not None
+        self.regularization_ = float(setting)
         if self.n_components != "auto":
             check_n_components(len(pairs.origin), self.n_components)
         if self.regularization_ == np.inf:

@@ -22,6 +22,7 @@ from metricfast._core.parameters import (
     PositiveFloat,
     PositiveInt,
     Seed,
+    Share,
     Verbosity,
     positional,
 )
@@ -32,7 +33,6 @@ from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, RandomState
 from metricfast.learners.base.classifiers import PairsClassifierMixin
 from metricfast.learners.base.learner import MahalanobisMixin
-from metricfast.learners.base.shrinkage import Shrinkage
 from metricfast.learners.base.span import (
     GIVEN,
     Span,
@@ -54,6 +54,7 @@ from metricfast.learners.tuples.shrinking import (
     shrink_by_tuples,
     shrink_metric,
 )
+from metricfast.selection._judge import JudgeParameter
 from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 
 __all__ = ["MMC", "MMC_Supervised"]
@@ -75,7 +76,8 @@ class _MMC(CallbackMixin, MahalanobisMixin):
     convergence_threshold: float | str = DEPRECATED
     _: KW_ONLY
     n_components: int | None = None
-    shrinkage: Shrinkage = "auto"
+    shrinkage: Share | None = None
+    judge: JudgeParameter = "auto"
 
     _renamed: ClassVar[dict[str, str]] = {"convergence_threshold": "tol"}
 
@@ -196,12 +198,15 @@ class MMC(PairsClassifierMixin, _MMC):
         n_features.
     verbose, preprocessor
         As for :class:`ITML`.
-    shrinkage : float from 0 to 1 or "auto", default="auto"
+    shrinkage : float from 0 to 1, optional
         Move A towards the Euclidean distance, scaled to the same mean, by this fraction. 0 is the
-        published algorithm, and 1 the Euclidean distance. "auto" fits a clone to half of the
-        pairs, and compares the areas under the ROC curves of the others, which have points of their
-        own, for 0, 0.1, 0.3, 0.6 and 1. It chooses the largest of these that no other is better
-        than by two standard errors.
+        published algorithm, and 1 the Euclidean distance. By default the judge chooses among 0,
+        0.1, 0.3, 0.6 and 1.
+    judge : "auto", None or Judge, default="auto"
+        Chooses `shrinkage` by held-out pairs, see :class:`~metricfast.selection.Judge`: a clone is
+        fitted to half of the pairs, and the others, which have points of their own, are
+        compared by the area under their ROC curve. The largest fraction that is as good as
+        the best within two standard errors is used. With None, `shrinkage` is 0 by default.
 
     Attributes
     ----------
@@ -321,7 +326,7 @@ class MMC_Supervised(SupervisedForm, DrawnConstraints, _MMC):  # noqa: N801
         Former names of `n_constraints` and `tol`.
 
         .. deprecated:: 0.1
-    shrinkage : float from 0 to 1 or "auto", default="auto"
+    shrinkage, judge
         As for :class:`ITML_Supervised`.
 
     Attributes
@@ -335,7 +340,7 @@ class MMC_Supervised(SupervisedForm, DrawnConstraints, _MMC):  # noqa: N801
     Notes
     -----
     Where points are few for their features, the learned metric is of no use to neighbours at any
-    fraction, and "auto" returns the Euclidean distance: ``shrinkage_`` is then 1.
+    fraction, and the judge keeps the Euclidean distance: ``shrinkage_`` is then 1.
 
     The chances of points to be in a pair are in proportion to `sample_weight`.
 

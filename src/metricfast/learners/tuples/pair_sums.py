@@ -81,7 +81,7 @@ class PairSumsLearner(PairsClassifierMixin):
         tuples = self._prepare_tuples(pairs, y).weighted(sample_weight)
         with in_span(self, tuples.used_points(), when=self._spans) as span:
             tuples = span.tuples(tuples)
-            self._solve(Statistics((pair_sums(tuples),), of_call=tuples).normalized())
+            self._solve(Statistics((pair_sums(tuples),), tuples=tuples).normalized(), None)
         self.calibrate_threshold(pairs, y, **calibration, sample_weight=sample_weight)
         if validate:
             self._validate_fit(

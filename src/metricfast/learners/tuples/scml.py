@@ -24,6 +24,7 @@ from metricfast._core.parameters import (
     NumberOfJobs,
     PositiveFloat,
     Seed,
+    Share,
     Verbosity,
     check_parameters,
     positional,
@@ -36,7 +37,6 @@ from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast._core.warn import warn_user
 from metricfast.learners.base.classifiers import TripletsClassifierMixin
 from metricfast.learners.base.learner import MahalanobisMixin
-from metricfast.learners.base.shrinkage import Shrinkage
 from metricfast.learners.base.span import GIVEN, GivenAxes, in_span, span_of
 from metricfast.learners.tuples.bases import (
     check_given_basis,
@@ -49,6 +49,7 @@ from metricfast.learners.tuples.shrinking import (
     shrink_by_tuples,
     shrink_metric,
 )
+from metricfast.selection._judge import JudgeParameter
 from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 
 __all__ = ["SCML", "SCML_Supervised"]
@@ -80,7 +81,8 @@ class _SCML(CallbackMixin, MahalanobisMixin):
     random_state: Seed = None
     _: KW_ONLY
     n_components: int | None = None
-    shrinkage: Shrinkage = "auto"
+    shrinkage: Share | None = None
+    judge: JudgeParameter = "auto"
     n_jobs: NumberOfJobs = None
 
     _bases: ClassVar[tuple[str, ...]] = ("triplet_diffs",)  # accepted names of bases
@@ -248,12 +250,15 @@ class SCML(TripletsClassifierMixin, _SCML):
         For bases and batches.
     n_components : int, optional
         Keep that many leading eigenvectors of M.
-    shrinkage : float from 0 to 1 or "auto", default="auto"
+    shrinkage : float from 0 to 1, optional
         Move M towards the Euclidean distance, scaled to the same mean, by this fraction. 0 is the
-        published algorithm, and 1 the Euclidean distance. "auto" fits a clone to half of the
-        triplets, and counts the errors of the others, which have points of their own, for 0, 0.1,
-        0.3, 0.6 and 1. It chooses the
-        largest of these that no other is better than by two standard errors.
+        published algorithm, and 1 the Euclidean distance. By default the judge chooses among 0,
+        0.1, 0.3, 0.6 and 1.
+    judge : "auto", None or Judge, default="auto"
+        Chooses `shrinkage` by held-out triplets, see :class:`~metricfast.selection.Judge`: a clone
+        is fitted to half of the triplets, and the others, which have points of their own, are
+        counted as right or wrong. The largest fraction that is as good as the best within two
+        standard errors is used. With None, `shrinkage` is 0 by default.
     n_jobs : int, optional
         Number of threads that evaluate the objective; results do not depend on it. By default all
         that the process may use.
@@ -359,7 +364,7 @@ class SCML_Supervised(SupervisedForm, _SCML):  # noqa: N801
         Number of bases to make: by default ``80 * n_features`` with "triplet_diffs" and
         ``20 * n_features`` with "lda", or fewer if there are few samples. With "lda", regions of
         low rank give fewer.
-    shrinkage : float from 0 to 1 or "auto", default="auto"
+    shrinkage, judge
         As for :class:`ITML_Supervised`.
 
     Attributes
@@ -374,7 +379,7 @@ class SCML_Supervised(SupervisedForm, _SCML):  # noqa: N801
     Notes
     -----
     Where points are few for their features, the learned metric is of no use to neighbours at any
-    fraction, and "auto" returns the Euclidean distance: ``shrinkage_`` is then 1.
+    fraction, and the judge keeps the Euclidean distance: ``shrinkage_`` is then 1.
 
     `sample_weight` weights the triplets whose first point it belongs to. A repeated point would
     find its copy as the nearest of its class, so a weight of 2 is not the same as a repeated point.

@@ -51,17 +51,18 @@ class _SDML(CallbackMixin, MahalanobisMixin):
         """Whether the result is invariant to rotations; the l1 penalty is not."""
         return is_identity(self.prior) and not self.sparsity_param
 
-    def _solve(self, statistics: Statistics) -> None:
+    def _solve(self, statistics: Statistics, setting: None) -> None:
         """Learn from sums over pairs."""
+        del setting
         (pairs,) = statistics.sums
         with np.errstate(over="ignore", invalid="ignore"):
             loss = pairs.of_group(1)[1] - pairs.of_group(-1)[1]
             loss = _check_finite(times_power_of_two(loss, 2 * pairs.exponent))
         prior = prior_matrix(
-            self.prior, self.random_state, statistics.of_call, len(loss), strictly_positive=True
+            self.prior, self.random_state, statistics.tuples, len(loss), strictly_positive=True
         )
         with np.errstate(over="ignore", invalid="ignore"):
-            self.balance_param_ = self._bounded_balance(loss, prior, statistics.of_call)
+            self.balance_param_ = self._bounded_balance(loss, prior, statistics.tuples)
             inverse = prior if is_identity(self.prior) else inv(prior)
             matrix = _check_finite(inverse + self.balance_param_ * loss)
         M = prior
@@ -230,7 +231,7 @@ class SDML_Supervised(  # type: ignore[override]  # noqa: N801
         self, X: Any, y: Any, weight: Floats | None, *, partial: bool = False, execute: Any = None
     ) -> Statistics:
         pairs = draw_pairs(self, X, y, weight, check_random_state(self.random_state))
-        return Statistics((pair_sums(pairs),), of_call=None if partial else pairs)
+        return Statistics((pair_sums(pairs),), tuples=None if partial else pairs)
 
 
 def _check_finite(matrix: Floats) -> Floats:

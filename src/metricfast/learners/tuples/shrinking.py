@@ -13,21 +13,14 @@ from metricfast._core.scaling import center_and_rescale
 from metricfast._core.scatter import repetitions
 from metricfast._core.targets import check_partial_target, check_sample_weight
 from metricfast._core.tuples import TupleSet
-from metricfast._core.types import Array, Floats, RandomState
+from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast._core.warn import without_advice
-from metricfast.learners.base.selection import (
-    Fold,
-    held_out_folds,
-    least_change,
-    select,
-    warn_given_up,
-)
-from metricfast.learners.base.shrinkage import check_shrinkage
 from metricfast.learners.base.span import GIVEN, GivenAxes, SpanMap, in_span
+from metricfast.selection._judge import Judge, Judgement, as_judge, judge_costs, judge_maps
 
 __all__ = ["half_of_pairs", "representative_sample", "shrink_by_tuples", "shrink_metric"]
 
-# The simpler metrics, and the fractions that "auto" tries. The first combination is the given
+# The simpler metrics, and the fractions that the judge tries. The first combination is the given
 # distance.
 _SIMPLER = ("identity", "variance")
 _FRACTIONS = (1.0, 0.6, 0.1)
@@ -63,8 +56,7 @@ def shrink_metric(
 ) -> None:
     """Shrink a learner's metric towards a simpler one, and set the fitted attributes.
 
-    With "auto", clones are fitted to the training points of folds, and nearest neighbours of
-    held-out points choose; see :func:`select`.
+    If the judge chooses, it judges clones that are fitted to parts of the points.
 
     `sample`: the result of :func:`representative_sample`.
     `given`: the points, labels and weights that the learner was fitted to.
@@ -73,58 +65,62 @@ def shrink_metric(
     `span`: the coordinates in which to work.
     `how`: further arguments of `fit`.
     """
-    fraction = check_shrinkage(learner.shrinkage)
+    judge, fraction = as_judge(learner.judge), learner.shrinkage
     name, n_components = _SIMPLER[0], learner.n_components
-    if fraction is None:
+    if fraction is None and judge is not None:
         tried = [(name, f) for name in _SIMPLER for f in _FRACTIONS] + [(name, 0.0)]
         if n_components is not None:
             tried.remove(("variance", 1.0))  # has no leading directions
         points, labels, weight = given
         weight = check_sample_weight(weight, len(points))
-        codes = check_partial_target(labels)[1]
-        share = weight  # relative probability of points to be in a tuple
-        if weight is not None:
-            share = weight / weight[codes >= 0].mean()
-        folds = held_out_folds(span.points(points), codes, share)
+        codes, coordinates = check_partial_target(labels)[1], span.points(points)
 
-        def maps(fold: Fold) -> Iterator[Array]:
-            some = fold.points if span is GIVEN else points[fold.rows]
-            w = None if weight is None else weight[fold.rows]
-            part = _clone(learner, None, **(params if len(folds) > 1 else {}))
-            with without_advice():
-                part.fit(some, labels[fold.rows], sample_weight=w, **how)
-            sample = representative_sample(fold.points, fold.codes, fold.weights)
+        def maps(rows: Integers) -> Iterator[Array]:
+            part = _clone(learner, None, **params)
+            w = None if weight is None else weight[rows]
+            part.fit(points[rows], labels[rows], sample_weight=w, **how)
+            sample = representative_sample(coordinates[rows], labels[rows], w)
             move = _Moves(_learned_map(part, span), sample, n_components, span)
             for each in tried:
                 yield span.inside(move(*each))
 
-        name, fraction = tried[select(folds, maps)]
+        names = [f"shrinkage={f:g} towards {name}" for name, f in tried]
+        learner.judgement_ = judge_maps(
+            judge, ["given distance", *names[1:]], coordinates, codes, weight, maps
+        )
+        learner.judgement_.warn("shrinkage")
+        name, fraction = tried[learner.judgement_.chosen]
+    fraction = 0.0 if fraction is None else float(fraction)
     learner.shrinkage_target_, learner.shrinkage_ = name, fraction
     if fraction > 0:
-        coordinates = span.points(sample[0]), sample[1]
-        move = _Moves(_learned_map(learner, span), coordinates, n_components, span)
+        move = _Moves(
+            _learned_map(learner, span), (span.points(sample[0]), sample[1]), n_components, span
+        )
         learner.components_ = move(name, fraction)
 
 
 def shrink_by_tuples(learner: Any, tuples: TupleSet) -> None:
     """Set the fitted attributes of a learner after moving its metric towards the given distance.
 
-    With "auto", a clone is fitted to half of the tuples, and the other half chooses: the largest
-    share of the given distance, unless another share is better by two standard errors.
+    If the judge chooses, a clone is fitted to half of the tuples, and the other half judges. Among
+    the shares of the given distance that are as good as the best within the evidence that the judge
+    asks for, the largest is used.
     """
-    fraction = check_shrinkage(learner.shrinkage)
+    judge, fraction = as_judge(learner.judge), learner.shrinkage
     rows, rng = tuples.unique_rows(), np.random.RandomState(0)
     some = tuples.points[rng.permutation(rows)[:_SAMPLE]]
     with in_span(learner, tuples.used_points()) as span:
         sample = span.points(some), np.ones(len(some))
-        if fraction is None:
-            fraction = _judged_share(learner, tuples, _held_out(tuples, rng), sample, span)
-            if fraction == 1:
-                warn_given_up("tuples")
-        learner.shrinkage_ = fraction
-        if fraction > 0:
+        if fraction is None and judge is not None:
+            learner.judgement_ = _judged_shares(
+                judge, learner, tuples, _held_out(tuples, rng), sample, span
+            )
+            learner.judgement_.warn("shrinkage")
+            fraction = _GIVEN_SHARES[learner.judgement_.chosen]
+        learner.shrinkage_ = 0.0 if fraction is None else float(fraction)
+        if learner.shrinkage_ > 0:
             move = _Moves(_learned_map(learner, span), sample, learner.n_components, span)
-            learner.components_ = move(_SIMPLER[0], fraction)
+            learner.components_ = move(_SIMPLER[0], learner.shrinkage_)
 
 
 def _held_out(tuples: TupleSet, rng: RandomState) -> NDArray[np.bool_]:
@@ -139,21 +135,28 @@ def _held_out(tuples: TupleSet, rng: RandomState) -> NDArray[np.bool_]:
     return np.asarray(first < np.median(first))
 
 
-def _judged_share(
-    learner: Any, tuples: TupleSet, held: NDArray[np.bool_], sample: Sample, span: GivenAxes
-) -> float:
-    """Choose the share of the given distance by held-out tuples."""
+def _judged_shares(
+    judge: Judge, learner: Any, tuples: TupleSet, held: NDArray[np.bool_], sample: Sample,
+    span: GivenAxes,
+) -> Judgement:  # fmt: skip
+    """Judge the shares of the given distance by the order of held-out tuples."""
+    if judge.measure != "auto" or judge.unit != "auto":
+        raise ValueError(
+            "judge must have measure='auto' and unit='auto' for a learner of tuples, which are "
+            f"judged by their order; got {judge!r}."
+        )
+    names = ["given distance", *(f"shrinkage={share:g}" for share in _GIVEN_SHARES[1:])]
     part = _clone(learner, tuples.points)
     given = (tuples.index,) if tuples.y is None else (tuples.index, tuples.y)
+    judged = np.flatnonzero(held)[:_JUDGES]
+    index = tuples.index[judged]
+    rows, places = np.unique(index, return_inverse=True)
+    points, places = span.points(tuples.points[rows]), places.reshape(index.shape)
+    y, costs = None if tuples.y is None else tuples.y[judged], list[Floats]()
     try:
         with without_advice():
             part.fit(*(each[~held] for each in given))
         move = _Moves(_learned_map(part, span), sample, learner.n_components, span)
-        judged = np.flatnonzero(held)[:_JUDGES]
-        index = tuples.index[judged]
-        rows, places = np.unique(index, return_inverse=True)
-        points, places = span.points(tuples.points[rows]), places.reshape(index.shape)
-        y, costs = None if tuples.y is None else tuples.y[judged], []
         for share in _GIVEN_SHARES:
             Z = points @ span.inside(move(_SIMPLER[0], share)).T
             first, second = (
@@ -161,8 +164,10 @@ def _judged_share(
             )
             costs.append(_costs_of_pairs(first, y) if y is not None else _later(first, second))
     except (ValueError, np.linalg.LinAlgError):
-        return _GIVEN_SHARES[0]
-    return _GIVEN_SHARES[least_change(np.array(costs))]
+        costs = []
+    matrix = np.array(costs) if costs else np.empty((len(names), 0))
+    weight = np.ones(matrix.shape[1])
+    return judge_costs(judge, names, matrix, weight, "order", "tuples", equal=judge.errors_for())
 
 
 def _costs_of_pairs(distances: Floats, y: Array) -> Floats:
@@ -189,7 +194,13 @@ def _later(first: Floats, second: Floats) -> Floats:
 
 def _clone(learner: Any, preprocessor: Any, **params: Any) -> Any:
     """Return a learner to be fitted to some of the points or tuples, without shrinkage."""
-    how = {"shrinkage": 0, "preprocessor": preprocessor, "random_state": 0, "verbose": False}
+    how = {
+        "judge": None,
+        "shrinkage": 0,
+        "preprocessor": preprocessor,
+        "random_state": 0,
+        "verbose": False,
+    }
     part = clone(learner).set_params(**how, **params)
     if hasattr(part, "set_callbacks"):  # scikit-learn's callbacks, which clones share
         part.set_callbacks()

@@ -1,0 +1,62 @@
+"""The rule by which held-out costs choose among candidates."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from metricfast._core.types import Array, Floats
+
+__all__ = ["choose", "excess", "is_better", "means"]
+
+
+def means(costs: Array, weight: Floats) -> Array:
+    """Return the weighted mean of each row, rounded so that shifts of the points do not matter."""
+    return np.asarray(np.round(costs @ (weight / weight.sum()), 12))
+
+
+def excess(costs: Array, others: Array, weight: Floats) -> Array:
+    """Return the mean excess of costs over others, in standard errors of the paired difference.
+
+    For costs of 0 and 1 without weights, this is McNemar's statistic, (b - c) / sqrt(b + c).
+    """
+    difference = (np.asarray(costs, np.float64) - others) * (weight / weight.max())
+    error = np.sqrt(np.square(difference).sum(axis=-1))
+    return np.asarray(np.round(difference.sum(axis=-1) / np.maximum(error, 1e-150), 6))
+
+
+def choose(
+    costs: Array, weight: Floats, *, errors: float, equal: float = 0.0,
+    order: Array | None = None, guard: Array | None = None,
+) -> int:  # fmt: skip
+    """Return the row to use; 0 is the given distance.
+
+    Candidates are the rows with lower costs than the given distance, by a number of standard
+    errors, and no higher costs in `guard`. Those within `equal` standard errors of the best
+    candidate count as equally good, and the first of them by `order` is chosen.
+
+    `costs`: one row for each candidate, one column for each held-out item. A row that is not finite
+        has failed, and is never chosen.
+    `order`: by default the order of the rows. Equal numbers are ordered by their mean costs.
+    """
+    mean = _finite_means(costs, weight)
+    good = (mean < mean[0]) & (-excess(costs, costs[0], weight) >= errors)
+    if guard is not None:
+        bounds = _finite_means(guard, weight)
+        good &= bounds <= bounds[0]
+    if not good.any():
+        return 0
+    best = int(np.where(good, mean, np.inf).argmin())
+    near = np.flatnonzero(good & (excess(costs, costs[best], weight) <= equal))
+    places = np.arange(len(costs)) if order is None else order
+    return int(near[np.lexsort((mean[near], places[near]))[0]])
+
+
+def _finite_means(costs: Array, weight: Floats) -> Array:
+    """Return the mean of each row, infinity for rows that are not finite."""
+    finite = np.asarray(np.isfinite(costs).all(axis=1))
+    return np.where(finite, means(np.where(finite[:, None], costs, 0), weight), np.inf)
+
+
+def is_better(costs: Floats, others: Floats, errors: float = 2.0) -> bool:
+    """Return whether costs are lower than others by a number of standard errors."""
+    return bool(-excess(costs, others, np.ones(len(costs))) > errors)

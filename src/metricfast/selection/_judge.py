@@ -1,0 +1,305 @@
+"""The judge: chooses between the given distance and learned ones by held-out data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from metricfast._core.parameters import AtLeastTwo, NonNegativeFloat, check_parameters
+from metricfast._core.scaling import center_and_rescale
+from metricfast._core.types import Array, Floats, Integers
+from metricfast._core.warn import warn_user, without_advice
+from metricfast.selection._evidence import choose, means
+from metricfast.selection._measures import MEASURES, Measure, of_distances
+from metricfast.selection._splits import Part, split_points
+
+__all__ = [
+    "Judge", "JudgeParameter", "Judgement", "as_judge", "judge_costs", "judge_maps", "judge_path",
+]  # fmt: skip
+
+# Number of settings that are printed, out of more.
+_SHOWN = 12
+# Maximum number of points from which parts of linear maps are split.
+_DRAWN = 5000
+# Yields the embedded queries and the embedded database of a part, for each candidate.
+Path = Callable[[Part], Iterable[tuple[Array, Array]]]
+
+
+@dataclass(eq=False, repr=False)
+class Judge(BaseEstimator):  # type: ignore[misc]
+    """How a learner chooses between the given distance and learned ones, by held-out data.
+
+    A learner tries several settings: fractions of shrinkage, weights of a penalty, starts, numbers
+    of iterations. It trains each of them on a part of the data, and computes a cost for each
+    held-out query. The setting with the lowest mean cost is used, if that is lower than the mean
+    cost of the given distance by a number of standard errors of the paired difference. Otherwise
+    the given distance stays, with a warning.
+
+    Parameters
+    ----------
+    measure : str or callable, default="auto"
+        The cost of a held-out query:
+
+        - "neighbors": the weighted share of other classes among its 5 nearest neighbours, where
+          nearer ones count more. Settings with a higher "nearest" than the given distance are out;
+        - "nearest": whether its nearest neighbour is of another class;
+        - "vote": the share of other classes among its 5 nearest neighbours;
+        - "retrieval": 1 - average precision at R, where R database points have its class;
+        - "verification": the share of its pairs of the same class that are refused, at a threshold
+          that accepts 1 % of all pairs of different classes;
+        - a function of distances and relevance, arrays of shape (n_queries, n_database), that
+          returns the costs, of shape (n_queries,). Relevance is true where a database point has
+          the class of the query. Excluded points have infinite distances.
+
+        "auto" is "neighbors", or for numbers "squared_error": of the mean of the 5 nearest
+        neighbours.
+    unit : {"auto", "points", "classes"}, default="auto"
+        What is held out. With "classes", each half of the classes is held out in turn, as if they
+        were new, and its points search among all points. "auto" holds classes out if half of them
+        have fewer than 5 points, or fewer points than half as many as there are classes.
+    n_splits : int, default=3
+        Number of parts of points that are held out in turn. Parts are held out until there are
+        1,000 held-out points.
+    errors : float, optional
+        Number of standard errors by which a setting must be better than the given distance. By
+        default 2, and 1 for numbers, whose squared errors vary more.
+
+    Examples
+    --------
+    >>> from metricfast import LFDA
+    >>> from metricfast.selection import Judge
+    >>> from sklearn.datasets import load_wine
+    >>> X, y = load_wine(return_X_y=True)
+    >>> lfda = LFDA(judge=Judge(measure="retrieval")).fit(X, y)
+    >>> lfda.judgement_.measure
+    'retrieval'
+    """
+
+    measure: Any = "auto"
+    unit: Literal["auto", "points", "classes"] = "auto"
+    n_splits: AtLeastTwo = 3
+    errors: NonNegativeFloat | None = None
+
+    def check(self) -> None:
+        """Raise ValueError if a parameter has a value that cannot be used."""
+        check_parameters(self)
+        if not callable(self.measure) and self.measure not in ("auto", *MEASURES):
+            raise ValueError(
+                f"measure must be 'auto', a function, or one of {', '.join(map(repr, MEASURES))}; "
+                f"got {self.measure!r}."
+            )
+
+    def costs_by(self, numeric: bool = False) -> tuple[str, Measure]:
+        """Return the name of the measure, and its function; `numeric`: for labels of numbers."""
+        if callable(self.measure):
+            name = getattr(self.measure, "__name__", type(self.measure).__name__)
+            return name, of_distances(self.measure)
+        name = self.measure
+        if name == "auto":
+            name = "squared_error" if numeric else "neighbors"
+        return name, MEASURES[name]
+
+    def errors_for(self, numeric: bool = False) -> float:
+        """Return the number of standard errors; `numeric`: for labels of numbers."""
+        default = 1.0 if numeric else 2.0
+        return default if self.errors is None else float(self.errors)
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The settings that a learner tried, their costs on held-out data, and the chosen one.
+
+    It prints as a table.
+
+    Attributes
+    ----------
+    names : list of str
+        The settings; the first is the given distance.
+    costs : ndarray of shape (n_settings,)
+        Mean costs of held-out queries. NaN for a setting that could not be fitted.
+    errors : ndarray of shape (n_settings,)
+        Standard errors of the differences to the cost of the given distance.
+    chosen : int
+        The index of the setting in use.
+    measure : str
+        What costs are.
+    unit : {"points", "classes", "groups", "tuples", "queries"}
+        What was held out.
+    n_held_out : int
+        The number of held-out queries; 0 if nothing could be held out, and so nothing was judged.
+    reason : str
+        Why it was chosen.
+    """
+
+    names: list[str]
+    costs: Floats
+    errors: Floats
+    chosen: int
+    measure: str
+    unit: str
+    n_held_out: int
+    reason: str
+
+    @property
+    def name(self) -> str:
+        """The name of the setting in use."""
+        return self.names[self.chosen]
+
+    def warn(self, parameter: str | None = None) -> None:
+        """Warn if the given distance stays.
+
+        `parameter`: the one that was chosen, if it has one number.
+        """
+        if self.chosen:
+            return
+        by_number = "" if parameter is None else f" or a number as {parameter}"
+        by_points = ", or Judge(unit='points') if no new classes will come"
+        warn_user(
+            f"{self.reason}, so the given distance stays: give more {self.unit}, or "
+            f"judge=None{by_number} to learn anyway{by_points if self.unit == 'classes' else ''}."
+        )
+
+    def __repr__(self) -> str:
+        """Return a table of all settings."""
+        if not self.n_held_out:
+            return f"{self.reason}, so the given distance stays."
+        shown = np.arange(len(self.names))
+        if len(shown) > _SHOWN:
+            some = np.linspace(0, len(shown) - 1, _SHOWN).astype(int)
+            shown = np.unique([*some, self.chosen])
+        width = max(len(self.names[i]) for i in shown)
+        head = f"{self.measure} on {self.n_held_out} held-out {self.unit}"
+        lines = [f"{'':{width + 2}}  cost    gain   error  ({head})"]
+        for i in shown:
+            mark, cost = "*" if i == self.chosen else " ", self.costs[i]
+            numbers = f"{cost:6.4f} {self.costs[0] - cost:+7.4f} {self.errors[i]:7.4f}"
+            found = "could not be fitted" if np.isnan(cost) else numbers
+            lines.append(f"{mark} {self.names[i]:{width}} {found}")
+        return "\n".join(lines)
+
+
+def as_judge(value: Any) -> Judge | None:
+    """Return the judge for the parameter `judge`; None for no judge.
+
+    Raises ValueError for other values.
+    """
+    if value is None:
+        return None
+    if isinstance(value, str) and value == "auto":
+        return Judge()
+    if isinstance(value, Judge):
+        value.check()
+        return value
+    raise ValueError(f"judge must be 'auto', None or a metricfast.selection.Judge, got {value!r}.")
+
+
+# The type of the parameter `judge`.
+JudgeParameter = Annotated[Any, lambda _, value: as_judge(value)]
+
+
+def judge_path(
+    judge: Judge,
+    names: Sequence[str],
+    parts: Sequence[Part],
+    path: Path,
+    labels: Array,
+    *,
+    n_jobs: int | None = None,
+) -> Judgement:
+    """Choose one of several candidates.
+
+    `names`: names of the candidates; the first is the given distance.
+    `path`: yields the embedded queries and database of a part, for each candidate in turn. If it
+        raises ValueError or LinAlgError, this candidate and the later ones have lost. If it raises
+        before the second candidate, this part does not count.
+    `labels`: the classes of all rows.
+    """
+    measure, costs_of = judge.costs_by()
+    found, weights, unit, failure = list[Array](), list[Floats](), "points", None
+    for part in parts:
+        unit, costs, candidates = part.unit, list[Array](), iter(path(part))
+        while True:
+            try:
+                sides = next(candidates, None)
+            except (ValueError, np.linalg.LinAlgError) as error:
+                sides, failure = None, error
+            if sides is None:
+                break
+            queries, database = _in_single_precision(*sides)
+            given = queries, labels[part.queries], database, labels[part.database]
+            how = {"exclude": part.exclude, "n_jobs": n_jobs}
+            costs.append(costs_of(*given, part.database_weight, **how))
+        if len(costs) > 1 or len(names) == 1:
+            missing = [np.full_like(costs[0], np.nan)] * (len(names) - len(costs))
+            found.append(np.array(costs + missing))
+            weights.append(part.weight)
+    matrix = np.concatenate(found, axis=1) if found else np.empty((len(names), 0))
+    weight = np.concatenate(weights) if found else np.empty(0)
+    return judge_costs(judge, names, matrix, weight, measure, unit, failure)
+
+
+def judge_maps(
+    judge: Judge, names: Sequence[str], X: Any, codes: Integers, weight: Floats | None,
+    maps: Callable[[Integers], Iterable[Array]], n_jobs: int | None = None,
+) -> Judgement:  # fmt: skip
+    """Choose one of several linear maps of points with classes.
+
+    `X`: points, an array or a source, of which at most 5000 are drawn.
+    `codes`: class indices, negative for unknown classes.
+    `maps`: takes rows to train on, and yields the map of each candidate in turn.
+    """
+    rows = np.flatnonzero(codes >= 0 if weight is None else (codes >= 0) & (weight > 0))
+    if len(rows) > _DRAWN:
+        rows = np.sort(rows[np.random.RandomState(0).permutation(len(rows))[:_DRAWN]])
+    points, labels = np.asarray(X[rows]), codes[rows]
+    shares = None if weight is None else weight[rows]
+    coordinates = center_and_rescale(points.astype(np.float64))[0]
+
+    def path(part: Part) -> Iterator[tuple[Array, Array]]:
+        for L in maps(rows[part.train]):
+            yield coordinates[part.queries] @ L.T, coordinates[part.database] @ L.T
+
+    parts = split_points(points, labels, shares, n_splits=judge.n_splits, unit=judge.unit)
+    with without_advice():
+        return judge_path(judge, names, parts, path, labels, n_jobs=n_jobs)
+
+
+def judge_costs(
+    judge: Judge, names: Sequence[str], costs: Array, weight: Floats, measure: str, unit: str,
+    error: Exception | None = None, numeric: bool = False, **how: Any,
+) -> Judgement:  # fmt: skip
+    """Choose one of several candidates by their costs; `how` are arguments of :func:`choose`.
+
+    Without costs, nothing could be judged, and the given distance is chosen. `error` is the reason,
+    unless nothing could be held out.
+
+    `costs`: one row for each candidate, one column for each held-out item; along a third axis,
+        costs that must not get worse may follow.
+    """
+    if not costs.size:
+        reason = f"No part of the data could be learned from ({error})"
+        if error is None:
+            reason = "Nothing could be held out to judge by"
+        none = np.full(len(names), np.nan)
+        return Judgement(list(names), none, none, 0, measure, unit, 0, reason)
+    guard = None
+    if costs.ndim == 3:
+        costs, guard = costs[..., 0], costs[..., 1]
+    required = judge.errors_for(numeric)
+    chosen = choose(costs, weight, errors=required, guard=guard, **how)
+    share = weight / weight.sum()
+    errors = np.sqrt(np.square((costs - costs[0]) * share).sum(axis=1))
+    verdict = "Learning was better" if chosen else "Learning was not better"
+    reason = f"{verdict} than the given distance by {required:g} standard errors on held-out {unit}"
+    found = means(costs, weight), errors
+    return Judgement(list(names), *found, chosen, measure, unit, costs.shape[1], reason)
+
+
+def _in_single_precision(queries: Array, database: Array) -> tuple[Array, Array]:
+    """Return points in float32, because a shift of the origin would otherwise break ties."""
+    size = max(np.abs(queries).max(initial=0), np.abs(database).max(initial=0)) or 1.0
+    return (queries / size).astype(np.float32), (database / size).astype(np.float32)

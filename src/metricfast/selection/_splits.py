@@ -1,0 +1,189 @@
+"""Splits of points into training points, held-out queries, and the database of these."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from metricfast._core.scaling import center_and_rescale
+from metricfast._core.scatter import repetitions
+from metricfast._core.targets import by_appearance
+from metricfast._core.types import Floats, Integers
+
+__all__ = ["Part", "class_halves", "split_points"]
+
+# Classes are held out, instead of points, if the median class has fewer points than the first
+# number, or if there are more classes per point of it than the second: new classes are then likely.
+_FEW_POINTS, _MANY_CLASSES = 5, 2
+# Sufficient number of held-out points, and their maximum number in a part.
+ENOUGH = 1000
+# Maximum number of values of sparse points to search for copies, which needs a dense array.
+_DENSE_VALUES = 10**6
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Rows of a table that train, rows that are queries, and rows among which these search.
+
+    Attributes
+    ----------
+    train, queries, database : ndarray of int64
+        The database has one row for each distinct point.
+    weight, database_weight : ndarray of float64
+        Weights of queries and database, with those of their copies.
+    exclude : ndarray of int64 or None
+        The place of each query in `database`, if it is there.
+    unit : {"points", "classes", "groups"}
+        What is held out.
+    """
+
+    train: Integers
+    queries: Integers
+    database: Integers
+    weight: Floats
+    database_weight: Floats
+    exclude: Integers | None = None
+    unit: str = "points"
+
+
+def split_points(
+    X: Any, codes: Integers, weight: Floats | None = None, *, n_splits: int = 3, least: int = 1,
+    unit: str = "auto", n_drawn: int | None = None, n_enough: int = ENOUGH,
+    groups: Integers | None = None,
+) -> list[Part]:  # fmt: skip
+    """Hold out points of each class, or whole classes or groups.
+
+    Points of each class are divided evenly. Held-out points search among the training points. One
+    part after the other is held out until `n_enough` points were, `n_enough` of a part at most.
+    Copies of a point are in the same part. Parts depend neither on the order of points, nor on
+    rotations, nor on names of classes.
+
+    If classes are held out (:func:`class_halves` decides), each half of them is in turn, and its
+    points search among all points.
+
+    `codes`: class indices, negative for points of no known class, which are left out, as are points
+        without weight. All 0 for points without classes.
+    `least`: number of training points that each class keeps, or else is not held out. There are no
+        parts unless two classes, or the only one, can be held out.
+    `n_drawn`: number of points to draw from before, at most; by default all.
+    `groups`: group indices. Whole groups are held out, and search among the training points.
+    """
+    used = codes >= 0 if weight is None else (codes >= 0) & (weight > 0)
+    rows = np.flatnonzero(used)
+    share = repetitions(None if weight is None else weight[rows], len(rows))
+    if n_drawn is not None and len(rows) > n_drawn:
+        drawn = np.sort(np.random.RandomState(0).permutation(len(rows))[:n_drawn])
+        rows, share = rows[drawn], share[drawn]
+    if not len(rows):
+        return []
+    owner = None if groups is None else groups[rows]
+    first, copies, ranked = _ranked_points(X[rows], codes[rows], owner)
+    labels, total = codes[rows[first]], np.bincount(copies, share).astype(np.float64)
+    shuffled = ranked[np.random.RandomState(0).permutation(len(ranked))]
+    if owner is not None:
+        tests = _deal_groups(owner[first], n_splits)
+        found, unit = [(np.setdiff1d(ranked, test), test) for test in tests], "groups"
+    else:
+        halves = class_halves(labels[ranked], least, unit)
+        if unit == "classes" and not halves:
+            return []
+        found, unit = [(ranked[train], ranked[test]) for train, test in halves], "classes"
+    if not found:
+        tests = _deal(ranked, labels, n_splits, least)
+        found, unit = [(ranked, test) for test in tests], "points"
+    parts: list[Part] = []
+    for train, test in found:
+        if sum(len(part.queries) for part in parts) >= n_enough:
+            break
+        held = shuffled[np.isin(shuffled, test)][:n_enough]
+        trained = train if unit == "classes" else np.setdiff1d(train, held)
+        database = shuffled if unit == "classes" else shuffled[np.isin(shuffled, trained)]
+        parts.append(
+            Part(
+                rows[np.isin(copies, trained)], rows[first[held]], rows[first[database]],
+                total[held], total[database],
+                np.argsort(database)[held] if unit == "classes" else None, unit,
+            )
+        )  # fmt: skip
+    return parts
+
+
+def class_halves(
+    codes: Integers, least: int = 2, unit: str = "auto"
+) -> list[tuple[Integers, Integers]]:
+    """Return two splits: each half of the classes is for training and for validation once.
+
+    Points of classes with fewer than `least` points, or with a single point, are only used as
+    neighbours. There are no splits unless two classes remain in each half.
+
+    `codes`: class indices of distinct points. The halves depend on the order of the classes' first
+        points, not on the codes.
+    `unit`: "classes", "points" or "auto". With "points" there are no splits, and with "auto" there
+        are some if the median class has fewer than 5 points, or fewer than half as many as there
+        are classes.
+    """
+    if unit == "points":
+        return []
+    codes = by_appearance(codes)
+    sizes = np.bincount(codes)
+    if unit == "auto" and np.median(sizes) >= max(_FEW_POINTS, len(sizes) / _MANY_CLASSES):
+        return []
+    several = np.flatnonzero(sizes >= max(2, least))
+    if len(several) < 4:
+        return []
+    halves = np.array_split(np.random.RandomState(0).permutation(several), 2)
+    first, second = (np.flatnonzero(np.isin(codes, half)) for half in halves)
+    return [(first, second), (second, first)]
+
+
+def _deal(ranked: Integers, classes: Integers, n_splits: int, least: int) -> list[Integers]:
+    """Return the held-out points of each part; points of small classes are never held out."""
+    sizes = np.bincount(classes)
+    enough = sizes - -(-sizes // n_splits) >= least
+    if not enough.any() or (np.count_nonzero(sizes) > 1 and enough.sum() < 2):
+        return []
+    order = ranked[enough[classes[ranked]]]
+    places = np.arange(len(order)) % n_splits
+    return [order[places == i] for i in range(min(n_splits, len(order)))]
+
+
+def _deal_groups(groups: Integers, n_splits: int) -> list[Integers]:
+    """Return the points of the held-out groups of each part, about as many in each."""
+    numbers, sizes = np.unique(groups, return_counts=True)
+    if len(numbers) < 2:
+        raise ValueError("groups must hold at least 2 groups, to hold one out; found 1.")
+    load, part = np.zeros(min(n_splits, len(numbers))), np.empty(len(numbers), np.int64)
+    for i in np.argsort(-sizes, kind="stable"):
+        part[i] = load.argmin()
+        load[part[i]] += sizes[i]
+    dealt = part[np.searchsorted(numbers, groups)]
+    return [np.flatnonzero(dealt == i) for i in range(len(load))]
+
+
+def _ranked_points(
+    X: Any, codes: Integers, groups: Integers | None
+) -> tuple[Integers, Integers, Integers]:
+    """Return the first row of each distinct point, each row's distinct point, and ranks.
+
+    Equal points of different classes or groups are distinct. Ranks are the distinct points, sorted
+    by class and distance from the mean.
+    """
+    n = X.shape[0]
+    if issparse(X):
+        if n * X.shape[1] > _DENSE_VALUES:
+            return np.arange(n), np.arange(n), np.lexsort((np.arange(n), by_appearance(codes)))
+        X = X.toarray()
+    X = np.asarray(X)
+    owner = () if groups is None else (groups,)
+    rows = np.column_stack([codes, *owner, X + 0.0])  # -0.0 equals 0.0
+    keys = np.ascontiguousarray(rows).view(f"V{rows.dtype.itemsize * rows.shape[1]}").ravel()
+    _, first, copies = np.unique(keys, return_index=True, return_inverse=True)
+    points, classes = center_and_rescale(X[first].astype(np.float64))[0], codes[first]
+    points -= points.mean(axis=0)
+    distance = np.einsum("ij,ij->i", points, points).astype(np.float32)
+    closest = np.full(int(classes.max()) + 1, np.inf, np.float32)
+    np.minimum.at(closest, classes, distance)
+    return first, copies.ravel(), np.lexsort((distance, classes, closest[classes]))

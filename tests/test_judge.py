@@ -1,0 +1,293 @@
+"""The judge: splits, measures, the rule, and what learners do with it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_digits, load_wine
+
+from metricfast import ANMM, DMLMJ, LFDA, NCA, XQDA, KISSME_Supervised, RCA_Supervised
+from metricfast.selection import Judge, Judgement
+from metricfast.selection._evidence import choose
+from metricfast.selection._judge import judge_costs, judge_path
+from metricfast.selection._measures import MEASURES, of_distances
+from metricfast.selection._splits import split_points
+
+X, Y = load_digits(return_X_y=True)
+WINE, KINDS = load_wine(return_X_y=True)
+
+
+def test_each_point_is_held_out_once_with_its_copies():
+    points, labels = np.r_[X[:60], X[:20]], np.r_[Y[:60], Y[:20]]
+    labels[59] = 10  # a class of a single point
+    parts = split_points(points, labels)
+    trained = np.array([np.isin(np.arange(80), part.train) for part in parts])
+    assert ((~trained[:, :59]).sum(axis=0) == 1).all() and trained[:, 59].all()
+    assert (trained[:, :20] == trained[:, 60:]).all()
+    assert sum(part.weight.sum() for part in parts) == 79
+    for part in parts:
+        assert set(labels[part.train]) == set(labels)
+        assert np.isin(part.database, part.train).all()
+        assert part.database_weight.sum() == len(part.train)
+        assert part.exclude is None and part.unit == "points"
+
+
+@pytest.mark.parametrize(("n_classes", "size"), [(50, 2), (30, 13)])
+def test_classes_are_held_out_if_they_have_few_points(n_classes, size):
+    """Points of held-out classes search for their class among all points."""
+    labels = np.repeat(np.arange(n_classes), size)
+    points = np.random.RandomState(0).normal(size=(len(labels), 3)) + labels[:, None]
+    points, labels = np.r_[points, [[0, 0, 9]]], np.r_[labels, n_classes]
+    halves = split_points(points, labels)
+    trained, held = ([set(labels[each]) for each in found] for found in (
+        [part.train for part in halves], [part.queries for part in halves]
+    ))  # fmt: skip
+    assert trained == held[::-1] and set.union(*held) == set(range(n_classes))
+    for part in halves:
+        assert sorted(part.database) == list(range(len(labels)))
+        np.testing.assert_array_equal(part.database[part.exclude], part.queries)
+    order = np.random.RandomState(1).permutation(len(labels))
+    again = split_points(points[order], labels.max() - labels[order])
+    assert [set(order[part.train]) for part in again] == [set(part.train) for part in halves]
+    assert len(split_points(points, labels, unit="points")) == 3
+    assert split_points(points[:30], labels[:30] // 13, unit="classes") == []
+
+
+def test_parts_depend_on_no_names_orders_units_or_rotations():
+    rng = np.random.RandomState(0)
+    order, Q = rng.permutation(300), np.linalg.qr(rng.normal(size=(64, 64)))[0]
+    parts = split_points(X[:300], Y[:300])
+    for points, labels in ((X[:300] @ Q * 1e5, Y[:300]), (X[order], 9 - Y[order])):
+        rows = order if points.shape[0] == 300 and labels[0] == 9 - Y[order[0]] else np.arange(300)
+        for part, other in zip(parts, split_points(points, labels), strict=True):
+            assert set(rows[other.train]) == set(part.train)
+
+
+def test_small_classes_and_points_without_weight_are_not_held_out():
+    labels = np.r_[Y[:300], 10, 11, 11]
+    weight = np.r_[np.arange(300) % 2.0, 1, 1, 1]
+    for part in split_points(X[:303], labels, weight, least=2):
+        assert not np.isin([300, 301, 302], part.queries).any()
+        assert np.isin([300, 301, 302], part.train).all()
+        assert weight[part.train].all() and weight[part.queries].all()
+    assert split_points(X[:4], np.arange(4)) == []
+    assert split_points(X[:12], np.repeat([0, 1], 6), least=5) == []
+
+
+def test_number_of_held_out_points_is_limited():
+    points = np.random.RandomState(0).normal(size=(6000, 2))
+    (part,) = split_points(points, np.arange(6000) % 3)
+    assert len(part.queries) == 1000 and len(part.train) == 5000
+
+
+def test_whole_groups_are_held_out():
+    groups = np.arange(300) // 10
+    parts = split_points(X[:300], Y[:300], groups=groups)
+    held = [set(groups[part.queries]) for part in parts]
+    assert set.union(*held) == set(range(30)) and sum(map(len, held)) == 30
+    for part in parts:
+        assert not set(groups[part.train]) & set(groups[part.queries])
+    with pytest.raises(ValueError, match="groups must hold at least 2 groups"):
+        split_points(X[:300], Y[:300], groups=np.zeros(300, int))
+
+
+def costs_by_loops(name, Z, y, database, labels, exclude):
+    """Return the costs of queries one by one, from all distances."""
+    found = []
+    squares = ((Z[:, None] - database) ** 2).sum(axis=2)
+    others = np.ones(squares.shape, bool)
+    if exclude is not None:
+        others[np.arange(len(Z)), exclude] = False
+    apart = np.sqrt(squares[others & (y[:, None] != labels)])
+    for i, row in enumerate(squares):
+        near = [j for j in np.argsort(row, kind="stable") if others[i, j]]
+        wrong = (labels[near] != y[i]).astype(float)
+        if name == "nearest":
+            found.append(wrong[0])
+        elif name == "neighbors":
+            half = (4 * wrong[0] + 2 * wrong[1] + wrong[2]) / 7
+            found.append([(half + wrong[:5].mean()) / 2, wrong[0]])
+        elif name == "vote":
+            found.append(wrong[:5].mean())
+        elif name == "squared_error":
+            found.append((labels[near[:5]].mean() - y[i]) ** 2)
+        elif name == "retrieval":
+            R = int((wrong == 0).sum())
+            hits = 1 - wrong[:R]
+            found.append(1 - (hits.cumsum() / np.arange(1, R + 1) * hits).sum() / R if R else 0)
+        else:
+            own = np.sqrt(row[near])[wrong == 0]
+            found.append((own > np.quantile(apart, 0.01)).mean() if len(own) else 0)
+    return found
+
+
+@pytest.mark.parametrize("alone", [False, True], ids=["apart", "own database"])
+@pytest.mark.parametrize("name", MEASURES)
+def test_measures_agree_with_loops(name, alone):
+    rng = np.random.default_rng(0)
+    database, labels = rng.normal(size=(40, 3)), rng.integers(4, size=40)
+    some = rng.permutation(40)[:15]
+    Z, y, exclude = database[some] + 0.01, labels[some].copy(), None
+    if alone:
+        Z, exclude = database[some], some
+    else:
+        y[0] = 9  # a class that the database lacks
+    found = MEASURES[name](Z, y, database, labels, None, exclude=exclude)
+    expected = costs_by_loops(name, Z, y, database, labels, exclude)
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("name", ["nearest", "neighbors", "retrieval", "verification"])
+def test_a_filter_leaves_out_points_of_the_same_view(name):
+    rng = np.random.default_rng(0)
+    Z, y, views = rng.normal(size=(30, 3)), np.arange(30) % 5, np.arange(30) % 2
+    found = MEASURES[name](Z, y, Z, y, None, where=(views, views))
+    for view in (0, 1):
+        own, other = views == view, views != view
+        if name == "verification":  # its threshold is of all pairs
+            continue
+        expected = MEASURES[name](Z[own], y[own], Z[other], y[other], None)
+        np.testing.assert_allclose(found[own], expected, rtol=1e-6)
+
+
+def test_weights_are_copies_for_votes():
+    rng = np.random.default_rng(0)
+    database, labels = rng.normal(size=(20, 2)), rng.integers(2, size=20)
+    often = rng.integers(1, 3, size=20)
+    Z, y = rng.normal(size=(9, 2)), rng.integers(2, size=9)
+    for name in ("vote", "squared_error"):
+        weighted = MEASURES[name](Z, y, database, labels, often.astype(float))
+        copied = MEASURES[name](
+            Z, y, np.repeat(database, often, axis=0), np.repeat(labels, often), None
+        )
+        np.testing.assert_allclose(weighted, copied, rtol=1e-6)
+
+
+def test_the_rule_asks_for_evidence():
+    rng = np.random.default_rng(0)
+    given = rng.random(400) < 0.5
+    little, much = given.copy(), given.copy()
+    little[np.flatnonzero(given)[:3]] = False
+    much[np.flatnonzero(given)[:60]] = False
+    costs, weight = np.array([given, little, much], float), np.ones(400)
+    assert choose(costs[:2], weight, errors=2) == 0
+    assert choose(costs[:2], weight, errors=1) == 1
+    assert choose(costs, weight, errors=2) == 2
+    assert choose(costs[[0, 0]], weight, errors=0) == 0
+    failed = np.where([[False], [False], [True]], np.nan, costs)
+    assert choose(failed, weight, errors=1) == 1
+
+
+def test_among_equally_good_rows_the_order_decides():
+    given = np.ones(100)
+    first, second = np.r_[np.zeros(50), given[:50]], np.r_[np.zeros(52), given[:48]]
+    costs, weight = np.array([given, first, second]), np.ones(100)
+    assert choose(costs, weight, errors=2) == 2
+    assert choose(costs, weight, errors=2, equal=2) == 1
+    assert choose(costs, weight, errors=2, equal=2, order=np.array([0, 9, 1])) == 2
+
+
+def test_a_repeated_point_is_no_further_evidence():
+    costs = np.array([[1.0, 1, 1, 0], [0, 0, 0, 0]])
+    assert choose(costs, np.ones(4), errors=1.7) == 1
+    assert choose(costs, np.array([9.0, 1, 1, 1]), errors=1.7) == 0
+
+
+def paths(found):
+    """Return a path of made-up candidates: each the right or a random embedding, or an error."""
+
+    def path(part):
+        for each in found:
+            if isinstance(each, Exception):
+                raise each
+            yield each[part.queries], each[part.database]
+
+    return path
+
+
+def test_candidates_that_fail_have_lost():
+    rng = np.random.default_rng(0)
+    right, noise = Y[:300, None] + 0.01 * rng.normal(size=(300, 1)), rng.normal(size=(300, 1))
+    parts = split_points(X[:300], Y[:300])
+
+    def judged(*found):
+        names = ["given distance", *map(str, range(1, len(found)))]
+        return judge_path(Judge(), names, parts, paths(found), Y[:300])
+
+    assert judged(noise, right).name == "1"
+    found = judged(noise, right, ValueError(), right)
+    assert found.name == "1" and np.isnan(found.costs[2:]).all() and found.n_held_out == 300
+    found = judged(noise, np.linalg.LinAlgError("singular"), right)
+    assert found.n_held_out == 0 and found.chosen == 0
+    with pytest.warns(UserWarning, match=r"No part .* \(singular\), so .* judge=None to learn"):
+        found.warn()
+
+
+def test_a_judgement_prints_its_table():
+    costs = np.array([[1.0, 1, 0, 1], [0, 0, 0, 0], [np.nan] * 4])
+    names = ["given distance", "shrinkage=0.3", "shrinkage=0"]
+    found = judge_costs(Judge(errors=1), names, costs, np.ones(4), "nearest", "points")
+    lines = str(found).splitlines()
+    assert "nearest on 4 held-out points" in lines[0]
+    assert lines[1].split()[:3] == ["given", "distance", "0.7500"]
+    assert lines[2].split() == ["*", "shrinkage=0.3", "0.0000", "+0.7500", "0.4330"]
+    assert lines[3].endswith("could not be fitted")
+    many = judge_costs(
+        Judge(), ["given distance", *map(str, range(99))], np.ones((100, 4)), np.ones(4), "", ""
+    )
+    assert len(str(many).splitlines()) < 20
+
+
+@pytest.mark.parametrize(
+    ("params", "text"),
+    [
+        ({"measure": "map"}, "measure must be 'auto', a function, or one of 'neighbors', .*'map'"),
+        ({"unit": "rows"}, "unit must be"),
+        ({"n_splits": 1}, "n_splits must be"),
+        ({"errors": -1}, "errors must be"),
+    ],
+)
+@pytest.mark.parametrize("learner", [LFDA(), NCA(), RCA_Supervised(n_chunks=50)], ids=repr)
+def test_wrong_parameters_of_the_judge_are_refused(learner, params, text):
+    with pytest.raises(ValueError, match=text):
+        clone(learner).set_params(judge=Judge(**params)).fit(WINE, KINDS)
+
+
+@pytest.mark.parametrize("learner", [LFDA(), NCA(), RCA_Supervised(n_chunks=50)], ids=repr)
+def test_other_judges_are_refused(learner):
+    with pytest.raises(ValueError, match=r"judge must be 'auto', None or .*Judge, got True"):
+        clone(learner).set_params(judge=True).fit(WINE, KINDS)
+
+
+def test_a_number_is_used_as_it_is():
+    for learner in (
+        LFDA(shrinkage=0.2), ANMM(shrinkage=0.2), DMLMJ(reg=0.2),
+        RCA_Supervised(n_chunks=50, shrinkage=0.2), KISSME_Supervised(regularization=0.2),
+        XQDA(regularization=0.2),
+    ):  # fmt: skip
+        model = learner.fit(WINE, KINDS)
+        assert not hasattr(model, "judgement_")
+        assert getattr(model, f"{model._tuned}_") == 0.2
+
+
+@pytest.mark.parametrize("measure", ["nearest", "retrieval", "verification", "vote"])
+@pytest.mark.parametrize("learner", [LFDA(), NCA(max_iter=5)], ids=repr)
+def test_learners_are_judged_by_the_measure_that_is_asked_for(learner, measure):
+    model = clone(learner).set_params(judge=Judge(measure=measure)).fit(WINE, KINDS)
+    assert isinstance(model.judgement_, Judgement) and model.judgement_.measure == measure
+    assert model.judgement_.n_held_out == len(WINE) and model.judgement_.chosen > 0
+
+
+def test_a_function_may_judge():
+    def is_nearest_wrong(distances, relevant):
+        return 1.0 - relevant[np.arange(len(distances)), distances.argmin(axis=1)]
+
+    by_function = LFDA(judge=Judge(measure=is_nearest_wrong)).fit(WINE, KINDS).judgement_
+    by_name = LFDA(judge=Judge(measure="nearest")).fit(WINE, KINDS).judgement_
+    assert by_function.measure == "is_nearest_wrong"
+    np.testing.assert_allclose(by_function.costs, by_name.costs)
+    with pytest.raises(ValueError, match=r"measure must return 2 costs.*found shape \(\)"):
+        of_distances(lambda distances, relevant: 0.0)(
+            np.eye(2), np.arange(2), np.eye(2), np.arange(2), None
+        )
