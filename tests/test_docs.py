@@ -212,6 +212,15 @@ def test_the_check_of_the_site_sees_what_is_wrong(monkeypatch, tmp_path):
     assert len(check.problems(tmp_path)) == 7
 
 
+def test_fractions_have_braces(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "docs" / "_site")
+    found = importlib.import_module("check").BARE_FRACTION.search
+    assert all(map(found, [r"\frac12 x", r"\frac c2", r"\frac1\alpha", r"\frac{1}23"]))
+    assert not found(r"\frac{1}{2} x") and not found(r"\frac{a_{ij}} {n_c}")
+    sources = [*PAGES, *EXAMPLES, *Path(metricfast.__file__).parent.rglob("*.py")]
+    assert [path for path in sources if found(path.read_text(encoding="utf-8"))] == []
+
+
 def marked(example: Path):
     reads = "METRICFAST_DATA" in example.read_text(encoding="utf-8")
     marks = [pytest.mark.data] if reads else []

@@ -14,6 +14,8 @@ import pages
 NARROW = 360
 # What may be wider than the page, for it scrolls by itself.
 SCROLLS = {"pst-scrollable-table-container", "formula", "highlight"}
+# docutils writes 12 over the next sign for \frac12, which is a half in TeX.
+BARE_FRACTION = re.compile(r"\\frac\s*(?:\{[^{}]*\}\s*)?[^\s{]")
 VOID = {"area", "base", "br", "col", "hr", "img", "input", "link", "meta", "source", "wbr"}
 
 
