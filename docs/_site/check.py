@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import glossary
 import pages
 
 # Wider than the screens of phones, in pixels, minus the margins.
@@ -92,8 +94,13 @@ def problems(site: Path) -> list[str]:
         for name in names:
             if not (site / "reference" / f"{name.page}.html").exists():
                 found.append(f"no page for {name.path}")
-    index = (site / "searchindex.js").read_text(encoding="utf-8")
-    found += [f"the search does not know {word}" for word in ("lmnn",) if f'"{word}"' not in index]
+    index = json.loads(re.search(r"\{.*\}", (site / "searchindex.js").read_text("utf-8"))[0])
+    if "lmnn" not in index["terms"]:
+        found.append("the search does not know lmnn")
+    for name, page in glossary.names().items():
+        entries = index["indexentries"].get(name.lower(), ())
+        if page not in [index["docnames"][number] for number, *_ in entries]:
+            found.append(f"the search for {name} does not lead to {page}")
     return found
 
 
