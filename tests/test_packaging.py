@@ -158,6 +158,15 @@ def test_the_bill_of_materials_names_what_is_compiled_in():
         assert installed.read_text(f"licenses/licenses/{path.name}") == path.read_text()
 
 
+@pytest.mark.parametrize("form", ["bug", "data", "question"])
+def test_forms_of_issues_have_fields(form):
+    found = yaml.safe_load((ROOT / f".github/ISSUE_TEMPLATE/{form}.yml").read_text())
+    assert found.keys() == {"name", "description", "labels", "body"}
+    for field in found["body"]:
+        assert field["type"] in ("input", "textarea") and field["attributes"]["label"]
+    assert len({field["id"] for field in found["body"]}) == len(found["body"])
+
+
 @pytest.mark.parametrize(
     "path", list((ROOT / ".github").glob("workflows/*")), ids=lambda path: path.name
 )
