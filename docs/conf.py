@@ -17,6 +17,7 @@ version = release = version_of("metricfast")
 language = "en"
 
 extensions = [
+    "glossary",
     "links",
     "mathml",
     "members",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import json
 import pkgutil
 import re
 import runpy
@@ -197,7 +198,9 @@ def test_the_check_of_the_site_sees_what_is_wrong(monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(ROOT / "docs" / "_site")
     check = importlib.import_module("check")
     monkeypatch.setattr(check.pages, "public_modules", list)
-    (tmp_path / "searchindex.js").write_text('"lmnn"')
+    monkeypatch.setattr(check.glossary, "names", {"RAG": "index"}.copy)
+    index = {"docnames": ["index"], "terms": {"lmnn": 0}, "indexentries": {"rag": [[0, "", True]]}}
+    (tmp_path / "searchindex.js").write_text(f"Search.setIndex({json.dumps(index)})")
     page = tmp_path / "index.html"
     page.write_text(
         '<meta name="viewport" content="width=device-width"><h1 id="top">'
@@ -209,7 +212,32 @@ def test_the_check_of_the_site_sees_what_is_wrong(monkeypatch, tmp_path):
         '<a href="#nowhere"></a><a href="none.html"></a><img src="index.html" alt="index.html">'
         '<table></table><p style="width: 900px"><script src="https://else.where/a.js"></script>'
     )
-    assert len(check.problems(tmp_path)) == 7
+    index["indexentries"].clear()
+    (tmp_path / "searchindex.js").write_text(f"Search.setIndex({json.dumps(index)})")
+    assert len(check.problems(tmp_path)) == 8
+
+
+def test_the_glossary_has_the_words_of_other_fields(monkeypatch):
+    """The check of the site looks for each name of the glossary in the index of the search."""
+    monkeypatch.syspath_prepend(ROOT / "docs" / "_site")
+    words = {
+        *("face verification", "signature verification", "false accept rate", "record linkage"),
+        *("deduplicate", "entity resolution", "must-link", "cannot-link", "web service"),
+        *("rerank", "fine-tune", "RAG", "sentence embeddings", "semantic search"),
+        *("outlier detection", "anomaly detection", "semi-supervised clustering"),
+        *("metadata filter", "vector database", "similarity search", "person re-identification"),
+        *("feature importance", "dimensionality reduction", "triplet loss", "online learning"),
+    }
+    assert words - set(importlib.import_module("glossary").names()) == set()
+
+
+def test_fractions_have_braces(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "docs" / "_site")
+    found = importlib.import_module("check").BARE_FRACTION.search
+    assert all(map(found, [r"\frac12 x", r"\frac c2", r"\frac1\alpha", r"\frac{1}23"]))
+    assert not found(r"\frac{1}{2} x") and not found(r"\frac{a_{ij}} {n_c}")
+    sources = [*PAGES, *EXAMPLES, *Path(metricfast.__file__).parent.rglob("*.py")]
+    assert [path for path in sources if found(path.read_text(encoding="utf-8"))] == []
 
 
 def marked(example: Path):

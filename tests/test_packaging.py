@@ -5,13 +5,18 @@ from __future__ import annotations
 import json
 import re
 import runpy
+import shutil
+import subprocess
+import sys
 import tarfile
+import venv
 from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
 import yaml
 from scikit_build_core.build import build_sdist
+from thinned import thinned
 
 import metricfast
 
@@ -58,6 +63,46 @@ def test_the_recipe_of_conda_asks_for_what_pyproject_does():
 def test_the_program_for_fresh_machines_installs_the_build_requirements():
     installed = runpy.run_path(str(ROOT / "run.py"))["BUILD_TOOLS"]
     assert {name.partition(">")[0] for name in BUILT_BY} <= set(installed)
+
+
+@pytest.fixture
+def program(tmp_path):
+    """Return a copy of run.py in an empty folder."""
+    return shutil.copy(ROOT / "run.py", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "output"),
+    [
+        (["--help"], 0, "python3 run.py demo"),
+        (["demo", "--help"], 0, "--output FILE.png"),
+        (["demo"], 1, "`apt install g++`"),
+    ],
+)
+def test_the_program_for_fresh_machines_answers_before_it_installs(
+    program, arguments, code, output, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("PATH", "")  # no compiler
+    monkeypatch.delenv("CXX", raising=False)
+    command = [sys.executable, program, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == code
+    assert output in (done.stderr if code else done.stdout)
+    assert not (tmp_path / ".venv").exists()
+
+
+@pytest.mark.parametrize("missing", thinned(["pip", "python", "pip/_internal/commands"]))
+def test_an_interrupted_environment_is_repaired(program, missing, tmp_path):
+    run = runpy.run_path(program)
+    venv.create(tmp_path / ".venv", with_pip="/" in missing)
+    if missing == "python":
+        run["PYTHON"].unlink()
+        run["PYTHON"].symlink_to(tmp_path / "none")
+    for folder in tmp_path.glob(f".venv/lib/python*/site-packages/{missing}"):
+        shutil.rmtree(folder)
+    assert not run["has_pip"]()
+    run["make_environment"]()
+    assert run["has_pip"]()
 
 
 def test_the_recipe_of_conda_says_the_same_of_the_package():
@@ -111,6 +156,15 @@ def test_the_bill_of_materials_names_what_is_compiled_in():
     assert re.match(r"\d+\.\d+", versions["pybind11"])
     for path in (ROOT / "licenses").iterdir():
         assert installed.read_text(f"licenses/licenses/{path.name}") == path.read_text()
+
+
+@pytest.mark.parametrize("form", ["bug", "data", "question"])
+def test_forms_of_issues_have_fields(form):
+    found = yaml.safe_load((ROOT / f".github/ISSUE_TEMPLATE/{form}.yml").read_text())
+    assert found.keys() == {"name", "description", "labels", "body"}
+    for field in found["body"]:
+        assert field["type"] in ("input", "textarea") and field["attributes"]["label"]
+    assert len({field["id"] for field in found["body"]}) == len(found["body"])
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,9 @@
 
 python docs/_site/blocks.py docs/retrieval.md ...
 
-writes output and pictures into these pages; where "..." stood for what differs from run to run, and
-more has changed, write it again. Tests and the site run the same blocks and fail if
-the output differs.
+writes output and pictures into these pages, and the figures of the demo into README.md and
+docs/index.md; where "..." stood for what differs from run to run, and more has changed, write it
+again. Tests and the site run the same blocks and fail if the output differs.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ BLOCK = re.compile(
     r"(?:\n\n!\[[^\]]*\]\((?P<picture>img/drawn/[^)]+)\))?",
     re.MULTILINE | re.DOTALL,
 )
+GAIN = re.compile(r"^   (\S+) 0(\.\d+)  ->  (\S+) 0(\.\d+)$", re.MULTILINE)
 
 
 class Result(NamedTuple):
@@ -84,7 +85,20 @@ def write(page: Path) -> None:
         end = block.end("text") + 3 if block["text"] is not None else block.end("source") + 3
         if block["picture"]:
             _save(result, ROOT / "docs")
-    page.write_text("".join([*parts, text[end:]]), encoding="utf-8")
+    text = "".join([*parts, text[end:]])
+    if "`python3 run.py demo` |" in text:
+        from metricfast._demo import QUESTIONS
+
+        text = with_gains(text, "\n".join(str(answer()) for answer in QUESTIONS.values()))
+    page.write_text(text, encoding="utf-8")
+
+
+def with_gains(text: str, printed: str) -> str:
+    """Return the text of a page whose table of gains has the figures that the demo printed."""
+    for old, before, new, after in GAIN.findall(printed):
+        row = rf"\| {old} \.\d+ \| {new} \*\*\.\d+\*\* (?=\| `python3 run\.py demo`)"
+        text = re.sub(row, f"| {old} {before} | {new} **{after}** ", text)
+    return text
 
 
 def run_all(root: Path, pictures: Path) -> None:

@@ -1,5 +1,6 @@
 """Formulas as MathML, which browsers draw by themselves: no script, nothing from the network."""
 
+from check import BARE_FRACTION
 from docutils import nodes
 from docutils.utils.math import MathError
 from docutils.utils.math.latex2mathml import tex2mathml
@@ -8,6 +9,8 @@ from sphinx.util import logging
 
 def _as_mathml(node, as_block):
     try:
+        if BARE_FRACTION.search(node.astext()):
+            raise MathError(r"give \frac its arguments in braces, as in \frac{1}{2}")
         return tex2mathml(node.astext(), as_block=as_block)
     except MathError as error:
         logging.getLogger(__name__).warning("formula: %s", error, location=node)

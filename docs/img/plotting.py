@@ -34,7 +34,7 @@ def pairs_of(points: np.ndarray, names: np.ndarray) -> tuple[np.ndarray, np.ndar
     """Draw as many pairs of one class as of two, with 1 for the first and -1 for the others."""
     labels = np.unique(names, return_inverse=True)[1]
     a, b, c, d = Constraints(labels).positive_negative_pairs(500, random_state=0)
-    return points[np.r_[np.c_[a, b], np.c_[c, d]]], np.repeat([1, -1], 500)
+    return points[np.r_[np.c_[a, b], np.c_[c, d]]], np.repeat([1, -1], [len(a), len(c)])
 
 
 def main() -> None:

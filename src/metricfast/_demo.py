@@ -33,8 +33,9 @@ __all__ = ["QUESTIONS", "Answer", "draw", "run_demo"]
 _NEXT = """
 Next, which learner suits your data, and what does it gain? In {python}:
     import metricfast
-    from sklearn.datasets import load_wine
-    print(metricfast.compare(*load_wine(return_X_y=True), learners=["LFDA", "NCA"], random_state=0))
+    from sklearn.datasets import make_friedman1
+    X, y = make_friedman1(500, noise=1, random_state=0)  # or your own data
+    print(metricfast.compare(X, y, learners="MLKR", random_state=0))
 
 {python} -m metricfast demo --all    all learners on four data sets, some minutes
 docs/quickstart.md                   a dozen lines to start from"""
@@ -67,6 +68,8 @@ def run_demo(output: Path) -> int:
         draw().savefig(output, dpi=110)
     except ImportError as error:
         print(f"\nno picture: {error}", file=sys.stderr)
+    except OSError as error:
+        print(f"\nno picture: {error}; choose another file by --output", file=sys.stderr)
     else:
         print(f"\nA picture of question 2: {output.resolve()}")
     print(_NEXT.format(python=_python()))

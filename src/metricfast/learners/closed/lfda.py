@@ -75,9 +75,9 @@ class LFDA(ClosedFormLearner):
 
     .. math::
 
-        S = \frac12 \sum_{ij} W_{ij} (x_i - x_j)(x_i - x_j)^T, \qquad
+        S = \frac{1}{2} \sum_{ij} W_{ij} (x_i - x_j)(x_i - x_j)^T, \qquad
         W^w_{ij} = \frac{A_{ij}}{n_c}, \quad
-        W^b_{ij} = A_{ij} \left(\frac1n - \frac1{n_c}\right)
+        W^b_{ij} = A_{ij} \left(\frac{1}{n} - \frac{1}{n_c}\right)
 
     within a class of n_c points, and :math:`W^w_{ij} = 0, W^b_{ij} = 1/n` between classes.
 

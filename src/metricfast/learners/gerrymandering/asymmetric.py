@@ -79,15 +79,15 @@ class AsymmetricSimilarity(
             default="frobenius2"
         With :math:`W = [U, -V]^T [U, -V]`: the squared norm of W, or its norm; "factors2" is
         :math:`\|U^TU\|^2 + \|V^TV\|^2`, "factors" :math:`\|U\| + \|V\|`, and "trace" the trace of
-        W, :math:`\|U\|^2 + \|V\|^2`. "notes" is :math:`\frac12 \|U^TU\|^2 + 2 \|U^TV\|^2 + \frac12
-        \|V^TV\|^2`: the squared norm with the cross term counted twice, after unpublished notes on
-        the method, which print its gradient for the gradient of the norm. With ``tied=True`` the
-        penalty is the same as in `NeighborhoodGerrymandering` on the one map L: with U = V = L,
-        1/4 of the above for "frobenius2", 1/3 for "notes", and 1/2 for the others. If not all maps
-        are linear, the weight of every layer is penalized as one map is, such as by
-        :math:`\sum_l \|W_l^TW_l\|^2`,
-        or :math:`\sum_l \|W_l\|^2` for "trace"; weights of an embedding with a `weight_decay` c of
-        its own by :math:`\frac c2 \|W_l\|^2` in its place.
+        W, :math:`\|U\|^2 + \|V\|^2`. "notes" is
+        :math:`\frac{1}{2} \|U^TU\|^2 + 2 \|U^TV\|^2 + \frac{1}{2} \|V^TV\|^2`: the squared norm
+        with the cross term counted twice, after unpublished notes on the method, which print its
+        gradient for the gradient of the norm. With ``tied=True`` the penalty is the same
+        as in `NeighborhoodGerrymandering` on the one map L: with U = V = L, 1/4 of the above for
+        "frobenius2", 1/3 for "notes", and 1/2 for the others. If not all maps are linear, the
+        weight of every layer is penalized as one map is, such as by
+        :math:`\sum_l \|W_l^TW_l\|^2`, or :math:`\sum_l \|W_l\|^2` for "trace"; weights of an
+        embedding with a `weight_decay` c of its own by :math:`\frac{c}{2} \|W_l\|^2` in its place.
     init : {"auto", "pca", "lda", "identity", "random"} or array-like, default="auto"
         The map that both start from, scaled as in `NeighborhoodGerrymandering`. With more rows than
         n_features, "auto" is the identity with small random rows below (a hundredth of the length
