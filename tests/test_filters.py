@@ -58,7 +58,9 @@ def test_masks_ids_and_labels(kind, d, precision):
     exclude = np.r_[np.arange(60), np.full(30, -1)]
     equal = own[:, None] == labels
     pairs = rng.uniform(size=(90, 5000)) < np.r_[0, np.geomspace(0.0002, 1, 89)][:, None]
+    small, of_small = rng.integers(0, 900, 5000), np.r_[rng.integers(0, 900, 89), -1]
     cases = [((own, labels), ~equal), (("equal", own, labels), equal), (pairs, pairs)]
+    cases.append((("equal", of_small, small), of_small[:, None] == small))
     for share in (0.0, 0.0004, 0.02, 0.5):
         mask = rng.uniform(size=5000) < share
         cases.append((mask, np.broadcast_to(mask, (90, 5000))))
@@ -69,7 +71,7 @@ def test_masks_ids_and_labels(kind, d, precision):
         for count, k in [(1, 3), (90, 120)]:
             some = where
             if isinstance(where, tuple):
-                some = (*where[:-2], own[:count], labels)
+                some = (*where[:-2], where[-2][:count], where[-1])
             elif np.ndim(where) == 2:
                 some = where[:count]
             right = expected(ordered, k, allowed[:count])
