@@ -10,9 +10,11 @@ import pytest
 import metricfast.learners.linear as linear
 from metricfast import LDML, LMNN, MCML, MLKR, NCA, NCMML, NeighborhoodGerrymandering, losses
 from metricfast.solvers import LBFGS
+from metricfast.training.initialization import _standardized
 from metricfast.training.objective import Objective
 from metricfast.training.preconditioner import FlatParameters
 from metricfast.training.problem import Problem
+from metricfast.training.samples import Samples
 from metricfast.training.span import MapOfSpan, Span, span_of
 
 RNG = np.random.default_rng(0)
@@ -131,6 +133,14 @@ def test_a_basis_is_computed_only_for_problems_in_the_span(monkeypatch):
     NeighborhoodGerrymandering(solver=LBFGS(1), early_stopping=False).fit(X, Y)
     with pytest.raises(pytest.fail.Exception, match="not needed"):
         NCA(max_iter=1).fit(X, Y)
+
+
+def test_a_constant_feature_is_not_standardised():
+    """After centring, a feature that is constant in a fold differs from its mean by rounding."""
+    points = X[:, :3].copy()
+    points[:, 1] = 0.1 / 3 - 0.011
+    L = _standardized(np.eye(3), Samples(points, np.arange(N) % 2))
+    assert L[1, 1] == 1 and np.diag(L).min() == 1
 
 
 def test_a_map_leaves_the_span_as_it_came():
