@@ -9,6 +9,7 @@ import pytest
 
 import metricfast.learners.linear as linear
 from metricfast import LDML, LMNN, MCML, MLKR, NCA, NCMML, NeighborhoodGerrymandering, losses
+from metricfast._core.wide_map import WideMap
 from metricfast.solvers import LBFGS
 from metricfast.training.initialization import _standardized
 from metricfast.training.objective import Objective
@@ -149,4 +150,13 @@ def test_a_map_leaves_the_span_as_it_came():
         L = RNG.normal(size=(rows, D))
         start = MapOfSpan(L, basis)
         np.testing.assert_allclose(start.outer(start.inner), L, atol=1e-12)
+    for units in (np.full(D, 3.0), RNG.uniform(0.1, 2, D), np.geomspace(1e-9, 1e9, D)):
+        start = MapOfSpan(WideMap(units), basis)
+        dense = MapOfSpan(np.diag(units), basis)
+        tolerance = {"rtol": 1e-9, "atol": 1e-9 * units.max()}
+        np.testing.assert_allclose(start.outer(start.inner).array(), np.diag(units), **tolerance)
+        np.testing.assert_allclose(start.rest_norm, dense.rest_norm, rtol=1e-9)
+        np.testing.assert_allclose(
+            start.inner.T @ start.inner, dense.inner.T @ dense.inner, atol=1e-9 * units.max() ** 2
+        )
     assert span_of(X.T) is None
