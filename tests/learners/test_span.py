@@ -6,6 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import metricfast.learners.linear as linear
 from metricfast import LDML, LMNN, MCML, MLKR, NCA, NCMML, NeighborhoodGerrymandering, losses
@@ -53,6 +54,26 @@ def test_the_map_is_that_of_training_on_all_features(learner, start, monkeypatch
     # MLKR takes the square root of a singular scatter, which halves the number of digits.
     precision = 1e-6 if learner is MLKR else 1e-9
     np.testing.assert_allclose(found, full, atol=precision * np.abs(full).max())
+
+
+@few
+@pytest.mark.parametrize("params", [{}, {"init": "random"}, {"init": "pca", "n_components": 5}])
+@pytest.mark.parametrize("learner", [NCA, LMNN])
+def test_sparse_points_have_the_span_of_dense_points(learner, params, monkeypatch):
+    """A map of few rows is smaller than an array of the points, which then stay sparse."""
+    points = np.where(RNG.uniform(size=X.shape) < 0.3, X, 0)
+    model = learner(early_stopping=False, max_iter=5, random_state=0, **params)
+    expected = model.fit(points, Y).components_
+    widths, evaluate = set(), Objective.of_loss
+
+    def noting(self, *given):
+        widths.add(self.X.shape[1])
+        return evaluate(self, *given)
+
+    monkeypatch.setattr(Objective, "of_loss", noting)
+    found = model.fit(csr_array(points), Y).components_
+    assert widths == {D if "n_components" in params else N}
+    np.testing.assert_allclose(found, expected, atol=1e-9 * np.abs(expected).max())
 
 
 @few
