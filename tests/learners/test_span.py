@@ -57,6 +57,23 @@ def test_the_map_is_that_of_training_on_all_features(learner, start, monkeypatch
 
 
 @few
+@pytest.mark.parametrize("learner", [LDML, LMNN, MCML, MLKR, NCA, NCMML])
+def test_a_point_of_weight_two_counts_as_two_points(learner, monkeypatch):
+    spans, weight = [], np.arange(N) % 3
+    noting = lambda X: spans.append(span_of(X)) or spans[-1]  # noqa: E731
+    monkeypatch.setattr(linear, "span_of", noting)
+    model = learner(early_stopping=False, max_iter=5)
+    found = model.fit(X, Y, sample_weight=weight).components_
+    assert len(spans) == 1
+    model.fit(X, Y, sample_weight=2 * weight)
+    assert len(spans) == 1  # 78 points are too many for 90 features
+    monkeypatch.setattr(linear, "span_of", lambda X: None)
+    full = model.fit(X, Y, sample_weight=weight).components_
+    precision = 1e-6 if learner is MLKR else 1e-9
+    np.testing.assert_allclose(found, full, atol=precision * np.abs(full).max())
+
+
+@few
 @pytest.mark.parametrize("params", [{}, {"init": "random"}, {"init": "pca", "n_components": 5}])
 @pytest.mark.parametrize("learner", [NCA, LMNN])
 def test_sparse_points_have_the_span_of_dense_points(learner, params, monkeypatch):

@@ -19,6 +19,7 @@ from metricfast._core.parameters import (
     take_renamed,
 )
 from metricfast._core.scaling import center_and_rescale
+from metricfast._core.scatter import repetitions
 from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast._core.warn import ignored, warn_user
 from metricfast.learners.base.learner import MahalanobisMixin
@@ -171,12 +172,13 @@ class LinearLearner(TrainedLearner, LinearParameters, MahalanobisMixin):
             keep=self._keeps_points, accept_sparse=self._accept_sparse, target=self._target,
         )  # fmt: skip
         self._exponent = samples.exponent
-        # Weights would change the span, because weighted points count as repeated.
-        if plan.solver.by_batches or plan.evaluator is not None or samples.weight is not None:
-            return samples
         X = samples.X
         n, d = X.shape
-        if issparse(X) and is_wide(n, d) and n_rows(self.init, self.n_components, d) >= n:
+        # A weighted point counts as repeated.
+        wide = not samples.in_chunks and is_wide(repetitions(samples.weight, n).sum(), d)
+        if not wide or plan.solver.by_batches or plan.evaluator is not None:
+            return samples
+        if issparse(X) and n_rows(self.init, self.n_components, d) >= n:
             # A map of so many rows takes as much memory as the points in an array.
             X, exponent = center_and_rescale(X.toarray())
             samples = replace(samples, X=X, exponent=samples.exponent + exponent)

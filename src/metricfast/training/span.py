@@ -40,12 +40,12 @@ class Span:
         return np.asarray(qr(self._X.T.astype(np.float64), mode="economic", overwrite_a=True)[0])
 
 
-def is_wide(n_samples: int, n_features: int) -> bool:
+def is_wide(n_samples: float, n_features: int) -> bool:
     """Return whether there are so many features that training in the span pays.
 
     More than `FULL_BASIS` points are preconditioned by feature, which is impossible in a basis.
     """
-    return n_samples <= FULL_BASIS and n_features >= _WIDE * n_samples
+    return bool(n_samples <= FULL_BASIS and n_features >= _WIDE * n_samples)
 
 
 def span_of(X: Any) -> Span | None:
