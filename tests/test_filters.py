@@ -58,9 +58,7 @@ def test_masks_ids_and_labels(kind, d, precision):
     exclude = np.r_[np.arange(60), np.full(30, -1)]
     equal = own[:, None] == labels
     pairs = rng.uniform(size=(90, 5000)) < np.r_[0, np.geomspace(0.0002, 1, 89)][:, None]
-    small, of_small = rng.integers(0, 900, 5000), np.r_[rng.integers(0, 900, 89), -1]
     cases = [((own, labels), ~equal), (("equal", own, labels), equal), (pairs, pairs)]
-    cases.append((("equal", of_small, small), of_small[:, None] == small))
     for share in (0.0, 0.0004, 0.02, 0.5):
         mask = rng.uniform(size=5000) < share
         cases.append((mask, np.broadcast_to(mask, (90, 5000))))
@@ -71,7 +69,7 @@ def test_masks_ids_and_labels(kind, d, precision):
         for count, k in [(1, 3), (90, 120)]:
             some = where
             if isinstance(where, tuple):
-                some = (*where[:-2], where[-2][:count], where[-1])
+                some = (*where[:-2], own[:count], labels)
             elif np.ndim(where) == 2:
                 some = where[:count]
             right = expected(ordered, k, allowed[:count])
@@ -84,6 +82,23 @@ def test_masks_ids_and_labels(kind, d, precision):
         right = expected(ordered, 7, others)
         compare(database.kneighbors(queries, 7, **some), right)
         compare(mf.kneighbors(queries, X, 7, **some), right)
+
+
+@pytest.mark.parametrize("d", [3, 24])
+@pytest.mark.parametrize("kind", ["diffuse", "clusters", "copies"])
+def test_many_labels_of_few_points(kind, d):
+    """If few points have a query's label, a search computes their distances."""
+    X, _ = points(kind, 2000, d)
+    rng = np.random.default_rng(1)
+    for n_labels in (30, 500):
+        labels = rng.integers(0, n_labels, 2000)
+        queries, own = X[:300], np.r_[labels[:290], np.full(10, -1)]
+        exclude, allowed = np.arange(300), own[:, None] == labels
+        allowed[exclude, exclude] = False
+        right = expected(in_order(X, queries), 6, allowed)
+        how = {"exclude": exclude, "where": ("equal", own, labels)}
+        compare(mf.Database(X).kneighbors(queries, 6, **how), right)
+        compare(mf.kneighbors(queries, X, 6, **how), right)
 
 
 def test_points_without_a_place_in_memory_and_text_labels():

@@ -157,11 +157,19 @@ class Database {
                   const Emit &emit) const {
         // For fewer queries, sorting the labels costs more than it saves. A bound of a row costs a
         // small fraction of its distance.
-        constexpr Index least_queries = 64, fraction = 32;
+        constexpr Index least_queries = 256, fraction = 32;
         const Index n = queries.rows(), m = points_.rows();
         if (filter.labels == nullptr || !filter.equal || n < least_queries)
             return false;
         filter.check(n, m);
+        // A sample shows whether to sort the labels.
+        const Index query_step = n / 64, row_step = m / 1024 + 1;
+        Index seen = 0, same = 0;
+        for (Index i = 0; i < n; i += query_step)
+            for (Index row = 0; row < m; row += row_step, ++seen)
+                same += filter.labels[row] == filter.query_labels[i] ? 1 : 0;
+        if (same > seen / fraction)
+            return false;
         using Labelled = std::pair<std::int64_t, std::int64_t>;
         std::vector<Labelled> rows(static_cast<std::size_t>(m));
         for (Index i = 0; i < m; ++i)
