@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 
+import metricfast.constraints as constraints_module
 from metricfast import (
     Constraints,
     ITML_Supervised,
@@ -229,6 +230,20 @@ def test_triplets_are_those_of_brute_force(labels, k_genuine, k_impostor, dtype)
     triplets = Constraints(labels).generate_knntriplets(points, k_genuine, k_impostor)
     assert triplets.dtype == np.int64
     np.testing.assert_array_equal(triplets, brute_triplets(points, labels, k_genuine, k_impostor))
+
+
+@pytest.mark.filterwarnings("ignore:The class")
+def test_small_classes_share_one_search(monkeypatch):
+    """To prepare a search for each class takes longer than the search."""
+    searches = []
+    kneighbors = constraints_module.kneighbors
+    counted = lambda *given, **how: searches.append(1) or kneighbors(*given, **how)  # noqa: E731
+    monkeypatch.setattr(constraints_module, "kneighbors", counted)
+    points = np.random.default_rng(0).integers(0, 6, (150, 2)).astype(float)  # with ties
+    labels = np.r_[np.zeros(60, int), 1 + np.arange(90) // 2]
+    triplets = Constraints(labels).generate_knntriplets(points, 3, 4)
+    np.testing.assert_array_equal(triplets, brute_triplets(points, labels, 3, 4))
+    assert len(searches) == 4  # of neighbours of both kinds, for the large class and all others
 
 
 def test_triplets_of_small_classes():

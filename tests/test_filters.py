@@ -84,6 +84,23 @@ def test_masks_ids_and_labels(kind, d, precision):
         compare(mf.kneighbors(queries, X, 7, **some), right)
 
 
+@pytest.mark.parametrize("d", [3, 24])
+@pytest.mark.parametrize("kind", ["diffuse", "clusters", "copies"])
+def test_many_labels_of_few_points(kind, d):
+    """If few points have a query's label, a search computes their distances."""
+    X, _ = points(kind, 2000, d)
+    rng = np.random.default_rng(1)
+    for n_labels in (30, 500):
+        labels = rng.integers(0, n_labels, 2000)
+        queries, own = X[:300], np.r_[labels[:290], np.full(10, -1)]
+        exclude, allowed = np.arange(300), own[:, None] == labels
+        allowed[exclude, exclude] = False
+        right = expected(in_order(X, queries), 6, allowed)
+        how = {"exclude": exclude, "where": ("equal", own, labels)}
+        compare(mf.Database(X).kneighbors(queries, 6, **how), right)
+        compare(mf.kneighbors(queries, X, 6, **how), right)
+
+
 def test_points_without_a_place_in_memory_and_text_labels():
     X, queries = points("diffuse", 3000, 8)
     labels = np.array(["left", "right", "front"])[np.arange(3000) % 3]

@@ -12,13 +12,15 @@ from metricfast._core.arguments import as_array, check_bool, check_count, check_
 from metricfast._core.arrays import as_points, as_points_or_source
 from metricfast._core.pair_draws import class_bounds, draw_different_pairs
 from metricfast._core.parameters import DEPRECATED, renamed
-from metricfast._core.sources import take
 from metricfast._core.targets import as_label_array, by_appearance, check_sample_weight
 from metricfast._core.types import Array, Integers, RandomState
 from metricfast._core.warn import warn_user
 from metricfast.distances.neighbors import kneighbors
 
-__all__ = ["Constraints", "class_neighbors", "wrap_indices", "wrap_pairs"]
+__all__ = ["Constraints", "class_neighbors", "nearest_by_class", "wrap_indices", "wrap_pairs"]
+
+# Classes of less than this fraction of the points, inverted, are searched together.
+_SMALL = 32
 
 
 class Constraints:
@@ -282,30 +284,75 @@ def class_neighbors(
     [0 1] [[1], [0]] [[2], [2]]
     [2] [[]] [[1]]
     """
+    rows, *found = nearest_by_class(X, labels, k_genuine, k_impostor, n_jobs, anchors=anchors)
+    codes = by_appearance(np.asarray(labels)[rows])
+    ends = np.cumsum(np.bincount(codes))[:-1]
+    for members in np.split(np.argsort(codes, kind="stable"), ends) if len(rows) else []:
+        near, far = (side[members, : np.count_nonzero(side[members[0]] >= 0)] for side in found)
+        yield rows[members], near, far
+
+
+def nearest_by_class(
+    X: Any,
+    labels: Integers,
+    k_genuine: int,
+    k_impostor: int,
+    n_jobs: int | None = None,
+    *,
+    anchors: ArrayLike | None = None,
+) -> tuple[Integers, Integers, Integers]:
+    """Find the nearest points of the own class and of the other classes, of all points at once.
+
+    Parameters
+    ----------
+    X, labels, k_genuine, k_impostor, n_jobs, anchors
+        As for :func:`class_neighbors`.
+
+    Returns
+    -------
+    rows : ndarray of int64 of shape (n_rows,)
+        The points of known class, or the anchors, ascending.
+    near, far : ndarray of int64 of shape (n_rows, k), for two different k
+        The nearest of the own class and of the others, nearest first; -1 where there are fewer.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metricfast.constraints import nearest_by_class
+    >>> points, labels = np.array([[0.0], [1.0], [3.0]]), np.array([0, 0, 1])
+    >>> rows, near, far = nearest_by_class(points, labels, 1, 1)
+    >>> near.tolist(), far.tolist()
+    ([[1], [0], [-1]], [[2], [2], [1]])
+    """
     X = as_points_or_source(X, "X")
     labels = Constraints(labels).partial_labels
     if len(labels) != len(X):
         raise ValueError(f"labels must hold {len(X)} labels, one per point, got {len(labels)}.")
     k_genuine = check_count("k_genuine", k_genuine)
     k_impostor = check_count("k_impostor", k_impostor)
-    (known,) = np.nonzero(labels >= 0)
-    wanted = labels >= 0
-    if anchors is not None:
-        wanted &= np.isin(np.arange(len(labels)), anchors)
-    names, first = np.unique(labels[wanted], return_index=True)
-    for label in names[np.argsort(first)]:
-        of_class = labels[known] == label
-        members, others = known[of_class], known[~of_class]
-        places, own = np.flatnonzero(wanted[members]), take(X, members)
-        some, queries = members[places], own if anchors is None else take(own, places)
-        near, far = (np.empty((len(some), 0), np.int64) for _ in range(2))
-        if len(members) > 1:
-            k = min(k_genuine, len(members) - 1)
-            near = members[kneighbors(queries, own, k, exclude=places, n_jobs=n_jobs)[1]]
-        if len(others):
-            k = min(k_impostor, len(others))
-            far = others[kneighbors(queries, take(X, others), k, n_jobs=n_jobs)[1]]
-        yield some, near, far
+    known = np.flatnonzero(labels >= 0)
+    is_wanted = np.ones(len(known), bool) if anchors is None else np.isin(known, anchors)
+    _, codes, sizes = np.unique(labels[known], return_inverse=True, return_counts=True)
+    # One search for all small classes: to prepare one for each costs more than it saves.
+    groups = np.where(sizes[codes] * _SMALL > len(known), codes, -1)
+    widest, least = sizes.max(initial=1) - 1, sizes.min(initial=len(known))
+    near = np.full((len(known), min(k_genuine, widest)), -1, np.int64)
+    far = np.full((len(known), min(k_impostor, len(known) - least)), -1, np.int64)
+    for group in np.unique(groups[is_wanted]):
+        of_group = groups == group
+        rows, members = np.flatnonzero(of_group & is_wanted), np.flatnonzero(of_group)
+        others = np.flatnonzero(~of_group) if group >= 0 else np.arange(len(known))
+        own = X[known[rows], ...]
+        for found, database, exclude, label in (
+            (near, members, np.searchsorted(members, rows), ["equal"]), (far, others, None, [])
+        ):  # fmt: skip
+            k = min(found.shape[1], len(database) - (exclude is not None))
+            if k > 0:
+                where = None if group >= 0 else (*label, codes[rows], codes[database])
+                how: dict[str, Any] = {"exclude": exclude, "where": where, "n_jobs": n_jobs}
+                nearest = kneighbors(own, X[known[database], ...], k, **how)[1]
+                found[rows, :k] = np.where(nearest < 0, -1, known[database[nearest]])
+    return known[is_wanted], near[is_wanted], far[is_wanted]
 
 
 def wrap_indices(constraints: Sequence[ArrayLike]) -> tuple[Integers, Integers]:

@@ -39,8 +39,8 @@ STORED_DTYPES = {"bool", "float16", "float32", "float64"} | {
 }
 # Modules of classes, other than estimators, whose objects fitted estimators hold.
 _PARTS = (
-    *("distances.database", "learners.base.span", "learners.gerrymandering.history"),
-    *("learners.ldml", "predictors.metric"),
+    *("_core.wide_map", "distances.database", "learners.base.span"),
+    *("learners.gerrymandering.history", "learners.ldml", "predictors.metric"),
     *("predictors.multi_metric", "predictors.soft_votes"),
     *("predictors.spaces", "predictors.tables", "predictors.targets", "training.history"),
     "training.preconditioner",

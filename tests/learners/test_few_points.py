@@ -1,4 +1,4 @@
-"""More features than points: learners without gradients work in the span of the points."""
+"""More features than points: learners work in the span of the points."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import pickle
 
 import numpy as np
 import pytest
+from reference import peak_memory
 from stored import Stored
 from thinned import thinned
 
 import metricfast as mf
 from metricfast._core.scatter_statistics import ScatterStatistics
+from metricfast._core.wide_map import WideMap
 from metricfast.constraints import Constraints
 from metricfast.learners.base import span
 from metricfast.learners.base.closed_form import ClosedFormLearner, Statistics
@@ -109,10 +111,12 @@ def test_similarities_are_those_of_the_features_as_given(init, projection, monke
 
 
 @quiet
-@pytest.mark.parametrize("kind", [mf.ITML_Supervised, mf.RCA_Supervised, mf.MMC_Supervised])
+@pytest.mark.parametrize("kind", [mf.ITML_Supervised, mf.RCA_Supervised, mf.MMC_Supervised, mf.NCA])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_a_square_map_is_formed_when_asked_for(kind, dtype):
     params = {"shrinkage": 0.3} | ({"n_chunks": 10} if kind is mf.RCA_Supervised else {})
+    if kind is mf.NCA:
+        params = {"early_stopping": False, "max_iter": 5}
     points = X.astype(dtype)
     learner = kind(random_state=0, **params).fit(points, Y)
     tol = {"rtol": 1e-3, "atol": 1e-3} if dtype == np.float32 else {"rtol": 1e-9, "atol": 1e-9}
@@ -148,6 +152,9 @@ def test_a_map_may_be_too_large_to_form():
     "learner",
     thinned(
         [
+            mf.NCA(),
+            mf.LMNN(),
+            mf.NCMML(),
             mf.LFDA(),
             mf.ANMM(),
             mf.DMLMJ(),
@@ -158,8 +165,11 @@ def test_a_map_may_be_too_large_to_form():
             mf.ITML_Supervised(n_constraints=20, random_state=0),
             mf.MMC_Supervised(n_constraints=20, max_iter=20, random_state=0),
             mf.SCML_Supervised(max_iter=500, random_state=0),
+            mf.MCML(max_iter=5),
+            mf.LDML(max_iter=5),
+            mf.MLKR(max_iter=5),
         ],
-        7,
+        10,
     ),
     ids=lambda learner: type(learner).__name__,
 )
@@ -167,9 +177,9 @@ def test_twenty_thousand_features(learner):
     y = np.arange(20) % 2
     points = RNG.normal(size=(20, 20_000)).astype(np.float32)
     points[:, :50] += 3 * y[:, None]
-    learner.fit(points, y)
+    assert peak_memory(lambda: learner.fit(points, y)) < 100e6  # a square map has 1.6 GB
     assert learner.transform(points[:3]).dtype == np.float32
-    assert learner._map.shape[0] <= 20 or isinstance(learner._map, SpanMap)
+    assert learner._map.shape[0] <= 20 or isinstance(learner._map, WideMap)
 
 
 @pytest.mark.parametrize("kind", [mf.LFDA, mf.Covariance, mf.DMLMJ])
@@ -231,10 +241,13 @@ def test_validation_of_few_points():
 
 
 @quiet
-def test_a_square_map_is_pickled_and_another_fit_replaces_it():
-    learner = mf.RCA(shrinkage=0.5).fit(*CHUNKS)
+@pytest.mark.parametrize(
+    ("learner", "data"), [(mf.RCA(shrinkage=0.5), CHUNKS), (mf.NCA(max_iter=3), (X, Y))]
+)
+def test_a_square_map_is_pickled_and_another_fit_replaces_it(learner, data):
+    learner.fit(*data)
     copied = pickle.loads(pickle.dumps(learner))
-    assert isinstance(copied._map, SpanMap)
+    assert isinstance(copied._map, WideMap)
     np.testing.assert_array_equal(copied.transform(NEW), learner.transform(NEW))
     learner.fit(NEW[:, :3], np.arange(20) // 2)
     assert learner.components_.shape == (3, 3) and learner.transform(NEW[:, :3]).shape == (20, 3)

@@ -10,6 +10,7 @@ from sklearn.datasets import load_iris, make_classification
 
 from metricfast import LFDA
 from metricfast._core.dispatch import get_kernels
+from metricfast._core.scatter_statistics import ScatterStatistics
 
 X, Y = load_iris(return_X_y=True)
 
@@ -176,3 +177,17 @@ def test_memory_grows_with_points_only():
     LFDA(shrinkage=0).fit(points[:500], labels[:500])
     # A matrix of all pairs of a class would take 128 MB.
     assert peak_memory(lambda: LFDA(shrinkage=0).fit(points, labels)) < 24e6
+
+
+def test_a_call_adds_the_sums_of_all_classes_at_once(monkeypatch):
+    """Each addition takes time in proportion to all classes."""
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(60), 3)
+    X = rng.normal(size=(60, 5))[y] + 0.3 * rng.normal(size=(180, 5))
+    merges, merge = [], ScatterStatistics.merge
+    monkeypatch.setattr(
+        ScatterStatistics, "merge", lambda self, other: merges.append(1) or merge(self, other)
+    )
+    found = LFDA(shrinkage=0.3).partial_fit(X, y).components_
+    assert len(merges) == 1
+    np.testing.assert_allclose(found, LFDA(shrinkage=0.3).fit(X, y).components_, atol=1e-9)

@@ -6,14 +6,18 @@ from itertools import product
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import metricfast.learners.linear as linear
 from metricfast import LDML, LMNN, MCML, MLKR, NCA, NCMML, NeighborhoodGerrymandering, losses
+from metricfast._core.wide_map import WideMap
 from metricfast.selection import Judge
 from metricfast.solvers import LBFGS
+from metricfast.training.initialization import _standardized
 from metricfast.training.objective import Objective
 from metricfast.training.preconditioner import FlatParameters
 from metricfast.training.problem import Problem
+from metricfast.training.samples import Samples
 from metricfast.training.span import MapOfSpan, Span, span_of
 
 RNG = np.random.default_rng(0)
@@ -51,6 +55,43 @@ def test_the_map_is_that_of_training_on_all_features(learner, start, monkeypatch
     # MLKR takes the square root of a singular scatter, which halves the number of digits.
     precision = 1e-6 if learner is MLKR else 1e-9
     np.testing.assert_allclose(found, full, atol=precision * np.abs(full).max())
+
+
+@few
+@pytest.mark.parametrize("learner", [LDML, LMNN, MCML, MLKR, NCA, NCMML])
+def test_a_point_of_weight_two_counts_as_two_points(learner, monkeypatch):
+    spans, weight = [], np.arange(N) % 3
+    noting = lambda X: spans.append(span_of(X)) or spans[-1]  # noqa: E731
+    monkeypatch.setattr(linear, "span_of", noting)
+    model = learner(judge=None, max_iter=5)
+    found = model.fit(X, Y, sample_weight=weight).components_
+    assert len(spans) == 1
+    model.fit(X, Y, sample_weight=2 * weight)
+    assert len(spans) == 1  # 78 points are too many for 90 features
+    monkeypatch.setattr(linear, "span_of", lambda X: None)
+    full = model.fit(X, Y, sample_weight=weight).components_
+    precision = 1e-6 if learner is MLKR else 1e-9
+    np.testing.assert_allclose(found, full, atol=precision * np.abs(full).max())
+
+
+@few
+@pytest.mark.parametrize("params", [{}, {"init": "random"}, {"init": "pca", "n_components": 5}])
+@pytest.mark.parametrize("learner", [NCA, LMNN])
+def test_sparse_points_have_the_span_of_dense_points(learner, params, monkeypatch):
+    """A map of few rows is smaller than an array of the points, which then stay sparse."""
+    points = np.where(RNG.uniform(size=X.shape) < 0.3, X, 0)
+    model = learner(judge=None, max_iter=5, random_state=0, **params)
+    expected = model.fit(points, Y).components_
+    widths, evaluate = set(), Objective.of_loss
+
+    def noting(self, *given):
+        widths.add(self.X.shape[1])
+        return evaluate(self, *given)
+
+    monkeypatch.setattr(Objective, "of_loss", noting)
+    found = model.fit(csr_array(points), Y).components_
+    assert widths == {D if "n_components" in params else N}
+    np.testing.assert_allclose(found, expected, atol=1e-9 * np.abs(expected).max())
 
 
 @few
@@ -134,10 +175,27 @@ def test_a_basis_is_computed_only_for_problems_in_the_span(monkeypatch):
         NCA(max_iter=1).fit(X, Y)
 
 
+def test_a_constant_feature_is_not_standardised():
+    """After centring, a feature that is constant in a fold differs from its mean by rounding."""
+    points = X[:, :3].copy()
+    points[:, 1] = 0.1 / 3 - 0.011
+    L = _standardized(np.eye(3), Samples(points, np.arange(N) % 2))
+    assert L[1, 1] == 1 and np.diag(L).min() == 1
+
+
 def test_a_map_leaves_the_span_as_it_came():
     basis = span_of(X).basis
     for rows in (3, D):
         L = RNG.normal(size=(rows, D))
         start = MapOfSpan(L, basis)
         np.testing.assert_allclose(start.outer(start.inner), L, atol=1e-12)
+    for units in (np.full(D, 3.0), RNG.uniform(0.1, 2, D), np.geomspace(1e-9, 1e9, D)):
+        start = MapOfSpan(WideMap(units), basis)
+        dense = MapOfSpan(np.diag(units), basis)
+        tolerance = {"rtol": 1e-9, "atol": 1e-9 * units.max()}
+        np.testing.assert_allclose(start.outer(start.inner).array(), np.diag(units), **tolerance)
+        np.testing.assert_allclose(start.rest_norm, dense.rest_norm, rtol=1e-9)
+        np.testing.assert_allclose(
+            start.inner.T @ start.inner, dense.inner.T @ dense.inner, atol=1e-9 * units.max() ** 2
+        )
     assert span_of(X.T) is None

@@ -241,18 +241,18 @@ def _arrays(X: Array, weights: Floats, group: Integers) -> tuple[Array, Floats, 
 
 
 def _squares(X: Any, weights: Floats, group: Integers, means: Floats) -> Floats:
-    """Return the diagonal of the scatter matrix."""
+    """Return the diagonal of the scatter matrix; zero for columns constant within groups."""
     squares = np.zeros(X.shape[1])
     for rows, block in pieces(X):
         squares += weights[rows] @ (block - means[group[rows]]) ** 2
-    return squares
+    rounding = 16 * np.finfo(np.float64).eps * np.abs(means).max(axis=0)
+    return np.where(squares > weights.sum() * rounding**2, squares, 0.0)
 
 
 def _deviation(X: Array, weights: Floats, group: Integers, means: Floats) -> Floats:
     """Return standard deviations within groups; 1 for columns that are constant within groups."""
     deviation = np.sqrt(_squares(X, weights, group, means) / weights.sum())
-    rounding = 16 * np.finfo(np.float64).eps * np.abs(means).max(axis=0)
-    return np.where(deviation > rounding, deviation, 1.0)
+    return np.where(deviation > 0, deviation, 1.0)
 
 
 def scatter_matrix(

@@ -16,7 +16,7 @@ from metricfast._core.sources import Scaled, on_disk
 from metricfast._core.targets import check_comparable, codes_among, encode_together
 from metricfast._core.types import Array, Floats, Integers
 
-__all__ = ["ScatterStatistics", "centered"]
+__all__ = ["ScatterStatistics", "centered", "members_of_groups"]
 
 # Origins whose distance is within this power of two, or its inverse, need no rescaling.
 _ORDINARY = 200
@@ -224,7 +224,7 @@ class ScatterStatistics:
         how: dict[str, Any] = {"origin": origin, "n_jobs": n_jobs}
         if self.per_group:
             found.scatters = np.empty((len(groups), X.shape[1], X.shape[1]))
-            for label, members in _members(code, len(groups)):
+            for label, members in members_of_groups(code):
                 zeros, mean = np.zeros(len(members), np.int64), means[label : label + 1]
                 found.scatters[label] = scatter_matrix(
                     X[members], weights[members], zeros, mean, **how
@@ -293,8 +293,8 @@ def _central_point(X: Array) -> Floats:
     return np.ascontiguousarray(few[len(few) // 2], np.float64)
 
 
-def _members(code: Integers, n_groups: int) -> Iterator[tuple[int, Integers]]:
-    """Return the rows of each group."""
+def members_of_groups(code: Integers) -> Iterator[tuple[int, Integers]]:
+    """Yield each group that has points, and its rows in ascending order."""
     order = np.argsort(code, kind="stable")
-    ends = np.cumsum(np.bincount(code, minlength=n_groups))
-    return enumerate(np.split(order, ends[:-1]))
+    groups, first = np.unique(code[order], return_index=True)
+    return zip(groups.tolist(), np.split(order, first[1:]), strict=True)

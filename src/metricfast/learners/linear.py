@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
 
 from metricfast._core.parameters import (
@@ -17,6 +18,8 @@ from metricfast._core.parameters import (
     check_parameters,
     take_renamed,
 )
+from metricfast._core.scaling import center_and_rescale
+from metricfast._core.scatter import repetitions
 from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast._core.warn import ignored, warn_user
 from metricfast.learners.base.learner import MahalanobisMixin
@@ -25,7 +28,7 @@ from metricfast.learners.trained import Given, Plan, TrainedLearner, for_mini_ba
 from metricfast.selection._judge import JudgeParameter
 from metricfast.training.callbacks import as_callbacks
 from metricfast.training.history import History, Vector
-from metricfast.training.initialization import Initialization
+from metricfast.training.initialization import Initialization, n_rows
 from metricfast.training.model_selection import Candidates
 from metricfast.training.objective import Objective
 from metricfast.training.samples import (
@@ -36,7 +39,7 @@ from metricfast.training.samples import (
     load_samples,
 )
 from metricfast.training.solvers import LBFGS, Solver, as_solver, check_solver_params
-from metricfast.training.span import span_of
+from metricfast.training.span import is_wide, span_of
 from metricfast.training.stopping import as_stopping_rule
 
 if TYPE_CHECKING:
@@ -169,10 +172,17 @@ class LinearLearner(TrainedLearner, LinearParameters, MahalanobisMixin):
             keep=self._keeps_points, accept_sparse=self._accept_sparse, target=self._target,
         )  # fmt: skip
         self._exponent = samples.exponent
-        # Weights would change the span, because weighted points count as repeated.
-        if plan.solver.by_batches or plan.evaluator is not None or samples.weight is not None:
+        X = samples.X
+        n, d = X.shape
+        # A weighted point counts as repeated.
+        wide = not samples.in_chunks and is_wide(repetitions(samples.weight, n).sum(), d)
+        if not wide or plan.solver.by_batches or plan.evaluator is not None:
             return samples
-        return replace(samples, span=span_of(samples.X))
+        if issparse(X) and n_rows(self.init, self.n_components, d) >= n:
+            # A map of so many rows takes as much memory as the points in an array.
+            X, exponent = center_and_rescale(X.toarray())
+            samples = replace(samples, X=X, exponent=samples.exponent + exponent)
+        return replace(samples, span=span_of(X))
 
     def _begin(
         self, plan: Plan, train_samples: Samples, samples: Samples, rng: RandomState, kept: Any

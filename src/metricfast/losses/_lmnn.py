@@ -13,7 +13,7 @@ from metricfast._core.arrays import as_codes, as_points, as_threads
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.parameters import FiniteFloat, NonNegativeFloat, PositiveInt
 from metricfast._core.types import Array, Integers
-from metricfast.distances.neighbors import kneighbors_per_class, paired_distances
+from metricfast.distances.neighbors import kneighbors, paired_distances
 from metricfast.losses._call import Call, Gradient, Loss, Totals
 
 __all__ = ["LMNN"]
@@ -201,22 +201,10 @@ def _nearest_of_class(
 ) -> Integers:
     """Database rows of the anchor's class, (n, k), nearest first, and -1 where there are fewer."""
     rows = np.full((len(queries), k), -1, np.int64)
-    position = np.empty(len(database), np.int64)
-    for label in np.unique(y):
-        anchors, members = np.flatnonzero(y == label), np.flatnonzero(y_database == label)
-        if len(members) == 0:
-            continue
-        position[:] = -1
-        position[members] = np.arange(len(members))
-        left_out = None
-        if exclude is not None:
-            own = exclude[anchors]
-            left_out = np.where(own >= 0, position[own], -1)
-        _, found = kneighbors_per_class(
-            queries[anchors], database[members], np.zeros(len(members)), k,
-            exclude=left_out, n_jobs=threads,
-        )  # fmt: skip
-        rows[anchors] = np.where(found[:, 0] >= 0, members[found[:, 0]], -1)
+    k = min(k, len(database))
+    where = "equal", y, y_database
+    how: dict[str, Any] = {"exclude": exclude, "where": where, "n_jobs": threads}
+    rows[:, :k] = kneighbors(queries, database, k, **how)[1]
     return rows
 
 

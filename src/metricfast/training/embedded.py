@@ -11,6 +11,7 @@ from metricfast._core.dispatch import get_kernels
 from metricfast._core.points import apply_map, map_gradient, with_gradient
 from metricfast._core.sources import by_blocks, in_one_array
 from metricfast._core.types import Array
+from metricfast._core.wide_map import AnyMap, WideMap
 from metricfast.training.samples import Samples
 
 __all__ = ["EMBEDDED", "LinearMap", "embed", "embed_samples", "finite", "map_points"]
@@ -24,9 +25,9 @@ def finite(Z: Array) -> bool:
     return bool(get_kernels().all_finite(Z))
 
 
-def map_points(X: Any, L: Array, n_jobs: int | None = None) -> Array:
+def map_points(X: Any, L: AnyMap, n_jobs: int | None = None) -> Array:
     """Map points in their dtype; mapped sparse points are centred."""
-    Z = apply_map(X, L, n_jobs)
+    Z = L.embed(X) if isinstance(L, WideMap) else apply_map(X, L, n_jobs)
     if not issparse(X):
         return Z
     return np.ascontiguousarray(Z - Z.mean(axis=0, dtype=np.float64).astype(Z.dtype))

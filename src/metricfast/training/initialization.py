@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from metricfast._core.initialize import as_given_map, check_n_components, initia
 from metricfast._core.points import dense
 from metricfast._core.scatter import within_scatter
 from metricfast._core.types import Array, Floats, RandomState
+from metricfast._core.wide_map import AnyMap, WideMap
 from metricfast.samplers import Batch, class_batches
 from metricfast.training.embedded import map_points
 from metricfast.training.objective import Objective
@@ -93,17 +94,23 @@ class Initialization:
     def _is_auto(self) -> bool:
         return isinstance(self.init, str) and self.init == "auto"
 
-    def initial_map(self, data: Samples, rng: RandomState, *, quiet: bool = False) -> Array:
+    def initial_map(self, data: Samples, rng: RandomState, *, quiet: bool = False) -> AnyMap:
         """Return the map of `init`, or the map of an earlier fit.
+
+        If the points have a span, the identity is a `WideMap`.
 
         `quiet`: without a warning about its size.
         """
-        init = as_given_map(self.init)
+        init, n_features = as_given_map(self.init), data.X.shape[1]
+        rows = n_rows(self.init, self.n_components, n_features)
+        new = self.warm is None and isinstance(init, str) and init in ("auto", "identity")
+        if new and data.span is not None and rows == n_features:
+            return WideMap(np.ones(n_features), dtype=data.X.dtype)
         L = initialize_components(
             data.X,
             data.labels if self.has_classes else None,
             init,
-            n_rows(self.init, self.n_components, data.X.shape[1]),
+            rows,
             rng,
             verbose=self.verbose,
             sample_weight=data.weight,
@@ -123,12 +130,15 @@ class Initialization:
         return data.rescale_map(self.warm, quiet=quiet)
 
     def start(
-        self, problem: Problem, data: Samples, L: Array, rng: RandomState, name: str | None = None
-    ) -> Objective:
+        self, problem: Problem, data: Samples, L: AnyMap, rng: RandomState,
+        name: str | None = None,
+    ) -> Objective:  # fmt: skip
         """Return the objective that starts from the result of `initial_map`.
 
         `name`: one of `alternatives`, to start from it instead.
         """
+        if isinstance(L, WideMap) and problem.samples.outer is None:
+            L = L.array()
         initial, new = L, self.warm is None
         if name is not None:
             L = _spread_like(L, self._alternative(name, L, data), data)
@@ -144,13 +154,13 @@ class Initialization:
         objective.initial_map = initial
         return objective
 
-    def _alternative(self, name: str, L: Array, data: Samples) -> Array:
+    def _alternative(self, name: str, L: AnyMap, data: Samples) -> AnyMap:
         """Return the named map with as many rows as L, or L if the points have no such map."""
-        if name == GIVEN:
-            square = len(L) == L.shape[1]
-            return initialize_components(data.X, None, "identity" if square else "pca", len(L))
-        if name == STANDARDIZED:
-            return _standardized(np.eye(*L.shape, dtype=L.dtype), data)
+        if name == GIVEN and len(L) < L.shape[1]:
+            return initialize_components(data.X, None, "pca", len(L))
+        if name in (GIVEN, STANDARDIZED):
+            given = _identity(L)
+            return given if name == GIVEN else _standardized(given, data)
         assert self.discriminant is not None
         points = dense(data.X)
         try:
@@ -158,7 +168,7 @@ class Initialization:
         except ValueError:  # the points of some class coincide
             return L
 
-    def _scale_by_batch(self, problem: Problem, L: Array, rng: RandomState) -> float:
+    def _scale_by_batch(self, problem: Problem, L: AnyMap, rng: RandomState) -> float:
         """Return the factor of the map that minimises the loss of the first batch."""
         if not problem.searches_scale:
             return 1.0
@@ -166,20 +176,20 @@ class Initialization:
         first = next(iter(objective.batches(rng, self.batch_size)()))
         return best_scale(lambda scale: value(scale, first))
 
-    def _scaled(self, problem: Problem, data: Samples, L: Array, name: str | None) -> Array:
+    def _scaled(self, problem: Problem, data: Samples, L: AnyMap, name: str | None) -> AnyMap:
         sample = sample_points(data)
-        identity = np.array_equal(L, np.eye(*L.shape)) and problem.standardizes and name is None
-        forms = [L, _standardized(L, data.representative)] if identity else [L]
+        given = problem.standardizes and name is None and _is_identity(L)
+        forms = [L, _standardized(L, data.representative)] if given else [L]
         X = problem.samples.X
         if name not in self.chosen:
             self.chosen[name] = choose_scale(problem, forms, sample, data.weight)
         form, wanted = self.chosen[name]
         L, found = forms[form], spread(_inner(problem, forms[form]), X, sample, data.weight)
-        return np.asarray(L * L.dtype.type(wanted / found)) if wanted > 0 and found > 0 else L
+        return L * L.dtype.type(wanted / found) if wanted > 0 and found > 0 else L
 
 
 def choose_scale(
-    problem: Problem, forms: list[Array], batch: Batch, weight: Floats | None = None
+    problem: Problem, forms: Sequence[AnyMap], batch: Batch, weight: Floats | None = None
 ) -> tuple[int, float]:
     """Return the map, and the `spread` of points under it, with the lowest value."""
     found = list[tuple[float, int, float]]()
@@ -195,7 +205,7 @@ def choose_scale(
     return min(found)[1:]
 
 
-def of_scales(problem: Problem, L: Array) -> tuple[Callable[[float, Batch], float], Objective]:
+def of_scales(problem: Problem, L: AnyMap) -> tuple[Callable[[float, Batch], float], Objective]:
     """Return a function ``value(factor, batch)`` of the scaled map, and its objective.
 
     The loss is the one for choosing the scale.
@@ -219,10 +229,24 @@ def of_scales(problem: Problem, L: Array) -> tuple[Callable[[float, Batch], floa
     return value, objective
 
 
-def _inner(problem: Problem, L: Array) -> Array:
+def _inner(problem: Problem, L: Any) -> Array:
     """Return a map in the problem's coordinates: a basis of the span, or the features."""
     start = problem.of_span(L)
-    return L if start is None else start.inner
+    inner: Array = L if start is None else start.inner
+    return inner
+
+
+def _identity(L: AnyMap) -> AnyMap:
+    """Return the identity, stored like L."""
+    if isinstance(L, WideMap):
+        return WideMap(np.ones(len(L)), dtype=L.dtype)
+    return np.eye(*L.shape, dtype=L.dtype)
+
+
+def _is_identity(L: AnyMap) -> bool:
+    if isinstance(L, WideMap):
+        return bool((L.diagonal == 1).all())
+    return np.array_equal(L, np.eye(*L.shape))
 
 
 def sample_points(data: Samples) -> Batch:
@@ -244,15 +268,16 @@ def _distance(Z: Array, weight: Floats | None) -> float:
     return math.sqrt(2 * float(np.average(Z**2, axis=0, weights=weight).sum()))
 
 
-def _spread_like(L: Array, other: Array, data: Samples) -> Array:
+def _spread_like(L: AnyMap, other: AnyMap, data: Samples) -> AnyMap:
     """Return the map `other`, scaled to the same spread of points as under L."""
     wanted, found = (_distance(map_points(data.X, A), data.weight) for A in (L, other))
-    return np.asarray(other * L.dtype.type(wanted / found)) if wanted > 0 and found > 0 else L
+    return other * L.dtype.type(wanted / found) if wanted > 0 and found > 0 else L
 
 
-def _standardized(L: Array, data: Samples) -> Array:
+def _standardized(L: AnyMap, data: Samples) -> AnyMap:
     """Return the map that first standardises the features."""
     group = np.zeros(len(data.labels), np.int64)
     squares = within_scatter(data.X, group, data.weight, diagonal=True)
     units = np.sqrt(squares / (squares.max(initial=0) or 1.0))
-    return np.asarray((L / np.where(units > 0, units, 1)).astype(L.dtype))
+    units = np.where(units > 0, units, 1)
+    return L * (1 / units) if isinstance(L, WideMap) else np.asarray(L / units, L.dtype)

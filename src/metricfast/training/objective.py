@@ -74,7 +74,7 @@ class Objective:
         The parameters that it stands for.
     of_span : MapOfSpan or None
         The initial map of all features, if the problem is trained in the span of the points.
-    initial_map : ndarray or None
+    initial_map : ndarray, WideMap or None
         The map that `init` names, of a linear learner.
     all_samples : Samples
         `samples`, and the validation samples if there are any.
@@ -85,7 +85,7 @@ class Objective:
     def __init__(
         self,
         problem: Problem,
-        start: list[Array] | None = None,
+        start: list[Any] | None = None,
         *,
         continued: tuple[Vector, FlatParameters] | None = None,
     ) -> None:
@@ -108,7 +108,7 @@ class Objective:
         self._kept: tuple[Array, Any] | None = None
         self._batches_done: int | None = None
         self._shared_penalty: tuple[float, Array] | None = None
-        self.initial_map: Array | None = None
+        self.initial_map: Any = None
         self.of_span = problem.of_span(start[0]) if start else None
         self._n_own = len(self.embedding.decays(0.0))
         if continued is not None:
@@ -269,9 +269,9 @@ class Objective:
         """Return the parameters of the embedding and of the loss, such as proxies."""
         return self.preconditioner.arrays(x.copy())
 
-    def learned(self, x: Vector) -> list[Array]:
-        """Return the parameters for the given, unscaled points, for callbacks."""
-        arrays = self.parameters(x)[: self._n_own]
+    def learned(self, x: Vector) -> list[Any]:
+        """Return the parameters for the given, unscaled points; a map may be a `WideMap`."""
+        arrays: list[Any] = self.parameters(x)[: self._n_own]
         if isinstance(self.embedding, LinearMap):
             L = self.embedding.map_of(arrays)
             arrays = [L if self.of_span is None else self.of_span.outer(L)]

@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from metricfast._core.types import Array, RandomState
+from metricfast._core.wide_map import AnyMap
 from metricfast.embeddings import Embedding
 from metricfast.samplers import Batch
 from metricfast.training.embedded import LinearMap
@@ -182,7 +183,7 @@ class Problem:
     searches_scale: bool = True
     standardizes: bool = True
 
-    def of_span(self, L: Array) -> MapOfSpan | None:
+    def of_span(self, L: AnyMap) -> MapOfSpan | None:
         """Return a map of all features as a map of the points' span, or None without a span."""
         samples = self.samples
         if samples.outer is None or samples.span is None or L.shape[1] != samples.outer:

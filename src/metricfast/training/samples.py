@@ -31,6 +31,7 @@ from metricfast._core.targets import (
 )
 from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.warn import warn_user
+from metricfast._core.wide_map import WideMap
 from metricfast._labels.distance import LabelDistance
 from metricfast.training.chunks import (
     SHARE,
@@ -191,8 +192,10 @@ class Samples:
         X = found.X[:] if found.in_chunks else found.X
         return replace(found, X=X, database=among.representative)
 
-    def undo_scale(self, L: Array) -> Array:
-        """Convert a map of `X` to a map of the given points."""
+    def undo_scale(self, L: Any) -> Any:
+        """Convert a map of `X`, an array or a `WideMap`, to a map of the given points."""
+        if isinstance(L, WideMap):
+            return L.undo_scale(self.exponent, self.X.dtype)
         return undo_scale(L, self.exponent, self.X.dtype)
 
     def rescale_map(self, L: Array, *, quiet: bool = False) -> Array:

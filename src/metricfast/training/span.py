@@ -7,20 +7,25 @@ do not change other directions. So training the small map ``L Q`` gives the same
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import cholesky, qr, solve_triangular
 
+from metricfast._core.wide_map import AnyMap, WideMap
 from metricfast.training.preconditioner import FULL_BASIS, FlatParameters
 
-__all__ = ["MapOfSpan", "Span", "WithConstant", "span_of"]
+__all__ = ["MapOfSpan", "Span", "WithConstant", "is_wide", "span_of"]
 
 Array = NDArray[Any]
 # Number of features per point above which training in the span saves more than the basis costs.
 _WIDE = 1.5
+# Ratio of the diagonal of a Cholesky factor above which it keeps all but a few digits.
+_PRECISE = 1e-2
 
 
 class Span:
@@ -32,20 +37,23 @@ class Span:
     @cached_property
     def basis(self) -> Array:
         """An orthonormal basis, of shape (n_features, n_samples)."""
-        return np.linalg.qr(self._X.T.astype(np.float64))[0]
+        return np.asarray(qr(self._X.T.astype(np.float64), mode="economic", overwrite_a=True)[0])
+
+
+def is_wide(n_samples: float, n_features: int) -> bool:
+    """Return whether there are so many features that training in the span pays.
+
+    More than `FULL_BASIS` points are preconditioned by feature, which is impossible in a basis.
+    """
+    return bool(n_samples <= FULL_BASIS and n_features >= _WIDE * n_samples)
 
 
 def span_of(X: Any) -> Span | None:
     """Return the span of points for the training, or None.
 
-    None if there are not many more features than points, or points are not an array in memory. More
-    than `FULL_BASIS` points are preconditioned by feature, which is impossible in a basis.
+    None if there are not many more features than points, or points are not an array in memory.
     """
-    if not isinstance(X, np.ndarray):
-        return None
-    n_samples, n_features = X.shape
-    wide = n_samples <= FULL_BASIS and n_features >= _WIDE * n_samples
-    return Span(X) if wide else None
+    return Span(X) if isinstance(X, np.ndarray) and is_wide(*X.shape) else None
 
 
 class MapOfSpan:
@@ -56,7 +64,7 @@ class MapOfSpan:
 
     Parameters
     ----------
-    L : ndarray of shape (n_components, n_features)
+    L : ndarray of shape (n_components, n_features), or WideMap without directions
         The initial map.
     basis : ndarray of shape (n_features, n_directions)
 
@@ -70,20 +78,57 @@ class MapOfSpan:
         The number of entries of L.
     """
 
-    def __init__(self, L: Array, basis: Array) -> None:
-        inner = L.astype(np.float64) @ basis
-        self._basis, self._dtype = basis, L.dtype
-        self._rest = L - inner @ basis.T
+    def __init__(self, L: AnyMap, basis: Array) -> None:
+        self._L, self._basis, self.n_entries = L, basis, len(L) * len(basis)
+        n_features, n_directions = basis.shape
+        # Without U, it is L Q A_0^-1, for the initial A_0.
         self._left: Array | None = None
-        if len(L) > len(inner.T):
-            self._left, inner = np.linalg.qr(inner)
-        self.inner = inner.astype(L.dtype)
-        self.rest_norm, self.n_entries = float(np.linalg.norm(self._rest)), L.size
+        if isinstance(L, WideMap) and (L.diagonal == L.diagonal[0]).all():
+            self._left, self._start = basis, L.diagonal[0] * np.eye(n_directions)
+            self.rest_norm = abs(float(L.diagonal[0])) * math.sqrt(n_features - n_directions)
+        elif isinstance(L, WideMap):
+            self._left, self._start = _orthonormal(self._inside)
+            outside = np.maximum(1 - np.square(basis).sum(axis=1), 0)
+            self.rest_norm = math.sqrt(L.diagonal**2 @ outside)
+        else:
+            inside = self._inside
+            self._left, self._start = None, inside
+            if len(L) > n_directions:
+                self._left, self._start = _orthonormal(inside)
+            self.rest_norm = float(np.linalg.norm(L - inside @ basis.T))
+        self.inner = self._start.astype(L.dtype)
 
-    def outer(self, inner: Array) -> Array:
+    @property
+    def _inside(self) -> Array:
+        """L Q."""
+        if isinstance(self._L, WideMap):
+            return np.asarray(self._L.diagonal[:, None] * self._basis)
+        return np.asarray(self._L.astype(np.float64) @ self._basis)
+
+    def outer(self, inner: Array) -> AnyMap:
         """Return the map L for a trained A."""
-        towards = inner if self._left is None else self._left @ inner
-        return np.asarray(towards @ self._basis.T + self._rest)
+        L, inside = self._L, self._inside
+        if len(L) > len(inner) and self._left is None:
+            self._left = solve_triangular(self._start, inside.T, trans="T").T
+        change = (inner if self._left is None else self._left @ inner) - inside
+        if isinstance(L, WideMap):
+            return WideMap(L.diagonal, change, self._basis, L.dtype)
+        return np.asarray(L + change @ self._basis.T)
+
+
+def _orthonormal(columns: Array) -> tuple[Array | None, Array]:
+    """Return the QR decomposition; None in place of Q if ``columns @ inv(R)`` is as precise.
+
+    Of few columns, Cholesky factors are much faster than Householder's reflections.
+    """
+    try:
+        R = cholesky(columns.T @ columns)
+        if np.diag(R).min() < _PRECISE * np.diag(R).max():
+            Q = solve_triangular(R, columns.T, trans="T")
+            R = cholesky(Q @ Q.T) @ R
+        return None, R
+    except np.linalg.LinAlgError:
+        return np.linalg.qr(columns)
 
 
 class WithConstant(FlatParameters):

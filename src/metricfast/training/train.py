@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from metricfast._core.progress import Progress
 from metricfast._core.threadpool import one_blas_thread
 from metricfast._core.warn import warn_user
+from metricfast._core.wide_map import WideMap
 from metricfast.samplers import Batch
 from metricfast.training.callbacks import Checkpoint, OpenCheckpoint
 from metricfast.training.history import DivergedError, History, SolverState, Vector
@@ -57,7 +58,9 @@ class _Observers:
         if self._functions:
             self.set_fitted(x)
             score = objective.score(history.costs[-1]) if history.costs else None
-            state = SolverState(iteration, value, objective.learned(x), self._learner, score)
+            learned = objective.learned(x)
+            arrays = [each.array() if isinstance(each, WideMap) else each for each in learned]
+            state = SolverState(iteration, value, arrays, self._learner, score)
             answers = [callback(state) for callback in self._functions]
             stops = any(answers)
         if self._task is not None:

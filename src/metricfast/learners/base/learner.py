@@ -21,11 +21,12 @@ from metricfast._core.thresholds import best_threshold, check_calibration
 from metricfast._core.tuples import TupleSet, index_tuples
 from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast._core.warn import warn_user
+from metricfast._core.wide_map import AnyMap, WideMap
 from metricfast.distances.neighbors import paired_distances
 from metricfast.learners.base.html import learned_rows, learned_table, with_table
 from metricfast.learners.base.inputs import begin_fit, points_of, tuples_of
 from metricfast.learners.base.relevance import in_spreads, shares_of_features
-from metricfast.learners.base.span import GIVEN, GivenAxes, SpanMap, SquareOf
+from metricfast.learners.base.span import GIVEN, GivenAxes, SquareOf
 from metricfast.learners.base.validation import validate_fit
 
 if TYPE_CHECKING:
@@ -370,10 +371,10 @@ class MahalanobisMixin(MetricTransformer, BaseMetricLearner):
     def components_(self) -> Array:
         """The learned linear map L, of shape (n_components, n_features)."""
         found = self._map
-        return found.array() if isinstance(found, SpanMap) else found
+        return found.array() if isinstance(found, WideMap) else found
 
     @components_.setter
-    def components_(self, L: Array | SpanMap) -> None:
+    def components_(self, L: AnyMap) -> None:
         square = getattr(self, "n_components", None) is None
         self.__dict__["components_"] = self._span.outer(L, square=square)
 
@@ -383,7 +384,7 @@ class MahalanobisMixin(MetricTransformer, BaseMetricLearner):
 
     @property
     def _map(self) -> Any:
-        """The learned map: an array, or a `SpanMap`."""
+        """The learned map: an array, or a `WideMap`."""
         try:
             return vars(self)["components_"]
         except KeyError:
@@ -414,13 +415,13 @@ class MahalanobisMixin(MetricTransformer, BaseMetricLearner):
         """Embed checked points; both sides have the same map."""
         del side
         L = self._map
-        if isinstance(L, SpanMap):
+        if isinstance(L, WideMap):
             return embed_points(X, L.embed)
         return embed_points(X, lambda block: block @ L.T.astype(block.dtype, copy=False))
 
     def _indexed_score(self, points: Array, pairs: Integers) -> Array:
         L = self._map
-        if isinstance(L, SpanMap):
+        if isinstance(L, WideMap):
             return -paired_distances(L.embed(points - points[:1]), pairs=pairs)
         return -paired_distances(points, pairs=pairs, L=L)
 
@@ -470,7 +471,7 @@ class MahalanobisMixin(MetricTransformer, BaseMetricLearner):
         check_is_fitted(self, self._fitted)
         points = None if X is None else points_of(self, X)
         L = self._map
-        rows = L.column_rows() if isinstance(L, SpanMap) else L
+        rows = L.column_rows() if isinstance(L, WideMap) else L
         return shares_of_features(in_spreads(rows, points))
 
     def score_pairs(self, pairs: ArrayLike) -> Array:

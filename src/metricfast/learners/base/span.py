@@ -30,6 +30,7 @@ from metricfast._core.scatter import svd, with_signs
 from metricfast._core.threadpool import one_blas_thread
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, Integers
+from metricfast._core.wide_map import AnyMap, WideMap, memory_for_square
 
 __all__ = [
     "GIVEN",
@@ -40,7 +41,6 @@ __all__ = [
     "Target",
     "in_span",
     "inverse_root",
-    "memory_for_square",
     "span_of",
 ]
 
@@ -57,8 +57,8 @@ _ROUNDING = 1e-12
 _MOST_ROWS = 32
 
 
-class SpanMap:
-    r"""A square map of points that differs from a diagonal one in few directions.
+class SpanMap(WideMap):
+    r"""The square map of a metric that differs from a diagonal one in few directions.
 
     .. math::
 
@@ -122,10 +122,8 @@ class SpanMap:
         scaled = times_power_of_two(units, exponent)
         return SpanMap(self.axes, self.sizes, self.rest, scaled, self.dtype)
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(n_features, n_features)."""
-        return len(self.axes), len(self.axes)
+    def __len__(self) -> int:
+        return len(self.axes)
 
     def embed(self, X: Any) -> Array:
         """Return ``X @ L.T``, in the dtype of X."""
@@ -181,28 +179,14 @@ class SpanMap:
 class SquareOf:
     """The matrix ``L.T @ L``, stored as the map L."""
 
-    def __init__(self, L: Array | SpanMap) -> None:
+    def __init__(self, L: AnyMap) -> None:
         self.L = L
 
     def array(self, what: str) -> Floats:
         """Return the matrix; `what` is its name, for errors."""
-        L = self.L.array() if isinstance(self.L, SpanMap) else self.L
+        L = self.L.array() if isinstance(self.L, WideMap) else self.L
         with memory_for_square(what, L.shape[1], L.dtype):
             return np.asarray(L.T @ L)
-
-
-@contextmanager
-def memory_for_square(what: str, n_features: int, dtype: Any = np.float64) -> Iterator[None]:
-    """Name the size of a features x features matrix in a MemoryError, if it does not fit."""
-    try:
-        yield
-    except MemoryError as error:
-        size = n_features**2 * np.dtype(dtype).itemsize / 2**30
-        raise MemoryError(
-            f"{what} of {n_features:,} features is a matrix of {n_features:,} x {n_features:,} "
-            f"numbers, {size:,.1f} GiB, which does not fit into memory. transform, pair_distance "
-            "and neighbour searches do not form it; n_components gives components_ fewer rows."
-        ) from error
 
 
 class GivenAxes:

@@ -22,7 +22,7 @@ from metricfast._core.scatter import (
     whitening,
     with_signs,
 )
-from metricfast._core.scatter_statistics import ScatterStatistics
+from metricfast._core.scatter_statistics import ScatterStatistics, members_of_groups
 from metricfast._core.sources import on_disk, take
 from metricfast._core.stores import in_memory
 from metricfast._core.types import Array, Floats, Integers
@@ -285,12 +285,11 @@ def _all_scatters(
     between = spread.T @ spread
     mixed = scatter_matrix(X, others, codes, means) + between
     within, scatter = np.zeros_like(mixed), np.empty_like(mixed)
-    for label, count in enumerate(counts):
-        members = np.flatnonzero(codes == label)
+    for label, members in members_of_groups(codes):
         deviations = np.subtract(X[members], means[label], dtype=np.float64)
         get_kernels().local_scatter(deviations, weights[members], k, scatter, as_threads(n_jobs))
         mixed += scatter / total
-        within += scatter / count
+        within += scatter / counts[label]
     plain = scatter_matrix(X, weights, codes, means)
     return _Scatters(
         mixed=mixed, within=within, around_means=plain, total=plain + between, exponent=exponent,
@@ -306,26 +305,24 @@ def local_sums(
     `classes`: labels of the classes; each must have points.
     `weights`: the result of :func:`repetitions`.
     """
-    points, local = (ScatterStatistics(X.shape[1], classes, per_group=True) for _ in range(2))
-    for label, rows, block in _classes_in_turn(X, codes):
-        w, name = weights[rows], classes[label : label + 1]
-        scatter = np.empty((X.shape[1], X.shape[1]))
-        points.add(block, w, np.repeat(name, len(rows)))
-        deviations, exponent = center_and_rescale(block)
-        deviations = (deviations - w @ deviations / w.sum()).astype(np.float64)
-        get_kernels().local_scatter(deviations, w, k, scatter, as_threads(n_jobs))
-        count = np.array([w.sum()])
-        local.merge(
-            ScatterStatistics.of_scatters(name, count, scatter[None] / count, exponent, X.dtype)
-        )
-    return points, local
+    d, counts = X.shape[1], np.bincount(codes, weights).astype(np.float64)
+    points = ScatterStatistics(d, classes, per_group=True)
+    scatters, exponents = np.empty((len(classes), d, d)), np.zeros(len(classes), np.int64)
+    for rows, block in _whole_classes(X, codes):
+        points.add(block, weights[rows], classes[codes[rows]])
+        for label, members in members_of_groups(codes[rows]):
+            w = weights[rows[members]]
+            deviations, exponents[label] = center_and_rescale(block[members])
+            deviations = (deviations - w @ deviations / w.sum()).astype(np.float64)
+            get_kernels().local_scatter(deviations, w, k, scatters[label], as_threads(n_jobs))
+    scatters /= counts[:, None, None]
+    exponent = int(exponents[scatters.any(axis=(1, 2))].max(initial=exponents.min()))
+    scatters = np.ldexp(scatters, 2 * (exponents - exponent)[:, None, None])
+    return points, ScatterStatistics.of_scatters(classes, counts, scatters, exponent, X.dtype)
 
 
-def _classes_in_turn(X: Any, codes: Integers) -> Iterator[tuple[int, Integers, Array]]:
-    """Yield each class, its rows and its points.
-
-    Points are read at once for as many classes as fit into memory, and at least one.
-    """
+def _whole_classes(X: Any, codes: Integers) -> Iterator[tuple[Integers, Array]]:
+    """Yield the rows and the points of as many classes as fit into memory, and at least one."""
     order = np.argsort(codes, kind="stable")
     ends = np.cumsum(np.bincount(codes))
     starts = np.append(0, ends[:-1])
@@ -335,10 +332,7 @@ def _classes_in_turn(X: Any, codes: Integers) -> Iterator[tuple[int, Integers, A
         last = max(first + 1, int(np.searchsorted(ends, starts[first] + most, side="right")))
         rows = np.sort(order[starts[first] : ends[last - 1]])
         what = f"A class of {len(rows)} points, which is learned from as a whole,"
-        block = in_memory(take(X, rows), what, "give fewer points")
-        for label in range(first, last):
-            members = order[starts[label] : ends[label]]
-            yield label, members, block[np.searchsorted(rows, members)]
+        yield rows, in_memory(take(X, rows), what, "give fewer points")
         first = last
 
 

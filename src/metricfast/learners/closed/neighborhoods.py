@@ -10,7 +10,7 @@ import numpy as np
 from metricfast._core.scatter import pair_scatter, repetitions
 from metricfast._core.scatter_statistics import ScatterStatistics, centered
 from metricfast._core.types import Floats, Integers
-from metricfast.constraints import class_neighbors
+from metricfast.constraints import nearest_by_class
 
 __all__ = ["neighborhood_scatters", "scatters_of_anchors"]
 
@@ -57,12 +57,12 @@ def scatters_of_anchors(
         of disjoint anchors can be added.
     """
     scatters, totals = np.zeros((2, X.shape[1], X.shape[1])), np.zeros(2)
-    how: dict[str, Any] = {"n_jobs": n_jobs, "anchors": anchors}
-    for members, *found in class_neighbors(X, labels, k_genuine, k_impostor, **how):
-        for side, near in enumerate(found):
-            k = near.shape[1]
-            if k:
-                pairs = np.column_stack((np.repeat(members, k), near.ravel()))
-                scatters[side] += pair_scatter(X, pairs, np.repeat(weights[members] / k, k))
-                totals[side] += weights[members].sum()
+    rows, *found = nearest_by_class(X, labels, k_genuine, k_impostor, n_jobs, anchors=anchors)
+    for side, near in enumerate(found):
+        known = near >= 0
+        counts = np.count_nonzero(known, axis=1)
+        pairs = np.column_stack((np.repeat(rows, counts), near[known]))
+        shares = weights[rows] / np.maximum(counts, 1)
+        scatters[side] = pair_scatter(X, pairs, np.repeat(shares, counts))
+        totals[side] = weights[rows][counts > 0].sum()
     return scatters, totals

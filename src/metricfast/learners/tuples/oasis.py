@@ -25,10 +25,11 @@ from metricfast._core.parameters import (
 from metricfast._core.progress import IterationProgress
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, RandomState
+from metricfast._core.wide_map import memory_for_square
 from metricfast.learners.base.bilinear import BilinearMixin
 from metricfast.learners.base.classifiers import TripletsClassifierMixin
 from metricfast.learners.base.inputs import tuples_of
-from metricfast.learners.base.span import Span, memory_for_square, span_of
+from metricfast.learners.base.span import Span, span_of
 from metricfast.learners.tuples.drawing import Given, SupervisedForm, draw_triplets
 from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 

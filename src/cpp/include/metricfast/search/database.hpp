@@ -91,6 +91,8 @@ class Database {
                                          {identity_order(points_.rows()), {0}}, false, control);
             SegmentSearch(fresh, queries, k, filter)
                 .run(control, memory.screened, emit(fresh.frame().exact_scale));
+        } else if (by_label(queries, k, filter, control, emit(prepared_->frame().exact_scale))) {
+            return;
         } else if (tree_ && k <= points_.rows() / 16) {
             by_tree(queries, k, filter, control, memory, emit(prepared_->frame().exact_scale));
         } else {
@@ -147,6 +149,63 @@ class Database {
                 emit(i, 0, thread.best);
             }
         });
+    }
+
+    /// Computes the distances of all rows with a query's label, if the filter asks for equal labels
+    /// and there are few such rows. Returns whether it has answered the queries.
+    bool by_label(const Points &queries, Index k, const Filter &filter, const Control &control,
+                  const Emit &emit) const {
+        // For fewer queries, sorting the labels costs more than it saves. A bound of a row costs a
+        // small fraction of its distance.
+        constexpr Index least_queries = 256, fraction = 32;
+        const Index n = queries.rows(), m = points_.rows();
+        if (filter.labels == nullptr || !filter.equal || n < least_queries)
+            return false;
+        filter.check(n, m);
+        // A sample shows whether to sort the labels.
+        const Index query_step = n / 64, row_step = m / 1024 + 1;
+        Index seen = 0, same = 0;
+        for (Index i = 0; i < n; i += query_step)
+            for (Index row = 0; row < m; row += row_step, ++seen)
+                same += filter.labels[row] == filter.query_labels[i] ? 1 : 0;
+        if (same > seen / fraction)
+            return false;
+        using Labelled = std::pair<std::int64_t, std::int64_t>;
+        std::vector<Labelled> rows(static_cast<std::size_t>(m));
+        for (Index i = 0; i < m; ++i)
+            rows[static_cast<std::size_t>(i)] = {filter.labels[i], i};
+        std::sort(rows.begin(), rows.end());
+        const auto with_label = [&](Index query) {
+            const std::int64_t label = filter.query_labels[query];
+            const auto begin = std::lower_bound(rows.begin(), rows.end(), Labelled{label, 0});
+            return std::pair{begin, std::lower_bound(begin, rows.end(), Labelled{label, m})};
+        };
+        std::int64_t distances = 0;
+        for (Index i = 0; i < n; ++i) {
+            const auto [begin, end] = with_label(i);
+            distances += end - begin;
+        }
+        if (distances > static_cast<std::int64_t>(n) * m / fraction)
+            return false;
+        constexpr Index block = 32;
+        const double products =
+            static_cast<double>(distances) * static_cast<double>(queries.cols());
+        parallel_blocks((n + block - 1) / block, worth_it(control, products),
+                        [&](Index b, Worker &) {
+                            std::vector<double> coordinates;
+                            std::vector<Neighbor> found;
+                            for (Index i = b * block; i < std::min(n, (b + 1) * block); ++i) {
+                                found.clear();
+                                const auto [begin, end] = with_label(i);
+                                for (auto row = begin; row != end; ++row)
+                                    if (filter(i, row->second))
+                                        found.push_back({0, row->second});
+                                rank_nearest(queries, i, points_, prepared_->frame().exact_scale, k,
+                                             coordinates, found);
+                                emit(i, 0, found);
+                            }
+                        });
+        return true;
     }
 
     Points points_;
