@@ -17,12 +17,15 @@ __all__ = [
     "arrow_table",
     "as_readable",
     "as_table",
+    "check_alike",
     "check_names",
+    "check_order",
     "column_of",
     "columns_of",
     "fault_of",
     "kind_of",
     "missing_among",
+    "names_of",
     "naming_column",
     "of_kind",
     "plain_frame",
@@ -151,6 +154,39 @@ def check_names(X: Any, name: str) -> None:
             raise ValueError(
                 f"{name} has {count} columns named {column!r}: give each column a name of its own, "
                 "or leave the others out."
+            )
+
+
+def names_of(X: Any, name: str) -> list[str]:
+    """Return the column names of a table, or nothing if it has none, or some that are not text."""
+    if X is None or isinstance(X, np.ndarray):
+        return []
+    given = getattr(X, "feature_names", None)  # of a source
+    names = given or [column for column, _ in columns_of(as_table(X, name))]
+    return names if all(isinstance(each, str) for each in names) else []
+
+
+def check_alike(first: Any, second: Any, names: tuple[str, str]) -> None:
+    """Raise ValueError as :func:`check_order` does for the columns of two tables."""
+    if first is not None and second is not None:
+        check_order(names_of(first, names[0]), names_of(second, names[1]), names)
+
+
+def check_order(first: list[str], second: list[str], names: tuple[str, str]) -> None:
+    """Raise ValueError if two tables of the same width have a column at different places.
+
+    `first`, `second`: the columns' names, from `names_of`; tables without names have none.
+    `names`: the tables' names in the error.
+    """
+    if len(first) != len(second) or first == second:
+        return
+    for column, other in zip(first, second, strict=True):
+        if column != other and column in second:
+            raise ValueError(
+                f"The columns of {names[0]} and {names[1]} must be in the same order: "
+                f"{column!r} is at place {first.index(column)} of {names[0]}, and at place "
+                f"{second.index(column)} of {names[1]}. Select the columns of one by the names of "
+                "the other."
             )
 
 
