@@ -39,6 +39,7 @@ STORED_DTYPES = {"bool", "float16", "float32", "float64"} | {
 }
 # Modules of classes, other than estimators, whose objects fitted estimators hold.
 _PARTS = (
+    *("_core.preprocessors", "_core.scatter_statistics", "comparison.trial"),
     *("distances.database", "learners.base.span", "learners.gerrymandering.history"),
     *("learners.ldml", "predictors.metric"),
     *("predictors.multi_metric", "predictors.soft_votes"),
