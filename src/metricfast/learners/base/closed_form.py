@@ -21,6 +21,7 @@ from metricfast._core.targets import (
     as_label_array,
     check_class_labels,
     check_classification_target,
+    check_kinds,
     check_sample_weight,
     encode,
 )
@@ -240,6 +241,7 @@ def partial_fit_points(
     )  # fmt: skip
     points, labels = checked if required else (checked, None)
     weight = check_sample_weight(sample_weight, points.shape[0])
+    check_kinds(learner, begun, y=labels, **given)
     add_statistics(learner, learner._statistics(points, labels, weight, partial=True, **given))
 
 

@@ -204,7 +204,7 @@ class GroupedPairsLearner(ClassPairsLearner):
         sample_weight : array-like of shape (n_samples,), optional
             As for `fit`.
         groups : array-like of shape (n_samples,), optional
-            As for `fit`. Give them in every call or in none.
+            As for `fit`. Give them in every call or in none, of one type.
 
         Returns
         -------
