@@ -185,4 +185,4 @@ def _ideal(grades: csr_array, k: int) -> Floats:
 def _score(values: Array, confidence: float, binary: bool) -> Score:
     defined = ~np.isnan(values[0])
     chance, oracle = (float(each[defined].mean()) for each in values[1:])
-    return Score(values[0], chance, oracle, confidence, (0.0, 1.0), binary)
+    return Score(np.clip(values[0], 0, 1), chance, oracle, confidence, (0.0, 1.0), binary)

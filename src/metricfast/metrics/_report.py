@@ -201,6 +201,13 @@ def values_of(
     sizes = len(points), len(references)
     allowed = as_filter(where, sizes, known_rows(sizes[1]))
     if groups is not None:
+        for name, _ in wanted.values():
+            if name in CONTINUOUS_METRICS:
+                raise ValueError(
+                    f"groups is for labels that are classes, and {name} compares numbers: give "
+                    "where=(groups of queries, groups of the database), which leaves out all "
+                    "references of the query's group."
+                )
         if not isinstance(groups, tuple):
             groups = groups, groups
         allowed = _without_group(allowed, groups, (labels, database_labels), sizes)
@@ -297,7 +304,9 @@ def _score(name: str, results: Array, confidence: float) -> Score:
         )
         raise ValueError(f"{name} is not defined: {needs}.")
     means = float(chance[defined].mean()), float(oracle[defined].mean())
-    return Score(values, *means, confidence, METRICS[name].bounds, METRICS[name].binary)
+    bounds = METRICS[name].bounds
+    values = np.clip(values, *bounds)  # they are rounded
+    return Score(values, *means, confidence, bounds, METRICS[name].binary)
 
 
 def _judge_classes(
