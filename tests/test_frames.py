@@ -282,8 +282,8 @@ BAD = {  # column, its error message, whether table classifiers take it
     "zoned": (pd.date_range("2020", periods=N, tz="UTC"), "holds dates", False),
     "durations": (pd.to_timedelta(np.arange(N), unit="D"), "holds dates", False),
     "days": ([datetime.date(2020, 1, 1)] * N, "must hold numbers", False),
-    "lists": (pd.Series([[1, 2]] * N), "must hold numbers", False),
-    "arrays": (pd.Series([np.ones(2)] * N), "must hold numbers", False),
+    "lists": (pd.Series([[1, 2]] * N), "or an array of them, as np.stack(", False),
+    "arrays": (pd.Series([np.ones(2)] * N), "or an array of them, as np.stack(", False),
 }
 
 
@@ -334,6 +334,26 @@ def test_an_error_tells_what_to_do():
         mf.NCA().fit(pl.DataFrame(X, schema=NAMES).lazy(), Y)
     with pytest.raises(TypeError, match=r"^queries is a LazyFrame"):
         mf.kneighbors(pl.DataFrame(X, schema=NAMES).lazy(), n_neighbors=2)
+
+
+@pytest.mark.parametrize(
+    "column", [pd.Series(list(X)), *(of(X.tolist()) for of in (pd.Series, pl.Series, pa.array))]
+)
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda A: mf.LFDA().fit(A, Y),
+        lambda A: mf.KNeighborsClassifier().fit(A, Y),
+        lambda A: mf.NCAClassifier(**QUICK).fit(A, Y),
+        lambda A: mf.kneighbors(A, n_neighbors=2),
+        lambda A: metrics.retrieval_report(A, Y),
+        lambda A: mf.compare(A, Y, learners=["LFDA"]),
+        lambda A: mf.LFDA(preprocessor=A).fit(np.arange(N), Y),
+    ],
+)
+def test_a_column_of_arrays_is_to_be_stacked(call, column):
+    with pytest.raises(ValueError, match=r"^(X|queries) must hold .* give np.stack\((X|queries)\)"):
+        call(column)
 
 
 EQUAL = {  # two columns with the same name
