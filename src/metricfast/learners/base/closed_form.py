@@ -171,7 +171,8 @@ class ClosedFormLearner(MahalanobisMixin):
         X : array-like or source of shape (n_samples, n_features)
             Points, as for `fit`.
         y : array-like of shape (n_samples,)
-            Class labels. Classes may be missing in one call, and others may come.
+            Class labels, of one type in all calls. Classes may be missing in one call, and others
+            may come.
         sample_weight : array-like of shape (n_samples,), optional
             As for `fit`.
 
