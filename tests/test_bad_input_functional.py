@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from bad_input import changed, check, other_layouts, read_table
 from scipy.sparse import csr_array
@@ -14,6 +15,7 @@ from metricfast import losses
 
 TABLE = read_table("Functional interface")
 P = np.random.default_rng(0).normal(size=(6, 4))
+FRAME = pd.DataFrame(P, columns=list("abcd"))
 LABELS = np.array([0, 0, 1, 1, 2, 2])
 L = np.eye(4)[:2]
 W = np.ones((6, 6))
@@ -45,6 +47,7 @@ CASES = {
     "points-sparse": lambda: mf.pairwise_distances(csr_array(P)),
     "points-width": lambda: mf.pairwise_distances(P, P[:, :3]),
     "queries-nan": lambda: mf.kneighbors(changed(np.nan, P), n_neighbors=1),
+    "database-order": lambda: mf.kneighbors(FRAME, FRAME[list("bacd")], 1),
     "database-width": lambda: mf.kneighbors(P, P[:, :3], 1),
     "map-width": lambda: mf.pairwise_distances(P, L=np.eye(3)),
     "map-nan": lambda: mf.pairwise_distances(P, L=L * np.nan),

@@ -18,6 +18,7 @@ from scipy import stats
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.datasets import load_iris, load_wine
 from sklearn.decomposition import TruncatedSVD
+from sklearn.exceptions import DataConversionWarning
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import accuracy_score, get_scorer, make_scorer
 from sklearn.model_selection import (
@@ -351,6 +352,17 @@ def test_callbacks_see_rows_and_end_the_comparison(capsys):
 def test_a_callback_ends_the_comparison_after_any_baseline(last):
     found = compare(X, y, callbacks=[lambda row: row.learner == last], random_state=0)
     assert set(rows_of(found)) == {"Euclidean", "scaled Euclidean", "one answer"}
+
+
+@pytest.mark.parametrize(
+    ("labels", "learner"), [(y, LFDA()), (y.astype(str), LFDA()), (X[:, 0], LinearRegression())]
+)
+def test_labels_may_be_a_frame_of_one_column(labels, learner):
+    how = {"learners": {"it": learner}, "cv": 2, "random_state": 0}
+    with pytest.warns(DataConversionWarning, match="^A column-vector y was passed"):
+        found = compare(X, pd.DataFrame({"kind": labels}), **how)
+    expected = compare(X, labels, **how)
+    assert [row.score for row in found.rows] == [row.score for row in expected.rows]
 
 
 def test_classes_may_be_of_dtype_object():

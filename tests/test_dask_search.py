@@ -42,6 +42,15 @@ def test_distances_are_of_the_dtype_that_is_declared(client: Any) -> None:
         assert found.dtype == found.compute().dtype == dtype
 
 
+def test_columns_in_another_order_are_refused(client: Any) -> None:
+    dd, pd = pytest.importorskip("dask.dataframe"), pytest.importorskip("pandas")
+    frame = dd.from_pandas(pd.DataFrame(X, columns=list("abcd")), npartitions=2)
+    with pytest.raises(ValueError, match="must be in the same order"):
+        kneighbors(frame, frame[list("bacd")])
+    with pytest.raises(ValueError, match="must be in the same order"):
+        retrieval_report(frame, cut(Y), frame[list("bacd")], cut(Y), client=client)
+
+
 def test_transform_search_and_report_are_those_of_arrays(client: Any) -> None:
     learner = DistributedLearner(LEARNERS["NCA"]).fit(cut(X), cut(Y))
     plain = learner.to_local()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import pickle
 from itertools import product
 
 import numpy as np
@@ -12,10 +13,11 @@ from registry import POINTS, entry_of, make, of_points
 from sklearn.base import clone
 from takers import OF_LABELS, OF_POINTS, PAIRS, QUICK, VALUES, X, Y
 from thinned import thinned
+from trained import embedding_learner
 from working_memory import working_memory
 
 import metricfast as mf
-from metricfast import losses, sources
+from metricfast import embeddings, losses, metrics, sources
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
@@ -191,6 +193,76 @@ def test_other_columns_are_refused(model, frame):
         ask(ARROW.select(list("abc")))
 
 
+def as_tags(frame):
+    return pd.DataFrame(np.asarray(frame) > 2, columns=frame.columns)
+
+
+# Everything that takes two tables of points, or of labels.
+OF_TWO = {
+    "distances": mf.pairwise_distances,
+    "pairs": mf.paired_distances,
+    "gradient": lambda A, B: mf.metric_gradient(A, np.ones((N, N)), B, L=np.eye(4)),
+    "kneighbors": mf.kneighbors,
+    "per class": lambda A, B: mf.neighbors.kneighbors_per_class(A, B, Y, 2),
+    "radius": lambda A, B: mf.neighbors.radius_neighbors(A, B, 1.0),
+    "database": lambda A, B: mf.Database(A).kneighbors(B),
+    "database, add": lambda A, B: mf.Database(A).add(B),
+    "database, pickled": lambda A, B: pickle.loads(pickle.dumps(mf.Database(A))).kneighbors(B),
+    "sets": lambda A, B: mf.inference.targeted(A, B, Y, Y, 3),
+    "loss": lambda A, B: losses.NCA()(A, Y, B, Y),
+    "precision": lambda A, B: metrics.precision_at_1(A, Y, B, Y),
+    "report": lambda A, B: metrics.retrieval_report(A, Y, B, Y),
+    "relevance": lambda A, B: metrics.relevance_report(A, np.eye(N), B),
+    "adapter": lambda A, B: mf.AdapterLearner().fit(A, None, B),
+    "adapter of a side": lambda A, B: mf.AdapterLearner(side="query").fit(A, None, B),
+    "adapter, score": lambda A, B: mf.AdapterLearner().fit(A, None, A + A * A).score(A, None, B),
+    "learner": lambda A, B: embedding_learner(losses.NCA()).fit(A, Y, B, Y),
+    "learner, part": lambda A, B: embedding_learner(losses.NCA()).partial_fit(
+        A, Y, X_database=B, y_database=Y
+    ),
+    "learner, search": lambda A, B: (
+        embedding_learner(losses.NCA(), max_epochs=1).fit(A, Y).kneighbors(A, B)
+    ),
+    "two maps": lambda A, B: embedding_learner(
+        losses.NCA(), embeddings.Asymmetric(embeddings.Linear(2), embeddings.Linear(2))
+    ).fit(A, Y, B, Y),
+    "votes": lambda A, B: mf.AsymmetricSimilarity().fit(A, Y, B, Y),
+    "votes, one map": lambda A, B: mf.AsymmetricSimilarity(tied=True).fit(A, Y, B, Y),
+    "fixed": lambda A, B: mf.FixedDatabase(mf.AsymmetricSimilarity(), B, Y).fit(A, Y),
+    "prediction": lambda A, B: mf.KNeighborsClassifier().fit(A, Y).predict(B),
+    "relevance of features": mf.plotting.FeatureRelevanceDisplay.from_components,
+    "comparison": lambda A, B: mf.compare(
+        A, Y, learners=["LFDA"], cv=2, scale=False
+    ).best_estimator_.predict(B),
+    "numbers as labels": lambda A, B: losses.LogRatio()(X, A, X, B),
+    "numbers, ranking": lambda A, B: metrics.mean_label_distance_at_k(X, A, X, B),
+    "numbers, learner": lambda A, B: embedding_learner(losses.LogRatio()).fit(X, A, X, B),
+    "tags": lambda A, B: losses.SupCon()(X, as_tags(A), X, as_tags(B)),
+}
+
+
+@pytest.mark.parametrize("package", ["pandas", "polars"])
+@pytest.mark.parametrize("name", OF_TWO)
+def test_columns_in_another_order_are_refused(name, package):
+    first, second = (in_package(PANDAS[list(names)], package) for names in ("abcd", "bacd"))
+    with pytest.raises(ValueError, match="must be in the same order"):
+        OF_TWO[name](first, second)
+
+
+def test_a_database_of_a_file_keeps_the_names_of_columns(tmp_path):
+    mf.Database(PANDAS).save(tmp_path / "database")
+    database = mf.Database.load(tmp_path / "database")
+    with pytest.raises(ValueError, match="must be in the same order: 'a' is at place 0 of the dat"):
+        database.kneighbors(PANDAS[list("bacd")])
+
+
+def test_other_names_of_columns_are_compared_by_their_places():
+    for other in (PANDAS.set_axis(list("wxyz"), axis=1), PANDAS.set_axis(range(4), axis=1), X):
+        np.testing.assert_array_equal(
+            mf.pairwise_distances(PANDAS, other), mf.pairwise_distances(X)
+        )
+
+
 def with_column(column):
     return PANDAS.assign(c=column)
 
@@ -210,8 +282,8 @@ BAD = {  # column, its error message, whether table classifiers take it
     "zoned": (pd.date_range("2020", periods=N, tz="UTC"), "holds dates", False),
     "durations": (pd.to_timedelta(np.arange(N), unit="D"), "holds dates", False),
     "days": ([datetime.date(2020, 1, 1)] * N, "must hold numbers", False),
-    "lists": (pd.Series([[1, 2]] * N), "must hold numbers", False),
-    "arrays": (pd.Series([np.ones(2)] * N), "must hold numbers", False),
+    "lists": (pd.Series([[1, 2]] * N), "or an array of them, as np.stack(", False),
+    "arrays": (pd.Series([np.ones(2)] * N), "or an array of them, as np.stack(", False),
 }
 
 
@@ -262,6 +334,26 @@ def test_an_error_tells_what_to_do():
         mf.NCA().fit(pl.DataFrame(X, schema=NAMES).lazy(), Y)
     with pytest.raises(TypeError, match=r"^queries is a LazyFrame"):
         mf.kneighbors(pl.DataFrame(X, schema=NAMES).lazy(), n_neighbors=2)
+
+
+@pytest.mark.parametrize(
+    "column", [pd.Series(list(X)), *(of(X.tolist()) for of in (pd.Series, pl.Series, pa.array))]
+)
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda A: mf.LFDA().fit(A, Y),
+        lambda A: mf.KNeighborsClassifier().fit(A, Y),
+        lambda A: mf.NCAClassifier(**QUICK).fit(A, Y),
+        lambda A: mf.kneighbors(A, n_neighbors=2),
+        lambda A: metrics.retrieval_report(A, Y),
+        lambda A: mf.compare(A, Y, learners=["LFDA"]),
+        lambda A: mf.LFDA(preprocessor=A).fit(np.arange(N), Y),
+    ],
+)
+def test_a_column_of_arrays_is_to_be_stacked(call, column):
+    with pytest.raises(ValueError, match=r"^(X|queries) must hold .* give np.stack\((X|queries)\)"):
+        call(column)
 
 
 EQUAL = {  # two columns with the same name

@@ -78,6 +78,13 @@ def test_chance_and_oracle():
         assert score.oracle == pytest.approx(best[name]), name
 
 
+@pytest.mark.parametrize("n", range(2, 40))
+def test_correlations_are_at_most_one(n):
+    report = pair_report(np.arange(n), np.arange(n) / 3)
+    assert max(report["spearman"], report["pearson"]) <= 1
+    assert min(pair_report(np.arange(n), -np.arange(n) / 3).values()) >= -1
+
+
 def test_entries_may_be_given_twice_and_zero():
     once = csr_array(([2.0, 1.0], ([0, 1], [3, 4])), shape=(25, 40))
     twice = coo_array(([1.0, 1.0, 1.0, 0.0], ([0, 0, 1, 1], [3, 3, 4, 5])), shape=(25, 40))

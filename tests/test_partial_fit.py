@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from minibatch_cases import LEARNERS, LIMIT, Counted, N, X, Y, error, labels_of
+from registry import CLASSES, learners, make
 from sklearn.base import clone
 from trained import configured
 from working_memory import working_memory
@@ -15,6 +16,7 @@ from working_memory import working_memory
 import metricfast as mf
 from metricfast import losses
 from metricfast.embeddings import MLP
+from metricfast.learners.linear import LinearLearner
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -76,3 +78,40 @@ def values(model: Any) -> list[Any]:
     if hasattr(model, "parameters_"):
         return list(model.parameters_)
     return [model.components_ if hasattr(model, "components_") else model.kneighbors(X[:9])[1]]
+
+
+NAMES, GROUPS = Y.astype(str), np.arange(len(Y)) % 2
+BY_BATCHES = (LinearLearner, mf.AsymmetricSimilarity)
+OF_CLASSES = [
+    model
+    for kind in learners(CLASSES)
+    for model in (kind(solver="adam") if issubclass(kind, BY_BATCHES) else make(kind),)
+    if hasattr(model, "partial_fit")
+]
+
+
+@pytest.mark.filterwarnings("ignore:Only generated")
+@pytest.mark.parametrize("learner", [*OF_CLASSES, mf.KNeighborsClassifier()], ids=str)
+@pytest.mark.parametrize("calls", [(Y, NAMES), (NAMES, Y), (Y, NAMES.astype(object))])
+def test_labels_of_another_kind_are_refused(learner: Any, calls: Any) -> None:
+    learner = clone(learner).partial_fit(X[:200], calls[0][:200])
+    with pytest.raises(
+        ValueError, match=r"^y holds (no )?text, and the labels that it is compared"
+    ):
+        learner.partial_fit(X[:200], calls[1][:200])
+
+
+@pytest.mark.parametrize("learner", [mf.XQDA(), mf.KISSME_Supervised()], ids=str)
+@pytest.mark.parametrize(
+    ("first", "then", "text"),
+    [
+        (GROUPS, GROUPS.astype(str), "^groups holds text, and the labels that it is compared with"),
+        (GROUPS, None, "^groups must be given in all calls of partial_fit, or in none: the first"),
+        (None, GROUPS, "^groups must be given in all calls of partial_fit, or in none: the first"),
+    ],
+)
+def test_groups_are_those_of_the_first_call(learner: Any, first: Any, then: Any, text: str) -> None:
+    learner = clone(learner).partial_fit(X, Y, groups=first)
+    with pytest.raises(ValueError, match=text):
+        learner.partial_fit(X, Y, groups=then)
+    learner.partial_fit(X, Y, groups=first)  # earlier calls stay

@@ -105,6 +105,11 @@ def test_groups_that_do_not_fit(how, message):
         retrieval_report(QUERIES, WHO, GALLERY, OTHERS, metrics="recall_at_k", k=1, **how)
 
 
+def test_groups_are_for_classes():
+    with pytest.raises(ValueError, match=r"^groups is for labels that are classes, and ndcg_at_k"):
+        retrieval_report(GALLERY, OTHERS + 0.5, k=2, groups=CAMERAS)
+
+
 def test_tags_have_no_single_shot():
     with pytest.raises(ValueError, match="labels"):
         metrics.cmc_at_k(QUERIES, np.eye(12, 4, dtype=bool), k=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from registry import SCORED, TUPLES, data_for, entry_of, index_tuples, learners, make
 from sklearn.datasets import load_iris
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -94,6 +95,48 @@ def test_trusted_types_touch_no_files(tmp_path):
     with pytest.raises(skops_io.exceptions.UntrustedTypesFoundException, match="Checkpoint"):
         copied(model)
     assert not list(tmp_path.iterdir())
+
+
+ROWS, PAIRS = np.arange(len(X)), np.stack([X[:3], X[70:73]], axis=1)
+
+
+@pytest.mark.parametrize("kind", learners(), ids=lambda kind: kind.__name__)
+@pytest.mark.filterwarnings("ignore")
+def test_learners_with_an_array_as_preprocessor_come_back(kind):
+    takes = entry_of(kind).takes
+    given = data_for(make(kind), X, Y)
+    if takes in TUPLES:
+        given = index_tuples(TUPLES[takes], Y)
+    elif takes == SCORED:
+        given = np.stack([ROWS, ROWS[::-1]], axis=1), X[:, 0]
+    else:
+        given = ROWS, *given[1:]
+    model = make(kind, preprocessor=X).fit(*given)
+    pairs = [[0, 70], [1, 71]]
+    assert_same(copied(model).pair_score(pairs), model.pair_score(pairs))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [kind for kind in learners() if hasattr(make(kind), "partial_fit")],
+    ids=lambda kind: kind.__name__,
+)
+@pytest.mark.filterwarnings("ignore")
+def test_learners_come_back_after_partial_fit(kind):
+    model = make(kind).partial_fit(*data_for(make(kind), X, Y))
+    assert_same(copied(model).pair_score(PAIRS), model.pair_score(PAIRS))
+
+
+def test_maps_of_more_features_than_points_come_back():
+    wide = np.random.default_rng(0).normal(size=(60, 80))
+    model = mf.GMML_Supervised(random_state=0).fit(wide, np.arange(60) % 3)
+    assert_same(copied(model).components_, model.components_)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_best_estimator_of_a_comparison_comes_back():
+    model = mf.compare(X, Y, learners=["LFDA"], cv=2, random_state=0).best_estimator_
+    assert_same(copied(model).predict(X), model.predict(X))
 
 
 @pytest.mark.parametrize(

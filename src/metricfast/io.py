@@ -39,11 +39,12 @@ STORED_DTYPES = {"bool", "float16", "float32", "float64"} | {
 }
 # Modules of classes, other than estimators, whose objects fitted estimators hold.
 _PARTS = (
-    *("_core.wide_map", "distances.database", "learners.base.span"),
-    *("learners.gerrymandering.history", "learners.ldml", "predictors.metric"),
+    *("_core.preprocessors", "_core.scatter_statistics", "_core.wide_map", "comparison.trial"),
+    *("distances.database", "learners.base.span", "learners.gerrymandering.history"),
+    *("learners.ldml", "predictors.metric"),
     *("predictors.multi_metric", "predictors.soft_votes"),
-    *("predictors.spaces", "predictors.tables", "predictors.targets", "training.history"),
-    "training.preconditioner",
+    *("predictors.spaces", "predictors.tables", "predictors.targets", "selection._judge"),
+    *("training.history", "training.preconditioner"),
 )
 # Errors that invalid JSON may raise when a learner is built.
 _BAD_STATE = (

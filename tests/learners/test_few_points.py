@@ -116,7 +116,7 @@ def test_similarities_are_those_of_the_features_as_given(init, projection, monke
 def test_a_square_map_is_formed_when_asked_for(kind, dtype):
     params = {"shrinkage": 0.3} | ({"n_chunks": 10} if kind is mf.RCA_Supervised else {})
     if kind is mf.NCA:
-        params = {"early_stopping": False, "max_iter": 5}
+        params = {"judge": None, "max_iter": 5}
     points = X.astype(dtype)
     learner = kind(random_state=0, **params).fit(points, Y)
     tol = {"rtol": 1e-3, "atol": 1e-3} if dtype == np.float32 else {"rtol": 1e-9, "atol": 1e-9}

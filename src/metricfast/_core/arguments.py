@@ -14,7 +14,7 @@ import numpy as np
 import sklearn.utils
 from numpy.typing import ArrayLike, NDArray
 
-from metricfast._core.frames import as_table, column_of, fault_of, plain_frame
+from metricfast._core.frames import as_table, column_of, fault_of, fault_of_lists, plain_frame
 
 __all__ = [
     "as_array",
@@ -81,8 +81,10 @@ def as_real(X: ArrayLike, name: str) -> NDArray[Any]:
         try:
             array = array.astype(np.float32 if single else np.float64)
         except (TypeError, ValueError) as error:
-            raise fault_of(X, name) or ValueError(
-                f"{name} must hold numbers; found dtype {array.dtype}: {error}"
+            raise (
+                fault_of(X, name)
+                or fault_of_lists(array, name)
+                or ValueError(f"{name} must hold numbers; found dtype {array.dtype}: {error}")
             ) from error
     return np.asarray(array, order="C")
 

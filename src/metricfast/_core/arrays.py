@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from metricfast._core.arguments import as_array, as_real
 from metricfast._core.dispatch import get_kernels
-from metricfast._core.frames import as_readable, fault_of
+from metricfast._core.frames import as_readable, check_alike, fault_of
 from metricfast._core.memory import block_rows
 from metricfast._core.sources import Named, Source
 from metricfast._core.stores import as_source, in_memory
@@ -18,6 +19,7 @@ from metricfast._core.types import Array, Floats, Integers
 
 __all__ = [
     "aligned_empty",
+    "as_both",
     "as_codes",
     "as_common_codes",
     "as_exclude",
@@ -68,6 +70,24 @@ def as_points_or_source(X: ArrayLike, name: str, *, width: int | None = None) ->
         return as_points(X, name, width=width)
     _check_shape(source, name, width)
     return Named(source, name)
+
+
+def as_both(
+    first: ArrayLike,
+    second: ArrayLike | None,
+    names: tuple[str, str],
+    read: Callable[..., Any] = as_points_or_source,
+) -> tuple[Any, Any]:
+    """Return points of two arguments, which have the same features; None for a second of None.
+
+    `read`: `as_points`, where points must be in memory.
+    """
+    points = read(first, names[0])
+    if second is None:
+        return points, None
+    others = read(second, names[1], width=points.shape[1])
+    check_alike(first, second, names)
+    return points, others
 
 
 def _check_shape(X: Array | Source, name: str, width: int | None) -> None:

@@ -18,7 +18,13 @@ from sklearn.utils.validation import (
 )
 
 from metricfast._core.arguments import as_array
-from metricfast._core.frames import as_readable, check_names, naming_column, plain_frame
+from metricfast._core.frames import (
+    as_readable,
+    check_names,
+    fault_of_lists,
+    naming_column,
+    plain_frame,
+)
 from metricfast._core.preprocessors import Preprocessor, form
 from metricfast._core.sources import Source
 from metricfast._core.sparse import check_structure, made_dense
@@ -262,7 +268,8 @@ def _as_numbers(X: Any) -> Any:
             return X.astype(np.float64)
         return _as_native(X)
     except (TypeError, ValueError) as error:
-        raise type(error)(f"X must hold numbers only: {error}") from error
+        told = fault_of_lists(np.asarray(X), "X")
+        raise told or type(error)(f"X must hold numbers only: {error}") from error
 
 
 def _formed(
@@ -278,6 +285,8 @@ def _formed(
         found, applied = len(X.shape), True
     if found == ndim:
         return _as_numbers(X)
+    if told := fault_of_lists(np.asarray(X), "X"):
+        raise told
     expected, context, hint = f"{ndim}D array of formed {what}", "", ""
     if applied:
         context = " after the preprocessor has been applied"

@@ -17,12 +17,16 @@ __all__ = [
     "arrow_table",
     "as_readable",
     "as_table",
+    "check_alike",
     "check_names",
+    "check_order",
     "column_of",
     "columns_of",
     "fault_of",
+    "fault_of_lists",
     "kind_of",
     "missing_among",
+    "names_of",
     "naming_column",
     "of_kind",
     "plain_frame",
@@ -46,7 +50,6 @@ _REMEDIES = {
     "dates": "give dates as the time since one of them, in days for example",
     "categories": _ENCODE + "as they are",
     "text": _ENCODE + "in columns of a categorical type",
-    "lists": "give a column for each of their numbers",
 }
 _FILL = (
     "leave these points out, fill them in, as sklearn.impute.SimpleImputer does, or give X to "
@@ -54,6 +57,7 @@ _FILL = (
 )
 # scikit-learn before 1.9 finds no column names in data frames of recent versions of polars.
 _KNOWS_POLARS = tuple(map(int, sklearn.__version__.split(".")[:2])) >= (1, 9)
+_LISTS = (list, tuple, np.ndarray)
 _SINGLE = ("float32", "float", "float[pyarrow]")
 
 
@@ -154,6 +158,39 @@ def check_names(X: Any, name: str) -> None:
             )
 
 
+def names_of(X: Any, name: str) -> list[str]:
+    """Return the column names of a table, or nothing if it has none, or some that are not text."""
+    if X is None or isinstance(X, np.ndarray):
+        return []
+    given = getattr(X, "feature_names", None)  # of a source
+    names = given or [column for column, _ in columns_of(as_table(X, name))]
+    return names if all(isinstance(each, str) for each in names) else []
+
+
+def check_alike(first: Any, second: Any, names: tuple[str, str]) -> None:
+    """Raise ValueError as :func:`check_order` does for the columns of two tables."""
+    if first is not None and second is not None:
+        check_order(names_of(first, names[0]), names_of(second, names[1]), names)
+
+
+def check_order(first: list[str], second: list[str], names: tuple[str, str]) -> None:
+    """Raise ValueError if two tables of the same width have a column at different places.
+
+    `first`, `second`: the columns' names, from `names_of`; tables without names have none.
+    `names`: the tables' names in the error.
+    """
+    if len(first) != len(second) or first == second:
+        return
+    for column, other in zip(first, second, strict=True):
+        if column != other and column in second:
+            raise ValueError(
+                f"The columns of {names[0]} and {names[1]} must be in the same order: "
+                f"{column!r} is at place {first.index(column)} of {names[0]}, and at place "
+                f"{second.index(column)} of {names[1]}. Select the columns of one by the names of "
+                "the other."
+            )
+
+
 def column_of(X: Any, j: int) -> NDArray[Any]:
     """Return a column of a data frame or of an array, as a NumPy array."""
     if hasattr(X, "iloc"):
@@ -182,6 +219,9 @@ def refuse_column(name: str, column: Any, dtype: str) -> None:
 def _no_numbers(
     name: str, column: Any, dtype: str, kind: str, remedy: str | None = None
 ) -> ValueError:
+    if kind == "lists":
+        stacked = f"np.stack({name}[{column!r}])"
+        remedy = f"give a column for each of their numbers, or an array of them, as {stacked}"
     remedy = remedy or _REMEDIES.get(kind, "leave it out")
     return ValueError(
         f"{name} must hold numbers; its column {column!r} holds {kind} (dtype {dtype}): {remedy}."
@@ -271,6 +311,17 @@ def fault_of(
     return None
 
 
+def fault_of_lists(values: NDArray[Any], name: str) -> ValueError | None:
+    """Return an error for an array of arrays or lists, such as embeddings in a column, or None."""
+    if values.dtype != object or not values.size or not isinstance(values.flat[0], _LISTS):
+        return None
+    column = name if values.ndim == 1 else f"{name}[:, 0]"
+    return ValueError(
+        f"{name} must hold numbers, and its elements are lists or arrays of them: give "
+        f"np.stack({column})."
+    )
+
+
 def _fault(
     values: NDArray[Any], missing: NDArray[np.bool_], name: str, column: Any, dtype: str,
     remedy: str | None,
@@ -280,7 +331,9 @@ def _fault(
         numbers = values[~missing].astype(np.float64)
     except (TypeError, ValueError):
         others = (x for x in values[~missing] if not isinstance(x, (int, float, np.number)))
-        kind = "text" if isinstance(next(others, None), (str, bytes)) else "other values"
+        first = next(others, None)
+        kind = "text" if isinstance(first, (str, bytes)) else "other values"
+        kind = "lists" if isinstance(first, _LISTS) else kind
         return _no_numbers(name, column, dtype, kind, remedy)
     if missing.any():
         where, what, remedy = missing, "NaN or missing values", _FILL

@@ -59,7 +59,7 @@ class ScatterStatistics:
     n_points, total, whole : int, float, bool
         Number of points of positive weight, the sum of weights, and whether all weights are whole
         numbers.
-    dtype : dtype
+    dtype : type
         float32 if all points are, else float64.
 
     Examples
@@ -78,7 +78,7 @@ class ScatterStatistics:
         self.per_group = per_group
         self.origin, self.exponent = np.zeros(n_features), 0
         self.n_points, self.total, self.whole = 0, 0.0, True
-        self.dtype: np.dtype[Any] = np.dtype(np.float32)
+        self.dtype: Any = np.float32  # skops trusts types, not np.dtype
         self.groups: Array = np.empty(0, np.int64)
         self.weights: Floats = np.zeros(0)
         self.means: Floats = np.zeros((0, n_features))
@@ -88,7 +88,7 @@ class ScatterStatistics:
 
     @classmethod
     def of_scatters(
-        cls, groups: Array, weights: Floats, scatters: Floats, exponent: int, dtype: np.dtype[Any]
+        cls, groups: Array, weights: Floats, scatters: Floats, exponent: int, dtype: Any
     ) -> ScatterStatistics:
         """Return statistics with given scatters around zero, for example scatters of differences.
 
@@ -100,7 +100,7 @@ class ScatterStatistics:
         found.groups, found.weights = groups[kept], weights[kept].astype(np.float64)
         found.means, found.scatters = np.zeros((int(kept.sum()), len(found.origin))), scatters[kept]
         found.n_points, found.total = int(kept.sum()), float(weights.sum())
-        found.exponent, found.dtype = exponent, dtype
+        found.exponent, found.dtype = exponent, np.dtype(dtype).type
         return found
 
     def add(
@@ -166,7 +166,7 @@ class ScatterStatistics:
         self.n_points += other.n_points
         self.total += other.total
         self.whole = self.whole and other.whole
-        self.dtype = np.promote_types(self.dtype, other.dtype)
+        self.dtype = np.promote_types(self.dtype, other.dtype).type
         return self
 
     def counted(self) -> ScatterStatistics:
@@ -216,7 +216,7 @@ class ScatterStatistics:
             found.origin = X[0] - times_power_of_two(block[0].astype(np.float64), unit)
             return found
         found = ScatterStatistics(X.shape[1], per_group=self.per_group)
-        found.groups, found.dtype = groups, X.dtype
+        found.groups, found.dtype = groups, X.dtype.type
         found.exponent, found.origin = exponent or 0, origin
         found.weights = np.bincount(code, weights).astype(np.float64)
         found.total = float(weights.sum())

@@ -25,6 +25,7 @@ __all__ = [
     "check_class_labels",
     "check_classification_target",
     "check_comparable",
+    "check_kinds",
     "check_partial_target",
     "check_regression_target",
     "check_sample_weight",
@@ -256,6 +257,30 @@ def check_comparable(labels: ArrayLike, others: ArrayLike, name: str) -> None:
             f"{name} holds {kind}, and the labels that it is compared with hold {other_kind}: "
             "give both as text, or both as numbers."
         )
+
+
+def check_kinds(learner: Any, begun: bool, **labels: ArrayLike | None) -> None:
+    """Raise ValueError if labels are of another kind than in the first call of `partial_fit`.
+
+    `begun`: whether that call was an earlier one. Otherwise, and in a learner of a file, which
+        does not know them, these labels are remembered.
+    `labels`: arguments by name. Those that may be None are given in all calls, or in none.
+    """
+    if not begun or not hasattr(learner, "_first_labels"):
+        learner._first_labels = {
+            name: None if given is None else as_label_array(given, name)[:1]
+            for name, given in labels.items()
+        }
+    for name, given in labels.items():
+        first = learner._first_labels[name]
+        if (given is None) != (first is None):
+            had = "had none" if first is None else "had them"
+            raise ValueError(
+                f"{name} must be given in all calls of partial_fit, or in none: the first {had}. "
+                "Call fit to begin anew."
+            )
+        if given is not None:
+            check_comparable(as_label_array(given, name), first, name)
 
 
 def _kind(labels: ArrayLike) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from metricfast._core.frames import check_alike
 from metricfast._core.types import Floats
 from metricfast._core.warn import ignored
 from metricfast._labels.distance import LabelDistance, Labels, Table, label_array
@@ -65,6 +66,7 @@ def bind_labels(
         return said, labels, labels if y_database is None else np.asarray(y_database)
     if is_precomputed(said):
         return _given(y, y_database, sizes, names)
+    check_alike(y, y_database, names)
     given = ((y, names[0]), (y_database, names[1]))[: 1 if y_database is None else 2]
     arrays = [label_array(labels, name) for labels, name in given]
     for array, name, size in zip(arrays, names, sizes or (None, None), strict=False):

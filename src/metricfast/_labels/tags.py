@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
+from metricfast._core.frames import check_alike
 from metricfast._core.types import Integers, RandomState
 
 __all__ = [
@@ -67,6 +68,7 @@ def both_tags(
             f"{names[0]} and {names[1]} must both hold tags (sparse, or booleans in columns), or "
             "neither."
         )
+    check_alike(labels, others, names)
     tags, references = map(as_tags, (labels, others), names, sizes)
     if tags.shape[1] != references.shape[1]:
         raise ValueError(

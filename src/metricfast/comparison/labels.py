@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from metricfast._core.targets import as_label_array, check_class_labels
+from metricfast._core.targets import as_label_array, check_class_labels, flatten_column
 from metricfast._core.types import Array, Floats
 from metricfast.metrics._selection import are_continuous
 
@@ -48,6 +48,7 @@ class Labels:
         labels = as_label_array(y, "y")
         if not labels.ndim:
             raise ValueError(f"y must hold a label for each point, got {y!r}.")
+        labels = flatten_column(labels, "y") if labels.shape[1:] == (1,) else labels
         if continuous is None:
             continuous = looks_continuous(labels)
         if not continuous:

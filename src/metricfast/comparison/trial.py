@@ -18,7 +18,7 @@ from sklearn.utils import _safe_indexing
 
 from metricfast._core.arguments import check_choice
 from metricfast._core.arrays import as_points
-from metricfast._core.sparse import made_dense
+from metricfast._core.checks import check_points
 from metricfast._core.threadpool import one_blas_thread
 from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.warn import ignored, without_advice
@@ -32,6 +32,8 @@ __all__ = ["Judge", "Trial", "group_count", "grouped_scores", "try_learner"]
 
 # Maximum number of points on which the choice of units is based.
 _MOST_JUDGED = 2000
+# How points are checked: the predictor may take missing values.
+_TABLE: dict[str, Any] = {"preprocessor": None, "ensure_all_finite": "allow-nan"}
 # The lowest values of those scikit-learn metrics whose highest value is 1.
 _LEAST = {
     **dict.fromkeys(("accuracy", "balanced_accuracy", "top_k_accuracy", "roc_auc"), 0.0),
@@ -229,9 +231,8 @@ class ChosenUnits(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
     def fit(self, X: Any, y: Any = None) -> ChosenUnits:
         """Choose whether to scale."""
         check_choice("scale", self.scale, ["auto", True, False])
-        X = made_dense(X)
+        X = check_points(self, X, reset=True, **_TABLE)
         self.scaler_ = StandardScaler().fit(X)
-        self.n_features_in_ = self.scaler_.n_features_in_
         self.scaled_ = bool(self._better(X, y) if self.scale == "auto" else self.scale)
         return self
 
@@ -253,9 +254,9 @@ class ChosenUnits(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
 
     def transform(self, X: Any) -> Array:
         """Return points in the chosen units; sparse points become an array."""
-        X = made_dense(X)
+        X = check_points(self, X, reset=False, **_TABLE)
         if self.scaled_:
             scaled: Array = self.scaler_.transform(X)
             return scaled
-        points: Array = as_points(X, "X", width=self.n_features_in_)
+        points: Array = as_points(X, "X")
         return points

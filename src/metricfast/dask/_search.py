@@ -14,6 +14,7 @@ from dask import delayed, is_dask_collection, optimize
 
 from metricfast._core.arguments import check_bool
 from metricfast._core.arrays import as_points
+from metricfast._core.frames import check_alike
 from metricfast._core.memory import in_caller_memory
 from metricfast._core.targets import as_label_array
 from metricfast._core.types import Integers
@@ -94,6 +95,7 @@ def kneighbors(
     workers = Workers(client) if compute else None
     of_queries, own = array_of("queries", queries), database is None
     of_database = of_queries if own else array_of("database", database)
+    check_alike(queries, database, ("queries", "database"))
     dtype = _precision(queries, database)
     maps = {k: np.array(v) for k, v in {"L": L, "U": U, "V": V}.items() if v is not None}
     ready = delayed(_Ready)("queries" if own else "database", maps)
@@ -162,6 +164,7 @@ def retrieval_report(
     if is_precomputed(options.get("label_distance")):
         raise ValueError("label_distance must compare labels: there is no dask array of distances.")
     workers, own = Workers(client), database is None
+    check_alike(queries, database, ("queries", "database"))
     if own != (database_labels is None):
         raise ValueError("database and database_labels must be given together.")
     k, confidence = options.pop("k", 10), options.pop("confidence", 0.95)

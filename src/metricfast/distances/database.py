@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Sequence
 from copy import deepcopy
 from pathlib import Path
 from threading import Lock
@@ -22,6 +24,7 @@ from metricfast._core.arrays import (
 )
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.files import map_tensors, write_tensors
+from metricfast._core.frames import check_order, names_of
 from metricfast._core.memory import block_rows
 from metricfast._core.sources import on_disk, parts, row_bytes
 from metricfast._core.types import Array, Integers
@@ -115,11 +118,12 @@ class Database:
     ) -> None:
         check_choice("precision", precision, ("auto", "float32"))
         points = as_points(X, "X")
+        names = names_of(X, "X")
         if _may_change(points):
             points = points.copy()
         # If queries and database have the same map, deepcopy makes one copy of it.
         maps = deepcopy(as_maps(L, U, V, points.shape[1]))
-        self._begin(maps, precision, points, np.arange(len(points)), len(points), n_jobs)
+        self._begin(maps, precision, points, np.arange(len(points)), len(points), n_jobs, names)
 
     @classmethod
     def _of(
@@ -133,19 +137,20 @@ class Database:
 
     def _begin(
         self, maps: Maps, precision: str, points: Array, ids: Integers, following: int,
-        n_jobs: int | None,
+        n_jobs: int | None, names: Sequence[str] = (),
     ) -> None:  # fmt: skip
+        self._names = list(names)
         space = Space(maps, precision)
         self._changing = Lock()
         self._held = Snapshot.of(space, points, ids, following, as_threads(n_jobs))
 
     def __getstate__(self) -> tuple[Any, ...]:
         held = self._held
-        return *held.space, held.points, held.ids, held.next
+        return *held.space, held.points, held.ids, held.next, self._names
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        maps, precision, points, ids, following = state
-        self._begin(maps, precision, points, ids, following, None)
+        maps, precision, points, ids, following, *names = state
+        self._begin(maps, precision, points, ids, following, None, *names)
 
     @property
     def points_(self) -> NDArray[Any]:
@@ -220,6 +225,7 @@ class Database:
         check_bool("squared", squared)
         held = self._held
         query = as_points_or_source(queries, "queries", width=held.shape[1])
+        check_order(self._names, names_of(queries, "queries"), ("the database", "queries"))
         left_out = as_exclude(exclude, len(query), held.next)
         allowed = as_filter(where, (len(query), len(held)), held.rows)
         present = None
@@ -270,6 +276,7 @@ class Database:
             ready |= {"points": segment.images, "origin": origin}
         tensors |= {f"ready.{name}": tensor for name, tensor in (ready or {}).items()}
         metadata = {"format": _FORMAT, "precision": held.space.precision, "next": str(held.next)}
+        metadata["columns"] = json.dumps(self._names)
         write_tensors(
             Path(path), metadata, {k: np.ascontiguousarray(v) for k, v in tensors.items()}
         )
@@ -312,6 +319,7 @@ class Database:
             if verify:
                 for name in ("points", "ready.points"):
                     as_points(tensors.get(name, points), name)
+            self._names = list(map(str, json.loads(metadata.get("columns", "[]"))))
             self._changing = Lock()
             if ready and get_kernels().has_int8():
                 self._held = _restored(space, points, ids, following, ready)
@@ -341,6 +349,7 @@ class Database:
             Ids of these points. No other point has had them.
         """
         added = as_points(X, "X", width=self._held.shape[1])
+        check_order(self._names, names_of(X, "X"), ("the database", "X"))
         if _may_change(added):
             added = added.copy()
         with self._changing:

@@ -8,7 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricfast._core.arrays import as_maps, as_points, as_real, as_threads, common_precision
+from metricfast._core.arrays import (
+    as_both,
+    as_maps,
+    as_points,
+    as_real,
+    as_threads,
+    common_precision,
+)
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.scaling import times_power_of_two
 from metricfast._core.sparse import check_structure
@@ -67,8 +74,7 @@ def metric_gradient(
     >>> mf.metric_gradient([[1.0], [3.0]], [[0.0, 1.0], [0.0, 0.0]], L=[[2.0]])
     array([[16.]])
     """
-    points = as_points(X, "X")
-    other = None if Y is None else as_points(Y, "Y", width=points.shape[1])
+    points, other = as_both(X, Y, ("X", "Y"), as_points)
     dtype = common_precision(points, other)
     points = points.astype(dtype, copy=False)
     other = points if other is None else other.astype(dtype, copy=False)

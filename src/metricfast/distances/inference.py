@@ -19,7 +19,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metricfast._core.arguments import called_like, check_choice
-from metricfast._core.arrays import as_common_codes, as_exclude, as_points, as_real, as_threads
+from metricfast._core.arrays import (
+    as_both,
+    as_common_codes,
+    as_exclude,
+    as_points,
+    as_real,
+    as_threads,
+)
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.targets import as_label_array
 from metricfast._core.types import Array, Floats, Integers
@@ -99,18 +106,16 @@ def _search(
     """Check the arguments of the public functions, and return the search."""
     check_choice("metric", metric, ("sqeuclidean", "precomputed"))
     check_method(ties, method)
-    points = as_points(queries, "queries")
+    if metric == "precomputed" and database is not None:
+        raise ValueError("database must be None where the distances are precomputed.")
+    points, others = as_both(queries, database, ("queries", "database"), as_points)
     n, width = points.shape
-    others = None
     if metric == "precomputed":
-        if database is not None:
-            raise ValueError("database must be None where the distances are precomputed.")
         m = width
     elif database is None:
         others, m = points, n
         exclude = np.arange(n) if exclude is None else exclude
     else:
-        others = as_points(database, "database", width=width)
         m = len(others)
     left_out = as_exclude(exclude, n, m)
     k = check_neighbors(n_neighbors, m, left_out)

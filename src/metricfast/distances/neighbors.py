@@ -18,11 +18,11 @@ from metricfast._core.arguments import as_array, check_bool, check_count
 from metricfast._core.arrays import (
     Map,
     aligned_empty,
+    as_both,
     as_codes,
     as_exclude,
     as_maps,
     as_points,
-    as_points_or_source,
     as_threads,
     common_precision,
 )
@@ -105,8 +105,8 @@ def pairwise_distances(
     array([[3.]])
     """
     check_bool("squared", squared)
-    queries = as_points_or_source(X, "X")
-    database = queries if Y is None else as_points_or_source(Y, "Y", width=queries.shape[1])
+    queries, database = as_both(X, Y, ("X", "Y"))
+    database = queries if Y is None else database
     maps, threads = _maps(L, U, V, M, queries.shape[1]), as_threads(n_jobs)
     shape = (len(queries), len(database))
     dtype = common_precision(queries, database)
@@ -196,10 +196,10 @@ def paired_distances(
     array([5., 0.])
     """
     check_bool("squared", squared)
-    left = as_points_or_source(X, "X")
+    left, right = as_both(X, Y, ("X", "Y"))
     if Y is None and pairs is None:
         raise ValueError("Give Y, or pairs of indices into X.")
-    right = left if Y is None else as_points_or_source(Y, "Y", width=left.shape[1])
+    right = left if Y is None else right
     maps, threads = _maps(L, U, V, M, left.shape[1]), as_threads(n_jobs)
     index = None if pairs is None else _as_pairs(pairs, len(left), len(right))
     if index is None and len(left) != len(right):
@@ -415,10 +415,8 @@ def kneighbors_per_class(
 def _search_arguments(
     queries: ArrayLike, database: ArrayLike | None, exclude: ArrayLike | None
 ) -> tuple[Any, Any, NDArray[np.int64] | None]:
-    query = as_points_or_source(queries, "queries")
-    if database is not None:
-        base = as_points_or_source(database, "database", width=query.shape[1])
-    else:
+    query, base = as_both(queries, database, ("queries", "database"))
+    if database is None:
         base = query
         exclude = np.arange(len(query)) if exclude is None else exclude
     return query, base, as_exclude(exclude, len(query), len(base))

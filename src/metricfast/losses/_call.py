@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from metricfast._core.arguments import called_like
-from metricfast._core.arrays import as_exclude, as_points, as_threads, as_vector
+from metricfast._core.arrays import as_both, as_exclude, as_points, as_threads, as_vector
 from metricfast._core.parameters import check_parameters
 from metricfast._labels.tags import n_rows
 from metricfast.losses._bound import BoundLoss, Call, Gradient
@@ -75,10 +75,9 @@ class Loss(BaseEstimator, ABC):  # type: ignore[misc]
     ) -> Call:
         """Return the checked arguments of the kernel."""
         self._check_anchors("exclude", exclude)
-        queries, database = as_points(Z, "Z"), None
+        queries, database = as_both(Z, Z_database, ("Z", "Z_database"), as_points)
         n, m = len(queries), None
-        if Z_database is not None:
-            database = as_points(Z_database, "Z_database", width=queries.shape[1])
+        if database is not None:
             m = len(database)
             if database.dtype != queries.dtype:
                 queries, database = queries.astype(np.float64), database.astype(np.float64)

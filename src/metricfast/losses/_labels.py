@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from metricfast._core.arrays import as_codes, as_common_codes, as_labels, as_numbers, scaled_alike
+from metricfast._core.frames import check_alike
 from metricfast._core.targets import as_label_array, check_class_labels
 from metricfast._core.types import Floats, Integers
 from metricfast._labels.binding import SaidDistance, bind_labels, is_precomputed
@@ -85,6 +86,7 @@ def bound_labels(
     loss: Any, y: ArrayLike, y_database: ArrayLike | None, n: int, m: int | None
 ) -> Labels:
     """Check labels of n queries and m database points, or of one set of points."""
+    check_alike(y, y_database, ("y", "y_database"))
     distances = loss.labels != "class" and hasattr(loss, "label_distance")
     said = loss.label_distance if distances else None
     if not is_precomputed(said) and (m is None) != (y_database is None):

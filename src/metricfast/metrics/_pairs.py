@@ -95,4 +95,4 @@ def _correlation(a: Floats, b: Floats) -> float:
     a, b = (each / (np.abs(each).max() or 1.0) for each in (a, b))
     a, b = a - a.mean(), b - b.mean()
     length = np.linalg.norm(a) * np.linalg.norm(b)
-    return float(a @ b / length) if length > 0 else np.nan
+    return float(np.clip(a @ b / length, -1, 1)) if length > 0 else np.nan

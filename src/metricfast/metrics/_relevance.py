@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import csr_array, issparse
 
-from metricfast._core.arrays import as_points_or_source, as_real
+from metricfast._core.arrays import as_both, as_real
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.distances.filters import as_filter, known_rows
 from metricfast.metrics._classes import (
@@ -111,8 +111,7 @@ def relevance_report(
     (0.75, 0.75)
     """
     check_confidence(confidence)
-    points = as_points_or_source(queries, "queries")
-    references = as_points_or_source(database, "database", width=points.shape[1])
+    points, references = as_both(queries, database, ("queries", "database"))
     sizes = n, m = len(points), len(references)
     grades, keys = _grades(relevance, sizes)
     wanted = scores_of([*_METRICS, _NDCG], k)
@@ -186,4 +185,4 @@ def _ideal(grades: csr_array, k: int) -> Floats:
 def _score(values: Array, confidence: float, binary: bool) -> Score:
     defined = ~np.isnan(values[0])
     chance, oracle = (float(each[defined].mean()) for each in values[1:])
-    return Score(values[0], chance, oracle, confidence, (0.0, 1.0), binary)
+    return Score(np.clip(values[0], 0, 1), chance, oracle, confidence, (0.0, 1.0), binary)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from metricfast._core.arguments import check_verbose, takes_side
-from metricfast._core.arrays import as_common_codes, as_exclude, as_points_or_source
+from metricfast._core.arrays import as_both, as_common_codes, as_exclude
 from metricfast._core.types import Array, Integers
 from metricfast._core.warn import warn_user
 from metricfast._labels.binding import bind_labels, is_precomputed
@@ -191,18 +191,23 @@ def values_of(
     **maps: Any,
 ) -> dict[str, Array]:
     """Return values, chance and oracle of each query, NaN where a metric is not defined."""
-    points = as_points_or_source(queries, "queries")
+    points, references = as_both(queries, database, ("queries", "database"))
     given = is_precomputed(label_distance)
     if database is None and database_labels is None:
         references, database_labels = points, None if given else labels
         exclude = np.arange(len(points)) if exclude is None else exclude
     elif database is None or (database_labels is None) != given:
         raise ValueError("database and database_labels must be given together.")
-    else:
-        references = as_points_or_source(database, "database", width=points.shape[1])
     sizes = len(points), len(references)
     allowed = as_filter(where, sizes, known_rows(sizes[1]))
     if groups is not None:
+        for name, _ in wanted.values():
+            if name in CONTINUOUS_METRICS:
+                raise ValueError(
+                    f"groups is for labels that are classes, and {name} compares numbers: give "
+                    "where=(groups of queries, groups of the database), which leaves out all "
+                    "references of the query's group."
+                )
         if not isinstance(groups, tuple):
             groups = groups, groups
         allowed = _without_group(allowed, groups, (labels, database_labels), sizes)
@@ -299,7 +304,9 @@ def _score(name: str, results: Array, confidence: float) -> Score:
         )
         raise ValueError(f"{name} is not defined: {needs}.")
     means = float(chance[defined].mean()), float(oracle[defined].mean())
-    return Score(values, *means, confidence, METRICS[name].bounds, METRICS[name].binary)
+    bounds = METRICS[name].bounds
+    values = np.clip(values, *bounds)  # they are rounded
+    return Score(values, *means, confidence, bounds, METRICS[name].binary)
 
 
 def _judge_classes(

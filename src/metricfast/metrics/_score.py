@@ -26,7 +26,8 @@ class Score:
     chance : float
         Mean over queries of the expected value of a random order.
     oracle : float
-        Mean over queries of the value of the best possible order.
+        Mean over queries of the value of the best possible order. It is 1 for metrics of classes,
+        for queries without a reference of their class are left out.
     confidence : float
         Of :attr:`interval`.
     bounds : (float, float)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from metricfast._core.arguments import check_count
-from metricfast._core.arrays import as_points
+from metricfast._core.arrays import as_both, as_points
 from metricfast._core.scatter import svd
 from metricfast._core.types import Array, Floats
 from metricfast.learners.base.inputs import points_of
@@ -160,9 +160,8 @@ class FeatureRelevanceDisplay(Display):
         -------
         FeatureRelevanceDisplay
         """
-        L = as_points(L, "L")
-        points = None if X is None else as_points(X, "X", width=L.shape[1])
-        return cls._of(in_spreads(L, points), feature_names).plot(
+        components, points = as_both(L, X, ("L", "X"), as_points)
+        return cls._of(in_spreads(components, points), feature_names).plot(
             max_features=max_features, n_eigenvectors=n_eigenvectors, ax=ax
         )
 

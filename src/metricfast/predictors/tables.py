@@ -20,6 +20,7 @@ from metricfast._core.frames import (
     check_names,
     column_of,
     columns_of,
+    fault_of_lists,
     kind_of,
     missing_among,
     naming_column,
@@ -184,7 +185,7 @@ def _known(estimator: Any, X: Any) -> Any:
             X = np.array(X, dtype=object) if checked.dtype.kind in "OUS" else checked
         X = checked if np.ma.isMaskedArray(X) else X
     if len(X.shape) != 2:
-        raise ValueError(
+        raise fault_of_lists(np.asarray(X), "X") or ValueError(
             f"Expected 2D array X, got shape {tuple(X.shape)} instead. Reshape your data: X must "
             "have a row for each point and a column for each feature."
         )

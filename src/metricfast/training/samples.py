@@ -26,6 +26,7 @@ from metricfast._core.sources import Scaled, Source
 from metricfast._core.sparse import rescale
 from metricfast._core.targets import (
     check_classification_target,
+    check_kinds,
     check_regression_target,
     check_sample_weight,
 )
@@ -273,6 +274,7 @@ def load_samples(
     weight = check_sample_weight(sample_weight, X.shape[0])
     X = hold(X, in_memory)
     given = X if keep else None
+    check_kinds(learner, later, y=y)
     classes, labels, unit = target(y)
     if isinstance(X, Source):
         mean, own = mean_and_exponent(X)

@@ -22,6 +22,7 @@ from metricfast._core.targets import (
     as_label_array,
     check_class_labels,
     check_classification_target,
+    check_kinds,
     check_partial_target,
     check_sample_weight,
     encode,
@@ -197,7 +198,8 @@ class ClosedFormLearner(MahalanobisMixin):
         X : array-like or source of shape (n_samples, n_features)
             Points, as for `fit`.
         y : array-like of shape (n_samples,)
-            Class labels. Classes may be missing in one call, and others may come.
+            Class labels, of one type in all calls. Classes may be missing in one call, and others
+            may come.
         sample_weight : array-like of shape (n_samples,), optional
             As for `fit`.
 
@@ -268,6 +270,7 @@ def partial_fit_points(
     )  # fmt: skip
     points, labels = checked if required else (checked, None)
     weight = check_sample_weight(sample_weight, points.shape[0])
+    check_kinds(learner, begun, y=labels, **given)
     statistics = learner._statistics(points, labels, weight, partial=True, **given)
     setting = _choose_setting(learner, points, labels, weight, given, partial=True)
     add_statistics(learner, statistics, setting)

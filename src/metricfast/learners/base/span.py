@@ -74,7 +74,7 @@ class SpanMap(WideMap):
         The factor c in all other directions.
     units : ndarray of shape (n_features,), optional
         The factors u of the features; by default 1.
-    dtype : dtype, optional
+    dtype : type or dtype, optional
         Of the map as an array.
     """
 
@@ -87,7 +87,7 @@ class SpanMap(WideMap):
         dtype: Any = np.float64,
     ) -> None:
         self.axes, self.sizes, self.rest, self.units = axes, sizes, rest, units
-        self.dtype = np.dtype(dtype)
+        self.dtype: Any = np.dtype(dtype).type  # skops trusts types, not np.dtype
 
     @classmethod
     def blend(cls, L: Array | SpanMap, share: float, diagonal: Floats) -> SpanMap:
@@ -139,7 +139,7 @@ class SpanMap(WideMap):
         with memory_for_square("components_", len(self.axes), self.dtype):
             axes = self.axes.astype(self.dtype, copy=False)
             L = (axes * (self.sizes - self.rest).astype(self.dtype)) @ axes.T
-            L[np.diag_indices_from(L)] += self.dtype.type(self.rest)
+            L[np.diag_indices_from(L)] += self.dtype(self.rest)
             if self.units is not None:
                 L *= self.units.astype(self.dtype)
             return np.asarray(L)
@@ -244,7 +244,7 @@ class GivenAxes:
         """Convert a map of scaled points to a map of the given points, in a dtype."""
         if isinstance(L, SpanMap):
             L = L.times_power_of_two(-exponent)
-            L.dtype = np.dtype(dtype)
+            L.dtype = np.dtype(dtype).type
             return L
         return undo_scale(L, exponent, dtype)
 

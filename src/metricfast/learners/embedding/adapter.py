@@ -220,7 +220,7 @@ class AdapterLearner(EmbeddedMetricMixin):
         check_is_fitted(self, self._fitted)
         given = load_pairs(self, pairs, y, X_database, reset=False)
         sides = self._embed(given.queries), self._embed(given.database, "database")
-        return float(given.values(*sides).mean())
+        return float(np.clip(given.values(*sides).mean(), -1, 1))
 
     def _check_widths(self, n_features: int, n_features_database: int) -> list[int]:
         """Return the dimensions of mapped points."""

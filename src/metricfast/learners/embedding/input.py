@@ -12,6 +12,7 @@ from sklearn.utils import check_array
 
 from metricfast._core.arguments import as_array, check_choice, check_range
 from metricfast._core.checks import check_points
+from metricfast._core.frames import check_alike
 from metricfast._core.sources import Source
 from metricfast._core.targets import (
     as_column,
@@ -157,6 +158,7 @@ def load_points(
     Sets `classes_` of the learner. `needed`: the reason why points must be in memory, or an empty
     string.
     """
+    check_alike(y, y_database, ("y", "y_database"))
     continuous = is_continuous(loss)
     said = learner._said_label_distance
     tagged = not continuous and (are_tags(y) or are_tags(y_database))

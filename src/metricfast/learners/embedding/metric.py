@@ -12,6 +12,7 @@ from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
 from metricfast._core.checks import check_points
+from metricfast._core.frames import check_order
 from metricfast._core.mahalanobis import as_vectors, finite_between
 from metricfast._core.memory import working_memory
 from metricfast._core.sources import by_blocks
@@ -186,6 +187,10 @@ class EmbeddedMetricMixin(MetricTransformer, BaseMetricLearner):
         )
         if reset and hasattr(seen, "feature_names_in_"):
             self.feature_names_database_in_ = seen.feature_names_in_
+            check_order(
+                list(getattr(self, "feature_names_in_", ())), list(seen.feature_names_in_),
+                ("X", name),
+            )  # fmt: skip
         return found
 
     def _indexed_score(self, points: Array, pairs: NDArray[np.int64]) -> Array:

@@ -14,7 +14,7 @@ from metricfast._core.checks import check_points
 from metricfast._core.initialize import as_given_map
 from metricfast._core.parameters import NonNegativeFloat, check_parameters
 from metricfast._core.scaling import log2_spread
-from metricfast._core.targets import check_classification_target, check_sample_weight
+from metricfast._core.targets import check_classification_target, check_kinds, check_sample_weight
 from metricfast._core.types import Array, RandomState
 from metricfast.distances.neighbors import check_neighbors
 from metricfast.embeddings import Asymmetric, Embedding, Linear
@@ -278,6 +278,7 @@ class AsymmetricSimilarity(
         how |= {"preprocessor": self.preprocessor_, "reset": False, "order": "C"}
         if not reset:
             X, y = check_points(self, given.X, given.y, **how)
+        check_kinds(self, not reset, y=y)
         X, weight = hold(X, in_memory), check_sample_weight(given.sample_weight, X.shape[0])
         if given.X_database is None:
             self.classes_, codes = check_classification_target(y)

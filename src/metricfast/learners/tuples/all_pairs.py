@@ -177,11 +177,12 @@ class GroupedPairsLearner(ClassPairsLearner):
         X : array-like or source of shape (n_samples, n_features)
             Points, as for `fit`.
         y : array-like of shape (n_samples,)
-            Class labels. Classes may be missing in one call, and others may come.
+            Class labels, of one type in all calls. Classes may be missing in one call, and others
+            may come.
         sample_weight : array-like of shape (n_samples,), optional
             As for `fit`.
         groups : array-like of shape (n_samples,), optional
-            As for `fit`. Give them in every call or in none.
+            As for `fit`. Give them in every call or in none, of one type.
 
         Returns
         -------
