@@ -46,7 +46,10 @@ def check_n_components(n_features: int, n_components: int | None) -> int:
     whole = isinstance(n_components, Integral) and not isinstance(n_components, bool)
     if whole and 0 < n_components <= n_features:
         return int(n_components)
-    raise ValueError(f"Invalid n_components, must be in [1, {n_features}]")
+    raise ValueError(
+        f"Invalid n_components, must be in [1, {n_features}]: an integer up to the number of "
+        f"features; got {n_components!r}."
+    )
 
 
 def as_given_map(init: Any) -> Any:
