@@ -223,6 +223,7 @@ def test_accuracy_does_not_depend_on_the_unit_of_distances(seed):
         (np.ones(200), {}, "y_true must hold 1 or -1"),
         (Y[1:], {}, "y_true must hold 1 or -1 for each of 200 pairs"),
         (Y, {"far": [0]}, "far must be a number above 0 to 1"),
+        (Y, {"far": "0.1"}, "far must be a number above 0 to 1, got '0.1'"),
         (Y, {"folds": 1}, "folds must be an integer from 2 to"),
         (Y, {"folds": 199}, "folds must be an integer from 2 to"),
         (Y, {"folds": np.zeros(200)}, "folds must hold at least 2 folds"),

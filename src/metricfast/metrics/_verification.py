@@ -92,7 +92,7 @@ def verification_report(
     """
     known = as_numbers(distances, "distances", as_array(distances, "distances").size)
     y = check_both_kinds(y_true, len(known), "y_true")
-    rates = list(far) if np.iterable(far) else [far]
+    rates = list(far) if np.iterable(far) and not isinstance(far, str) else [far]
     for rate in rates:
         check_range("far", rate, high=1, positive=True)
     accepted, kept, thresholds = roc_curve(y, -known, pos_label=1, drop_intermediate=False)

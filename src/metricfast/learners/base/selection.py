@@ -95,11 +95,14 @@ def held_out_folds(X: Array | Source, codes: Integers, weights: Floats | None = 
     return folds
 
 
-def select(folds: Sequence[Fold], maps: Callable[[Fold], Iterable[Array]]) -> int:
+def select(
+    folds: Sequence[Fold], maps: Callable[[Fold], Iterable[Array]], instead: str = "shrinkage=0"
+) -> int:
     """Return the number of the candidate to use, 0 for the given distance.
 
     `maps`: returns the maps of all candidates, learned from the training points of a fold. The
         first is that of the given distance.
+    `instead`: the parameter in place of "auto" with which the learner always learns, for a warning.
 
     The one with the lowest cost on held-out points is chosen, if it is better than the given
     distance by two standard errors of the paired difference. So learning must prove itself, and how
@@ -120,16 +123,16 @@ def select(folds: Sequence[Fold], maps: Callable[[Fold], Iterable[Array]]) -> in
     best = int(np.round(costs.sum(axis=1), 9).argmin())
     if best and is_better(costs[best], costs[0]):
         return best
-    warn_given_up("points" if folds[0].own is None else "classes")
+    warn_given_up("points" if folds[0].own is None else "classes", instead)
     return 0
 
 
-def warn_given_up(unit: str) -> None:
+def warn_given_up(unit: str, instead: str) -> None:
     """Warn that the learner keeps the given distance, after a comparison on held-out data."""
     warn_user(
         f"Learning was not better than the given distance by two standard errors on held-out "
-        f"{unit}, so that distance stays: give more {unit}, or a number in place of 'auto' (such "
-        "as shrinkage=0) to learn anyway."
+        f"{unit}, so that distance stays: give more {unit}, or a value in place of 'auto' (such "
+        f"as {instead}) to learn anyway."
     )
 
 

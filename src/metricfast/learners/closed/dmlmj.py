@@ -126,7 +126,10 @@ class DMLMJ(ClosedFormLearner):
         n_components = check_n_components(d, self.n_components)
         positive, negative, variance, varies = self._covariances(statistics)
         if isinstance(self.reg, str):
-            chosen = select(statistics.of_call, lambda fold: self._maps(fold, n_components))
+            chosen = select(
+                statistics.of_call, lambda fold: self._maps(fold, n_components),
+                f"reg={_FRACTIONS[-1]:g}",
+            )  # fmt: skip
             self.reg_ = _FRACTIONS[chosen]
         else:
             self.reg_ = float(self.reg)

@@ -114,7 +114,11 @@ class ClassPairsLearner(ClosedFormLearner):
         if isinstance(value, str):
             value = tried[-1]
             if of_call is not None and of_call.folds:
-                value = tried[select(of_call.folds, lambda fold: self._maps(fold, of_call.names))]
+                instead = f"{name}={tried[-1]}"
+                chosen = select(
+                    of_call.folds, lambda fold: self._maps(fold, of_call.names), instead
+                )
+                value = tried[chosen]
         setattr(self, f"{name}_", value)
         if of_call is None:
             self._solve_pairs(_pairs_of_cells(*statistics.sums), None)

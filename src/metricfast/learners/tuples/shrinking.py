@@ -120,7 +120,7 @@ def shrink_by_tuples(learner: Any, tuples: TupleSet) -> None:
         if fraction is None:
             fraction = _judged_share(learner, tuples, _held_out(tuples, rng), sample, span)
             if fraction == 1:
-                warn_given_up("tuples")
+                warn_given_up("tuples", "shrinkage=0")
         learner.shrinkage_ = fraction
         if fraction > 0:
             move = _Moves(_learned_map(learner, span), sample, learner.n_components, span)
