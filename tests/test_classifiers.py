@@ -133,7 +133,7 @@ def test_calibration_finds_the_best_threshold(params, tied):
         data = data[RNG.randint(20, size=200)]
     y[:2] = 1, -1
     distances = learner.pair_distance(data)
-    every = np.concatenate([[distances.min() - 1], np.unique(distances)])
+    every = np.unique(np.append(distances, np.nextafter(distances.min(), -np.inf)))
     best = max(measures(distances, y, threshold, **params) for threshold in every)
     assert learner.calibrate_threshold(data, y, **params) is learner
     np.testing.assert_allclose(measures(distances, y, learner.threshold_, **params), best)
@@ -173,7 +173,7 @@ def test_calibration_by_fractional_weights_finds_the_smallest_of_the_best(params
         y[:2] = 1, -1
         weight = rng.choice([0.1, 0.2, 0.3, 0.7, 1 / 3, 2 / 3], size)
         distances = learner.pair_distance(data)
-        every = np.concatenate([[distances.min() - 1], np.unique(distances)])
+        every = np.unique(np.append(distances, np.nextafter(distances.min(), -np.inf)))
         found = [exact_measures(distances, y, weight, t, **params) for t in every]
         learner.calibrate_threshold(data, y, sample_weight=weight, **params)
         assert learner.threshold_ == every[found.index(max(found))], seed

@@ -31,8 +31,8 @@ SIGNATURES = {
         "X, y, bounds=None",
     ),
     "LFDA": ("n_components=None, k=None, embedding_type='weighted', preprocessor=None", "X, y"),
-    "LMNN": (
-        "init='auto', n_neighbors=3, min_iter=50, max_iter=1000, learn_rate=1e-07, "
+    "LMNN": (  # None: 3, or fewer where a class is small
+        "init='auto', n_neighbors=None, min_iter=50, max_iter=1000, learn_rate=1e-07, "
         "regularization=0.5, convergence_tol=0.001, verbose=False, preprocessor=None, "
         "n_components=None, random_state=None, k='deprecated'",
         "X, y",

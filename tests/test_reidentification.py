@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from itertools import product
 
 import numpy as np
@@ -80,6 +81,41 @@ def test_one_shot_of_each_class_is_recall():
         assert report[f"cmc_at_{k}"].chance == pytest.approx(report[f"recall_at_{k}"].chance)
 
 
+def expected_cmc(ranked, own, k):
+    """Return the mean over references of the own class, by adding one class after another."""
+    found = []
+    for place in np.flatnonzero(ranked == own):
+        chances = np.eye(1, k)[0]  # of 0, 1, ... classes before it
+        for each in set(ranked) - {own}:
+            share = np.mean(np.flatnonzero(ranked == each) < place)
+            chances = chances * (1 - share) + np.r_[0, chances[:-1]] * share
+        found.append(chances.sum())
+    return np.mean(found)
+
+
+@pytest.mark.parametrize("k", [1, 7, 80])
+@pytest.mark.parametrize("kind", ["equal", "alone", "large"])
+def test_many_classes(kind, k):
+    y = {"equal": np.arange(120) % 40, "alone": np.r_[0:100, 0:20], "large": np.r_[0:60, [0] * 60]}
+    y, points = y[kind], np.random.default_rng(0).normal(size=(120, 2))
+    values = retrieval_report(points, y, metrics="cmc_at_k", k=k)["cmc_at_k"].values
+    for row in range(0, 120, 7):
+        order = np.argsort(np.linalg.norm(points - points[row], axis=1), kind="stable")[1:]
+        if y[row] in y[order]:
+            assert values[row] == pytest.approx(expected_cmc(y[order], y[row], k), abs=1e-12)
+    assert np.nanmax(values) <= 1
+
+
+def test_no_loop_over_classes():
+    points, events = np.random.default_rng(0).normal(size=(400, 2)), []
+    for n_classes in (20, 200):
+        events.append(0)
+        sys.setprofile(lambda *_: events.append(events.pop() + 1))
+        metrics.cmc_at_k(points, np.arange(400) % n_classes, k=5)
+        sys.setprofile(None)
+    assert events[1] < 2 * events[0]
+
+
 def test_groups_of_points_that_search_each_other():
     among = retrieval_report(GALLERY, OTHERS, metrics="recall_at_k", k=2, groups=CAMERAS)
     apart = retrieval_report(
@@ -134,7 +170,11 @@ def test_verification_is_that_of_the_definition():
     for far in (0.1, 0.01):
         expected = max(tar for rate, tar in curve if rate <= far)
         assert report[f"tar_at_far_{far}"] == expected
-    assert np.isnan(report["tar_at_far_0.001"])  # less than one of 120 pairs
+        threshold = report[f"threshold_at_far_{far}"]
+        assert rates_at(threshold)[1] == expected
+        assert not np.isfinite(threshold) or threshold in PAIRS
+    for name in ("tar", "threshold"):
+        assert np.isnan(report[f"{name}_at_far_0.001"])  # less than one of 120 pairs
     rate = report["equal_error_rate"]
     far, tar = np.array(curve).T
     assert np.interp(rate, far, tar) == pytest.approx(1 - rate, abs=1e-9)
@@ -161,12 +201,34 @@ def test_thresholds_of_folds_are_those_of_the_others():
     np.testing.assert_array_equal(numbered.fold_accuracies, given.fold_accuracies)
 
 
+def test_one_dissimilar_pair_may_be_accepted_at_its_own_rate():
+    for n in range(2, 200):
+        y = np.r_[np.ones(2), -np.ones(n)]
+        report = verification_report(y, np.r_[0, n, np.arange(1, n + 1)], far=1 / n, folds=2)
+        assert report[f"tar_at_far_{1 / n:g}"] == 0.5, n
+        assert report[f"threshold_at_far_{1 / n:g}"] == 1, n
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_accuracy_does_not_depend_on_the_unit_of_distances(seed):
+    rng = np.random.default_rng(seed)
+    y = np.where(rng.random(60) < 0.2, 1, -1)
+    distances = rng.exponential(size=60)
+    found, *others = (
+        verification_report(y, unit * distances, folds=5).fold_accuracies
+        for unit in (1, 2.0**-20, 2.0**20)
+    )
+    for each in others:
+        np.testing.assert_array_equal(each, found)
+
+
 @pytest.mark.parametrize(
     ("y", "how", "message"),
     [
         (np.ones(200), {}, "y_true must hold 1 or -1"),
         (Y[1:], {}, "y_true must hold 1 or -1 for each of 200 pairs"),
         (Y, {"far": [0]}, "far must be a number above 0 to 1"),
+        (Y, {"far": "0.1"}, "far must be a number above 0 to 1, got '0.1'"),
         (Y, {"folds": 1}, "folds must be an integer from 2 to"),
         (Y, {"folds": 199}, "folds must be an integer from 2 to"),
         (Y, {"folds": np.zeros(200)}, "folds must hold at least 2 folds"),

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
+from joblib import Parallel, delayed
+from registry import make, of_points
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -15,6 +18,7 @@ from sklearn.preprocessing import StandardScaler
 
 import metricfast as mf
 from metricfast import metrics, neighbors, solvers
+from metricfast._core import warn
 from metricfast.constraints import Constraints
 
 PACKAGE = Path(mf.__file__).parent
@@ -59,6 +63,40 @@ def test_a_warning_names_the_line_of_the_user(name):
     assert caught
     line = CASES[name].__code__.co_firstlineno
     assert {(each.filename, each.lineno) for each in caught} == {(__file__, line)}, caught[0]
+
+
+def caught_in(call):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        call()
+    return [Path(each.filename) for each in caught]
+
+
+def test_the_fits_of_a_search_warn_once():
+    search = GridSearchCV(STOPPED, {"tol": [1e-9, 1e-8]}, cv=3, scoring=lambda *_: 0, refit=False)
+    for _ in range(2):
+        assert caught_in(lambda: search.fit(X, Y)) == [Path(__file__)]
+
+
+def test_workers_warn_once_at_the_line_of_the_learner(monkeypatch):
+    monkeypatch.setattr(warn, "_GIVEN_BY_WORKER", set())
+    fits = [delayed(clone(STOPPED).fit)(X, Y) for _ in range(6)]
+    (path,) = caught_in(lambda: Parallel(2, backend="threading")(fits))
+    assert PACKAGE in path.parents
+
+
+def test_a_warning_names_a_parameter_of_its_learner():
+    noise, named = RNG.normal(size=(60, 4)), []
+    for learner in of_points():
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            make(learner, quick=False).fit(noise, np.arange(60) % 5)
+        for each in caught:
+            if match := re.search(r"such as (\w+)=", str(each.message)):
+                names = [name.split("__")[-1] for name in make(learner).get_params()]
+                assert match[1] in names, learner
+                named.append(match[1])
+    assert {"reg", "regularization", "shrinkage"} <= set(named)
 
 
 def test_one_function_gives_the_warnings_of_the_package():

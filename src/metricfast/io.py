@@ -284,18 +284,20 @@ def _choices() -> dict[str, type[BaseEstimator]]:
 
 def _steps_state(steps: list[tuple[str, Any]], tensors: dict[str, np.ndarray]) -> list[Any]:
     """Return steps of a pipeline as JSON, each with its name and its class."""
-    states = []
-    for i, (name, step) in enumerate(steps):
-        last, kind = i == len(steps) - 1, type(step)
+    for i in range(-1, len(steps) - 1):  # the last step first
+        name, step = steps[i]
+        last, kind = i == -1, type(step)
         if _maps().get(kind.__name__) is not kind if last else kind is not StandardScaler:
             wanted = "a learner of metricfast with a map" if last else "a StandardScaler"
             raise TypeError(
                 f"the step {name!r} of the pipeline is {step!r}; a model file needs {wanted} "
                 f"there. {_BY_SKOPS}"
             )
-        named = kind.__name__ if last else SCALER_NAME
-        states.append([name, {"class": named, **_state(step, f"steps.{i}.", tensors)}])
-    return states
+    names = [SCALER_NAME] * (len(steps) - 1) + [type(steps[-1][1]).__name__]
+    return [
+        [name, {"class": names[i], **_state(step, f"steps.{i}.", tensors)}]
+        for i, (name, step) in enumerate(steps)
+    ]
 
 
 def _state(estimator: BaseEstimator, prefix: str, tensors: dict[str, np.ndarray]) -> dict[str, Any]:

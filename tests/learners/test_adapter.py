@@ -92,7 +92,9 @@ def test_documents_are_found(fitted, side):
 
 def _unchanged(side):
     """Return an adapter that kept the identity because there were too few pairs."""
-    with pytest.warns(UserWarning, match="learned no map, and keeps its start: there are too few"):
+    with pytest.warns(
+        UserWarning, match="learned no map, and keeps its start: there are too few queries"
+    ):
         return AdapterLearner(side).fit(POSITIVES[:20])
 
 

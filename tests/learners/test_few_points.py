@@ -182,15 +182,19 @@ def test_twenty_thousand_features(learner):
     assert learner._map.shape[0] <= 20 or isinstance(learner._map, WideMap)
 
 
-@pytest.mark.parametrize("kind", [mf.LFDA, mf.Covariance, mf.DMLMJ])
-def test_no_more_rows_than_points(kind):
-    learner = kind(n_components=40).fit(X, Y)
+@quiet
+@pytest.mark.parametrize(
+    ("kind", "params", "data"), [c for c in CASES if "n_components" in c[0]().get_params()]
+)
+def test_as_many_rows_as_components(kind, params, data):
+    learner = kind(**params | {"n_components": 40}).fit(*data)
     assert learner.n_components == 40
-    assert learner.components_.shape == (N - 1, D)
+    assert learner.components_.shape == (40, D)
+    assert kind in IN_FEATURES or not learner.components_[N:].any()
     if kind is mf.DMLMJ:
-        assert learner.eigenvalues_.shape == (N - 1,)
-    with pytest.raises(ValueError, match=r"n_components, must be in \[1, 45\]"):
-        kind(n_components=46).fit(X, Y)
+        assert learner.eigenvalues_.shape == (40,)
+    with pytest.raises(ValueError, match=r"n_components.* in \[1, 45\]"):
+        kind(**params | {"n_components": 46}).fit(*data)
 
 
 class Standardized(ClosedFormLearner):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,7 +15,15 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cros
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from metricfast import NCA, AsymmetricSimilarity, FixedDatabase
+from metricfast import (
+    NCA,
+    AdapterLearner,
+    AsymmetricSimilarity,
+    EmbeddingLearner,
+    FixedDatabase,
+    KNeighborsClassifier,
+    losses,
+)
 from metricfast.solvers import Adam
 
 RNG = np.random.default_rng(0)
@@ -84,6 +94,36 @@ def test_frames_weights_and_cached_steps(tmp_path):
     np.testing.assert_array_equal(lone.predict(X), clone(LEARNER).fit(X, Y, **BOTH).predict(X))
 
 
+def test_pipelines_in_pipelines():
+    nested = make_pipeline(StandardScaler(), make_pipeline(PCA(3), LEARNER))
+    found, flat = (FixedDatabase(each, **BOTH).fit(X, Y) for each in (nested, STEPS))
+    np.testing.assert_array_equal(found.predict_proba(X), flat.predict_proba(X))
+    assert found.n_features_in_ == 4
+
+
+@pytest.mark.parametrize("steps", [[], [StandardScaler()]])
+def test_a_learner_that_does_not_predict(steps):
+    learner = EmbeddingLearner(losses.NCA(), max_epochs=3, random_state=0)
+    model = FixedDatabase(make_pipeline(*steps, learner), **BOTH)
+    assert not hasattr(model, "predict")
+    assert not hasattr(model, "predict_proba")
+    nearest = KNeighborsClassifier(3, metric=model).fit(X, Y)
+    distances, indices = model.fit(X, Y).kneighbors(X, 3)
+    for found, expected in zip(nearest.kneighbors(X), (distances, indices), strict=True):
+        np.testing.assert_allclose(found, expected)
+    votes = np.sort(Y_DATABASE[indices])
+    sure = votes[:, 0] == votes[:, 2]
+    np.testing.assert_array_equal(nearest.predict(X)[sure], votes[sure, 0])
+
+
+def test_output_in_frames():
+    model = FixedDatabase(make_pipeline(StandardScaler(), EmbeddingLearner(losses.NCA())), **BOTH)
+    found = model.set_output(transform="pandas").fit(X, Y).transform(X)
+    assert found.columns.tolist() == model.learner_.get_feature_names_out().tolist()
+    plain = clone(model).set_output(transform="default").fit(X, Y).transform(X)
+    np.testing.assert_array_equal(found.to_numpy(), plain)
+
+
 def test_routing():
     with sklearn.config_context(enable_metadata_routing=True):
         learner = clone(LEARNER).set_fit_request(X_database=True, y_database=True)
@@ -97,8 +137,9 @@ def test_bad_input():
     for estimator in (NCA(), make_pipeline(StandardScaler(), NCA()), 3):
         with pytest.raises(TypeError):
             FixedDatabase(estimator, **BOTH).fit(X, Y)
-    with pytest.raises(TypeError, match=r"fit takes X_database.* got NCA\(\)"):
-        FixedDatabase(NCA(), **BOTH).fit(X, Y)
+    for learner in (NCA(), AdapterLearner()):
+        with pytest.raises(TypeError, match=rf"y_database.* got {re.escape(repr(learner))}"):
+            FixedDatabase(learner, **BOTH).fit(X, Y)
     with pytest.raises(ValueError, match="y_database must hold 90 labels"):
         FixedDatabase(LEARNER, DATABASE, Y_DATABASE[1:]).fit(X, Y)
     with pytest.raises(NotFittedError):

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 import reference
@@ -199,9 +201,27 @@ def test_continuous_labels_are_named_where_classes_are_too_small():
     ):
         LMNN().fit(X, np.arange(40))
     with pytest.raises(ValueError, match=r"leave the class out\.$"):
-        LMNN().fit(X, np.repeat([0, 1], [38, 2]))
+        LMNN(n_neighbors=3).fit(X, np.repeat([0, 1], [38, 2]))
     with pytest.raises(ValueError, match=r"leave the class out\.$"):
         LMNN().fit(X, np.arange(40).astype(str))
+
+
+@pytest.mark.parametrize("solver", ["lbfgs", "adam"])
+@pytest.mark.parametrize("early_stopping", [False, "auto"])
+@pytest.mark.parametrize(("sizes", "k"), [((20, 20), 3), ((20, 4), 3), ((20, 3), 2), ((20, 2), 1)])
+def test_targets_by_default_are_as_many_as_the_smallest_class_has(sizes, k, early_stopping, solver):
+    y = np.repeat([0, 1], sizes)
+    X = np.random.default_rng(0).normal(size=(len(y), 3)) + y[:, None]
+    params = {"early_stopping": early_stopping, "solver": solver, "random_state": 0}
+    model, given = LMNN(**params), LMNN(n_neighbors=k, **params).fit(X, y)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(X, y)
+    told = [str(each.message) for each in caught if "n_neighbors" in str(each.message)]
+    assert len(told) == (k < 3)
+    assert all(f"n_neighbors={k} is used in place of 3" in text for text in told)
+    assert model.n_neighbors is None
+    np.testing.assert_array_equal(model.components_, given.components_)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -43,6 +44,8 @@ __all__ = [
 
 # Any other dtype is converted to the first one.
 _FLOATS = [np.float64, np.float32]
+# Errors show arrays of up to this size.
+_SHOWN = 20
 
 
 def check_points(
@@ -295,9 +298,14 @@ def _formed(
         context = " when using a preprocessor"
     if applied or (preprocessor is None and found == ndim - 1):
         hint = " and/or use a preprocessor"
+    shown = f"input={X}" if math.prod(X.shape) <= _SHOWN else f"input of shape {X.shape}"
+    points = (
+        ndim == 3 and found == 2 and (X.dtype.kind == "f" or X.shape[1] != estimator._tuple_size)
+    )
+    remedy = estimator._remedy_for_points if points else ""
     raise ValueError(
         f"{expected} expected by {type(estimator).__name__}{context}. Found {found}D array "
-        f"instead:\ninput={X}. Reshape your data{hint}.\n"
+        f"instead:\n{shown}. Reshape your data{hint}.\n{remedy}"
     )
 
 

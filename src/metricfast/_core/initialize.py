@@ -43,10 +43,12 @@ def check_n_components(n_features: int, n_components: int | None) -> int:
     """Return `n_components`, an integer in [1, n_features], which is `n_features` by default."""
     if n_components is None:
         return n_features
-    whole = isinstance(n_components, Integral) and not isinstance(n_components, bool)
-    if whole and 0 < n_components <= n_features:
-        return int(n_components)
-    raise ValueError(f"Invalid n_components, must be in [1, {n_features}]")
+    text = f"Invalid n_components, must be in [1, {n_features}]"  # that of metric-learn
+    if not isinstance(n_components, Integral) or isinstance(n_components, bool):
+        raise ValueError(f"{text}: an integer up to the number of features; got {n_components!r}.")
+    if not 0 < n_components <= n_features:
+        raise ValueError(text)
+    return int(n_components)
 
 
 def as_given_map(init: Any) -> Any:

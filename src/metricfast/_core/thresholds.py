@@ -92,9 +92,8 @@ def _best_threshold(
     order = np.argsort(distances, kind="stable")
     ordered = distances[order].astype(np.float64)
     last = np.append(np.flatnonzero(np.diff(ordered)), len(ordered) - 1)
-    # For large distances, subtracting 1 would not change the value, so use the next smaller float.
-    below = np.nextafter(distances[order[:1]], -np.inf)
-    cuts = np.append(np.minimum(below, ordered[0] - 1), ordered[last])
+    # The next smaller float, so that the unit of the distances does not matter.
+    cuts = np.append(np.nextafter(distances[order[:1]], -np.inf), ordered[last])
     counts = np.ones(len(ordered), np.int64) if weight is None else _in_proportion(weight[order])
     accepted = np.append(0, np.cumsum(counts)[last])
     positives = np.append(0, np.cumsum(similar[order] * counts)[last])

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from threading import RLock
+from types import FrameType
+from weakref import WeakKeyDictionary
+
+from joblib import Parallel  # type: ignore[import-untyped]
 
 __all__ = ["ignored", "warn_user", "without_advice"]
 
 # Packages whose code runs between the line of the user and the code that warns.
 _INNER = {"metricfast", "sklearn", "joblib", "contextlib"}
+# Packages that run the workers of joblib.
+_WORKERS = {"concurrent", "multiprocessing", "threading"}
+# The warnings of each run of joblib, and those of this process as a worker.
+_GIVEN: WeakKeyDictionary[Parallel, set[str]] = WeakKeyDictionary()
+_GIVEN_BY_WORKER: set[str] = set()
 _FILTERS = RLock()
 _ADVISES: ContextVar[bool] = ContextVar("advises", default=True)
 
@@ -21,14 +31,30 @@ def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the line of the user that led here, unless `without_advice` is active.
 
     That is the innermost line outside this package, scikit-learn and joblib, so that a pipeline or
-    a grid search of the user changes nothing.
+    a grid search of the user changes nothing. The fits of one search give a warning once, with any
+    numbers. Workers of joblib do not know the line of the user, and give it once per process, at
+    the line of the learner.
     """
     if not _ADVISES.get():
         return
-    level, frame = 1, sys._getframe()
-    while frame.f_back and frame.f_globals.get("__name__", "").split(".")[0] in _INNER:
-        level, frame = level + 1, frame.f_back
+    level, frame, ours, given = 1, sys._getframe(), 1, None
+    while frame.f_back and (package := _package(frame)) in _INNER:
+        ours = level if package == "metricfast" else ours
+        if package == "joblib" and isinstance(run := frame.f_locals.get("self"), Parallel):
+            given = _GIVEN.setdefault(run, set())
+        level, frame, inner = level + 1, frame.f_back, package
+    if level > 1 and inner == "joblib" and _package(frame) in _WORKERS:
+        level, given = ours, _GIVEN_BY_WORKER
+    if given is not None:
+        kind = re.sub(r"[-+.\d]*\d", "#", message)
+        if kind in given:
+            return
+        given.add(kind)
     warnings.warn(message, category, stacklevel=level)
+
+
+def _package(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", "")).split(".")[0]
 
 
 @contextmanager

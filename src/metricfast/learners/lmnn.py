@@ -33,6 +33,8 @@ from metricfast.training.samples import Samples
 
 __all__ = ["LMNN"]
 
+# The number of targets by default.
+_MOST_TARGETS = 3
 # Mean squared distance to targets, relative to the margin, below which classes have collapsed.
 _COLLAPSED = 0.05
 
@@ -63,8 +65,9 @@ class LMNN(LinearLearner):
     ----------
     init : {"auto", "pca", "lda", "identity", "random"} or ndarray, default="auto"
         See `NCA`.
-    n_neighbors : int, default=3
-        Number k of targets of each point. Every class needs more members than that.
+    n_neighbors : int, optional
+        Number k of targets of each point. Every class needs more members than that. By default 3;
+        if the smallest class has only 3 or 2 points, one less than these, with a warning.
     min_iter, max_iter : int, default=50 and 1000
         Least and largest number of iterations of "lbfgs". It ends before the least one only where
         the objective cannot be lowered further, or where the judge has chosen fewer.
@@ -131,7 +134,7 @@ class LMNN(LinearLearner):
     (150, 4)
     """
 
-    n_neighbors: PositiveInt = 3
+    n_neighbors: PositiveInt | None = None
     min_iter: NonNegativeInt = 50
     max_iter: PositiveInt = 1000
     learn_rate: float = 1e-7
@@ -144,12 +147,32 @@ class LMNN(LinearLearner):
     _tolerance = "convergence_tol"
     _renamed: ClassVar[dict[str, str]] = {"k": "n_neighbors"}
 
+    _n_targets = _MOST_TARGETS
+
     @property
     def _min_class_size(self) -> int:  # type: ignore[override]
-        return int(self.n_neighbors) + 1
+        return self._n_targets + 1
+
+    def _load(self, *args: Any, **how: Any) -> Samples:
+        samples = super()._load(*args, **how)
+        self._n_targets = self._count_targets(samples, _MOST_TARGETS)
+        smallest = int(_class_sizes(samples).min())
+        if self.n_neighbors is None and 1 < smallest <= _MOST_TARGETS:
+            warn_user(
+                f"n_neighbors={self._n_targets} is used in place of {_MOST_TARGETS}, since the "
+                f"smallest class has {smallest} points: give n_neighbors, more points of it, or "
+                "leave the class out."
+            )
+        return samples
+
+    def _count_targets(self, samples: Samples, most: int) -> int:
+        """Return the number of targets: `n_neighbors`, or what the smallest class allows."""
+        if self.n_neighbors is not None:
+            return int(self.n_neighbors)
+        return int(np.clip(_class_sizes(samples).min() - 1, 1, most))
 
     def _problem(self, samples: Samples) -> Problem:
-        samples, k = samples.in_span, int(self.n_neighbors)
+        samples, k = samples.in_span, self._count_targets(samples, self._n_targets)
         _check_class_sizes(samples, k)
         loss = TargetsAndImpostors(
             samples.labels, samples.weight, k, self.regularization, self.n_jobs
@@ -170,7 +193,7 @@ class LMNN(LinearLearner):
         n_samples, n_features = samples.X.shape[0], samples.n_features
         total = n_samples if weight is None else float(weight.sum())
         if n_samples > 2 * n_features or (
-            self.objective_ > _COLLAPSED * MARGIN * self.regularization * self.n_neighbors * total
+            self.objective_ > _COLLAPSED * MARGIN * self.regularization * self._n_targets * total
         ):
             return
         warn_user(
@@ -198,9 +221,14 @@ def _preconditioner(
     return Preconditioner(samples.n_features, scatter, samples.X.dtype)
 
 
-def _check_class_sizes(data: Samples, k: int) -> None:
+def _class_sizes(data: Samples) -> Integers:
+    """Return the number of points of each class; of all points for classes without any."""
     sizes = np.bincount(data.labels)
-    sizes[sizes == 0] = len(data.labels)
+    return np.where(sizes == 0, len(data.labels), sizes)
+
+
+def _check_class_sizes(data: Samples, k: int) -> None:
+    sizes = _class_sizes(data)
     smallest = int(sizes.argmin())
     if sizes[smallest] <= k:
         n_samples, n_features = data.X.shape[0], data.n_features

@@ -27,7 +27,7 @@ from metricfast.metrics._selection import (
     scores_of,
     unwrapped,
 )
-from metricfast.metrics._shots import SHOT_METRICS, single_shot
+from metricfast.metrics._shots import SHOT_METRICS, single_shots
 
 __all__ = ["both_sides", "report_of", "retrieval_report", "scored", "values_of"]
 
@@ -333,14 +333,17 @@ def _judge_classes(
 def _judge_shots(search: Search, asked: Asked, labels: Any, database_labels: Any) -> None:
     names, sizes = ("labels", "database_labels"), (len(search.queries), len(search.database))
     _, codes, references = as_common_codes(labels, database_labels, names, sizes)
-    most = max(k for _, k, *_ in asked)
-    for block in search.blocks(sizes[1], sizes[1]):
-        for row, ranked in zip(block.rows, references[block.indices], strict=True):
-            if codes[row] in ranked:
-                chances, n_classes = single_shot(ranked, codes[row], most)
-                for _, k, values, chance, oracle in asked:
-                    values[row], oracle[row] = chances[k - 1], 1
-                    chance[row] = min(k, n_classes) / n_classes
+    most, n_classes = max(k for _, k, *_ in asked), int(max(codes.max(), references.max())) + 1
+    n_hits = np.bincount(references, minlength=n_classes)[codes]
+    width = 2 * n_classes * (int(n_hits.max()) + 1)  # of the shares of classes, and their products
+    for block in search.blocks(sizes[1], max(sizes[1], width)):
+        rows, chances, several = single_shots(
+            references[block.indices], codes[block.rows], most, n_classes
+        )
+        rows = block.rows[rows]
+        for _, k, values, chance, oracle in asked:
+            values[rows], oracle[rows] = chances[:, k - 1], 1
+            chance[rows] = np.minimum(k, several) / several
 
 
 def _without_group(

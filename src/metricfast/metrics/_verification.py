@@ -67,6 +67,8 @@ def verification_report(
         - "tar_at_far_0.1" and so on, one for each of `far`: the share of similar pairs that are
           accepted at the largest threshold that accepts no more than this share of dissimilar
           pairs; NaN if that is less than one dissimilar pair;
+        - "threshold_at_far_0.1" and so on: the distance of the last pair that is accepted then;
+          -inf if none is;
         - "accuracy": the mean accuracy on the folds, with the threshold that is best on the others;
         - "accuracy_error": the standard error of this mean.
 
@@ -81,24 +83,26 @@ def verification_report(
     >>> y = [1, 1, 1, 1, -1, -1, -1, -1]
     >>> distances = [0.1, 0.4, 0.3, 0.6, 0.5, 0.7, 0.9, 0.8]
     >>> verification_report(y, distances, far=[0.25], folds=2)
-    roc_auc           0.9375
-    equal_error_rate  0.2500
-    tar_at_far_0.25   1.0000
-    accuracy          0.7500
-    accuracy_error    0.0000
+    roc_auc                0.9375
+    equal_error_rate       0.2500
+    tar_at_far_0.25        1.0000
+    threshold_at_far_0.25  0.6000
+    accuracy               0.7500
+    accuracy_error         0.0000
     """
     known = as_numbers(distances, "distances", as_array(distances, "distances").size)
     y = check_both_kinds(y_true, len(known), "y_true")
-    rates = list(far) if np.iterable(far) else [far]
+    rates = list(far) if np.iterable(far) and not isinstance(far, str) else [far]
     for rate in rates:
         check_range("far", rate, high=1, positive=True)
-    accepted, kept, _ = roc_curve(y, -known, pos_label=1, drop_intermediate=False)
+    accepted, kept, thresholds = roc_curve(y, -known, pos_label=1, drop_intermediate=False)
     n_dissimilar = np.count_nonzero(y != 1)
     report = VerificationReport(roc_auc=float(roc_auc_score(y, -known)))
     report["equal_error_rate"] = equal_error_rate(accepted, kept)
     for rate in rates:
-        enough = rate * n_dissimilar >= 1
-        report[f"tar_at_far_{rate:g}"] = float(kept[accepted <= rate].max()) if enough else np.nan
+        last, enough = int(np.sum(accepted <= rate)) - 1, 1 / n_dissimilar <= rate
+        report[f"tar_at_far_{rate:g}"] = float(kept[last]) if enough else np.nan
+        report[f"threshold_at_far_{rate:g}"] = -float(thresholds[last]) if enough else np.nan
     report.fold_accuracies = values = _fold_accuracies(y, known, folds)
     report["accuracy"] = float(values.mean())
     report["accuracy_error"] = float(values.std(ddof=1) / np.sqrt(len(values)))
@@ -119,7 +123,8 @@ def equal_error_rate(accepted: Floats, kept: Floats) -> float:
 def _fold_accuracies(y: Array, distances: Floats, folds: Any) -> Floats:
     found = []
     for fold in _folds(y, folds):
-        others = np.setdiff1d(np.arange(len(y)), fold)
+        others = np.ones(len(y), bool)
+        others[fold] = False
         threshold = best_threshold(distances[others], y[others])
         found.append(np.mean((distances[fold] <= threshold) == (y[fold] == 1)))
     return np.array(found)

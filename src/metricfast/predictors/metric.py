@@ -47,10 +47,7 @@ class Learned(Metric):
         super().__init__(learner, {})
         self.preparation, self.learner = _parts(learner)
         if isinstance(self.learner, FixedDatabase):
-            voters = self.learner.learner_
-            self.own_database = (
-                voters.database_embedding_, voters.classes_[voters.database_labels_]
-            )  # fmt: skip
+            self.own_database = self.learner._searched()
         elif _has_sides(self.learner):
             self.two_sided = self.learner.embedding_.asymmetric
         elif not is_linear(self.learner):

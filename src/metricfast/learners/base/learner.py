@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -77,6 +78,14 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
     _tuple_size: int | None = None  # points in a tuple, for learners that train on tuples
     _requires_y: bool = False  # whether `fit` needs labels
     _has_classes: bool = True  # whether labels of points are classes, not numbers
+
+    @property
+    def _remedy_for_points(self) -> str:
+        """How to learn from points that were given in place of tuples."""
+        name = f"{type(self).__name__}_Supervised"
+        found = hasattr(sys.modules[type(self).__module__], name)
+        return f"{name} learns from points and class labels." if found else ""
+
     _partial_labels: bool = False  # whether labels below 0 mean that the class is unknown
     _fit_task: Any = None  # for scikit-learn's callbacks, while `fit` runs
     _on_chunks: bool = False  # whether labels are chunks; a class has many chunks
@@ -179,7 +188,7 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
             What to maximise. "accuracy": the share of pairs that are classified correctly.
             "f_beta": the F-score. "max_tpr": the true positive rate, among thresholds whose true
             negative rate is at least `min_rate`. "max_tnr": the reverse. Ties go to the smallest
-            threshold.
+            threshold. For a false acceptance rate f, give "max_tpr" and ``min_rate=1 - f``.
         min_rate : float in [0, 1], optional
             For "max_tpr" and "max_tnr", which need it.
         beta : float, default=1.0

@@ -192,6 +192,8 @@ class SquareOf:
 class GivenAxes:
     """The trivial coordinates: features as given."""
 
+    n_rows: int | None = None  # `n_components` of the learner, if it is a number
+
     def points(self, X: Any) -> Any:
         """Return the coordinates of points."""
         return X
@@ -400,7 +402,8 @@ def in_span(
     """Make a learner work in the span of the points, if there are more features than points.
 
     Inside the block, the learner's maps are maps of coordinates. `n_components` is at most the
-    number of coordinates.
+    number of coordinates. Afterwards, the map has as many rows as were asked for: those beyond the
+    coordinates are zero.
 
     `points`: arrays of all points that are learned from. Of points that are not in memory the
         features are used as given.
@@ -417,7 +420,7 @@ def in_span(
         n_components = None
     if n_components is not None:
         check_n_components(len(span.basis), n_components)
-        learner.n_components = min(n_components, span.width)
+        learner.n_components, span.n_rows = min(n_components, span.width), n_components
     learner._span = span
     try:
         yield span
@@ -425,6 +428,9 @@ def in_span(
         del learner._span
         if n_components is not None:
             learner.n_components = n_components
+    if n_components is not None:
+        L = learner.components_
+        learner.components_ = np.pad(L, ((0, n_components - len(L)), (0, 0)))
 
 
 def span_of(

@@ -127,11 +127,12 @@ class DMLMJ(ClosedFormLearner):
         if self.reg_ == 1:
             unit = variance, differences.exponent, points.dtype
             self.components_ = given_distance(self, points.within, *unit)
-            self.eigenvalues_ = np.ones(self._map.shape[0])
+            self.eigenvalues_ = np.ones(self._span.n_rows or self._map.shape[0])
             return
         values, rows = _axes(positive, negative, variance, self.reg_)
         size = min(n_components, len(rows))
-        self.eigenvalues_, components = np.ones(n_components), np.zeros((n_components, d))
+        self.eigenvalues_ = np.ones(self._span.n_rows or n_components)
+        components = np.zeros((n_components, d))
         self.eigenvalues_[:size] = values[:size]
         components[:size, varies] = rows[:size]
         self.components_ = undo_scale(components, differences.exponent, points.dtype)

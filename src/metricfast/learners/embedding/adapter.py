@@ -144,6 +144,7 @@ class AdapterLearner(EmbeddedMetricMixin):
     n_jobs: NumberOfJobs = None
 
     _tuple_size = 2
+    _remedy_for_points = "Give points of two sides as fit(queries, X_database=points)."
 
     def fit(
         self, pairs: Any, y: Any = None, X_database: Any = None, *,
@@ -199,7 +200,9 @@ class AdapterLearner(EmbeddedMetricMixin):
         self.parameters_ = [found.map]
         self.start_, self.penalty_, self.path_ = found.start, found.penalty, found.path
         if math.isinf(self.penalty_) and self.start_ != "regression":
-            warn_user(f"AdapterLearner learned no map, and keeps its start: {_why(self.path_)}.")
+            warn_user(
+                f"AdapterLearner learned no map, and keeps its start: {_why(self.path_, given)}."
+            )
         return self
 
     def score(self, pairs: Any, y: Any = None, X_database: Any = None) -> float:  # type: ignore[override]
@@ -267,10 +270,11 @@ class AdapterLearner(EmbeddedMetricMixin):
         return unchanged + regressions(self.side)
 
 
-def _why(path: dict[float, float]) -> str:
+def _why(path: dict[float, float], pairs: Pairs) -> str:
     """Return why no map was learned."""
     if not path:
-        return "there are too few pairs to judge a map"
+        unit = "queries" if pairs.scores is None else "pairs"
+        return f"there are too few {unit} to judge a map, {pairs.n_values}"
     start, *others = path.values()
     return (
         f"on validation pairs, maps score up to {max(others):.4g}, and the start {start:.4g}, "

@@ -88,7 +88,7 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
 
     def fit(
         self, X: Any, y: Any = None, X_database: Any = None, y_database: Any = None, *,
-        validate: bool = False,
+        validate: bool = False, **unknown: Any,
     ) -> BaseEmbeddingLearner:  # fmt: skip
         """Learn the embedding.
 
@@ -116,6 +116,8 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
             Also fit a clone to four fifths of the points, `score` it on the others as queries among
             those, as well as the points as they were given, store the numbers in `validation_`, and
             warn if it is worse.
+        **unknown
+            Other arguments, such as `sample_weight`, raise a TypeError.
 
         Returns
         -------
@@ -123,6 +125,8 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
 
         Raises
         ------
+        TypeError
+            If there are other arguments.
         ValueError
             If an argument or parameter has a value that cannot be used, or a checkpoint belongs to
             another training.
@@ -139,6 +143,11 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
         UserWarning
             With `validate`, if the embedding is worse than none.
         """
+        if unknown:
+            raise TypeError(
+                f"{type(self).__name__}.fit takes no {', '.join(unknown)}. To weight a point by "
+                "sample_weight, repeat its row, or draw it more often by a sampler."
+            )
         return self._fit(X, y, None, X_database, y_database, validate=validate)
 
     @for_mini_batches

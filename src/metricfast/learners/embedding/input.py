@@ -49,10 +49,9 @@ def check_parts(
     by_batches: bool,
 ) -> None:
     """Raise TypeError or ValueError if loss, embedding and sampler are incompatible."""
-    if isinstance(loss, type):
-        raise TypeError(
-            f"loss must be an object, not a class: give {loss.__name__}(), found {loss!r}."
-        )
+    for name, part in (("loss", loss), ("embedding", embedding), ("sampler", sampler)):
+        if isinstance(part, type):
+            raise TypeError(f"{name} must be an object, not a class: give {part.__name__}().")
     if not callable(loss):
         raise TypeError(f"loss must be one of metricfast.losses or a function, got {loss!r}.")
     check_labels(loss)

@@ -2,23 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
-from sklearn.pipeline import Pipeline
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, TransformerMixin, clone
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils import Tags, get_tags
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+
+from metricfast._core.arguments import takes_side
 
 __all__ = ["FixedDatabase"]
 
 Array = NDArray[Any]
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def _learner_of(estimator: Any) -> Any:
+    """Return the last step of nested pipelines."""
+    while isinstance(estimator, Pipeline):
+        estimator = estimator[-1]
+    return estimator
+
+
+def _if_learner_has(name: str) -> Callable[[_Method], _Method]:
+    decorator: Callable[[_Method], _Method] = available_if(
+        lambda self: hasattr(_learner_of(self.estimator), name)
+    )
+    return decorator
 
 
 @dataclass(eq=False, repr=False)
-class FixedDatabase(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+class FixedDatabase(TransformerMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """A learner with a database, for pipelines, grid searches and cross-validation.
 
     Cross-validation and searches split the arguments of `fit`, and pipelines transform X alone.
@@ -90,15 +109,16 @@ class FixedDatabase(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         ValueError
             If the learner refuses the data.
         """
-        estimator = clone(self.estimator)
-        preparation, learner = None, estimator
-        if isinstance(estimator, Pipeline):
-            preparation = estimator[:-1] if len(estimator) > 1 else None
-            learner = estimator[-1]
-        if not has_fit_parameter(learner, "X_database"):
+        learner, before = clone(self.estimator), []
+        while isinstance(learner, Pipeline):
+            before += [learner[:-1]] if len(learner) > 1 else []
+            learner = learner[-1]
+        preparation = before[0] if len(before) == 1 else make_pipeline(*before) if before else None
+        if not all(has_fit_parameter(learner, name) for name in ("X_database", "y_database")):
             raise TypeError(
-                "estimator must be a learner whose fit takes X_database, as AsymmetricSimilarity, "
-                f"or a pipeline that ends in one; got {self.estimator!r}."
+                "estimator must be a learner whose fit takes X_database and y_database, as "
+                "AsymmetricSimilarity and EmbeddingLearner, or a pipeline that ends in one; got "
+                f"{self.estimator!r}."
             )
         database = self.X_database
         if preparation is not None:
@@ -121,6 +141,7 @@ class FixedDatabase(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         """The number of features before the first step."""
         return int((self.preparation_ or self.learner_).n_features_in_)
 
+    @_if_learner_has("predict")
     def predict(self, X: Any) -> Array:
         """Let the nearest database points vote.
 
@@ -134,6 +155,7 @@ class FixedDatabase(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         """
         return np.asarray(self._prepared(X, "predict"))
 
+    @_if_learner_has("predict_proba")
     def predict_proba(self, X: Any) -> Array:
         """Return the share of each class in the vote.
 
@@ -196,6 +218,31 @@ class FixedDatabase(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         ndarray of shape (n_samples, n_components)
         """
         return self._prepared(X, "transform", side=side)
+
+    @_if_learner_has("get_feature_names_out")
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """Return the names of the embedded features, which `set_output` uses.
+
+        Parameters
+        ----------
+        input_features : array-like of str, optional
+            Ignored.
+
+        Returns
+        -------
+        ndarray of shape (n_components,)
+        """
+        del input_features
+        check_is_fitted(self, "learner_")
+        return np.asarray(self.learner_.get_feature_names_out())
+
+    def _searched(self) -> tuple[Array, Any]:
+        """Return the embedded database, and its labels."""
+        learner = self.learner_
+        if not self._given:
+            return learner.database_embedding_, learner.classes_[learner.database_labels_]
+        how = {"side": "database"} if takes_side(learner) else {}
+        return learner.transform(self._given["X_database"], **how), self.y_database
 
     def _prepared(self, X: Any, method: str, *args: Any, **params: Any) -> Any:
         """Call a method of the learner with points after the other steps."""
