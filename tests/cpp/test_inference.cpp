@@ -348,6 +348,22 @@ TEST(fewer_candidates_than_a_set_has_members) {
     CHECK(plain == std::vector<double>({1, 0})); // of the second, not of the query before it
 }
 
+TEST(sets_of_more_members_than_there_are_points) {
+    Dice dice;
+    for (const Ties ties : policies)
+        for (const Index k : {Index(21), Index(1) << 31, Index(1) << 60}) {
+            Problem each(dice, 5, 20, 9, ties, false);
+            std::vector<double> values(5), costs(5);
+            each.problem.options.k = k;
+            each.problem.targeted.values = values;
+            each.problem.augmented.values = costs;
+            InferenceSearch(Points(seen(each.queries)), Points(seen(each.database)), each.problem)
+                .run({2, {}, {}});
+            CHECK(values == std::vector<double>(5, -std::numeric_limits<double>::infinity()));
+            CHECK(costs == values);
+        }
+}
+
 TEST(costs_that_are_none_are_refused) {
     Dice dice;
     const double nan = std::nan(""), infinity = std::numeric_limits<double>::infinity();

@@ -191,11 +191,12 @@ class InferenceSearch {
                 ++t;
             rows[i].reset(tasks[t], m.sweep.slack(i));
         }
+        const Index most = std::max<Index>(1, std::min(k(), database_.rows())); // of a list
         const auto sweep_class = [&](Index s, bool again) {
             m.sweep.close();
             for (Index i = 0; i < count; ++i)
                 if (!rows[i].failed) {
-                    rows[i].list.reset(k(), rows[i].slack, limits<S>(rows[i], s, again));
+                    rows[i].list.reset(most, rows[i].slack, limits<S>(rows[i], s, again));
                     m.sweep.threshold(i) = rows[i].list.threshold();
                 }
             const Index begin = packed.segment_begin(s), end = packed.segment_end(s);
