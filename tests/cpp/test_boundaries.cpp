@@ -484,7 +484,7 @@ TEST(memory_grows_with_the_classes_that_occur) {
         small.push_back(i % 3);
         large.push_back(huge - 2 + i % 3);
     }
-    const std::vector<double> radius(60, 7.0);
+    const std::vector<double> radius(60, 8.0);
     const CandidateLists few = find_impostors(points, small, 3, radius, 10000),
                          many = find_impostors(points, large, huge + 1, radius, 10000);
     CHECK(few.columns == many.columns && few.row_starts == many.row_starts);
