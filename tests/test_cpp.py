@@ -16,6 +16,7 @@ import pytest
 from thinned import thinned
 
 import metricfast
+from metricfast._core.dispatch import get_kernels
 
 ROOT = Path(__file__).parents[1]
 CPP_PAGE = ROOT / "docs" / "cpp.md"
@@ -274,9 +275,11 @@ def test_programs_with_the_compiled_library(tmp_path: Path) -> None:
     )
     tests = ROOT / "tests" / "cpp"
     refusals = f"""
-        add_executable(refusals {tests}/library/refusals.cpp)
-        target_include_directories(refusals PRIVATE {tests})
-        target_link_libraries(refusals PRIVATE metricfast::metricfast)
+        foreach(program refusals other_version)
+            add_executable(${{program}} {tests}/library/${{program}}.cpp)
+            target_include_directories(${{program}} PRIVATE {tests})
+            target_link_libraries(${{program}} PRIVATE metricfast::metricfast)
+        endforeach()
     """
     (tmp_path / "CMakeLists.txt").write_text(found["cmake"] + refusals)
     for name, (code, _) in programs.items():
@@ -286,6 +289,7 @@ def test_programs_with_the_compiled_library(tmp_path: Path) -> None:
     for name, (_, printed) in programs.items():
         assert run(tmp_path / "build" / name) == printed
     run(tmp_path / "build" / "refusals")
+    run(tmp_path / "build" / "other_version")
     without_cmake = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)[1]
     run("sh", "-ec", without_cmake.replace("g++", compiler("default")), directory=tmp_path)
     assert run(tmp_path / "neighbors") == programs["neighbors"][1]
@@ -319,6 +323,7 @@ def test_the_program_of_the_page(tmp_path: Path) -> None:
     run_as_printed(found["sh"], tmp_path)
     output = run(tmp_path / "build" / "consumer")
     assert "\nall the same\n" in output and "n_neighbors must be at least 1" in output
+    assert ("bytes of 8-bit coordinates\n" in output) == get_kernels().has_int8()
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="no g++ in PATH")

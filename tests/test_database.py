@@ -85,6 +85,18 @@ KINDS = [
     clusters, subnormal, nearly_equal,
 ]  # fmt: skip
 
+CLUSTERED = {
+    "tight": clusters,
+    "wide": lambda rng, n, d: normal(rng, n, d) + 12 * normal(rng, 40, d)[rng.integers(0, 40, n)],
+    "copies": lambda rng, n, d: clusters(rng, 60, d)[rng.integers(0, 60, n)],
+    "offset": lambda rng, n, d: clusters(rng, n, d) + 1e7,
+    "sorted": lambda rng, n, d: (
+        1e-2 * normal(rng, n, d) + np.repeat(normal(rng, 30, d), n // 30, 0)
+    ),
+    "outlier": lambda rng, n, d: np.vstack([clusters(rng, n - 1, d), 1e9 * normal(rng, 1, d)]),
+    "line": lambda rng, n, d: np.linspace(0, 1, n)[:, None] * normal(rng, 1, d),
+}
+
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(
@@ -202,6 +214,27 @@ def test_files_are_mapped(d, maps, tmp_path):
     assert maps == "UV" or loaded.kneighbors(X[:1], 2)[1].tolist() == [[0, 3000]]
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n", [1, 2, 40, 6000])
+@pytest.mark.parametrize("kind", thinned([*KINDS, *CLUSTERED.values()], 6))
+def test_every_database_can_be_loaded(kind, n, dtype, tmp_path):
+    path = tmp_path / "database"
+    for seed, zeros in product(range(3), (0, 0.25)):
+        rng = np.random.default_rng(seed)
+        X = kind(rng, max(n, 60), 24)[:n].astype(dtype)
+        X[rng.uniform(size=n) < zeros] = 0
+        database = mf.Database(X)
+        for _ in range(2):
+            database.save(path)
+            loaded = mf.Database.load(path)
+            for found, expected in zip(
+                loaded.kneighbors(X[:5], 1), database.kneighbors(X[:5], 1), strict=True
+            ):
+                np.testing.assert_array_equal(found, expected)
+            database.add(X[:3])
+            database.remove(rng.choice(database.ids_, n // 4, replace=False))
+
+
 def test_damaged_files_are_refused(tmp_path):
     path = tmp_path / "database"
     mf.Database(normal(np.random.default_rng(0), 300, 16)).save(path)
@@ -311,19 +344,6 @@ def test_threads_change_it_in_turn():
         list(pool.map(lambda i: database.remove([i]), range(100)))
     np.testing.assert_array_equal(database.ids_, np.arange(100, 400))
     np.testing.assert_array_equal(database.points_[ids - 100], X)
-
-
-CLUSTERED = {
-    "tight": clusters,
-    "wide": lambda rng, n, d: normal(rng, n, d) + 12 * normal(rng, 40, d)[rng.integers(0, 40, n)],
-    "copies": lambda rng, n, d: clusters(rng, 60, d)[rng.integers(0, 60, n)],
-    "offset": lambda rng, n, d: clusters(rng, n, d) + 1e7,
-    "sorted": lambda rng, n, d: (
-        1e-2 * normal(rng, n, d) + np.repeat(normal(rng, 30, d), n // 30, 0)
-    ),
-    "outlier": lambda rng, n, d: np.vstack([clusters(rng, n - 1, d), 1e9 * normal(rng, 1, d)]),
-    "line": lambda rng, n, d: np.linspace(0, 1, n)[:, None] * normal(rng, 1, d),
-}
 
 
 @pytest.mark.skipif(not get_kernels().has_int8(), reason="no products of integers")

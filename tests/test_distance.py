@@ -137,11 +137,12 @@ def test_squares_that_overflow_do_not_spoil_zero(dtype, huge):
 @pytest.mark.parametrize("maps", [{}, {"L": np.eye(2)}, {"U": np.eye(2), "V": 2 * np.eye(2)}])
 @pytest.mark.parametrize("pairs", [[[0, 1]], [[0, 1]] * 6])
 @pytest.mark.parametrize(("dtype", "huge"), [(np.float32, 1e25), (np.float64, 1e200)])
-def test_pairs_whose_distance_overflows_are_refused(dtype, huge, pairs, maps):
+def test_pairs_whose_distance_overflows_are_infinitely_far(dtype, huge, pairs, maps):
+    """As in `pairwise_distances`."""
     X = np.array([[huge, 0], [0, huge]], dtype)
     assert np.isfinite(mf.paired_distances(X, pairs=pairs, **maps)).all()
-    with pytest.raises(ValueError, match="distances of pairs overflow: divide X"):
-        mf.paired_distances(X, pairs=pairs, squared=True, **maps)
+    assert np.isposinf(mf.paired_distances(X, pairs=pairs, squared=True, **maps)).all()
+    assert np.isposinf(mf.pairwise_distances(X, squared=True, **maps)[0, 1])
 
 
 def test_maps_that_overflow_are_named():

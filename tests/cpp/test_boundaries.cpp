@@ -388,4 +388,264 @@ TEST(lengths_of_vectors) {
         layers_forward<double>(view(x), {{view(weight), two}}, Activation::relu, {view(out)}));
 }
 
+TEST(losses_of_tags_are_checked) {
+    const Matrix x = random_points<double>(3, 2);
+    const Ids starts{0, 1, 2, 3}, tags{0, 1, 0}, members{0, 2, 3}, rows{0, 2, 1};
+    const Tags given(starts, tags, members, rows, 3);
+    RowProblem<double> problem;
+    problem.queries = problem.database = view(x);
+    problem.symmetric = true;
+    Matrix gradient(3, 2);
+    const auto run = [&](TagLoss<double>::Make make) {
+        const TagLoss<double> loss(given, std::move(make));
+        RowEngine<double>(problem, loss, {}).value_and_gradient(view(gradient), {});
+    };
+    using Nca = NcaLoss<double>;
+    const Ids few{0};
+    CHECK_THROWS(bad, "one label", run([&](ClassLabels) {
+                     return std::make_unique<Nca>(Nca::Form::log, ClassLabels{few, few});
+                 }));
+    int calls = 0; // only the first loss is right
+    CHECK_THROWS(bad, "one label", run([&](ClassLabels labels) {
+                     return std::make_unique<Nca>(Nca::Form::log,
+                                                  calls++ == 0 ? labels : ClassLabels{few, few});
+                 }));
+    CHECK_THROWS(bad, "no loss", run([](ClassLabels) { return nullptr; }));
+    struct Other : Loss<double> {};
+    CHECK_THROWS(bad, "of this library",
+                 run([](ClassLabels) { return std::make_unique<Other>(); }));
+    run([](ClassLabels labels) { return std::make_unique<Nca>(Nca::Form::log, labels); });
+}
+
+TEST(scores_that_are_no_numbers) {
+    constexpr double infinity = std::numeric_limits<double>::infinity(),
+                     nan = std::numeric_limits<double>::quiet_NaN();
+    const std::vector<double> similarities{0.1, 0.5, 0.3};
+    std::vector<double> weights(3), expected(3);
+    std::int64_t terms = 1;
+    const auto run = [&](std::vector<double> scores, double rounding, std::vector<double> &out) {
+        return cosent(similarities.data(), scores.data(), 3, 20, out.data(), &terms, rounding);
+    };
+    CHECK(std::isnan(run({1, nan, 2}, 0, weights)) && terms == 0);
+    CHECK(std::isnan(weights[0]) && std::isnan(weights[2]));
+    CHECK(run({-infinity, 1, 2}, 0, weights) == run({0, 1, 2}, 0, expected));
+    CHECK(weights == expected);
+    CHECK(run({-infinity, -infinity, infinity}, 0, weights) == run({0, 0, 1}, 0, expected));
+    CHECK(weights == expected && terms == 2);
+    CHECK(run({1, 2, 3}, infinity, weights) == 0 && terms == 0);
+    for (const double wrong : {nan, -1.0})
+        CHECK_THROWS(bad, "rounding", run({1, 2, 3}, wrong, weights));
+}
+
+TEST(an_empty_database) {
+    const RowMatrix<double> x = random_points<double>(3, 2), none(0, 2), no_labels(0, 1);
+    const Ids three{0, 1, 0}, empty;
+    const ClassLabels labels{three, empty};
+    const Matrix y = x.leftCols(1);
+    const LabelDistances distances(LabelMetric::euclidean, view(y), view(no_labels));
+    std::vector<double> slopes(3);
+    std::vector<std::unique_ptr<RowLoss<double>>> losses;
+    losses.emplace_back(new NcaLoss<double>(NcaLoss<double>::Form::log, labels));
+    losses.emplace_back(new NcaLoss<double>(NcaLoss<double>::Form::sum, labels));
+    losses.emplace_back(new McmlLoss<double>(labels));
+    losses.emplace_back(new LdmlLoss<double>(1, slopes, labels));
+    losses.emplace_back(new TripletLoss<double>({}, labels));
+    losses.emplace_back(new ContrastiveLoss<double>({}, labels));
+    losses.emplace_back(new NtxentLoss<double>(1, labels));
+    losses.emplace_back(new TwoSidedLoss<double>(SupConForm(1), RowKind::inner_product, labels));
+    losses.emplace_back(
+        new TwoSidedLoss<double>(LiftedForm(0, 1), RowKind::squared_distance, labels));
+    losses.emplace_back(new CircleLoss<double>(0.2, 2, labels));
+    losses.emplace_back(new SoftRankLoss<double>(PrecisionForm{}, 1, labels));
+    losses.emplace_back(new LmnnLoss<double>({empty, 0}, labels));
+    losses.emplace_back(new MlkrLoss<double>(view(y), view(no_labels), nullptr, true));
+    losses.emplace_back(new LogRatioLoss<double>({}, distances));
+    losses.emplace_back(new PlainRatioLoss<double>({}, distances));
+    losses.emplace_back(new BoundedRatioLoss<double>({}, distances));
+    losses.emplace_back(new DenseTripletLoss<double>({}, distances));
+    losses.emplace_back(new RankNContrastLoss<double>(1, distances));
+    RowProblem<double> problem;
+    problem.queries = view(x);
+    problem.database = view(none);
+    for (const auto &loss : losses) {
+        Matrix gradient = Matrix::Constant(3, 2, 1), of_none(0, 2);
+        const RowTotals totals =
+            RowEngine<double>(problem, *loss, {}).value_and_gradient(view(gradient), view(of_none));
+        CHECK(totals.value == 0 && gradient.isZero());
+    }
+}
+
+TEST(memory_grows_with_the_classes_that_occur) {
+    const Matrix x = random_points<double>(60, 20);
+    const Points points(view(x));
+    constexpr std::int64_t huge = std::numeric_limits<std::int32_t>::max() - 1;
+    Ids small, large;
+    for (Index i = 0; i < 60; ++i) {
+        small.push_back(i % 3);
+        large.push_back(huge - 2 + i % 3);
+    }
+    const std::vector<double> radius(60, 8.0);
+    const CandidateLists few = find_impostors(points, small, 3, radius, 10000),
+                         many = find_impostors(points, large, huge + 1, radius, 10000);
+    CHECK(few.columns == many.columns && few.row_starts == many.row_starts);
+    CHECK(few.columns.size() > 1000);
+    for (Index i = 0; i < 60; ++i)
+        CHECK(std::is_sorted(few.columns.begin() + few.row_starts[i],
+                             few.columns.begin() + few.row_starts[i + 1]));
+    const auto infer = [&](const Ids &labels, Index classes, bool given) {
+        Ids found(60 * 5);
+        InferenceProblem problem;
+        problem.query_labels = problem.database_labels = labels;
+        problem.options.k = 5;
+        problem.options.ties = Ties::label;
+        problem.options.loss.classes = classes;
+        problem.augmented.indices = found;
+        Matrix distances(60, 60);
+        pairwise_distances<double>(points, points, true, view(distances));
+        if (given)
+            infer_from_distances(view(static_cast<const Matrix &>(distances)), problem);
+        else
+            InferenceSearch(points, points, problem).run({});
+        return found;
+    };
+    for (const bool given : {false, true})
+        CHECK(infer(small, 3, given) == infer(large, huge + 1, given));
+}
+
+TEST(weights_beyond_the_range_of_floats) {
+    const RowMatrix<float> x = random_points<float>(30, 3);
+    const Ids y = [] {
+        Ids labels;
+        for (Index i = 0; i < 30; ++i)
+            labels.push_back(i % 3);
+        return labels;
+    }();
+    const Ids self = [] {
+        Ids rows;
+        for (Index i = 0; i < 30; ++i)
+            rows.push_back(i);
+        return rows;
+    }();
+    const auto gradient = [&](double unit, const auto &make, Index database) {
+        std::vector<double> weights;
+        for (Index i = 0; i < 30; ++i)
+            weights.push_back(unit * static_cast<double>(1 + i % 4));
+        RowProblem<float> problem;
+        problem.queries = view(x);
+        problem.database = view(x).middle_rows(0, database);
+        problem.symmetric = database == 30;
+        problem.weights = weights;
+        if (problem.symmetric)
+            problem.exclude = self;
+        const std::unique_ptr<RowLoss<float>> loss = make(problem);
+        RowMatrix<float> of_queries(30, 3), of_database(database, 3);
+        const double value = RowEngine<float>(problem, *loss, {})
+                                 .value_and_gradient(view(of_queries), view(of_database))
+                                 .value;
+        CHECK(std::isfinite(value));
+        return of_queries;
+    };
+    const auto check = [&](const auto &make, Index database) {
+        const RowMatrix<float> expected = gradient(1, make, database);
+        CHECK(!expected.isZero() && expected.allFinite());
+        for (const double unit : {std::ldexp(1.0, -300), std::ldexp(1.0, 300)})
+            CHECK(gradient(unit, make, database) == expected);
+    };
+    for (const Index database : {Index(30), Index(20)}) {
+        const Codes some(y.data(), database);
+        check(
+            [&](RowProblem<float> &problem) {
+                problem.reduction = Reduction::mean;
+                return std::make_unique<NcaLoss<float>>(NcaLoss<float>::Form::log,
+                                                        ClassLabels{y, some});
+            },
+            database);
+        for (const bool active : {false, true})
+            check(
+                [&](RowProblem<float> &problem) {
+                    auto loss = std::make_unique<ContrastiveLoss<float>>(ContrastiveSettings{},
+                                                                         ClassLabels{y, some});
+                    loss->set_divisors(active ? loss->active_pairs(problem, {})
+                                              : loss->all_pairs(problem));
+                    return loss;
+                },
+                database);
+    }
+}
+
+TEST(the_excluded_row_has_no_weight) {
+    const Matrix x = random_points<double>(4, 2), z = random_points<double>(4, 2);
+    const Ids y{0, 1, 0, 1}, self{0, 1, 2, 3};
+    const std::vector<double> heavy(4, 3.0), ones(4, 1.0);
+    const auto value = [&](Weights columns) { // queries are no rows of the database
+        RowProblem<double> problem;
+        problem.queries = view(z);
+        problem.database = view(x);
+        problem.exclude = self;
+        Matrix of_queries(4, 2), of_database(4, 2);
+        const NcaLoss<double> loss(NcaLoss<double>::Form::log, {y, y}, columns);
+        return RowEngine<double>(problem, loss, {})
+            .value_and_gradient(view(of_queries), view(of_database))
+            .value;
+    };
+    CHECK_NEAR(value(heavy), value(ones), 1e-12);
+
+    const Ids starts{0, 2, 4, 6, 8}, columns{0, 1, 1, 2, 2, 3, 3, 0};
+    const std::vector<double> weights{0, 1, 0, 2, 0, 3, 0, 4}; // zero at the excluded rows
+    RowProblem<double> problem;
+    problem.queries = problem.database = view(x);
+    problem.symmetric = true;
+    problem.exclude = self;
+    problem.candidates = {starts, columns};
+    Matrix gradient(4, 2);
+    const SparseWeightsLoss<double> loss(starts, weights);
+    const double sum =
+        RowEngine<double>(problem, loss, {}).value_and_gradient(view(gradient), {}).value;
+    CHECK(std::isfinite(sum) && gradient.allFinite());
+}
+
+TEST(weights_and_labels_that_are_no_numbers) {
+    const Matrix x = random_points<double>(3, 2);
+    const Ids y{0, 1, 0};
+    const Matrix labels{{1.0}, {std::nan("")}, {2.0}}, distances = Matrix::Constant(3, 3, -1.0);
+    for (const double wrong : {std::nan(""), -1.0, std::numeric_limits<double>::infinity()}) {
+        const std::vector<double> weights{1, wrong, 1};
+        using Nca = NcaLoss<double>;
+        CHECK_THROWS(bad, "column weights", Nca(Nca::Form::log, {y, y}, weights));
+        RowProblem<double> problem;
+        problem.queries = problem.database = view(x);
+        problem.weights = weights;
+        CHECK_THROWS(bad, "weights must be",
+                     RowEngine<double>(problem, Nca(Nca::Form::log, {y, y}), {}));
+        const Ids quadruplets{0, 1, 0, 2, 1, 2, 0, 1, 0, 1, 1, 2},
+            triplets{0, 1, 2, 1, 0, 2, 2, 0, 1};
+        CHECK_THROWS(
+            bad, "weights must be",
+            lsml_loss(Points(view(x)), {quadruplets, 4}, weights, view(x).middle_rows(0, 2)));
+        CHECK_THROWS(bad, "weights must be", local_scatter(view(x), weights, 1));
+        Matrix W = Matrix::Identity(2, 2);
+        CHECK_THROWS(bad, "weights must be",
+                     oasis<double>(view(x), triplets, weights, {}, 1, view(W)));
+        CHECK_THROWS(bad, "weights must be",
+                     triplet_objective(Points(view(x)), W, triplets, weights, 0.1));
+        CHECK_THROWS(
+            bad, "penalty",
+            triplet_objective(Points(view(x)), W, triplets, nullptr, wrong > 0 ? -wrong : wrong));
+        CHECK_THROWS(bad, "weights must be",
+                     group_sums(Points(view(x)), weights, y, view(W), nullptr));
+        CHECK_THROWS(
+            bad, "weights must be",
+            group_scatter(Points(view(x)), weights, y, view(x).middle_rows(0, 2), nullptr));
+    }
+    CHECK_THROWS(bad, "finite", LabelDistances(LabelMetric::euclidean, view(labels), view(labels)));
+    CHECK_THROWS(bad, "not negative", LabelDistances{view(distances)});
+    CHECK_THROWS(bad, "finite", MlkrLoss<double>(view(labels), view(labels), nullptr, true));
+    Matrix out(3, 2);
+    for (const double wrong : {std::nan(""), std::numeric_limits<double>::infinity()}) {
+        const std::vector<double> logs{0, wrong, 0};
+        CHECK_THROWS(bad, "log_weight",
+                     soft_votes<double>(view(x), view(x), view(x), logs, nullptr, view(out)));
+    }
+}
+
 } // namespace test_boundaries

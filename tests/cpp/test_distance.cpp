@@ -122,4 +122,30 @@ TEST(coordinates_that_are_not_finite_are_refused) {
     }
 }
 
+TEST(distances_that_overflow_are_infinite) {
+    const RowMatrix<double> x{{1e200, 0}, {0, 1e200}}, L = RowMatrix<double>::Identity(2, 2),
+                                                       V = 2 * L;
+    const RowMatrix<double> huge = 1e200 * L;
+    const std::vector<std::int64_t> pairs{0, 1, 1, 0, 0, 1, 1, 0, 0, 1};
+    const Points points(seen(x));
+    for (const Index count : {1, 5}) {
+        const PairList some{{pairs.data(), 2 * count}, count};
+        std::vector<double> out(static_cast<std::size_t>(count));
+        const auto all_infinite = [&] {
+            return std::all_of(out.begin(), out.end(), [](double d) { return d > 1e308; });
+        };
+        paired_distances<double>(points, points, some, true, out);
+        CHECK(all_infinite());
+        paired_distances<double>(points, points, some, L, L, true, out);
+        CHECK(all_infinite());
+        paired_distances<double>(points, points, some, L, V, true, out);
+        CHECK(all_infinite());
+        CHECK_THROWS(std::invalid_argument, "too large",
+                     paired_distances<double>(points, points, some, huge, V, true, out));
+    }
+    RowMatrix<double> square(2, 2);
+    pairwise_distances<double>(points, points, true, view(square));
+    CHECK(std::isinf(square(0, 1)) && square(0, 0) == 0);
+}
+
 } // namespace test_distance

@@ -296,4 +296,86 @@ TEST(a_search_can_be_cancelled) {
     CHECK_THROWS(Cancelled, "cancelled", search.run({2, [] { return false; }, {}}));
 }
 
+TEST(sets_do_not_depend_on_the_unit) {
+    Dice dice;
+    for (const Ties ties : policies)
+        for (const int exponent : {565, -565, 1000, -1000}) { // their squares overflow or underflow
+            const double unit = std::ldexp(1.0, exponent);
+            Problem each(dice, 30, 200, 40, ties, true);
+            const RowMatrix<double> queries = each.queries.cast<double>() * unit,
+                                    database = each.database.cast<double>() * unit;
+            // Sets of the targeted kind depend on distances alone.
+            each.problem.augmented = {};
+            Answers expected(each.n, each.problem.options.k), found(expected), alone(expected);
+            const auto run = [&](Answers &answers, bool all, const Points &q, const Points &d) {
+                answers.attach(each.problem);
+                each.problem.augmented = {};
+                if (!all)
+                    each.problem.targeted = {answers.output(0).indices, nullptr, nullptr, nullptr};
+                InferenceSearch(q, d, each.problem).run({2, {}, {}});
+            };
+            run(expected, true, Points(seen(each.queries)), Points(seen(each.database)));
+            run(found, true, Points(seen(queries)), Points(seen(database)));
+            run(alone, false, Points(seen(queries)), Points(seen(database)));
+            CHECK(found.indices[0] == expected.indices[0]);
+            CHECK(found.indices[0] == alone.indices[0]);
+            CHECK(found.deltas[0] == expected.deltas[0] && found.plain == expected.plain);
+            if (exponent > 0)
+                continue; // a loss of 1 does not matter beside huge distances
+            each.problem.options.loss.matrix = nullptr; // outweighs tiny ones
+            Answers costly(expected), given(expected);
+            costly.attach(each.problem);
+            InferenceSearch(Points(seen(queries)), Points(seen(database)), each.problem).run({});
+            const RowMatrix<double> small = each.distances() * std::ldexp(1.0, -30);
+            given.attach(each.problem);
+            infer_from_distances(view(small), each.problem);
+            CHECK(costly.indices[1] == given.indices[1] && costly.deltas[1] == given.deltas[1]);
+        }
+}
+
+TEST(fewer_candidates_than_a_set_has_members) {
+    const RowMatrix<double> distances{{1.0, 2.0, 3.0}, {1.0, 2.0, 3.0}};
+    const std::vector<std::int64_t> y{0, 0}, labels{1, 1, 0}, exclude{-1, 0};
+    InferenceProblem problem;
+    problem.query_labels = y;
+    problem.database_labels = labels;
+    problem.exclude = exclude;
+    problem.options.k = 3;
+    problem.options.loss.classes = 2;
+    std::vector<double> plain(2);
+    problem.plain = plain;
+    infer_from_distances(view(distances), problem);
+    CHECK(plain == std::vector<double>({1, 0})); // of the second, not of the query before it
+}
+
+TEST(sets_of_more_members_than_there_are_points) {
+    Dice dice;
+    for (const Ties ties : policies)
+        for (const Index k : {Index(21), Index(1) << 31, Index(1) << 60}) {
+            Problem each(dice, 5, 20, 9, ties, false);
+            std::vector<double> values(5), costs(5);
+            each.problem.options.k = k;
+            each.problem.targeted.values = values;
+            each.problem.augmented.values = costs;
+            InferenceSearch(Points(seen(each.queries)), Points(seen(each.database)), each.problem)
+                .run({2, {}, {}});
+            CHECK(values == std::vector<double>(5, -std::numeric_limits<double>::infinity()));
+            CHECK(costs == values);
+        }
+}
+
+TEST(costs_that_are_none_are_refused) {
+    Dice dice;
+    const double nan = std::nan(""), infinity = std::numeric_limits<double>::infinity();
+    Problem each(dice, 5, 20, 9, Ties::pessimistic, true);
+    for (const auto &[place, value, part] :
+         {std::tuple(0, 1.0, "diagonal"), std::tuple(1, -1.0, "numbers from 0"),
+          std::tuple(1, nan, "numbers from 0"), std::tuple(1, infinity, "numbers from 0")}) {
+        const double before = std::exchange(each.matrix[place], value);
+        CHECK_THROWS(std::invalid_argument, part, each.search(1));
+        CHECK_THROWS(std::invalid_argument, part, each.from_distances());
+        each.matrix[place] = before;
+    }
+}
+
 } // namespace test_inference

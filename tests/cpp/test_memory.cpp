@@ -134,8 +134,9 @@ TEST(searches_of_a_database_allocate_nothing_once_their_memory_has_grown) {
         RowMatrix<float> distances(7, 5);
         RowMatrix<std::int64_t> indices(7, 5);
         const Points queries(seen(q));
+        const Ids exclude = ids(7, 1000);
         const auto search = [&] {
-            database.search(queries, 5, nullptr, false, view(distances), view(indices), memory,
+            database.search(queries, 5, exclude, false, view(distances), view(indices), memory,
                             alone);
         };
         search();

@@ -240,4 +240,67 @@ TEST(bad_arguments_are_named) {
                                               false, one_each, rows));
 }
 
+TEST(states_are_restored) {
+    if (!has_int8())
+        return;
+    constexpr Index d = 24;
+    std::int64_t seed = 0;
+    for (const Index n : {1, 2, 33, 6000})
+        for (int kind = 0; kind < 6; ++kind)
+            for (const Index zeros : {n, Index(4), Index(1)}) { // each of them is zero, or fewer
+                RowMatrix<double> x = random_points<double>(n, d);
+                const RowMatrix<double> centres =
+                    (20 * random_points<double>(13, d)).array().round();
+                for (Index i = 0; i < n; ++i) {
+                    const auto centre = centres.row((++seed * 7919) % 13);
+                    if (kind == 0)
+                        x.row(i) = centre; // equal points
+                    else if (kind == 1)
+                        x.row(i) = centre + 1e-3 * x.row(i);
+                    else if (kind == 2)
+                        x.row(i) *= 1e-310;
+                    else if (kind == 3)
+                        x.row(i) = x.row(i).array().round();
+                    else if (kind == 4)
+                        x.row(i) = 1e-9 * x.row(i) + (i == n / 2 ? 1e30 : 1.0) * centre;
+                    if (zeros < n && i % zeros == 0)
+                        x.row(i).setZero();
+                }
+                const Points points(seen(x));
+                const Database database(points), restored(points, database.state());
+                const Index k = std::min<Index>(n, 3), m = std::min<Index>(n, 20);
+                const Points queries(seen(x).middle_rows(n - m, m));
+                RowMatrix<double> distances(m, k), again(m, k);
+                RowMatrix<std::int64_t> indices(m, k), rows(m, k);
+                DatabaseMemory memory;
+                database.search<double>(queries, k, nullptr, true, view(distances), view(indices),
+                                        memory);
+                restored.search<double>(queries, k, nullptr, true, view(again), view(rows), memory);
+                CHECK(indices == rows && distances == again);
+            }
+}
+
+TEST(a_point_does_not_spoil_the_others) {
+    for (const Index d : {1, 24})
+        for (const double far : {1e100, 1e200, 1e300}) {
+            RowMatrix<double> x = RowMatrix<double>::Zero(400, d);
+            x.col(0) = Eigen::VectorXd::LinSpaced(400, 0, 39.9);
+            x(399, 0) = far;
+            const RowMatrix<double> q = RowMatrix<double>::Zero(70, d);
+            for (const DatabaseOptions options :
+                 {DatabaseOptions{}, DatabaseOptions{false, false, false}}) {
+                const Database database(Points(seen(x)), options);
+                RowMatrix<double> distances(70, 12);
+                RowMatrix<std::int64_t> indices(70, 12);
+                DatabaseMemory memory;
+                database.search<double>(Points(seen(q)), 12, nullptr, false, view(distances),
+                                        view(indices), memory);
+                for (Index r = 0; r < 12; ++r) {
+                    CHECK(indices(69, r) == r);
+                    CHECK(distances(69, r) == x(r, 0));
+                }
+            }
+        }
+}
+
 } // namespace test_neighbors

@@ -75,4 +75,30 @@ TEST(bad_arguments_are_named) {
                  radius_neighbors<double>(points, points, {1.0, exclude}));
 }
 
+TEST(pairs_within_the_radius_count) {
+    // Bounds in floats find more candidates than there are pairs.
+    RowMatrix<float> y = random_points<float>(400, 3);
+    y.bottomRows(150).array() += 1e4f;
+    const Points points(seen(y));
+    for (const double radius : {0.5, 2.0, 1e9}) {
+        const auto all = radius_neighbors<float>(points, points, {radius}, {2, {}, {}});
+        const auto size = static_cast<std::int64_t>(all.indices.size());
+        CHECK(all.pairs == size && size > 400);
+        RadiusSettings settings{radius};
+        settings.most = size;
+        const auto same = radius_neighbors<float>(points, points, settings);
+        CHECK(same.pairs == size && same.indices == all.indices);
+        settings.most = size - 1;
+        const auto none = radius_neighbors<float>(points, points, settings);
+        CHECK(none.pairs == size && none.indices.empty() && none.row_starts.back() == 0);
+    }
+    RadiusSettings settings;
+    settings.most = -1;
+    CHECK_THROWS(std::invalid_argument, "most must not",
+                 radius_neighbors<float>(points, points, settings));
+    settings.radius = std::nan("");
+    CHECK_THROWS(std::invalid_argument, "radius must be",
+                 radius_neighbors<float>(points, points, settings));
+}
+
 } // namespace test_radius

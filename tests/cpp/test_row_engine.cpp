@@ -329,4 +329,17 @@ TEST(bad_arguments_are_named) {
     CHECK_THROWS(std::invalid_argument, "exclude", RowEngine<double>(problem, loss, {}));
 }
 
+TEST(a_pool_does_the_work) {
+    const RowMatrix<double> z = random_points<double>(400, 20);
+    const auto y = labels_of(400);
+    const NcaLoss<double> loss(NcaLoss<double>::Form::sum, {y, y});
+    RowMatrix<double> alone, pooled;
+    run(z, loss, alone, {}, {1, {}, {}});
+    Control control{3, {}, {}};
+    int tasks = 0;
+    control.executor = [&](const std::function<void()> &) { ++tasks; }; // which never begin
+    run(z, loss, pooled, {}, control);
+    CHECK(tasks == 4 && pooled == alone); // two for the rows, two for the gradient
+}
+
 } // namespace test_row_engine

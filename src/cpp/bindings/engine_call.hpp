@@ -149,7 +149,7 @@ class Call {
     py::object database_gradient_;
     std::string kind_, reduction_;
     int threads_;
-    Index lanes_ = 0, first_ = 0;
+    Index lanes_ = 0, first_ = -1;
     py::object workspace_ = py::none();
     std::deque<Indices> held_; ///< a deque: its elements do not move
     Candidates candidates_;

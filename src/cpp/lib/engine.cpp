@@ -29,7 +29,7 @@ template <class T>
 RowTotals run_engine(const RowProblem<T> &problem, const Loss<T> &loss, View<T> gradient,
                      View<T> database_gradient, const Control &control, Workspace *workspace) {
     const auto run = [&](RowScratch<T> *scratch) {
-        return RowEngine<T>(problem, static_cast<const RowLoss<T> &>(loss), control, scratch)
+        return RowEngine<T>(problem, of_rows(loss), control, scratch)
             .value_and_gradient(gradient, database_gradient);
     };
     if (workspace == nullptr)

@@ -46,6 +46,12 @@ void require_finite(double value, const char *name) {
     require(std::isfinite(value), std::string(name) + " must be finite");
 }
 
+void require_ratio(const RatioSettings &settings) {
+    require(settings.eps_distance >= 0 && std::isfinite(settings.eps_distance) &&
+                settings.eps_log >= 0 && std::isfinite(settings.eps_log),
+            "eps_distance and eps_log must be finite and not negative");
+}
+
 template <class T> class LevelLosses final : public LossKernels<T> {
     using Made = std::unique_ptr<Loss<T>>;
 
@@ -73,9 +79,11 @@ template <class T> class LevelLosses final : public LossKernels<T> {
     }
     Made ldml(ClassLabels labels, Weights columns, double bias,
               Span<double> bias_gradient) const override {
+        require_finite(bias, "bias");
         return std::make_unique<LdmlLoss<T>>(bias, bias_gradient, labels, columns);
     }
     Made triplet(ClassLabels labels, const TripletSettings &settings) const override {
+        require_finite(settings.margin, "margin");
         return std::make_unique<TripletLoss<T>>(settings, labels);
     }
     Made contrastive(ClassLabels labels, const ContrastiveSettings &settings,
@@ -91,6 +99,12 @@ template <class T> class LevelLosses final : public LossKernels<T> {
     }
     Made softplus_pairs(ClassLabels labels, Weights columns,
                         const SoftplusSettings &settings) const override {
+        require_positive(settings.alpha, "alpha");
+        require_positive(settings.beta, "beta");
+        require_finite(settings.base_positive, "base_positive");
+        require_finite(settings.base_negative, "base_negative");
+        require_finite(settings.f_positive, "f_positive");
+        require_finite(settings.f_negative, "f_negative");
         return std::make_unique<TwoSidedLoss<T>>(SoftplusForm(settings), RowKind::inner_product,
                                                  labels, columns);
     }
@@ -154,15 +168,19 @@ template <class T> class LevelLosses final : public LossKernels<T> {
         return std::make_unique<MlkrLoss<T>>(queries, database, columns, squared);
     }
     Made log_ratio(const LabelPairs &labels, const RatioSettings &settings) const override {
+        require_ratio(settings);
         return std::make_unique<LogRatioLoss<T>>(settings, LabelDistances(labels));
     }
     Made plain_ratio(const LabelPairs &labels, const RatioSettings &settings) const override {
+        require_ratio(settings);
         return std::make_unique<PlainRatioLoss<T>>(settings, LabelDistances(labels));
     }
     Made bounded_ratio(const LabelPairs &labels, const RatioSettings &settings) const override {
+        require_ratio(settings);
         return std::make_unique<BoundedRatioLoss<T>>(settings, LabelDistances(labels));
     }
     Made dense_triplet(const LabelPairs &labels, const TripletSettings &settings) const override {
+        require_finite(settings.margin, "margin");
         return std::make_unique<DenseTripletLoss<T>>(settings, LabelDistances(labels));
     }
     Made rank_n_contrast(const LabelPairs &labels, double temperature) const override {

@@ -182,12 +182,13 @@ def paired_distances(
     Returns
     -------
     ndarray of shape (n_pairs,)
+        A distance that overflows the dtype is infinite.
 
     Raises
     ------
     ValueError
-        If an array has the wrong shape, an index is out of range, a value is not finite, or a
-        distance overflows.
+        If an array has the wrong shape, an index is out of range, a value is not finite, or a map
+        overflows.
 
     Examples
     --------

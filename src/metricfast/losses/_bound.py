@@ -37,7 +37,7 @@ class Call:
     lanes: int  # maximum number of work shares with separate sums; 0: automatic
     options: dict[str, Any]  # arguments specific to the loss
     workspace: Any = None
-    first: int = 0  # database row of the first query, if queries are part of it
+    first: int = -1  # database row of the first query, if queries are consecutive rows of it
     gradient: Array = field(init=False)
     database_gradient: Array | None = field(init=False)
 
@@ -57,7 +57,7 @@ class Call:
             return self
         swapped = replace(
             self, queries=self.database, database=self.queries, y=self.y_database,
-            y_database=self.y, weight=None, column_weight=self.weight, exclude=None,
+            y_database=self.y, weight=None, column_weight=self.weight, exclude=None, first=-1,
         )  # fmt: skip
         swapped.gradient, swapped.database_gradient = self.database_gradient, self.gradient
         return swapped

@@ -4,6 +4,10 @@
 /// the best level that the processor supports.
 #pragma once
 
+#include <cstring>
+#include <stdexcept>
+#include <string>
+
 #include "metricfast.h"
 #include "metricfast/library/constrained.hpp"
 #include "metricfast/library/embeddings.hpp"
@@ -70,11 +74,17 @@ METRICFAST_API const metricfast::Kernels *metricfast_kernels(void);
 
 namespace metricfast {
 
-/// Returns the kernels of the level in use. Throws std::runtime_error if none can be loaded.
+/// Returns the kernels of the level in use. Throws std::runtime_error if none can be loaded, or if
+/// these headers are of another version, whose virtual functions differ.
 inline const Kernels &library() {
     static const Kernels *const kernels = metricfast_kernels();
     if (kernels == nullptr)
         throw std::runtime_error(metricfast_last_error());
+    if (std::strcmp(kernels->version, METRICFAST_VERSION) != 0)
+        throw std::runtime_error(std::string("the library metricfast has version ") +
+                                 kernels->version +
+                                 ", but the program was compiled with headers "
+                                 "of version " METRICFAST_VERSION ": compile it again");
     return *kernels;
 }
 

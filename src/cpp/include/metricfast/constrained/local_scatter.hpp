@@ -86,6 +86,7 @@ inline RowMatrix<double> local_scatter(View<const double> points, Weights weight
                                        const Control &control = {}) {
     require(k >= 1, "local_scatter: k must be at least 1");
     require(weights.size() == points.rows, "local_scatter: there must be one weight per point");
+    require_weights(weights, "local_scatter: weights must be finite and not negative");
     const Index n = points.rows, d = points.cols, rows = detail::local_block(n);
     if (n == 0)
         return RowMatrix<double>::Zero(d, d);

@@ -16,6 +16,7 @@ inline ValueAndScatter lsml_loss(const Points &points, const TupleList &quadrupl
     quadruplets.check(points);
     require(weights.size() == quadruplets.count(),
             "lsml_loss: there must be one weight per quadruplet");
+    require_weights(weights, "lsml_loss: weights must be finite and not negative");
     const auto weigh = [&](Index i, const double *lengths, double *out) {
         const double near = lengths[0], far = lengths[1], excess = near - far;
         const bool violated = !(excess <= 0); // also if lengths overflow, which makes the value NaN

@@ -22,6 +22,7 @@ OasisTotals oasis(View<const T> points, Codes triplets, Weights weights, Codes o
     require(W.rows == d && W.cols == d, "oasis: W must be (d, d)");
     require(C > 0, "oasis: C must be positive");
     require_each(weights, n_triplets, "oasis: there must be one weight per triplet");
+    require_weights(weights, "oasis: weights must be finite and not negative");
     require_finite(points, "oasis: points must be finite");
     require_finite(W, "oasis: W must be finite");
     require_rows(order, n_triplets, "oasis: order holds an index outside the triplets");

@@ -30,6 +30,7 @@ inline void require_groups(Index n, Index d, Index n_groups, Weights weights, Co
                            Span<const double> origin) {
     require(weights.size() == n && group.size() == n,
             "groups of points: there must be one weight and group per point");
+    require_weights(weights, "groups of points: weights must be finite and not negative");
     require_each(origin, d, "groups of points: the origin must have one value per coordinate");
     for (const std::int64_t g : group)
         require(g >= 0 && g < n_groups,

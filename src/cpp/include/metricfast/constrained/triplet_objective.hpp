@@ -137,6 +137,8 @@ inline TripletObjective triplet_objective(const Points &x, const RowMatrix<doubl
     require(L.cols() == x.cols(), "triplet_objective: points and map differ in width");
     require_finite(x, "triplet_objective: points must be finite");
     require_each(weights, n_triplets, "triplet_objective: there must be one weight per triplet");
+    require_weights(weights, "triplet_objective: weights must be finite and not negative");
+    require(penalty >= 0, "triplet_objective: the penalty must not be negative");
     detail::HingesOfScale hinges;
     std::vector<double> &e = hinges.e;
     e.resize(static_cast<std::size_t>(n_triplets));

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -185,13 +186,20 @@ template <class T> void require_each(Span<T> values, Index count, const char *me
 
 /// Throws unless `exclude` is empty or holds, for each query, a row of the points or -1. \param
 /// what the start of the message.
-inline void require_excluded(Codes exclude, Index queries, Index points, const std::string &what) {
-    require(exclude == nullptr || exclude.size() == queries,
-            what + ": exclude must have one entry per query");
+inline void require_excluded(Codes exclude, Index queries, Index points, const char *what) {
+    if (exclude != nullptr && exclude.size() != queries)
+        throw std::invalid_argument(what + std::string(": exclude must have one entry per query"));
     for (const std::int64_t row : exclude)
         if (row < -1 || row >= points)
-            throw std::invalid_argument(what + ": exclude holds an index outside the database, " +
-                                        std::to_string(row) + "; -1 leaves out none");
+            throw std::invalid_argument(
+                what + std::string(": exclude holds an index outside the database, ") +
+                std::to_string(row) + "; -1 leaves out none");
+}
+
+/// Throws unless all weights are finite and not negative. \param message names them.
+inline void require_weights(Weights weights, const char *message) {
+    for (const double weight : weights)
+        require(weight >= 0 && weight <= std::numeric_limits<double>::max(), message);
 }
 
 } // namespace metricfast

@@ -11,19 +11,10 @@ METRICFAST_NAMESPACE_BEGIN
 namespace detail {
 inline constexpr Index pair_block = 256;
 
-/// unscaled(), if it is representable in T.
-template <class T> T finite_distance(double d, double scale, bool squared) {
-    const T distance = unscaled<T>(d, scale, squared);
-    require(
-        std::isfinite(distance),
-        "distances of pairs overflow: divide X and Y by a number that makes their spread about 1");
-    return distance;
-}
-
-/// The length, or its square, of z[0 .. count) / unit.
+/// The length, or its square, of z[0 .. count) / unit; infinite if it overflows T.
 template <class T, class Z> T length(Index count, Z &&z, double unit, bool squared) {
     const ScaledSquare found = squared_length(count, z);
-    return finite_distance<T>(found.square, unit * found.scale, squared);
+    return unscaled<T>(found.square, unit * found.scale, squared);
 }
 
 /// Calls f(first, count) for blocks of pairs.
@@ -34,7 +25,8 @@ template <class F> void for_pair_blocks(Index count, const Control &control, F &
 }
 } // namespace detail
 
-/// Computes out[i], the distance of the i-th pair, without a map.
+/// Computes out[i], the distance of the i-th pair, without a map. Distances that overflow T are
+/// infinite.
 template <class T>
 void paired_distances(const Points &x, const Points &y, const PairList &list, bool squared,
                       Span<T> out, const Control &control = {}) {
@@ -108,6 +100,7 @@ void paired_distances(const Points &x, const Points &y, const PairList &list,
             detail::multiply_nt<double>(view(a), view(U), view(z));
             detail::add_product_nt<double>(view(b), view(V), view(z));
         }
+        require_embedded(z / scale);
         for (Index i = 0; i < count; ++i)
             out[first + i] =
                 detail::length<T>(z.cols(), [&](Index c) { return z(i, c); }, scale, squared);

@@ -195,6 +195,9 @@ void soft_votes(const Points &queries, const Points &database, View<const T> val
     require(values.rows == database.rows() && out.rows == queries.rows() && out.cols == values.cols,
             "soft_votes: values must be (n_database, n_outputs), out (n_queries, n_outputs)");
     require_each(log_weight, database.rows(), "soft_votes: there must be one weight per point");
+    for (const double weight : log_weight)
+        require(weight <= std::numeric_limits<double>::max(),
+                "soft_votes: log_weight must hold numbers below infinity");
     require_excluded(exclude, queries.rows(), database.rows(), "soft_votes");
     require_finite(queries, "coordinates must be finite");
     require_finite(database, "coordinates must be finite");

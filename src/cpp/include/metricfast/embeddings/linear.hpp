@@ -96,13 +96,18 @@ inline std::vector<double> embedding_origin(const Points &database, const RowMat
     return std::vector<double>(static_cast<std::size_t>(database.cols()), 0.0);
 }
 
+/// Throws unless embedded points are finite.
+inline void require_embedded(const RowMatrix<double> &z) {
+    require(z.allFinite(),
+            "embedded points are not finite: the points, or the maps L, U and V, hold NaN or are "
+            "too large");
+}
+
 /// embed(); throws if the result overflows.
 inline RowMatrix<double> embed_finite(const Points &x, const RowMatrix<double> &L,
                                       std::vector<double> origin, const Control &control) {
     RowMatrix<double> z = embed(x, L, std::move(origin), control);
-    require(z.allFinite(),
-            "embedded points are not finite: the points, or the maps L, U and V, hold NaN or are "
-            "too large");
+    require_embedded(z);
     return z;
 }
 

@@ -43,6 +43,9 @@ template <class T> class RowEngine {
         require(problem_.symmetric || (grad_database.rows == m() && grad_database.cols == p()),
                 "row engine: the gradient must have the database's shape");
         sides_.set(problem_, loss_.kind());
+        if (problem_.weights != nullptr) // T represents the largest
+            weight_unit_ = magnitude_scale(
+                *std::max_element(problem_.weights.begin(), problem_.weights.end()));
         search_windows();
         const RowPlan plan(problem_, near_ != nullptr, loss_.sparse());
         if (plan.keeps())
@@ -68,14 +71,20 @@ template <class T> class RowEngine {
         for (const Lane &lane : lanes)
             totals.add(lane.totals);
         totals.anchors = n() - totals.skipped;
+        const bool sums = problem_.reduction == Reduction::sum;
         const double factor = totals.factor(problem_.reduction);
-        totals.value *= factor;
+        const double unit = sums ? loss_.unit() / weight_unit_ : loss_.unit();
+        totals.value *= factor * unit;
+        totals.weight /= weight_unit_;
+        totals.weighted_terms /= weight_unit_;
         if (plan.route == RowPlan::Route::kept)
-            symmetric_gradient<T>(sides_, weights_, factor, grad_queries, silent());
+            symmetric_gradient<T>(sides_, weights_, factor * unit, grad_queries, control_.silent());
         else if (plan.route == RowPlan::Route::batch)
-            batch_gradient<T>(sides_, weights_, factor, grad_queries, grad_database, silent());
+            batch_gradient<T>(sides_, weights_, factor * unit, grad_queries, grad_database,
+                              control_.silent());
         else
-            gather(lanes, static_cast<T>(factor), grad_queries, grad_database);
+            gather(lanes, static_cast<double>(static_cast<T>(factor)) * unit, grad_queries,
+                   grad_database);
         return totals;
     }
 
@@ -195,7 +204,9 @@ template <class T> class RowEngine {
     }
 
     Row<T> row(Index i, Index count, const std::int64_t *columns, T *values) const {
-        return {i, problem_.excluded(i), count, columns, values, problem_.first};
+        return {i,      problem_.excluded(i),
+                count,  columns,
+                values, problem_.symmetric ? 0 : problem_.first};
     }
 
     /// Replaces distances by derivatives by squared distances, times the anchor's weight.
@@ -204,7 +215,7 @@ template <class T> class RowEngine {
         if (plain)
             desk.roots.assign(row.values, row.values + row.count);
         const RowValue value = loss_.evaluate(row);
-        const double weight = problem_.weight(row.anchor);
+        const double weight = problem_.weight(row.anchor) * weight_unit_;
         lane.totals.add(value, weight);
         const T by = static_cast<T>(plain ? weight / 2 : weight);
         if (weight == 0)
@@ -285,23 +296,22 @@ template <class T> class RowEngine {
         }
     }
 
-    Control silent() const { return {control_.threads, control_.keep_going, {}}; }
-
     /// Adds the lanes in order, and both roles of symmetric problems.
-    void gather(const std::vector<Lane> &lanes, T factor, View<T> grad_queries,
+    void gather(const std::vector<Lane> &lanes, double factor, View<T> grad_queries,
                 View<T> grad_database) const {
         std::vector<const DatabaseShare<T> *> shares;
         for (const Lane &lane : lanes)
             shares.push_back(&lane.database);
-        eigen(grad_queries) *= factor;
-        sum_shares<T>(
-            sides_, shares, silent(), scratch_.sorted, [&](Index j, const Eigen::RowVectorXd &sum) {
-                const auto scaled = (static_cast<double>(factor) * sum).template cast<T>();
-                if (problem_.symmetric)
-                    eigen(grad_queries).row(j) += scaled;
-                else
-                    eigen(grad_database).row(j) = scaled;
-            });
+        auto of_queries = eigen(grad_queries);
+        of_queries = (of_queries.template cast<double>() * factor).template cast<T>();
+        sum_shares<T>(sides_, shares, control_.silent(), scratch_.sorted,
+                      [&](Index j, const Eigen::RowVectorXd &sum) {
+                          const auto scaled = (factor * sum).template cast<T>();
+                          if (problem_.symmetric)
+                              eigen(grad_queries).row(j) += scaled;
+                          else
+                              eigen(grad_database).row(j) = scaled;
+                      });
     }
 
     RowProblem<T> problem_;
@@ -309,6 +319,7 @@ template <class T> class RowEngine {
     Control control_;
     Points query_points_;
     Points database_points_;
+    double weight_unit_ = 1; ///< a power of two by which weights of anchors are multiplied
     std::unique_ptr<WindowSearch> near_;
     mutable std::unique_ptr<AllPairs<T>> pairs_; ///< created when first needed
     mutable std::once_flag pairs_once_;

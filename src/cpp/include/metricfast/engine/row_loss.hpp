@@ -20,10 +20,12 @@ template <class T> struct Row {
     /// -inf for inner products. Output: d loss / d value, in place. The derivative of the excluded
     /// point is ignored.
     T *values = nullptr;
-    /// The database row of query 0, if the queries are consecutive database rows.
-    Index first = 0;
+    /// The database row of query 0, if the queries are consecutive database rows; else -1.
+    Index first = -1;
 
-    bool leaves_itself_out() const { return excluded >= 0 && excluded == first + anchor; }
+    bool leaves_itself_out() const {
+        return first >= 0 && excluded >= 0 && excluded == first + anchor;
+    }
     /// Returns the number of points in a whole row, without the excluded one.
     Index others() const { return count - (excluded >= 0 ? 1 : 0); }
     auto array() const { return Eigen::Map<Eigen::Array<T, Eigen::Dynamic, 1>>(values, count); }
@@ -54,8 +56,17 @@ template <class T> class RowLoss : public Loss<T> {
     virtual double window(Index /*columns*/) const {
         return std::numeric_limits<double>::infinity();
     }
+    /// A power of two by which the engine multiplies values and derivatives, in double.
+    virtual double unit() const { return 1; }
     /// Computes value and derivatives of a row. Several threads call it at once.
     virtual RowValue evaluate(Row<T> &row) const = 0;
 };
+
+/// Throws std::invalid_argument if the loss was not made by this library, or if there is none.
+template <class T> const RowLoss<T> &of_rows(const Loss<T> &loss) {
+    const auto *const rows = dynamic_cast<const RowLoss<T> *>(&loss);
+    require(rows != nullptr, "row engine: the loss must be one of this library");
+    return *rows;
+}
 
 METRICFAST_NAMESPACE_END

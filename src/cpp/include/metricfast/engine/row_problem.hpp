@@ -16,6 +16,9 @@ template <class T> void check(const RowProblem<T> &problem) {
     require(std::max(n, m) < std::numeric_limits<std::int32_t>::max() / 2,
             "row engine: more than 2^30 points");
     require_each(problem.weights, n, "row engine: weights must have one entry per query");
+    require_weights(problem.weights, "row engine: weights must be finite and not negative");
+    require(problem.first < 0 || problem.first <= m - n,
+            "row engine: the rows from `first` on are not in the database");
     require_excluded(problem.exclude, n, m, "row engine");
     if (problem.listed())
         problem.candidates.check(n, m);

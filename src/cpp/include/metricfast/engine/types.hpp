@@ -48,9 +48,11 @@ template <class T> struct RowProblem {
     View<const T> queries;
     View<const T> database;
     bool symmetric = false; ///< one set of points in both roles, whose gradients are added
-    Index first = 0; ///< database row of query 0, if the queries are consecutive database rows
+    /// Database row of query 0, if the queries are consecutive database rows; else -1. Symmetric
+    /// problems do not need it.
+    Index first = -1;
     Codes exclude;   ///< excluded database row per query, -1 for none
-    Weights weights; ///< weight per query; empty for ones
+    Weights weights; ///< weight per query, finite and not negative; empty for ones
     Candidates candidates;
     Reduction reduction = Reduction::sum;
     std::size_t memory_budget = std::size_t(1) << 30; ///< bytes of working memory, all threads

@@ -24,18 +24,21 @@ METRICFAST_NAMESPACE_BEGIN
 class InferenceSearch {
   public:
     InferenceSearch(const Points &queries, const Points &database, const InferenceProblem &problem)
-        : queries_(queries), database_(database), problem_(problem),
-          frame_(frame_of(database, queries)) {
+        : queries_(queries), database_(database), frame_(frame_of(database, queries)) {
         require(queries.cols() == database.cols(),
                 "inference: queries and database differ in width");
         require(database.rows() <= std::numeric_limits<std::int32_t>::max() / 2,
                 "inference: the database has more than 2^30 points");
         problem.check(queries.rows(), database.rows());
-        order_ = order_by_label(problem.database_labels, classes(), &starts_);
+        numbers_ = ClassNumbers(problem.query_labels, problem.database_labels);
+        problem_ = detail::numbered(problem, numbers_);
+        // Sums of k distances must not overflow, nor the costs of votes in the same unit.
+        frame_.exact_scale = std::min(std::ldexp(frame_.exact_scale, -12), largest_scale());
+        order_ = order_by_label(problem_.database_labels, classes(), &starts_);
         for (std::size_t s = 0; s < starts_.size(); ++s)
             sizes_.push_back((s + 1 < starts_.size() ? starts_[s + 1] : database.rows()) -
                              starts_[s]);
-        means_ = ClassMeans(database, frame_, problem.database_labels, classes());
+        means_ = ClassMeans(database, frame_, problem_.database_labels, classes());
     }
 
     void run(const Control &control) const {
@@ -60,6 +63,14 @@ class InferenceSearch {
 
     Index k() const { return problem_.options.k; }
     Index classes() const { return problem_.options.loss.classes; }
+    double unit() const { return frame_.exact_scale * frame_.exact_scale; }
+    /// The largest scale at which costs of votes are finite in the unit of squared distances.
+    double largest_scale() const {
+        double most = 1;
+        for (const double cost : problem_.options.loss.matrix)
+            most = std::max(most, cost);
+        return std::ldexp(1.0, 500) / detail::power_of_two_above(std::sqrt(most));
+    }
     /// These ties may need more points of a class than its k nearest.
     bool by_nearest() const { return problem_.options.ties == Ties::nearest; }
     Candidate candidate(std::int64_t row, double distance = 0) const {
@@ -180,11 +191,12 @@ class InferenceSearch {
                 ++t;
             rows[i].reset(tasks[t], m.sweep.slack(i));
         }
+        const Index most = std::max<Index>(1, std::min(k(), database_.rows())); // of a list
         const auto sweep_class = [&](Index s, bool again) {
             m.sweep.close();
             for (Index i = 0; i < count; ++i)
                 if (!rows[i].failed) {
-                    rows[i].list.reset(k(), rows[i].slack, limits<S>(rows[i], s, again));
+                    rows[i].list.reset(most, rows[i].slack, limits<S>(rows[i], s, again));
                     m.sweep.threshold(i) = rows[i].list.threshold();
                 }
             const Index begin = packed.segment_begin(s), end = packed.segment_end(s);
@@ -218,7 +230,7 @@ class InferenceSearch {
             if (!m.first[s] || by_nearest())
                 sweep_class(s, by_nearest());
         if (!m.solver)
-            m.solver.emplace(problem_.options);
+            m.solver.emplace(problem_.options, unit());
         for (Index i = 0; i < count; ++i) {
             const auto id = static_cast<Index>(ids[i]);
             screen.overflown[static_cast<std::size_t>(id)] = rows[i].failed;
@@ -313,9 +325,6 @@ class InferenceSearch {
         auto &candidates = scratch.candidates;
         set_distances(scratch.query.data(), database_, frame_.exact_scale, candidates.data() + old,
                       candidates.size() - old);
-        const double unit = 1 / frame_.exact_scale;
-        for (std::size_t c = old; c < candidates.size(); ++c)
-            candidates[c].distance = candidates[c].distance * unit * unit;
         copies_.expand(candidates, old, allowed(id), by_nearest() ? database_.rows() : k());
     }
 
@@ -341,7 +350,7 @@ class InferenceSearch {
                     keep_nearest(candidates, old);
             }
             std::sort(candidates.begin(), candidates.end());
-            SetSolver solver(problem_.options);
+            SetSolver solver(problem_.options, unit());
             solve_query(problem_, solver, id, candidates);
         });
     }
@@ -390,7 +399,8 @@ class InferenceSearch {
 
     Points queries_;
     Points database_;
-    InferenceProblem problem_;
+    ClassNumbers numbers_;
+    InferenceProblem problem_; ///< of these numbers
     Frame frame_;
     std::vector<std::int64_t> order_;
     std::vector<Index> starts_;

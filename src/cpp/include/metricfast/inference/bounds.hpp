@@ -16,6 +16,7 @@
 #pragma once
 
 #include <algorithm>
+#include <numeric>
 
 #include "metricfast/inference/problem.hpp"
 #include "metricfast/search/screen.hpp"
@@ -108,6 +109,9 @@ struct VoteTask {
           scale(scale_) {
         for (Index r = 0; loss.matrix != nullptr && r < loss.classes; ++r)
             sole = sole && (r == y || loss(y, r) != 0);
+        // A set of more points than there are has no right winner.
+        if (k > std::accumulate(sizes.begin(), sizes.end(), Index(0)))
+            fewest = k;
         for (; fewest < k; ++fewest) {
             Index votes = 0;
             for (Index c = 0; c < loss.classes; ++c)

@@ -38,8 +38,12 @@ struct NeighborSet {
 /// Solver for one query after another; each thread needs its own object.
 class SetSolver {
   public:
-    explicit SetSolver(const InferenceOptions &options)
-        : options_(options), local_(static_cast<std::size_t>(options.loss.classes), -1) {}
+    /// \param unit of the candidates' distances: the square of their scale.
+    explicit SetSolver(const InferenceOptions &options, double unit = 1)
+        : options_(options), unit_(unit),
+          local_(static_cast<std::size_t>(options.loss.classes), -1) {}
+
+    double unit() const { return unit_; }
 
     /// The query's class, and its candidates in order. Candidates must include every point of an
     /// optimal set, and all nearer points of the same class. They must outlive the solver's use.
@@ -62,6 +66,7 @@ class SetSolver {
             rank_[i] = static_cast<Index>(c.positions.size());
         }
         plain_.members.clear();
+        plain_.delta = 0;
         plain_.feasible = false;
         nearest_sums_.assign(1, 0.0);
         for (Index i = 0; i < std::min(k(), size()); ++i)
@@ -160,16 +165,17 @@ class SetSolver {
     void improve(std::size_t winner, bool targeted, NeighborSet &best) {
         if (options_.greedy) {
             NeighborSet set = greedy(winner, targeted);
-            if (set.feasible && (!best.feasible || set.cost - (targeted ? 0 : set.delta) <
-                                                       best.cost - (targeted ? 0 : best.delta)))
+            const auto cost = [&](const NeighborSet &of) {
+                return of.cost - (targeted ? 0 : of.delta * unit_);
+            };
+            if (set.feasible && (!best.feasible || cost(set) < cost(best)))
                 best = std::move(set);
             return;
         }
         const Class &r = classes_[winner];
-        const double gain = targeted ? 0 : r.delta;
         double limit = std::numeric_limits<double>::infinity();
         if (best.feasible)
-            limit = best.cost - (targeted ? 0 : best.delta) + gain;
+            limit = best.cost + (targeted ? 0 : (r.delta - best.delta) * unit_);
         bool found = false;
         for (Index m = 1; m <= std::min<Index>(k(), static_cast<Index>(r.positions.size())); ++m) {
             if (r.sums[m] + nearest_sums_[k() - m] >= limit)
@@ -343,6 +349,7 @@ class SetSolver {
     }
 
     InferenceOptions options_;
+    double unit_;
     Index y_ = 0;
     const std::vector<Candidate> *candidates_ = nullptr;
     std::vector<std::int32_t> local_; ///< index in `classes_` of each class, -1 without candidates

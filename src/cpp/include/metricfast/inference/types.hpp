@@ -29,11 +29,15 @@ struct VoteLoss {
     }
 
     void check() const {
-        // Classes are numbered by 32 bits, and each takes a few bytes.
+        // Classes are numbered by 32 bits.
         require(classes >= 0 && classes <= std::numeric_limits<std::int32_t>::max(),
                 "inference: classes must be from 0 to 2^31 - 1");
         require(matrix == nullptr || is_matrix(matrix.size(), classes, classes),
                 "inference: the loss matrix must be (classes, classes)");
+        require_weights(matrix, "inference: the loss matrix must hold finite numbers from 0");
+        for (Index y = 0; matrix != nullptr && y < classes; ++y)
+            require((*this)(y, y) == 0, "inference: the loss matrix must be zero on the diagonal: "
+                                        "a right answer costs nothing");
     }
 };
 
@@ -74,7 +78,8 @@ struct InferenceProblem {
     InferenceOptions options;
     InferenceOutput targeted;
     InferenceOutput augmented;
-    Span<double> plain;       ///< cost of the vote of the k nearest points; null if not needed
+    Span<double> plain;       ///< cost of the vote of the k nearest points, 0 for a query with
+                              ///< fewer candidates; null if not needed
     Span<std::uint8_t> wrong; ///< whether that vote is wrong, with ties going to the nearest
 
     void check(Index queries, Index database) const {

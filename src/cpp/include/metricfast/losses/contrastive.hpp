@@ -25,9 +25,11 @@ template <class T> class ContrastiveLoss : public RowLoss<T> {
 
     /// Sets the divisors of both sums, by default 1. A divisor of 0 means that there are no pairs.
     void set_divisors(Pairs by) {
+        unit_ = magnitude_scale(std::max(by[0], by[1])); // factors may exceed the range of T
         for (int kind = 0; kind < 2; ++kind)
-            factors_[kind] = by[kind] > 0 ? 1 / by[kind] : 0;
+            factors_[kind] = by[kind] > 0 ? 1 / (by[kind] * unit_) : 0;
     }
+    double unit() const override { return unit_; }
 
     /// All pairs of anchors and others.
     Pairs all_pairs(const RowProblem<T> &problem) const {
@@ -168,7 +170,8 @@ template <class T> class ContrastiveLoss : public RowLoss<T> {
     ClassCodes labels_;
     ClassMembers members_;
     std::vector<T> database_labels_;
-    Pairs factors_{1, 1};
+    Pairs factors_{1, 1}; ///< times unit()
+    double unit_ = 1;
 };
 
 METRICFAST_NAMESPACE_END

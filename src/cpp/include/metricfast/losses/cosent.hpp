@@ -15,7 +15,8 @@ METRICFAST_NAMESPACE_BEGIN
 /// \param n below 2^31.
 /// \param weights written: the derivatives by s. May be the same memory as `scores`.
 /// \param terms written unless null: the number of (a, b) with score_a > score_b.
-/// \param rounding adjacent scores that differ by at most this are equal.
+/// \param scores if any is NaN, so are the value and all derivatives.
+/// \param rounding adjacent scores that differ by at most this are equal; from 0 on.
 /// \param log_weights the logarithms of w, -infinity for 0. Null for ones.
 inline double cosent(const double *similarities, const double *scores, Index n, double scale,
                      double *weights, std::int64_t *terms = nullptr, double rounding = 0,
@@ -23,6 +24,14 @@ inline double cosent(const double *similarities, const double *scores, Index n, 
     constexpr double none = -std::numeric_limits<double>::infinity();
     constexpr std::uint32_t mark = std::uint32_t(1) << 31; // the first pair of its score
     require(n < static_cast<Index>(mark), "cosent: more than 2^31 pairs");
+    require(rounding >= 0, "cosent: rounding must not be negative");
+    constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+    if (std::any_of(scores, scores + n, [](double score) { return std::isnan(score); })) {
+        std::fill(weights, weights + n, nan);
+        if (terms != nullptr)
+            *terms = 0;
+        return nan;
+    }
     const auto log_add = [](double a, double b) {
         const double most = std::max(a, b);
         return std::isfinite(most) ? most + std::log1p(std::exp(std::min(a, b) - most)) : most;
@@ -34,9 +43,9 @@ inline double cosent(const double *similarities, const double *scores, Index n, 
         return scores[a] != scores[b] ? scores[a] < scores[b] : a < b;
     });
     double last = none;
-    for (std::uint32_t &i : order) {
-        const double score = scores[i];
-        i |= score - last > rounding ? mark : 0;
+    for (Index r = 0; r < n; ++r) {
+        const double score = scores[order[r]];
+        order[r] |= r == 0 || score - last > rounding ? mark : 0;
         last = score;
     }
     const auto begins = [&](Index r) { return (order[r] & mark) != 0; };

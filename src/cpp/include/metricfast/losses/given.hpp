@@ -7,6 +7,11 @@
 
 METRICFAST_NAMESPACE_BEGIN
 
+/// w D; 0 for a weight of zero, because the excluded distance is infinite.
+template <class T> double weighted(T weight, T distance) {
+    return weight != T(0) ? static_cast<double>(weight) * static_cast<double>(distance) : 0.0;
+}
+
 template <class T> class DenseWeightsLoss : public RowLoss<T> {
   public:
     explicit DenseWeightsLoss(View<const T> weights) : weights_(weights) {}
@@ -20,9 +25,7 @@ template <class T> class DenseWeightsLoss : public RowLoss<T> {
         RowValue result;
         const T *w = weights_.row(row.anchor);
         for (Index j = 0; j < row.count; ++j) {
-            // Skips zero weights, because the excluded distance is infinite.
-            if (w[j] != T(0))
-                result.value += static_cast<double>(w[j]) * static_cast<double>(row.values[j]);
+            result.value += weighted(w[j], row.values[j]);
             row.values[j] = w[j];
         }
         result.terms = row.count;
@@ -56,7 +59,7 @@ template <class T> class SparseWeightsLoss : public RowLoss<T> {
         RowValue result;
         const T *w = weights_.data() + row_starts_[row.anchor];
         for (Index r = 0; r < row.count; ++r) {
-            result.value += static_cast<double>(w[r]) * static_cast<double>(row.values[r]);
+            result.value += weighted(w[r], row.values[r]);
             row.values[r] = w[r];
         }
         result.terms = row.count;

@@ -29,16 +29,22 @@ class LabelDistances {
     LabelDistances(LabelMetric metric, View<const double> queries, View<const double> database)
         : metric_(metric), queries_(queries), database_(database) {
         require(queries.cols == database.cols, "y and y_database differ in width");
-        for (const auto &labels : {queries, database})
+        for (const auto &labels : {queries, database}) {
+            require_finite(Points(labels), "labels must be finite");
             for (Index i = 0; i < labels.rows; ++i)
                 for (Index c = 0; c < labels.cols; ++c)
                     rounding_ = std::max(rounding_, std::abs(labels.row(i)[c]));
+        }
         rounding_ *= unit * static_cast<double>(queries.cols);
         columns_.setZero(database.rows + Vec<double>::width, database.cols);
         columns_.topRows(database.rows) = eigen(database);
     }
-    /// \param distances (queries x database), non-negative.
-    explicit LabelDistances(View<const double> distances) : given_(distances) {}
+    /// \param distances (queries x database), finite and not negative.
+    explicit LabelDistances(View<const double> distances) : given_(distances) {
+        for (Index i = 0; i < distances.rows; ++i)
+            require_weights(Weights(distances.row(i), distances.cols),
+                            "distances between labels must be finite and not negative");
+    }
 
     void check(Index queries, Index database) const {
         const bool fits = given_.data != nullptr

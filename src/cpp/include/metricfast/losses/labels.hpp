@@ -2,59 +2,24 @@
 #pragma once
 
 #include <algorithm>
-#include <memory>
 #include <utility>
 #include <vector>
 
+#include "metricfast/core/class_numbers.hpp"
 #include "metricfast/engine/row_loss.hpp"
 #include "metricfast/losses/types.hpp"
 #include "metricfast/simd/simd.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 
-/// Class codes of queries and database points, exactly representable in float. Larger labels, such
-/// as ids, are renumbered.
-class ClassCodes {
+/// Class codes of queries and database points, exactly representable in float.
+class ClassCodes : public ClassNumbers {
   public:
-    ClassCodes(ClassLabels labels) : queries(labels.queries), database(labels.database) {
-        const auto all = [&](auto &&f) {
-            std::for_each(queries.begin(), queries.end(), f);
-            std::for_each(database.begin(), database.end(), f);
-        };
-        std::int64_t least = 0, most = 0;
-        all([&](std::int64_t label) {
-            least = std::min(least, label);
-            most = std::max(most, label);
-        });
-        require(least >= 0, "labels of classes must not be negative");
-        const Index count = queries.size() + database.size();
-        if (most >= std::max<Index>(count, small)) {
-            std::vector<std::int64_t> names, codes;
-            names.reserve(static_cast<std::size_t>(count));
-            all([&](std::int64_t label) { names.push_back(label); });
-            std::sort(names.begin(), names.end());
-            names.erase(std::unique(names.begin(), names.end()), names.end());
-            codes.reserve(static_cast<std::size_t>(count));
-            all([&](std::int64_t label) {
-                codes.push_back(std::lower_bound(names.begin(), names.end(), label) -
-                                names.begin());
-            });
-            most = static_cast<std::int64_t>(names.size());
-            own_ = std::make_shared<const std::vector<std::int64_t>>(std::move(codes));
-            queries = {own_->data(), queries.size()};
-            database = {own_->data() + queries.size(), database.size()};
-        }
-        require(most < exact, "there are more than 2^24 classes");
+    ClassCodes(ClassLabels labels) : ClassNumbers(labels.queries, labels.database) {
+        require(classes <= std::int64_t(1) << 24, "there are more than 2^24 classes");
     }
 
-    Codes queries, database;
-
     void check(Index n, Index m) const { ClassLabels{queries, database}.check(n, m); }
-
-  private:
-    static constexpr std::int64_t small = 1 << 16, exact = 1 << 24;
-
-    std::shared_ptr<const std::vector<std::int64_t>> own_; ///< null if the labels are the codes
 };
 
 /// Values of database points (labels, targets, weights) as T, padded to whole registers.

@@ -22,6 +22,8 @@ template <class T> class MlkrLoss : public RowLoss<T> {
           columns_(column_weights) {
         require(queries.cols == database.cols && queries.cols > 0,
                 "MLKR: targets of both sides must be of one width");
+        require_finite(Points(queries), "MLKR: targets must be finite");
+        require_finite(Points(database), "MLKR: targets must be finite");
         for (Index o = 0; o < queries.cols; ++o)
             add_output(queries.block(0, o, queries.rows, 1),
                        database.block(0, o, database.rows, 1));

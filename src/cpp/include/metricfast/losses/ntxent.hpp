@@ -30,8 +30,10 @@ template <class T> class NtxentLoss : public RowLoss<T> {
         }
         if (excluded >= 0)
             x[excluded] = nowhere;
+        if (positives.empty())
+            return row.skip();
         const T most = x.maxCoeff();
-        if (positives.empty() || !(most > nowhere))
+        if (!(most > nowhere))
             return row.skip();
         RowValue result;
         x -= most;

@@ -35,6 +35,7 @@ template <class T> double softmax_window(Index columns) {
 template <class T> class ColumnWeights {
   public:
     explicit ColumnWeights(Weights weights) {
+        require_weights(weights, "column weights must be finite and not negative");
         if (weights != nullptr)
             weights_ = padded<T>(weights);
     }

@@ -49,29 +49,37 @@ template <class T> class TagLoss : public RowLoss<T> {
     /// Called from several threads at once.
     using Make = std::function<std::unique_ptr<Loss<T>>(ClassLabels)>;
 
-    TagLoss(Tags tags, Make make) : rows_(tags), make_(std::move(make)) {
+    TagLoss(Tags tags, Make make) : tags_(tags), rows_(tags), make_(std::move(make)) {
         const std::vector<std::int64_t> codes(static_cast<std::size_t>(tags.database), 1);
-        const auto loss_of_tags = make_(rows_.labels(codes));
-        const auto &loss = static_cast<const RowLoss<T> &>(*loss_of_tags);
-        kind_ = loss.kind();
-        window_ = loss.window(tags.database);
+        const auto loss = loss_of(codes);
+        kind_ = of_rows(*loss).kind();
+        window_ = of_rows(*loss).window(tags.database);
+        unit_ = of_rows(*loss).unit();
     }
 
     RowKind kind() const override { return kind_; }
     double window(Index) const override { return window_; }
+    double unit() const override { return unit_; }
     void check(Index queries, Index database) const override { rows_.check(queries, database); }
 
     RowValue evaluate(Row<T> &row) const override {
         const auto codes = rows_.codes(row.anchor);
-        const auto loss_of_tags = make_(rows_.labels(codes));
-        return static_cast<const RowLoss<T> &>(*loss_of_tags).evaluate(row);
+        return of_rows(*loss_of(codes)).evaluate(row);
     }
 
   private:
+    std::unique_ptr<Loss<T>> loss_of(const std::vector<std::int64_t> &codes) const {
+        auto loss = make_(rows_.labels(codes));
+        require(loss != nullptr, "of_tags: make returned no loss");
+        of_rows(*loss).check(tags_.queries(), tags_.database);
+        return loss;
+    }
+
+    Tags tags_;
     TagRows rows_;
     Make make_;
     RowKind kind_;
-    double window_;
+    double window_, unit_;
 };
 
 /// For tags: the number of pairs, "all" or "active", in the mean of the contrastive loss.

@@ -24,7 +24,7 @@ class Database {
         : points_(points), route_(fastest(points, options)) {
         require(points_.cols() > 0, "the points of a database must have coordinates");
         Frame frame = frame_of(points_, points_);
-        frame.exact_scale = std::ldexp(frame.exact_scale, -2 * most_doublings);
+        frame.exact_scale = std::ldexp(frame.exact_scale, -2 * most_doublings(frame));
         if (route_ == SearchRoute::tree)
             tree_ = std::make_unique<KdTree>(points_, frame.exact_scale, control);
         if (route_ == SearchRoute::integers && options.cells) {
@@ -110,8 +110,11 @@ class Database {
                                                                      : SearchRoute::floats;
     }
 
-    /// Queries may be up to 2^most_doublings times as far from the centre as the points.
-    static constexpr int most_doublings = 20;
+    /// Queries may be up to 2^most_doublings times as far from the centre as the points. If squares
+    /// of the farthest points overflow, a smaller scale would let squares of the others underflow.
+    static int most_doublings(const Frame &frame) {
+        return frame.scale < std::ldexp(1.0, -500) ? 1 : 20;
+    }
 
     /// Throws unless all queries are finite.
     bool near_enough(const Points &queries) const {
@@ -127,7 +130,7 @@ class Database {
                 }
         });
         require(finite, "coordinates must be finite");
-        return most <= std::ldexp(1.0, most_doublings);
+        return most <= std::ldexp(1.0, most_doublings(frame));
     }
 
     void by_tree(const Points &queries, Index k, const Filter &filter, const Control &control,

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "metricfast/core/class_numbers.hpp"
 #include "metricfast/search/cascade.hpp"
 #include "metricfast/search/sweep.hpp"
 #include "metricfast/search/types.hpp"
@@ -14,8 +15,8 @@ METRICFAST_NAMESPACE_BEGIN
 /// ascending order. Because of rounding, a few may be slightly farther; none is missing.
 ///
 /// The database is sorted by class, so that a block of queries of one class skips its own.
-/// \param labels class codes in [0, classes).
-/// \param radius plain (unsquared) distances.
+/// \param labels class codes in [0, classes). Memory grows with the classes that occur.
+/// \param radius plain (unsquared) distances, from 0 on; may be infinite.
 /// \param limit largest total length of the lists.
 inline CandidateLists find_impostors(const Points &points, Codes labels, Index classes,
                                      Weights radius, std::size_t limit,
@@ -26,26 +27,24 @@ inline CandidateLists find_impostors(const Points &points, Codes labels, Index c
     require(labels.size() == n && radius.size() == n,
             "find_impostors: there must be one label and one radius for each point");
     require(classes >= 0, "find_impostors: there cannot be a negative number of classes");
-    std::vector<Index> starts(static_cast<std::size_t>(classes) + 1, 0);
     for (Index i = 0; i < n; ++i) {
         require(labels[i] >= 0 && labels[i] < classes, "find_impostors: label out of range");
-        ++starts[labels[i] + 1];
+        require(radius[i] >= 0, "find_impostors: a radius must not be negative");
     }
-    std::partial_sum(starts.begin(), starts.end(), starts.begin());
-    auto order = identity_order(n);
-    std::stable_sort(order.begin(), order.end(),
-                     [labels](std::int64_t a, std::int64_t b) { return labels[a] < labels[b]; });
+    const ClassNumbers numbers(nullptr, labels);
+    std::vector<Index> starts;
+    const auto order = order_by_label(numbers.database, numbers.classes, &starts);
     const Frame frame = frame_of(points, points);
-    const ScreenedDatabase<float> screen(points, frame, order, {starts.begin(), starts.end() - 1},
-                                         control);
+    const ScreenedDatabase<float> screen(points, frame, order, starts, control);
     const auto &packed = screen.packed();
+    starts.push_back(n);
 
     const Index block = queries_of_block(points.cols() * Index(sizeof(float)));
     struct Block {
         Index label, first, count;
     };
     std::vector<Block> blocks;
-    for (Index c = 0; c < classes; ++c)
+    for (Index c = 0; c < numbers.classes; ++c)
         for (Index first = starts[c]; first < starts[c + 1]; first += block)
             blocks.push_back({c, first, std::min(block, starts[c + 1] - first)});
 
@@ -87,7 +86,6 @@ inline CandidateLists find_impostors(const Points &points, Codes labels, Index c
         lists.complete = false;
         return lists;
     }
-    // Hits of a row are in packed order, which the counting sort by row preserves.
     lists.row_starts.assign(static_cast<std::size_t>(n) + 2, 0);
     for (std::size_t b = 0; b < blocks.size(); ++b)
         for (const Hit &h : found[b])
@@ -99,6 +97,12 @@ inline CandidateLists find_impostors(const Points &points, Codes labels, Index c
             lists.columns[lists.row_starts[order[blocks[b].first + h.row] + 1]++] =
                 packed.id(h.position);
     lists.row_starts.pop_back();
+    constexpr Index rows = 256; // of a block; hits of a row are in packed order, class by class
+    parallel_blocks((n + rows - 1) / rows, control.silent(), [&](Index b, Worker &) {
+        for (Index i = b * rows; i < std::min(n, (b + 1) * rows); ++i)
+            std::sort(lists.columns.begin() + lists.row_starts[i],
+                      lists.columns.begin() + lists.row_starts[i + 1]);
+    });
     return lists;
 }
 

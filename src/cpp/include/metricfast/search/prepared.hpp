@@ -1,8 +1,11 @@
 /// A database that is prepared for many searches.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <memory>
 #include <mutex>
+#include <thread>
 
 #include "metricfast/search/copies.hpp"
 #include "metricfast/search/quantized_queries.hpp"
@@ -74,27 +77,43 @@ class PreparedDatabase {
     }
 
   private:
+    /// A structure that is built when a search first needs it.
+    template <class T> struct Built {
+        std::unique_ptr<T> owned;
+        std::atomic<const T *> ready{nullptr};
+    };
+
     /// Threads that wait for another one to build the structure also call keep_going. The building
     /// thread may need a lock for its own call, such as Python's GIL, which a waiting thread must
     /// not hold forever.
     template <class T, class Make>
-    const T &build_once(std::unique_ptr<T> &what, const Control &control, Make &&make) const {
-        std::unique_lock<std::timed_mutex> lock(mutex_, std::defer_lock);
-        while (!lock.try_lock_for(detail::Crew::interval))
+    const T &build_once(Built<T> &what, const Control &control, Make &&make) const {
+        if (const T *const ready = what.ready)
+            return *ready;
+        std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
+        for (auto polled = std::chrono::steady_clock::now(); !lock; lock.try_lock()) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            const auto now = std::chrono::steady_clock::now();
+            if (now - polled < detail::Crew::interval)
+                continue;
+            polled = now;
             if (control.keep_going && !control.keep_going())
                 throw Cancelled();
-        if (!what)
-            what = make();
-        return *what;
+        }
+        if (!what.owned) {
+            what.owned = make();
+            what.ready = what.owned.get();
+        }
+        return *what.owned;
     }
 
     Points points_;
     Frame frame_;
     Segments rows_;
     std::unique_ptr<QuantizedDatabase> quantized_;
-    mutable std::timed_mutex mutex_; ///< guards the next two members
-    mutable std::unique_ptr<ScreenedDatabase<float>> single_;
-    mutable std::unique_ptr<Distinct> distinct_;
+    mutable std::mutex mutex_; ///< held while one of the next two members is built
+    mutable Built<ScreenedDatabase<float>> single_;
+    mutable Built<Distinct> distinct_;
 };
 
 METRICFAST_NAMESPACE_END

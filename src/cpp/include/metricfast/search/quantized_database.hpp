@@ -227,9 +227,9 @@ class QuantizedDatabase : public PanelLayout {
     }
 
     /// Returns whether values are within the ranges of make(): sums with other initial values could
-    /// overflow.
+    /// overflow. An error may be infinite, in steps of a cell of equal points.
     bool ordinary() const {
-        const auto length = [](float x) { return x >= 0 && std::isfinite(x); };
+        const auto length = [](float x) { return x >= 0; };
         bool cells = true;
         for (Index c = 0; c < segments(); ++c)
             for (Index k = 0; k < 2 + depth_; ++k) {

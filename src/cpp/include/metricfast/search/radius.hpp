@@ -17,7 +17,7 @@ struct RadiusProblem {
     RadiusSettings settings;
     Frame frame;
     double square; ///< squared radius in the frame
-    /// Candidate pairs of all queries; beyond the maximum they are counted but not stored.
+    /// Pairs of all queries; beyond the maximum they are counted but not stored.
     mutable std::atomic<std::int64_t> pairs{0};
 
     RadiusProblem(const Points &queries_, const Points &database_, const RadiusSettings &settings_)
@@ -25,15 +25,19 @@ struct RadiusProblem {
           frame(frame_of(database, queries)),
           square(settings.radius * frame.scale * (settings.radius * frame.scale)) {}
 
-    /// Keeps the neighbours whose distance, the root of sum (a-b)^2 in double, in index order, is
-    /// at most the radius.
-    void keep_near(std::vector<Neighbor> &neighbors) const {
-        neighbors.erase(std::remove_if(neighbors.begin(), neighbors.end(),
+    /// Sets the distances of the neighbours from `old` on. Keeps and counts those whose distance,
+    /// the root of sum (a-b)^2 in double, in index order, is at most the radius. Returns false if
+    /// there are too many pairs.
+    bool keep_near(const double *query, std::size_t old, std::vector<Neighbor> &neighbors) const {
+        set_distances(query, database, frame.exact_scale, neighbors.data() + old,
+                      neighbors.size() - old);
+        neighbors.erase(std::remove_if(neighbors.begin() + static_cast<Index>(old), neighbors.end(),
                                        [this](const Neighbor &n) {
                                            return !(unscaled<double>(n.distance, frame.exact_scale,
                                                                      false) <= settings.radius);
                                        }),
                         neighbors.end());
+        return (pairs += static_cast<std::int64_t>(neighbors.size() - old)) <= settings.most;
     }
     void arrange(std::vector<Neighbor> &neighbors) const {
         if (settings.sorted)
@@ -47,6 +51,7 @@ template <class S> class RadiusSearch {
     struct Memory {
         Sweep<S> sweep;
         std::vector<std::vector<Neighbor>> lists;
+        std::vector<std::size_t> measured; ///< lengths of the lists after the last measurement
         std::vector<double> point;
     };
 
@@ -72,37 +77,37 @@ template <class S> class RadiusSearch {
             if (!crowded[i])
                 m.sweep.threshold(i) = m.sweep.reaching(i, limit_);
         }
-        constexpr std::int64_t stretch = 1024;
-        std::int64_t uncounted = 0;
-        bool fits = true;
-        const auto count_pairs = [&] {
-            fits = (problem_.pairs += uncounted) <= problem_.settings.most;
-            uncounted = 0;
+        m.measured.assign(static_cast<std::size_t>(count), 0);
+        m.point.resize(static_cast<std::size_t>(problem_.database.cols()));
+        constexpr Index stretch = 1 << 14; // candidates that are stored before they are measured
+        Index candidates = 0;
+        const auto measure = [&] {
+            for (Index i = 0; i < count; ++i) {
+                auto &list = m.lists[i];
+                if (list.size() == m.measured[i])
+                    continue;
+                problem_.queries.read_row(static_cast<Index>(ids[i]), m.point.data());
+                if (!problem_.keep_near(m.point.data(), m.measured[i], list))
+                    list.clear();
+                m.measured[i] = list.size();
+            }
+            candidates = 0;
         };
         m.sweep.run(begin, end, [&](Index i, Index position, S) {
             const std::int64_t row = screen_.packed().id(position);
             if (const Codes exclude = problem_.settings.exclude;
                 exclude != nullptr && exclude[ids[i]] == row)
                 return;
-            if (++uncounted == stretch)
-                count_pairs();
-            if (fits)
-                m.lists[i].push_back({0, row});
+            m.lists[i].push_back({0, row});
+            if (++candidates == stretch)
+                measure();
         });
-        count_pairs();
-        if (!fits)
-            return;
-        m.point.resize(static_cast<std::size_t>(problem_.database.cols()));
+        measure();
         for (Index i = 0; i < count; ++i) {
             if (crowded[i])
                 continue;
-            auto &list = m.lists[i];
-            problem_.queries.read_row(static_cast<Index>(ids[i]), m.point.data());
-            set_distances(m.point.data(), problem_.database, problem_.frame.exact_scale,
-                          list.data(), list.size());
-            problem_.keep_near(list);
-            problem_.arrange(list);
-            emit(i, list);
+            problem_.arrange(m.lists[i]);
+            emit(i, m.lists[i]);
         }
     }
 
@@ -152,6 +157,7 @@ NeighborLists<T> radius_neighbors(const Points &queries, const Points &database,
             "radius_neighbors: queries and database differ in width");
     require(settings.radius >= 0 && std::isfinite(settings.radius),
             "radius_neighbors: radius must be finite and not negative");
+    require(settings.most >= 0, "radius_neighbors: most must not be negative");
     require_excluded(settings.exclude, queries.rows(), database.rows(), "radius_neighbors");
     const detail::RadiusProblem problem(queries, database, settings);
     auto found = detail::within_radius(problem, control);
