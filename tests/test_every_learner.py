@@ -290,6 +290,9 @@ def scores_under(model, law=None):
     ],
 )
 def test_a_metric_does_not_depend_on(law, model):
+    if law == "a huge constant" and getattr(model, "_tuned", None):
+        # Other values are relative to the mean variance of all features.
+        model = clone(model).set_params(**{model._tuned: 0})
     found, expected = scores_under(model, law), scores_under(model)
     if law == "a huge constant":  # one more feature to regularise
         found = found * (expected.sum() / found.sum())

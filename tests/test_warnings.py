@@ -92,7 +92,7 @@ def test_a_warning_names_a_parameter_of_its_learner():
             warnings.simplefilter("always")
             make(learner, quick=False).fit(noise, np.arange(60) % 5)
         for each in caught:
-            if match := re.search(r"such as (\w+)=", str(each.message)):
+            if match := re.search(r"a number as (\w+) to learn", str(each.message)):
                 names = [name.split("__")[-1] for name in make(learner).get_params()]
                 assert match[1] in names, learner
                 named.append(match[1])

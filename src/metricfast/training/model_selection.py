@@ -14,6 +14,7 @@ import numpy as np
 
 from metricfast._core.threadpool import one_blas_thread
 from metricfast._core.types import Array
+from metricfast._core.warn import without_advice
 from metricfast.selection._evidence import excess, means
 from metricfast.selection._judge import Judge, Judgement, judge_costs
 from metricfast.training.history import DivergedError, History
@@ -82,16 +83,14 @@ class Candidates:
 def select_training(candidates: Candidates, data: Samples, judge: Judge, solver: Solver) -> Choice:
     """Return the start and the number of iterations that the judge chooses.
 
-    The given distance is chosen if no point can be held out. If each training diverges, nothing is
-    chosen, because training on all points will explain it.
-
-    Raises ValueError if all starts fail.
+    The given distance is chosen if no point can be held out, or if all starts fail. If each
+    training diverges, nothing is chosen, because training on all points will explain it.
     """
     measure, costs_of = judge.costs_by(numeric := not data.has_classes)
     splits = splits_of(
         data, costs_of, least=candidates.least, n_splits=judge.n_splits, unit=judge.unit
     )
-    given, costs = [], dict[str | None, Array]()
+    given, costs, failure = [], dict[str | None, Array](), None
     try:
         given = [
             _costs(candidates, solver, split, candidates.given, trained=False) for split in splits
@@ -100,10 +99,9 @@ def select_training(candidates: Candidates, data: Samples, judge: Judge, solver:
     except DivergedError:
         return Choice()
     except (ValueError, np.linalg.LinAlgError) as error:
-        raise ValueError(
-            f"{error} This came up in a part of the points, which the judge trains on: set "
-            "judge=None to train on all of them."
-        ) from error
+        splits, failure = [], error
+    if not splits:
+        _begin_on_all(candidates, data, solver)
     names, rows, order = ["given distance"], [(candidates.given, 0)], [0.0]
     for start, found in costs.items():
         for n in range(len(found)):
@@ -117,7 +115,7 @@ def select_training(candidates: Candidates, data: Samples, judge: Judge, solver:
         weight = np.concatenate([split.part.weight for split in splits])
         unit = splits[0].part.unit
     judgement = judge_costs(
-        judge, names, matrix, weight, measure, unit, numeric=numeric, equal=candidates.equal,
+        judge, names, matrix, weight, measure, unit, failure, numeric, equal=candidates.equal,
         order=np.array(order),
     )  # fmt: skip
     judgement.warn()
@@ -156,6 +154,15 @@ def _costs(
             if not history.curve:
                 raise
     return np.asarray(costs)
+
+
+def _begin_on_all(candidates: Candidates, data: Samples, solver: Solver) -> None:
+    """Make one iteration with all samples, which raises the errors of arguments that do not fit."""
+    objective = candidates.begin(data, candidates.given)
+    history = objective.history(np.random.RandomState(0), quiet=True)
+    history.max_iter = 1
+    with np.errstate(all="ignore"), without_advice():
+        solve(objective, history, solver)
 
 
 def _race(candidates: Candidates, solver: Solver, splits: list[Split]) -> dict[str | None, Array]:
