@@ -7,7 +7,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_wine
 
-from metricfast import ANMM, DMLMJ, LFDA, NCA, XQDA, KISSME_Supervised, RCA_Supervised
+from metricfast import ANMM, DMLMJ, LFDA, MLKR, NCA, XQDA, KISSME_Supervised, RCA_Supervised
 from metricfast.selection import Judge, Judgement
 from metricfast.selection._evidence import choose
 from metricfast.selection._judge import judge_costs, judge_path
@@ -258,6 +258,14 @@ def test_wrong_parameters_of_the_judge_are_refused(learner, params, text):
 def test_other_judges_are_refused(learner):
     with pytest.raises(ValueError, match=r"judge must be 'auto', None or .*Judge, got True"):
         clone(learner).set_params(judge=True).fit(WINE, KINDS)
+
+
+def test_a_measure_must_fit_the_labels():
+    with pytest.raises(ValueError, match="must be one for classes; got 'squared_error'"):
+        LFDA(judge=Judge(measure="squared_error")).fit(WINE, KINDS)
+    for measure in ("nearest", lambda distances, relevant: distances[:, 0]):
+        with pytest.raises(ValueError, match="must be 'auto' or 'squared_error' for numbers"):
+            MLKR(judge=Judge(measure=measure)).fit(WINE, WINE[:, 0])
 
 
 def test_a_number_is_used_as_it_is():

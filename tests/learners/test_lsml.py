@@ -130,13 +130,13 @@ def test_supervised_needs_pairs():
 
 def test_small_units_do_not_leave_the_prior_alone():
     small = X / 1000
-    model = LSML_Supervised(tol=1e-6, random_state=0).fit(small, Y)
+    model = LSML_Supervised(tol=1e-6, random_state=0, judge=None).fit(small, Y)
     M = model.get_mahalanobis_matrix()
     assert np.abs(M - np.eye(4)).max() > 0.05
     assert np.abs(LSML().fit(small[Q]).get_mahalanobis_matrix() - np.eye(4)).max() < 1e-4
-    tiny = LSML_Supervised(tol=1e-6, random_state=0).fit(small / 1000, Y)
+    tiny = LSML_Supervised(tol=1e-6, random_state=0, judge=None).fit(small / 1000, Y)
     np.testing.assert_allclose(tiny.get_mahalanobis_matrix(), M, rtol=1e-4, atol=1e-5)
-    large = LSML_Supervised(tol=1e-6, random_state=0).fit(X * 10, Y)
+    large = LSML_Supervised(tol=1e-6, random_state=0, judge=None).fit(X * 10, Y)
     pairs = Constraints(Y).positive_negative_pairs(len(large.w_), same_length=True, random_state=0)
     plain = LSML(tol=1e-6).fit(10 * X[np.column_stack(pairs)])
     np.testing.assert_allclose(

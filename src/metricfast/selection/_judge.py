@@ -94,7 +94,13 @@ class Judge(BaseEstimator):  # type: ignore[misc]
             )
 
     def costs_by(self, numeric: bool = False) -> tuple[str, Measure]:
-        """Return the name of the measure, and its function; `numeric`: for labels of numbers."""
+        """Return the name of the measure, and its function.
+
+        `numeric`: for labels of numbers, which are not equal or different.
+        """
+        if self.measure != "auto" and (self.measure == "squared_error") != numeric:
+            known = "'auto' or 'squared_error' for numbers" if numeric else "one for classes"
+            raise ValueError(f"measure of the judge must be {known}; got {self.measure!r}.")
         if callable(self.measure):
             name = getattr(self.measure, "__name__", type(self.measure).__name__)
             return name, of_distances(self.measure)
@@ -109,7 +115,7 @@ class Judge(BaseEstimator):  # type: ignore[misc]
         return default if self.errors is None else float(self.errors)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Judgement:
     """The settings that a learner tried, their costs on held-out data, and the chosen one.
 
@@ -224,12 +230,12 @@ def judge_path(
         unit, costs, candidates = part.unit, list[Array](), iter(path(part))
         while True:
             try:
-                sides = next(candidates, None)
-            except (ValueError, np.linalg.LinAlgError) as error:
-                sides, failure = None, error
-            if sides is None:
+                queries, database = _in_single_precision(*next(candidates))
+            except StopIteration:
                 break
-            queries, database = _in_single_precision(*sides)
+            except (ValueError, np.linalg.LinAlgError) as error:
+                failure = error
+                break
             given = queries, labels[part.queries], database, labels[part.database]
             how = {"exclude": part.exclude, "n_jobs": n_jobs}
             costs.append(costs_of(*given, part.database_weight, **how))
@@ -300,6 +306,11 @@ def judge_costs(
 
 
 def _in_single_precision(queries: Array, database: Array) -> tuple[Array, Array]:
-    """Return points in float32, because a shift of the origin would otherwise break ties."""
+    """Return points in float32, because a shift of the origin would otherwise break ties.
+
+    Raises ValueError if points are not finite.
+    """
     size = max(np.abs(queries).max(initial=0), np.abs(database).max(initial=0)) or 1.0
+    if not np.isfinite(size):
+        raise ValueError("embedded points are not finite")
     return (queries / size).astype(np.float32), (database / size).astype(np.float32)

@@ -13,7 +13,14 @@ from metricfast._core.arguments import check_random_state
 from metricfast._core.arrays import as_threads, as_vector
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.initialize import check_n_components, components_from_metric
-from metricfast._core.parameters import NonNegativeFloat, PositiveInt, Seed, Verbosity, positional
+from metricfast._core.parameters import (
+    NonNegativeFloat,
+    PositiveInt,
+    Seed,
+    Share,
+    Verbosity,
+    positional,
+)
 from metricfast._core.prior import is_identity
 from metricfast._core.threadpool import one_blas_thread
 from metricfast._core.tuples import TupleSet
@@ -29,6 +36,8 @@ from metricfast.learners.tuples.drawing import (
     draw_index_pairs,
 )
 from metricfast.learners.tuples.factored import minimize_factor, start_metric
+from metricfast.learners.tuples.shrinking import representative_sample, shrink_metric
+from metricfast.selection._judge import JudgeParameter
 from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 
 __all__ = ["LSML", "LSML_Supervised"]
@@ -225,9 +234,13 @@ class LSML_Supervised(SupervisedForm, DrawnConstraints, _LSML):  # noqa: N801
         Former name of `n_constraints`.
 
         .. deprecated:: 0.1
+    shrinkage, judge
+        As for :class:`ITML_Supervised`.
 
     Attributes
     ----------
+    shrinkage_, shrinkage_target_
+        As for :class:`ITML_Supervised`.
     components_, n_iter_, w_, validation_, n_features_in_, feature_names_in_, preprocessor_
         As for :class:`LSML`.
 
@@ -255,6 +268,8 @@ class LSML_Supervised(SupervisedForm, DrawnConstraints, _LSML):  # noqa: N801
     """
 
     weights: ArrayLike | None = None
+    shrinkage: Share | None = None
+    judge: JudgeParameter = "auto"
 
     def _draw(
         self, points: Any, labels: Array, sample_weight: ArrayLike | None, rng: RandomState
@@ -269,8 +284,13 @@ class LSML_Supervised(SupervisedForm, DrawnConstraints, _LSML):  # noqa: N801
         near = paired_distances(tuples.points, pairs=tuples.index[:, :2], squared=True)
         spread = float(near.mean()) / 2
         strength = max(1.0, 1 / spread) if spread > _LEAST else 1.0
-        with in_span(self, tuples.used_points(), when=is_identity(self.prior)) as span:
+        sample, fewer = representative_sample(*given), dict[str, Any]()
+        if self.weights is None:
+            fewer = {"n_constraints": max(1, len(tuples.index) // 2)}
+        spanning = tuples.used_points(), sample[0]
+        with in_span(self, *spanning, when=is_identity(self.prior)) as span:
             self._minimize(span.tuples(tuples), self.weights, rng, strength)
+            shrink_metric(self, sample, given, fewer, span)
 
 
 def _shares(weights: ArrayLike | None, n_quadruplets: int) -> Floats:
