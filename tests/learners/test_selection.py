@@ -125,3 +125,12 @@ def test_learning_is_for_classes_that_are_held_out(learner):
         M = model.get_mahalanobis_matrix()
         given.append(np.allclose(M, M[0, 0] * np.eye(8), atol=1e-4 * M[0, 0]))
     assert given == [False, True]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_tuples_of_which_a_half_cannot_be_fitted_leave_the_given_distance():
+    pairs = np.random.RandomState(0).normal(size=(4, 2, 3))
+    with pytest.warns(UserWarning, match=r"No part of the data could be learned from \("):
+        model = MMC(max_iter=5).fit(pairs, [1, -1, -1, -1])
+    assert model.shrinkage_ == 1 and model.judgement_.n_held_out == 0
+    assert MMC(max_iter=5, judge=None).fit(pairs, [1, -1, -1, -1]).shrinkage_ == 0

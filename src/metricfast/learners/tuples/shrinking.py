@@ -153,6 +153,7 @@ def _judged_shares(
     rows, places = np.unique(index, return_inverse=True)
     points, places = span.points(tuples.points[rows]), places.reshape(index.shape)
     y, costs = None if tuples.y is None else tuples.y[judged], list[Floats]()
+    failure: Exception | None = None
     try:
         with without_advice():
             part.fit(*(each[~held] for each in given))
@@ -163,11 +164,11 @@ def _judged_shares(
                 np.linalg.norm(Z[places[:, 0]] - Z[places[:, i]], axis=1) for i in (1, -1)
             )
             costs.append(_costs_of_pairs(first, y) if y is not None else _later(first, second))
-    except (ValueError, np.linalg.LinAlgError):
-        costs = []
+    except (ValueError, np.linalg.LinAlgError) as error:
+        costs, failure = [], error
     matrix = np.array(costs) if costs else np.empty((len(names), 0))
-    weight = np.ones(matrix.shape[1])
-    return judge_costs(judge, names, matrix, weight, "order", "tuples", equal=judge.errors_for())
+    weight, near = np.ones(matrix.shape[1]), judge.errors_for()
+    return judge_costs(judge, names, matrix, weight, "order", "tuples", failure, equal=near)
 
 
 def _costs_of_pairs(distances: Floats, y: Array) -> Floats:
