@@ -248,7 +248,7 @@ def test_after_a_fit_that_fails():
         model.predict(IRIS)
 
 
-@pytest.mark.parametrize("learner", [LFDA, mf.LSML_Supervised(random_state=0)])
+@pytest.mark.parametrize("learner", [LFDA, mf.LSML_Supervised(random_state=0, judge=None)])
 def test_the_function_of_a_linear_learner_is_a_metric(learner):
     fitted = clone(learner).fit(IRIS, SPECIES)
     found, expected = (

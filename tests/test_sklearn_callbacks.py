@@ -122,7 +122,7 @@ TUPLES = np.stack([X[:24], X[24:48], X[::-1][:24]], axis=1)
 SIMILAR = np.where(Y[:24] == Y[24:48], 1, -1)
 OF_TUPLES = {
     mf.ITML(tol=1e-9, max_iter=4): (TUPLES[:, :2], SIMILAR),
-    mf.MMC(max_iter=4): (TUPLES[:, :2], SIMILAR),
+    mf.MMC(max_iter=4, judge=None): (TUPLES[:, :2], SIMILAR),
     mf.SDML(balance_param=0.1): (TUPLES[:, :2], SIMILAR),
     mf.LSML(tol=1e-9, max_iter=4): (TUPLES[:, [0, 2, 0, 1]],),
     mf.OASIS(max_iter=4): (TUPLES,),

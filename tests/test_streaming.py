@@ -48,7 +48,7 @@ OF_POINTS: dict[str, tuple[Any, Array, float]] = {
     "ANMM": (mf.ANMM(), Y, 60),
     "DMLMJ": (mf.DMLMJ(), Y, 60),
     "ITML_Supervised": (mf.ITML_Supervised(gamma=0.01, random_state=0), Y, 3),
-    "LSML_Supervised": (mf.LSML_Supervised(random_state=0), Y, 1),
+    "LSML_Supervised": (mf.LSML_Supervised(random_state=0), Y, 3),
     "MMC_Supervised": (mf.MMC_Supervised(random_state=0, max_iter=20), Y, 3),
 }
 

@@ -207,12 +207,12 @@ def test_continuous_labels_are_named_where_classes_are_too_small():
 
 
 @pytest.mark.parametrize("solver", ["lbfgs", "adam"])
-@pytest.mark.parametrize("early_stopping", [False, "auto"])
+@pytest.mark.parametrize("judge", [None, "auto"])
 @pytest.mark.parametrize(("sizes", "k"), [((20, 20), 3), ((20, 4), 3), ((20, 3), 2), ((20, 2), 1)])
-def test_targets_by_default_are_as_many_as_the_smallest_class_has(sizes, k, early_stopping, solver):
+def test_targets_by_default_are_as_many_as_the_smallest_class_has(sizes, k, judge, solver):
     y = np.repeat([0, 1], sizes)
     X = np.random.default_rng(0).normal(size=(len(y), 3)) + y[:, None]
-    params = {"early_stopping": early_stopping, "solver": solver, "random_state": 0}
+    params = {"judge": judge, "solver": solver, "random_state": 0}
     model, given = LMNN(**params), LMNN(n_neighbors=k, **params).fit(X, y)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

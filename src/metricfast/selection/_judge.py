@@ -250,13 +250,13 @@ def judge_path(
 
 def judge_maps(
     judge: Judge, names: Sequence[str], X: Any, codes: Integers, weight: Floats | None,
-    maps: Callable[[Integers], Iterable[Array]], n_jobs: int | None = None,
+    maps: Callable[[Integers, Array], Iterable[Array]], n_jobs: int | None = None,
 ) -> Judgement:  # fmt: skip
     """Choose one of several linear maps of points with classes.
 
     `X`: points, an array or a source, of which at most 5000 are drawn.
     `codes`: class indices, negative for unknown classes.
-    `maps`: takes rows to train on, and yields the map of each candidate in turn.
+    `maps`: takes rows to train on, and their points, and yields the map of each candidate in turn.
     """
     rows = np.flatnonzero(codes >= 0 if weight is None else (codes >= 0) & (weight > 0))
     if len(rows) > _DRAWN:
@@ -266,7 +266,7 @@ def judge_maps(
     coordinates = center_and_rescale(points.astype(np.float64))[0]
 
     def path(part: Part) -> Iterator[tuple[Array, Array]]:
-        for L in maps(rows[part.train]):
+        for L in maps(rows[part.train], points[part.train]):
             yield coordinates[part.queries] @ L.T, coordinates[part.database] @ L.T
 
     parts = split_points(points, labels, shares, n_splits=judge.n_splits, unit=judge.unit)

@@ -16,7 +16,7 @@ from metricfast._core.checks import check_points
 from metricfast._core.scaling import undo_scale
 from metricfast._core.scatter import RANK_TOL, RANK_TOL_DOUBLE, with_signs
 from metricfast._core.scatter_statistics import ScatterStatistics
-from metricfast._core.sources import on_disk, take
+from metricfast._core.sources import on_disk
 from metricfast._core.stores import in_memory
 from metricfast._core.targets import (
     as_label_array,
@@ -318,8 +318,8 @@ def _choose_setting(
     if hasattr(learner, "random_state"):
         part.random_state = 0
 
-    def maps(rows: Integers) -> Iterator[Array]:
-        some = take(X, rows)[:], y[rows], None if weight is None else weight[rows]
+    def maps(rows: Integers, points: Array) -> Iterator[Array]:
+        some = points, y[rows], None if weight is None else weight[rows]
         how = {name: values[rows] for name, values in given.items()}
         statistics = part._statistics(*some, partial=bool(earlier), **how)
         return part._maps(statistics.after(earlier).normalized(), settings)

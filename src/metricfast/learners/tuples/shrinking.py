@@ -75,11 +75,11 @@ def shrink_metric(
         weight = check_sample_weight(weight, len(points))
         codes, coordinates = check_partial_target(labels)[1], span.points(points)
 
-        def maps(rows: Integers) -> Iterator[Array]:
+        def maps(rows: Integers, inside: Array) -> Iterator[Array]:
             part = _clone(learner, None, **params)
-            w = None if weight is None else weight[rows]
-            part.fit(points[rows], labels[rows], sample_weight=w, **how)
-            sample = representative_sample(coordinates[rows], labels[rows], w)
+            w, some = None if weight is None else weight[rows], labels[rows]
+            part.fit(inside if span is GIVEN else points[rows], some, sample_weight=w, **how)
+            sample = representative_sample(inside, some, w)
             move = _Moves(_learned_map(part, span), sample, n_components, span)
             for each in tried:
                 yield span.inside(move(*each))
