@@ -231,7 +231,7 @@ def judge_path(
                 break
             queries, database = _in_single_precision(*sides)
             given = queries, labels[part.queries], database, labels[part.database]
-            how = {"exclude": part.exclude, "n_jobs": n_jobs}
+            how = {"exclude": part.exclude, "where": part.where, "n_jobs": n_jobs}
             costs.append(costs_of(*given, part.database_weight, **how))
         if len(costs) > 1 or len(names) == 1:
             missing = [np.full_like(costs[0], np.nan)] * (len(names) - len(costs))
@@ -245,12 +245,14 @@ def judge_path(
 def judge_maps(
     judge: Judge, names: Sequence[str], X: Any, codes: Integers, weight: Floats | None,
     maps: Callable[[Integers], Iterable[Array]], n_jobs: int | None = None,
+    views: Integers | None = None,
 ) -> Judgement:  # fmt: skip
     """Choose one of several linear maps of points with classes.
 
     `X`: points, an array or a source, of which at most 5000 are drawn.
     `codes`: class indices, negative for unknown classes.
     `maps`: takes rows to train on, and yields the map of each candidate in turn.
+    `views`: view indices; points search only points of other views.
     """
     rows = np.flatnonzero(codes >= 0 if weight is None else (codes >= 0) & (weight > 0))
     if len(rows) > _DRAWN:
@@ -263,7 +265,10 @@ def judge_maps(
         for L in maps(rows[part.train]):
             yield coordinates[part.queries] @ L.T, coordinates[part.database] @ L.T
 
-    parts = split_points(points, labels, shares, n_splits=judge.n_splits, unit=judge.unit)
+    parts = split_points(
+        points, labels, shares, n_splits=judge.n_splits, unit=judge.unit,
+        views=None if views is None else views[rows],
+    )  # fmt: skip
     with without_advice():
         return judge_path(judge, names, parts, path, labels, n_jobs=n_jobs)
 

@@ -41,9 +41,8 @@ class Split:
     def costs(self, Z: Array, Z_database: Array, n_jobs: int | None) -> Array:
         """Return the cost of each embedded held-out point."""
         y, among = self.held_out.labels, self.held_out.points
-        return self.measure(
-            Z, y, Z_database, among.labels, among.weight, exclude=self.part.exclude, n_jobs=n_jobs
-        )
+        how = {"exclude": self.part.exclude, "where": self.part.where, "n_jobs": n_jobs}
+        return self.measure(Z, y, Z_database, among.labels, among.weight, **how)
 
 
 def splits_of(

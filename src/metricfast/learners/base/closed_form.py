@@ -26,6 +26,7 @@ from metricfast._core.targets import (
     check_partial_target,
     check_sample_weight,
     encode,
+    labels_of_samples,
 )
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, Integers
@@ -107,6 +108,8 @@ class ClosedFormLearner(MahalanobisMixin):
     # the metric is nonzero in directions in which no points differ.
     _spans: bool = False
     _beyond_span: bool = False
+    # Whether `_statistics` takes `views`, to learn only from pairs across these.
+    _across_views: bool = False
 
     @abstractmethod
     def _statistics(
@@ -149,6 +152,7 @@ class ClosedFormLearner(MahalanobisMixin):
         y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         *,
+        views: ArrayLike | None = None,
         validate: bool = False,
     ) -> Self:
         """Learn the map from classes.
@@ -164,6 +168,11 @@ class ClosedFormLearner(MahalanobisMixin):
             "_Supervised", numbers below 0 mean that the class is unknown.
         sample_weight : array-like of shape (n_samples,), optional
             Non-negative weights of the points; the notes on the learner describe their effect.
+        views : array-like of shape (n_samples,), optional
+            The view of each point, such as the camera, if neighbours will be searched among points
+            of other views. So do held-out points, for the judge and for `validate`; and
+            `KISSME_Supervised` and `XQDA` learn only from pairs of points of different views.
+            Searches of scikit-learn pass it on as ``params={"views": views}``.
         validate : bool, default=False
             Also fit a clone to four fifths of the points, compare the errors of 3 nearest
             neighbours in the learned and in the Euclidean distance on the others, store the numbers
@@ -183,7 +192,7 @@ class ClosedFormLearner(MahalanobisMixin):
         numpy.linalg.LinAlgError
             If a `prior` that must be is not positive definite.
         """
-        fit_points(self, X, y, sample_weight, validate=validate)
+        fit_points(self, X, y, sample_weight, views=views, validate=validate)
         return self
 
     def partial_fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -227,14 +236,11 @@ def fit_points(
     y: Any,
     sample_weight: ArrayLike | None,
     *,
+    views: ArrayLike | None = None,
     validate: bool = False,
     execute: Callable[..., Any] | None = None,
-    **given: Any,
 ) -> None:
-    """Fit a learner to points. `ClosedFormLearner._statistics` describes `execute`.
-
-    `given`: further arguments of `_statistics`.
-    """
+    """Fit a learner to points. `ClosedFormLearner._statistics` describes `execute`."""
     learner._sums = ()
     required = learner._requires_y
     checked = learner._prepare_inputs(
@@ -242,6 +248,11 @@ def fit_points(
     )
     points, labels = checked if required else (checked, None)
     weight = check_sample_weight(sample_weight, points.shape[0])
+    marks: dict[str, Any] = {
+        name: encode(labels_of_samples(each, points.shape[0], name), name)[1]
+        for name, each in (("views", views),)
+        if each is not None
+    }
     if points.shape[0] < points.shape[1]:
         points = in_memory(points, "X", "give fewer points")  # n < d here
     tol = RANK_TOL if points.dtype == np.float32 else RANK_TOL_DOUBLE
@@ -249,18 +260,22 @@ def fit_points(
     counted = points if weight is None or on_disk(points) else points[weight > 0]
     with in_span(learner, counted, **how) as span:
         some = span.points(points), labels, weight
+        given = marks if learner._across_views else {}
         statistics = learner._statistics(*some, execute=execute, **given)
-        setting = _choose_setting(learner, *some, given)
+        setting = _choose_setting(learner, *some, **marks)
         learner._solve(statistics.normalized(), setting)
         _advise(learner)
     if validate:
-        learner._validate_fit(X, y, sample_weight=sample_weight, **given)
+        learner._validate_fit(X, y, sample_weight=sample_weight, views=views)
 
 
 def partial_fit_points(
     learner: ClosedFormLearner, X: Any, y: Any, sample_weight: ArrayLike | None, **given: Any
 ) -> None:
-    """Fit a learner to these points and to the points of earlier calls."""
+    """Fit a learner to these points and to the points of earlier calls.
+
+    `given`: further arguments of `_statistics`, with one label per point.
+    """
     begun, required = continues(learner), learner._requires_y
     if not begun:
         begin_fit(learner)
@@ -271,8 +286,12 @@ def partial_fit_points(
     points, labels = checked if required else (checked, None)
     weight = check_sample_weight(sample_weight, points.shape[0])
     check_kinds(learner, begun, y=labels, **given)
-    statistics = learner._statistics(points, labels, weight, partial=True, **given)
-    setting = _choose_setting(learner, points, labels, weight, given, partial=True)
+    marks: dict[str, Any] = {
+        name: None if each is None else labels_of_samples(each, points.shape[0], name)
+        for name, each in given.items()
+    }
+    statistics = learner._statistics(points, labels, weight, partial=True, **marks)
+    setting = _choose_setting(learner, points, labels, weight, partial=True)
     add_statistics(learner, statistics, setting)
     _advise(learner)
 
@@ -298,13 +317,15 @@ def add_statistics(learner: Any, new: Statistics, setting: Any = None) -> None:
 
 
 def _choose_setting(
-    learner: ClosedFormLearner, X: Any, y: Any, weight: Floats | None, given: dict[str, Any],
-    *, partial: bool = False,
+    learner: ClosedFormLearner, X: Any, y: Any, weight: Floats | None, *, partial: bool = False,
+    **marks: Any,
 ) -> Any:  # fmt: skip
     """Return the setting to solve with: as given, as published, or chosen by the judge.
 
     Learners with statistics that add up exactly are not judged in `partial_fit`, because the result
     must not depend on how points are divided into calls.
+
+    `marks`: view indices.
     """
     judge, tuned, settings = as_judge(learner.judge), learner._tuned, learner._settings
     if tuned is None or judge is None or (partial and learner._exact_in_parts):
@@ -313,7 +334,7 @@ def _choose_setting(
         return learner._unjudged_setting()
     known = learner._partial_labels
     codes = check_partial_target(y)[1] if known else class_codes(y, partial=True)[1]
-    given = {name: np.asarray(values) for name, values in given.items() if values is not None}
+    given = marks if learner._across_views else {}
     earlier, part = learner._sums, copy.copy(learner)
     if hasattr(learner, "random_state"):
         part.random_state = 0
@@ -325,9 +346,9 @@ def _choose_setting(
         return part._maps(statistics.after(earlier).normalized(), settings)
 
     names = ["given distance", *(f"{tuned}={_as_text(setting)}" for setting in settings[1:])]
-    judgement = judge_maps(judge, names, X, codes, weight, maps, getattr(learner, "n_jobs", None))
-    learner.judgement_ = judgement
-    return settings[judgement.chosen]
+    n_jobs = getattr(learner, "n_jobs", None)
+    learner.judgement_ = judge_maps(judge, names, X, codes, weight, maps, n_jobs, **marks)
+    return settings[learner.judgement_.chosen]
 
 
 def _advise(learner: Any) -> None:
