@@ -7,10 +7,16 @@ from itertools import combinations
 import numpy as np
 import pytest
 from scipy.linalg import eigh
+from sklearn import config_context
 from sklearn.base import clone
+from sklearn.decomposition import PCA
+from sklearn.exceptions import UnsetMetadataPassedError
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from metricfast import KISSME, XQDA, KISSME_Supervised, sources
-from metricfast.metrics import retrieval_report
+from metricfast.metrics import cross_validate_retrieval, retrieval_report
 
 RNG = np.random.RandomState(0)
 # Nine people and three cameras; some people appear several times, some in one camera only.
@@ -238,6 +244,39 @@ def test_people_are_searched_in_other_views(learner, n_frames):
     assert given < 0.1 and learned >= 0.99
     validation = found.validation_
     assert validation["euclidean"] > 0.8 and validation["learned"] < 0.05
+
+
+@CLASSES
+def test_cross_validation_and_searches_pass_views_on(learner):
+    points, people, cameras = visits(40, 6, np.random.RandomState(0))
+    names, how = cameras.astype(str), {"folds": 2, "metrics": "recall_at_k", "k": 1}
+    found = cross_validate_retrieval(learner(), points, people, views=names, **how)
+    assert found["recall_at_k"].mean > 0.9 > 0.3 > found.untrained["recall_at_k"].mean
+    pipeline = make_pipeline(StandardScaler(), learner())
+    with pytest.raises(ValueError, match=r"Pipeline\.fit does not accept the views parameter"):
+        cross_validate_retrieval(pipeline, points, people, views=names, **how)
+    with pytest.raises(ValueError, match="views and where cannot both be given"):
+        cross_validate_retrieval(PCA(), points, people, views=names, where=people > 0)
+    found = cross_validate_retrieval(PCA(), points, people, views=names, **how)
+    assert found["recall_at_k"].mean < 0.3
+
+    def cost_of_given(fitted, X, y=None):  # low if the frames of a visit find each other
+        return fitted.judgement_.costs[0]
+
+    split = {"cv": list(GroupKFold(2).split(points, people, people)), "scoring": cost_of_given}
+    assert cross_val_score(learner(), points, people, **split).max() < 0.3
+    given = {"params": {"views": names}}
+    assert cross_val_score(learner(), points, people, **given, **split).min() > 0.5
+    with config_context(enable_metadata_routing=True):
+        with pytest.raises(UnsetMetadataPassedError, match="views"):
+            cross_val_score(learner(), points, people, **given, **split)
+        asked = learner().set_fit_request(views=True)
+        assert cross_val_score(asked, points, people, **given, **split).min() > 0.5
+        search = GridSearchCV(asked, {"n_components": [3, 9]}, **split)
+        assert search.fit(points, people, views=names).best_estimator_.judgement_.costs[0] > 0.5
+        pipeline = make_pipeline(StandardScaler(), asked)
+        found = cross_validate_retrieval(pipeline, points, people, views=names, **how)
+        assert found["recall_at_k"].mean > 0.9
 
 
 def test_n_components():
