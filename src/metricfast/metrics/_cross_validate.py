@@ -206,7 +206,7 @@ def cross_validate_retrieval(
         distance is "precomputed".
     views : array-like of shape (n,), optional
         The view of each point, such as the camera. Points of a test fold search only points of
-        other views. Estimators whose `fit` takes views get those of their training points.
+        other views. An estimator whose `fit` takes views gets the views of its training points.
     folds : int or iterable of (train, test), default=5
         A number stands for :func:`label_disjoint_folds`, so that no test label has been trained on.
     metrics, k

@@ -57,13 +57,14 @@ class Judge(BaseEstimator):  # type: ignore[misc]
 
         "auto" is "neighbors", or for numbers "squared_error": of the mean of the 5 nearest
         neighbours.
-    unit : {"auto", "points", "classes"}, default="auto"
+    unit : {"auto", "points", "classes", "groups"}, default="auto"
         What is held out. With "classes", each half of the classes is held out in turn, as if they
         were new, and its points search among all points. "auto" holds classes out if half of them
-        have fewer than 5 points, or fewer points than half as many as there are classes.
+        have fewer than 5 points, or fewer points than half as many as there are classes. "groups"
+        are those that `fit` got, and "auto" holds them out if it got any.
     n_splits : int, default=3
-        Number of parts of points that are held out in turn. Parts are held out until there are
-        1,000 held-out points.
+        Number of parts of points or groups that are held out in turn. Parts are held out until
+        there are 1,000 held-out points.
     errors : float, optional
         Number of standard errors by which a setting must be better than the given distance. By
         default 2, and 1 for numbers, whose squared errors vary more.
@@ -80,7 +81,7 @@ class Judge(BaseEstimator):  # type: ignore[misc]
     """
 
     measure: Any = "auto"
-    unit: Literal["auto", "points", "classes"] = "auto"
+    unit: Literal["auto", "points", "classes", "groups"] = "auto"
     n_splits: AtLeastTwo = 3
     errors: NonNegativeFloat | None = None
 
@@ -245,13 +246,14 @@ def judge_path(
 def judge_maps(
     judge: Judge, names: Sequence[str], X: Any, codes: Integers, weight: Floats | None,
     maps: Callable[[Integers], Iterable[Array]], n_jobs: int | None = None,
-    views: Integers | None = None,
+    groups: Integers | None = None, views: Integers | None = None,
 ) -> Judgement:  # fmt: skip
     """Choose one of several linear maps of points with classes.
 
     `X`: points, an array or a source, of which at most 5000 are drawn.
     `codes`: class indices, negative for unknown classes.
     `maps`: takes rows to train on, and yields the map of each candidate in turn.
+    `groups`: group indices; whole groups are held out.
     `views`: view indices; points search only points of other views.
     """
     rows = np.flatnonzero(codes >= 0 if weight is None else (codes >= 0) & (weight > 0))
@@ -267,6 +269,7 @@ def judge_maps(
 
     parts = split_points(
         points, labels, shares, n_splits=judge.n_splits, unit=judge.unit,
+        groups=None if groups is None else groups[rows],
         views=None if views is None else views[rows],
     )  # fmt: skip
     with without_advice():

@@ -74,7 +74,18 @@ def split_points(
     `n_drawn`: number of points to draw from before, at most; by default all.
     `groups`: group indices. Whole groups are held out, and search among the training points.
     `views`: view indices, such as of cameras. Points search only points of other views.
+    Raises ValueError if `unit` is "groups" and there are no groups, or if there are groups and it
+        is "points" or "classes".
     """
+    if groups is None and unit == "groups":
+        raise ValueError(
+            "Judge(unit='groups') needs the group of each point: give `groups` to a `fit` that "
+            "takes them, or set another unit."
+        )
+    if groups is not None and unit not in ("auto", "groups"):
+        raise ValueError(
+            f"groups are held out whole, and Judge(unit={unit!r}) holds out {unit}: leave one out."
+        )
     used = codes >= 0 if weight is None else (codes >= 0) & (weight > 0)
     rows = np.flatnonzero(used)
     share = repetitions(None if weight is None else weight[rows], len(rows))
@@ -125,11 +136,10 @@ def class_halves(
 
     `codes`: class indices of distinct points. The halves depend on the order of the classes' first
         points, not on the codes.
-    `unit`: "classes", "points" or "auto". With "points" there are no splits, and with "auto" there
-        are some if the median class has fewer than 5 points, or fewer than half as many as there
-        are classes.
+    `unit`: with "classes" there are splits, and with "auto" there are if the median class has fewer
+        than 5 points, or fewer than half as many as there are classes.
     """
-    if unit == "points":
+    if unit not in ("auto", "classes"):
         return []
     codes = by_appearance(codes)
     sizes = np.bincount(codes)

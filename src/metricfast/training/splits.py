@@ -58,7 +58,7 @@ def splits_of(
         halves = _class_halves(points, least, unit)
         if halves or unit == "classes":
             return [_class_split(points, *half, measure) for half in halves]
-        unit = "points"
+        unit = "points" if unit == "auto" else unit
     parts = split_points(
         points.X, points.groups, points.weight, n_splits=n_splits, least=least, unit=unit
     )

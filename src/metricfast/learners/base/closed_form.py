@@ -152,6 +152,7 @@ class ClosedFormLearner(MahalanobisMixin):
         y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         *,
+        groups: ArrayLike | None = None,
         views: ArrayLike | None = None,
         validate: bool = False,
     ) -> Self:
@@ -168,11 +169,14 @@ class ClosedFormLearner(MahalanobisMixin):
             "_Supervised", numbers below 0 mean that the class is unknown.
         sample_weight : array-like of shape (n_samples,), optional
             Non-negative weights of the points; the notes on the learner describe their effect.
+        groups : array-like of shape (n_samples,), optional
+            The group of each point, such as the patient or the session. The judge and `validate`
+            hold out whole groups, so that no held-out point is of a group that trains. Groups have
+            no other effect.
         views : array-like of shape (n_samples,), optional
             The view of each point, such as the camera, if neighbours will be searched among points
             of other views. So do held-out points, for the judge and for `validate`; and
             `KISSME_Supervised` and `XQDA` learn only from pairs of points of different views.
-            Searches of scikit-learn pass it on as ``params={"views": views}``.
         validate : bool, default=False
             Also fit a clone to four fifths of the points, compare the errors of 3 nearest
             neighbours in the learned and in the Euclidean distance on the others, store the numbers
@@ -191,8 +195,16 @@ class ClosedFormLearner(MahalanobisMixin):
             constraints.
         numpy.linalg.LinAlgError
             If a `prior` that must be is not positive definite.
+
+        Notes
+        -----
+        The searches of scikit-learn give `groups` to the splitter alone, and pass `views` on to
+        this method: ``GridSearchCV(...).fit(X, y, views=views)``, or
+        ``cross_val_score(..., params={"views": views})``. With metadata routing, call
+        ``set_fit_request(groups=True, views=True)`` to pass on both; scikit-learn raises an error
+        if it is missing.
         """
-        fit_points(self, X, y, sample_weight, views=views, validate=validate)
+        fit_points(self, X, y, sample_weight, groups=groups, views=views, validate=validate)
         return self
 
     def partial_fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -236,6 +248,7 @@ def fit_points(
     y: Any,
     sample_weight: ArrayLike | None,
     *,
+    groups: ArrayLike | None = None,
     views: ArrayLike | None = None,
     validate: bool = False,
     execute: Callable[..., Any] | None = None,
@@ -250,7 +263,7 @@ def fit_points(
     weight = check_sample_weight(sample_weight, points.shape[0])
     marks: dict[str, Any] = {
         name: encode(labels_of_samples(each, points.shape[0], name), name)[1]
-        for name, each in (("views", views),)
+        for name, each in (("groups", groups), ("views", views))
         if each is not None
     }
     if points.shape[0] < points.shape[1]:
@@ -260,13 +273,13 @@ def fit_points(
     counted = points if weight is None or on_disk(points) else points[weight > 0]
     with in_span(learner, counted, **how) as span:
         some = span.points(points), labels, weight
-        given = marks if learner._across_views else {}
+        given: dict[str, Any] = {"views": marks.get("views")} if learner._across_views else {}
         statistics = learner._statistics(*some, execute=execute, **given)
         setting = _choose_setting(learner, *some, **marks)
         learner._solve(statistics.normalized(), setting)
         _advise(learner)
     if validate:
-        learner._validate_fit(X, y, sample_weight=sample_weight, views=views)
+        learner._validate_fit(X, y, sample_weight=sample_weight, groups=groups, views=views)
 
 
 def partial_fit_points(
@@ -325,7 +338,7 @@ def _choose_setting(
     Learners with statistics that add up exactly are not judged in `partial_fit`, because the result
     must not depend on how points are divided into calls.
 
-    `marks`: view indices.
+    `marks`: indices of groups and views.
     """
     judge, tuned, settings = as_judge(learner.judge), learner._tuned, learner._settings
     if tuned is None or judge is None or (partial and learner._exact_in_parts):
@@ -334,14 +347,14 @@ def _choose_setting(
         return learner._unjudged_setting()
     known = learner._partial_labels
     codes = check_partial_target(y)[1] if known else class_codes(y, partial=True)[1]
-    given = marks if learner._across_views else {}
+    views = marks.get("views") if learner._across_views else None
     earlier, part = learner._sums, copy.copy(learner)
     if hasattr(learner, "random_state"):
         part.random_state = 0
 
     def maps(rows: Integers) -> Iterator[Array]:
         some = take(X, rows)[:], y[rows], None if weight is None else weight[rows]
-        how = {name: values[rows] for name, values in given.items()}
+        how = {} if views is None else {"views": views[rows]}
         statistics = part._statistics(*some, partial=bool(earlier), **how)
         return part._maps(statistics.after(earlier).normalized(), settings)
 

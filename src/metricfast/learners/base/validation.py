@@ -24,7 +24,7 @@ from metricfast._labels.distance import subset
 from metricfast.distances.neighbors import paired_distances
 from metricfast.learners.base.span import SpanMap
 from metricfast.selection._measures import mean_error, neighbor_error
-from metricfast.selection._splits import class_halves
+from metricfast.selection._splits import class_halves, split_points
 
 __all__ = ["Validation", "naming_held_out", "validate_fit"]
 
@@ -33,7 +33,7 @@ _NEIGHBORS = 3
 # Minimum number of chunks to divide, and maximum number of pairs of either kind to score.
 _LEAST_CHUNKS, _MOST_PAIRS = 3, 100_000
 # Arguments of `fit` with one value per point or tuple.
-_OF_SAMPLES = ("sample_weight", "weights", "views")
+_OF_SAMPLES = ("sample_weight", "weights", "groups", "views")
 # Queries per block of similarities to all points.
 _BLOCK_SIZE = 256
 
@@ -71,7 +71,7 @@ def validate_fit(learner: Any, X: Any, y: Any = None, **params: Any) -> Validati
         whole chunks are held out. The measure is the area under the ROC curve of pairs within and
         across chunks. If classes have few points (:func:`class_halves`), half of the classes are
         held out, and the error is that of the nearest neighbour among all other points. With
-        `views`, neighbours are points of other views.
+        `views`, neighbours are points of other views. With `groups`, whole groups are held out.
     `X`, `y`, `**params`: the arguments of `fit`.
     Raises ValueError if the data are too few for training or for validation.
     """
@@ -118,9 +118,14 @@ def validate_fit(learner: Any, X: Any, y: Any = None, **params: Any) -> Validati
     if X.shape[0] < 2:
         raise ValueError(f"validate=True needs at least 2 {what}; found {X.shape[0]}.")
     halves = []
-    if on_points and y is not None and not (numeric or kind._on_chunks or "X_database" in params):
+    no_halves = numeric or kind._on_chunks or "X_database" in params or "groups" in weights
+    if on_points and y is not None and not no_halves:
         halves = class_halves(encode(y, "y")[1])
-    if kind._on_chunks:
+    if "groups" in weights:
+        of_one, groups = np.zeros(len(y), np.int64), encode(weights["groups"], "groups")[1]
+        part = split_points(X, of_one, groups=groups, n_splits=round(1 / _HELD_OUT))[0]
+        train, test = part.train, part.queries
+    elif kind._on_chunks:
         train, test = _split_chunks(y)
     elif halves:
         train, test = halves[0]
