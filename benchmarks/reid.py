@@ -51,7 +51,7 @@ CLASSES = (
     *("MMC_Supervised", "SCML_Supervised", "NCA", "LMNN", "MCML", "LDML", "NCMML"),
     *("NeighborhoodGerrymandering", "ProxyNCALearner", "TripletLearner"),
 )
-GROUPED = ("KISSME_Supervised", "XQDA")
+VIEWED = ("KISSME_Supervised", "XQDA")
 LEARNERS = (EUCLIDEAN, *PAIRS, *CLASSES)
 _COMPONENTS = 50
 _FAR = (1e-1, 1e-2)
@@ -75,8 +75,8 @@ def learned(name: str, a: np.ndarray, b: np.ndarray, seed: int) -> Callable[[Any
         learner.fit(pairs, np.repeat([1, -1], n))
     else:
         people, cameras = np.tile(np.arange(n), 2), np.repeat([0, 1], n)
-        groups = {"groups": cameras} if name in GROUPED else {}
-        learner.fit(np.vstack([a, b]), people.astype(str), **groups)
+        views = {"views": cameras} if name in VIEWED else {}
+        learner.fit(np.vstack([a, b]), people.astype(str), **views)
     found: Callable[[Any], np.ndarray] = learner.transform
     return found
 

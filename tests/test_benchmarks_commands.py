@@ -177,7 +177,7 @@ def test_poses(run, monkeypatch):
             assert f"{dimension}: {method.name}" in found
 
 
-@pytest.mark.parametrize("names", [reid.LEARNERS[:1] + reid.GROUPED, reid.PAIRS, ["LMNN"]])
+@pytest.mark.parametrize("names", [reid.LEARNERS[:1] + reid.VIEWED, reid.PAIRS, ["LMNN"]])
 def test_reid(run, names):
     text = run("benchmarks.reid --splits 3 " + " ".join(f"--only {name}" for name in names))
     assert [*names] == [row for row in rows(text)[1:] if row in names]

@@ -182,6 +182,16 @@ def test_classes_teach_what_they_do_in_one_place(learner: Any, weighted: bool, c
     assert type(found.to_local()) is type(plain)
 
 
+def test_groups_and_views_reach_the_judge_or_are_refused(client: Any) -> None:
+    given = {"groups": np.arange(len(X)) % 7, "views": np.arange(len(X)) % 2}
+    found = DistributedLearner(mf.LFDA()).fit(cut(X), cut(Y), **given).to_local()
+    expected = mf.LFDA().fit(X, Y, **given).judgement_
+    np.testing.assert_allclose(found.judgement_.costs, expected.costs, rtol=1e-6)
+    assert found.judgement_.unit == "groups"
+    with pytest.raises(TypeError, match=r"no further arguments; found \['groups', 'views'\]"):
+        DistributedLearner(mf.XQDA()).fit(cut(X), cut(Y), **given)
+
+
 def test_rows_that_are_asked_for_come_from_their_blocks(client: Any) -> None:
     dd, pd = pytest.importorskip("dask.dataframe"), pytest.importorskip("pandas")
     frame = dd.from_pandas(pd.DataFrame(X, columns=list("abcd")), npartitions=3)

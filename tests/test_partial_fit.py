@@ -80,7 +80,7 @@ def values(model: Any) -> list[Any]:
     return [model.components_ if hasattr(model, "components_") else model.kneighbors(X[:9])[1]]
 
 
-NAMES, GROUPS = Y.astype(str), np.arange(len(Y)) % 2
+NAMES, VIEWS = Y.astype(str), np.arange(len(Y)) % 2
 BY_BATCHES = (LinearLearner, mf.AsymmetricSimilarity)
 OF_CLASSES = [
     model
@@ -105,13 +105,13 @@ def test_labels_of_another_kind_are_refused(learner: Any, calls: Any) -> None:
 @pytest.mark.parametrize(
     ("first", "then", "text"),
     [
-        (GROUPS, GROUPS.astype(str), "^groups holds text, and the labels that it is compared with"),
-        (GROUPS, None, "^groups must be given in all calls of partial_fit, or in none: the first"),
-        (None, GROUPS, "^groups must be given in all calls of partial_fit, or in none: the first"),
+        (VIEWS, VIEWS.astype(str), "^views holds text, and the labels that it is compared with"),
+        (VIEWS, None, "^views must be given in all calls of partial_fit, or in none: the first"),
+        (None, VIEWS, "^views must be given in all calls of partial_fit, or in none: the first"),
     ],
 )
-def test_groups_are_those_of_the_first_call(learner: Any, first: Any, then: Any, text: str) -> None:
-    learner = clone(learner).partial_fit(X, Y, groups=first)
+def test_views_are_those_of_the_first_call(learner: Any, first: Any, then: Any, text: str) -> None:
+    learner = clone(learner).partial_fit(X, Y, views=first)
     with pytest.raises(ValueError, match=text):
-        learner.partial_fit(X, Y, groups=then)
-    learner.partial_fit(X, Y, groups=first)  # earlier calls stay
+        learner.partial_fit(X, Y, views=then)
+    learner.partial_fit(X, Y, views=first)  # earlier calls stay

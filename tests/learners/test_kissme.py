@@ -7,21 +7,28 @@ from itertools import combinations
 import numpy as np
 import pytest
 from scipy.linalg import eigh
+from sklearn import config_context
 from sklearn.base import clone
+from sklearn.decomposition import PCA
+from sklearn.exceptions import UnsetMetadataPassedError
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from metricfast import KISSME, XQDA, KISSME_Supervised, sources
+from metricfast.metrics import cross_validate_retrieval, retrieval_report
 
 RNG = np.random.RandomState(0)
 # Nine people and three cameras; some people appear several times, some in one camera only.
 Y = np.repeat(np.arange(9), 5)
-GROUPS = RNG.permutation(np.resize([0, 0, 1, 1, 2], 45))
-GROUPS[:5], GROUPS[5:10] = 0, [0, 0, 0, 0, 1]
-X = RNG.standard_normal((9, 4))[Y] + 0.5 * RNG.standard_normal((3, 4))[GROUPS]
+VIEWS = RNG.permutation(np.resize([0, 0, 1, 1, 2], 45))
+VIEWS[:5], VIEWS[5:10] = 0, [0, 0, 0, 0, 1]
+X = RNG.standard_normal((9, 4))[Y] + 0.5 * RNG.standard_normal((3, 4))[VIEWS]
 X = (X + RNG.standard_normal((45, 4)) * [0.3, 0.6, 1, 3]) @ RNG.standard_normal((4, 4)) + 100
 INDEX = np.array(list(combinations(range(45), 2)))
 SAME = np.where(Y[INDEX[:, 0]] == Y[INDEX[:, 1]], 1, -1)
-ACROSS = GROUPS[INDEX[:, 0]] != GROUPS[INDEX[:, 1]]
-BY_GROUPS = pytest.mark.parametrize("groups", [None, GROUPS], ids=["all", "across"])
+ACROSS = VIEWS[INDEX[:, 0]] != VIEWS[INDEX[:, 1]]
+BY_VIEWS = pytest.mark.parametrize("views", [None, VIEWS], ids=["all", "across"])
 CLASSES = pytest.mark.parametrize("learner", [KISSME_Supervised, XQDA])
 
 
@@ -69,13 +76,13 @@ def check(learner, expected, rtol=1e-10):
     np.testing.assert_allclose(found, expected.astype(float), atol=rtol * np.abs(expected).max())
 
 
-def pairs_of(groups):
-    return slice(None) if groups is None else ACROSS
+def pairs_of(views):
+    return slice(None) if views is None else ACROSS
 
 
-@BY_GROUPS
-def test_metrics_are_the_published_ones(groups):
-    index, same = INDEX[pairs_of(groups)], SAME[pairs_of(groups)]
+@BY_VIEWS
+def test_metrics_are_the_published_ones(views):
+    index, same = INDEX[pairs_of(views)], SAME[pairs_of(views)]
     both = covariances(X, index, same)
     assert np.linalg.eigvalsh((inverse(both[0]) - inverse(both[1])).astype(float))[0] < 0
     learner = KISSME().fit(X[index], same)
@@ -83,10 +90,10 @@ def test_metrics_are_the_published_ones(groups):
     check(learner, kissme(*both))
     check(KISSME(preprocessor=X).fit(index, same), kissme(*both))
     check(KISSME(regularization=0.1).fit(X[index], same), kissme(*both, 0.1))
-    check(KISSME_Supervised(judge=None).fit(X, Y, groups=groups), kissme(*both))
-    check(XQDA(regularization=1e-3).fit(X, Y, groups=groups), xqda(*both))
-    check(XQDA(regularization=0).fit(X, Y, groups=groups), xqda(*both, 0))
-    leading = XQDA(n_components=1, regularization=0.5).fit(X, Y, groups=groups)
+    check(KISSME_Supervised(judge=None).fit(X, Y, views=views), kissme(*both))
+    check(XQDA(regularization=1e-3).fit(X, Y, views=views), xqda(*both))
+    check(XQDA(regularization=0).fit(X, Y, views=views), xqda(*both, 0))
+    leading = XQDA(n_components=1, regularization=0.5).fit(X, Y, views=views)
     check(leading, xqda(*both, 0.5, 1))
     assert leading.components_.shape == (1, 4)
 
@@ -105,12 +112,12 @@ def test_rows_beyond_the_ratio_of_one_are_zero():
     assert nothing.components_.tolist() == [[0.0]]
 
 
-@BY_GROUPS
+@BY_VIEWS
 @CLASSES
-def test_weights_are_repetitions_and_unknown_classes_do_not_count(learner, groups):
+def test_weights_are_repetitions_and_unknown_classes_do_not_count(learner, views):
     weights = RNG.randint(0, 3, 45)
     rows = np.repeat(np.arange(45), weights)
-    given = {} if groups is None else {"groups": groups}
+    given = {} if views is None else {"views": views}
     expected = learner().fit(X[rows], Y[rows], **{name: v[rows] for name, v in given.items()})
     found = learner().fit(X, Y, weights, **given)
     check(found, expected.get_mahalanobis_matrix())
@@ -121,12 +128,12 @@ def test_weights_are_repetitions_and_unknown_classes_do_not_count(learner, group
 
 
 @pytest.mark.parametrize("names", ["numbers", "text", "objects"])
-@BY_GROUPS
+@BY_VIEWS
 @CLASSES
-def test_parts_and_sources_are_one_fit(learner, groups, names):
+def test_parts_and_sources_are_one_fit(learner, views, names):
     kind = {"numbers": np.int64, "text": str, "objects": object}[names]
     y = Y.astype(str).astype(kind) if names != "numbers" else Y
-    given = {} if groups is None else {"groups": groups.astype(kind)}
+    given = {} if views is None else {"views": views.astype(kind)}
     weights = RNG.uniform(0.5, 2, 45)
     learner = learner(regularization=1e-3)
     expected = learner.fit(X, y, weights, **given).get_mahalanobis_matrix()
@@ -152,13 +159,13 @@ def test_parts_of_pairs_are_one_fit():
     check(found, kissme(*covariances()))
 
 
-@BY_GROUPS
-def test_few_points_are_learned_from_in_their_span(groups):
+@BY_VIEWS
+def test_few_points_are_learned_from_in_their_span(views):
     wide = X @ RNG.standard_normal((4, 60)) + 0.1 * RNG.standard_normal((45, 60))
-    both = covariances(wide, INDEX[pairs_of(groups)], SAME[pairs_of(groups)])
-    learner = KISSME_Supervised(regularization=0.1).fit(wide, Y, groups=groups)
+    both = covariances(wide, INDEX[pairs_of(views)], SAME[pairs_of(views)])
+    learner = KISSME_Supervised(regularization=0.1).fit(wide, Y, views=views)
     check(learner, kissme(*both, 0.1), 1e-8)
-    check(XQDA(regularization=0.1).fit(wide, Y, groups=groups), xqda(*both, 0.1), 1e-8)
+    check(XQDA(regularization=0.1).fit(wide, Y, views=views), xqda(*both, 0.1), 1e-8)
     pairs = KISSME(preprocessor=wide, regularization=0.1).fit(INDEX, SAME)
     check(pairs, kissme(*covariances(wide), 0.1), 1e-8)
 
@@ -194,26 +201,82 @@ def test_features_that_say_nothing_take_no_part(learner):
 
 
 @CLASSES
-def test_groups_must_give_pairs(learner):
+def test_views_must_give_pairs(learner):
     fit = learner().fit
-    with pytest.raises(ValueError, match="groups must hold at least 2 groups"):
-        fit(X, Y, groups=np.zeros(45))
-    with pytest.raises(ValueError, match="groups must hold 45 labels, one per sample, got 44"):
-        fit(X, Y, groups=GROUPS[1:])
-    with pytest.raises(ValueError, match="groups contains NaN"):
-        fit(X, Y, groups=np.full(45, np.nan))
+    with pytest.raises(ValueError, match="views must hold at least 2 views"):
+        fit(X, Y, views=np.zeros(45))
+    with pytest.raises(ValueError, match="views must hold 45 labels, one per sample, got 44"):
+        fit(X, Y, views=VIEWS[1:])
+    with pytest.raises(ValueError, match="views contains NaN"):
+        fit(X, Y, views=np.full(45, np.nan))
     with pytest.raises(ValueError, match="there is no similar pair of different points"):
-        fit(X, Y, groups=Y)
+        fit(X, Y, views=Y)
     with pytest.raises(ValueError, match="there is no similar pair of different points"):
         fit(X[::5][Y] + 0.1, Y)
     with pytest.raises(ValueError, match="2 classes, together"):
-        learner().partial_fit(X, np.zeros(45), groups=GROUPS)
+        learner().partial_fit(X, np.zeros(45), views=VIEWS)
+    with pytest.raises(ValueError, match="views must hold 45 labels, one per sample, got 44"):
+        learner().partial_fit(X, Y, views=VIEWS[1:])
+
+
+def visits(n_people, n_frames, rng):
+    """Return images, people and cameras: a visit to each camera gives nearly equal frames."""
+    visit = np.arange(2 * n_people * n_frames) // n_frames
+    points = rng.normal(scale=0.5, size=(n_people, 30))[visit // 2]
+    points[:, :2] += 4 * (visit % 2)[:, None]  # what the second camera adds
+    points[:, :5] += rng.normal(scale=5, size=(2 * n_people, 5))[visit]  # the pose in a visit
+    return points + 0.02 * rng.normal(size=points.shape), visit // 2, visit % 2
+
+
+@pytest.mark.parametrize("n_frames", [2, 6, 10])
+@CLASSES
+def test_people_are_searched_in_other_views(learner, n_frames):
+    """The nearest of all frames is of the same visit, by every distance."""
+    rng = np.random.RandomState(0)
+    points, people, cameras = visits(60, n_frames, rng)
+    found = learner().fit(points, people, views=cameras, validate=True)
+    points, people, cameras = visits(60, n_frames, rng)
+    how = {"metrics": "recall_at_k", "k": 1, "where": (cameras, cameras), "baselines": False}
+    given, learned = (
+        retrieval_report(each, people, **how)["recall_at_k"].mean
+        for each in (points, found.transform(points))
+    )
+    assert given < 0.1 and learned >= 0.99
+    validation = found.validation_
+    assert validation["euclidean"] > 0.8 and validation["learned"] < 0.05
 
 
 @CLASSES
-def test_validation_holds_groups_out_too(learner):
-    found = learner().fit(X, Y, groups=GROUPS, validate=True)
-    assert found.validation_["n_held_out"] == 9
+def test_cross_validation_and_searches_pass_views_on(learner):
+    points, people, cameras = visits(40, 6, np.random.RandomState(0))
+    names, how = cameras.astype(str), {"folds": 2, "metrics": "recall_at_k", "k": 1}
+    found = cross_validate_retrieval(learner(), points, people, views=names, **how)
+    assert found["recall_at_k"].mean > 0.9 > 0.3 > found.untrained["recall_at_k"].mean
+    pipeline = make_pipeline(StandardScaler(), learner())
+    with pytest.raises(ValueError, match=r"Pipeline\.fit does not accept the views parameter"):
+        cross_validate_retrieval(pipeline, points, people, views=names, **how)
+    with pytest.raises(ValueError, match="views and where cannot both be given"):
+        cross_validate_retrieval(PCA(), points, people, views=names, where=people > 0)
+    found = cross_validate_retrieval(PCA(), points, people, views=names, **how)
+    assert found["recall_at_k"].mean < 0.3
+
+    def cost_of_given(fitted, X, y=None):  # low if the frames of a visit find each other
+        return fitted.judgement_.costs[0]
+
+    split = {"cv": list(GroupKFold(2).split(points, people, people)), "scoring": cost_of_given}
+    assert cross_val_score(learner(), points, people, **split).max() < 0.3
+    given = {"params": {"views": names}}
+    assert cross_val_score(learner(), points, people, **given, **split).min() > 0.5
+    with config_context(enable_metadata_routing=True):
+        with pytest.raises(UnsetMetadataPassedError, match="views"):
+            cross_val_score(learner(), points, people, **given, **split)
+        asked = learner().set_fit_request(views=True)
+        assert cross_val_score(asked, points, people, **given, **split).min() > 0.5
+        search = GridSearchCV(asked, {"n_components": [3, 9]}, **split)
+        assert search.fit(points, people, views=names).best_estimator_.judgement_.costs[0] > 0.5
+        pipeline = make_pipeline(StandardScaler(), asked)
+        found = cross_validate_retrieval(pipeline, points, people, views=names, **how)
+        assert found["recall_at_k"].mean > 0.9
 
 
 def test_n_components():

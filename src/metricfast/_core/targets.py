@@ -34,6 +34,7 @@ __all__ = [
     "encode_together",
     "flatten_column",
     "join_labels",
+    "labels_of_samples",
 ]
 
 # Between these bounds, sums of weights times squared distances stay within float32.
@@ -55,9 +56,10 @@ def check_classification_target(
     `y` has the wrong length, holds None, NaN or infinity, is continuous, mixes types that have no
     order, or holds fewer than two classes. Warns if `y` looks like a regression target.
     """
-    labels = as_column(as_label_array(y, name), name)
-    if n_samples is not None and len(labels) != n_samples:
-        raise ValueError(f"{name} must hold {n_samples} labels, one per sample, got {len(labels)}.")
+    if n_samples is None:
+        labels = as_column(as_label_array(y, name), name)
+    else:
+        labels = labels_of_samples(y, n_samples, name)
     check_class_labels(labels, name)
     classes, codes = encode(labels, name)
     if len(classes) < 2:
@@ -70,6 +72,14 @@ def check_classification_target(
             "predict? MLKR and LogRatioLearner learn from numbers. Give names of classes as text."
         )
     return classes, codes
+
+
+def labels_of_samples(labels: ArrayLike, n_samples: int, name: str) -> Array:
+    """Return one label per sample; raise ValueError for another number."""
+    found = as_column(as_label_array(labels, name), name)
+    if len(found) != n_samples:
+        raise ValueError(f"{name} must hold {n_samples} labels, one per sample, got {len(found)}.")
+    return found
 
 
 def as_column(labels: Any, name: str) -> Array:

@@ -12,14 +12,14 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.cluster import KMeans
 from sklearn.model_selection import GroupKFold
 from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import _num_samples
+from sklearn.utils.validation import _num_samples, has_fit_parameter
 
 from metricfast._core.arguments import check_choice, check_count, check_random_state
 from metricfast._core.frames import as_readable
 from metricfast._core.scatter import svd
 from metricfast._core.sparse import check_structure
 from metricfast._core.stores import as_source
-from metricfast._core.targets import by_appearance, encode
+from metricfast._core.targets import by_appearance, encode, labels_of_samples
 from metricfast._core.types import Floats, Integers, RandomState
 from metricfast._core.warn import warn_user
 from metricfast._labels.binding import bind_labels, label_sequence
@@ -34,6 +34,7 @@ from metricfast.metrics._selection import (
     are_continuous,
     chosen_metrics,
     label_distance_of,
+    nested,
     takes_numbers,
 )
 
@@ -182,6 +183,7 @@ def cross_validate_retrieval(
     X: ArrayLike,
     y: ArrayLike,
     *,
+    views: ArrayLike | None = None,
     folds: int | Iterable[Fold] = 5,
     metrics: str | Sequence[str] | None = None,
     k: int | Sequence[int] = 10,
@@ -202,6 +204,9 @@ def cross_validate_retrieval(
     y : array-like of shape (n,) or (n, q), or sequence of n objects
         Classes or continuous labels, or the distances of these, of shape (n, n), where the label
         distance is "precomputed".
+    views : array-like of shape (n,), optional
+        The view of each point, such as the camera. Points of a test fold search only points of
+        other views. An estimator whose `fit` takes views gets the views of its training points.
     folds : int or iterable of (train, test), default=5
         A number stands for :func:`label_disjoint_folds`, so that no test label has been trained on.
     metrics, k
@@ -228,7 +233,9 @@ def cross_validate_retrieval(
     Raises
     ------
     ValueError
-        If the folds or the metrics do not fit the labels.
+        If the folds or the metrics do not fit the labels, or `where` is given in addition to
+        `views`; if `estimator` is a pipeline with a learner of views, unless scikit-learn routes
+        metadata, and the learner requests `views`.
 
     Warns
     -----
@@ -251,6 +258,8 @@ def cross_validate_retrieval(
     """
     if not hasattr(estimator, "fit"):
         raise TypeError(f"estimator must have `fit` and `transform`, got {estimator!r}.")
+    if views is not None and search.get("where") is not None:
+        raise ValueError("views and where cannot both be given: views decide who may be found.")
     said = label_distance_of(estimator, search.get("label_distance"))
     _refuse_tags(y, said)
     labels = label_sequence(said, y, "y")
@@ -265,10 +274,14 @@ def cross_validate_retrieval(
         check_count("folds", folds, least=2)
         folds = _disjoint(labels, folds, "folds", continuous, random_state, said)
     X = _table(X, len(labels))
+    if views is not None:
+        views = encode(labels_of_samples(views, len(labels), "views"), "views")[1]
     trained, untrained = [], []
     for fold in folds:
         train, test = _rows(fold, len(labels))
-        fitted = _fitted(estimator, _safe_indexing(X, train), subset(labels, train))
+        seen = None if views is None else views[train]
+        fitted = _fitted(estimator, _safe_indexing(X, train), subset(labels, train), seen)
+        options["where"] = search.get("where") if views is None else (views[test], views[test])
         held_out = _safe_indexing(X, test)
         if set(names) & set(CLASS_METRICS) and len(np.unique(subset(labels, test))) == 1:
             warn_user(
@@ -285,10 +298,12 @@ def cross_validate_retrieval(
     return result
 
 
-def _fitted(estimator: Any, X: Any, y: Any) -> Any:
-    """Fit a clone to the training points of a fold."""
+def _fitted(estimator: Any, X: Any, y: Any, views: Integers | None) -> Any:
+    """Fit a clone to the training points of a fold, with their views if it takes any."""
+    learner = nested(estimator, "estimator", "learner")[-1]
+    takes = views is not None and hasattr(learner, "fit") and has_fit_parameter(learner, "views")
     try:
-        return clone(estimator).fit(X, y)
+        return clone(estimator).fit(X, y, **({"views": views} if takes else {}))
     except ValueError as error:
         if y.ndim != 1 or len(np.unique(y)) > 1:
             raise

@@ -57,13 +57,14 @@ class Judge(BaseEstimator):  # type: ignore[misc]
 
         "auto" is "neighbors", or for numbers "squared_error": of the mean of the 5 nearest
         neighbours.
-    unit : {"auto", "points", "classes"}, default="auto"
+    unit : {"auto", "points", "classes", "groups"}, default="auto"
         What is held out. With "classes", each half of the classes is held out in turn, as if they
         were new, and its points search among all points. "auto" holds classes out if half of them
-        have fewer than 5 points, or fewer points than half as many as there are classes.
+        have fewer than 5 points, or fewer points than half as many as there are classes. "groups"
+        are those that `fit` got, and "auto" holds them out if it got any.
     n_splits : int, default=3
-        Number of parts of points that are held out in turn. Parts are held out until there are
-        1,000 held-out points.
+        Number of parts of points or groups that are held out in turn. Parts are held out until
+        there are 1,000 held-out points.
     errors : float, optional
         Number of standard errors by which a setting must be better than the given distance. By
         default 2, and 1 for numbers, whose squared errors vary more.
@@ -80,7 +81,7 @@ class Judge(BaseEstimator):  # type: ignore[misc]
     """
 
     measure: Any = "auto"
-    unit: Literal["auto", "points", "classes"] = "auto"
+    unit: Literal["auto", "points", "classes", "groups"] = "auto"
     n_splits: AtLeastTwo = 3
     errors: NonNegativeFloat | None = None
 
@@ -237,7 +238,7 @@ def judge_path(
                 failure = error
                 break
             given = queries, labels[part.queries], database, labels[part.database]
-            how = {"exclude": part.exclude, "n_jobs": n_jobs}
+            how = {"exclude": part.exclude, "where": part.where, "n_jobs": n_jobs}
             costs.append(costs_of(*given, part.database_weight, **how))
         if len(costs) > 1 or len(names) == 1:
             missing = [np.full_like(costs[0], np.nan)] * (len(names) - len(costs))
@@ -251,12 +252,15 @@ def judge_path(
 def judge_maps(
     judge: Judge, names: Sequence[str], X: Any, codes: Integers, weight: Floats | None,
     maps: Callable[[Integers, Array], Iterable[Array]], n_jobs: int | None = None,
+    groups: Integers | None = None, views: Integers | None = None,
 ) -> Judgement:  # fmt: skip
     """Choose one of several linear maps of points with classes.
 
     `X`: points, an array or a source, of which at most 5000 are drawn.
     `codes`: class indices, negative for unknown classes.
     `maps`: takes rows to train on, and their points, and yields the map of each candidate in turn.
+    `groups`: group indices; whole groups are held out.
+    `views`: view indices; points search only points of other views.
     """
     rows = np.flatnonzero(codes >= 0 if weight is None else (codes >= 0) & (weight > 0))
     if len(rows) > _DRAWN:
@@ -269,7 +273,11 @@ def judge_maps(
         for L in maps(rows[part.train], points[part.train]):
             yield coordinates[part.queries] @ L.T, coordinates[part.database] @ L.T
 
-    parts = split_points(points, labels, shares, n_splits=judge.n_splits, unit=judge.unit)
+    parts = split_points(
+        points, labels, shares, n_splits=judge.n_splits, unit=judge.unit,
+        groups=None if groups is None else groups[rows],
+        views=None if views is None else views[rows],
+    )  # fmt: skip
     with without_advice():
         return judge_path(judge, names, parts, path, labels, n_jobs=n_jobs)
 

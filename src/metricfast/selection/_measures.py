@@ -153,16 +153,13 @@ def neighbor_error(
     y: Any,
     numeric: bool,
     n_neighbors: int = _VOTERS,
-    n_jobs: int | None = None,
-    exclude: Integers | None = None,
+    **how: Any,
 ) -> float:
     """Return the error of nearest-neighbour predictions; for numbers, the mean squared error.
 
-    `exclude`: the database row that each query excludes.
+    `how`: arguments of the search, `exclude`, `where` and `n_jobs`.
     """
-    found = _neighbor_labels(
-        queries, database, y_database, n_neighbors, {"exclude": exclude, "n_jobs": n_jobs}
-    )
+    found = _neighbor_labels(queries, database, y_database, n_neighbors, how)
     return mean_error(found.T, y, numeric)
 
 
@@ -203,8 +200,11 @@ def _neighbor_labels(
 def _votes(
     queries: Array, database: Array, weight: Floats | None, how: dict[str, Any]
 ) -> tuple[Integers, Floats]:
-    """Return the 5 nearest points of each query, and their shares of the votes."""
+    """Return the 5 nearest points of each query, and their shares of the votes.
+
+    Missing neighbours (-1) have no votes.
+    """
     k = min(_NEIGHBORS, len(database) - (how.get("exclude") is not None))
     near = kneighbors(queries, database, k, **how)[1]
-    votes = count_votes(np.ones(near.shape) if weight is None else weight[near], k)
-    return near, votes / votes.sum(axis=1, keepdims=True)
+    votes = count_votes((near >= 0) * (1.0 if weight is None else weight[near]), k)
+    return near, votes / np.maximum(votes.sum(axis=1, keepdims=True), 1e-150)

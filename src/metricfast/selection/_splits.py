@@ -36,6 +36,8 @@ class Part:
         Weights of queries and database, with those of their copies.
     exclude : ndarray of int64 or None
         The place of each query in `database`, if it is there.
+    where : tuple of two ndarray of int64, or None
+        The views of queries and database. A query searches only points of other views.
     unit : {"points", "classes", "groups"}
         What is held out.
     """
@@ -46,13 +48,14 @@ class Part:
     weight: Floats
     database_weight: Floats
     exclude: Integers | None = None
+    where: tuple[Integers, Integers] | None = None
     unit: str = "points"
 
 
 def split_points(
     X: Any, codes: Integers, weight: Floats | None = None, *, n_splits: int = 3, least: int = 1,
     unit: str = "auto", n_drawn: int | None = None, n_enough: int = ENOUGH,
-    groups: Integers | None = None,
+    groups: Integers | None = None, views: Integers | None = None,
 ) -> list[Part]:  # fmt: skip
     """Hold out points of each class, or whole classes or groups.
 
@@ -70,7 +73,19 @@ def split_points(
         parts unless two classes, or the only one, can be held out.
     `n_drawn`: number of points to draw from before, at most; by default all.
     `groups`: group indices. Whole groups are held out, and search among the training points.
+    `views`: view indices, such as of cameras. Points search only points of other views.
+    Raises ValueError if `unit` is "groups" and there are no groups, or if there are groups and it
+        is "points" or "classes".
     """
+    if groups is None and unit == "groups":
+        raise ValueError(
+            "Judge(unit='groups') needs the group of each point: give `groups` to a `fit` that "
+            "takes them, or set another unit."
+        )
+    if groups is not None and unit not in ("auto", "groups"):
+        raise ValueError(
+            f"groups are held out whole, and Judge(unit={unit!r}) holds out {unit}: leave one out."
+        )
     used = codes >= 0 if weight is None else (codes >= 0) & (weight > 0)
     rows = np.flatnonzero(used)
     share = repetitions(None if weight is None else weight[rows], len(rows))
@@ -79,12 +94,12 @@ def split_points(
         rows, share = rows[drawn], share[drawn]
     if not len(rows):
         return []
-    owner = None if groups is None else groups[rows]
-    first, copies, ranked = _ranked_points(X[rows], codes[rows], owner)
+    marks = [each[rows] for each in (groups, views) if each is not None]
+    first, copies, ranked = _ranked_points(X[rows], codes[rows], *marks)
     labels, total = codes[rows[first]], np.bincount(copies, share).astype(np.float64)
     shuffled = ranked[np.random.RandomState(0).permutation(len(ranked))]
-    if owner is not None:
-        tests = _deal_groups(owner[first], n_splits)
+    if groups is not None:
+        tests = _deal_groups(groups[rows[first]], n_splits)
         found, unit = [(np.setdiff1d(ranked, test), test) for test in tests], "groups"
     else:
         halves = class_halves(labels[ranked], least, unit)
@@ -101,13 +116,13 @@ def split_points(
         held = shuffled[np.isin(shuffled, test)][:n_enough]
         trained = train if unit == "classes" else np.setdiff1d(train, held)
         database = shuffled if unit == "classes" else shuffled[np.isin(shuffled, trained)]
-        parts.append(
-            Part(
-                rows[np.isin(copies, trained)], rows[first[held]], rows[first[database]],
-                total[held], total[database],
-                np.argsort(database)[held] if unit == "classes" else None, unit,
-            )
-        )  # fmt: skip
+        asked, among, exclude, where = rows[first[held]], rows[first[database]], None, None
+        if views is not None:
+            where = views[asked], views[among]
+        elif unit == "classes":
+            exclude = np.argsort(database)[held]
+        weights, trains = (total[held], total[database]), np.isin(copies, trained)
+        parts.append(Part(rows[trains], asked, among, *weights, exclude, where, unit))
     return parts
 
 
@@ -121,11 +136,10 @@ def class_halves(
 
     `codes`: class indices of distinct points. The halves depend on the order of the classes' first
         points, not on the codes.
-    `unit`: "classes", "points" or "auto". With "points" there are no splits, and with "auto" there
-        are some if the median class has fewer than 5 points, or fewer than half as many as there
-        are classes.
+    `unit`: with "classes" there are splits, and with "auto" there are if the median class has fewer
+        than 5 points, or fewer than half as many as there are classes.
     """
-    if unit == "points":
+    if unit not in ("auto", "classes"):
         return []
     codes = by_appearance(codes)
     sizes = np.bincount(codes)
@@ -164,12 +178,12 @@ def _deal_groups(groups: Integers, n_splits: int) -> list[Integers]:
 
 
 def _ranked_points(
-    X: Any, codes: Integers, groups: Integers | None
+    X: Any, codes: Integers, *marks: Integers
 ) -> tuple[Integers, Integers, Integers]:
     """Return the first row of each distinct point, each row's distinct point, and ranks.
 
-    Equal points of different classes or groups are distinct. Ranks are the distinct points, sorted
-    by class and distance from the mean.
+    Equal points of different classes or `marks`, such as groups, are distinct. Ranks are the
+    distinct points, sorted by class and distance from the mean.
     """
     n = X.shape[0]
     if issparse(X):
@@ -177,8 +191,7 @@ def _ranked_points(
             return np.arange(n), np.arange(n), np.lexsort((np.arange(n), by_appearance(codes)))
         X = X.toarray()
     X = np.asarray(X)
-    owner = () if groups is None else (groups,)
-    rows = np.column_stack([codes, *owner, X + 0.0])  # -0.0 equals 0.0
+    rows = np.column_stack([codes, *marks, X + 0.0])  # -0.0 equals 0.0
     keys = np.ascontiguousarray(rows).view(f"V{rows.dtype.itemsize * rows.shape[1]}").ravel()
     _, first, copies = np.unique(keys, return_index=True, return_inverse=True)
     points, classes = center_and_rescale(X[first].astype(np.float64))[0], codes[first]

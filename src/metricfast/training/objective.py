@@ -296,7 +296,9 @@ class Objective:
         if problem.score is not None:
             return -problem.score(Z, y, Z_database, y_database)
         numeric = not held_out.has_classes
-        error = neighbor_error(Z_database, y_database, Z, y, numeric, problem.n_voters, self.n_jobs)
+        error = neighbor_error(
+            Z_database, y_database, Z, y, numeric, problem.n_voters, n_jobs=self.n_jobs
+        )
         return error * held_out.unit if numeric else error
 
     def score(self, cost: float) -> float:

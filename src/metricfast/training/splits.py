@@ -41,9 +41,8 @@ class Split:
     def costs(self, Z: Array, Z_database: Array, n_jobs: int | None) -> Array:
         """Return the cost of each embedded held-out point."""
         y, among = self.held_out.labels, self.held_out.points
-        return self.measure(
-            Z, y, Z_database, among.labels, among.weight, exclude=self.part.exclude, n_jobs=n_jobs
-        )
+        how = {"exclude": self.part.exclude, "where": self.part.where, "n_jobs": n_jobs}
+        return self.measure(Z, y, Z_database, among.labels, among.weight, **how)
 
 
 def splits_of(
@@ -59,7 +58,7 @@ def splits_of(
         halves = _class_halves(points, least, unit)
         if halves or unit == "classes":
             return [_class_split(points, *half, measure) for half in halves]
-        unit = "points"
+        unit = "points" if unit == "auto" else unit
     parts = split_points(
         points.X, points.groups, points.weight, n_splits=n_splits, least=least, unit=unit
     )

@@ -26,6 +26,7 @@ from metricfast._core.targets import (
     check_partial_target,
     check_sample_weight,
     encode,
+    labels_of_samples,
 )
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, Integers
@@ -107,6 +108,8 @@ class ClosedFormLearner(MahalanobisMixin):
     # the metric is nonzero in directions in which no points differ.
     _spans: bool = False
     _beyond_span: bool = False
+    # Whether `_statistics` takes `views`, to learn only from pairs across these.
+    _across_views: bool = False
 
     @abstractmethod
     def _statistics(
@@ -149,6 +152,8 @@ class ClosedFormLearner(MahalanobisMixin):
         y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         *,
+        groups: ArrayLike | None = None,
+        views: ArrayLike | None = None,
         validate: bool = False,
     ) -> Self:
         """Learn the map from classes.
@@ -164,6 +169,14 @@ class ClosedFormLearner(MahalanobisMixin):
             "_Supervised", numbers below 0 mean that the class is unknown.
         sample_weight : array-like of shape (n_samples,), optional
             Non-negative weights of the points; the notes on the learner describe their effect.
+        groups : array-like of shape (n_samples,), optional
+            The group of each point, such as the patient or the session. The judge and `validate`
+            hold out whole groups, so that no held-out point is of a group that trains. Groups have
+            no other effect.
+        views : array-like of shape (n_samples,), optional
+            The view of each point, such as the camera, if neighbours will be searched among points
+            of other views. So do held-out points, for the judge and for `validate`; and
+            `KISSME_Supervised` and `XQDA` learn only from pairs of points of different views.
         validate : bool, default=False
             Also fit a clone to four fifths of the points, compare the errors of 3 nearest
             neighbours in the learned and in the Euclidean distance on the others, store the numbers
@@ -182,8 +195,16 @@ class ClosedFormLearner(MahalanobisMixin):
             constraints.
         numpy.linalg.LinAlgError
             If a `prior` that must be is not positive definite.
+
+        Notes
+        -----
+        The searches of scikit-learn give `groups` to the splitter alone, and pass `views` on to
+        this method: ``GridSearchCV(...).fit(X, y, views=views)``, or
+        ``cross_val_score(..., params={"views": views})``. With metadata routing, call
+        ``set_fit_request(groups=True, views=True)`` to pass on both; scikit-learn raises an error
+        if it is missing.
         """
-        fit_points(self, X, y, sample_weight, validate=validate)
+        fit_points(self, X, y, sample_weight, groups=groups, views=views, validate=validate)
         return self
 
     def partial_fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -227,14 +248,12 @@ def fit_points(
     y: Any,
     sample_weight: ArrayLike | None,
     *,
+    groups: ArrayLike | None = None,
+    views: ArrayLike | None = None,
     validate: bool = False,
     execute: Callable[..., Any] | None = None,
-    **given: Any,
 ) -> None:
-    """Fit a learner to points. `ClosedFormLearner._statistics` describes `execute`.
-
-    `given`: further arguments of `_statistics`.
-    """
+    """Fit a learner to points. `ClosedFormLearner._statistics` describes `execute`."""
     learner._sums = ()
     required = learner._requires_y
     checked = learner._prepare_inputs(
@@ -242,6 +261,11 @@ def fit_points(
     )
     points, labels = checked if required else (checked, None)
     weight = check_sample_weight(sample_weight, points.shape[0])
+    marks: dict[str, Any] = {
+        name: encode(labels_of_samples(each, points.shape[0], name), name)[1]
+        for name, each in (("groups", groups), ("views", views))
+        if each is not None
+    }
     if points.shape[0] < points.shape[1]:
         points = in_memory(points, "X", "give fewer points")  # n < d here
     tol = RANK_TOL if points.dtype == np.float32 else RANK_TOL_DOUBLE
@@ -249,18 +273,22 @@ def fit_points(
     counted = points if weight is None or on_disk(points) else points[weight > 0]
     with in_span(learner, counted, **how) as span:
         some = span.points(points), labels, weight
+        given: dict[str, Any] = {"views": marks.get("views")} if learner._across_views else {}
         statistics = learner._statistics(*some, execute=execute, **given)
-        setting = _choose_setting(learner, *some, given)
+        setting = _choose_setting(learner, *some, **marks)
         learner._solve(statistics.normalized(), setting)
         _advise(learner)
     if validate:
-        learner._validate_fit(X, y, sample_weight=sample_weight, **given)
+        learner._validate_fit(X, y, sample_weight=sample_weight, groups=groups, views=views)
 
 
 def partial_fit_points(
     learner: ClosedFormLearner, X: Any, y: Any, sample_weight: ArrayLike | None, **given: Any
 ) -> None:
-    """Fit a learner to these points and to the points of earlier calls."""
+    """Fit a learner to these points and to the points of earlier calls.
+
+    `given`: further arguments of `_statistics`, with one label per point.
+    """
     begun, required = continues(learner), learner._requires_y
     if not begun:
         begin_fit(learner)
@@ -271,8 +299,12 @@ def partial_fit_points(
     points, labels = checked if required else (checked, None)
     weight = check_sample_weight(sample_weight, points.shape[0])
     check_kinds(learner, begun, y=labels, **given)
-    statistics = learner._statistics(points, labels, weight, partial=True, **given)
-    setting = _choose_setting(learner, points, labels, weight, given, partial=True)
+    marks: dict[str, Any] = {
+        name: None if each is None else labels_of_samples(each, points.shape[0], name)
+        for name, each in given.items()
+    }
+    statistics = learner._statistics(points, labels, weight, partial=True, **marks)
+    setting = _choose_setting(learner, points, labels, weight, partial=True)
     add_statistics(learner, statistics, setting)
     _advise(learner)
 
@@ -298,13 +330,15 @@ def add_statistics(learner: Any, new: Statistics, setting: Any = None) -> None:
 
 
 def _choose_setting(
-    learner: ClosedFormLearner, X: Any, y: Any, weight: Floats | None, given: dict[str, Any],
-    *, partial: bool = False,
+    learner: ClosedFormLearner, X: Any, y: Any, weight: Floats | None, *, partial: bool = False,
+    **marks: Any,
 ) -> Any:  # fmt: skip
     """Return the setting to solve with: as given, as published, or chosen by the judge.
 
     Learners with statistics that add up exactly are not judged in `partial_fit`, because the result
     must not depend on how points are divided into calls.
+
+    `marks`: indices of groups and views.
     """
     judge, tuned, settings = as_judge(learner.judge), learner._tuned, learner._settings
     if tuned is None or judge is None or (partial and learner._exact_in_parts):
@@ -313,21 +347,21 @@ def _choose_setting(
         return learner._unjudged_setting()
     known = learner._partial_labels
     codes = check_partial_target(y)[1] if known else class_codes(y, partial=True)[1]
-    given = {name: np.asarray(values) for name, values in given.items() if values is not None}
+    views = marks.get("views") if learner._across_views else None
     earlier, part = learner._sums, copy.copy(learner)
     if hasattr(learner, "random_state"):
         part.random_state = 0
 
     def maps(rows: Integers, points: Array) -> Iterator[Array]:
         some = points, y[rows], None if weight is None else weight[rows]
-        how = {name: values[rows] for name, values in given.items()}
+        how = {} if views is None else {"views": views[rows]}
         statistics = part._statistics(*some, partial=bool(earlier), **how)
         return part._maps(statistics.after(earlier).normalized(), settings)
 
     names = ["given distance", *(f"{tuned}={_as_text(setting)}" for setting in settings[1:])]
-    judgement = judge_maps(judge, names, X, codes, weight, maps, getattr(learner, "n_jobs", None))
-    learner.judgement_ = judgement
-    return settings[judgement.chosen]
+    n_jobs = getattr(learner, "n_jobs", None)
+    learner.judgement_ = judge_maps(judge, names, X, codes, weight, maps, n_jobs, **marks)
+    return settings[learner.judgement_.chosen]
 
 
 def _advise(learner: Any) -> None:

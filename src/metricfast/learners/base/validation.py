@@ -24,7 +24,7 @@ from metricfast._labels.distance import subset
 from metricfast.distances.neighbors import paired_distances
 from metricfast.learners.base.span import SpanMap
 from metricfast.selection._measures import mean_error, neighbor_error
-from metricfast.selection._splits import class_halves
+from metricfast.selection._splits import class_halves, split_points
 
 __all__ = ["Validation", "naming_held_out", "validate_fit"]
 
@@ -33,7 +33,7 @@ _NEIGHBORS = 3
 # Minimum number of chunks to divide, and maximum number of pairs of either kind to score.
 _LEAST_CHUNKS, _MOST_PAIRS = 3, 100_000
 # Arguments of `fit` with one value per point or tuple.
-_OF_SAMPLES = ("sample_weight", "weights", "groups")
+_OF_SAMPLES = ("sample_weight", "weights", "groups", "views")
 # Queries per block of similarities to all points.
 _BLOCK_SIZE = 256
 
@@ -70,7 +70,8 @@ def validate_fit(learner: Any, X: Any, y: Any = None, **params: Any) -> Validati
         target). Learners of embeddings and of tuples have their own score. For learners on chunks,
         whole chunks are held out. The measure is the area under the ROC curve of pairs within and
         across chunks. If classes have few points (:func:`class_halves`), half of the classes are
-        held out, and the error is that of the nearest neighbour among all other points.
+        held out, and the error is that of the nearest neighbour among all other points. With
+        `views`, neighbours are points of other views. With `groups`, whole groups are held out.
     `X`, `y`, `**params`: the arguments of `fit`.
     Raises ValueError if the data are too few for training or for validation.
     """
@@ -117,9 +118,14 @@ def validate_fit(learner: Any, X: Any, y: Any = None, **params: Any) -> Validati
     if X.shape[0] < 2:
         raise ValueError(f"validate=True needs at least 2 {what}; found {X.shape[0]}.")
     halves = []
-    if on_points and y is not None and not (numeric or kind._on_chunks or "X_database" in params):
+    no_halves = numeric or kind._on_chunks or "X_database" in params or "groups" in weights
+    if on_points and y is not None and not no_halves:
         halves = class_halves(encode(y, "y")[1])
-    if kind._on_chunks:
+    if "groups" in weights:
+        of_one, groups = np.zeros(len(y), np.int64), encode(weights["groups"], "groups")[1]
+        part = split_points(X, of_one, groups=groups, n_splits=round(1 / _HELD_OUT))[0]
+        train, test = part.train, part.queries
+    elif kind._on_chunks:
         train, test = _split_chunks(y)
     elif halves:
         train, test = halves[0]
@@ -155,7 +161,12 @@ def validate_fit(learner: Any, X: Any, y: Any = None, **params: Any) -> Validati
         k = 1 if halves else _NEIGHBORS
         measure, sign = f"{k}-NN {'mean squared ' if numeric else ''}error", 1
         among, own = (np.arange(len(y)), test) if halves else (train, None)
-        values = [_error(each, X, y, numeric, among, test, k, own) for each in (trained, euclidean)]
+        codes, views = y if numeric else encode(y, "y")[1], weights.get("views")
+        where = None if views is None else (views[test], views[among])
+        values = [
+            _error(each, X, codes, numeric, among, test, k, own, where)
+            for each in (trained, euclidean)
+        ]
     else:
         measure, sign = "score", -1
         if y is not None and len(np.unique(y[test])) < 2:
@@ -265,11 +276,13 @@ def _retrieval_scores(
 
 
 def _error(
-    learner: Any, X: Any, y: Any, numeric: bool, train: Array, test: Array, k: int, own: Any
-) -> float:
+    learner: Any, X: Any, y: Any, numeric: bool, train: Array, test: Array, k: int, own: Any,
+    where: Any,
+) -> float:  # fmt: skip
     """Return the error of the k nearest neighbours. Ties are decided by the nearest one.
 
     `own`: index of each test point in `train`, if the test points are part of it.
+    `where`: views of test and training points, which only find points of other views.
     """
     while hasattr(learner, "learner_"):
         X, learner = learner._mapped(X), learner.learner_
@@ -279,7 +292,7 @@ def _error(
         return mean_error(y[train][nearest], y[test], numeric)
     embedded = np.ascontiguousarray(learner.transform(X))
     points = embedded[train], y[train], embedded[test], y[test]
-    return neighbor_error(*points, numeric, k, exclude=own)
+    return neighbor_error(*points, numeric, k, exclude=own, where=where)
 
 
 @contextmanager

@@ -85,7 +85,7 @@ class Covariance(ClosedFormLearner):
     _requires_y = False
     _spans = True
 
-    def fit(
+    def fit(  # type: ignore[override]
         self,
         X: ArrayLike,
         y: ArrayLike | None = None,

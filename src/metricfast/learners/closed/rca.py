@@ -116,7 +116,7 @@ class RCA(ClosedFormLearner):
     _beyond_span = True
     _spans = True
 
-    def fit(
+    def fit(  # type: ignore[override]
         self,
         X: ArrayLike,
         chunks: ArrayLike | None = None,

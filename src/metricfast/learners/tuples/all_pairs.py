@@ -1,8 +1,8 @@
 """Learn from the scatters of all similar and all dissimilar pairs.
 
 The scatters are computed from the weight, mean and scatter of each class, without forming pairs.
-With groups of points, such as cameras, only pairs across groups count. A cell then consists of the
-points of one class in one group.
+With views of points, such as cameras, only pairs across views count. A cell then consists of the
+points of one class in one view.
 """
 
 from __future__ import annotations
@@ -19,27 +19,20 @@ from metricfast._core.scaling import center_and_rescale
 from metricfast._core.scatter import group_means, repetitions, scatter_matrix
 from metricfast._core.scatter_statistics import ScatterStatistics
 from metricfast._core.sources import on_disk, take
-from metricfast._core.targets import (
-    as_column,
-    as_label_array,
-    check_class_labels,
-    check_partial_target,
-    encode,
-)
+from metricfast._core.targets import as_label_array, check_class_labels, check_partial_target
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.learners.base.closed_form import (
     ONE_CLASS,
     ClosedFormLearner,
     Statistics,
-    fit_points,
     partial_fit_points,
 )
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["ClassPairsLearner", "GroupedPairsLearner"]
+__all__ = ["ClassPairsLearner", "ViewPairsLearner"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,10 +69,9 @@ class ClassPairsLearner(ClosedFormLearner):
         *,
         partial: bool = False,
         execute: Any = None,
-        groups: ArrayLike | None = None,
+        views: Array | None = None,
     ) -> Statistics:
         n = X.shape[0]
-        views = None if groups is None else _check_groups(groups, n)
         if partial:
             check_class_labels(y)
             names = as_label_array(y, "y")
@@ -93,7 +85,7 @@ class ClassPairsLearner(ClosedFormLearner):
         rows, codes = rows[codes >= 0], codes[codes >= 0]
         weights = repetitions(None if weight is None else weight[rows], len(rows))
         points = take(X, rows)
-        names = _cells(codes, None if views is None else encode(views[rows], "groups")[1])
+        names = _cells(codes, None if views is None else views[rows])
         if on_disk(points):
             sums = ScatterStatistics(X.shape[1], per_group=True).add(points, weights, names)
             pairs = _pairs_of_cells(sums)
@@ -110,57 +102,10 @@ class ClassPairsLearner(ClosedFormLearner):
         self._solve_pairs(pairs, statistics.tuples, setting)
 
 
-class GroupedPairsLearner(ClassPairsLearner):
-    """Base class of learners from all pairs, optionally only pairs across groups."""
+class ViewPairsLearner(ClassPairsLearner):
+    """Base class of learners from all pairs, or from all pairs across views."""
 
-    def fit(  # type: ignore[override]
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        *,
-        groups: ArrayLike | None = None,
-        validate: bool = False,
-    ) -> Self:
-        """Learn the map from classes.
-
-        Parameters
-        ----------
-        X : array-like or source of shape (n_samples, n_features), or (n_samples,)
-            Points, or indicators for the preprocessor. float32 stays float32, everything else
-            becomes float64. Points that are not in memory may be a memory map, an array of zarr or
-            h5py, an Arrow table, or a `metricfast.sources.Source`.
-        y : array-like of shape (n_samples,)
-            Class labels, of at least two classes. Numbers below 0 mean that the class is unknown.
-        sample_weight : array-like of shape (n_samples,), optional
-            Non-negative weights of the points. Whole numbers mean the same as repeated points.
-        groups : array-like of shape (n_samples,), optional
-            The group of each point, such as the camera. Only pairs of points from different groups
-            are used. By default all pairs.
-        validate : bool, default=False
-            Also fit a clone to four fifths of the points, compare the errors of 3 nearest
-            neighbours in the learned and in the Euclidean distance on the others, store the numbers
-            in `validation_`, and warn if the learned distance is worse.
-            If classes have few points, half of the classes are held out instead, and the nearest
-            neighbour among all points counts.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If an argument or parameter has a value that cannot be used, or there are no similar or
-            no dissimilar pairs of different points.
-
-        Warns
-        -----
-        UserWarning
-            If the learner regularised a singular covariance, or keeps the given distance.
-        """
-        fit_points(self, X, y, sample_weight, validate=validate, groups=groups)
-        return self
+    _across_views = True
 
     def partial_fit(
         self,
@@ -168,7 +113,7 @@ class GroupedPairsLearner(ClassPairsLearner):
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         *,
-        groups: ArrayLike | None = None,
+        views: ArrayLike | None = None,
     ) -> Self:
         """Learn from these points and from the ones of earlier calls, as `fit` from all of them.
 
@@ -181,7 +126,7 @@ class GroupedPairsLearner(ClassPairsLearner):
             may come.
         sample_weight : array-like of shape (n_samples,), optional
             As for `fit`.
-        groups : array-like of shape (n_samples,), optional
+        views : array-like of shape (n_samples,), optional
             As for `fit`. Give them in every call or in none, of one type.
 
         Returns
@@ -198,24 +143,17 @@ class GroupedPairsLearner(ClassPairsLearner):
         UserWarning
             If `fit` was called before: it stores no sums, so the learner starts again.
         """
-        partial_fit_points(self, X, y, sample_weight, groups=groups)
+        partial_fit_points(self, X, y, sample_weight, views=views)
         return self
 
 
-def _check_groups(groups: ArrayLike, n_samples: int) -> Array:
-    found = as_column(as_label_array(groups, "groups"), "groups")
-    if len(found) != n_samples:
-        raise ValueError(f"groups must hold {n_samples} labels, one per sample, got {len(found)}.")
-    return found
-
-
 def _cells(classes: Array, views: Array | None) -> Array:
-    """Return the cell of each point: its class, or a pair of class and group."""
+    """Return the cell of each point: its class, or a pair of class and view."""
     if views is None:
         return classes
     names = [each if each.dtype != object else np.array(each.tolist()) for each in (classes, views)]
-    found = np.empty(len(classes), [("y", names[0].dtype), ("group", names[1].dtype)])
-    found["y"], found["group"] = names
+    found = np.empty(len(classes), [("y", names[0].dtype), ("view", names[1].dtype)])
+    found["y"], found["view"] = names
     return found
 
 
@@ -263,24 +201,24 @@ def _sums_of_pairs(
         totals = counts * np.maximum(counts - 1, 0), counts * partners[1]
         between = np.zeros((means.shape[1],) * 2), total * _spread(means, counts, everything)
     else:
-        (classes, y), (views, group) = (
-            np.unique(cells[name], return_inverse=True) for name in ("y", "group")
+        (classes, y), (views, view) = (
+            np.unique(cells[name], return_inverse=True) for name in ("y", "view")
         )
         if len(classes) < 2:
             raise ValueError(ONE_CLASS)
         if len(views) < 2:
             raise ValueError(
-                "groups must hold at least 2 groups, together with earlier calls of partial_fit."
+                "views must hold at least 2 views, together with earlier calls of partial_fit."
             )
         of_classes = np.bincount(y, counts)[y].astype(np.float64)
-        sizes = np.bincount(group, counts).astype(np.float64)
-        of_groups = sizes[group]
+        sizes = np.bincount(view, counts).astype(np.float64)
+        of_views = sizes[view]
         similar = of_classes - counts
-        partners = similar, total - of_groups - similar
+        partners = similar, total - of_views - similar
         totals = counts * partners[0], counts * partners[1]
         same = _spread(means, counts, y, of_classes)
-        across = _spread(means, counts, group, total - of_groups) + total * _spread(
-            _means(means, counts, group), sizes, np.zeros(len(views), np.int64)
+        across = _spread(means, counts, view, total - of_views) + total * _spread(
+            _means(means, counts, view), sizes, np.zeros(len(views), np.int64)
         )
         between = same, across - same
     scatters = np.array([inner(f) + b for f, b in zip(partners, between, strict=True)])[::-1]

@@ -16,7 +16,7 @@ from metricfast._core.types import Floats
 from metricfast._core.warn import warn_user
 from metricfast.learners.base.closed_form import Statistics, given_distance, padded_components
 from metricfast.learners.base.learner import MahalanobisMixin
-from metricfast.learners.tuples.all_pairs import GroupedPairsLearner
+from metricfast.learners.tuples.all_pairs import ViewPairsLearner
 from metricfast.learners.tuples.pair_sums import PairSumsLearner, check_differ
 from metricfast.selection._judge import JudgeParameter
 
@@ -127,13 +127,13 @@ class KISSME(PairSumsLearner, _KISSME):
 
 
 @dataclass(eq=False, repr=False)
-class KISSME_Supervised(_KISSME, GroupedPairsLearner):  # noqa: N801
+class KISSME_Supervised(_KISSME, ViewPairsLearner):  # noqa: N801
     r"""Keep it simple and straightforward metric learning from class labels.
 
     All pairs of points of one class are similar and all others dissimilar. Their covariances follow
     from the means and scatters of the classes, so no pairs are drawn or formed, and time is of
-    order n_samples n_features^2 + n_features^3. If `fit` gets `groups`, such as the cameras that
-    took images, only pairs of points from different groups count. See :class:`KISSME` for M.
+    order n_samples n_features^2 + n_features^3. If `fit` gets `views`, such as the cameras that
+    took images, only pairs of points of different views count. See :class:`KISSME` for M.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ class KISSME_Supervised(_KISSME, GroupedPairsLearner):  # noqa: N801
     the Euclidean distance.
 
     A whole number as `sample_weight` means the same as a repeated point. `partial_fit` stores the
-    scatter of each class, or of each class in each group.
+    scatter of each class, or of each class in each view.
 
     References
     ----------
@@ -185,7 +185,7 @@ class KISSME_Supervised(_KISSME, GroupedPairsLearner):  # noqa: N801
 
 
 @dataclass(eq=False, repr=False)
-class XQDA(GroupedPairsLearner):
+class XQDA(ViewPairsLearner):
     r"""Cross-view quadratic discriminant analysis.
 
     Finds the directions in which dissimilar pairs differ more than similar ones, and learns the
@@ -197,8 +197,8 @@ class XQDA(GroupedPairsLearner):
         \Sigma_0 w = \rho\, \Sigma_1 w, \qquad w^T \Sigma_1 w = 1, \qquad \rho > 1,
 
     and the rows of the map are :math:`\sqrt{1 - 1/\rho}\; w^T`. All pairs of classes count. If
-    `fit` gets `groups`, such as the cameras that took images, only pairs of points from different
-    groups count. One map embeds the points of all groups.
+    `fit` gets `views`, such as the cameras that took images, only pairs of points of different
+    views count. One map embeds the points of all views.
 
     Parameters
     ----------
@@ -237,7 +237,7 @@ class XQDA(GroupedPairsLearner):
     The learner is made for many classes of few points each, see :class:`KISSME_Supervised`.
 
     A whole number as `sample_weight` means the same as a repeated point. `partial_fit` stores the
-    scatter of each class, or of each class in each group.
+    scatter of each class, or of each class in each view.
 
     References
     ----------
