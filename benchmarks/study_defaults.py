@@ -16,8 +16,8 @@ about as many points as features: handwritten digits with 14 x 14 pixels, or wit
 the data folder has none. Up to 1,500 other points are for testing. The last column is the choice of
 `fit`.
 
---full-size compares the values of `early_stopping` with 6,000 to 16,000 training points: the 3- and
-5-NN test errors in percent, the iterations and the processor seconds, on one split of each set.
+--full-size compares the judge, early stopping and neither with 6,000 to 16,000 training points: the
+3- and 5-NN test errors in percent, the iterations and the processor seconds, on one split of each.
 PCA, and for covtype the standard deviations, are computed from training points.
 """
 
@@ -187,21 +187,20 @@ def compare_few_points(learners: list[str]) -> None:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 model = getattr(metricfast, learner)(**params).fit(*split[:2])
-            names = ("shrinkage_target_", "shrinkage_", "reg_")
-            chosen = " ".join(str(getattr(model, name)) for name in names if hasattr(model, name))
+            chosen = model.judgement_.name if hasattr(model, "judgement_") else ""
             error = 100 * neighbor_error(model.components_, *split, 1)
             print(f"| {learner} | {error:.1f} | {chosen} |", flush=True)
 
 
 def compare_stopping(name: str, learners: list[str]) -> None:
-    """Print the errors of learners on a set, for each value of `early_stopping`."""
+    """Print the errors of learners on a set, with the judge, early stopping and neither."""
     x, y, x_test, y_test = full_size(name)
     plain = [100 * neighbor_error(np.eye(x.shape[1]), x, y, x_test, y_test, k) for k in (3, 5)]
     print(f"\n{name}: {x.shape}, Euclidean {plain[0]:.2f} {plain[1]:.2f} %\n", flush=True)
-    print("| learner | early_stopping | 3-NN | 5-NN | iterations | CPU s |\n" + "|---" * 6 + "|")
+    print("| learner | end of training | 3-NN | 5-NN | iterations | CPU s |\n" + "|---" * 6 + "|")
     for learner in learners:
-        for stopping in ("auto", True, False):
-            params = {"early_stopping": stopping, "random_state": 0, "n_jobs": 1}
+        for end in ({"judge": "auto"}, {"early_stopping": True}, {"judge": None}):
+            params = {**end, "random_state": 0, "n_jobs": 1}
             begin = time.process_time()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -210,7 +209,8 @@ def compare_stopping(name: str, learners: list[str]) -> None:
             L = model.components_
             found = [100 * neighbor_error(L, x, y, x_test, y_test, k) for k in (3, 5)]
             cells = [f"{found[0]:.2f}", f"{found[1]:.2f}", str(model.n_iter_), f"{seconds:.1f}"]
-            print(" | ".join([f"| {learner}", str(stopping), *cells]) + " |", flush=True)
+            how = ", ".join(f"{name}={value!r}" for name, value in end.items())
+            print(" | ".join([f"| {learner}", how, *cells]) + " |", flush=True)
 
 
 def main() -> None:

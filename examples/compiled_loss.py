@@ -87,9 +87,9 @@ else:
         value, gradient = function(Z, y)
         seconds = time.perf_counter() - start
         print(f"{name:<6} {value:.6f}  {np.abs(gradient).sum():.6f}  {seconds:.3f} s")
-    learner = EmbeddingLearner(
-        loss, Linear(9), max_epochs=10, judge=None, random_state=0
-    ).fit(X[::2], y[::2])
+    learner = EmbeddingLearner(loss, Linear(9), max_epochs=10, judge=None, random_state=0).fit(
+        X[::2], y[::2]
+    )
     print(f"1-nearest neighbours right: {learner.score(X[1::2], y[1::2], X[::2], y[::2]):.3f}")
     # Picture: The loss of the batches of each of ten epochs, which falls and jumps.
     LossCurveDisplay.from_estimator(learner)

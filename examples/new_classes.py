@@ -17,6 +17,7 @@ from sklearn.datasets import load_digits
 
 import metricfast
 from metricfast.metrics import cross_validate_retrieval
+from metricfast.selection import Judge
 
 X, y = load_digits(return_X_y=True)
 X = X / 16
@@ -24,11 +25,12 @@ rows, columns = np.mgrid[-1:1:8j, -1:1:8j].reshape(2, 64)
 light = np.random.default_rng(0).normal(size=(len(X), 3)) @ [np.ones(64), rows, columns]
 
 data = {"changing light": X + 0.5 * light, "one light": X}
+judge = Judge(measure="retrieval", unit="classes")  # a learner, too, holds classes out
 learners = {
-    "RCA": metricfast.RCA_Supervised(random_state=0),
-    "LFDA": metricfast.LFDA(),
-    "GMML": metricfast.GMML_Supervised(),
-    "proxies, 16": metricfast.ProxyNCALearner(16, max_epochs=8, random_state=0),
+    "RCA": metricfast.RCA_Supervised(judge=judge, random_state=0),
+    "LFDA": metricfast.LFDA(judge=judge),
+    "GMML": metricfast.GMML_Supervised(judge=judge),
+    "proxies, 16": metricfast.ProxyNCALearner(16, max_epochs=8, judge=judge, random_state=0),
 }
 
 # Picture: MAP@R of new digits with 95 % intervals, with one panel per light, one dot per learner,

@@ -33,7 +33,7 @@ K = (1, 2, 4, 8, 16)
 def pairs_of(points: np.ndarray, names: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Draw as many pairs of one class as of two, with 1 for the first and -1 for the others."""
     labels = np.unique(names, return_inverse=True)[1]
-    a, b, c, d = Constraints(labels).positive_negative_pairs(500, random_state=0)
+    a, b, c, d = Constraints(labels).positive_negative_pairs(300, random_state=0)
     return points[np.r_[np.c_[a, b], np.c_[c, d]]], np.repeat([1, -1], [len(a), len(c)])
 
 
@@ -41,7 +41,7 @@ def main() -> None:
     """Draw the picture."""
     wine, digits = load_wine(as_frame=True), load_digits()
     X, X_test, y, y_test = train_test_split(
-        wine.data, wine.target_names[wine.target], test_size=0.5, random_state=0
+        wine.data, wine.target_names[wine.target], test_size=0.33, random_state=0
     )
     nca = make_pipeline(StandardScaler(), NCA(n_components=2, tol=1e-3)).fit(X, y)
     nca[-1].calibrate_threshold(*pairs_of(nca[0].transform(X), y))

@@ -17,9 +17,7 @@ from metricfast.solvers import Adam
 
 X, y = load_wine(return_X_y=True)
 X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.5, random_state=0, stratify=y)
-learner = NeighborhoodGerrymandering(
-    judge=None, random_state=0, solver=Adam(max_epochs=15)
-)
+learner = NeighborhoodGerrymandering(judge=None, random_state=0, solver=Adam(max_epochs=15))
 grid = {"n_neighbors": [1, 3, 5, 9], "C": [0.01, 0.1, 1, 10, 100]}
 search = GridSearchCV(
     make_pipeline(StandardScaler(), learner),

@@ -20,7 +20,7 @@ import metricfast
 
 LEARNERS = {
     "Euclidean": "passthrough",
-    "LMNN": metricfast.LMNN(early_stopping=True, random_state=0),
+    "LMNN": metricfast.LMNN(),
     "NCA": metricfast.NCA(tol=1e-2),
     "LFDA": metricfast.LFDA(),
     "DMLMJ": metricfast.DMLMJ(),

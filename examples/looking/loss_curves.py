@@ -15,7 +15,7 @@ from metricfast.solvers import Adam
 
 X, y = load_digits(return_X_y=True)
 X = X / 16
-whole = NCA(n_components=2, max_iter=200, tol=1e-4, random_state=0).fit(X, y)
+whole = NCA(n_components=2, max_iter=200, tol=1e-4, judge=None, random_state=0).fit(X, y)
 batches = NCA(n_components=2, solver=Adam(max_epochs=60), random_state=0).fit(X, y)
 stopped = NCA(n_components=2, solver=Adam(max_epochs=60), early_stopping=True, random_state=0)
 stopped.fit(X, y)

@@ -82,7 +82,7 @@ def compare(
     cv : int, splitter of scikit-learn or iterable of (train, test), default=5
         A number stands for that many folds of shuffled points, with the same shares of classes.
         Where classes are many and small, both halves of the classes are held out in turn in their
-        place, as by `metricfast.stopping.CrossValidated`, unless there is a `scoring`: learners
+        place, as by `metricfast.selection.Judge`, unless there is a `scoring`: learners
         then see no point of the classes that judge them, and a point is right if the nearest of all
         other points is of its class. `n_neighbors` has no effect, and learners that predict the
         classes they have seen score 0.
