@@ -323,6 +323,14 @@ def test_candidates_that_fail_have_lost():
         found.warn()
 
 
+def test_the_reason_names_a_guard():
+    costs = np.array([[1.0] * 9, [0.5] * 9])
+    worse = np.stack([costs, np.array([[0.0] * 9, [1.0] * 9])], axis=-1)
+    found = judge_costs(Judge(), ["given distance", "1"], worse, np.ones(9), "neighbors", "points")
+    assert found.chosen == 0
+    assert found.reason == "Learning made the nearest neighbours of held-out points worse"
+
+
 def test_a_judgement_prints_its_table():
     costs = np.array([[1.0, 1, 0, 1], [0, 0, 0, 0], [np.nan] * 4])
     names = ["given distance", "shrinkage=0.3", "shrinkage=0"]

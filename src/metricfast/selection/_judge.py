@@ -309,6 +309,8 @@ def judge_costs(
     errors = np.sqrt(np.square((costs - costs[0]) * share).sum(axis=1))
     verdict = "Learning was better" if chosen else "Learning was not better"
     reason = f"{verdict} than the given distance by {required:g} standard errors on held-out {unit}"
+    if not chosen and guard is not None and choose(costs, weight, errors=required, **how):
+        reason = f"Learning made the nearest neighbours of held-out {unit} worse"
     found = means(costs, weight), errors
     return Judgement(list(names), *found, chosen, measure, unit, costs.shape[1], reason)
 
