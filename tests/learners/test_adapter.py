@@ -105,6 +105,13 @@ def test_the_other_side_stays(fitted, side, other):
         np.testing.assert_allclose(fitted[side, kind].transform(QUERIES, side=other), unit)
 
 
+@pytest.mark.parametrize("given", [(POSITIVES,), (QUERIES, None, DOCUMENTS)])
+def test_the_side_is_required_if_one_is_mapped(given):
+    model = AdapterLearner("query", random_state=0).fit(*given)
+    with pytest.raises(ValueError, match="side must be 'query' or 'database': fit had two sides"):
+        model.transform(DOCUMENTS)
+
+
 @EVERY_SIDE
 def test_nothing_is_learned_where_nothing_helps(side):
     rng = np.random.default_rng(1)

@@ -225,6 +225,11 @@ class AdapterLearner(EmbeddedMetricMixin):
         sides = self._embed(given.queries), self._embed(given.database, "database")
         return float(np.clip(given.values(*sides).mean(), -1, 1))
 
+    @property
+    def _has_database(self) -> bool:
+        """True, because the second points of pairs are the database."""
+        return True
+
     def _check_widths(self, n_features: int, n_features_database: int) -> list[int]:
         """Return the dimensions of mapped points."""
         if self.side != "both":
