@@ -12,6 +12,7 @@ from reference import numeric_gradient
 from scipy.sparse import csr_array
 from scipy.stats import spearmanr
 from sklearn.base import clone
+from sklearn.metrics import average_precision_score
 
 from metricfast import AdapterLearner, load, losses, save
 from metricfast.embeddings import Asymmetric, Identity, Linear
@@ -205,6 +206,15 @@ def test_a_pair_of_weight_2_is_the_pair_twice():
     assert values[0] == pytest.approx(values[1])
 
 
+def test_weights_of_ones_change_nothing_if_pairs_repeat():
+    repeated = POSITIVES[np.r_[:300, :100, :50]]
+    models = [
+        AdapterLearner(random_state=0).fit(repeated, sample_weight=weight)
+        for weight in (None, np.ones(450))
+    ]
+    np.testing.assert_array_equal(models[0].parameters_[0], models[1].parameters_[0])
+
+
 def test_indicators_sides_and_a_matrix_are_pairs(fitted):
     model = clone(fitted["query", "positives"]).set_params(preprocessor=np.r_[QUERIES, DOCUMENTS])
     begin_fit(model)
@@ -217,6 +227,8 @@ def test_indicators_sides_and_a_matrix_are_pairs(fitted):
             (index, None, None),
             (QUERIES, None, DOCUMENTS),
             (QUERIES, eye, DOCUMENTS),
+            (QUERIES, np.eye(N), DOCUMENTS),
+            (QUERIES, np.eye(N, dtype=bool).tolist(), DOCUMENTS),
         )
     ]
     for pairs in found:
@@ -230,9 +242,35 @@ def test_a_query_of_several_documents():
     twice = np.concatenate([POSITIVES, np.stack([QUERIES, np.roll(DOCUMENTS, 1, axis=0)], axis=1)])
     model = AdapterLearner(random_state=0).fit(twice)
     Z, Zd = model.transform(QUERIES), model.transform(DOCUMENTS)
-    S = Z @ Zd.T
-    best = np.maximum(np.diag(S), S[np.arange(N), np.arange(N) - 1])
-    assert model.score(twice) == pytest.approx(np.mean(1 / (best[:, None] - 1e-12 <= S).sum(1)))
+    relevant = np.eye(N) + np.roll(np.eye(N), -1, axis=1)
+    expected = [average_precision_score(*each) for each in zip(relevant, Z @ Zd.T, strict=True)]
+    assert model.score(twice) == pytest.approx(np.mean(expected))
+
+
+def test_queries_do_not_find_themselves():
+    # Each point is a query and in the database: as symmetric pairs, or with itself as relevant.
+    points = np.r_[QUERIES, DOCUMENTS]
+    partner = csr_array(np.roll(np.eye(2 * N), N, axis=1))
+    symmetric = np.concatenate([POSITIVES, POSITIVES[:, ::-1]])
+    model = AdapterLearner(random_state=0).fit(symmetric)
+    similarities = model.transform(points) @ model.transform(points).T
+    np.fill_diagonal(similarities, -1)
+    expected = [
+        1 / (1 + (row > row[(i + N) % (2 * N)]).sum()) for i, row in enumerate(similarities)
+    ]
+    assert model.score(symmetric) == pytest.approx(np.mean(expected))
+    with_diagonal = csr_array(partner + csr_array(np.eye(2 * N)))
+    again = AdapterLearner(random_state=0).fit(points, with_diagonal, points)
+    assert again.score(points, with_diagonal, points) == pytest.approx(np.mean(expected))
+    np.testing.assert_allclose(again.parameters_[0], model.parameters_[0], atol=1e-6)
+    with pytest.raises(ValueError, match="pairs must hold a pair of different points"):
+        model.score(POSITIVES[:, [0, 0]])
+
+
+def test_grades_are_not_used():
+    clicks = np.eye(N) * np.arange(1, N + 1) / 100
+    with pytest.warns(UserWarning, match="y has numbers up to 7, and all above 0 count alike"):
+        AdapterLearner(random_state=0).fit(QUERIES, clicks, DOCUMENTS)
 
 
 def test_queries_of_another_encoder_find_the_database():
@@ -412,7 +450,9 @@ def _nan_points(X):
         ({}, (PAIRS[:, 0], SCORES), "3D"),
         ({}, (QUERIES, None, DOCUMENTS[:, :5]), "side must be 'query' or 'database'"),
         ({}, (QUERIES, None, DOCUMENTS[:5]), "X_database must have a row for each"),
-        ({}, (PAIRS, csr_array(np.eye(N))), "which needs X_database"),
+        ({}, (PAIRS, csr_array(np.eye(N))), "found a matrix, which needs X_database"),
+        ({}, (PAIRS, np.eye(N)), "found a matrix, which needs X_database"),
+        ({}, (QUERIES, np.eye(N)[:, :3], DOCUMENTS), r"y must have shape \(700, 700\)"),
         ({}, (QUERIES, csr_array(np.eye(3)), DOCUMENTS), r"y must have shape \(700, 700\)"),
         ({}, (PAIRS[:, [0, 1, 1]], SCORES), "Tuples of 2 element"),
         ({}, (PAIRS[:, :1],), "at least 2 points; found tuples of 1"),

@@ -115,7 +115,8 @@ class AdapterLearner(EmbeddedMetricMixin):
     the root of the number of pairs.
 
     A point of length 0 has cosine 0 with all others. A pair of a point with itself keeps cosine 1
-    under ``side="both"``.
+    under ``side="both"``. Without scores, such a pair is left out: a query that is equal to a point
+    of the database does not find it, in training, in the choice and in `score`.
 
     References
     ----------
@@ -158,17 +159,16 @@ class AdapterLearner(EmbeddedMetricMixin):
             Pairs of a query and a point of the database, or of indicators for the preprocessor; or,
             with `X_database`, queries of shape (n_queries, n_features). Without `y`, each pair may
             be followed by hard negatives of its query: (n_pairs, 2 + n_negatives, n_features).
-        y : array-like of shape (n_pairs,) or sparse matrix of shape (n_queries, n_database), \
-                optional
+        y : array-like of shape (n_pairs,) or (n_queries, n_database), or sparse matrix, optional
             Scores, such as 0 to 5, or 1 and -1: greater for pairs that are more alike. Without,
-            the points of each pair belong together, and points of different pairs do not. A sparse
-            matrix, with `X_database`, is above 0 where they belong together.
+            the points of each pair belong together, and points of different pairs do not. A matrix,
+            with `X_database`, is above 0 where they belong together. Grades above 0 count alike.
         X_database : array-like of shape (n_database, n_features_database), optional
-            The second points of pairs, in the rows of their queries; any points with a sparse `y`.
+            The second points of pairs, in the rows of their queries; any points if `y` is a matrix.
             They may have other features than the queries, such as embeddings by another encoder,
             unless ``side="both"``.
         sample_weight : array-like of shape (n_pairs,), optional
-            Weights of pairs; of queries with a sparse `y`.
+            Weights of pairs; of queries if `y` is a matrix.
 
         Returns
         -------
@@ -182,7 +182,7 @@ class AdapterLearner(EmbeddedMetricMixin):
         Warns
         -----
         UserWarning
-            If points are left as they are.
+            If points are left as they are, or `y` has different grades.
         """
         begin_fit(self)
         given = load_pairs(self, pairs, y, X_database, sample_weight, reset=True)
@@ -216,9 +216,9 @@ class AdapterLearner(EmbeddedMetricMixin):
         Returns
         -------
         float
-            Spearman's correlation of cosines and scores; for pairs that belong together, the mean
-            reciprocal rank of the first point of the database that belongs to a query, among all
-            second points of `pairs`, or `X_database`. Greater is better.
+            Spearman's correlation of cosines and scores. For pairs that belong together, the mean
+            average precision of the points that belong to a query, among all second points of
+            `pairs`, or `X_database`, except the query itself. Greater is better.
         """
         check_is_fitted(self, self._fitted)
         given = load_pairs(self, pairs, y, X_database, reset=False)
