@@ -25,8 +25,9 @@ __all__ = ["Pairs", "PrefixesLoss", "load_pairs"]
 # Queries of a block, which are compared with the database points of the block alone; and scored
 # pairs of a mini-batch.
 _BLOCK, _BATCH = 512, 1024
-# Maximum number of similarities of a block of searches.
-_SIMILARITIES = 1 << 24
+# Maximum number of points of the database among which a sample of pairs is searched, besides its
+# own, and of similarities of a block of searches.
+_DATABASE, _SIMILARITIES = 10_000, 1 << 24
 
 
 @dataclass(frozen=True)
@@ -71,30 +72,52 @@ class Pairs:
         weight = None if self.weight is None else self.weight[rows]
         return replace(self, index=self.index[rows], scores=scores, weight=weight)
 
-    def compact(self, whole_database: bool = False) -> Pairs:
-        """Return the pairs, of tables of their points alone."""
+    def compact(self, others: Any = ()) -> Pairs:
+        """Return the pairs, of tables of their points and of some other rows of the database."""
         used, left = np.unique(self.index[:, 0], return_inverse=True)
-        others = np.arange(len(self.database)) if whole_database else np.unique(self.index[:, 1:])
+        database = np.union1d(self.index[:, 1:], np.asarray(others, np.int64))
         places = np.full(len(self.queries), -1), np.full(len(self.database), -1)
-        places[0][used], places[1][others] = np.arange(len(used)), np.arange(len(others))
+        places[0][used], places[1][database] = np.arange(len(used)), np.arange(len(database))
         index = np.column_stack([left, places[1][self.index[:, 1:]]])
         hidden = np.column_stack(
             [place[rows] for place, rows in zip(places, self.hidden.T, strict=True)]
         )
         return replace(
-            self, queries=self.queries[used], database=self.database[others], index=index,
+            self, queries=self.queries[used], database=self.database[database], index=index,
             hidden=hidden[(hidden >= 0).all(axis=1)],
         )  # fmt: skip
+
+    def sample(self, n: int, rng: RandomState) -> Pairs:
+        """Return about n pairs, those of some queries, among a sample of the database."""
+        place = rng.permutation(len(self.queries))[self.index[:, 0]]
+        found = self.take(np.sort(np.argsort(place, kind="stable")[:n]))
+        others = () if self.scores is not None else rng.permutation(len(self.database))
+        return found.compact(others[:_DATABASE])
 
     def folds(self, n_folds: int, rng: RandomState) -> Iterator[tuple[Pairs, Pairs]]:
         """Yield pairs to train on and validation pairs, which share no query.
 
-        Positives are searched for in the whole database.
+        Positives share no document either, except hard negatives, and are searched for in the whole
+        database. Documents that belong to a held-out query, but are trained on, are hidden from it.
         """
-        fold = (rng.permutation(len(self.queries)) % n_folds)[self.index[:, 0]]
+        tables = self.queries, self.database
+        fold = [rng.permutation(len(table)) % n_folds for table in tables]
+        if self.scores is None:
+            # Each point of the larger side follows a point that belongs to it.
+            sizes = len(self.queries), len(np.unique(self.index[:, 1]))
+            a, b = (0, 1) if sizes[0] <= sizes[1] else (1, 0)
+            pairs = self.index[rng.permutation(len(self))]
+            fold[b][pairs[:, b]] = fold[a][pairs[:, a]]
+        of_query, of_document = fold[0][self.index[:, 0]], fold[1][self.index[:, 1]]
         for i in range(n_folds):
-            held_out = self.take(fold == i).compact(whole_database=self.scores is None)
-            yield self.take(fold != i).compact(), held_out
+            if self.scores is not None:
+                yield self.take(of_query != i).compact(), self.take(of_query == i).compact()
+                continue
+            trained = self.index[(of_query == i) & (of_document != i), :2]
+            held_out = self.take((of_query == i) & (of_document == i))
+            held_out = replace(held_out, hidden=np.concatenate([self.hidden, trained]))
+            training = self.take((of_query != i) & (of_document != i)).compact()
+            yield training, held_out.compact(range(len(self.database)))
 
     @property
     def n_values(self) -> int:
@@ -151,6 +174,11 @@ class Pairs:
                 own = each[relevance.indices[slice(*relevance.indptr[row : row + 2])]]
                 found.append(_average_precision(np.sort(own), ranked))
         return np.array(found)
+
+    @property
+    def value_weight(self) -> Floats:
+        """The weights of `values`; those of scored pairs hold their weights."""
+        return self.query_weight if self.scores is None else np.ones(len(self))
 
     @property
     def query_weight(self) -> Floats:
@@ -222,7 +250,10 @@ def load_pairs(
         kept &= own[found.index[:, 0]] != found.index[:, 1]
     if not (reset or kept.any()):
         raise ValueError("pairs must hold a pair of different points, to be scored; found none.")
-    return found if kept.all() else found.take(kept).compact(whole_database=scores is None)
+    if kept.all():
+        return found
+    found = found.take(kept)
+    return found.compact(() if scores is not None else range(len(found.database)))
 
 
 def _load_sides(learner: Any, X: Any, X_database: Any, reset: bool) -> tuple[Array, Array]:
