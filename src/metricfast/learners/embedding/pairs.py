@@ -222,13 +222,13 @@ def load_pairs(
     if X_database is not None:
         queries, database = _load_sides(learner, pairs, X_database, reset)
         index = _index_of_sides(y, len(queries), len(database), reset)
-    elif issparse(y):
-        raise ValueError(
-            "y must hold a score for each pair: found a matrix, which needs X_database."
-        )
     else:
         how: dict[str, Any] = {"preprocessor": learner.preprocessor_, "reset": reset}
         tuples = index_tuples(learner, pairs, tuple_size=None if y is None else 2, **how)
+        if issparse(y):
+            raise ValueError(
+                "y must hold a score for each pair: found a matrix, which needs X_database."
+            )
         if tuples.index.shape[1] < 2:
             raise ValueError("pairs must hold tuples of at least 2 points; found tuples of 1.")
         found = Pairs(tuples.points, tuples.points, tuples.index).compact()
@@ -294,7 +294,7 @@ def _index_of_sides(y: Any, n: int, m: int, warns: bool) -> Integers:
     if n != m:
         raise ValueError(
             f"X_database must have a row for each row of pairs, {n}; found {m}. For other "
-            "databases, give a matrix as y."
+            "databases, give a sparse matrix of relevance as y."
         )
     return np.column_stack([np.arange(n)] * 2)
 
