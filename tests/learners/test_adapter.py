@@ -12,6 +12,7 @@ from reference import numeric_gradient
 from scipy.sparse import csr_array
 from scipy.stats import spearmanr
 from sklearn.base import clone
+from sklearn.metrics import average_precision_score
 
 from metricfast import AdapterLearner, load, losses, save
 from metricfast.embeddings import Asymmetric, Identity, Linear
@@ -19,6 +20,7 @@ from metricfast.exceptions import PreprocessorError
 from metricfast.learners.base.inputs import begin_fit
 from metricfast.learners.embedding.adapter_training import AdapterTraining, regressions
 from metricfast.learners.embedding.pairs import Pairs, PrefixesLoss, load_pairs
+from metricfast.selection import Judge
 from metricfast.training.objective import Objective
 from metricfast.training.problem import Problem
 
@@ -73,8 +75,14 @@ def test_cosines_follow_scores(fitted, side):
     assert score == pytest.approx(spearmanr(cosines(*mapped), SCORES[TEST])[0])
     assert score == pytest.approx(spearmanr(model.pair_score(PAIRS[TEST]), SCORES[TEST])[0])
     assert model.start_ == "identity"
-    assert model.penalty_ in model.path_
-    assert max(model.path_.values()) > model.path_[np.inf]
+    judgement = model.judgement_
+    assert judgement.names[0] == "given distance"
+    assert judgement.name.startswith("identity, penalty=")
+    assert (
+        judgement.costs[judgement.chosen]
+        < judgement.costs[0] - 2 * judgement.errors[judgement.chosen]
+    )
+    assert (judgement.measure, judgement.unit) == ("Spearman's correlation", "pairs")
 
 
 @EVERY_SIDE
@@ -93,7 +101,7 @@ def test_documents_are_found(fitted, side):
 def _unchanged(side):
     """Return an adapter that kept the identity because there were too few pairs."""
     with pytest.warns(
-        UserWarning, match="learned no map, and keeps its start: there are too few queries"
+        UserWarning, match="Nothing could be held out.*the given distance stays: give more queries"
     ):
         return AdapterLearner(side).fit(POSITIVES[:20])
 
@@ -105,12 +113,22 @@ def test_the_other_side_stays(fitted, side, other):
         np.testing.assert_allclose(fitted[side, kind].transform(QUERIES, side=other), unit)
 
 
+@pytest.mark.parametrize("given", [(POSITIVES,), (QUERIES, None, DOCUMENTS)])
+def test_the_side_is_required_if_one_is_mapped(given):
+    model = AdapterLearner("query", random_state=0).fit(*given)
+    with pytest.raises(ValueError, match="side must be 'query' or 'database': fit had two sides"):
+        model.transform(DOCUMENTS)
+
+
 @EVERY_SIDE
 def test_nothing_is_learned_where_nothing_helps(side):
     rng = np.random.default_rng(1)
     X = rng.normal(size=(300, 2, 8))
     y = cosines(X[:, 0], X[:, 1]) + 0.1 * rng.normal(size=300)
-    with pytest.warns(UserWarning, match="within two standard errors"):
+    with pytest.warns(
+        UserWarning,
+        match="not better than the given distance by 2 standard errors on held-out pairs",
+    ):
         model = AdapterLearner(side, random_state=0).fit(X, y)
     assert model.penalty_ == np.inf
     np.testing.assert_array_equal(model.parameters_[0], np.eye(8))
@@ -198,6 +216,15 @@ def test_a_pair_of_weight_2_is_the_pair_twice():
     assert values[0] == pytest.approx(values[1])
 
 
+def test_weights_of_ones_change_nothing_if_pairs_repeat():
+    repeated = POSITIVES[np.r_[:300, :100, :50]]
+    models = [
+        AdapterLearner(random_state=0).fit(repeated, sample_weight=weight)
+        for weight in (None, np.ones(450))
+    ]
+    np.testing.assert_array_equal(models[0].parameters_[0], models[1].parameters_[0])
+
+
 def test_indicators_sides_and_a_matrix_are_pairs(fitted):
     model = clone(fitted["query", "positives"]).set_params(preprocessor=np.r_[QUERIES, DOCUMENTS])
     begin_fit(model)
@@ -210,6 +237,8 @@ def test_indicators_sides_and_a_matrix_are_pairs(fitted):
             (index, None, None),
             (QUERIES, None, DOCUMENTS),
             (QUERIES, eye, DOCUMENTS),
+            (QUERIES, np.eye(N), DOCUMENTS),
+            (QUERIES, np.eye(N, dtype=bool).tolist(), DOCUMENTS),
         )
     ]
     for pairs in found:
@@ -223,9 +252,84 @@ def test_a_query_of_several_documents():
     twice = np.concatenate([POSITIVES, np.stack([QUERIES, np.roll(DOCUMENTS, 1, axis=0)], axis=1)])
     model = AdapterLearner(random_state=0).fit(twice)
     Z, Zd = model.transform(QUERIES), model.transform(DOCUMENTS)
-    S = Z @ Zd.T
-    best = np.maximum(np.diag(S), S[np.arange(N), np.arange(N) - 1])
-    assert model.score(twice) == pytest.approx(np.mean(1 / (best[:, None] - 1e-12 <= S).sum(1)))
+    relevant = np.eye(N) + np.roll(np.eye(N), -1, axis=1)
+    expected = [average_precision_score(*each) for each in zip(relevant, Z @ Zd.T, strict=True)]
+    assert model.score(twice) == pytest.approx(np.mean(expected))
+
+
+def test_queries_do_not_find_themselves():
+    # Each point is a query and in the database: as symmetric pairs, or with itself as relevant.
+    n = 250
+    points = np.r_[QUERIES[:n], DOCUMENTS[:n]]
+    partner = csr_array(np.roll(np.eye(2 * n), n, axis=1))
+    symmetric = np.concatenate([POSITIVES[:n], POSITIVES[:n, ::-1]])
+    model = AdapterLearner(random_state=0).fit(symmetric)
+    similarities = model.transform(points) @ model.transform(points).T
+    np.fill_diagonal(similarities, -1)
+    expected = [
+        1 / (1 + (row > row[(i + n) % (2 * n)]).sum()) for i, row in enumerate(similarities)
+    ]
+    assert model.score(symmetric) == pytest.approx(np.mean(expected))
+    with_diagonal = csr_array(partner + csr_array(np.eye(2 * n)))
+    again = AdapterLearner(random_state=0).fit(points, with_diagonal, points)
+    assert again.score(points, with_diagonal, points) == pytest.approx(np.mean(expected))
+    np.testing.assert_allclose(again.parameters_[0], model.parameters_[0], atol=1e-6)
+    with pytest.raises(ValueError, match="pairs must hold a pair of different points"):
+        model.score(POSITIVES[:, [0, 0]])
+
+
+def test_documents_are_held_out_with_their_queries():
+    rng = np.random.default_rng(0)
+    index = np.unique(rng.integers(0, (60, 90), size=(150, 2)), axis=0)
+    pairs = Pairs.of_distinct(QUERIES[:60], DOCUMENTS[:100], index)
+    for train, held_out in pairs.folds(3, rng):
+        tables = "queries", "database"
+        points = [[getattr(each, name) for name in tables] for each in (train, held_out)]
+        assert len(held_out.database) == 100  # all are searched
+        relevant = [np.unique(each.index[:, 1]) for each in (train, held_out)]
+        for a, b in (
+            (points[0][0], points[1][0]),
+            (points[0][1][relevant[0]], points[1][1][relevant[1]]),
+        ):
+            assert not set(map(bytes, a)) & set(map(bytes, b))
+        # What is trained on, or relevant to a query, is not counted as wrong.
+        known = held_out.relevance.toarray()
+        known[tuple(held_out.hidden.T)] = 1
+        rows = [np.flatnonzero((QUERIES[:60] == each).all(axis=1))[0] for each in held_out.queries]
+        expected = np.zeros((60, 100))
+        expected[tuple(pairs.index.T)] = 1
+        order = [np.flatnonzero((pairs.queries == QUERIES[i]).all(axis=1))[0] for i in rows]
+        np.testing.assert_array_equal(known, expected[order])
+
+
+@pytest.mark.parametrize("side", ["both", "query"])
+def test_clicks_on_few_documents(side):
+    # 40 of 600 documents have clicks; queries for the others are judged.
+    rng = np.random.default_rng(0)
+    topics, clicked = rng.normal(size=(600, 12)), np.repeat(np.arange(40), 10)
+    directions = rng.normal(size=(24, 64))
+
+    def encode(topics):
+        numbers = topics + 0.25 * rng.normal(size=topics.shape), rng.normal(size=topics.shape)
+        return np.hstack([numbers[0], 0.7 * numbers[1]]) @ directions
+
+    documents, queries, new = encode(topics), encode(topics[clicked]), encode(topics[40:])
+    clicks = np.zeros((400, 600))
+    clicks[np.arange(400), clicked] = 1
+    model = AdapterLearner(side, random_state=0).fit(queries, clicks, documents)
+    relevant = np.eye(600)[40:]
+    first, last = (each / np.linalg.norm(each, axis=1, keepdims=True) for each in (new, documents))
+    similarities = first @ last.T
+    place = (similarities >= similarities[np.arange(560), np.arange(40, 600)][:, None]).sum(axis=1)
+    assert model.score(new, relevant, documents) - np.mean(1 / place) > (
+        0.3 if side == "both" else 0.1
+    )
+
+
+def test_grades_are_not_used():
+    clicks = np.eye(N) * np.arange(1, N + 1) / 100
+    with pytest.warns(UserWarning, match="y has numbers up to 7, and all above 0 count alike"):
+        AdapterLearner(random_state=0).fit(QUERIES, clicks, DOCUMENTS)
 
 
 def test_queries_of_another_encoder_find_the_database():
@@ -340,16 +444,39 @@ def test_float32_and_files(fitted, side, tmp_path):
     assert again.score(PAIRS[TEST], SCORES[TEST]) == model.score(PAIRS[TEST], SCORES[TEST])
 
 
-def test_many_pairs_are_trained_on_by_mini_batches(fitted, monkeypatch):
+@pytest.mark.parametrize(("kind", "size"), [("scores", 250), ("scores", 16), ("positives", 250)])
+def test_many_multiplications(fitted, monkeypatch, kind, size):
+    # A few mini-batches are trained on by L-BFGS, and many by Adam.
     training = "metricfast.learners.embedding.adapter_training"
-    monkeypatch.setattr(f"{training}._WORK", 60_000)  # 500 pairs, not those of a fold
-    monkeypatch.setattr(f"{training}._EPOCHS", 20)
-    monkeypatch.setattr("metricfast.learners.embedding.pairs._BATCH", 64)
-    model = AdapterLearner(random_state=0).fit(PAIRS[TRAIN], SCORES[TRAIN])
-    whole = fitted["both", "scores"]
-    assert not np.array_equal(model.parameters_[0], whole.parameters_[0])
-    expected = whole.score(PAIRS[TEST], SCORES[TEST])
-    assert model.score(PAIRS[TEST], SCORES[TEST]) == pytest.approx(expected, abs=0.03)
+    monkeypatch.setattr("metricfast.learners.embedding.pairs._BATCH", size)
+    monkeypatch.setattr("metricfast.learners.embedding.pairs._BLOCK", size)
+    given = (POSITIVES,) if kind == "positives" else (PAIRS, SCORES)
+    models = []
+    for work in (2e10, 60_000):  # of 500 pairs, not of those of a fold
+        monkeypatch.setattr(f"{training}._WORK", work)
+        model = AdapterLearner(random_state=0).fit(*(each[TRAIN] for each in given))
+        models.append(model)
+    change = np.abs(models[1].parameters_[0] - models[0].parameters_[0]).max()
+    assert change == 0 if size == 250 else change > 0
+    expected = models[0].score(*(each[TEST] for each in given))
+    assert models[1].score(*(each[TEST] for each in given)) > expected - 0.005
+
+
+@pytest.mark.parametrize("scored", [True, False])
+@EVERY_SIDE
+def test_wide_points_are_trained_on_in_their_span(side, scored, monkeypatch):
+    rng = np.random.default_rng(0)
+    wide = np.array(PAIRS if scored else POSITIVES) @ rng.normal(size=(N_FEATURES, 300))
+    wide += 0.1 * rng.normal(size=wide.shape)
+    given = (wide[:60], SCORES[:60]) if scored else (wide[:60],)
+    how = {"judge": None, "n_components": 20 if side == "both" else None}
+    model = AdapterLearner(side, **how).fit(*given)
+    monkeypatch.setattr(
+        "metricfast.learners.embedding.adapter_training.in_span", lambda pairs, side: (pairs, None)
+    )
+    expected = AdapterLearner(side, **how).fit(*given)
+    np.testing.assert_allclose(model.parameters_[0], expected.parameters_[0], atol=1e-5)
+    assert model.penalty_ == expected.penalty_ < np.inf
 
 
 def test_the_weight_is_chosen_on_a_sample(monkeypatch):
@@ -382,6 +509,26 @@ def test_points_of_no_length_and_pairs_of_a_point_with_itself():
     np.testing.assert_allclose(model.pair_score(X[5:9]), 0, atol=1e-7)
 
 
+def test_documents_of_no_length():
+    # Of another encoder, for which there is no identity; or in a part of the pairs alone.
+    documents = DOCUMENTS[:, :9].copy()
+    with pytest.raises(ValueError, match="pairs must hold points that are not 0 on both sides"):
+        AdapterLearner("query").fit(QUERIES[:20], X_database=0 * documents[:20])
+    documents[:-50] = 0
+    model = AdapterLearner("query", random_state=0).fit(QUERIES, X_database=documents)
+    assert np.isfinite(model.parameters_[0]).all()
+
+
+@pytest.mark.parametrize("given", [(PAIRS[TRAIN], SCORES[TRAIN]), (POSITIVES[TRAIN],)])
+def test_no_judge(fitted, given):
+    model = AdapterLearner(judge=None).fit(*given)
+    assert not hasattr(model, "judgement_")
+    test = (PAIRS[TEST], SCORES[TEST]) if len(given) == 2 else (POSITIVES[TEST],)
+    whole = fitted["both", "scores" if len(given) == 2 else "positives"]
+    assert model.score(*test) == pytest.approx(whole.score(*test), abs=0.1)
+    AdapterLearner(judge=None).fit(*(each[:20] for each in given))  # too few to be judged
+
+
 def test_indicators_out_of_range():
     with pytest.raises(PreprocessorError, match="index 700 is out of bounds"):
         AdapterLearner(preprocessor=QUERIES).fit([[0, 1], [2, N]], [1, 2])
@@ -405,7 +552,9 @@ def _nan_points(X):
         ({}, (PAIRS[:, 0], SCORES), "3D"),
         ({}, (QUERIES, None, DOCUMENTS[:, :5]), "side must be 'query' or 'database'"),
         ({}, (QUERIES, None, DOCUMENTS[:5]), "X_database must have a row for each"),
-        ({}, (PAIRS, csr_array(np.eye(N))), "which needs X_database"),
+        ({}, (PAIRS, csr_array(np.eye(N))), "found a matrix, which needs X_database"),
+        ({}, (PAIRS, np.eye(N)), "found a matrix, which needs X_database"),
+        ({}, (QUERIES, np.eye(N)[:, :3], DOCUMENTS), r"y must have shape \(700, 700\)"),
         ({}, (QUERIES, csr_array(np.eye(3)), DOCUMENTS), r"y must have shape \(700, 700\)"),
         ({}, (PAIRS[:, [0, 1, 1]], SCORES), "Tuples of 2 element"),
         ({}, (PAIRS[:, :1],), "at least 2 points; found tuples of 1"),
@@ -419,6 +568,8 @@ def _nan_points(X):
         ({"n_components": ()}, (PAIRS, SCORES), "n_components must be .* found none"),
         ({"n_components": "3"}, (PAIRS, SCORES), "n_components must be"),
         ({"rank": 0}, (PAIRS, SCORES), "rank must be"),
+        ({"judge": "no"}, (PAIRS, SCORES), "judge must be"),
+        ({"judge": Judge(measure="nearest")}, (PAIRS, SCORES), "judge must have measure='auto'"),
         ({"side": "query", "n_components": 3}, (PAIRS, SCORES), "n_components must be None"),
         ({"n_components": 13}, (PAIRS, SCORES), r"n_components, must be in \[1, 12\]"),
         ({"loss": losses.NTXent()}, (PAIRS, SCORES), "loss must be 'auto' or CoSENT"),
@@ -444,7 +595,7 @@ def test_bad_input(params, arguments, message):
 )
 def test_pairs_that_nothing_can_be_learned_from(given):
     pairs, y, X_database, weight = (*given[1], None, None, None)[:4]
-    with pytest.warns(UserWarning, match="learned no map"):
+    with pytest.warns(UserWarning, match="the given distance stays"):
         model = AdapterLearner(random_state=0).fit(pairs, y, X_database, sample_weight=weight)
     np.testing.assert_array_equal(model.parameters_[0], np.eye(N_FEATURES))
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from metricfast._core.types import Array, Floats
 
-__all__ = ["choose", "excess", "is_better", "means"]
+__all__ = ["choose", "excess", "means"]
 
 
 def means(costs: Array, weight: Floats) -> Array:
@@ -55,8 +55,3 @@ def _finite_means(costs: Array, weight: Floats) -> Array:
     """Return the mean of each row, infinity for rows that are not finite."""
     finite = np.asarray(np.isfinite(costs).all(axis=1))
     return np.where(finite, means(np.where(finite[:, None], costs, 0), weight), np.inf)
-
-
-def is_better(costs: Floats, others: Floats, errors: float = 2.0) -> bool:
-    """Return whether costs are lower than others by a number of standard errors."""
-    return bool(-excess(costs, others, np.ones(len(costs))) > errors)

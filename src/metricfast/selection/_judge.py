@@ -134,7 +134,7 @@ class Judgement:
         The index of the setting in use.
     measure : str
         What costs are.
-    unit : {"points", "classes", "groups", "tuples", "queries"}
+    unit : {"points", "classes", "groups", "tuples", "pairs", "queries"}
         What was held out.
     n_held_out : int
         The number of held-out queries; 0 if nothing could be held out, and so nothing was judged.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
@@ -16,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 from metricfast._core.arguments import check_count, check_random_state, check_unused
 from metricfast._core.initialize import check_n_components
 from metricfast._core.parameters import NumberOfJobs, PositiveInt, Seed
-from metricfast._core.warn import warn_user
 from metricfast.embeddings import Asymmetric, Embedding, Identity, Linear
 from metricfast.learners.base.inputs import begin_fit
 from metricfast.learners.embedding.adapter_training import (
@@ -30,6 +28,7 @@ from metricfast.learners.embedding.metric import EmbeddedMetricMixin
 from metricfast.learners.embedding.pairs import Pairs, load_pairs
 from metricfast.losses import CoSENT, NTXent
 from metricfast.losses._call import Loss
+from metricfast.selection._judge import JudgeParameter, as_judge
 
 __all__ = ["AdapterLearner"]
 
@@ -54,7 +53,7 @@ class AdapterLearner(EmbeddedMetricMixin):
 
     The map makes cosines of pairs follow their scores, or finds the document that belongs to a
     query. It starts from the identity, and a penalty holds it there. The weight of the penalty is
-    chosen on validation pairs. If no map is better there by two standard errors than the points as
+    chosen on held-out pairs. If no map is better there by two standard errors than the points as
     given, they stay as they are, and you get a warning.
 
     Parameters
@@ -75,6 +74,10 @@ class AdapterLearner(EmbeddedMetricMixin):
         `CoSENT` for scores, by default with scale 5; a loss with `takes_tags` for pairs that belong
         together, by default ``NTXent()``, with the other pairs of a block of 512
         queries as negatives.
+    judge : "auto", None or Judge, default="auto"
+        Chooses the start and the penalty on held-out pairs; see
+        :class:`~metricfast.selection.Judge`, of which `n_splits` and `errors` may be set. With
+        None, nothing is held out: the map starts from the identity, with a fixed penalty.
     preprocessor : array-like or callable, optional
         Returns the points where `pairs` holds indicators of points.
     random_state : int, RandomState or None, default=None
@@ -94,9 +97,9 @@ class AdapterLearner(EmbeddedMetricMixin):
         fixed; or the principal directions.
     penalty_ : float
         The weight of the penalty that was chosen: infinity if the map is the start.
-    path_ : dict of float to float
-        For each weight that was tried, the score on validation pairs. Infinity has the score of the
-        start.
+    judgement_ : Judgement
+        The starts and penalties that were tried, and their costs on held-out queries or pairs: 1 -
+        average precision, or 1 - Spearman's correlation. Not set with ``judge=None``.
     n_components_ : int
         Dimension of mapped points.
     mean_, mean_query_ : ndarray
@@ -107,15 +110,17 @@ class AdapterLearner(EmbeddedMetricMixin):
     Notes
     -----
     The objective is the loss plus ``penalty_`` times the squared distance of the map from its
-    start. Scores are judged by Spearman's correlation, pairs that belong together by the mean
-    reciprocal rank of the first document that belongs to a query. No query is in both training and
-    validation pairs. Fewer than 32 pairs cannot be divided: nothing is learned from them. The
-    weight is chosen on a sample of at most 10,000 pairs, fewer if they have many features. It is
-    then multiplied by the root of the share of the sample, since errors of the map decrease with
-    the root of the number of pairs.
+    start. Scores are judged by Spearman's correlation, pairs that belong together by the average
+    precision of all points that belong to a query, among all points of the database. No query is
+    in both training and held-out pairs; nor is, without scores, a point that belongs to a query.
+    Fewer than 32 pairs cannot be divided: nothing is learned from them. The weight is chosen on a
+    sample of at most 10,000 pairs, fewer if they have many features. It is then multiplied by the
+    root of the share of the sample, since errors of the map decrease with the root of the number
+    of pairs.
 
     A point of length 0 has cosine 0 with all others. A pair of a point with itself keeps cosine 1
-    under ``side="both"``.
+    under ``side="both"``. Without scores, such a pair is left out: a query that is equal to a point
+    of the database does not find it, in training, in the choice and in `score`.
 
     References
     ----------
@@ -139,6 +144,7 @@ class AdapterLearner(EmbeddedMetricMixin):
     n_components: _Dimensions | None = None  # type: ignore[assignment]
     rank: PositiveInt | None = None
     loss: Any = "auto"
+    judge: JudgeParameter = "auto"
     preprocessor: Any = None
     random_state: Seed = None
     n_jobs: NumberOfJobs = None
@@ -158,17 +164,16 @@ class AdapterLearner(EmbeddedMetricMixin):
             Pairs of a query and a point of the database, or of indicators for the preprocessor; or,
             with `X_database`, queries of shape (n_queries, n_features). Without `y`, each pair may
             be followed by hard negatives of its query: (n_pairs, 2 + n_negatives, n_features).
-        y : array-like of shape (n_pairs,) or sparse matrix of shape (n_queries, n_database), \
-                optional
+        y : array-like of shape (n_pairs,) or (n_queries, n_database), or sparse matrix, optional
             Scores, such as 0 to 5, or 1 and -1: greater for pairs that are more alike. Without,
-            the points of each pair belong together, and points of different pairs do not. A sparse
-            matrix, with `X_database`, is above 0 where they belong together.
+            the points of each pair belong together, and points of different pairs do not. A matrix,
+            with `X_database`, is above 0 where they belong together. Grades above 0 count alike.
         X_database : array-like of shape (n_database, n_features_database), optional
-            The second points of pairs, in the rows of their queries; any points with a sparse `y`.
+            The second points of pairs, in the rows of their queries; any points if `y` is a matrix.
             They may have other features than the queries, such as embeddings by another encoder,
             unless ``side="both"``.
         sample_weight : array-like of shape (n_pairs,), optional
-            Weights of pairs; of queries with a sparse `y`.
+            Weights of pairs; of queries if `y` is a matrix.
 
         Returns
         -------
@@ -182,9 +187,15 @@ class AdapterLearner(EmbeddedMetricMixin):
         Warns
         -----
         UserWarning
-            If points are left as they are.
+            If points are left as they are, or `y` has different grades.
         """
         begin_fit(self)
+        judge = as_judge(self.judge)
+        if judge is not None and (judge.measure, judge.unit) != ("auto", "auto"):
+            raise ValueError(
+                "judge must have measure='auto' and unit='auto' for an adapter, which is judged by "
+                f"the order of pairs; got {judge!r}."
+            )
         given = load_pairs(self, pairs, y, X_database, sample_weight, reset=True)
         widths = given.queries.shape[1], given.database.shape[1]
         loss = self._loss(given)
@@ -195,14 +206,18 @@ class AdapterLearner(EmbeddedMetricMixin):
         if X_database is not None:
             self.mean_query_ = np.zeros(widths[0], given.queries.dtype)
         starts = self._starts(given)
-        training = AdapterTraining(self.embedding_, loss, starts, sizes, self.rank, self.n_jobs)
-        found = training.run(given, check_random_state(self.random_state))
+        training = AdapterTraining(
+            self.embedding_, loss, self.side, starts, sizes, self.rank, self.n_jobs
+        )
+        found = training.run(given, judge, check_random_state(self.random_state))
+        if not found.map.any():
+            raise ValueError("pairs must hold points that are not 0 on both sides, to be mapped.")
         self.parameters_ = [found.map]
-        self.start_, self.penalty_, self.path_ = found.start, found.penalty, found.path
-        if math.isinf(self.penalty_) and self.start_ != "regression":
-            warn_user(
-                f"AdapterLearner learned no map, and keeps its start: {_why(self.path_, given)}."
-            )
+        self.start_, self.penalty_ = found.start.partition(",")[0], found.penalty
+        if found.judgement is not None:
+            self.judgement_ = found.judgement
+            if self.start_ != "regression":
+                found.judgement.warn()
         return self
 
     def score(self, pairs: Any, y: Any = None, X_database: Any = None) -> float:  # type: ignore[override]
@@ -216,14 +231,19 @@ class AdapterLearner(EmbeddedMetricMixin):
         Returns
         -------
         float
-            Spearman's correlation of cosines and scores; for pairs that belong together, the mean
-            reciprocal rank of the first point of the database that belongs to a query, among all
-            second points of `pairs`, or `X_database`. Greater is better.
+            Spearman's correlation of cosines and scores. For pairs that belong together, the mean
+            average precision of the points that belong to a query, among all second points of
+            `pairs`, or `X_database`, except the query itself. Greater is better.
         """
         check_is_fitted(self, self._fitted)
         given = load_pairs(self, pairs, y, X_database, reset=False)
         sides = self._embed(given.queries), self._embed(given.database, "database")
         return float(np.clip(given.values(*sides).mean(), -1, 1))
+
+    @property
+    def _has_database(self) -> bool:
+        """True, because the second points of pairs are the database."""
+        return True
 
     def _check_widths(self, n_features: int, n_features_database: int) -> list[int]:
         """Return the dimensions of mapped points."""
@@ -268,15 +288,3 @@ class AdapterLearner(EmbeddedMetricMixin):
         if self.side == "both" or (unchanged and pairs.scores is not None):
             return unchanged
         return unchanged + regressions(self.side)
-
-
-def _why(path: dict[float, float], pairs: Pairs) -> str:
-    """Return why no map was learned."""
-    if not path:
-        unit = "queries" if pairs.scores is None else "pairs"
-        return f"there are too few {unit} to judge a map, {pairs.n_values}"
-    start, *others = path.values()
-    return (
-        f"on validation pairs, maps score up to {max(others):.4g}, and the start {start:.4g}, "
-        "within two standard errors"
-    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -17,7 +17,10 @@ from metricfast._core.types import Array, Floats, RandomState
 from metricfast._core.warn import without_advice
 from metricfast.embeddings import Embedding
 from metricfast.learners.embedding.pairs import Pairs, PrefixesLoss
-from metricfast.selection._evidence import is_better
+from metricfast.selection import Judge, Judgement
+from metricfast.selection._evidence import choose, means
+from metricfast.selection._judge import judge_costs
+from metricfast.selection._splits import ENOUGH
 from metricfast.training.embedded import embed_samples
 from metricfast.training.objective import Objective
 from metricfast.training.problem import EMBEDDING, Problem
@@ -32,16 +35,20 @@ Start = Callable[[Pairs], Array]
 # often it is doubled or halved, at most.
 _WEIGHT, _DOUBLED = 0.8, 6
 # Weights of the penalty of a regression, as shares of the mean square of features.
-_RIDGES = (1e-3, 1e-2, 1e-1, 1.0)
-# Least pairs, or queries, that can be divided; folds; validation values that are enough.
-_LEAST, _FOLDS, _ENOUGH = 32, 3, 1000
+_RIDGES = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
+# Minimum number of pairs, or queries, to hold some out, and sufficient number of held-out ones.
+_LEAST = 32
+# Standard errors of a paired difference, within which candidates count as equally good: the one
+# that changes the given distance less is chosen.
+_EQUAL = 1.0
 # Pairs of the sample that chooses the weight, at most, and their multiplications; multiplications
 # from which on mini-batches train the map of all pairs.
 _SAMPLE, _SAMPLE_WORK, _WORK = 10_000, 4e9, 2e10
 _ITERATIONS, _TOL = 8, 1e-5
-# Epochs of mini-batches, and how far their steps lead, compared with the distance of the first map
-# from the start.
-_EPOCHS, _TRAVEL = 2, 8.0
+# Minimum number of steps and epochs of mini-batches, and how far the steps lead, compared with the
+# distance of the first map from the start. L-BFGS takes the place of more epochs than the third
+# number, unless the map has more parameters than the fourth one, of which it holds 25 copies.
+_STEPS, _EPOCHS, _MOST_EPOCHS, _PARAMETERS, _TRAVEL = 128, 2, 8, 1 << 24, 8.0
 
 
 def identity(n_components: int, pairs: Pairs) -> Array:
@@ -58,19 +65,25 @@ def projection(n_components: int, pairs: Pairs) -> Array:
 
 def regressions(side: str) -> list[tuple[str, Start]]:
     """Return least squares of points of a side, to predict those that belong to them."""
-    return [("regression", partial(_regression, side, ridge)) for ridge in _RIDGES]
+    return [
+        (f"regression, ridge={ridge:g}", partial(_regression, side, ridge)) for ridge in _RIDGES
+    ]
 
 
 def _regression(side: str, ridge: float, pairs: Pairs) -> Array:
+    """Return a map that is near the identity, or near 0 if both sides have other features."""
     left, right = pairs.index[:, :2].T
     X, Y = normalize(pairs.queries)[left], normalize(pairs.database)[right]
     if side == "database":
         X, Y = Y, X
     moments = (X.T @ X).astype(np.float64)
-    moments[np.diag_indices_from(moments)] += ridge * np.trace(moments) / len(moments)
-    L = np.linalg.solve(moments, X.T @ Y).T
+    moments[np.diag_indices_from(moments)] += ridge * (np.trace(moments) or 1.0) / len(moments)
+    if X.shape[1] == Y.shape[1]:
+        L = np.eye(X.shape[1]) + np.linalg.solve(moments, X.T @ (Y - X)).T
+    else:
+        L = np.linalg.solve(moments, X.T @ Y).T
     # As long as the identity: the penalty depends on it, and cosines do not.
-    return np.ascontiguousarray(L * (math.sqrt(len(L)) / np.linalg.norm(L)), X.dtype)
+    return np.ascontiguousarray(L * (math.sqrt(len(L)) / (np.linalg.norm(L) or 1.0)), X.dtype)
 
 
 class _Fold:
@@ -79,19 +92,43 @@ class _Fold:
     def __init__(self, solver: Callable[..., Array], train: Pairs, held_out: Pairs) -> None:
         self._solver, self._train, self._held_out = solver, train, held_out
 
-    def begin(self, start: Start, values_of: Callable[[Array, Pairs], Floats]) -> Floats:
-        """Return the validation values of a start."""
+    def begin(self, start: Start, costs_of: Callable[[Array, Pairs], Floats]) -> Floats:
+        """Return the validation costs of a start."""
         self._start = start(self._train)
-        self._values_of, self.maps = values_of, dict[int, Array]()
-        return values_of(self._start, self._held_out)
+        self._costs_of, self.maps = costs_of, dict[int, Array]()
+        return costs_of(self._start, self._held_out)
 
     def train(self, halvings: int, before: int) -> Floats:
-        """Train with a weight of the penalty, from the map of another, and return the values."""
+        """Train with a weight of the penalty, from the map of another, and return the costs."""
         first = self.maps.get(before, self._start)
         penalty = penalty_of(halvings, self._train)
         L = self._solver(self._train, self._start, first, penalty)
         self.maps[halvings] = L
-        return self._values_of(L, self._held_out)
+        return self._costs_of(L, self._held_out)
+
+    @property
+    def weight(self) -> Floats:
+        """The weights of the costs."""
+        return self._held_out.value_weight
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A start, and how often the weight of the penalty is halved; None if nothing is trained.
+
+    `first`: the map of a fold, to train all pairs from.
+    """
+
+    name: str
+    start: Start
+    halvings: int | None = None
+    first: Any = None
+
+    def title(self, pairs: Pairs) -> str:
+        """Return the name and the weight of the penalty for these pairs."""
+        if self.halvings is None:
+            return self.name
+        return f"{self.name}, penalty={penalty_of(self.halvings, pairs):.3g}"
 
 
 class Adaptation(NamedTuple):
@@ -99,116 +136,154 @@ class Adaptation(NamedTuple):
 
     `start`: the name of its start.
     `penalty`: the weight of its penalty; infinity if the map is the start.
-    `path`: the validation score of each weight.
+    `judgement`: starts, weights and their costs; None if nothing was judged.
     """
 
     map: Array
     start: str
     penalty: float
-    path: dict[float, float]
+    judgement: Judgement | None
 
 
 @dataclass(frozen=True)
 class AdapterTraining:
     """The training of an adapter: what is minimised, and where it may start.
 
-    Of several starts, the first is taken unless another is better by two standard errors. Without a
-    start that leaves points as they are, the best is taken.
+    The judge chooses between the points as given, the other starts, and maps that are trained from
+    the best start. Without a start that leaves points as they are, the best start is in its place.
     """
 
     embedding: Embedding
     loss: Any
+    side: str
     starts: Sequence[tuple[str, Start]]
     sizes: Sequence[int]  # of prefixes that are mapped points as well
     rank: int | None
     n_jobs: int | None
 
-    def run(self, pairs: Pairs, rng: RandomState) -> Adaptation:
-        """Return the map, and how it was chosen.
-
-        Among weights that are no worse by two standard errors than the best, the largest is chosen.
-        It is infinite, and the map is the start, if the best is not better than that.
-        """
+    def run(self, pairs: Pairs, judge: Judge | None, rng: RandomState) -> Adaptation:
+        """Return the map, and how it was chosen."""
         n = max(min(_SAMPLE, int(_SAMPLE_WORK / pairs.work)), 10 * _LEAST)
-        sample = pairs.take(np.sort(rng.permutation(len(pairs))[:n])).compact()
+        sample, judgement = pairs.sample(n, rng), None
         with one_blas_thread(), without_advice():
-            folds = self._folds(sample, rng)
-            if not folds:
-                name, start = self.starts[0 if self._may_stay else -1]
-                return Adaptation(start(pairs), name, math.inf, {})
-            tried = [self._begin(folds, start) for _, start in self.starts]
-            best = int(np.argmax([values.mean() for values in tried]))
-            if self._may_stay and not is_better(-tried[best], -tried[0]):
-                best = 0
-            name, start = self.starts[best]
-            at_start, found = self._begin(folds, start), self._search(folds)
-            path = {penalty_of(i, pairs): float(found[i].mean()) for i in sorted(found)}
-            path = {math.inf: float(at_start.mean()), **path}
-            best, L = max(found, key=lambda i: float(found[i].mean())), start(pairs)
-            if not is_better(-found[best], -at_start):
-                return Adaptation(L, name, math.inf, path)
-            best = min(
-                i for i in found
-                if is_better(-found[i], -at_start) and not is_better(-found[best], -found[i])
-            )  # fmt: skip
-            penalty = penalty_of(best, pairs)
-            L = self._solve(pairs, L, folds[0].maps[best], penalty)
-            return Adaptation(L, name, penalty, path)
+            chosen = _Candidate(*self._first)
+            if judge is None:
+                start = chosen.start(sample)
+                first = self._solve(sample, start, start, penalty_of(0, sample))
+                chosen = replace(chosen, halvings=0, first=first)
+            else:
+                folds = self._folds(sample, judge.n_splits, rng)
+                judgement, chosen = self._judged(judge, folds, pairs)
+            start = chosen.start(pairs)
+            if chosen.halvings is None:
+                return Adaptation(start, chosen.name, math.inf, judgement)
+            penalty = penalty_of(chosen.halvings, pairs)
+            L = self._solve(pairs, start, chosen.first, penalty)
+            return Adaptation(L, chosen.name, penalty, judgement)
+
+    def _judged(
+        self, judge: Judge, folds: list[_Fold], pairs: Pairs
+    ) -> tuple[Judgement, _Candidate]:
+        """Return the judgement of starts and of maps trained from the first and from the best one.
+
+        `pairs`: all pairs, whose weights of the penalty are in the names.
+        """
+        measure, unit = "Spearman's correlation", "pairs"
+        if pairs.scores is None:
+            measure, unit = "average precision", "queries"
+        found = [_Candidate(*self._first)]
+        costs, weight, order = np.empty((1, 0)), np.empty(0), [0.0]
+        if folds:
+            found = [_Candidate(*each) for each in self.starts]
+            costs = np.array([self._begin(folds, each.start) for each in found])
+            weight = np.concatenate([fold.weight for fold in folds])
+            best = choose(costs, weight, errors=judge.errors_for())
+            if not self._may_stay:
+                ranked = np.argsort(means(costs, weight), kind="stable")
+                found, costs, best = [found[i] for i in ranked], costs[ranked], 0
+            # Other starts come last among equally good candidates.
+            order = [np.inf] * len(found)
+            for i in sorted({0, best}):
+                order[i] = len(order) - 0.5
+                self._begin(folds, found[i].start)
+                for halvings, row in sorted(self._search(folds, weight).items()):
+                    each = replace(found[i], halvings=halvings, first=folds[0].maps[halvings])
+                    found.append(each)
+                    costs = np.concatenate([costs, row[None]])
+                    order.append(len(order))
+        names = [each.title(pairs) for each in found]
+        if self._may_stay:
+            names[0] = "given distance"
+        judgement = judge_costs(
+            judge, names, costs, weight, measure, unit, equal=_EQUAL, order=np.array(order)
+        )
+        return judgement, found[judgement.chosen]
+
+    @property
+    def _first(self) -> tuple[str, Start]:
+        """The start that is used if none is judged."""
+        return self.starts[0 if self._may_stay else -1]
 
     @property
     def _may_stay(self) -> bool:
         return self.starts[0][0] == "identity"
 
-    def _search(self, folds: list[_Fold]) -> dict[int, Floats]:
-        """Return the values of maps by how often the weight of the penalty is halved.
+    def _search(self, folds: list[_Fold], weight: Floats) -> dict[int, Floats]:
+        """Return the costs of maps by how often the weight of the penalty is halved.
 
         The weight is halved as long as this is better, or else doubled.
         """
 
-        def values(i: int, before: int) -> Floats:
+        def costs(i: int, before: int) -> Floats:
             return np.concatenate([fold.train(i, before) for fold in folds])
 
-        found = {0: values(0, 0)}
+        found = {0: costs(0, 0)}
         for step in (1, -1):
             i = step
             while abs(i) <= _DOUBLED:
-                found[i] = values(i, i - step)
-                if found[i].mean() <= found[i - step].mean():
+                found[i] = costs(i, i - step)
+                if means(found[i] - found[i - step], weight) >= 0:
                     break
                 i += step
             if i != step:
                 break
         return found
 
-    def _folds(self, sample: Pairs, rng: RandomState) -> list[_Fold]:
-        """Return folds until there are enough validation values; none of too few pairs."""
+    def _folds(self, sample: Pairs, n_folds: int, rng: RandomState) -> list[_Fold]:
+        """Return folds until there are enough held-out values; none of too few pairs."""
         folds, n_values = [], 0
-        for train, held_out in sample.folds(_FOLDS, rng):
-            if min(train.n_values, held_out.n_values) < _LEAST // _FOLDS:
+        for train, held_out in sample.folds(n_folds, rng):
+            if min(train.n_values, held_out.n_values) < (_LEAST // n_folds or 1):
                 return []
             folds.append(_Fold(self._solve, train, held_out))
             n_values += held_out.n_values
-            if n_values >= _ENOUGH:
+            if n_values >= ENOUGH:
                 break
         return folds
 
     def _begin(self, folds: list[_Fold], start: Start) -> Floats:
-        return np.concatenate([fold.begin(start, self._values) for fold in folds])
+        return np.concatenate([fold.begin(start, self._costs) for fold in folds])
 
-    def _values(self, L: Array, pairs: Pairs) -> Floats:
+    def _costs(self, L: Array, pairs: Pairs) -> Floats:
         Z, Z_database = embed_samples(self.embedding, [L], pairs.tables, self.n_jobs)
         values = [
             pairs.values(normalize(Z[:, :size]), normalize(Z_database[:, :size]))
             for size in self.sizes
         ]
-        return np.asarray(np.mean(values, axis=0))
+        return 1 - np.asarray(np.mean(values, axis=0))
 
     def _solve(self, pairs: Pairs, start: Array, first: Array, penalty: float) -> Array:
         """Return the map of lowest loss and penalty, from a first one."""
+        whole, pairs = start, pairs.compact()
+        pairs, basis = in_span(pairs, self.side)
+        if basis is not None:
+            start, first = whole @ basis.T, first @ basis.T
         samples, loss, batches = pairs.parts(self.loss, self.n_jobs)
         if len(self.sizes) > 1:
             loss = PrefixesLoss(loss, self.sizes)
-        large = len(pairs) * pairs.work > _WORK
+        n_epochs = max(_EPOCHS, -(-_STEPS // len(batches)))
+        few = n_epochs > _MOST_EPOCHS and start.size <= _PARAMETERS
+        large = len(pairs) * pairs.work > _WORK and not few
         # A batch has its share of the penalty, and the loss is a mean.
         weight = penalty * (len(batches) if large else 1)
 
@@ -226,12 +301,29 @@ class AdapterTraining:
         solver: Solver = LBFGS(max_iter=_ITERATIONS, tol=_TOL)
         if large:
             length = float(np.linalg.norm(first - start)) / math.sqrt(first.size)
-            rate = _TRAVEL * length / (_EPOCHS * len(batches))
-            solver = Adam(rate, max_epochs=_EPOCHS, schedule="cosine")
+            rate = _TRAVEL * length / (n_epochs * len(batches))
+            solver = Adam(rate, max_epochs=n_epochs, schedule="cosine")
         solve(objective, history, solver)
         found = history.x if large else history.best_x
-        L = objective.parameters(found)[0].astype(start.dtype)
-        return L if self.rank is None else start + nearest_of_rank(L - start, self.rank)
+        change = objective.parameters(found)[0].astype(start.dtype) - start
+        if basis is not None:
+            change = change @ basis
+        change = change if self.rank is None else nearest_of_rank(change, self.rank)
+        return np.asarray(whole + change)
+
+
+def in_span(pairs: Pairs, side: str) -> tuple[Pairs, Array | None]:
+    """Return pairs whose mapped points have coordinates in a basis of their span, and the basis.
+
+    It is None, and pairs have their features, unless that halves the number of features at least.
+    """
+    names = ["queries", "database"] if side == "both" else ["queries" if side == "query" else side]
+    tables = [getattr(pairs, name) for name in names]
+    if 2 * sum(map(len, tables)) > tables[0].shape[1]:
+        return pairs, None
+    basis = np.ascontiguousarray(np.linalg.qr(np.concatenate(tables).T)[0].T)
+    coordinates = {name: table @ basis.T for name, table in zip(names, tables, strict=True)}
+    return replace(pairs, **coordinates), basis
 
 
 def nearest_of_rank(change: Array, rank: int) -> Array:

@@ -119,7 +119,8 @@ class EmbeddedMetricMixin(MetricTransformer, BaseMetricLearner):
         X : {array-like, sparse matrix} of shape (n_samples, n_features) or (n_samples,)
             Points, or indicators for the preprocessor.
         side : {"query", "database"}, optional
-            The map to use, if there are two. Required if `fit` had a database. By default "query".
+            The map to use, if there are two. Required if `fit` had a database, or pairs of a query
+            and a point of the database. By default "query".
 
         Returns
         -------
@@ -155,14 +156,13 @@ class EmbeddedMetricMixin(MetricTransformer, BaseMetricLearner):
             check_side(side)
         elif self.embedding_.asymmetric and self._has_database:
             raise ValueError(
-                "side must be 'query' or 'database': fit had a database, and each side has a map "
-                "of its own."
+                "side must be 'query' or 'database': fit had two sides, each with a map of its own."
             )
         return side or "query"
 
     @property
     def _has_database(self) -> bool:
-        """True if `fit` had a database of other points than the queries."""
+        """True if `fit` had other points as the database than the queries."""
         return hasattr(self, "mean_query_")
 
     def _database_points(

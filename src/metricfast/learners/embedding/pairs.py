@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, eye_array, issparse
 from scipy.stats import rankdata
 
+from metricfast._core.arguments import as_real
 from metricfast._core.points import dense
 from metricfast._core.targets import check_regression_target, check_sample_weight
 from metricfast._core.tuples import index_tuples
 from metricfast._core.types import Array, Floats, Integers, RandomState
+from metricfast._core.warn import warn_user
 from metricfast.losses._call import Loss
 from metricfast.samplers import Batch
 from metricfast.training.samples import Samples
@@ -23,6 +25,9 @@ __all__ = ["Pairs", "PrefixesLoss", "load_pairs"]
 # Queries of a block, which are compared with the database points of the block alone; and scored
 # pairs of a mini-batch.
 _BLOCK, _BATCH = 512, 1024
+# Maximum number of points of the database among which a sample of pairs is searched, besides its
+# own, and of similarities of a block of searches.
+_DATABASE, _SIMILARITIES = 10_000, 1 << 24
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,8 @@ class Pairs:
     scores : ndarray of shape (n_pairs,) or None
         None for positives: pairs that belong together, where other pairs do not.
     weight : ndarray of shape (n_pairs,) or None
+    hidden : ndarray of shape (n_hidden, 2)
+        A row of `queries` and a row of `database` that its search excludes, such as its own.
     """
 
     queries: Array
@@ -45,13 +52,15 @@ class Pairs:
     index: Integers
     scores: Floats | None = None
     weight: Floats | None = None
+    hidden: Integers = field(default_factory=lambda: np.empty((0, 2), np.int64))
 
     @classmethod
     def of_distinct(cls, queries: Array, database: Array, index: Integers, **given: Any) -> Pairs:
-        """Return pairs of tables in which each point is once."""
+        """Return pairs of tables in which each point is once. Queries do not find themselves."""
         (first, codes), (other, others) = _distinct(queries), _distinct(database)
         both = np.column_stack([codes[index[:, 0]], others[index[:, 1:]]])
-        return cls(queries[first], database[other], both, **given)
+        queries, database = queries[first], database[other]
+        return cls(queries, database, both, hidden=_equal_rows(queries, database), **given)
 
     def __len__(self) -> int:
         """Return the number of pairs."""
@@ -63,26 +72,52 @@ class Pairs:
         weight = None if self.weight is None else self.weight[rows]
         return replace(self, index=self.index[rows], scores=scores, weight=weight)
 
-    def compact(self, whole_database: bool = False) -> Pairs:
-        """Return the pairs, of tables of their points alone."""
+    def compact(self, others: Any = ()) -> Pairs:
+        """Return the pairs, of tables of their points and of some other rows of the database."""
         used, left = np.unique(self.index[:, 0], return_inverse=True)
-        found = replace(self, queries=self.queries[used])
-        if whole_database:
-            return replace(found, index=np.column_stack([left, self.index[:, 1:]]))
-        used, right = np.unique(self.index[:, 1:], return_inverse=True)
-        index = np.column_stack([left, right.reshape(self.index[:, 1:].shape)])
-        database = self.database[used]
-        return replace(found, database=database, index=index)
+        database = np.union1d(self.index[:, 1:], np.asarray(others, np.int64))
+        places = np.full(len(self.queries), -1), np.full(len(self.database), -1)
+        places[0][used], places[1][database] = np.arange(len(used)), np.arange(len(database))
+        index = np.column_stack([left, places[1][self.index[:, 1:]]])
+        hidden = np.column_stack(
+            [place[rows] for place, rows in zip(places, self.hidden.T, strict=True)]
+        )
+        return replace(
+            self, queries=self.queries[used], database=self.database[database], index=index,
+            hidden=hidden[(hidden >= 0).all(axis=1)],
+        )  # fmt: skip
+
+    def sample(self, n: int, rng: RandomState) -> Pairs:
+        """Return about n pairs, those of some queries, among a sample of the database."""
+        place = rng.permutation(len(self.queries))[self.index[:, 0]]
+        found = self.take(np.sort(np.argsort(place, kind="stable")[:n]))
+        others = () if self.scores is not None else rng.permutation(len(self.database))
+        return found.compact(others[:_DATABASE])
 
     def folds(self, n_folds: int, rng: RandomState) -> Iterator[tuple[Pairs, Pairs]]:
         """Yield pairs to train on and validation pairs, which share no query.
 
-        Positives are searched for in the whole database.
+        Positives share no document either, except hard negatives, and are searched for in the whole
+        database. Documents that belong to a held-out query, but are trained on, are hidden from it.
         """
-        fold = (rng.permutation(len(self.queries)) % n_folds)[self.index[:, 0]]
+        tables = self.queries, self.database
+        fold = [rng.permutation(len(table)) % n_folds for table in tables]
+        if self.scores is None:
+            # Each point of the larger side follows a point that belongs to it.
+            sizes = len(self.queries), len(np.unique(self.index[:, 1]))
+            a, b = (0, 1) if sizes[0] <= sizes[1] else (1, 0)
+            pairs = self.index[rng.permutation(len(self))]
+            fold[b][pairs[:, b]] = fold[a][pairs[:, a]]
+        of_query, of_document = fold[0][self.index[:, 0]], fold[1][self.index[:, 1]]
         for i in range(n_folds):
-            held_out = self.take(fold == i).compact(whole_database=self.scores is None)
-            yield self.take(fold != i).compact(), held_out
+            if self.scores is not None:
+                yield self.take(of_query != i).compact(), self.take(of_query == i).compact()
+                continue
+            trained = self.index[(of_query == i) & (of_document != i), :2]
+            held_out = self.take((of_query == i) & (of_document == i))
+            held_out = replace(held_out, hidden=np.concatenate([self.hidden, trained]))
+            training = self.take((of_query != i) & (of_document != i)).compact()
+            yield training, held_out.compact(range(len(self.database)))
 
     @property
     def n_values(self) -> int:
@@ -119,40 +154,59 @@ class Pairs:
         """Return how well embedded tables rank pairs: a value for each pair or query.
 
         Their mean is Spearman's correlation of cosines and scores. Without scores it is the mean
-        reciprocal rank of the first point of the database that belongs to a query.
+        average precision of the points of the database that belong to a query.
         """
         if self.scores is None:
-            return self._reciprocal_ranks(Z, Z_database)
+            return self._average_precisions(Z, Z_database)
         left, right = self.index.T
         cosines = np.einsum("ij,ij->i", Z[left], Z_database[right])
         return _influences(cosines, self.scores, self.weight)
 
-    def _reciprocal_ranks(self, Z: Array, Z_database: Array) -> Floats:
-        relevance, found = self.relevance, []
+    def _average_precisions(self, Z: Array, Z_database: Array) -> Floats:
+        relevance, found = self.relevance, list[float]()
+        hidden = self._ones(self.hidden)
         rows = np.flatnonzero(np.diff(relevance.indptr))
-        for some in np.array_split(rows, -(-len(rows) // _BLOCK)):
+        size = min(_BLOCK, max(1, _SIMILARITIES // len(self.database)))
+        for some in np.array_split(rows, -(-len(rows) // size) or 1):
             similarities = Z[some] @ Z_database.T
-            own = np.where(relevance[some].toarray() > 0, similarities, -np.inf)
-            best = own.max(axis=1, keepdims=True)
-            # Those at equal similarity, of which the order is not known, count half.
-            above, equal = (similarities > best).sum(axis=1), (similarities == best).sum(axis=1)
-            found.append(1 / (1 + above + (equal - 1) / 2))
-        return np.concatenate(found)
+            similarities[hidden[some].nonzero()] = -np.inf
+            for row, each, ranked in zip(some, similarities, np.sort(similarities), strict=True):
+                own = each[relevance.indices[slice(*relevance.indptr[row : row + 2])]]
+                found.append(_average_precision(np.sort(own), ranked))
+        return np.array(found)
+
+    @property
+    def value_weight(self) -> Floats:
+        """The weights of `values`; those of scored pairs hold their weights."""
+        return self.query_weight if self.scores is None else np.ones(len(self))
+
+    @property
+    def query_weight(self) -> Floats:
+        """The mean weight of the different documents of each query; repeated pairs add up."""
+        totals = np.bincount(self.index[:, 0], self.weight, len(self.queries))
+        return np.asarray(totals / np.maximum(np.diff(self.relevance.indptr), 1))
+
+    @property
+    def own(self) -> Integers:
+        """The row of the database that each query excludes, its own; -1 for none."""
+        found = np.full(len(self.queries), -1)
+        found[self.hidden[:, 0]] = self.hidden[:, 1]
+        return found
 
     @property
     def relevance(self) -> csr_array:
         """Ones where a point of the database belongs to a query."""
-        return self._ones(self.index[:, 1:2])
+        return self._ones(self.index[:, :2])
 
     @property
     def members(self) -> csr_array:
         """Ones where a point of the database belongs to a query or is its hard negative."""
-        return self._ones(self.index[:, 1:])
+        return self._ones(self.index)
 
-    def _ones(self, database_rows: Integers) -> csr_array:
-        rows = np.repeat(self.index[:, 0], database_rows.shape[1])
+    def _ones(self, index: Integers) -> csr_array:
+        rows = np.repeat(index[:, 0], index.shape[1] - 1)
         found = csr_array(
-            (np.ones(len(rows)), (rows, database_rows.ravel())),
+            (np.ones(len(rows)), (rows, index[:, 1:].ravel())),
             shape=(len(self.queries), len(self.database)),
         )
         found.data[:] = 1
@@ -163,16 +217,18 @@ def load_pairs(
     learner: Any, pairs: Any, y: Any, X_database: Any, sample_weight: Any = None, *, reset: bool
 ) -> Pairs:
     """Check the pairs of `fit`, or of a later call, and return them as pairs of distinct points."""
+    if y is not None and not issparse(y) and np.ndim(y) == 2 and np.shape(y)[1] > 1:
+        y = csr_array(as_real(y, "y"))
     if X_database is not None:
         queries, database = _load_sides(learner, pairs, X_database, reset)
-        index = _index_of_sides(y, len(queries), len(database))
-    elif issparse(y):
-        raise ValueError(
-            "y must hold a score for each pair: found a sparse matrix, which needs X_database."
-        )
+        index = _index_of_sides(y, len(queries), len(database), reset)
     else:
         how: dict[str, Any] = {"preprocessor": learner.preprocessor_, "reset": reset}
         tuples = index_tuples(learner, pairs, tuple_size=None if y is None else 2, **how)
+        if issparse(y):
+            raise ValueError(
+                "y must hold a score for each pair: found a matrix, which needs X_database."
+            )
         if tuples.index.shape[1] < 2:
             raise ValueError("pairs must hold tuples of at least 2 points; found tuples of 1.")
         found = Pairs(tuples.points, tuples.points, tuples.index).compact()
@@ -188,7 +244,16 @@ def load_pairs(
     if weight is not None and issparse(y):
         weight = weight[index[:, 0]]
     found = Pairs.of_distinct(queries, database, index, scores=scores, weight=weight)
-    return found if weight is None else found.take(weight > 0).compact()
+    kept = np.ones(len(index), bool) if weight is None else weight > 0
+    if scores is None:
+        own = found.own
+        kept &= own[found.index[:, 0]] != found.index[:, 1]
+    if not (reset or kept.any()):
+        raise ValueError("pairs must hold a pair of different points, to be scored; found none.")
+    if kept.all():
+        return found
+    found = found.take(kept)
+    return found.compact(() if scores is not None else range(len(found.database)))
 
 
 def _load_sides(learner: Any, X: Any, X_database: Any, reset: bool) -> tuple[Array, Array]:
@@ -203,8 +268,11 @@ def _load_sides(learner: Any, X: Any, X_database: Any, reset: bool) -> tuple[Arr
     return X.astype(dtype, copy=False), database.astype(dtype, copy=False)
 
 
-def _index_of_sides(y: Any, n: int, m: int) -> Integers:
-    """Return the pairs of the entries of y above 0, or of rows that belong together."""
+def _index_of_sides(y: Any, n: int, m: int, warns: bool) -> Integers:
+    """Return the pairs of the entries of y above 0, or of rows that belong together.
+
+    `warns`: warn if these entries differ.
+    """
     if issparse(y):
         if y.shape != (n, m):
             raise ValueError(
@@ -215,11 +283,18 @@ def _index_of_sides(y: Any, n: int, m: int) -> Integers:
         if np.isnan(relevant.data).any():
             raise ValueError("y contains NaN; leave out pairs that are not judged.")
         chosen = relevant.data > 0
+        grades = np.unique(relevant.data[chosen])
+        if warns and len(grades) > 1:
+            warn_user(
+                f"y has numbers up to {grades[-1]:g}, and all above 0 count alike: grades are not "
+                "used. Give y > 0 to avoid this warning, or y > 1 to learn from higher grades "
+                "alone."
+            )
         return np.column_stack([each[chosen] for each in relevant.coords]).astype(np.int64)
     if n != m:
         raise ValueError(
             f"X_database must have a row for each row of pairs, {n}; found {m}. For other "
-            "databases, give a sparse matrix as y."
+            "databases, give a sparse matrix of relevance as y."
         )
     return np.column_stack([np.arange(n)] * 2)
 
@@ -245,12 +320,10 @@ class _PositivesLoss:
     has_lists = False
 
     def __init__(self, loss: Loss, pairs: Pairs, n_jobs: int | None) -> None:
-        relevance, weight = pairs.relevance, None
-        if pairs.weight is not None:
-            totals = np.bincount(pairs.index[:, 0], pairs.weight, len(pairs.queries))
-            weight = totals / np.maximum(np.diff(relevance.indptr), 1)
-        own = csr_array(eye_array(len(pairs.database)))
-        self._bound = loss.on(relevance, weight, y_database=own, n_jobs=n_jobs)
+        relevance, weight = pairs.relevance, pairs.query_weight
+        classes = csr_array(eye_array(len(pairs.database)))
+        self._bound = loss.on(relevance, weight, y_database=classes, n_jobs=n_jobs)
+        self._own = pairs.own
         rows = np.random.RandomState(0).permutation(len(pairs.queries))
         members = pairs.members
         self.blocks = [
@@ -265,10 +338,10 @@ class _PositivesLoss:
         """Return the value and both gradients: of a block, or the mean over all of them."""
         del exclude
         if database_rows is not None:
-            return self._bound.evaluate_two_sided(Z, Z_database, rows, database_rows)
+            return self._evaluate(Z, Z_database, rows, database_rows)
         total, dZ, dZ_database = 0.0, np.zeros_like(Z), np.zeros_like(Z_database)
         for some, others in self.blocks:
-            value, (of_queries, of_database) = self._bound.evaluate_two_sided(
+            value, (of_queries, of_database) = self._evaluate(
                 Z[some], Z_database[others], some, others
             )
             share = len(some) / len(Z)
@@ -276,6 +349,15 @@ class _PositivesLoss:
             dZ[some] = share * of_queries
             dZ_database[others] += share * of_database
         return total, (dZ, dZ_database)
+
+    def _evaluate(
+        self, Z: Array, Z_database: Array, rows: Integers, database_rows: Integers
+    ) -> tuple[float, tuple[Array, Array]]:
+        """Return the value and both gradients of sorted database rows, without own points."""
+        own = self._own[rows]
+        places = np.minimum(np.searchsorted(database_rows, own), len(database_rows) - 1)
+        exclude = np.where(database_rows[places] == own, places, -1)
+        return self._bound.evaluate_two_sided(Z, Z_database, rows, database_rows, exclude)
 
     def for_thread(self, n_jobs: int | None) -> _PositivesLoss:
         """Return the loss itself."""
@@ -318,12 +400,35 @@ def _unit(Z: Array) -> tuple[Array, Array]:
 
 def _distinct(X: Array) -> tuple[Integers, Integers]:
     """Return the first row of each different point, and which of these each row is like."""
-    keys = np.ascontiguousarray(X).view(f"V{X.dtype.itemsize * X.shape[1]}").ravel()
+    keys = np.ascontiguousarray(X + 0.0).view(f"V{X.dtype.itemsize * X.shape[1]}").ravel()
     _, first, codes = np.unique(keys, return_index=True, return_inverse=True)
     order = np.argsort(first)
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
     return first[order], place[codes.ravel()]
+
+
+def _equal_rows(queries: Array, database: Array) -> Integers:
+    """Return rows of queries and database that hold the same point. No table repeats a point."""
+    if queries.shape[1] != database.shape[1]:
+        return np.empty((0, 2), np.int64)
+    codes = _distinct(np.concatenate([queries, database]))[1]
+    place = np.full(len(codes), -1)
+    place[codes[len(queries) :]] = np.arange(len(database))
+    found = place[codes[: len(queries)]]
+    return np.column_stack([np.arange(len(queries)), found])[found >= 0]
+
+
+def _average_precision(own: Array, ranked: Array) -> float:
+    """Return the average precision of relevant similarities among all, both sorted.
+
+    Points at equal similarity, whose order is not known, count half.
+    """
+    places = [
+        len(each) + 0.5 - sum(np.searchsorted(each, own, side) for side in ("left", "right")) / 2
+        for each in (own, ranked)
+    ]
+    return float(np.mean(places[0] / places[1]))
 
 
 def _influences(a: Array, b: Array, weight: Floats | None) -> Floats:
