@@ -351,7 +351,7 @@ TEST(fewer_candidates_than_a_set_has_members) {
 TEST(sets_of_more_members_than_there_are_points) {
     Dice dice;
     for (const Ties ties : policies)
-        for (const Index k : {Index(21), Index(1) << 31, Index(1) << 60}) {
+        for (const Index k : {Index(21), Index(1) << 31, std::numeric_limits<Index>::max()}) {
             Problem each(dice, 5, 20, 9, ties, false);
             std::vector<double> values(5), costs(5);
             each.problem.options.k = k;

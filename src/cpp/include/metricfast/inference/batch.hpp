@@ -62,6 +62,8 @@ class InferenceSearch {
     static constexpr double endless = std::numeric_limits<double>::infinity();
 
     Index k() const { return problem_.options.k; }
+    /// The maximum number of neighbours of one class that a query may need.
+    Index longest_list() const { return std::max<Index>(1, std::min(k(), database_.rows())); }
     Index classes() const { return problem_.options.loss.classes; }
     double unit() const { return frame_.exact_scale * frame_.exact_scale; }
     /// The largest scale at which costs of votes are finite in the unit of squared distances.
@@ -126,7 +128,9 @@ class InferenceSearch {
         std::vector<char> &overflown; ///< queries with an overflowing list, written
 
         SearchPanels panels() const { return {points.packed(), true, false}; }
-        Index bytes() const { return sweep_bytes<S>(search.database_.cols(), search.k()); }
+        Index bytes() const {
+            return sweep_bytes<S>(search.database_.cols(), search.longest_list());
+        }
         template <class Emit>
         void run(const std::int64_t *ids, Index count, Index, Index, char *crowded, Memory &m,
                  const Emit &) const {
@@ -191,12 +195,11 @@ class InferenceSearch {
                 ++t;
             rows[i].reset(tasks[t], m.sweep.slack(i));
         }
-        const Index most = std::max<Index>(1, std::min(k(), database_.rows())); // of a list
         const auto sweep_class = [&](Index s, bool again) {
             m.sweep.close();
             for (Index i = 0; i < count; ++i)
                 if (!rows[i].failed) {
-                    rows[i].list.reset(most, rows[i].slack, limits<S>(rows[i], s, again));
+                    rows[i].list.reset(longest_list(), rows[i].slack, limits<S>(rows[i], s, again));
                     m.sweep.threshold(i) = rows[i].list.threshold();
                 }
             const Index begin = packed.segment_begin(s), end = packed.segment_end(s);

@@ -214,7 +214,7 @@ template <class S> class SetBounds {
             return std::numeric_limits<S>::infinity();
         const double left = known_ + task_->largest() - nearest.sum(task_->k - 1);
         // Distances may be smaller than the rounding error of the vote's cost.
-        const double rounding = static_cast<double>(task_->k + 2) *
+        const double rounding = (static_cast<double>(task_->k) + 2) *
                                 std::numeric_limits<double>::epsilon() * task_->largest();
         double bound = std::max(left + error + rounding, static_cast<double>(nearest.last()));
         const auto &items = nearest.items();
