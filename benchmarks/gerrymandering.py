@@ -100,7 +100,7 @@ def error(k: int, learner: Any, split: Split) -> float:
         return 100 * (1 - learner.score(x_test, y_test))
     if learner is not None:
         x, x_test = learner.transform(x), learner.transform(x_test)
-    return 100 * neighbor_error(x, y, x_test, y_test, False, k, 1)
+    return 100 * neighbor_error(x, y, x_test, y_test, False, k, n_jobs=1)
 
 
 def tuned(
@@ -260,9 +260,9 @@ def across(results: Results, count: int) -> None:
                 continue
             begin = time.process_time()
             if label == "own domain":
-                wrong = neighbor_error(a, ya, b, yb, False, 3, 1)
+                wrong = neighbor_error(a, ya, b, yb, False, 3, n_jobs=1)
             elif label == "Euclidean":
-                wrong = neighbor_error(base, labels, b, yb, False, 3, 1)
+                wrong = neighbor_error(base, labels, b, yb, False, 3, n_jobs=1)
             else:
                 learner = metricfast.AsymmetricSimilarity(
                     tied=label == "one map", init="identity", C=0.03, judge=None,

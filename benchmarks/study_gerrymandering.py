@@ -58,7 +58,7 @@ def held_out_error(name: str, rate: float, C: float, init: str) -> float:
             solver=Adam(learning_rate=rate),
         ).fit(a, y[train])
         database, queries = learner.transform(a), learner.transform(b)
-        error = neighbor_error(database, y[train], queries, y[test], False, 3, 1)
+        error = neighbor_error(database, y[train], queries, y[test], False, 3, n_jobs=1)
         wrong += error * len(test)
     return 100 * wrong / len(x)
 

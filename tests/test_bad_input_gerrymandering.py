@@ -41,7 +41,7 @@ CASES = {
     "k-database": lambda learner: fit(learner, n_neighbors=150),
     "k-given-database": lambda learner: fit(learner, X, Y, X[::25], Y[::25], n_neighbors=7),
     "k-validation": lambda learner: fit(learner, n_neighbors=140, early_stopping=True),
-    "k-classes": lambda learner: fit(learner, X[::50], Y[::50], n_neighbors=1),
+    "k-classes": lambda learner: fit(learner, X[::50], Y[::50], n_neighbors=1, judge=None),
     "k-float": lambda learner: fit(learner, n_neighbors=2.5),
     "loss_matrix-shape": lambda learner: fit(learner, loss_matrix=np.zeros((2, 2))),
     "loss_matrix-negative": lambda learner: fit(learner, loss_matrix=-COSTS),

@@ -33,7 +33,10 @@ def statements(n, seed):
     size = min(len(a), len(c))
     return {
         "pairs, ITML": (ITML(gamma=0.1, max_iter=2000), pairs, similar),
-        "triplets, SCML": (SCML(n_basis=60, max_iter=4000, random_state=seed), triplets),
+        "triplets, SCML": (
+            SCML(n_basis=60, max_iter=4000, judge=None, random_state=seed),
+            triplets,
+        ),
         "quadruplets, LSML": (LSML(), np.c_[a[:size], b[:size], c[:size], d[:size]]),
     }
 

@@ -172,6 +172,7 @@ _SEARCHES = (mf.kneighbors, mf.neighbors.kneighbors_per_class, mf.neighbors.radi
 # Functions with infinite results: for missing neighbours, sets or queries, or if squares overflow.
 _INFINITE = (
     mf.pairwise_distances,
+    mf.paired_distances,
     mf.kneighbors,
     mf.neighbors.kneighbors_per_class,
     mf.neighbors.radius_neighbors,
@@ -322,8 +323,9 @@ def of_learners() -> list[Target]:
 
                 roles = roles_of(getattr(learner, step), **given)
                 skipped = unread if step == "partial_fit" else ()
-                # Distances may overflow float32.
-                holds = "inf" if step == "kneighbors" else chosen
+                # Distances may overflow.
+                distances = ("kneighbors", "pair_distance", "pair_score", "decision_function")
+                holds = "inf" if step in distances else chosen
                 found.append(Target(f"{name}.{step}", call, roles, may_hold=holds, widths=(3,),
                                     unread=skipped))  # fmt: skip
         found.append(Target(
