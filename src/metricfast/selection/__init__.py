@@ -1,4 +1,4 @@
-"""How a learner decides whether what it learned is better than the given distance."""
+"""Choose between the given distance and learned distances by held-out data."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from metricfast.training.train import solve
 
 __all__ = ["Candidates", "Choice", "select_training"]
 
-# What a training on a part of the points may raise.
+# Errors of a training on a part of the points.
 _FAILURES = (DivergedError, ValueError, np.linalg.LinAlgError)
 
 

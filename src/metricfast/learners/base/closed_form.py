@@ -341,9 +341,8 @@ def _choose_setting(
     `marks`: indices of groups and views.
     """
     judge, tuned, settings = as_judge(learner.judge), learner._tuned, learner._settings
-    if tuned is None or judge is None or (partial and learner._exact_in_parts):
-        return learner._unjudged_setting()
-    if getattr(learner, tuned) is not None:
+    fixed = tuned is None or getattr(learner, tuned) is not None
+    if fixed or judge is None or (partial and learner._exact_in_parts):
         return learner._unjudged_setting()
     known = learner._partial_labels
     codes = check_partial_target(y)[1] if known else class_codes(y, partial=True)[1]
