@@ -14,19 +14,27 @@ from metricfast import (
     ANMM,
     DMLMJ,
     LFDA,
+    LMNN,
     MLKR,
     NCA,
     XQDA,
+    AsymmetricSimilarity,
+    EmbeddingLearner,
     GMML_Supervised,
     ITML_Supervised,
     KISSME_Supervised,
+    LSML_Supervised,
+    MMC_Supervised,
     RCA_Supervised,
+    SCML_Supervised,
 )
+from metricfast.losses import SupCon
 from metricfast.selection import Judge, Judgement
 from metricfast.selection._evidence import choose
 from metricfast.selection._judge import judge_costs, judge_path
 from metricfast.selection._measures import MEASURES, of_distances
 from metricfast.selection._splits import split_points
+from metricfast.solvers import LBFGS
 
 X, Y = load_digits(return_X_y=True)
 WINE, KINDS = load_wine(return_X_y=True)
@@ -116,21 +124,34 @@ FROM_CLASSES = [
     LFDA(), ANMM(), DMLMJ(), GMML_Supervised(), KISSME_Supervised(), XQDA(),
     RCA_Supervised(random_state=0),
 ]  # fmt: skip
+FROM_TUPLES = [
+    learner.set_params(random_state=0)
+    for learner in (
+        ITML_Supervised(n_constraints=50), LSML_Supervised(n_constraints=50),
+        MMC_Supervised(n_constraints=50), SCML_Supervised(n_basis=20, max_iter=500),
+    )
+]  # fmt: skip
+TRAINED = [LMNN(max_iter=3), NCA(max_iter=3)]
+EMBEDDED = [
+    AsymmetricSimilarity(solver=LBFGS(2), random_state=0, judge=Judge()),
+    EmbeddingLearner(SupCon(), max_epochs=3, random_state=0),
+]
 
 
-@pytest.mark.filterwarnings("ignore:.*given distance", "ignore:The distance that")
-@pytest.mark.parametrize("learner", FROM_CLASSES, ids=repr)
+@pytest.mark.filterwarnings("ignore:.*given distance", "ignore:The distance that", "ignore:No conv")
+@pytest.mark.parametrize("learner", FROM_CLASSES + FROM_TUPLES + TRAINED + EMBEDDED, ids=repr)
 def test_learners_hold_out_whole_groups(learner):
     alone = clone(learner).fit(SPECTRA, CASES, validate=True)
     whole = clone(learner).fit(SPECTRA, CASES, groups=PATIENTS, validate=True)
     assert alone.judgement_.unit == "points" and whole.judgement_.unit == "groups"
     assert alone.judgement_.costs[0] == 0 and whole.judgement_.costs[0] > 0.2
-    assert alone.validation_["euclidean"] == 0 and whole.validation_["euclidean"] > 0.2
+    if learner not in EMBEDDED:  # whose score is the precision at 1
+        assert alone.validation_["euclidean"] == 0 and whole.validation_["euclidean"] > 0.2
     assert whole.validation_["n_held_out"] == 100  # two of six patients
     again = clone(learner).set_params(judge=None)
     np.testing.assert_array_equal(  # they have no other effect
-        again.fit(SPECTRA, CASES, groups=PATIENTS).components_,
-        again.fit(SPECTRA, CASES).components_,
+        again.fit(SPECTRA, CASES, groups=PATIENTS).transform(SPECTRA),
+        again.fit(SPECTRA, CASES).transform(SPECTRA),
     )
 
 
@@ -175,18 +196,20 @@ def test_groups_reach_the_splitter_and_if_asked_for_the_learner():
         assert found.judgement_.unit == "groups"
 
 
-@pytest.mark.filterwarnings("ignore:.*given distance")
-@pytest.mark.parametrize("learner", FROM_CLASSES[:4], ids=repr)
+@pytest.mark.filterwarnings("ignore:.*given distance", "ignore:No conv")
+@pytest.mark.parametrize("learner", [*FROM_CLASSES[:4], FROM_TUPLES[0], *TRAINED, *EMBEDDED], ids=repr)
 def test_views_are_for_the_judge_of_other_learners(learner):
     views = np.arange(300) % 2
     points = SPECTRA.copy()
     points[:, :6] += 90 * views[:, None] * (np.roll(PATIENTS, 50)[:, None] == list("abcdef"))
+    validate = learner not in EMBEDDED
     alone, across = (
-        clone(learner).fit(points, PATIENTS, views=each, validate=True)
+        clone(learner).fit(points, PATIENTS, views=each, validate=validate)
         for each in (None, views.astype(str))
     )
     assert alone.judgement_.costs[0] < 0.1 and across.judgement_.costs[0] > 0.5
-    assert alone.validation_["euclidean"] < 0.1 and across.validation_["euclidean"] > 0.5
+    if validate:
+        assert alone.validation_["euclidean"] < 0.1 and across.validation_["euclidean"] > 0.5
 
 
 def costs_by_loops(name, Z, y, database, labels, exclude):

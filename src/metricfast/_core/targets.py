@@ -26,6 +26,7 @@ __all__ = [
     "check_classification_target",
     "check_comparable",
     "check_kinds",
+    "check_marks",
     "check_partial_target",
     "check_regression_target",
     "check_sample_weight",
@@ -350,6 +351,15 @@ def check_regression_target(y: ArrayLike, vary: bool = True) -> Floats:
     if vary and targets.min() == targets.max():
         raise ValueError(f"y must not be constant: all of its values are {targets[0]:g}.")
     return targets
+
+
+def check_marks(n_samples: int, **marks: ArrayLike | None) -> dict[str, Any]:
+    """Return the indices of the `groups` or `views` of samples, of those that are given."""
+    return {
+        name: encode(labels_of_samples(each, n_samples, name), name)[1]
+        for name, each in marks.items()
+        if each is not None
+    }
 
 
 def check_sample_weight(

@@ -179,7 +179,7 @@ class _WithBias(FlatParameters):
 
     def __init__(self, samples: Samples, start: list[Array], of_span: MapOfSpan | None) -> None:
         wide = samples.X.shape[1] > FULL_BASIS
-        scatter = within_scatter(samples.X, samples.groups, samples.weight, diagonal=wide)
+        scatter = within_scatter(samples.X, samples.strata, samples.weight, diagonal=wide)
         self._of_map, (L,) = Preconditioner(samples.n_features, scatter, samples.X.dtype), start
         self.least = self._of_map.least
         norm, n_entries = float(np.linalg.norm(self._of_map.vector(start))), L.size

@@ -88,6 +88,8 @@ class LinearLearner(TrainedLearner, LinearParameters, MahalanobisMixin):
         y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         *,
+        groups: ArrayLike | None = None,
+        views: ArrayLike | None = None,
         validate: bool = False,
     ) -> Self:
         """Learn the map.
@@ -103,6 +105,12 @@ class LinearLearner(TrainedLearner, LinearParameters, MahalanobisMixin):
         sample_weight : array-like of shape (n_samples,), optional
             Non-negative weights of points, as anchors and as neighbours. With "lbfgs", whole
             numbers mean the same as repeated points. `LMNN` and gerrymandering weight anchors only.
+        groups : array-like of shape (n_samples,), optional
+            The group of each point, such as the patient or the session. The judge and `validate`
+            hold out whole groups. Groups have no other effect.
+        views : array-like of shape (n_samples,), optional
+            The view of each point, such as the camera, if neighbours will be searched among points
+            of other views. So do held-out points, for the judge and for `validate`.
         validate : bool, default=False
             Also fit a clone to four fifths of the points, compare the errors of 3 nearest
             neighbours in the learned and in the Euclidean distance on the others, store the numbers
@@ -118,7 +126,7 @@ class LinearLearner(TrainedLearner, LinearParameters, MahalanobisMixin):
             If an argument or parameter has a value that cannot be used, or a checkpoint belongs to
             another training.
         """
-        return self._fit(X, y, sample_weight, validate=validate)
+        return self._fit(X, y, sample_weight, groups=groups, views=views, validate=validate)
 
     @for_mini_batches
     def partial_fit(

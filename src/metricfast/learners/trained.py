@@ -10,6 +10,7 @@ from functools import partial, update_wrapper
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from metricfast._core.arguments import check_random_state
+from metricfast._core.targets import check_marks
 from metricfast._core.types import RandomState
 from metricfast.learners.base.inputs import forget
 from metricfast.learners.base.validation import naming_held_out
@@ -202,7 +203,8 @@ class TrainedLearner(CallbackMixin):
     @reports_to_sklearn
     def _fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, X_database: Any = None,
-        y_database: Any = None, *, validate: bool = False, evaluator: Evaluator | None = None,
+        y_database: Any = None, *, groups: Any = None, views: Any = None, validate: bool = False,
+        evaluator: Evaluator | None = None,
     ) -> Self:  # fmt: skip
         """Fit. `evaluator` computes the loss elsewhere, for example on a cluster."""
         given = Given(X, y, sample_weight, X_database, y_database)
@@ -213,6 +215,9 @@ class TrainedLearner(CallbackMixin):
         with forget_on_error(self):
             samples = self._load(plan, given, kept, in_memory, reset=True)
             assert samples is not None
+            marks = check_marks(samples.X.shape[0], groups=groups, views=views)
+            _refuse_marks(marks, plan.rule, samples)
+            samples = replace(samples, marks=marks)
             checkpoint = OpenCheckpoint(
                 plan.callbacks, self.random_state, *samples.identity, *plan.parts,
                 *params_of(self, plan.solver, self._traits.schedule),
@@ -234,7 +239,8 @@ class TrainedLearner(CallbackMixin):
                 self._training = history, objective.x0, objective.preconditioner
         if validate:
             others = {
-                "sample_weight": sample_weight, "X_database": X_database, "y_database": y_database
+                "sample_weight": sample_weight, "X_database": X_database, "y_database": y_database,
+                "groups": groups, "views": views,
             }  # fmt: skip
             others = {name: value for name, value in others.items() if value is not None}
             self._validate_fit(X, y, **others)
@@ -261,6 +267,18 @@ class TrainedLearner(CallbackMixin):
         history.restart(history.x)
         train(self, objective, history, plan.solver, plan.callbacks, epoch_from=objective.x0)
         return self
+
+
+def _refuse_marks(marks: dict[str, Any], rule: HeldOut | None, samples: Samples) -> None:
+    """Raise ValueError for `groups` or `views` without effect."""
+    for name in marks:
+        if rule is not None:
+            raise ValueError(
+                f"early_stopping must be False with {name}: it holds out points of all {name}. "
+                "The judge takes them into account."
+            )
+        if name == "views" and samples.database is not None:
+            raise ValueError("views must be None with X_database, whose points have no views.")
 
 
 def refuse_partial(rule: HeldOut | None, judge: Any, callbacks: list[Any]) -> None:

@@ -253,7 +253,7 @@ def sample_points(data: Samples) -> Batch:
     """Return a fixed sample of points with positive weight, from all classes."""
     weight = np.ones(len(data.labels)) if data.weight is None else data.weight
     seen = np.flatnonzero(weight)
-    rows = seen[class_batches(data.groups[seen], _SAMPLE, np.random.RandomState(0))[0]]
+    rows = seen[class_batches(data.strata[seen], _SAMPLE, np.random.RandomState(0))[0]]
     return Batch(rows, len(rows))
 
 

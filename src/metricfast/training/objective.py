@@ -429,7 +429,7 @@ def _class_batches(
     complete = getattr(loss, "with_targets", lambda batch: batch)
 
     def draw(rows: Any) -> list[Batch]:
-        drawn = class_batches(samples.groups[rows], size, rng)
+        drawn = class_batches(samples.strata[rows], size, rng)
         return [complete(Batch(rows[some], len(some))) for some in drawn]
 
     return batches_of(samples.X, draw, rng, size)

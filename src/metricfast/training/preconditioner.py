@@ -150,7 +150,7 @@ def class_preconditioner(data: Any, *, root: bool = False) -> Preconditioner:
     With `root`, it uses the square root of the scatter, and for many features only the diagonal.
     """
     wide = data.X.shape[1] > FULL_BASIS
-    scatter = within_scatter(data.X, data.groups, data.weight, diagonal=wide)
+    scatter = within_scatter(data.X, data.strata, data.weight, diagonal=wide)
     return Preconditioner(data.n_features, square_root(scatter) if root else scatter, data.X.dtype)
 
 

@@ -98,6 +98,8 @@ class Samples:
         The points that queries are compared with. By default each other.
     distance : LabelDistance, optional
         Of continuous labels.
+    marks : dict of ndarray of shape (n_samples,)
+        The indices of `groups` and `views` of the points, if these are given.
     """
 
     X: Any
@@ -111,6 +113,7 @@ class Samples:
     outer: int | None = None
     database: Samples | None = None
     distance: LabelDistance | None = None
+    marks: dict[str, Any] = field(default_factory=dict)
 
     @property
     def points(self) -> Samples:
@@ -152,14 +155,15 @@ class Samples:
         return self.labels if self.has_classes else None
 
     @property
-    def groups(self) -> Integers:
-        """The class of each point. All points without classes are in one group."""
+    def strata(self) -> Integers:
+        """The class of each point; 0 for points without classes."""
         return self.labels if self.has_classes else np.zeros(self.X.shape[0], np.int64)
 
     @property
     def identity(self) -> tuple[Any, ...]:
         """Values that identify the samples of a training, for fingerprints."""
-        own = self.X, self.labels, self.weight, self.distance and self.distance.table
+        table = self.distance and self.distance.table
+        own = self.X, self.labels, self.weight, table, *self.marks.values()
         return own if self.database is None else (*own, *self.database.identity)
 
     def take(self, rows: Any) -> Samples:
@@ -223,7 +227,8 @@ class Samples:
     def _with_points(self, X: Any, rows: Any) -> Samples:
         weight = None if self.weight is None else self.weight[rows]
         labels = None if self.labels is None else self.labels[rows]
-        return replace(self, X=X, labels=labels, weight=weight, given=None)
+        marks = {name: each[rows] for name, each in self.marks.items()}
+        return replace(self, X=X, labels=labels, weight=weight, given=None, marks=marks)
 
 
 def load_samples(
@@ -361,7 +366,8 @@ def deduplicate(data: Samples) -> Samples:
     points = dense(data.X)
     rows = np.flatnonzero(weights)
     # Labels are the last sort key, so that the order does not depend on class names.
-    labelled = np.column_stack([points[rows], data.labels[rows]])
+    marks = [each[rows] for each in data.marks.values()]
+    labelled = np.column_stack([*marks, points[rows], data.labels[rows]])
     _, first, place = np.unique(labelled, axis=0, return_index=True, return_inverse=True)
     weight = np.bincount(place.ravel(), weights[rows]).astype(np.float64)
     return replace(data.take(rows[first]), weight=weight)

@@ -54,14 +54,15 @@ def splits_of(
     search it; if classes are held out, the database of training is of the known classes.
     """
     points = _distinct(data)
-    if points.database is not None:
+    if points.database is not None and "groups" not in points.marks:
         halves = _class_halves(points, least, unit)
         if halves or unit == "classes":
             return [_class_split(points, *half, measure) for half in halves]
         unit = "points" if unit == "auto" else unit
     parts = split_points(
-        points.X, points.groups, points.weight, n_splits=n_splits, least=least, unit=unit
-    )
+        points.X, points.strata, points.weight, n_splits=n_splits, least=least, unit=unit,
+        groups=points.marks.get("groups"), views=points.marks.get("views"),
+    )  # fmt: skip
     return [_split(points, part, measure) for part in parts]
 
 

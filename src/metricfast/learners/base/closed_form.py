@@ -23,6 +23,7 @@ from metricfast._core.targets import (
     check_class_labels,
     check_classification_target,
     check_kinds,
+    check_marks,
     check_partial_target,
     check_sample_weight,
     encode,
@@ -261,11 +262,7 @@ def fit_points(
     )
     points, labels = checked if required else (checked, None)
     weight = check_sample_weight(sample_weight, points.shape[0])
-    marks: dict[str, Any] = {
-        name: encode(labels_of_samples(each, points.shape[0], name), name)[1]
-        for name, each in (("groups", groups), ("views", views))
-        if each is not None
-    }
+    marks = check_marks(points.shape[0], groups=groups, views=views)
     if points.shape[0] < points.shape[1]:
         points = in_memory(points, "X", "give fewer points")  # n < d here
     tol = RANK_TOL if points.dtype == np.float32 else RANK_TOL_DOUBLE

@@ -88,7 +88,8 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
 
     def fit(
         self, X: Any, y: Any = None, X_database: Any = None, y_database: Any = None, *,
-        validate: bool = False, **unknown: Any,
+        groups: ArrayLike | None = None, views: ArrayLike | None = None, validate: bool = False,
+        **unknown: Any,
     ) -> BaseEmbeddingLearner:  # fmt: skip
         """Learn the embedding.
 
@@ -112,6 +113,12 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
                 objects, optional
             Labels of the database, given with `X_database`. If label distances are precomputed,
             leave it out: y has shape (n_samples, n_database).
+        groups : array-like of shape (n_samples,), optional
+            The group of each point, such as the patient or the session. The judge and `validate`
+            hold out whole groups. Groups have no other effect.
+        views : array-like of shape (n_samples,), optional
+            The view of each point, such as the camera, if neighbours will be searched among points
+            of other views. So do held-out points, for the judge and for `validate`.
         validate : bool, default=False
             Also fit a clone to four fifths of the points, `score` it on the others as queries among
             those, as well as the points as they were given, store the numbers in `validation_`, and
@@ -148,7 +155,8 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
                 f"{type(self).__name__}.fit takes no {', '.join(unknown)}. To weight a point by "
                 "sample_weight, repeat its row, or draw it more often by a sampler."
             )
-        return self._fit(X, y, None, X_database, y_database, validate=validate)
+        marks: dict[str, Any] = {"groups": groups, "views": views}
+        return self._fit(X, y, None, X_database, y_database, **marks, validate=validate)
 
     @for_mini_batches
     def partial_fit(

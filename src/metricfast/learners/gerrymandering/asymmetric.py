@@ -170,6 +170,8 @@ class AsymmetricSimilarity(
         y_database: ArrayLike | None = None,
         *,
         sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        views: ArrayLike | None = None,
         validate: bool = False,
     ) -> AsymmetricSimilarity:
         """Learn the maps.
@@ -192,6 +194,12 @@ class AsymmetricSimilarity(
             Given with `X_database`: at least the classes of `y`.
         sample_weight : array-like of shape (n_samples,), optional
             Non-negative weights of the queries. As neighbours all points count alike.
+        groups : array-like of shape (n_samples,), optional
+            The group of each query, such as the patient or the session. The judge and `validate`
+            hold out whole groups. Groups have no other effect.
+        views : array-like of shape (n_samples,), optional
+            The view of each point, such as the camera, if neighbours will be searched among points
+            of other views. So do held-out points, for the judge and for `validate`.
         validate : bool, default=False
             Also fit a clone to four fifths of the queries, and compare its score on the others with
             the score of the given points.
@@ -216,7 +224,8 @@ class AsymmetricSimilarity(
             If training diverged: the best maps are kept. With "lbfgs": if it ended before
             convergence.
         """
-        return self._fit(X, y, sample_weight, X_database, y_database, validate=validate)
+        marks: dict[str, Any] = {"groups": groups, "views": views}
+        return self._fit(X, y, sample_weight, X_database, y_database, **marks, validate=validate)
 
     @for_mini_batches
     def partial_fit(
@@ -330,7 +339,7 @@ class AsymmetricSimilarity(
         if samples.database is None:
             check_neighbors(self.n_neighbors, train_samples.X.shape[0] - 1)
         choice = Choice()
-        if isinstance(self.judge, Judge) or holds_classes_out(samples):
+        if isinstance(self.judge, Judge) or samples.marks or holds_classes_out(samples):
 
             def begin(part: Samples, name: str | None) -> Objective:
                 own = initial_maps(self, embedding, part, np.random.RandomState(0), None, cost)

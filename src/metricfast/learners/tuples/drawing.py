@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from metricfast._core.arguments import check_count, check_random_state
 from metricfast._core.parameters import DEPRECATED, PositiveInt
 from metricfast._core.stores import in_memory
-from metricfast._core.targets import check_partial_target, check_sample_weight
+from metricfast._core.targets import check_marks, check_partial_target, check_sample_weight
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Integers, RandomState
 from metricfast._core.warn import warn_user
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["DrawnConstraints", "SupervisedForm", "draw_index_pairs", "draw_pairs", "draw_triplets"]
 
-# Points, labels and weights.
-Given = tuple[Any, Array, ArrayLike | None]
+# Points, labels and weights, and indices of groups and views, if these are given.
+Given = tuple[Any, Array, ArrayLike | None, dict[str, Any]]
 # Up to this many classes, the default number of pairs equals that of metric-learn.
 _MANY_CLASSES = 40
 
@@ -70,6 +70,8 @@ class SupervisedForm(BaseMetricLearner):
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         *,
+        groups: ArrayLike | None = None,
+        views: ArrayLike | None = None,
         validate: bool = False,
     ) -> Self:
         """Draw tuples from class labels, and learn from them.
@@ -84,6 +86,12 @@ class SupervisedForm(BaseMetricLearner):
             Class labels, of at least two classes. Numbers below 0 mean that the class is unknown.
         sample_weight : array-like of shape (n_samples,), optional
             Non-negative weights of the points; the notes on the learner describe their effect.
+        groups : array-like of shape (n_samples,), optional
+            The group of each point, such as the patient or the session. The judge and `validate`
+            hold out whole groups. Groups have no other effect.
+        views : array-like of shape (n_samples,), optional
+            The view of each point, such as the camera, if neighbours will be searched among points
+            of other views. So do held-out points, for the judge and for `validate`.
         validate : bool, default=False
             Also fit a clone to four fifths of the points, compare the errors of 3 nearest
             neighbours in the learned and in the Euclidean distance on the others (for a learner of
@@ -104,19 +112,22 @@ class SupervisedForm(BaseMetricLearner):
         numpy.linalg.LinAlgError
             If a `prior` that must be is not positive definite.
         """
-        self._fit_drawn(X, y, sample_weight, validate=validate)
+        self._fit_drawn(X, y, sample_weight, groups=groups, views=views, validate=validate)
         return self
 
     def _fit_drawn(
-        self, X: Any, y: Any, sample_weight: ArrayLike | None, *, validate: bool, **how: Any
-    ) -> None:
+        self, X: Any, y: Any, sample_weight: ArrayLike | None, *, groups: ArrayLike | None,
+        views: ArrayLike | None, validate: bool, **how: Any,
+    ) -> None:  # fmt: skip
         points, labels = self._prepare_inputs(
             X, y, ensure_min_samples=2, accept_sources=not validate
         )
         rng = check_random_state(self.random_state)
-        given = points, labels, sample_weight
-        self._learn(self._draw(*given, rng), given, rng, **how)
+        marks = check_marks(points.shape[0], groups=groups, views=views)
+        drawn = self._draw(points, labels, sample_weight, rng)
+        self._learn(drawn, (points, labels, sample_weight, marks), rng, **how)
         if validate:
+            how |= {"groups": groups, "views": views}
             self._validate_fit(X, y, sample_weight=sample_weight, **how)
 
 

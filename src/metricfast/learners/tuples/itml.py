@@ -348,6 +348,8 @@ class ITML_Supervised(SupervisedForm, DrawnConstraints, _ITML):  # noqa: N801
         bounds: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         *,
+        groups: ArrayLike | None = None,
+        views: ArrayLike | None = None,
         validate: bool = False,
     ) -> ITML_Supervised:
         """Draw pairs and learn the metric.
@@ -359,18 +361,19 @@ class ITML_Supervised(SupervisedForm, DrawnConstraints, _ITML):  # noqa: N801
         y : array-like of shape (n_samples,)
         bounds : array-like of 2 numbers, optional
             As for :meth:`ITML.fit`.
-        sample_weight : array-like of shape (n_samples,), optional
+        sample_weight, groups, views : array-like of shape (n_samples,), optional
         validate : bool, default=False
 
         Returns
         -------
         self
         """
-        self._fit_drawn(X, y, sample_weight, validate=validate, bounds=bounds)
+        marks: dict[str, Any] = {"groups": groups, "views": views}
+        self._fit_drawn(X, y, sample_weight, **marks, validate=validate, bounds=bounds)
         return self
 
     def _learn(self, tuples: TupleSet, given: Given, rng: RandomState, **how: Any) -> None:
-        sample = representative_sample(*given)
+        sample = representative_sample(*given[:3])
         spanning = tuples.used_points(), sample[0]
         with in_span(self, *spanning, when=is_identity(self.prior)) as span:
             self._project(tuples, how["bounds"], span)

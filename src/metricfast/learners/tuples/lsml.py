@@ -284,7 +284,7 @@ class LSML_Supervised(SupervisedForm, DrawnConstraints, _LSML):  # noqa: N801
         near = paired_distances(tuples.points, pairs=tuples.index[:, :2], squared=True)
         spread = float(near.mean()) / 2
         strength = max(1.0, 1 / spread) if spread > _LEAST else 1.0
-        sample, fewer = representative_sample(*given), dict[str, Any]()
+        sample, fewer = representative_sample(*given[:3]), dict[str, Any]()
         if self.weights is None:
             fewer = {"n_constraints": max(1, len(tuples.index) // 2)}
         spanning = tuples.used_points(), sample[0]

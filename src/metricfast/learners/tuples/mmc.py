@@ -364,7 +364,7 @@ class MMC_Supervised(SupervisedForm, DrawnConstraints, _MMC):  # noqa: N801
 
     def _learn(self, tuples: TupleSet, given: Given, rng: RandomState, **_: Any) -> None:
         self._minimize(tuples, rng)
-        sample = representative_sample(*given)
+        sample = representative_sample(*given[:3])
         with in_span(self, tuples.used_points(), sample[0]) as span:
             shrink_metric(self, sample, given, half_of_pairs(tuples), span)
         if self.shrinkage_ > 0:

@@ -409,7 +409,8 @@ class SCML_Supervised(SupervisedForm, _SCML):  # noqa: N801
         return draw_triplets(self, *given)
 
     def _learn(self, tuples: TupleSet, given: Given, rng: RandomState, **_: Any) -> None:
-        labels, sample_weight = given[1:]
+        labels, sample_weight, marks = given[1:]
+        ours = tuples.points, labels, sample_weight, marks
         span = span_of(tuples.used_points())
         if isinstance(self.basis, str) and self.basis == "lda":
             codes = check_partial_target(labels)[1]
@@ -421,7 +422,7 @@ class SCML_Supervised(SupervisedForm, _SCML):  # noqa: N801
         sample = representative_sample(tuples.points, labels, sample_weight)
         cheaper = {"max_iter": max(int(self.output_iter), int(self.max_iter) // 2)}
         with in_span(self, tuples.used_points(), sample[0]) as axes:
-            shrink_metric(self, sample, (tuples.points, labels, sample_weight), cheaper, axes)
+            shrink_metric(self, sample, ours, cheaper, axes)
 
 
 def _components(basis: Floats, weights: Array) -> Floats:

@@ -49,7 +49,7 @@ def half_of_pairs(pairs: TupleSet) -> dict[str, Any]:
 def shrink_metric(
     learner: Any,
     sample: Sample,
-    given: tuple[Any, Array, ArrayLike | None],
+    given: tuple[Any, Array, ArrayLike | None, dict[str, Any]],
     params: dict[str, Any],
     span: GivenAxes,
     **how: Any,
@@ -59,7 +59,8 @@ def shrink_metric(
     If the judge chooses, it judges clones that are fitted to parts of the points.
 
     `sample`: the result of :func:`representative_sample`.
-    `given`: the points, labels and weights that the learner was fitted to.
+    `given`: the points, labels and weights that the learner was fitted to, and the indices of
+        groups and views.
     `params`: parameters of clones that differ from those of the learner, so that a clone takes
         about half as long.
     `span`: the coordinates in which to work.
@@ -71,7 +72,7 @@ def shrink_metric(
         tried = [(name, f) for name in _SIMPLER for f in _FRACTIONS] + [(name, 0.0)]
         if n_components is not None:
             tried.remove(("variance", 1.0))  # has no leading directions
-        points, labels, weight = given
+        points, labels, weight, marks = given
         weight = check_sample_weight(weight, len(points))
         codes, coordinates = check_partial_target(labels)[1], span.points(points)
 
@@ -86,7 +87,7 @@ def shrink_metric(
 
         names = [f"shrinkage={f:g} towards {name}" for name, f in tried]
         learner.judgement_ = judge_maps(
-            judge, ["given distance", *names[1:]], coordinates, codes, weight, maps
+            judge, ["given distance", *names[1:]], coordinates, codes, weight, maps, **marks
         )
         learner.judgement_.warn("shrinkage")
         name, fraction = tried[learner.judgement_.chosen]
