@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
+from scipy.spatial.distance import cdist
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_wine
@@ -28,6 +30,7 @@ from metricfast import (
     RCA_Supervised,
     SCML_Supervised,
 )
+from metricfast._labels.binding import bind_labels
 from metricfast.losses import SupCon
 from metricfast.selection import Judge, Judgement
 from metricfast.selection._evidence import choose
@@ -197,7 +200,9 @@ def test_groups_reach_the_splitter_and_if_asked_for_the_learner():
 
 
 @pytest.mark.filterwarnings("ignore:.*given distance", "ignore:No conv")
-@pytest.mark.parametrize("learner", [*FROM_CLASSES[:4], FROM_TUPLES[0], *TRAINED, *EMBEDDED], ids=repr)
+@pytest.mark.parametrize(
+    "learner", [*FROM_CLASSES[:4], FROM_TUPLES[0], *TRAINED, *EMBEDDED], ids=repr
+)
 def test_views_are_for_the_judge_of_other_learners(learner):
     views = np.arange(300) % 2
     points = SPECTRA.copy()
@@ -210,6 +215,9 @@ def test_views_are_for_the_judge_of_other_learners(learner):
     assert alone.judgement_.costs[0] < 0.1 and across.judgement_.costs[0] > 0.5
     if validate:
         assert alone.validation_["euclidean"] < 0.1 and across.validation_["euclidean"] > 0.5
+
+
+OF_CLASSES = [name for name in MEASURES if name != "label_distance"]
 
 
 def costs_by_loops(name, Z, y, database, labels, exclude):
@@ -243,7 +251,7 @@ def costs_by_loops(name, Z, y, database, labels, exclude):
 
 
 @pytest.mark.parametrize("alone", [False, True], ids=["apart", "own database"])
-@pytest.mark.parametrize("name", MEASURES)
+@pytest.mark.parametrize("name", OF_CLASSES)
 def test_measures_agree_with_loops(name, alone):
     rng = np.random.default_rng(0)
     database, labels = rng.normal(size=(40, 3)), rng.integers(4, size=40)
@@ -259,7 +267,7 @@ def test_measures_agree_with_loops(name, alone):
 
 
 @pytest.mark.parametrize("n", [30, 6], ids=["many", "fewer than are counted"])
-@pytest.mark.parametrize("name", MEASURES)
+@pytest.mark.parametrize("name", OF_CLASSES)
 def test_a_filter_leaves_out_points_of_the_same_view(name, n):
     rng = np.random.default_rng(0)
     Z, y, views = rng.normal(size=(n, 3)), np.arange(n) // 2 % 5, np.arange(n) % 2
@@ -271,6 +279,33 @@ def test_a_filter_leaves_out_points_of_the_same_view(name, n):
         expected = MEASURES[name](Z[own], y[own], Z[other], y[other], None)
         some = slice(1, 2) if found.ndim > 1 and n < 10 else slice(None)  # missing ones are wrong
         np.testing.assert_allclose(found[own][..., some], expected[..., some], rtol=1e-6)
+
+
+def test_measures_of_tags_and_of_label_distances_agree_with_loops():
+    rng = np.random.default_rng(0)
+    Z, some = rng.normal(size=(30, 3)), np.arange(10)
+    tags, labels = rng.random((30, 6)) < 0.3, rng.normal(size=(30, 2))
+    near = np.argsort(cdist(Z, Z) + 9 * np.eye(30), axis=1)[:10, :5]
+    shared = np.array([(tags[i] & tags[near[i]]).any(axis=1) for i in range(10)])
+    y, how = csr_array(tags.astype(float)), {"exclude": some}
+    found = MEASURES["neighbors"](Z[:10], y[:10], Z, y, None, **how)
+    shares = (np.array([4, 2, 1, 0, 0]) / 7 + 1 / 5) / 2
+    np.testing.assert_allclose(found, np.column_stack([~shared @ shares, ~shared[:, 0]]), rtol=1e-6)
+    found = MEASURES["vote"](Z[:10], y[:10], Z, y, None, **how)
+    np.testing.assert_allclose(found, 1 - shared.mean(axis=1), rtol=1e-6)
+    relevant = (tags[:10, None] & tags).any(axis=2) & (np.arange(30) != some[:, None])
+    order = np.argsort(cdist(Z[:10], Z), axis=1)[:, 1:]
+    hits, R = np.take_along_axis(relevant, order, axis=1), relevant.sum(axis=1)
+    precisions = hits.cumsum(axis=1) / np.arange(1, 30) * hits * (np.arange(1, 30) <= R[:, None])
+    found = MEASURES["retrieval"](Z[:10], y[:10], Z, y, None, **how)
+    np.testing.assert_allclose(found, 1 - precisions.sum(axis=1) / np.maximum(R, 1), rtol=1e-6)
+    how["distance"], labels, _ = bind_labels("cityblock", labels)
+    found = MEASURES["label_distance"](Z[:10], labels[:10], Z, labels, None, **how)
+    expected = np.take_along_axis(cdist(labels, labels, "cityblock")[:10], near, axis=1)
+    np.testing.assert_allclose(found, expected.mean(axis=1), rtol=1e-6)
+    found = MEASURES["squared_error"](Z[:10], labels[:10], Z, labels, None, exclude=some)
+    errors = labels[near].mean(axis=1) - labels[:10]
+    np.testing.assert_allclose(found, (errors**2).sum(axis=1), rtol=1e-6)
 
 
 def test_weights_are_copies_for_votes():
@@ -391,10 +426,12 @@ def test_other_judges_are_refused(learner):
 
 
 def test_a_measure_must_fit_the_labels():
-    with pytest.raises(ValueError, match="must be one for classes; got 'squared_error'"):
+    with pytest.raises(
+        ValueError, match="must be one of classes for these labels; got 'squared_error'"
+    ):
         LFDA(judge=Judge(measure="squared_error")).fit(WINE, KINDS)
     for measure in ("nearest", lambda distances, relevant: distances[:, 0]):
-        with pytest.raises(ValueError, match="must be 'auto' or 'squared_error' for numbers"):
+        with pytest.raises(ValueError, match="must be 'auto' or 'squared_error' for these"):
             MLKR(judge=Judge(measure=measure)).fit(WINE, WINE[:, 0])
 
 

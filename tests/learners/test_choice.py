@@ -6,6 +6,8 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import cdist
+from sklearn.base import clone
 from trained import embedding_learner
 
 from metricfast import AsymmetricSimilarity, EmbeddingLearner, LogRatioLearner, losses
@@ -143,12 +145,30 @@ def test_training_goes_on_from_the_given_distance():
     assert not np.array_equal(model.parameters_[0], before)
 
 
-def test_labels_that_are_no_classes_are_trained_on_to_the_end():
-    tags = CLASSES[:, None] == np.arange(3)
-    for learner, y in ((supcon(max_epochs=2), tags), (LogRatioLearner(max_epochs=2), APART[:, 0])):
-        assert learner.fit(APART, y).n_iter_ == 2 and not hasattr(learner, "judgement_")
-        with pytest.raises(ValueError, match="judge needs classes"):
-            learner.set_params(judge=Judge()).fit(APART, y)
+OF_TWO = NOISE[:, :2]  # labels of points of which two features matter
+TAGS = np.column_stack([OF_TWO > 0, (OF_TWO < 0).all(axis=1)])
+
+
+@pytest.mark.parametrize(
+    ("learner", "y", "measure"),
+    [
+        (supcon(), TAGS, "neighbors"),
+        (LogRatioLearner(), OF_TWO, "squared_error"),
+        (LogRatioLearner(), OF_TWO[:, 0], "squared_error"),
+        (LogRatioLearner(label_distance="cityblock"), OF_TWO, "label_distance"),
+        (LogRatioLearner(label_distance="precomputed"), cdist(OF_TWO, OF_TWO), "label_distance"),
+    ],
+    ids=["tags", "vectors", "numbers", "distance", "precomputed"],
+)
+def test_labels_that_are_no_classes_are_judged(learner, y, measure):
+    learner = clone(learner).set_params(random_state=0)
+    assert learner.fit(NOISE, y).judgement_.chosen > 0
+    assert learner.judgement_.measure == measure
+    others = np.random.default_rng(1).permutation(240)
+    y = y[np.ix_(others, others)] if y.shape == (240, 240) else y[others]
+    with pytest.warns(UserWarning, match=NO_BETTER):
+        learner.set_params(judge=Judge(errors=3)).fit(NOISE, y)
+    assert learner.judgement_.chosen == 0
 
 
 def test_two_maps_of_votes_stay_where_small_classes_say_nothing_of_new_ones():

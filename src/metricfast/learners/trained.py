@@ -171,14 +171,13 @@ class TrainedLearner(CallbackMixin):
     def _choose(self, plan: Plan, candidates: Candidates, samples: Samples, kept: Any) -> Choice:
         """Let the judge choose the start and the iterations, unless an earlier fit continues.
 
-        Points on disk, tags and continuous labels are not judged.
+        Points on disk are not judged.
         """
         if plan.judge is None or kept is not None:
             return Choice()
-        if samples.in_chunks or samples.has_other_labels:
+        if samples.in_chunks:
             if isinstance(self.judge, Judge):
-                what = "points in memory" if samples.in_chunks else "classes"
-                raise ValueError(f"judge needs {what}: set judge=None.")
+                raise ValueError("judge needs points in memory: set judge=None.")
             return Choice()
         choice = select_training(candidates, samples, plan.judge, plan.solver)
         self.judgement_ = choice.judgement

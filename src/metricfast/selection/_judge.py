@@ -25,6 +25,8 @@ __all__ = [
 _SHOWN = 12
 # Maximum number of points from which parts of linear maps are split.
 _DRAWN = 5000
+# The measures of "auto", by the kind of labels.
+_DEFAULTS = {"classes": "neighbors", "numbers": "squared_error", "distances": "label_distance"}
 # Yields the embedded queries and the embedded database of a part, for each candidate.
 Path = Callable[[Part], Iterable[tuple[Array, Array]]]
 
@@ -51,12 +53,15 @@ class Judge(BaseEstimator):  # type: ignore[misc]
         - "retrieval": 1 - average precision at R, where R database points have its class;
         - "verification": the share of its pairs of the same class that are refused, at a threshold
           that accepts 1 % of all pairs of different classes;
+        - "squared_error", for numbers and vectors: that of the mean of its 5 nearest neighbours;
+        - "label_distance", for labels with another than the Euclidean distance: the mean distance
+          of its label to those of its 5 nearest neighbours;
         - a function of distances and relevance, arrays of shape (n_queries, n_database), that
           returns the costs, of shape (n_queries,). Relevance is true where a database point has
           the class of the query. Excluded points have infinite distances.
 
-        "auto" is "neighbors", or for numbers "squared_error": of the mean of the 5 nearest
-        neighbours.
+        "auto" is "neighbors", "squared_error" or "label_distance". Points with tags are of one
+        class if they share a tag.
     unit : {"auto", "points", "classes", "groups"}, default="auto"
         What is held out. With "classes", each half of the classes is held out in turn, as if they
         were new, and its points search among all points. "auto" holds classes out if half of them
@@ -67,7 +72,7 @@ class Judge(BaseEstimator):  # type: ignore[misc]
         there are 1,000 held-out points.
     errors : float, optional
         Number of standard errors by which a setting must be better than the given distance. By
-        default 2, and 1 for numbers, whose squared errors vary more.
+        default 2 for classes, and 1 for numbers and label distances, whose costs vary more.
 
     Examples
     --------
@@ -94,25 +99,27 @@ class Judge(BaseEstimator):  # type: ignore[misc]
                 f"got {self.measure!r}."
             )
 
-    def costs_by(self, numeric: bool = False) -> tuple[str, Measure]:
+    def costs_by(self, labels: str = "classes") -> tuple[str, Measure]:
         """Return the name of the measure, and its function.
 
-        `numeric`: for labels of numbers, which are not equal or different.
+        `labels`: their kind, one of "classes", "numbers" and "distances".
         """
-        if self.measure != "auto" and (self.measure == "squared_error") != numeric:
-            known = "'auto' or 'squared_error' for numbers" if numeric else "one for classes"
-            raise ValueError(f"measure of the judge must be {known}; got {self.measure!r}.")
+        default = _DEFAULTS[labels]
+        for_classes = self.measure not in ("squared_error", "label_distance")
+        if self.measure not in ("auto", default) and not (for_classes and labels == "classes"):
+            known = f"'auto' or {default!r}" if labels != "classes" else "one of classes"
+            raise ValueError(
+                f"measure of the judge must be {known} for these labels; got {self.measure!r}."
+            )
         if callable(self.measure):
             name = getattr(self.measure, "__name__", type(self.measure).__name__)
             return name, of_distances(self.measure)
-        name = self.measure
-        if name == "auto":
-            name = "squared_error" if numeric else "neighbors"
+        name = default if self.measure == "auto" else self.measure
         return name, MEASURES[name]
 
-    def errors_for(self, numeric: bool = False) -> float:
-        """Return the number of standard errors; `numeric`: for labels of numbers."""
-        default = 1.0 if numeric else 2.0
+    def errors_for(self, labels: str = "classes") -> float:
+        """Return the number of standard errors."""
+        default = 2.0 if labels == "classes" else 1.0
         return default if self.errors is None else float(self.errors)
 
 
@@ -284,7 +291,7 @@ def judge_maps(
 
 def judge_costs(
     judge: Judge, names: Sequence[str], costs: Array, weight: Floats, measure: str, unit: str,
-    error: Exception | None = None, numeric: bool = False, **how: Any,
+    error: Exception | None = None, labels: str = "classes", **how: Any,
 ) -> Judgement:  # fmt: skip
     """Choose one of several candidates by their costs; `how` are arguments of :func:`choose`.
 
@@ -303,7 +310,7 @@ def judge_costs(
     guard = None
     if costs.ndim == 3:
         costs, guard = costs[..., 0], costs[..., 1]
-    required = judge.errors_for(numeric)
+    required = judge.errors_for(labels)
     chosen = choose(costs, weight, errors=required, guard=guard, **how)
     share = weight / weight.sum()
     errors = np.sqrt(np.square((costs - costs[0]) * share).sum(axis=1))

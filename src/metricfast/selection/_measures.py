@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.distances.neighbors import kneighbors, pairwise_distances
@@ -17,7 +18,8 @@ from metricfast.distances.neighbors import kneighbors, pairwise_distances
 __all__ = ["MEASURES", "Measure", "count_votes", "mean_error", "neighbor_error", "of_distances"]
 
 # Called with embedded queries, their labels, the embedded database, its labels and weights, and the
-# keyword arguments of the search: `exclude`, `where` and `n_jobs`.
+# keyword arguments of the search: `exclude`, `where` and `n_jobs`. Labels are class indices; or
+# sparse matrices of tags, which are of one class if they share a tag; or numbers.
 Measure = Callable[..., Array]
 # Number of neighbours in a majority vote, and in the cost of a point (more, to reduce noise).
 _VOTERS, _NEIGHBORS = 3, 5
@@ -33,7 +35,8 @@ def nearest(
 ) -> Array:
     """Return 1 where the nearest neighbour is of another class, else 0."""
     del weight
-    return np.asarray(_neighbor_labels(queries, database, y_database, 1, how)[0] != y, np.float32)
+    near = _nearest(queries, database, 1, how)
+    return np.asarray(_differ(y, y_database, near)[:, 0], np.float32)
 
 
 def neighbors(
@@ -46,9 +49,9 @@ def neighbors(
     costs of `nearest`, which must not get worse.
     """
     del weight
-    wrong = _neighbor_labels(queries, database, y_database, _NEIGHBORS, how) != y
-    shares = _SHARES[: len(wrong)] / _SHARES[: len(wrong)].sum()
-    return np.column_stack([shares @ wrong, wrong[0]]).astype(np.float32)
+    wrong = _differ(y, y_database, _nearest(queries, database, _NEIGHBORS, how))
+    shares = _SHARES[: wrong.shape[1]] / _SHARES[: wrong.shape[1]].sum()
+    return np.column_stack([wrong @ shares, wrong[:, 0]]).astype(np.float32)
 
 
 def vote(
@@ -59,15 +62,33 @@ def vote(
     A point counts as many times as its weight.
     """
     near, votes = _votes(queries, database, weight, how)
-    return np.asarray((votes * (y_database[near] != y[:, None])).sum(axis=1), np.float32)
+    return np.asarray((votes * _differ(y, y_database, near)).sum(axis=1), np.float32)
 
 
 def squared_error(
     queries: Array, y: Array, database: Array, y_database: Array, weight: Floats | None, **how: Any
 ) -> Array:
-    """Return the squared error of the mean target of the 5 nearest points of the database."""
+    """Return the squared error of the mean target of the 5 nearest points of the database.
+
+    Targets are numbers, or vectors.
+    """
     near, votes = _votes(queries, database, weight, how)
-    return np.asarray(((votes * y_database[near]).sum(axis=1) - y) ** 2, np.float32)
+    errors = np.einsum("nk,nk...->n...", votes, y_database[near]) - y
+    return np.asarray(np.square(errors).reshape(len(errors), -1).sum(axis=1))
+
+
+def label_distance(
+    queries: Array, y: Array, database: Array, y_database: Array, weight: Floats | None,
+    distance: Any, **how: Any,
+) -> Array:  # fmt: skip
+    """Return the mean label distance of the 5 nearest points of the database.
+
+    `distance`: the distance of the labels.
+    """
+    near, votes = _votes(queries, database, weight, how)
+    y, y_database = distance.encode(y), distance.encode(y_database)
+    found = [distance.between(y[i : i + 1], y_database[row])[0] for i, row in enumerate(near)]
+    return np.asarray((votes * np.array(found)).sum(axis=1), np.float32)
 
 
 def retrieval(
@@ -78,16 +99,16 @@ def retrieval(
     Queries whose class is not in the database have cost 0.
     """
     del weight
-    candidates = y[:, None] == y_database
+    candidates = _are_relevant(y, y_database)
     if how.get("where") is not None:
         candidates &= how["where"][0][:, None] != how["where"][1]
     relevant = candidates.sum(axis=1)
     if how.get("exclude") is not None:
-        relevant -= (how["exclude"] >= 0) & (y == y_database[how["exclude"]])
+        relevant -= candidates[np.arange(len(candidates)), how["exclude"]] & (how["exclude"] >= 0)
     most = int(relevant.max(initial=0))
     if most == 0:
-        return np.zeros(len(y), np.float32)
-    hits = y[:, None] == _neighbor_labels(queries, database, y_database, most, how).T
+        return np.zeros(len(queries), np.float32)
+    hits = ~_differ(y, y_database, _nearest(queries, database, most, how))
     counted = np.arange(1, hits.shape[1] + 1) <= relevant[:, None]
     precisions = hits.cumsum(axis=1) / np.arange(1, hits.shape[1] + 1)
     found = (precisions * hits * counted).sum(axis=1) / np.maximum(relevant, 1)
@@ -112,10 +133,11 @@ def of_distances(function: Callable[[Floats, Array], Any]) -> Measure:
         if where is not None:
             left_out |= where[0][:, None] == where[1]
         distances[left_out] = np.inf
-        costs = np.asarray(function(distances, (y[:, None] == y_database) & ~left_out), float)
-        if costs.shape != y.shape[:1]:
+        costs = np.asarray(function(distances, _are_relevant(y, y_database) & ~left_out), float)
+        if costs.shape != distances.shape[:1]:
             raise ValueError(
-                f"measure must return {len(y)} costs, one per query; found shape {costs.shape}."
+                f"measure must return {len(distances)} costs, one per query; found shape "
+                f"{costs.shape}."
             )
         return costs
 
@@ -143,6 +165,7 @@ MEASURES: dict[str, Measure] = {
     "retrieval": retrieval,
     "verification": of_distances(verification),
     "squared_error": squared_error,
+    "label_distance": label_distance,
 }
 
 
@@ -159,8 +182,8 @@ def neighbor_error(
 
     `how`: arguments of the search, `exclude`, `where` and `n_jobs`.
     """
-    found = _neighbor_labels(queries, database, y_database, n_neighbors, how)
-    return mean_error(found.T, y, numeric)
+    near = _nearest(queries, database, n_neighbors, how)
+    return mean_error(np.where(near < 0, -1, y_database[near]), y, numeric)
 
 
 def mean_error(neighbor_labels: Any, y: Any, numeric: bool) -> float:
@@ -186,15 +209,23 @@ def count_votes(weights: Array, k: int | Array) -> Array:
     return np.asarray(np.clip(k - (weights.cumsum(axis=1) - weights), 0, weights))
 
 
-def _neighbor_labels(
-    queries: Array, database: Array, y_database: Any, n_neighbors: int, how: dict[str, Any]
-) -> Any:
-    """Return the labels of the nearest neighbours, one row for each rank; -1 stands for none."""
+def _nearest(queries: Array, database: Array, n_neighbors: int, how: dict[str, Any]) -> Integers:
+    """Return the nearest neighbours of each query, in ascending order; -1 stands for none."""
     k = min(n_neighbors, len(database) - (how.get("exclude") is not None))
-    index = kneighbors(queries, database, k, **how)[1]
-    found = y_database[index]
-    found[index < 0] = -1
-    return found.T
+    return np.asarray(kneighbors(queries, database, k, **how)[1])
+
+
+def _differ(y: Any, y_database: Any, near: Integers) -> Array:
+    """Return whether neighbours are of another class; missing neighbours (-1) are."""
+    if issparse(y):
+        shared = [np.ravel(y.multiply(y_database[each]).sum(axis=1)) for each in near.T]
+        return np.asarray((np.column_stack(shared) == 0) | (near < 0))
+    return np.asarray((y_database[near] != y[:, None]) | (near < 0))
+
+
+def _are_relevant(y: Any, y_database: Any) -> Array:
+    """Return whether points of the database have the class of each query."""
+    return np.asarray((y @ y_database.T).toarray() > 0 if issparse(y) else y[:, None] == y_database)
 
 
 def _votes(
@@ -204,7 +235,6 @@ def _votes(
 
     Missing neighbours (-1) have no votes.
     """
-    k = min(_NEIGHBORS, len(database) - (how.get("exclude") is not None))
-    near = kneighbors(queries, database, k, **how)[1]
-    votes = count_votes((near >= 0) * (1.0 if weight is None else weight[near]), k)
+    near = _nearest(queries, database, _NEIGHBORS, how)
+    votes = count_votes((near >= 0) * (1.0 if weight is None else weight[near]), near.shape[1])
     return near, votes / np.maximum(votes.sum(axis=1, keepdims=True), 1e-150)

@@ -86,7 +86,7 @@ def select_training(candidates: Candidates, data: Samples, judge: Judge, solver:
     The given distance is chosen if no point can be held out, or if all starts fail. If each
     training diverges, nothing is chosen, because training on all points will explain it.
     """
-    measure, costs_of = judge.costs_by(numeric := not data.has_classes)
+    measure, costs_of = judge.costs_by(data.kind)
     splits = splits_of(
         data, costs_of, least=candidates.least, n_splits=judge.n_splits, unit=judge.unit
     )
@@ -115,7 +115,7 @@ def select_training(candidates: Candidates, data: Samples, judge: Judge, solver:
         weight = np.concatenate([split.part.weight for split in splits])
         unit = splits[0].part.unit
     judgement = judge_costs(
-        judge, names, matrix, weight, measure, unit, failure, numeric, equal=candidates.equal,
+        judge, names, matrix, weight, measure, unit, failure, data.kind, equal=candidates.equal,
         order=np.array(order),
     )  # fmt: skip
     judgement.warn()

@@ -145,9 +145,11 @@ class Samples:
         return self.distance is None and not issparse(self.labels) and self.labels.dtype.kind == "i"
 
     @property
-    def has_other_labels(self) -> bool:
-        """Whether labels are tags, or continuous labels with a distance."""
-        return self.distance is not None or issparse(self.labels)
+    def kind(self) -> str:
+        """The kind of labels to the judge. Points with tags are of one class if they share one."""
+        if self.distance is not None:
+            return "numbers" if "euclidean" in str(self.distance.kernel) else "distances"
+        return "classes" if self.has_classes or issparse(self.labels) else "numbers"
 
     @property
     def class_codes(self) -> Integers | None:

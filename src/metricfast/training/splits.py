@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
@@ -41,7 +42,11 @@ class Split:
     def costs(self, Z: Array, Z_database: Array, n_jobs: int | None) -> Array:
         """Return the cost of each embedded held-out point."""
         y, among = self.held_out.labels, self.held_out.points
-        how = {"exclude": self.part.exclude, "where": self.part.where, "n_jobs": n_jobs}
+        how: dict[str, Any] = {
+            "exclude": self.part.exclude, "where": self.part.where, "n_jobs": n_jobs
+        }  # fmt: skip
+        if self.held_out.kind == "distances":
+            how["distance"] = self.held_out.distance
         return self.measure(Z, y, Z_database, among.labels, among.weight, **how)
 
 
@@ -76,7 +81,8 @@ def _distinct(data: Samples) -> Samples:
     n, d = data.X.shape
     if data.database is not None and _same(data, data.database):
         data = replace(data, database=None)
-    if data.database is None and (not issparse(data.X) or n * d <= _DENSE_VALUES):
+    arrays = data.distance is None and not issparse(data.labels)
+    if data.database is None and arrays and (not issparse(data.X) or n * d <= _DENSE_VALUES):
         return deduplicate(data)
     weight = repetitions(data.weight, n)
     rows = np.flatnonzero(weight)

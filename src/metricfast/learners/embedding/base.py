@@ -51,7 +51,8 @@ __all__ = ["BaseEmbeddingLearner"]
 
 # Normalisation sets rows of at most this length to zero, without a gradient.
 _LEAST = 1e-12
-# Epochs without improvement after which the training of a part stops.
+# Epochs without improvement after which the training of a part stops, if there are classes. The
+# costs of numbers vary too much to stop.
 _PATIENCE = 7
 
 
@@ -236,7 +237,9 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
         """The label distance that the learner, the loss or the sampler gives."""
         loss, _, sampler = self._parts()
         parts = {"the learner": self, "loss": loss, "sampler": sampler}
-        said = agreed({name: getattr(part, "label_distance", None) for name, part in parts.items()})
+        given = {name: getattr(part, "label_distance", None) for name, part in parts.items()}
+        # A function as loss still has the distance that `share_label_distance` set.
+        said = agreed({n: each for n, each in given.items() if not isinstance(each, LabelDistance)})
         own = not isinstance(loss, Loss)  # a user's loss
         if said is not None and not (
             is_continuous(loss) and (own or hasattr(loss, "label_distance"))
@@ -319,7 +322,7 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
 
         return Candidates(
             begin, [None, *alternatives(embedding, samples)], given_of(embedding, samples),
-            equal=0.0, patience=_PATIENCE,
+            equal=0.0, patience=_PATIENCE if samples.has_classes else int(self.max_epochs),
         )  # fmt: skip
 
     def _problem(self, samples: Samples) -> Problem:
