@@ -19,6 +19,7 @@ from metricfast import metrics
 from metricfast.plotting import (
     EmbeddingDisplay,
     FeatureRelevanceDisplay,
+    JudgementDisplay,
     LossCurveDisplay,
     NeighborsDisplay,
     PairScoreDisplay,
@@ -57,6 +58,7 @@ DRAWN = {
     "components": (lambda **how: FeatureRelevanceDisplay.from_components([[1.0, 2.0]], **how), 2),
     "pairs": (lambda **how: PairScoreDisplay.from_estimator(LFDA, PAIRS, SAME, **how), 2),
     "distances": (lambda **how: PairScoreDisplay.from_predictions(SAME, [*range(6)], **how), 2),
+    "judgement": (lambda **how: JudgementDisplay.from_estimator(LFDA, **how), 1),
     "curve": (lambda **how: LossCurveDisplay.from_estimator(SGD, **how), 1),
     "curves": (lambda **how: LossCurveDisplay.from_curves([3.0, 2.0], **how), 1),
     "retrieval": (lambda **how: RetrievalDisplay.from_estimator(LFDA, X, Y, **how), 1),
@@ -227,6 +229,18 @@ def test_curves_are_those_of_the_training():
     assert display.line_.get_ydata().tolist() == kernel.learner_.loss_curve_
 
 
+def test_a_judgement_is_drawn_with_its_band():
+    display = JudgementDisplay.from_estimator(PIPELINE, color="black")
+    found = PIPELINE[-1].judgement_
+    np.testing.assert_array_equal(display.line_.get_ydata(), found.costs)
+    assert display.line_.get_markevery() == [found.chosen]
+    assert display.line_.get_color() == "black"
+    assert display.ax_.lines[1].get_ydata() == [found.costs[0]] * 2
+    corners = display.ax_.collections[0].get_paths()[0].vertices[:, 1]
+    assert {*(found.costs - found.errors), *(found.costs + found.errors)} <= set(corners)
+    assert found.name in display.ax_.get_xlabel()
+
+
 def test_retrieval_is_drawn_with_its_interval_chance_and_oracle():
     display = RetrievalDisplay.from_report(REPORT)
     scores = [REPORT[f"recall_at_{k}"] for k in (1, 2, 5)]
@@ -323,6 +337,7 @@ WRONG = [
     (PairScoreDisplay.from_estimator, (LFDA, PAIRS, [1] * 6), {}, "y must hold 1 or -1"),
     (PairScoreDisplay.from_predictions, (SAME[:5], [0.0] * 6), {}, "y_true must hold 1 or -1"),
     (PairScoreDisplay.from_predictions, (SAME, [np.nan] * 6), {}, "distances contains NaN"),
+    (JudgementDisplay.from_estimator, (mf.LFDA(judge=None),), {}, "estimator must be fitted, with"),
     (LossCurveDisplay.from_estimator, (LFDA,), {}, "estimator must be trained by iterations"),
     (CURVES, ([],), {}, "loss_curve is empty"),
     (CURVES, ([1.0], [[1.0]]), {}, "validation_scores must have shape"),

@@ -12,6 +12,7 @@ except ImportError as error:
     raise ImportError("plotting needs matplotlib: pip install matplotlib") from error
 
 from metricfast.plotting._embedding import EmbeddingDisplay, plot_before_after
+from metricfast.plotting._judgement import JudgementDisplay
 from metricfast.plotting._loss_curve import LossCurveDisplay
 from metricfast.plotting._neighbors import NeighborsDisplay
 from metricfast.plotting._pair_score import PairScoreDisplay
@@ -22,6 +23,7 @@ from metricfast.plotting._votes import VoteDisplay
 __all__ = [
     "EmbeddingDisplay",
     "FeatureRelevanceDisplay",
+    "JudgementDisplay",
     "LossCurveDisplay",
     "NeighborsDisplay",
     "PairScoreDisplay",
