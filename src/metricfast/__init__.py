@@ -62,8 +62,8 @@ _NAMES = {
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
 _SUBMODULES = (
     *("callbacks", "comparison", "constraints", "dask", "embeddings", "exceptions", "inference"),
-    *("io", "learners", "losses", "metrics", "neighbors", "plotting", "samplers", "solvers"),
-    *("sources", "stopping", "onnx", "torch"),
+    *("io", "learners", "losses", "metrics", "neighbors", "plotting", "samplers", "selection"),
+    *("solvers", "sources", "stopping", "onnx", "torch"),
 )
 # Python reports a deadlock if one thread imports a package while another imports a submodule.
 _LOADING = RLock()

@@ -15,6 +15,7 @@ from metricfast import neighbors as neighbors
 from metricfast import onnx as onnx
 from metricfast import plotting as plotting
 from metricfast import samplers as samplers
+from metricfast import selection as selection
 from metricfast import solvers as solvers
 from metricfast import sources as sources
 from metricfast import stopping as stopping
