@@ -1,15 +1,16 @@
 """Study: by which measure, and with how much evidence, should a judge choose a distance?
 
     python -m benchmarks.study_judge [--kinds PATTERN...] [--learners PATTERN...] [--points N...]
-                                     [--draws N] [--threads N] [--output FOLDER]
+                                     [--unit UNIT] [--draws N] [--threads N] [--output FOLDER]
 
 Prints a line for each rule: a measure, with or without the condition that the nearest neighbour is
 not worse, and a number of standard errors. All rules choose among the same settings of a learner,
-by the same held-out points. The columns are the gain over the given distance on queries that
-neither the learner nor the judge saw: its mean over all choices, the worst, and the share of
-choices that lose more than .01. "nearest" is the share of queries whose nearest neighbour is of
-their class, "vote" the share of their class among 5 neighbours, and "MAP@R" the average precision
-at R. The last line has the best setting by the queries themselves, for each of the three.
+by the same held-out points (--unit: what is held out). The columns are the gain over the given
+distance on queries that neither the learner nor the judge saw: its mean over all choices, the
+worst, and the share of choices that lose more than .01. "nearest" is the share of queries whose
+nearest neighbour is of their class, "vote" the share of their class among 5 neighbours, "MAP@R" the
+average precision at R. The last line has the best setting by the queries themselves, for each of
+the three. Queries are new points of known classes in one table, and of new classes in the other.
 
 Kinds of data are from `never_worse`; those without a file in METRICFAST_DATA are left out. N of the
 training points are drawn, or all if there are fewer, and up to 600 queries. Settings of trained
@@ -35,7 +36,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks import never_worse
-from benchmarks.never_worse import POINTS, Kind, Split, choose_names, make, one_view
+from benchmarks.never_worse import CLASSES, POINTS, Kind, Split, choose_names, make, one_view
 from metricfast.learners.base.closed_form import ClosedFormLearner
 from metricfast.selection import Judge, _judge
 from metricfast.selection._evidence import choose
@@ -96,7 +97,7 @@ def draw(kind: Kind, split: Split, n: int, seed: int) -> Split:
     return Split(train, queries, database, split.groups[asked], take(split.second, rows))
 
 
-def record(learner: Any, split: Split) -> Record | None:
+def record(learner: Any, split: Split, unit: str = "auto") -> Record | None:
     """Judge by all measures at once, and try each setting on queries; None if nothing is judged."""
     (Q, y), (D, labels), points = split.queries, split.database, one_view(split)
     exclude = np.arange(len(y)) if D is Q else None
@@ -117,7 +118,7 @@ def record(learner: Any, split: Split) -> Record | None:
 
     patches = [patch.object(each, "judge_costs", see) for each in (_judge, model_selection)]
     with patches[0], patches[1]:
-        learner.set_params(judge=AllMeasures()).fit(*points)
+        learner.set_params(judge=AllMeasures(unit=unit)).fit(*points)
     ((names, costs, weight, how),) = seen
     if not costs.size:
         return None
@@ -140,34 +141,26 @@ def record(learner: Any, split: Split) -> Record | None:
     return Record(costs, weight, np.array(test), how["order"], np.array(how["equal"]))
 
 
-def records(
-    kinds: list[str], learners: list[str], sizes: list[int], n_draws: int, n_jobs: int, folder: Path
-) -> Iterator[Record]:
-    """Yield the record of each choice, and store new ones."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in kinds:
-        kind = never_worse.KINDS[name]
-        try:
-            arrays = kind.read()
-        except FileNotFoundError as error:
-            print(f"{name}: no {error.filename}: see benchmarks/DATA.md", flush=True)
-            continue
-        for seed in range(n_draws):
-            split = kind.split(seed, *arrays)
-            for n in sorted({min(n, len(one_view(split)[1])) for n in sizes}):
-                for learner in learners:
-                    file = folder / f"{name}-{n}-{seed}-{learner}.npz"
-                    if not file.exists():
-                        model = make(learner, 0, random_state=seed, n_jobs=n_jobs)
-                        try:
-                            found = record(model, draw(kind, split, n, seed))
-                        except (ValueError, np.linalg.LinAlgError) as error:  # cannot be fitted
-                            print(f"{file.stem}: {str(error).partition(chr(10))[0]}", flush=True)
-                            found = None
-                        np.savez_compressed(file, **(found._asdict() if found else {}))
-                    with np.load(file) as stored:
-                        if len(stored):
-                            yield Record(**stored)
+def records(name: str, learners: list[str], options: argparse.Namespace) -> Iterator[Record]:
+    """Yield the record of each choice on a kind of data, and store new ones."""
+    kind, unit = never_worse.KINDS[name], options.unit
+    arrays = kind.read()
+    for seed in range(options.draws):
+        split = kind.split(seed, *arrays)
+        sizes = {min(n, len(one_view(split)[1])) for n in options.points}
+        for n, learner in product(sorted(sizes), learners):
+            file = options.output / f"{name}-{n}-{seed}-{unit}-{learner}.npz"
+            if not file.exists():
+                model = make(learner, 0, random_state=seed, n_jobs=options.threads)
+                try:
+                    found = record(model, draw(kind, split, n, seed), unit)
+                except (ValueError, np.linalg.LinAlgError) as error:  # cannot be fitted
+                    print(f"{file.stem}: {str(error).partition(chr(10))[0]}", flush=True)
+                    found = None
+                np.savez_compressed(file, **(found._asdict() if found else {}))
+            with np.load(file) as stored:
+                if len(stored):
+                    yield Record(**stored)
 
 
 def choose_by(found: Record, measure: str, guarded: bool, errors: float) -> int:
@@ -181,10 +174,9 @@ def table(found: list[Record]) -> Iterator[str]:
     """Yield the lines of the table."""
     yield f"| {' | '.join(HEAD)} |\n{'|---' * len(HEAD)}|"
     gains = [each.test[0] - each.test for each in found]
-    for measure, guarded, errors in RULES:
-        chosen = [choose_by(each, measure, guarded, errors) for each in found]
-        rows = [gain[i] for gain, i in zip(gains, chosen, strict=True)]
-        yield _line(measure + ", nearest not worse" * guarded, errors, rows)
+    for rule in RULES:
+        rows = [gain[choose_by(each, *rule)] for gain, each in zip(gains, found, strict=True)]
+        yield _line(rule[0] + ", nearest not worse" * rule[1], rule[2], rows)
     yield _line("best by the queries", "", [gain.max(axis=0) for gain in gains])
 
 
@@ -203,6 +195,7 @@ def main() -> None:
     parser.add_argument("--kinds", nargs="+", metavar="PATTERN")
     parser.add_argument("--learners", nargs="+", metavar="PATTERN")
     parser.add_argument("--points", nargs="+", type=int, default=[120, 500, 2000], metavar="N")
+    parser.add_argument("--unit", choices=["auto", "points", "classes"], default="auto")
     parser.add_argument("--draws", type=int, default=2, metavar="N")
     parser.add_argument("--threads", type=int, default=1, metavar="N")
     parser.add_argument("--output", type=Path, default=RESULTS, metavar="FOLDER")
@@ -210,10 +203,17 @@ def main() -> None:
     kinds = choose_names(KINDS, options.kinds, "--kinds")
     learners = choose_names(LEARNERS, options.learners, "--learners")
     warnings.simplefilter("ignore")
-    how = options.points, options.draws, options.threads, options.output
+    options.output.mkdir(parents=True, exist_ok=True)
+    found: dict[str, list[Record]] = {POINTS: [], CLASSES: []}
     with threadpool_limits(options.threads):
-        if found := list(records(kinds, learners, *how)):
-            print(f"\n{len(found)} choices\n", *table(found), sep="\n")
+        for name in kinds:
+            try:
+                found[never_worse.KINDS[name].new] += records(name, learners, options)
+            except FileNotFoundError as error:
+                print(f"{name}: no {error.filename}: see benchmarks/DATA.md", flush=True)
+    for new, choices in found.items():
+        if choices:
+            print(f"\nnew {new}: {len(choices)} choices\n", *table(choices), sep="\n")
 
 
 if __name__ == "__main__":

@@ -347,10 +347,10 @@ def test_study_of_the_judge(run):
     texts = [run(f"{command} --kinds few-points viper sentences --threads 1") for _ in range(2)]
     assert texts[0] == texts[1]
     assert "sentences: no " in texts[0]
-    assert "\n8 choices\n" in texts[0]
-    found = rows(texts[0])
-    assert len(found) == len(study_judge.RULES) + 2
-    assert found.count("neighbors, nearest not worse") == 3
+    for new in ("points", "classes"):
+        assert f"\nnew {new}: 4 choices\n" in texts[0]
+    assert rows(texts[0]).count("neighbors, nearest not worse") == 2 * 3
+    assert rows(texts[0]).count("best by the queries") == 2
 
 
 @pytest.mark.filterwarnings("ignore")
