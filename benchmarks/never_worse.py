@@ -24,7 +24,19 @@ few-points, noise, many-points, many-classes and digits.
 
 from __future__ import annotations
 
-__all__ = ["KINDS", "LEARNERS", "Kind", "Split", "difference", "main"]
+__all__ = [
+    "CLASSES",
+    "KINDS",
+    "LEARNERS",
+    "POINTS",
+    "Kind",
+    "Split",
+    "choose_names",
+    "difference",
+    "main",
+    "make",
+    "one_view",
+]
 
 import argparse
 import inspect
@@ -236,12 +248,16 @@ LEARNERS += [f"maps-{n}" for n in CLASS_LOSSES if not getattr(losses, n).learnab
 LEARNERS = [name for name in LEARNERS if name not in ("MLKR", "OASIS_Supervised")] + NUMERIC
 
 
-def _make(learner: str, width: int) -> Any:
+def make(learner: str, width: int, **params: Any) -> Any:
+    """Return a learner, with those of the parameters that it has."""
     maps, _, loss = learner.partition("-")
-    if not loss:
-        return getattr(metricfast, learner)()
-    embedding = Asymmetric(Linear(width), Linear(width)) if maps == "maps" else None
-    return EmbeddingLearner(getattr(losses, loss)(), embedding)
+    if loss:
+        embedding = Asymmetric(Linear(width), Linear(width)) if maps == "maps" else None
+        model = EmbeddingLearner(getattr(losses, loss)(), embedding)
+    else:
+        model = getattr(metricfast, learner)()
+    known = model.get_params(deep=False)
+    return model.set_params(**{name: value for name, value in params.items() if name in known})
 
 
 def _suits(learner: str, kind: Kind, split: Split) -> bool:
@@ -252,7 +268,8 @@ def _suits(learner: str, kind: Kind, split: Split) -> bool:
     return split.train[0].shape[1] == split.database[0].shape[1]
 
 
-def _one_view(split: Split) -> Points:
+def one_view(split: Split) -> Points:
+    """Return the training points of both views."""
     views = [split.train] if split.second is None else [split.train, split.second]
     return np.concatenate([X for X, _ in views]), np.concatenate([y for _, y in views])
 
@@ -271,7 +288,7 @@ def _unlearned(split: Split) -> Iterator[tuple[str, Any, Any]]:
     queries, database = split.queries[0], split.database[0]
     if queries.shape[1] == database.shape[1]:
         yield "given", queries, database
-        spread = _one_view(split)[0].std(axis=0)
+        spread = one_view(split)[0].std(axis=0)
         spread[spread == 0] = 1
         yield "standardised", queries / spread, database / spread
     else:
@@ -312,14 +329,12 @@ def _values(kind: Kind, split: Split, queries: Any, database: Any, n_jobs: int) 
 
 def _fit(learner: str, split: Split, seed: int, n_jobs: int) -> tuple[Any, Any]:
     """Return embedded queries and embedded database."""
-    model = _make(learner, min(split.train[0].shape[1], split.database[0].shape[1]))
-    both = {"random_state": seed, "n_jobs": n_jobs}
-    known = model.get_params(deep=False)
-    model.set_params(**{name: value for name, value in both.items() if name in known})
+    width = min(split.train[0].shape[1], split.database[0].shape[1])
+    model = make(learner, width, random_state=seed, n_jobs=n_jobs)
     if learner.startswith("maps-"):
         model.fit(*split.train, *split.second)
     else:
-        model.fit(*_one_view(split))
+        model.fit(*one_view(split))
     takes_side = "side" in inspect.signature(model.transform).parameters
     query, database = ({"side": side} if takes_side else {} for side in ("query", "database"))
     return (
@@ -371,10 +386,12 @@ def compare(name: str, learners: list[str], n_splits: int, n_jobs: int) -> Itera
         yield row
 
 
-def _chosen(names: Iterable[str], patterns: list[str] | None, option: str) -> list[str]:
+def choose_names(names: Iterable[str], patterns: list[str] | None, option: str) -> list[str]:
+    """Return the names that match a pattern; exit if none does."""
     chosen = [n for n in names if not patterns or any(fnmatch(n, each) for each in patterns)]
     if not chosen:
-        raise SystemExit(f"no name matches {option} {' '.join(patterns or [])}: see --list")
+        found = " ".join(patterns or [])
+        raise SystemExit(f"no name matches {option} {found}: there are {', '.join(names)}")
     return chosen
 
 
@@ -389,8 +406,8 @@ def main() -> None:
     parser.add_argument("--n-jobs", type=int, default=1, help="number of threads")
     parser.add_argument("--list", action="store_true", help="print kinds of data and learners")
     options = parser.parse_args()
-    kinds = _chosen(KINDS, options.data, "--data")
-    learners = _chosen(LEARNERS, options.learner, "--learner")
+    kinds = choose_names(KINDS, options.data, "--data")
+    learners = choose_names(LEARNERS, options.learner, "--learner")
     if options.list:
         print("data:", *kinds, "\nlearners:", *learners)
         return

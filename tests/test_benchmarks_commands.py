@@ -21,6 +21,7 @@ from benchmarks import (
     reid,
     study_defaults,
     study_dimension,
+    study_judge,
     study_large,
     study_local,
     study_poses,
@@ -305,7 +306,7 @@ def test_never_worse(run):
     assert "| sentences | no " in text
     assert "| points | maps-SupCon | " in text
     assert "Below by more than two standard errors: " in text.splitlines()[-1]
-    with pytest.raises(SystemExit, match="--learner RCA: see --list"):
+    with pytest.raises(SystemExit, match="--learner RCA: there are Covariance, LFDA, "):
         run("benchmarks.never_worse --learner RCA")
 
 
@@ -335,6 +336,34 @@ def test_the_error_of_a_difference():
     assert twice == pytest.approx(once)
     other = never_worse.difference([better, -better], [given, given], [queries, queries + 5])
     assert other == pytest.approx((0, 0.6))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_study_of_the_judge(run):
+    """A repeated run reads the records."""
+    command = (
+        "benchmarks.study_judge --output {tmp} --learners LFDA loss-* --draws 1 --points 20 60"
+    )
+    texts = [run(f"{command} --kinds few-points viper sentences --threads 1") for _ in range(2)]
+    assert texts[0] == texts[1]
+    assert "sentences: no " in texts[0]
+    for new in ("points", "classes"):
+        assert f"\nnew {new}: 4 choices\n" in texts[0]
+    assert rows(texts[0]).count("neighbors, nearest not worse") == 2 * 3
+    assert rows(texts[0]).count("best by the queries") == 2
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ["LFDA", "LMNN", "loss-SupCon"])
+def test_the_study_of_the_judge_chooses_as_fit_does(name):
+    kind = never_worse.KINDS["few-points"]
+    split = study_judge.draw(kind, kind.split(0), 40, 0)
+    found = study_judge.record(never_worse.make(name, 0, random_state=0), split)
+    chosen = study_judge.choose_by(found, "neighbors", guarded=True, errors=2)
+    learner = never_worse.make(name, 0, random_state=0).fit(*split.train)
+    assert chosen == learner.judgement_.chosen > 0
+    points = [a for X, y in split[1:3] for a in (learner.transform(X).astype(np.float32), y)]
+    np.testing.assert_array_equal(found.test[chosen], study_judge.all_costs(*points, None).mean(0))
 
 
 def test_gerrymandering_rates(run):
