@@ -128,8 +128,8 @@ def tuned(
 def office() -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
     """Return the domains of the office data: rows divided by their sums, and labels."""
     with np.load(data.folder() / f"{OFFICE}.npz") as file:
-        x, y, domain = file["X"].astype(np.float64), file["y"], file["domain"]
-        names = file["domains"]
+        x, y = file["X"].astype(np.float64), file["y"].astype(np.int64)
+        domain, names = file["domain"], file["domains"]
     x /= np.maximum(x.sum(axis=1, keepdims=True), 1)
     for code, name in enumerate(names):
         yield str(name), x[domain == code], y[domain == code]
