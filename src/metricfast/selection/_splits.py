@@ -11,9 +11,10 @@ from scipy.sparse import issparse
 from metricfast._core.scaling import center_and_rescale
 from metricfast._core.scatter import repetitions
 from metricfast._core.targets import by_appearance
-from metricfast._core.types import Floats, Integers
+from metricfast._core.tuples import TupleSet
+from metricfast._core.types import Array, Floats, Integers, RandomState
 
-__all__ = ["Part", "class_halves", "split_points"]
+__all__ = ["Part", "class_halves", "split_points", "split_tuples"]
 
 # Classes are held out, instead of points, if the median class has fewer points than the first
 # number, or if there are more classes per point of it than the second: new classes are then likely.
@@ -151,6 +152,22 @@ def class_halves(
     halves = np.array_split(np.random.RandomState(0).permutation(several), 2)
     first, second = (np.flatnonzero(np.isin(codes, half)) for half in halves)
     return [(first, second), (second, first)]
+
+
+def split_tuples(tuples: TupleSet, rng: RandomState) -> Array:
+    """Return a mask of about half of the tuples, to be held out.
+
+    Tuples that share a point tend to be in one half.
+    """
+    n, size = tuples.index.shape
+    # Equal points have equal products, also if a point is stored once for each tuple.
+    products = np.einsum("ij,j->i", tuples.points, rng.uniform(1, 2, tuples.points.shape[1]))
+    index = np.unique(products, return_inverse=True)[1].reshape(-1)[tuples.index]
+    drawn, order = np.full(len(products), n), rng.permutation(n)
+    np.minimum.at(drawn, index[order].ravel(), np.repeat(np.arange(n), size))
+    first = drawn[index].min(axis=1)
+    held = np.asarray(first < np.median(first))
+    return held if held.any() else np.isin(np.arange(n), order[: n // 2])
 
 
 def _deal(ranked: Integers, classes: Integers, n_splits: int, least: int) -> list[Integers]:

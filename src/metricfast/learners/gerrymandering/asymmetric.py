@@ -193,8 +193,8 @@ class AsymmetricSimilarity(
         sample_weight : array-like of shape (n_samples,), optional
             Non-negative weights of the queries. As neighbours all points count alike.
         validate : bool, default=False
-            Also fit a clone to four fifths of the queries, and compare its score on the others with
-            the score of the given points.
+            Also fit a clone to a part of the data, compare it with the given distance on the rest,
+            and warn if it is worse. `validation_` has the result.
 
         Returns
         -------

@@ -85,12 +85,8 @@ class SupervisedForm(BaseMetricLearner):
         sample_weight : array-like of shape (n_samples,), optional
             Non-negative weights of the points; the notes on the learner describe their effect.
         validate : bool, default=False
-            Also fit a clone to four fifths of the points, compare the errors of 3 nearest
-            neighbours in the learned and in the Euclidean distance on the others (for a learner of
-            a similarity: of the 3 most similar ones, by it and by the inner product), store the
-            numbers in `validation_`, and warn if the learned one is worse.
-            If classes have few points, half of the classes are held out instead, and the nearest
-            neighbour among all points counts.
+            Also fit a clone to a part of the data, compare it with the given distance on the rest,
+            and warn if it is worse. `validation_` has the result.
 
         Returns
         -------
