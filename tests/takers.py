@@ -72,5 +72,5 @@ OF_LABELS = {
     "loss": lambda y: losses.NCA()(X, y)[0],
     "recall": lambda y: metrics.recall_at_k(X, y),
     "per class": lambda y: mf.neighbors.kneighbors_per_class(X, X, y, 2)[0],
-    "validation": lambda y: mf.LFDA().fit(X, y, validate=True).validation_["learned"],
+    "validation": lambda y: mf.LFDA().fit(X, y, validate=True).validation_.costs[1],
 }

@@ -47,9 +47,9 @@ from metricfast import (
 from metricfast.comparison import candidates
 from metricfast.comparison.labels import looks_continuous
 from metricfast.comparison.statistics import adjusted, expected_of_the_best, paired_p_value
-from metricfast.comparison.trial import Judge, grouped_scores
+from metricfast.comparison.trial import Scoring, grouped_scores
 from metricfast.distances.neighbors import kneighbors
-from metricfast.selection._splits import class_halves
+from metricfast.selection._splits import class_halves, split_points
 
 X, y = load_wine(return_X_y=True)
 
@@ -74,10 +74,10 @@ def test_scores_are_those_of_cross_validation():
     found = compare(
         X, y, learners=[LFDA(), NCA(tol=1e-2)], n_neighbors=3, random_state=0, scale=True
     )
-    folds = StratifiedKFold(5, shuffle=True, random_state=0)
+    folds = [(part.train, part.queries) for part in split_points(X, y, n_splits=5)]
     for learner in (LFDA(), NCA(tol=1e-2, random_state=0)):
         model = make_pipeline(StandardScaler(), KNeighborsClassifier(3, metric=learner))
-        sizes = [len(test) for _, test in folds.split(X, y)]
+        sizes = [len(test) for _, test in folds]
         expected = np.average(cross_val_score(model, X, y, cv=folds), weights=sizes)
         row = rows_of(found)[type(learner).__name__]
         assert row.score == pytest.approx(expected, abs=1e-12)
@@ -96,9 +96,19 @@ def test_scores_are_those_of_cross_validation():
     )
 
 
+def test_copies_of_a_point_are_in_one_fold():
+    rng = np.random.default_rng(0)
+    points, labels = rng.normal(size=(60, 3)), np.arange(60) % 2
+    twice, both = np.repeat(points, 2, axis=0), np.repeat(labels, 2)
+    how = {"learners": "cosine", "n_neighbors": 1, "scale": False, "refit": False}
+    once, found = compare(points, labels, **how), compare(twice, both, **how)
+    assert [row.score for row in once.rows] == [row.score for row in found.rows]
+    assert rows_of(found)["Euclidean"].score < 0.8
+
+
 def test_distances_that_learn_nothing_are_compared_by_name():
-    found = compare(X, y, learners=list(candidates.DISTANCES), random_state=0, scale=True)
     folds = StratifiedKFold(5, shuffle=True, random_state=0)
+    found = compare(X, y, learners=list(candidates.DISTANCES), cv=folds, scale=True)
     for name in candidates.DISTANCES:
         model = make_pipeline(StandardScaler(), SklearnKNeighbors(5, metric=name))
         right = cross_val_predict(model, X, y, cv=folds) == y
@@ -109,10 +119,11 @@ def test_distances_that_learn_nothing_are_compared_by_name():
 
 def test_continuous_labels_are_scored_by_the_r2_of_all_held_out_points():
     points, labels = load_iris(return_X_y=True)[0][:, :3], load_iris().data[:, 3]
-    found = compare(points, labels, learners=LinearRegression(), random_state=0)
+    folds = KFold(5, shuffle=True, random_state=0)
+    found = compare(points, labels, learners=LinearRegression(), cv=folds)
     assert "continuous" in found.task
     predicted = np.empty(150)
-    for train, test in KFold(5, shuffle=True, random_state=0).split(points):
+    for train, test in folds.split(points):
         predicted[test] = LinearRegression().fit(points[train], labels[train]).predict(points[test])
     r2 = 1 - ((predicted - labels) ** 2).sum() / ((labels - labels.mean()) ** 2).sum()
     assert rows_of(found)["LinearRegression"].score == pytest.approx(r2, abs=1e-12)
@@ -188,7 +199,7 @@ def test_intervals_end_where_scores_do(scoring, least, most):
 
 def test_bounds_of_scores():
     def bounds(scorer, variances=None):
-        return Judge(5, variances, scorer, None, False, None).bounds
+        return Scoring(5, variances, scorer, None, False, None).bounds
 
     everything = (-math.inf, math.inf)
     assert bounds(None) == bounds(get_scorer("precision_macro")) == (0, 1)
@@ -325,7 +336,8 @@ def test_sparse_points_are_compared_as_arrays(tmp_path):
     points = OneHotEncoder().fit_transform(table)
     file = tmp_path / "found"
     for preprocessing in (None, TruncatedSVD(3)):
-        how = {"learners": "LFDA", "random_state": 0, "checkpoint": file, "cv": 3}
+        folds = StratifiedKFold(3, shuffle=True, random_state=0)
+        how = {"learners": "LFDA", "random_state": 0, "checkpoint": file, "cv": folds}
         given = compare(points, y, preprocessing=preprocessing, **how)
         assert rows_of(given)["LFDA"].score > 0.9
         with pytest.raises(ValueError, match="is of a training with other"):
@@ -439,8 +451,8 @@ def test_bad_arguments_are_named(changes, error, message):
 @pytest.mark.parametrize(
     ("labels", "options", "message"),
     [
-        (["a", "b", "a", "b", "a"], {}, "cv=5 folds need 5 points in the largest class, y has 3"),
-        ([0.1, 0.2, 0.4, 0.5], {}, "cv=5 folds need 5 points, y has 4"),
+        (["a", "b", "b", "b", "b"], {}, "cv=5 folds need more points than 5, two of each of two"),
+        ([0.1, 0.2, 0.4, 0.5], {}, "cv=5 folds need more points than 4"),
         (["a", "b"] * 3, {"cv": 2}, "n_neighbors=5 must be at most 3, the number of points"),
     ],
 )

@@ -99,8 +99,8 @@ def test_html_names_features_and_escapes_them():
         f"&lt;b&gt; {share:.1%}",
         "4 features to 1 components",
         "at most 2.5",
-        "3-NN error, held out",
-        "Euclidean",
+        "neighbors, held out",
+        "given distance",
     ):
         assert told in learned
 

@@ -191,6 +191,7 @@ def test_weights_are_metadata():
     ]
 
 
+@pytest.mark.filterwarnings("ignore:The distance that NCA learned is worse")
 def test_what_is_tried_for_a_fit_tells_nobody():
     recorder = Recorder()
     mf.NCA(judge=None, max_iter=3).set_callbacks(recorder).fit(X, Y, validate=True)

@@ -250,12 +250,13 @@ def test_what_is_no_number_is_named_and_nothing_is_lost(name: str) -> None:
     learner.partial_fit(X, labels)
 
 
+@pytest.mark.filterwarnings("ignore:The distance that RCA learned is worse")
 @pytest.mark.parametrize("name", ["RCA", "LFDA"])
 def test_validation_reads_all_points(name: str) -> None:
     learner, labels, _ = OF_POINTS[name]
     with working_memory(64 << 10):
         fitted = clone(learner).fit(Stored(X), labels, validate=True)
-    assert fitted.validation_["n_held_out"] > 0
+    assert fitted.validation_.n_held_out > 0
 
 
 def test_a_part_in_which_one_class_has_weight_is_refused() -> None:

@@ -241,7 +241,7 @@ def test_a_model_with_a_square_map_is_saved(tmp_path):
 @quiet
 def test_validation_of_few_points():
     learner = mf.RCA_Supervised(random_state=0).fit(X, Y, validate=True)
-    assert 0 <= learner.validation_["euclidean"] <= 1
+    assert 0 <= learner.validation_.costs[0] <= 1
 
 
 @quiet

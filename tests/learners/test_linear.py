@@ -227,7 +227,7 @@ class Few(LinearLearner):
 def test_a_learner_has_the_defaults_of_parameters_that_it_does_not_take():
     found = Few(2).fit(scale(X), Y, validate=True)
     assert found.get_params() == {"n_components": 2}
-    assert found.validation_["n_held_out"] == 30
+    assert found.validation_.n_held_out == 30
     assert found.objective_ < found.loss_curve_[0] / 2
 
 

@@ -10,10 +10,10 @@ from reference_tuples import passive_aggressive
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import StratifiedShuffleSplit
 
 from metricfast import OASIS, OASIS_Supervised
 from metricfast.constraints import Constraints
+from metricfast.selection._splits import split_points
 
 X, Y = load_iris(return_X_y=True)
 UNIT = X / np.linalg.norm(X, axis=1, keepdims=True)
@@ -79,22 +79,19 @@ def test_validation_is_against_the_inner_product():
     points[:, 0] += 4 * labels - 2
     model = OASIS_Supervised(random_state=0).fit(points, labels, validate=True)
     found = model.validation_
-    assert found["measure"] == "3-NN error"
-    assert found["n_held_out"] == 80
-    train, test = next(
-        StratifiedShuffleSplit(1, test_size=80, random_state=0).split(points, labels)
-    )
+    part = split_points(points, labels, n_splits=5)[0]
+    train, test = part.train, part.queries
     trained = OASIS_Supervised(random_state=0).fit(points[train], labels[train])
-    for name, W in (("learned", trained.bilinear_), ("euclidean", np.eye(6))):
-        nearest = np.argsort(-points[test] @ W @ points[train].T, axis=1)[:, :3]
-        error = np.mean((labels[train][nearest].mean(axis=1) > 0.5) != labels[test])
-        assert found[name] == pytest.approx(error)
-    assert found["learned"] < found["euclidean"] - 0.1
+    for cost, W in zip(found.costs, (np.eye(6), trained.bilinear_), strict=True):
+        nearest = np.argsort(-points[test] @ W @ points[train].T, axis=1)[:, :5]
+        wrong = labels[train][nearest] != labels[test, None]
+        half = wrong[:, :3] @ [4, 2, 1] / 7  # of the nearest in a random half of the others
+        assert cost == pytest.approx(((half + wrong.mean(axis=1)) / 2).mean(), abs=1e-6)
+    assert found.n_held_out == 80 and found.costs[1] < found.costs[0] - 0.1
     index = Constraints(labels).generate_knntriplets(labels[:, None] + 0.0, 2, 2)
     of_triplets = OASIS(preprocessor=points, random_state=0)
     found = of_triplets.fit(index, sample_weight=np.ones(len(index)), validate=True).validation_
-    assert found["measure"] == "score"
-    assert found["learned"] > found["euclidean"]
+    assert found.measure == "order" and found.costs[1] < found.costs[0]
 
 
 def test_a_worse_similarity_warns():

@@ -74,7 +74,7 @@ def test_features_of_unlike_units_are_standardized():
     size = np.linalg.norm(steps[0], axis=0)
     deviation = WINE.std(axis=0)
     assert (size * deviation).max() < 10 * (size * deviation).min()
-    assert model.fit(WINE, KINDS, validate=True).validation_["learned"] < 0.1
+    assert model.fit(WINE, KINDS, validate=True).validation_.costs[1] < 0.1
 
 
 @few

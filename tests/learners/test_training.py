@@ -11,7 +11,6 @@ import pytest
 from model_files import contents, rewritten
 from sklearn.base import clone
 from sklearn.datasets import load_iris
-from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.preprocessing import scale
 from thinned import thinned
 from trained import configured, embedding_learner
@@ -33,6 +32,8 @@ from metricfast import (
 )
 from metricfast.callbacks import Checkpoint
 from metricfast.metrics import precision_at_1
+from metricfast.selection import Judge
+from metricfast.selection._splits import split_points
 from metricfast.solvers import Adam, MiniBatchSolver, Subgradient
 
 X, Y = load_iris(return_X_y=True)
@@ -52,7 +53,6 @@ FULL = [
     AsymmetricSimilarity(solver="lbfgs"),
     embedding_learner(losses.NCA(), solver="lbfgs"),
 ]
-TEST = next(StratifiedShuffleSplit(1, test_size=15, random_state=0).split(X, Y))[1]
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
@@ -243,9 +243,10 @@ def test_partial_fit_goes_on_from_a_model_file(learner, tmp_path):
 
 @pytest.mark.filterwarnings("ignore:.*is worse")
 def test_validate_measures_held_out_queries_against_the_database():
-    found = of(AsymmetricSimilarity()).fit(X, Y, X[::2], Y[::2], validate=True).validation_
-    own = precision_at_1(X[TEST], Y[TEST], X[::2], Y[::2])
-    assert found["euclidean"] == pytest.approx(own)
+    learner = of(AsymmetricSimilarity(), judge=Judge("nearest"))
+    found = learner.fit(X, Y, X[::2], Y[::2], validate=True).validation_
+    test = split_points(X, Y, n_splits=5)[0].queries
+    assert found.costs[0] == pytest.approx(1 - precision_at_1(X[test], Y[test], X[::2], Y[::2]))
 
 
 @pytest.mark.parametrize("learner", [NeighborhoodGerrymandering, AsymmetricSimilarity])

@@ -52,6 +52,11 @@ class LabelDistance:
         self.metric = metric
         self.table = table
 
+    @property
+    def is_euclidean(self) -> bool:
+        """Whether labels are numbers or vectors, compared by their (squared) differences."""
+        return self.kernel in ("euclidean", "sqeuclidean")
+
     def encode(self, labels: Labels) -> Any:
         """Return labels in the form for `between`, row by row.
 

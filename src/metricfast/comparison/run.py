@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.metrics import get_scorer
-from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils.validation import check_consistent_length
 
 from metricfast._core.arguments import (
@@ -24,13 +22,14 @@ from metricfast._core.arguments import (
 from metricfast._core.arrays import as_points, as_threads
 from metricfast._core.frames import as_table, check_names, column_of, columns_of
 from metricfast._core.sparse import made_dense
+from metricfast._core.types import Integers
 from metricfast.comparison.candidates import as_learners, of_numbers
 from metricfast.comparison.labels import Labels
 from metricfast.comparison.record import Record
 from metricfast.comparison.result import CONSTANT, EUCLIDEAN, SCALED, Comparison, Row
 from metricfast.comparison.schedule import Schedule, TryFolds
-from metricfast.comparison.trial import Judge
-from metricfast.selection._splits import class_halves
+from metricfast.comparison.trial import Scoring
+from metricfast.selection._splits import Fold, check_folds, split_points
 from metricfast.training.callbacks import as_callbacks
 
 __all__ = ["compare"]
@@ -80,12 +79,12 @@ def compare(
         libraries are judged by what they predict or, if they only transform, by neighbours of what
         they return.
     cv : int, splitter of scikit-learn or iterable of (train, test), default=5
-        A number stands for that many folds of shuffled points, with the same shares of classes.
+        A number stands for that many parts of the points, as :class:`metricfast.selection.Judge`
+        holds them out: with the same shares of classes, and with all copies of a point in one part.
         Where classes are many and small, both halves of the classes are held out in turn in their
-        place, as by `metricfast.selection.Judge`, unless there is a `scoring`: learners
-        then see no point of the classes that judge them, and a point is right if the nearest of all
-        other points is of its class. `n_neighbors` has no effect, and learners that predict the
-        classes they have seen score 0.
+        place, unless there is a `scoring`: learners then see no point of the classes that judge
+        them, and a point is right if the nearest of all other points is of its class. `n_neighbors`
+        has no effect, and learners that predict the classes they have seen score 0.
     scoring : str or callable, optional
         A scorer of scikit-learn, in place of accuracy or R². Then intervals and tests are over
         groups of held-out points, ten in each fold, by the delete-a-group jackknife (Kott, 2001).
@@ -116,7 +115,8 @@ def compare(
         Called with the :class:`~metricfast.comparison.Row` of each learner as soon as it is known,
         not yet compared. A true result ends the comparison.
     random_state : int, RandomState or None, default=None
-        Random numbers for the folds, and for learners without a `random_state` of their own.
+        Random numbers for learners without a `random_state` of their own, and with `preprocessing`
+        for the parts of the points.
     n_jobs : int, optional
         Threads of the learners and searches.
     verbose : bool or int, default=False
@@ -185,12 +185,8 @@ def compare(
     taken = [name for name in (EUCLIDEAN, SCALED, CONSTANT) if name in found]
     if taken:
         raise ValueError(f"learners must not be called {taken[0]!r}, which is a row of its own.")
-    splitter: Any = cv if hasattr(cv, "get_n_splits") else None
-    if splitter is None and np.iterable(cv) and not isinstance(cv, str):
-        try:
-            cv = [(np.asarray(train), np.asarray(test)) for train, test in cv]
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"cv must hold pairs (train, test) of indices: {error}") from error
+    if not hasattr(cv, "get_n_splits") and np.iterable(cv) and not isinstance(cv, str):
+        cv = check_folds("cv", cv, len(labels.values))
     record = Record(
         checkpoint, random_state, _content(X), labels.values, cv, scoring, n_neighbors, continuous
     )
@@ -198,23 +194,22 @@ def compare(
     # scikit-learn does not accept classes of dtype object.
     codes = labels.values if continuous else np.unique(labels.values, return_inverse=True)[1]
     new_classes = False
-    if splitter is None and not isinstance(cv, list):
-        n_splits = check_count("cv", cv, least=2)
-        halves = class_halves(codes) if plain and not continuous else []
-        new_classes = bool(halves)
-        if new_classes:
-            cv, n_neighbors = halves, 1
-        else:
-            kind = KFold if continuous else StratifiedKFold
-            _check_size(labels, n_splits, n_neighbors)
-            splitter = kind(n_splits, shuffle=True, random_state=record.seed)
-    if not isinstance(cv, list):
-        cv = list(splitter.split(X, codes))
-    if not cv:
-        raise ValueError("cv must hold at least one (train, test).")
+    if hasattr(cv, "get_n_splits"):
+        cv = check_folds("cv", cv.split(X, codes), len(codes))
+    elif not isinstance(cv, list):
+        drawn = np.random.RandomState(record.seed).random((len(codes), 1))
+        points = as_points(X, "X") if preprocessing is None else drawn
+        cv, new_classes = _folds(points, None if continuous else codes, cv, plain)
+        n_neighbors = 1 if new_classes else n_neighbors
+    least = min(len(train) for train, _ in cv)
+    if n_neighbors > least:
+        raise ValueError(
+            f"n_neighbors={n_neighbors} must be at most {least}, the number of points to train on "
+            "in a fold of cv: lower it, or give more points."
+        )
     scorer = None if plain else get_scorer(scoring)
-    judge = Judge(n_neighbors, labels.variances, scorer, preprocessing, scale, n_jobs, new_classes)
-    run = Schedule(judge, X, labels.values, cv, record, functions, time_limit, _try_folds)
+    how = Scoring(n_neighbors, labels.variances, scorer, preprocessing, scale, n_jobs, new_classes)
+    run = Schedule(how, X, labels.values, cv, record, functions, time_limit, _try_folds)
     interrupted = run.all_of(_seeded(found, record.seed))
     score = labels.score if plain else str(scoring)
     size = f"{len(labels.values)} points, {labels}, {len(cv)} folds{' of classes' * new_classes}"
@@ -226,22 +221,25 @@ def compare(
     return result
 
 
-def _check_size(labels: Labels, n_splits: int, n_neighbors: int) -> None:
-    """Raise ValueError if there are too few points for folds and neighbours."""
-    n = len(labels.values)
-    sizes = [n] if labels.continuous else np.unique(labels.values, return_counts=True)[1]
-    most, of = int(max(sizes)), "" if labels.continuous else " in the largest class"
-    if n_splits > most:
+def _folds(X: Any, codes: Integers | None, cv: Any, plain: bool) -> tuple[list[Fold], bool]:
+    """Return folds with all copies of their points, and whether they hold out classes.
+
+    `codes`: classes of points, or None for continuous labels.
+    `plain`: whether classes may be held out, because no scorer needs those that were seen.
+    """
+    n_splits, n = check_count("cv", cv, least=2), len(X)
+    unit = "auto" if plain and codes is not None else "points"
+    codes = np.zeros(n, np.int64) if codes is None else codes
+    parts = split_points(X, codes, n_splits=n_splits, n_enough=n, unit=unit)
+    new_classes = bool(parts) and parts[0].unit == "classes"
+    if len(parts) < n_splits and not new_classes:
         raise ValueError(
-            f"cv={n_splits} folds need {n_splits} points{of}, y has {most}: lower cv, or give more "
-            "points."
+            f"cv={n_splits} folds need more points than {n}, two of each of two classes at least: "
+            "lower cv, or give more points."
         )
-    training = n - math.ceil(n / n_splits)
-    if n_neighbors > training:
-        raise ValueError(
-            f"n_neighbors={n_neighbors} must be at most {training}, the number of points to train "
-            f"on in each of cv={n_splits} folds of {n} points: lower it, or give more points."
-        )
+    asked = [np.flatnonzero(np.isin(codes, codes[part.queries])) for part in parts]
+    tests = [np.setdiff1d(rows, part.train) for rows, part in zip(asked, parts, strict=True)]
+    return [(part.train, test) for part, test in zip(parts, tests, strict=True)], new_classes
 
 
 def _seeded(found: dict[str, Any], seed: int) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from metricfast._core.types import Array, Floats, Integers
 from metricfast.comparison.record import Record
 from metricfast.comparison.result import CONSTANT, EUCLIDEAN, SCALED, Comparison, Row
 from metricfast.comparison.statistics import adjusted, expected_of_the_best, paired_p_value
-from metricfast.comparison.trial import Judge, Trial, group_count, try_learner
+from metricfast.comparison.trial import Scoring, Trial, group_count, try_learner
 from metricfast.metrics._score import Score
 
 __all__ = ["Folds", "Schedule", "TryFolds"]
@@ -23,7 +23,7 @@ __all__ = ["Folds", "Schedule", "TryFolds"]
 _LEVEL = 0.05
 Folds = list[tuple[Integers, Integers]]
 # Tries a predictor on several folds at the same time, on a cluster for example.
-TryFolds = Callable[[Judge, Any, Any, Array, Folds], list[Trial]]
+TryFolds = Callable[[Scoring, Any, Any, Array, Folds], list[Trial]]
 
 
 class Schedule:
@@ -31,7 +31,7 @@ class Schedule:
 
     def __init__(
         self,
-        judge: Judge,
+        scoring: Scoring,
         X: Any,
         y: Array,
         folds: Folds,
@@ -40,7 +40,7 @@ class Schedule:
         time_limit: float | None,
         try_folds: TryFolds | None = None,
     ) -> None:
-        self.judge, self.X, self.y, self.folds = judge, X, y, folds
+        self.scoring, self.X, self.y, self.folds = scoring, X, y, folds
         self.record, self.callbacks = record, callbacks
         self.left = math.inf if time_limit is None else time_limit
         self.try_folds = try_folds
@@ -63,7 +63,7 @@ class Schedule:
                 if trial.values is None:
                     raise ValueError(f"X: the {EUCLIDEAN} distance cannot be tried: {trial.note}")
             stop = self._keep(name, trials) or stop
-        continuous = self.judge.variances is not None
+        continuous = self.scoring.variances is not None
         constant = DummyRegressor() if continuous else DummyClassifier(strategy="most_frequent")
         self._enter(CONSTANT, constant, False)
         trials = [self._trial(CONSTANT, i, None) for i in range(len(self.folds))]
@@ -79,9 +79,9 @@ class Schedule:
         return False
 
     def _enter(self, name: str, learner: Any, scale: bool | None = None) -> None:
-        self.predictors[name] = self.judge.predictor(learner, scale)
+        self.predictors[name] = self.scoring.predictor(learner, scale)
         # Trials do not depend on the number of threads.
-        self.keys[name] = replace(self.judge, n_jobs=None).predictor(learner, scale)
+        self.keys[name] = replace(self.scoring, n_jobs=None).predictor(learner, scale)
 
     def _folds_of(self, name: str) -> list[Trial]:
         """Try a learner on every fold, if the time suffices for all of them."""
@@ -106,7 +106,7 @@ class Schedule:
         found = {i: self._known(predictor, i) for i in of}
         unknown = [i for i in of if found[i] is None]
         some = [self.folds[i] for i in unknown]
-        tried = try_folds(self.judge, predictor, self.X, self.y, some)
+        tried = try_folds(self.scoring, predictor, self.X, self.y, some)
         for i, trial in zip(unknown, tried, strict=True):
             found[i] = trial
             if trial.values is not None:
@@ -117,7 +117,7 @@ class Schedule:
 
     def _known(self, predictor: Any, i: int) -> Trial | None:
         n = len(self.y[self.folds[i][1]])
-        sizes = (n,) if self.judge.scorer is None else (1, group_count(n))
+        sizes = (n,) if self.scoring.scorer is None else (1, group_count(n))
         return self.record.get(predictor, i, sizes)
 
     def _trial(self, name: str, i: int, seconds: float | None) -> Trial:
@@ -128,7 +128,7 @@ class Schedule:
             return Trial(None, 0, "no time left")
         start = time.perf_counter()
         trial = try_learner(
-            self.judge, self.predictors[name], self.X, self.y, self.folds[i], seconds
+            self.scoring, self.predictors[name], self.X, self.y, self.folds[i], seconds
         )
         if seconds is not None:
             self.left = max(0, self.left - (time.perf_counter() - start))
@@ -149,9 +149,9 @@ class Schedule:
         else:
             self.values[name] = values = self._held_out(trials)
             self.of_folds[name] = [trial.values for trial in trials if trial.values is not None]
-            binary = self.judge.variances is None and bool(np.isin(values, (0, 1)).all())
-            binary = binary and self.judge.scorer is None
-            score = Score(values, math.nan, 1.0, bounds=self.judge.bounds, binary=binary)
+            binary = self.scoring.variances is None and bool(np.isin(values, (0, 1)).all())
+            binary = binary and self.scoring.scorer is None
+            score = Score(values, math.nan, 1.0, bounds=self.scoring.bounds, binary=binary)
             low, high = score.interval
             row = replace(row, score=score.mean, low=low, high=high)
         self.rows[name] = row
@@ -161,7 +161,7 @@ class Schedule:
     def _held_out(self, trials: list[Trial]) -> Floats:
         """Return the score of each held-out point, averaged if it was held out several times."""
         values: list[Any] = [trial.values for trial in trials]
-        if self.judge.scorer is not None:
+        if self.scoring.scorer is not None:
             return np.concatenate(values)
         sums, counts = np.zeros(len(self.y)), np.zeros(len(self.y))
         for (_, test), each in zip(self.folds, values, strict=True):
@@ -174,7 +174,7 @@ class Schedule:
         """Compare the learners that were tried on every fold."""
         share, all_values = None, self.values
         each_fold = [values for folds in self.of_folds.values() for values in folds]
-        if self.judge.scorer is not None and min(map(len, each_fold)) == 1:
+        if self.scoring.scorer is not None and min(map(len, each_fold)) == 1:
             # The score is undefined for some group of points, so compare folds.
             share = float(np.mean([len(test) / len(train) for train, test in self.folds]))
             all_values = {

@@ -28,7 +28,7 @@ from metricfast.predictors.classifiers import KNeighborsClassifier
 from metricfast.predictors.regressors import KNeighborsRegressor
 from metricfast.training.history import SolverState
 
-__all__ = ["Judge", "Trial", "group_count", "grouped_scores", "try_learner"]
+__all__ = ["Scoring", "Trial", "group_count", "grouped_scores", "try_learner"]
 
 # Maximum number of points on which the choice of units is based.
 _MOST_JUDGED = 2000
@@ -45,7 +45,7 @@ _LEAST = {
 
 
 @dataclass(frozen=True)
-class Judge:
+class Scoring:
     """Score learners.
 
     `variances`: variances of the columns of continuous labels, or None for classes.
@@ -119,7 +119,7 @@ class Trial:
 
 
 def try_learner(
-    judge: Judge,
+    scoring: Scoring,
     predictor: Pipeline,
     X: Any,
     y: Any,
@@ -153,8 +153,8 @@ def try_learner(
             elapsed = time.perf_counter() - start
             values = (
                 _found_again(fitted, X, y, test)
-                if judge.new_classes
-                else _values(judge, fitted, _safe_indexing(X, test), y[test])
+                if scoring.new_classes
+                else _values(scoring, fitted, _safe_indexing(X, test), y[test])
             )
     except OutOfTimeError:
         return Trial(None, time.perf_counter() - start, "out of time")
@@ -167,10 +167,10 @@ def try_learner(
     return Trial(values, elapsed)
 
 
-def _values(judge: Judge, fitted: Pipeline, X: Any, y: Any) -> Floats:
-    if judge.scorer is not None:
-        return grouped_scores(judge.scorer, fitted, X, y)
-    return shares(fitted.predict(X), y, judge.variances)
+def _values(scoring: Scoring, fitted: Pipeline, X: Any, y: Any) -> Floats:
+    if scoring.scorer is not None:
+        return grouped_scores(scoring.scorer, fitted, X, y)
+    return shares(fitted.predict(X), y, scoring.variances)
 
 
 def _found_again(fitted: Pipeline, X: Any, y: Any, test: Integers) -> Floats:

@@ -10,7 +10,7 @@ from sklearn.base import clone
 import metricfast
 from metricfast.comparison.result import Comparison
 from metricfast.comparison.schedule import Folds
-from metricfast.comparison.trial import Judge, Trial, try_learner
+from metricfast.comparison.trial import Scoring, Trial, try_learner
 from metricfast.dask._rows import Rows
 from metricfast.dask._workers import Shared, Workers, threads_here
 
@@ -47,18 +47,21 @@ def compare(X: Any, y: Any, *, client: Any = None, **options: Any) -> Comparison
         X, y = Rows(workers, X, y=y).joined()
     shared: list[Shared] = []
 
-    def on_workers(judge: Judge, predictor: Any, X: Any, y: Any, folds: Folds) -> list[Trial]:
+    def on_workers(scoring: Scoring, predictor: Any, X: Any, y: Any, folds: Folds) -> list[Trial]:
         if not shared:
             shared.append(Shared((X, y)))
-        found: list[Trial] = workers.run(_tried, folds, *shared, judge=judge, predictor=predictor)
+        how = {"scoring": scoring, "predictor": predictor}
+        found: list[Trial] = workers.run(_tried, folds, *shared, **how)
         return found
 
     return metricfast.compare(X, y, **options, _try_folds=on_workers)
 
 
-def _tried(fold: Any, points: tuple[Any, Any], judge: Judge, predictor: Any, threads: int) -> Trial:
+def _tried(
+    fold: Any, points: tuple[Any, Any], scoring: Scoring, predictor: Any, threads: int
+) -> Trial:
     """Try a learner on a fold; runs as a task."""
     n_jobs = threads_here(threads)
     names = [name for name in predictor.get_params() if name.rpartition("__")[2] == "n_jobs"]
     own = clone(predictor).set_params(**dict.fromkeys(names, n_jobs))
-    return try_learner(judge, own, *points, fold)
+    return try_learner(scoring, own, *points, fold)

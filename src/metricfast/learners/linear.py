@@ -112,9 +112,8 @@ class LinearLearner(TrainedLearner, LinearParameters, MahalanobisMixin):
             The view of each point, such as the camera, if neighbours will be searched among points
             of other views. So do held-out points, for the judge and for `validate`.
         validate : bool, default=False
-            Also fit a clone to four fifths of the points, compare the errors of 3 nearest
-            neighbours in the learned and in the Euclidean distance on the others, store the numbers
-            in `validation_`, and warn if the learned distance is worse.
+            Also fit a clone to a part of the data, compare it with the given distance on the rest,
+            and warn if it is worse. `validation_` has the result.
 
         Returns
         -------

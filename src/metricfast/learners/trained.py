@@ -13,7 +13,6 @@ from metricfast._core.arguments import check_random_state
 from metricfast._core.targets import check_marks
 from metricfast._core.types import RandomState
 from metricfast.learners.base.inputs import forget
-from metricfast.learners.base.validation import naming_held_out
 from metricfast.selection._judge import Judge, as_judge
 from metricfast.training.callbacks import CallbackMixin, OpenCheckpoint, reports_to_sklearn
 from metricfast.training.chunks import why_in_memory
@@ -24,7 +23,7 @@ from metricfast.training.objective import Evaluator, Objective
 from metricfast.training.problem import Problem, Traits
 from metricfast.training.samples import Samples
 from metricfast.training.solvers import Solver
-from metricfast.training.stopping import HeldOut, hold_out
+from metricfast.training.stopping import HeldOut, hold_out, naming_held_out
 from metricfast.training.train import train
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.cluster import KMeans
-from sklearn.model_selection import GroupKFold
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples, has_fit_parameter
 
@@ -37,10 +36,10 @@ from metricfast.metrics._selection import (
     nested,
     takes_numbers,
 )
+from metricfast.selection._splits import Fold, check_folds, deal_groups
 
 __all__ = ["CrossValidation", "cross_validate_retrieval", "label_disjoint_folds"]
 
-Fold = tuple[Integers, Integers]
 # Number of landmark labels; every label is described by its distances to them.
 _LANDMARKS = 64
 
@@ -140,11 +139,15 @@ def _disjoint(
             f"{name} must be from 2 to {n_labels}, the number of different labels; "
             f"found {n_splits}."
         )
-    if not continuous:
-        shuffled = GroupKFold(n_splits, shuffle=random_state is not None, random_state=random_state)
-        return list(shuffled.split(labels, groups=by_appearance(labels)))
-    blocks = _blocks(labels.reshape(len(labels), -1).astype(np.float64), n_splits, random_state)
-    return [(np.flatnonzero(blocks != i), np.flatnonzero(blocks == i)) for i in range(n_splits)]
+    if continuous:
+        blocks = _blocks(labels.reshape(len(labels), -1).astype(np.float64), n_splits, random_state)
+        tests = [np.flatnonzero(blocks == i) for i in range(n_splits)]
+    else:
+        codes = by_appearance(labels)
+        if random_state is not None:
+            codes = check_random_state(random_state).permutation(n_labels)[codes]
+        tests = deal_groups(codes, n_splits)
+    return [(np.setdiff1d(np.arange(len(labels)), test), test) for test in tests]
 
 
 def _main_order(y: Any, label_distance: Any, rng: np.random.RandomState) -> Floats:
@@ -277,8 +280,7 @@ def cross_validate_retrieval(
     if views is not None:
         views = encode(labels_of_samples(views, len(labels), "views"), "views")[1]
     trained, untrained = [], []
-    for fold in folds:
-        train, test = _rows(fold, len(labels))
+    for train, test in check_folds("folds", folds, len(labels)):
         seen = None if views is None else views[train]
         fitted = _fitted(estimator, _safe_indexing(X, train), subset(labels, train), seen)
         options["where"] = search.get("where") if views is None else (views[test], views[test])
@@ -291,8 +293,6 @@ def cross_validate_retrieval(
         trained.append(report_of(fitted, held_out, subset(labels, test), **options))
         if not issparse(X):
             untrained.append(retrieval_report(held_out, subset(labels, test), **options))
-    if not trained:
-        raise ValueError("folds must hold at least one (train, test).")
     result = CrossValidation(_over_folds(trained, confidence))
     result.untrained = RetrievalReport(_over_folds(untrained, confidence))
     return result
@@ -333,20 +333,6 @@ def _table(X: Any, n: int) -> Any:
     # pandas cannot select rows of columns with non-native byte order.
     other = {name: each for name, each in dtypes.items() if not getattr(each, "isnative", True)}
     return X.astype({name: each.newbyteorder("=") for name, each in other.items()})
-
-
-def _rows(fold: Any, n: int) -> Fold:
-    """Return the training rows and the test rows of a fold."""
-    cause = None
-    try:
-        train, test = (np.arange(n)[np.asarray(part)] for part in fold)
-        if train.ndim == test.ndim == 1:
-            return train, test
-    except (IndexError, TypeError, ValueError) as error:
-        cause = error
-    raise ValueError(
-        f"folds must hold pairs (train, test) of indices below {n}; found {fold!r}."
-    ) from cause
 
 
 def _over_folds(reports: list[RetrievalReport], confidence: float) -> dict[str, Score]:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.metrics import roc_auc_score, roc_curve
-from sklearn.model_selection import StratifiedKFold
 
 from metricfast._core.arguments import as_array, check_range
 from metricfast._core.arrays import as_numbers
@@ -17,6 +16,7 @@ from metricfast._core.targets import as_column, encode
 from metricfast._core.thresholds import best_threshold
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.metrics._pairs import PairReport
+from metricfast.selection._splits import deal_in_order
 
 __all__ = ["VerificationReport", "equal_error_rate", "verification_report"]
 
@@ -121,16 +121,16 @@ def equal_error_rate(accepted: Floats, kept: Floats) -> float:
 
 
 def _fold_accuracies(y: Array, distances: Floats, folds: Any) -> Floats:
-    found = []
-    for fold in _folds(y, folds):
-        others = np.ones(len(y), bool)
-        others[fold] = False
-        threshold = best_threshold(distances[others], y[others])
+    place, found = _folds(y, folds), []
+    for i in range(place.max() + 1):
+        fold = place == i
+        threshold = best_threshold(distances[~fold], y[~fold])
         found.append(np.mean((distances[fold] <= threshold) == (y[fold] == 1)))
     return np.array(found)
 
 
-def _folds(y: Array, folds: Any) -> list[Integers]:
+def _folds(y: Array, folds: Any) -> Integers:
+    """Return the fold of each pair."""
     if np.ndim(folds):
         given = as_column(as_array(folds, "folds"), "folds")
         if len(given) != len(y):
@@ -138,7 +138,7 @@ def _folds(y: Array, folds: Any) -> list[Integers]:
         names, codes = encode(given, "folds")
         if len(names) < 2:
             raise ValueError("folds must hold at least 2 folds, got 1.")
-        return [np.flatnonzero(codes == fold) for fold in range(len(names))]
+        return codes
     least = int(min(np.count_nonzero(y == 1), np.count_nonzero(y != 1)))
     whole = isinstance(folds, (int, np.integer)) and not isinstance(folds, bool)
     if not whole or not 2 <= folds <= least:
@@ -146,4 +146,4 @@ def _folds(y: Array, folds: Any) -> list[Integers]:
             f"folds must be an integer from 2 to {least}, the pairs of the rarer kind, or the fold "
             f"of each pair; found {folds!r}."
         )
-    return [fold for _, fold in StratifiedKFold(int(folds)).split(y, y)]
+    return deal_in_order(y, int(folds))

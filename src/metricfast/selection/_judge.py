@@ -14,11 +14,12 @@ from metricfast._core.scaling import center_and_rescale
 from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.warn import warn_user, without_advice
 from metricfast.selection._evidence import choose, means
-from metricfast.selection._measures import MEASURES, Measure, of_distances
+from metricfast.selection._measures import MEASURES, Measure, of_distances, order
 from metricfast.selection._splits import Part, split_points
 
 __all__ = [
     "Judge", "JudgeParameter", "Judgement", "as_judge", "judge_costs", "judge_maps", "judge_path",
+    "judge_tuples",
 ]  # fmt: skip
 
 # Number of settings that are printed, out of more.
@@ -222,6 +223,8 @@ def judge_path(
     path: Path,
     labels: Array,
     *,
+    measure: tuple[str, Measure] | None = None,
+    kind: str = "classes",
     n_jobs: int | None = None,
 ) -> Judgement:
     """Choose one of several candidates.
@@ -230,9 +233,10 @@ def judge_path(
     `path`: yields the embedded queries and database of a part, for each candidate in turn. If it
         raises ValueError or LinAlgError, this candidate and the later ones have lost. If it raises
         before the second candidate, this part does not count.
-    `labels`: the classes of all rows.
+    `labels`: the labels of all rows, and `kind` their kind, as in :meth:`Judge.costs_by`.
+    `measure`: its name and its function; by default the judge's.
     """
-    measure, costs_of = judge.costs_by()
+    name, costs_of = measure or judge.costs_by(kind)
     found, weights, unit, failure = list[Array](), list[Floats](), "points", None
     for part in parts:
         unit, costs, candidates = part.unit, list[Array](), iter(path(part))
@@ -253,7 +257,7 @@ def judge_path(
             weights.append(part.weight)
     matrix = np.concatenate(found, axis=1) if found else np.empty((len(names), 0))
     weight = np.concatenate(weights) if found else np.empty(0)
-    return judge_costs(judge, names, matrix, weight, measure, unit, failure)
+    return judge_costs(judge, names, matrix, weight, name, unit, failure, kind)
 
 
 def judge_maps(
@@ -287,6 +291,25 @@ def judge_maps(
     )  # fmt: skip
     with without_advice():
         return judge_path(judge, names, parts, path, labels, n_jobs=n_jobs)
+
+
+def judge_tuples(
+    judge: Judge, names: Sequence[str], y: Array | None, path: Iterable[Array], **how: Any
+) -> Judgement:
+    """Choose one of several candidates by the order of held-out tuples.
+
+    `y`: 1 for similar pairs and -1 for dissimilar ones; None for other tuples.
+    `path`: yields the scores of the tuples by each candidate, as :func:`order` takes them.
+    `how`: arguments of :func:`choose`.
+    """
+    costs, failure = list[Floats](), None
+    try:
+        costs = [order(scores, y) for scores in path]
+    except (ValueError, np.linalg.LinAlgError) as error:
+        failure = error
+    matrix = np.array(costs) if costs else np.empty((len(names), 0))
+    weight = np.ones(matrix.shape[1])
+    return judge_costs(judge, names, matrix, weight, "order", "tuples", failure, **how)
 
 
 def judge_costs(

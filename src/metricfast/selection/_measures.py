@@ -15,7 +15,16 @@ from scipy.sparse import issparse
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.distances.neighbors import kneighbors, pairwise_distances
 
-__all__ = ["MEASURES", "Measure", "count_votes", "mean_error", "neighbor_error", "of_distances"]
+__all__ = [
+    "MEASURES",
+    "Measure",
+    "count_votes",
+    "mean_error",
+    "neighbor_error",
+    "of_distances",
+    "order",
+    "pair_order",
+]
 
 # Called with embedded queries, their labels, the embedded database, its labels and weights, and the
 # keyword arguments of the search: `exclude`, `where` and `n_jobs`. Labels are class indices; or
@@ -156,6 +165,34 @@ def verification(distances: Floats, relevant: Array) -> Array:
     threshold = np.quantile(impostors, _FALSE_ACCEPTS)
     n_pairs = relevant.sum(axis=1)
     return np.asarray((relevant & (distances > threshold)).sum(axis=1) / np.maximum(n_pairs, 1))
+
+
+def pair_order(distances: Floats, relevant: Array) -> Array:
+    """Return the share of wrong order between the relevant points of each query and the others."""
+    own = np.take_along_axis(relevant, distances.argsort(axis=1), axis=1)
+    n_pairs = np.count_nonzero(own, axis=1) * np.count_nonzero(~own, axis=1)
+    return np.asarray(((~own).cumsum(axis=1) * own).sum(axis=1) / np.maximum(n_pairs, 1))
+
+
+def order(scores: Floats, y: Array | None) -> Floats:
+    """Return the cost of each tuple, of which similar pairs, or tuples in order, score higher.
+
+    `y`: 1 for similar pairs, -1 for dissimilar ones. A pair costs the share of pairs of the other
+        kind in wrong order with it; their mean over the pairs of one kind is 1 minus the area under
+        the ROC curve. Without `y`, a tuple costs 1 if its score is negative, and 1/2 if it is 0.
+    """
+    if y is None:
+        return np.asarray((1 - np.sign(scores)) / 2)
+    costs = np.empty(len(y))
+    for label in (-1, 1):
+        chosen, others = y == label, np.sort(-label * scores[y != label])
+        if not (len(others) and chosen.any()):
+            raise ValueError("held-out pairs are all similar, or all dissimilar.")
+        places = [
+            np.searchsorted(others, -label * scores[chosen], side) for side in ("left", "right")
+        ]
+        costs[chosen] = (places[0] + places[1]) / (2 * len(others))
+    return costs
 
 
 MEASURES: dict[str, Measure] = {

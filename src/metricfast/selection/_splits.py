@@ -11,9 +11,13 @@ from scipy.sparse import issparse
 from metricfast._core.scaling import center_and_rescale
 from metricfast._core.scatter import repetitions
 from metricfast._core.targets import by_appearance
-from metricfast._core.types import Floats, Integers
+from metricfast._core.tuples import TupleSet
+from metricfast._core.types import Array, Floats, Integers, RandomState
 
-__all__ = ["Part", "class_halves", "split_points"]
+__all__ = [
+    "Fold", "Part", "check_folds", "class_halves", "deal_groups", "deal_in_order", "split_points",
+    "split_tuples",
+]  # fmt: skip
 
 # Classes are held out, instead of points, if the median class has fewer points than the first
 # number, or if there are more classes per point of it than the second: new classes are then likely.
@@ -22,6 +26,10 @@ _FEW_POINTS, _MANY_CLASSES = 5, 2
 ENOUGH = 1000
 # Maximum number of values of sparse points to search for copies, which needs a dense array.
 _DENSE_VALUES = 10**6
+
+
+# Training rows and test rows.
+Fold = tuple[Integers, Integers]
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +107,7 @@ def split_points(
     labels, total = codes[rows[first]], np.bincount(copies, share).astype(np.float64)
     shuffled = ranked[np.random.RandomState(0).permutation(len(ranked))]
     if groups is not None:
-        tests = _deal_groups(groups[rows[first]], n_splits)
+        tests = deal_groups(groups[rows[first]], n_splits)
         found, unit = [(np.setdiff1d(ranked, test), test) for test in tests], "groups"
     else:
         halves = class_halves(labels[ranked], least, unit)
@@ -153,6 +161,53 @@ def class_halves(
     return [(first, second), (second, first)]
 
 
+def deal_in_order(codes: Integers, n_parts: int) -> Integers:
+    """Return the part of each row, which is contiguous among the rows of its class."""
+    place = np.empty(len(codes), np.int64)
+    for code in np.unique(codes):
+        rows = np.flatnonzero(codes == code)
+        place[rows] = np.arange(len(rows)) * n_parts // len(rows)
+    return place
+
+
+def check_folds(name: str, folds: Any, n: int) -> list[Fold]:
+    """Return the training rows and the test rows of each fold, out of n rows.
+
+    Raises ValueError, which calls the folds `name`, if these are no pairs of indices.
+    """
+    found = list[Fold]()
+    for fold in folds:
+        cause: Exception | None = None
+        try:
+            train, test = (np.arange(n)[np.asarray(part)] for part in fold)
+        except (IndexError, TypeError, ValueError) as error:
+            train, cause = np.empty(()), error
+        if cause or not train.ndim == test.ndim == 1:
+            raise ValueError(
+                f"{name} must hold pairs (train, test) of indices below {n}; found {fold!r}."
+            ) from cause
+        found.append((train, test))
+    if not found:
+        raise ValueError(f"{name} must hold at least one (train, test).")
+    return found
+
+
+def split_tuples(tuples: TupleSet, rng: RandomState) -> Array:
+    """Return a mask of about half of the tuples, to be held out.
+
+    Tuples that share a point tend to be in one half.
+    """
+    n, size = tuples.index.shape
+    # Equal points have equal products, also if a point is stored once for each tuple.
+    products = np.einsum("ij,j->i", tuples.points, rng.uniform(1, 2, tuples.points.shape[1]))
+    index = np.unique(products, return_inverse=True)[1].reshape(-1)[tuples.index]
+    drawn, order = np.full(len(products), n), rng.permutation(n)
+    np.minimum.at(drawn, index[order].ravel(), np.repeat(np.arange(n), size))
+    first = drawn[index].min(axis=1)
+    held = np.asarray(first < np.median(first))
+    return held if held.any() else np.isin(np.arange(n), order[: n // 2])
+
+
 def _deal(ranked: Integers, classes: Integers, n_splits: int, least: int) -> list[Integers]:
     """Return the held-out points of each part; points of small classes are never held out."""
     sizes = np.bincount(classes)
@@ -164,7 +219,7 @@ def _deal(ranked: Integers, classes: Integers, n_splits: int, least: int) -> lis
     return [order[places == i] for i in range(min(n_splits, len(order)))]
 
 
-def _deal_groups(groups: Integers, n_splits: int) -> list[Integers]:
+def deal_groups(groups: Integers, n_splits: int) -> list[Integers]:
     """Return the points of the held-out groups of each part, about as many in each."""
     numbers, sizes = np.unique(groups, return_counts=True)
     if len(numbers) < 2:

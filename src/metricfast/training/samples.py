@@ -148,7 +148,7 @@ class Samples:
     def kind(self) -> str:
         """The kind of labels to the judge. Points with tags are of one class if they share one."""
         if self.distance is not None:
-            return "numbers" if "euclidean" in str(self.distance.kernel) else "distances"
+            return "numbers" if self.distance.is_euclidean else "distances"
         return "classes" if self.has_classes or issparse(self.labels) else "numbers"
 
     @property

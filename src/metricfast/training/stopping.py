@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +17,7 @@ from metricfast._core.sources import Source
 from metricfast._core.targets import by_appearance
 from metricfast._core.types import Integers, RandomState
 
-__all__ = ["HeldOut", "as_stopping_rule", "hold_out"]
+__all__ = ["HeldOut", "as_stopping_rule", "hold_out", "naming_held_out"]
 
 
 @dataclass(eq=False, repr=False)
@@ -98,3 +100,20 @@ def hold_out(
             "more points of a class, or set early_stopping=False."
         )
     return train, test
+
+
+@contextmanager
+def naming_held_out(rows: Any, n: int) -> Iterator[None]:
+    """Mention the number of held-out points in errors about the number of points.
+
+    `rows`: rows that early stopping holds out, or None.
+    """
+    try:
+        yield
+    except ValueError as error:
+        if rows is None:
+            raise
+        raise ValueError(
+            f"{error} These numbers leave out what early_stopping holds out: {len(rows)} of the "
+            f"{n} points."
+        ) from error

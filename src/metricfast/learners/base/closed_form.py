@@ -179,11 +179,8 @@ class ClosedFormLearner(MahalanobisMixin):
             of other views. So do held-out points, for the judge and for `validate`; and
             `KISSME_Supervised` and `XQDA` learn only from pairs of points of different views.
         validate : bool, default=False
-            Also fit a clone to four fifths of the points, compare the errors of 3 nearest
-            neighbours in the learned and in the Euclidean distance on the others, store the numbers
-            in `validation_`, and warn if the learned distance is worse.
-            If classes have few points, half of the classes are held out instead, and the nearest
-            neighbour among all points counts.
+            Also fit a clone to a part of the data, compare it with the given distance on the rest,
+            and warn if it is worse. `validation_` has the result.
 
         Returns
         -------

@@ -59,9 +59,8 @@ def learned_rows(learner: Any) -> Iterator[tuple[str, str]]:
     if hasattr(learner, "threshold_"):
         yield "similar pairs", f"of a distance of at most {learner.threshold_:.6g}"
     if hasattr(learner, "validation_"):
-        found = learner.validation_
-        plain = "inner product" if hasattr(inner, "bilinear_") else "Euclidean distance"
+        given, learned = learner.validation_.costs
         yield (
-            f"{found['measure']}, held out",
-            f"{found['learned']:.4g} ({plain}: {found['euclidean']:.4g})",
+            f"{learner.validation_.measure}, held out",
+            f"{learned:.4g} (given distance: {given:.4g})",
         )

@@ -59,10 +59,12 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
         Number of features of a point in `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Their names, where `fit` was given a frame of points.
-    validation_ : dict
-        Only after ``fit(..., validate=True)``, where `fit` has that: how the learned and the
-        Euclidean distance (of a learner of a similarity: the inner product) do on data that a clone
-        has not seen. See `Validation` for its keys.
+    validation_ : metricfast.selection.Judgement
+        Only after ``fit(..., validate=True)``: costs of the given and of the learned distance (of a
+        learner of a similarity: the inner product) on a fifth of the points, or half of the classes
+        or tuples, of which a clone has learned nothing. The judge of the learner, or else the
+        default one, decides what is held out and the measure. Whole chunks are held out, and
+        measured by the order of pairs within and across chunks; tuples by their order.
 
     Examples
     --------

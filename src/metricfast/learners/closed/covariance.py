@@ -106,9 +106,8 @@ class Covariance(ClosedFormLearner):
             Non-negative weights. Whole numbers mean the same as repeated points; others are scaled
             to a mean of 1.
         validate : bool, default=False
-            Also fit to four fifths of the points, compare the errors of 3 nearest neighbours in the
-            learned and in the Euclidean distance on the others, store the numbers in `validation_`,
-            and warn if the learned one is worse. This needs `y`.
+            Also fit a clone to a part of the data, compare it with the given distance on the rest,
+            and warn if it is worse. `validation_` has the result. This needs `y`.
 
         Returns
         -------

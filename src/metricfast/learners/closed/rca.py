@@ -136,11 +136,8 @@ class RCA(ClosedFormLearner):
         sample_weight : array-like of shape (n_samples,), optional
             Non-negative weights. Whole numbers mean the same as repeated points.
         validate : bool, default=False
-            Also hold out a fifth of the chunks of two or more points, at least two chunks, and fit
-            a clone to the others. Compare the area under the ROC curve of the learned and of the
-            Euclidean distance, for pairs within held-out chunks and pairs across them, at most
-            100,000 of either kind. Store the numbers in `validation_`, and warn if the learned
-            distance is worse. Chunks of the same class lower both areas.
+            Also fit a clone to a part of the data, compare it with the given distance on the rest,
+            and warn if it is worse. `validation_` has the result.
 
         Returns
         -------

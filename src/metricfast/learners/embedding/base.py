@@ -121,9 +121,8 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
             The view of each point, such as the camera, if neighbours will be searched among points
             of other views. So do held-out points, for the judge and for `validate`.
         validate : bool, default=False
-            Also fit a clone to four fifths of the points, `score` it on the others as queries among
-            those, as well as the points as they were given, store the numbers in `validation_`, and
-            warn if it is worse.
+            Also fit a clone to a part of the data, compare it with the given distance on the rest,
+            and warn if it is worse. `validation_` has the result.
         **unknown
             Other arguments, such as `sample_weight`, raise a TypeError.
 

@@ -111,9 +111,9 @@ class EmbeddingLearner(BaseEmbeddingLearner):
         What the judge tried and chose, see :class:`~metricfast.selection.Judgement`.
     validation_scores_ : list of float
         The score of the held-out points after each epoch, with `HeldOut`.
-    validation_ : dict
-        Only after ``fit(..., validate=True)``: the score of the embedding and of the points as they
-        were given, on a fifth of the points that a clone has not seen.
+    validation_ : Judgement
+        Only after ``fit(..., validate=True)``, as in every learner. Labels that are not classes are
+        measured by the mean label distance of the 5 nearest points.
     n_iter_ : int
         Number of epochs, or iterations, done.
     n_features_in_, feature_names_in_, preprocessor_

@@ -201,8 +201,8 @@ class AsymmetricSimilarity(
             The view of each point, such as the camera, if neighbours will be searched among points
             of other views. So do held-out points, for the judge and for `validate`.
         validate : bool, default=False
-            Also fit a clone to four fifths of the queries, and compare its score on the others with
-            the score of the given points.
+            Also fit a clone to a part of the data, compare it with the given distance on the rest,
+            and warn if it is worse. `validation_` has the result.
 
         Returns
         -------

@@ -163,9 +163,8 @@ class KernelizedMetricLearner(MetricTransformer, BaseMetricLearner):
         sample_weight : array-like of shape (n_samples,), optional
             Weights of samples, where the learner takes any. They have no effect on the map.
         validate : bool, default=False
-            Where the learner's `fit` knows it: also fit a clone to four fifths of the data, judge
-            its distance on the others as the learner does, against the Euclidean distance of the
-            points as given, keep the numbers in `validation_`, and warn if it is worse.
+            If `fit` of the learner has it: also fit a clone to a part of the data, compare it with
+            the given distance on the rest, and warn if it is worse. `validation_` has the result.
         **fit_params
             Further arguments of the learner's `fit`.
 

@@ -93,12 +93,8 @@ class SupervisedForm(BaseMetricLearner):
             The view of each point, such as the camera, if neighbours will be searched among points
             of other views. So do held-out points, for the judge and for `validate`.
         validate : bool, default=False
-            Also fit a clone to four fifths of the points, compare the errors of 3 nearest
-            neighbours in the learned and in the Euclidean distance on the others (for a learner of
-            a similarity: of the 3 most similar ones, by it and by the inner product), store the
-            numbers in `validation_`, and warn if the learned one is worse.
-            If classes have few points, half of the classes are held out instead, and the nearest
-            neighbour among all points counts.
+            Also fit a clone to a part of the data, compare it with the given distance on the rest,
+            and warn if it is worse. `validation_` has the result.
 
         Returns
         -------

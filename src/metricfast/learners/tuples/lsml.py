@@ -186,9 +186,8 @@ class LSML(QuadrupletsClassifierMixin, _LSML):
         weights : array-like of shape (n_quadruplets,), optional
             Non-negative weights; only their proportions count.
         validate : bool, default=False
-            Also fit a clone to four fifths of the quadruplets, compare its score on the others with
-            the Euclidean distance, store the numbers in `validation_`, and warn if it is
-            worse.
+            Also fit a clone to a part of the data, compare it with the given distance on the rest,
+            and warn if it is worse. `validation_` has the result.
 
         Returns
         -------

@@ -205,9 +205,8 @@ class OASIS(TripletsClassifierMixin, _OASIS):
         sample_weight : array-like of shape (n_triplets,), optional
             Non-negative weights of the triplets, by which their `C` is multiplied.
         validate : bool, default=False
-            Also fit a clone to four fifths of the triplets, compare the share of the others that
-            it orders rightly with the plain inner product, store the numbers in
-            `validation_`, and warn if the learned similarity is worse.
+            Also fit a clone to a part of the data, compare it with the given distance on the rest,
+            and warn if it is worse. `validation_` has the result.
 
         Returns
         -------

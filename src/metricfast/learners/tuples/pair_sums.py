@@ -61,8 +61,8 @@ class PairSumsLearner(PairsClassifierMixin):
         sample_weight : array-like of shape (n_pairs,), optional
             Non-negative weights of the pairs; whole numbers mean the same as repeated pairs.
         validate : bool, default=False
-            Also fit a clone to four fifths of the pairs, compare its score on the others with
-            the Euclidean distance, store the numbers in `validation_`, and warn if it is worse.
+            Also fit a clone to a part of the data, compare it with the given distance on the rest,
+            and warn if it is worse. `validation_` has the result.
 
         Returns
         -------

@@ -314,9 +314,8 @@ class SCML(TripletsClassifierMixin, _SCML):
             the second than to the third.
         y : ignored
         validate : bool, default=False
-            Also fit a clone to four fifths of the triplets, compare its score on the others with
-            the Euclidean distance, store the numbers in `validation_`, and warn if it is
-            worse.
+            Also fit a clone to a part of the data, compare it with the given distance on the rest,
+            and warn if it is worse. `validation_` has the result.
 
         Returns
         -------

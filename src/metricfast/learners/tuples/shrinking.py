@@ -13,10 +13,11 @@ from metricfast._core.scaling import center_and_rescale
 from metricfast._core.scatter import repetitions
 from metricfast._core.targets import check_partial_target, check_sample_weight
 from metricfast._core.tuples import TupleSet
-from metricfast._core.types import Array, Floats, Integers, RandomState
+from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.warn import without_advice
 from metricfast.learners.base.span import GIVEN, GivenAxes, SpanMap, in_span
-from metricfast.selection._judge import Judge, Judgement, as_judge, judge_costs, judge_maps
+from metricfast.selection._judge import Judge, Judgement, as_judge, judge_maps, judge_tuples
+from metricfast.selection._splits import split_tuples
 
 __all__ = ["half_of_pairs", "representative_sample", "shrink_by_tuples", "shrink_metric"]
 
@@ -114,7 +115,7 @@ def shrink_by_tuples(learner: Any, tuples: TupleSet) -> None:
         sample = span.points(some), np.ones(len(some))
         if fraction is None and judge is not None:
             learner.judgement_ = _judged_shares(
-                judge, learner, tuples, _held_out(tuples, rng), sample, span
+                judge, learner, tuples, split_tuples(tuples, rng), sample, span
             )
             learner.judgement_.warn("shrinkage")
             fraction = _GIVEN_SHARES[learner.judgement_.chosen]
@@ -122,18 +123,6 @@ def shrink_by_tuples(learner: Any, tuples: TupleSet) -> None:
         if learner.shrinkage_ > 0:
             move = _Moves(_learned_map(learner, span), sample, learner.n_components, span)
             learner.components_ = move(_SIMPLER[0], learner.shrinkage_)
-
-
-def _held_out(tuples: TupleSet, rng: RandomState) -> NDArray[np.bool_]:
-    """Return a mask of about half of the tuples. The two halves share no point."""
-    n, size = tuples.index.shape
-    # Equal points have equal products, also if a point is stored once for each tuple.
-    products = np.einsum("ij,j->i", tuples.points, rng.uniform(1, 2, tuples.points.shape[1]))
-    index = np.unique(products, return_inverse=True)[1].reshape(-1)[tuples.index]
-    drawn = np.full(len(products), n)
-    np.minimum.at(drawn, index[rng.permutation(n)].ravel(), np.repeat(np.arange(n), size))
-    first = drawn[index].min(axis=1)
-    return np.asarray(first < np.median(first))
 
 
 def _judged_shares(
@@ -153,9 +142,9 @@ def _judged_shares(
     index = tuples.index[judged]
     rows, places = np.unique(index, return_inverse=True)
     points, places = span.points(tuples.points[rows]), places.reshape(index.shape)
-    y, costs = None if tuples.y is None else tuples.y[judged], list[Floats]()
-    failure: Exception | None = None
-    try:
+    y = None if tuples.y is None else tuples.y[judged]
+
+    def scores() -> Iterator[Floats]:
         with without_advice():
             part.fit(*(each[~held] for each in given))
         move = _Moves(_learned_map(part, span), sample, learner.n_components, span)
@@ -164,34 +153,9 @@ def _judged_shares(
             first, second = (
                 np.linalg.norm(Z[places[:, 0]] - Z[places[:, i]], axis=1) for i in (1, -1)
             )
-            costs.append(_costs_of_pairs(first, y) if y is not None else _later(first, second))
-    except (ValueError, np.linalg.LinAlgError) as error:
-        costs, failure = [], error
-    matrix = np.array(costs) if costs else np.empty((len(names), 0))
-    weight, near = np.ones(matrix.shape[1]), judge.errors_for()
-    return judge_costs(judge, names, matrix, weight, "order", "tuples", failure, equal=near)
+            yield -first if y is not None else second - first
 
-
-def _costs_of_pairs(distances: Floats, y: Array) -> Floats:
-    """Return, for each pair, the share of pairs of the other kind that are ordered wrongly.
-
-    The mean over pairs of one kind is 1 minus the area under the ROC curve.
-    """
-    costs = np.empty(len(y))
-    for label in (-1, 1):
-        chosen, others = y == label, np.sort(distances[y != label] * label)
-        if not (len(others) and chosen.any()):
-            raise ValueError("no pairs of a kind")
-        places = [
-            np.searchsorted(others, distances[chosen] * label, side) for side in ("left", "right")
-        ]
-        costs[chosen] = (places[0] + places[1]) / (2 * len(others))
-    return costs
-
-
-def _later(first: Floats, second: Floats) -> Floats:
-    """Return 1 where the first distance is larger, 1/2 where both are equal, else 0."""
-    return (1 + np.sign(first - second)) / 2
+    return judge_tuples(judge, names, y, scores(), equal=judge.errors_for())
 
 
 def _clone(learner: Any, preprocessor: Any, **params: Any) -> Any:
