@@ -81,7 +81,7 @@ PREDICTORS = {
     neighbors.MultiMetricLMNN: {"n_neighbors": 3, "n_components": 2, "max_iter": 3},
     mf.NCAClassifier: {
         "n_components": 2, "n_frequencies": 2, "n_embedding": 2, "n_estimators": 2,
-        "batch_size": 100, "max_epochs": 2, "n_iter_no_change": 2,
+        "batch_size": 100, "max_epochs": 2,
     },
 }  # fmt: skip
 

@@ -27,10 +27,13 @@ from metricfast import (
     KISSME_Supervised,
     LSML_Supervised,
     MMC_Supervised,
+    NCAClassifier,
+    NCARegressor,
     RCA_Supervised,
     SCML_Supervised,
 )
 from metricfast._labels.binding import bind_labels
+from metricfast.embeddings import Linear
 from metricfast.losses import SupCon
 from metricfast.selection import Judge, Judgement
 from metricfast.selection._evidence import choose
@@ -410,13 +413,17 @@ def test_a_judgement_prints_its_table():
         ({"errors": -1}, "errors must be"),
     ],
 )
-@pytest.mark.parametrize("learner", [LFDA(), NCA(), RCA_Supervised(n_chunks=50)], ids=repr)
+@pytest.mark.parametrize(
+    "learner", [LFDA(), NCA(), RCA_Supervised(n_chunks=50), NCAClassifier()], ids=repr
+)
 def test_wrong_parameters_of_the_judge_are_refused(learner, params, text):
     with pytest.raises(ValueError, match=text):
         clone(learner).set_params(judge=Judge(**params)).fit(WINE, KINDS)
 
 
-@pytest.mark.parametrize("learner", [LFDA(), NCA(), RCA_Supervised(n_chunks=50)], ids=repr)
+@pytest.mark.parametrize(
+    "learner", [LFDA(), NCA(), RCA_Supervised(n_chunks=50), NCAClassifier()], ids=repr
+)
 def test_other_judges_are_refused(learner):
     with pytest.raises(ValueError, match=r"judge must be 'auto', None or .*Judge, got True"):
         clone(learner).set_params(judge=True).fit(WINE, KINDS)
@@ -430,6 +437,10 @@ def test_a_measure_must_fit_the_labels():
     for measure in ("nearest", lambda distances, relevant: distances[:, 0]):
         with pytest.raises(ValueError, match="must be 'auto' or 'squared_error' for these"):
             MLKR(judge=Judge(measure=measure)).fit(WINE, WINE[:, 0])
+        with pytest.raises(ValueError, match="must be 'auto' or 'squared_error' for these"):
+            NCARegressor(judge=Judge(measure=measure)).fit(WINE, WINE[:, 0])
+    with pytest.raises(ValueError, match="must be 'auto' if y has several outputs; got 'nearest'"):
+        NCAClassifier(judge=Judge(measure="nearest")).fit(WINE, np.c_[KINDS, KINDS])
 
 
 def test_a_number_is_used_as_it_is():
@@ -449,6 +460,22 @@ def test_learners_are_judged_by_the_measure_that_is_asked_for(learner, measure):
     model = clone(learner).set_params(judge=Judge(measure=measure)).fit(WINE, KINDS)
     assert isinstance(model.judgement_, Judgement) and model.judgement_.measure == measure
     assert model.judgement_.n_held_out == len(WINE) and model.judgement_.chosen > 0
+
+
+@pytest.mark.parametrize("measure", ["auto", *MEASURES])
+def test_soft_votes_are_judged_by_the_measure_that_is_asked_for(measure):
+    kind = NCARegressor if measure == "squared_error" else NCAClassifier
+    how = {"scale": 0.3, "max_epochs": 10, "n_components": 8, "random_state": 0}
+    model = kind(judge=Judge(measure=measure, errors=0), **how).fit(WINE, KINDS)
+    judgement = model.judgement_
+    assert judgement.measure == {"auto": "log_loss"}.get(measure, measure)
+    assert judgement.names[:2] == ["linear", "periodic, scale 0.3"]
+    assert len(model.parameters_) == 3 and judgement.n_held_out == 60  # a third of the points
+    best = judgement.costs[judgement.chosen]
+    assert min(model.validation_costs_[0]) == pytest.approx(best)
+    assert best == pytest.approx(judgement.costs.min()) or measure == "neighbors"  # has a guard
+    sure = kind(judge=Judge(measure=measure, errors=1e6), **how).fit(WINE, KINDS)
+    assert sure.judgement_.name == "linear" and isinstance(sure.embedding_, Linear)
 
 
 def test_a_function_may_judge():

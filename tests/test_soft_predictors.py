@@ -26,10 +26,10 @@ import metricfast as mf
 from metricfast.embeddings import Linear, Periodic
 from metricfast.predictors import soft_base
 from metricfast.predictors.relevance import shares_of_columns
-from metricfast.predictors.soft_course import Course
-from metricfast.predictors.soft_training import folds, sharpness
+from metricfast.predictors.soft_training import _FACTORS, Course, sharpness
 from metricfast.predictors.soft_votes import SoftVotes
 from metricfast.predictors.tables import NormalScores, Table
+from metricfast.selection import Judge
 
 RNG = np.random.default_rng(0)
 IRIS, SPECIES = X, Y = load_iris(return_X_y=True)
@@ -185,7 +185,7 @@ def test_held_out_points_choose_normal_scores(kind, weighted):
     params = {"periodic": False, "max_epochs": 40, "n_estimators": 1, "random_state": 0}
     plain = kind(**params).fit(X, y, weight)
     chosen = kind(**params | {"periodic": "auto", "scale": 0.1}).fit(X, y, weight)
-    assert min(chosen.choices_, key=chosen.choices_.get).endswith("normal scores")
+    assert chosen.judgement_.name.endswith("normal scores")
     new = np.exp(4 * rng.normal(size=(600, 2)))
     known = np.log(new).sum(axis=1)
     known = known > 0 if kind is mf.NCAClassifier else known
@@ -364,15 +364,16 @@ def test_maps_are_learned_and_chosen():
     logistic = make_pipeline(StandardScaler(), LogisticRegression()).fit(wine[::2], cultivar[::2])
     known = log_loss(cultivar[1::2], logistic.predict_proba(wine[1::2]))
     assert log_loss(cultivar[1::2], model.predict_proba(wine[1::2])) < 3 * known
-    assert model.choices_ == {}
+    assert model.judgement_.names == ["linear"]
     waves = RNG.uniform(-2, 2, size=(400, 2))
     values = np.sin(9 * waves[:, 0])
     model = mf.NCARegressor(n_components=8, max_epochs=40, random_state=0)
     model.fit(waves[:300], values[:300])
     embeddings = ["linear", *(f"periodic, scale {s}" for s in (0.03, 0.3, 1))]
-    assert list(model.choices_) == [*embeddings, *(f"{e}, normal scores" for e in embeddings)]
+    judgement = model.judgement_
+    assert judgement.names == [*embeddings, *(f"{e}, normal scores" for e in embeddings)]
     assert isinstance(model.embedding_, mf.embeddings.Periodic)
-    assert model.choices_["linear"] > min(model.choices_.values())
+    assert judgement.costs[0] > judgement.costs.min() == judgement.costs[judgement.chosen]
     assert model.score(waves[300:], values[300:]) > 0.9
 
 
@@ -388,7 +389,7 @@ FAST = {"n_components": 8, "batch_size": 32, "max_epochs": 30, "n_estimators": 1
 def test_a_perceptron_predicts_smooth_functions():
     X, y = turning_products()
     model = mf.NCARegressor(hidden=(32, 32), **FAST).fit(X[:800], y[:800])
-    assert model.choices_ == {}
+    assert model.judgement_.name == "perceptron"
     assert model.score(X[800:], y[800:]) > 0.8
     threads = clone(model).set_params(n_jobs=2).fit(X[:800], y[:800])
     copy = pickle.loads(pickle.dumps(threads))
@@ -406,7 +407,7 @@ def test_held_out_points_choose_a_perceptron(monkeypatch, noisy):
     y = np.random.default_rng(1).normal(size=len(y)) if noisy else y
     model = mf.NCARegressor(periodic=False, **FAST).fit(X[:300], y[:300])
     plain = mf.NCARegressor(periodic=False, hidden=None, **FAST).fit(X[:300], y[:300])
-    assert list(model.choices_) == ["linear", "linear, normal scores", "perceptron"]
+    assert model.judgement_.names == ["linear", "linear, normal scores", "perceptron"]
     assert isinstance(model.embedding_, mf.embeddings.MLP) != noisy
     assert model.score(X[300:], y[300:]) >= plain.score(X[300:], y[300:])
     np.testing.assert_allclose(model.transform(X[:300]), model._queries(None)[0][0], atol=1e-4)
@@ -456,7 +457,7 @@ def test_weights_count_in_the_choice_of_an_embedding():
     params = {"scale": 1.0, "n_estimators": 1, "max_epochs": 15, "random_state": 0}
     model = mf.NCAClassifier(**params).fit(points, waves, weight)
     assert isinstance(model.embedding_, Periodic)
-    assert model.choices_["periodic, scale 1"] < 0.1 < model.choices_["linear"]
+    assert model.judgement_.costs[1] < 0.1 < model.judgement_.costs[0]
 
 
 @every_kind
@@ -485,9 +486,9 @@ def test_weights_of_classes_are_weights_of_their_points():
 def test_batches_are_bounded():
     X = np.random.default_rng(0).normal(size=(6000, 3))
     model = mf.NCARegressor(**QUICK | {"max_epochs": 2, "scale": 0.3}).fit(X, X[:, 0])
-    assert list(model.choices_)[:2] == ["linear", "periodic, scale 0.3"]
+    assert model.judgement_.names[:2] == ["linear", "periodic, scale 0.3"]
     assert model.score(X, X[:, 0]) > 0.6
-    course = Course("adamw", 0.01, 0.0, "auto", 0.5, 100, 20, None, False)
+    course = Course(mf.NCARegressor())
     for n, anchors, candidates in (
         (300, 150, 75), (2000, 250, 875), (6000, 750, 2625), (50_000, 1020, 4096)
     ):  # fmt: skip
@@ -511,18 +512,18 @@ def test_each_point_is_held_out_by_one_of_five_maps(kind):
     assert len(model.parameters_) == 5
     assert model.transform(X).shape == (150, 20)
     assert model.score(X, Y) > 0.5
-    codes = np.repeat([0, 1, 2], [7, 50, 93])
-    for given in (None, codes):
-        splits = folds(150, 5, given, np.random.RandomState(0))
-        np.testing.assert_array_equal(
-            np.sort(np.concatenate([test for _, test in splits])), np.arange(150)
-        )
-        for train, test in splits:
-            np.testing.assert_array_equal(np.sort(np.r_[train, test]), np.arange(150))
-            if given is not None:
-                assert np.bincount(codes[test]).min() >= 1
     few = kind(**params, periodic=False).fit(IRIS[48:53], SPECIES[48:53])
     assert len(few.parameters_) == 5
+
+
+def test_equal_rows_are_held_out_apart():
+    """Otherwise rows of the other class would predict them."""
+    rng = np.random.default_rng(0)
+    points = np.repeat([[0.0], [1.0]], 400, axis=0)
+    share = np.where(points[:, 0] > 0, 0.8, 0.3)
+    model = mf.NCAClassifier(n_components=2, max_epochs=20, random_state=0)
+    model.fit(points, rng.random(800) < share)
+    np.testing.assert_allclose(model.oof_prediction_[:, 1], share, atol=0.1)
 
 
 @every_kind
@@ -555,17 +556,13 @@ def test_a_time_limit_ends_training(kind):
 
 
 def test_held_out_points_choose_how_sharp_votes_are():
-    class Trained:
+    def trained(n, turns):
+        costs = abs(np.log2(_FACTORS) - turns)
         task = SimpleNamespace(n_confirming=500)
+        return SimpleNamespace(held_out=np.arange(n), task=task, costs_of_factors=lambda: costs)
 
-        def __init__(self, n, turns):
-            self.held_out, self._turns = np.arange(n), turns
-
-        def costs_of_factors(self, factors):
-            return abs(np.log2(factors) - self._turns)
-
-    assert sharpness([Trained(400, 1)]) == 1
-    assert sharpness([Trained(400, 1), Trained(200, -1)]) == 2
+    assert sharpness([trained(400, 1)]) == 1
+    assert sharpness([trained(400, 1), trained(200, -1)]) == 2
 
 
 def test_columns_of_two_numbers_have_no_periodic_features():
@@ -580,11 +577,11 @@ def test_columns_of_two_numbers_have_no_periodic_features():
     assert isinstance(only.embedding_, mf.embeddings.Linear)
 
 
-def test_without_early_stopping_all_points_are_trained_on():
-    model = mf.NCAClassifier(**QUICK, early_stopping=False).fit(X, Y)
-    assert len(model.choices_) == 8
+def test_without_a_judge_all_points_are_trained_on():
+    model = mf.NCAClassifier(**QUICK, judge=None).fit(X, Y)
+    assert isinstance(model.embedding_, Linear) and not hasattr(model, "judgement_")
     assert [len(costs) for costs in model.validation_costs_] == [3]
-    fixed = {"periodic": True, "scale": 0.1, "early_stopping": False}
+    fixed = {"periodic": True, "scale": 0.1, "judge": None}
     few = mf.NCAClassifier(**QUICK, **fixed).fit([[0.0], [0.1], [1.0], [1.1]], list("aabb"))
     assert few.predict([[0.1], [0.9]]).tolist() == ["a", "b"]
 
@@ -597,7 +594,9 @@ def test_without_early_stopping_all_points_are_trained_on():
         ({"candidate_fraction": 1.5}, "candidate_fraction must"),
         ({"solver": "lbfgs"}, "solver must be"),
         ({"n_estimators": 0}, "n_estimators must be"),
-        ({"validation_fraction": 0.99}, "leaves fewer than 2 to train on"),
+        ({"judge": 0.99}, "judge must be"),
+        ({"judge": Judge(unit="classes")}, "unit of the judge must be 'auto' or 'points'"),
+        ({"judge": Judge(unit="groups")}, "unit of the judge must be 'auto' or 'points'"),
         ({"learning_rate": -1}, "learning_rate must be"),
         ({"time_limit": 0}, "time_limit must be"),
         ({"n_jobs": 0}, "n_jobs must be"),
@@ -777,7 +776,7 @@ def test_sparse_tables_are_those_in_arrays(kind):
 @pytest.mark.parametrize("far", [1e6, -1e8, 1e30, -np.finfo(float).max])
 @pytest.mark.parametrize(("kind", "scale"), [(mf.NCAClassifier, 0.3), (mf.NCARegressor, 200.0)])
 def test_an_outlier_does_not_touch_other_rows(kind, scale, far):
-    params = QUICK | {"periodic": True, "scale": scale, "early_stopping": False}
+    params = QUICK | {"periodic": True, "scale": scale, "judge": None}
     queries = X.copy()
     queries[3, 1] = far
     model = kind(**params).fit(X, Y)

@@ -22,7 +22,7 @@ from metricfast.training.samples import Samples
 __all__ = ["NCAClassifier", "NCARegressor"]
 
 
-# Minimum number of validation points for the choice of the sharpness of votes.
+# Minimum number of held-out points for the choice of the sharpness of votes.
 _CONFIRMING = 500
 
 
@@ -40,7 +40,7 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
     n_components : int, default=64
         Dimension of the map.
     periodic : bool or "auto", default="auto"
-        Whether to use periodic features of numbers. "auto" lets validation points choose, and uses
+        Whether to use periodic features of numbers. "auto" lets held-out points choose, and uses
         none for more than 1,000 numeric columns.
     n_frequencies : int, default=16
         Frequencies of each number, of its periodic features.
@@ -54,8 +54,8 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
         other; at most 4,096 points.
     n_estimators : int or "auto", default="auto"
         Number of maps that are learned, which count alike. Each starts elsewhere, and holds
-        other points out. "auto" learns 5 maps of at most 4,096 points, each of which holds out
-        another fifth of them, and 1 map of more points.
+        another part of the points out. "auto" learns a map for each of the judge's parts of at most
+        4,096 points (5 maps without a judge), and 1 map of more points.
     categorical_features : "from_dtype", array-like of bool, int or str, or None, \
             default="from_dtype"
         Columns of categories: columns of a frame that have such a type, or a mask, or
@@ -71,15 +71,11 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
         Points of a batch. "auto" takes an eighth of the points, from 256 to 1,024.
     max_epochs : int, default=100
         Largest number of passes over the points. With more than 4,096 training points, at most 40.
-    early_stopping : bool, default=True
-        Hold out validation points, stop when their log loss no longer decreases, and keep the
-        parameters of the best epoch. If False, training uses all points, for all epochs; parameters
-        that are "auto" still hold out some points for their choice.
-    validation_fraction : float, default=0.15
-        Share of the points that is held out, stratified by class if possible; at most 4,096
-        points. The 5 maps of `n_estimators="auto"` hold out a fifth each.
-    n_iter_no_change : int, default=10
-        Number of epochs without improvement after which training stops.
+    judge : "auto", None or Judge, default="auto"
+        Chooses the embedding, its inputs and the number of epochs by held-out points, see
+        :class:`~metricfast.selection.Judge`. "auto" is ``Judge(n_splits=5, errors=0)``, and its
+        measure is the log loss of the votes. Training stops after 10 epochs without a lower cost.
+        With None, training uses all points, for all epochs, and what is "auto" is a linear map.
     time_limit : float, optional
         Seconds of `fit` after which training ends, and the best parameters so far are taken. Each
         map and each candidate is trained for one epoch at least. Results then depend on the speed
@@ -87,7 +83,7 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
     class_weight : dict, list of dict, "balanced" or None, default=None
         Weights of classes, as in scikit-learn; they multiply weights of points.
     random_state : int, RandomState or None, default=None
-        For the start, the held-out points and the batches.
+        For the start and the batches.
     n_jobs : int, optional
         Threads; None for the default count, -1 for all CPUs. Results do not depend on it.
     verbose : bool or int, default=False
@@ -101,17 +97,17 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
         What was chosen; `metricfast.embeddings` has its meaning.
     parameters_ : list of list of ndarray
         Its parameters, of each map.
-    choices_ : dict
-        The lowest cost of held-out points with each candidate; empty without a choice.
+    judgement_ : Judgement
+        The embeddings that were tried, and their costs on the first part; a linear map is in the
+        place of the given distance.
     relevance_ : ndarray of shape (n_features,)
         The share of each column of X in the squared distances of the map.
     validation_costs_ : list of list of float
-        Of each map, the log loss of held-out points after each epoch; without early stopping the
-        loss of the batches.
+        Of each map, the cost of held-out points after each epoch; without a judge the loss of the
+        batches.
     oof_prediction_ : ndarray of shape (n_samples, n_classes), or list of them
         Out-of-fold probabilities. The map and the points that predict a point were trained
-        without it. Only with the 5 maps of `n_estimators="auto"` and early stopping. NaN for points
-        of weight 0.
+        without it. Only if each point is held out once, as by default. NaN for points of weight 0.
     n_samples_fit_, n_features_in_, feature_names_in_
 
     See Also
@@ -132,7 +128,7 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
     cost wins. The scores of new numbers are interpolated; a missing number has the mean score.
 
     With more than 4,096 training points, the embedding is chosen with so many of them, and the time
-    of `fit` grows in proportion to the points. Validation points choose how sharp the softmax is;
+    of `fit` grows in proportion to the points. Held-out points choose how sharp the softmax is;
     for classes, if there are at least 500 of them.
 
     The map that is kept was trained without the held-out points, and is not trained again. They
@@ -218,7 +214,7 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
         self._learn(X, weight)
         return self
 
-    def _task(self, E: Array, rows: Integers, weight: Floats | None) -> tuple[Task, Integers]:
+    def _task(self, E: Array, rows: Integers, weight: Floats | None) -> Task:
         codes = self._labels.codes[rows]
         sizes = [len(known) for known in self._labels.known]
         n, w = len(E), np.ones(len(E)) if weight is None else weight
@@ -248,9 +244,8 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
             total: Floats = np.sum(logs, axis=0)
             return total
 
-        return Task(
-            Samples(E, weight=weight), self._values.astype(E.dtype), losses, costs, _CONFIRMING
-        ), codes[:, 0]
+        values = self._values.astype(E.dtype)
+        return Task(Samples(E, weight=weight), values, losses, costs, codes, None, _CONFIRMING)
 
     def _of_outputs(self, means: Floats) -> list[Floats]:
         """Split the votes into the probabilities of the classes of each output."""
@@ -332,8 +327,7 @@ class NCARegressor(RegressorMixin, SoftNeighbors):  # type: ignore[misc]
     ----------
     n_components, periodic, n_frequencies, n_embedding, scale, candidate_fraction, n_estimators, \
             categorical_features, solver, learning_rate, weight_decay, batch_size, max_epochs, \
-            early_stopping, validation_fraction, n_iter_no_change, time_limit, random_state, \
-            n_jobs, verbose
+            judge, time_limit, random_state, n_jobs, verbose
         As in :class:`NCAClassifier`, with the squared error in place of the log loss. Each output
         counts in proportion to its variance.
     hidden : int, sequence of int, "auto" or None, default="auto"
@@ -345,7 +339,7 @@ class NCARegressor(RegressorMixin, SoftNeighbors):  # type: ignore[misc]
 
     Attributes
     ----------
-    embedding_, parameters_, choices_, relevance_, n_samples_fit_, n_features_in_, \
+    embedding_, parameters_, judgement_, relevance_, n_samples_fit_, n_features_in_, \
             feature_names_in_
         As in :class:`NCAClassifier`.
     validation_costs_ : list of list of float
@@ -406,7 +400,7 @@ class NCARegressor(RegressorMixin, SoftNeighbors):  # type: ignore[misc]
         self._learn(X, check_sample_weight(sample_weight, len(self._numbers)))
         return self
 
-    def _task(self, E: Array, rows: Integers, weight: Floats | None) -> tuple[Task, None]:
+    def _task(self, E: Array, rows: Integers, weight: Floats | None) -> Task:
         numbers = self._numbers[rows].reshape(len(rows), -1)
         self._unit = np.maximum(np.abs(numbers).max(axis=0), np.finfo(np.float64).tiny)
         self._values = unit = numbers / self._unit
@@ -421,7 +415,8 @@ class NCARegressor(RegressorMixin, SoftNeighbors):  # type: ignore[misc]
             errors: Floats = ((means - standard[held_out]) ** 2).sum(axis=1)
             return errors
 
-        return Task(Samples(E, weight=weight), standard.astype(E.dtype), losses, costs), None
+        values, no_classes = standard.astype(E.dtype), np.zeros((len(E), 1), np.int64)
+        return Task(Samples(E, weight=weight), values, losses, costs, no_classes)
 
     def predict(self, X: Any) -> Floats:
         """Return the mean of the values of `fit`, weighed by the softmax of distances.

@@ -31,7 +31,6 @@ from metricfast._core.parameters import (
     NumberOfJobs,
     PositiveFloat,
     PositiveInt,
-    PositiveShare,
     Seed,
     Share,
     Verbosity,
@@ -44,19 +43,23 @@ from metricfast.embeddings import MLP, Embedding, Linear, Periodic
 from metricfast.embeddings._asymmetric import with_length
 from metricfast.learners.base.html import learned_table, with_table
 from metricfast.predictors.relevance import embedded, shares_of_columns
-from metricfast.predictors.soft_course import LARGE, Course
-from metricfast.predictors.soft_race import race
-from metricfast.predictors.soft_training import Task, Training, folds, hold_out, sharpness
+from metricfast.predictors.soft_training import LARGE, Course, Task, Training, race, sharpness
 from metricfast.predictors.soft_votes import SoftVotes
 from metricfast.predictors.tables import NormalScores, Table
-from metricfast.predictors.targets import rows_of
+from metricfast.predictors.targets import judge_of_points, rows_of
+from metricfast.selection._judge import Judge, JudgeParameter
+from metricfast.selection._splits import ENOUGH, split_points
 from metricfast.training.callbacks import CallbackMixin
 from metricfast.training.samples import Samples
 
 __all__ = ["SoftNeighbors"]
 
-# Maps that n_estimators="auto" learns of tables that are not large.
-_FOLDS = 5
+# Maps that n_estimators="auto" learns of tables that are not large, and the judge "auto" holds as
+# many parts out. Predictions have no given distance, so a lower cost is enough.
+_MAPS = 5
+_OWN_JUDGE = Judge(n_splits=_MAPS, errors=0)
+# Maximum number of points from which parts are held out.
+_DRAWN = 5 * LARGE
 # Hidden layers of the perceptron that hidden="auto" tries, and the points that it takes to try it.
 _HIDDEN, _ENOUGH = (256, 256), 3000
 # Numbers of a point of which periodic="auto" tries periodic features, at most.
@@ -101,9 +104,7 @@ class SoftParameters(BaseEstimator):  # type: ignore[misc]
     weight_decay: NonNegativeFloat = 0.0002
     batch_size: Literal["auto"] | PositiveInt = "auto"
     max_epochs: PositiveInt = 100
-    early_stopping: bool = True
-    validation_fraction: PositiveShare = 0.15
-    n_iter_no_change: PositiveInt = 10
+    judge: JudgeParameter = "auto"
     time_limit: PositiveFloat | None = None
     random_state: Seed = None
     n_jobs: NumberOfJobs = None
@@ -129,18 +130,9 @@ class SoftNeighbors(
     _relevance: Floats
     _values: Array  # what votes are the mean of, (n_weighted, n_values)
 
-    def _task(
-        self, E: Array, rows: Integers, weight: Floats | None
-    ) -> tuple[Task, Integers | None]:
-        """Return what is to be predicted, and codes of classes that are held out alike."""
+    def _task(self, E: Array, rows: Integers, weight: Floats | None) -> Task:
+        """Return what is to be predicted."""
         raise NotImplementedError
-
-    def _course(self) -> Course:
-        return Course(
-            self.solver, self.learning_rate, self.weight_decay, self.batch_size,
-            self.candidate_fraction, int(self.max_epochs), int(self.n_iter_no_change),
-            self.n_jobs, self.verbose, self._fit_task,
-        )  # fmt: skip
 
     def _learn(self, X: Any, weight: Floats | None) -> None:
         """Encode points, choose an embedding for them, and train the maps.
@@ -148,7 +140,7 @@ class SoftNeighbors(
         `X`: as it was given; its rows of weight 0 are left out.
         """
         check_parameters(self)
-        course = self._course()
+        judge = _OWN_JUDGE if _is_auto(self.judge) else judge_of_points(self.judge)
         end = math.inf if self.time_limit is None else time.monotonic() + self.time_limit
         self.__dict__.pop("_database", None)
         self.n_samples_fit_ = _num_samples(X)
@@ -161,64 +153,79 @@ class SoftNeighbors(
             weight = np.maximum(weight[rows] / weight.max(), np.finfo(np.float64).tiny)
         table = Table(self, X, weight)
         E = table.encoded(self, X)
-        n_numbers = E.shape[1] - table.n_indicators
-        choices = self._choices(len(E), n_numbers, table.n_indicators)
-        n_out = self._n_held_out(len(E)) if self.early_stopping or len(choices) > 1 else 0
-        task, codes = self._task(E, rows, weight)
-        splits, seeds = self._splits(len(E), n_out, codes)
-        n_maps, embedding = len(splits), next(iter(choices.values()))
+        choices = self._choices(len(E), E.shape[1] - table.n_indicators, table.n_indicators)
+        task, measure = self._task(E, rows, weight), ""
+        if judge is not None:
+            measure, task = self._measured(judge, task)
+        splits = self._splits(E, task.labels[:, 0], judge)
+        several, n_maps, embedding = len(choices) > 1, len(splits), next(iter(choices.values()))
+        seeds = check_random_state(self.random_state).randint(2**31 - 1, size=n_maps)
+        course = Course(self)
         if self._fit_task is not None:
             of_one = course.plan(embedding, len(splits[0][0]))[0].n_iter
-            self._fit_task.begin("epoch", n_maps * of_one if len(choices) == 1 else None)
+            known = judge is None or not several
+            self._fit_task.begin("epoch", n_maps * of_one if known else None)
         trained: list[Training] = []
-        self.choices_: dict[str, float] = {}
         self._scores = None
         for place, (split, seed) in enumerate(zip(splits, seeds, strict=True)):
-            label = f"{type(self).__name__} {place + 1}/{n_maps}"
-            final = None
-            if len(choices) > 1 and not trained:
-                # Half of the time is for what follows the race, if anything does.
-                more = n_maps > 1 or len(split[0]) > LARGE or "perceptron" in choices
-                racing = course.until(end, 1 / 2 if more else 1)
-                scores = table.scores(self, X, weight)
-                of_scores = replace(
-                    task, samples=Samples(table.encoded(self, X, scores), weight=weight)
+            label, share = f"{type(self).__name__} {place + 1}/{n_maps}", 1 / (n_maps - place)
+            if judge is not None and not trained:
+                tasks, scores = {"": task}, None
+                if several:
+                    # Half of the time is for what follows the race, if anything does.
+                    more = n_maps > 1 or len(split[0]) > LARGE or "perceptron" in choices
+                    share, scores = 1 / 2 if more else 1, table.scores(self, X, weight)
+                    by_scores = Samples(table.encoded(self, X, scores), weight=weight)
+                    tasks[", normal scores"] = replace(task, samples=by_scores)
+                racing = course.until(end, share)
+                final, is_final, self.judgement_ = race(
+                    judge, measure, tasks, racing, choices, split, seed, label
                 )
-                winner = race(task, of_scores, racing, choices, split, seed, label)
-                embedding, self.choices_ = winner.training.embedding, winner.costs
-                if winner.training.task is not task:
-                    task, self._scores = winner.training.task, scores
-                final = winner.training if winner.is_final else None
-            if final is None or not self.early_stopping:
-                of = split if self.early_stopping else (slice(None), None)
-                own = course.until(end, 1 / (n_maps - place))
-                final = Training(task, own, embedding, of, seed).run(label)
-            trained.append(final)
+                self._scores = None if final.task is task else scores
+                task, embedding = final.task, final.embedding
+                if is_final:
+                    trained.append(final)
+                    continue
+            own = course.until(end, 1 / (n_maps - place))
+            trained.append(Training(task, own, embedding, split, seed).run(label))
         self._keep(table, trained, rows, weight, task.samples.X)
 
-    def _n_held_out(self, n: int) -> int:
-        """Return how many of n points judge a map that the others train."""
-        n_out = min(max(1, round(self.validation_fraction * n)), LARGE)
-        if n - n_out < 2:
+    def _measured(self, judge: Judge, task: Task) -> tuple[str, Task]:
+        """Return the name of the judge's measure, and the task with it."""
+        own = "log_loss" if is_classifier(self) else "squared_error"
+        if judge.measure in ("auto", own):
+            return own, task
+        name, measure = judge.costs_by("classes" if is_classifier(self) else "numbers")
+        if task.labels.shape[1] > 1:
             raise ValueError(
-                f"X has n_samples={n} of weight above 0, of which validation_fraction="
-                f"{self.validation_fraction} leaves fewer than 2 to train on: give more points or "
-                "a smaller fraction."
+                f"measure of the judge must be 'auto' if y has several outputs; got {name!r}."
             )
-        return n_out
+        return name, replace(task, measure=measure)
 
-    def _splits(
-        self, n: int, n_out: int, codes: Integers | None
-    ) -> tuple[list[tuple[Any, Any]], Integers]:
-        """Return the rows that train each map and those that judge it, and the seed of each."""
-        auto = _is_auto(self.n_estimators)
-        n_maps = int(self.n_estimators) if not auto else _FOLDS if n <= LARGE else 1
-        seeds = check_random_state(self.random_state).randint(2**31 - 1, size=n_maps)
-        if not n_out:
-            return [(np.arange(n), None)] * n_maps, seeds
-        if auto and 1 < n_maps <= n // 2:  # at least two points in each fold
-            return folds(n, n_maps, codes, np.random.RandomState(seeds[0])), seeds
-        return [hold_out(n, n_out, codes, np.random.RandomState(s)) for s in seeds], seeds
+    def _splits(self, E: Array, codes: Integers, judge: Judge | None) -> list[tuple[Integers, Any]]:
+        """Return the rows that train each map, and those that are held out."""
+        n, auto = len(E), _is_auto(self.n_estimators)
+        most = (_MAPS if n <= LARGE else 1) if auto else int(self.n_estimators)
+        if judge is None:
+            return [(np.arange(n), None)] * most
+        some = np.arange(n)
+        if n > _DRAWN:
+            some = np.sort(np.random.RandomState(0).permutation(n)[:_DRAWN])
+        enough = LARGE if n <= LARGE else ENOUGH
+        parts = split_points(  # rows that are equal are apart, as they will be in new tables
+            E[some], codes[some], n_splits=judge.n_splits, least=0, unit="points", n_enough=enough,
+            views=some,
+        )  # fmt: skip
+        held_out = [np.delete(some, part.train) for part in parts if len(part.train) > 1]
+        if not held_out:
+            raise ValueError(
+                f"X has n_samples={n} of weight above 0, which are too few to hold one out and to "
+                "train on two: give more points, or judge=None."
+            )
+        if auto and n <= LARGE:
+            most = len(held_out)
+        found = [(np.setdiff1d(np.arange(n), rows), rows) for rows in held_out]
+        return [found[i % len(found)] for i in range(most)]
 
     def _choices(self, n: int, n_numbers: int, n_indicators: int) -> dict[str, Embedding]:
         """Return the embeddings to choose among, for n points."""
@@ -432,11 +439,9 @@ class SoftNeighbors(
         yield "points that vote", str(len(self._rows))
         yield "features", f"{self.n_features_in_} to {self._n_features_out} components"
         yield "embedding", repr(self.embedding_)
-        where = "held out" if self.early_stopping else "last epoch"
-        best = (
-            min(costs) if self.early_stopping else costs[-1] for costs in self.validation_costs_
-        )
-        yield f"loss, {where}", ", ".join(f"{cost:.4g}" for cost in best)
+        where, of = ("last epoch", -1) if self.judge is None else ("held out", None)
+        best = (costs[-1:] if of else sorted(costs)[:1] for costs in self.validation_costs_)
+        yield f"loss, {where}", ", ".join(f"{cost:.4g}" for costs in best for cost in costs)
         yield "epochs", ", ".join(str(len(costs)) for costs in self.validation_costs_)
 
     @property

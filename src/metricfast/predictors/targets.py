@@ -25,8 +25,12 @@ from metricfast._core.targets import (
 )
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.predictors.metric import is_searched
+from metricfast.selection._judge import Judge, as_judge
 
-__all__ = ["Classes", "as_numbers", "check_given", "joined_weights", "rows_of", "with_class_weight"]
+__all__ = [
+    "Classes", "as_numbers", "check_given", "joined_weights", "judge_of_points", "rows_of",
+    "with_class_weight",
+]  # fmt: skip
 
 
 def check_given(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
@@ -42,6 +46,16 @@ def check_given(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
     check_consistent_length(X, y)
     check_rows(estimator, X)
     return X, y
+
+
+def judge_of_points(value: Any) -> Judge | None:
+    """Return the judge for the parameter `judge` of a predictor, which holds points out."""
+    judge = as_judge(value)
+    if judge is not None and judge.unit not in ("auto", "points"):
+        raise ValueError(
+            f"unit of the judge must be 'auto' or 'points' to predict; got {judge.unit!r}."
+        )
+    return judge
 
 
 def rows_of(X: Any, rows: Integers) -> Any:

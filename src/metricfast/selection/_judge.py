@@ -56,7 +56,7 @@ class Judge(BaseEstimator):  # type: ignore[misc]
           that accepts 1 % of all pairs of different classes;
         - "squared_error", for numbers and vectors: that of the mean of its 5 nearest neighbours;
         - "label_distance", for labels with another than the Euclidean distance: the mean distance
-          of its label to those of its 5 nearest neighbours;
+          of its label to the labels of its 5 nearest neighbours;
         - a function of distances and relevance, arrays of shape (n_queries, n_database), that
           returns the costs, of shape (n_queries,). Relevance is true where a database point has
           the class of the query. Excluded points have infinite distances.
