@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.utils.multiclass import type_of_target
 
 from metricfast._core.checks import check_points
 from metricfast._core.points import dense, stacked
@@ -36,8 +37,8 @@ __all__ = ["validate_fit"]
 _NAMES = ["given distance", "learned distance"]
 # One of so many parts of the points is held out; neighbours whose labels are compared.
 _N_PARTS, _NEIGHBORS = 5, 5
-# Maximum number of pairs of points for the order of pairs.
-_MOST_PAIRS = 10**7
+# Maximum number of pairs of points for the order of pairs, and maximum target to be squared.
+_MOST_PAIRS, _LARGEST = 10**7, 1e18
 # Arguments of `fit` with one value per point or tuple.
 _OF_SAMPLES = ("sample_weight", "weights", "groups", "views")
 # Fits a clone of a learner: to points or tuples, their labels, and some of their rows.
@@ -110,9 +111,13 @@ def _on_points(
         measure = "label distance", partial(_label_distances, distance)
     else:
         y = labels_of_samples(y, n, "y")
-        numeric = not kind._has_classes or (y.dtype.kind == "f" and bool((y % 1).any()))
+        numeric = not kind._has_classes or (
+            y.dtype.kind == "f" and type_of_target(y) == "continuous"
+        )
     if numeric:
         labels = [check_regression_target(y, vary=False)]
+        if np.abs(labels[0]).max() > _LARGEST:
+            raise ValueError("y is too large for validate=True, which squares it: divide it.")
     elif measure is None:
         y = y.astype(np.int64) if kind._on_chunks else y
         labels = encode_together([y] if others is None else [y, others], "y")[1]
@@ -131,7 +136,7 @@ def _on_points(
     if others is not None:
         points = stacked([X, check(given["X_database"], preprocessor=None)])
         labels, rows = [np.concatenate(labels)], np.arange(n, points.shape[0])
-    if rows is not None:
+    if rows is not None and parts:
         part, weight = parts[0], np.ones(len(rows))
         place = None if others is not None else np.searchsorted(rows, part.queries)
         parts = [replace(part, database=rows, database_weight=weight, exclude=place)]
@@ -152,12 +157,9 @@ def _on_tuples(learner: Any, kind: Any, judge: Judge, refit: Refit, X: Any, y: A
     held = split_tuples(tuples, np.random.RandomState(0))
 
     def scores() -> Iterator[Array]:
-        trained, plain = (
-            refit(tuples.index, tuples.y, np.flatnonzero(~held), tuples.points),
-            copy.copy(kind),
-        )
-        plain.preprocessor_, d = trained.preprocessor_, tuples.points.shape[1]
-        plain.n_features_in_ = d
+        trained = refit(tuples.index, tuples.y, np.flatnonzero(~held), tuples.points)
+        plain, d = copy.copy(kind), tuples.points.shape[1]
+        plain.preprocessor_, plain.n_features_in_ = trained.preprocessor_, d
         if hasattr(plain, "bilinear_"):
             plain.bilinear_ = np.eye(d)
         else:
@@ -183,10 +185,8 @@ def _embedded(learner: Any, kind: Any, *points: Any) -> tuple[Array, Array]:
         more = [np.zeros(len(Z[0])), np.sqrt(squares.max() - squares)]
         Z = [np.column_stack(each) for each in zip(Z, more, strict=True)]
     elif hasattr(learner, "_retrieval_score"):
-        Z = [
-            learner.transform(points[0], side="query"),
-            learner.transform(points[1], side="database"),
-        ]
+        sides = zip(points, ("query", "database"), strict=True)
+        Z = [learner.transform(each, side) for each, side in sides]
     elif learner is not None:
         Z = [np.asarray(learner.transform(each)) for each in points]
     both = center_and_rescale(np.concatenate(Z).astype(np.float64))[0]
