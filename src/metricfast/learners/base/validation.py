@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils.multiclass import type_of_target
 
 from metricfast._core.checks import check_points
 from metricfast._core.points import dense, stacked
@@ -37,12 +36,14 @@ __all__ = ["validate_fit"]
 _NAMES = ["given distance", "learned distance"]
 # One of so many parts of the points is held out; neighbours whose labels are compared.
 _N_PARTS, _NEIGHBORS = 5, 5
-# Maximum number of pairs of points for the order of pairs, and maximum target to be squared.
-_MOST_PAIRS, _LARGEST = 10**7, 1e18
+# Maximum number of pairs of points for the order of pairs.
+_MOST_PAIRS = 10**7
 # Arguments of `fit` with one value per point or tuple.
 _OF_SAMPLES = ("sample_weight", "weights", "groups", "views")
 # Fits a clone of a learner: to points or tuples, their labels, and some of their rows.
 Refit = Callable[..., Any]
+# Maximum target to be squared.
+_LARGEST = 1e18
 
 
 def validate_fit(learner: Any, X: Any, y: Any = None, **params: Any) -> Judgement:
@@ -111,13 +112,9 @@ def _on_points(
         measure = "label distance", partial(_label_distances, distance)
     else:
         y = labels_of_samples(y, n, "y")
-        numeric = not kind._has_classes or (
-            y.dtype.kind == "f" and type_of_target(y) == "continuous"
-        )
+        numeric = not kind._has_classes or (y.dtype.kind == "f" and bool((y % 1).any()))
     if numeric:
         labels = [check_regression_target(y, vary=False)]
-        if np.abs(labels[0]).max() > _LARGEST:
-            raise ValueError("y is too large for validate=True, which squares it: divide it.")
     elif measure is None:
         y = y.astype(np.int64) if kind._on_chunks else y
         labels = encode_together([y] if others is None else [y, others], "y")[1]
@@ -132,6 +129,8 @@ def _on_points(
         measure, rows = ("order", of_distances(pair_order)), np.flatnonzero(codes >= 0)
         how |= {"groups": codes, "n_enough": min(ENOUGH, _MOST_PAIRS // n + 1)}
         codes = np.minimum(codes, 0)
+    if labels[0].dtype.kind == "f" and np.abs(labels[0]).max() > _LARGEST:
+        raise ValueError("y is too large for validate=True, which squares it: divide it.")
     parts = split_points(X, codes, given.get("sample_weight"), n_splits=_N_PARTS, **how)[:1]
     if others is not None:
         points = stacked([X, check(given["X_database"], preprocessor=None)])
