@@ -141,6 +141,47 @@ def test_only_dispatch_imports_compiled_modules() -> None:
     assert [name for name, uses in graph.items() if "_kernels" in uses] == ["_core/dispatch"]
 
 
+# What deals parts outside of `selection/`: validation points of one training, which no judge uses,
+# predictors that vote, and the demo.
+DEALERS = {"training/stopping", "predictors/soft_training", "predictors/multi_metric", "_demo"}
+DRAWS = {"permutation", "permuted", "shuffle", "choice", "array_split"}
+HELD_OUT = re.compile(r"train|test|held(_out)?|((of|each|n)_)?(folds?|splits)|valid\w*")
+
+
+def deals(tree: ast.AST) -> bool:
+    """Return whether code imports splitters, or draws and names parts in one function."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            inside = list(ast.walk(node))
+            names = {each.id for each in inside if isinstance(each, ast.Name)}
+            names |= {each.arg for each in inside if isinstance(each, ast.arg)}
+            called = names | {each.attr for each in inside if isinstance(each, ast.Attribute)}
+            found = bool(called & DRAWS) and any(map(HELD_OUT.fullmatch, names))
+        elif isinstance(node, ast.ImportFrom) and node.module == "sklearn.model_selection":
+            found = any(re.search("[Ff]old|[Ss]plit|Leave", each.name) for each in node.names)
+        else:
+            found = False
+        if found:
+            return True
+    return False
+
+
+def test_only_selection_holds_data_out_and_tests_evidence() -> None:
+    found, tests = set(), set()
+    for path in PACKAGE.rglob("*.py"):
+        name, text = path.relative_to(PACKAGE).with_suffix("").as_posix(), path.read_text()
+        if not name.startswith("selection/"):
+            found |= {name} if deals(ast.parse(text)) else set()
+            tests |= (
+                {name} if re.search(r"binomtest|ttest|wilcoxon|stats\.(t|norm)\b", text) else set()
+            )
+    assert found <= DEALERS
+    # Intervals of scores, and tests between learners that are corrected for their number.
+    assert tests == {"metrics/_score", "comparison/statistics"}
+    for sample in ("def f(y):\n    test = rng.permutation(y)[:9]", "def f(folds):\n    shuffle(x)"):
+        assert deals(ast.parse(sample))
+
+
 def test_the_page_on_architecture_names_every_room() -> None:
     page = (ROOT / "docs/architecture.md").read_text()
     rooms = {f"{path.parent.relative_to(PACKAGE).as_posix()}/" for path in PACKAGE.rglob("*.py")}

@@ -14,6 +14,7 @@ from trained import embedding_learner
 
 from metricfast import (
     LMNN,
+    MLKR,
     NCA,
     Covariance,
     MahalanobisMixin,
@@ -95,7 +96,10 @@ def test_classes_of_few_points_are_held_out_as_a_whole(size):
     assert found.unit == "classes" and found.n_held_out == 30 * size
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_continuous_targets():
+    with pytest.raises(ValueError, match="y is too large for validate=True"):
+        MLKR(max_iter=1, judge=None).fit(X, 1e30 * X[:, 2], validate=True)
     with pytest.warns(UserWarning, match="squared_error"):
         Fixed(BAD).fit(X, X[:, 2] + 0.5 * X[:, 3], validate=True)
 
@@ -133,6 +137,9 @@ def test_what_cannot_be_judged_is_an_error():
         LMNN(n_neighbors=1).fit(X[[0, 1, 100, 101]], [0, 0, 1, 1], validate=True)
     with pytest.raises(ValueError, match="cannot compare distances: Nothing could be held out"):
         Fixed(GOOD).fit(X[:3], [0, 1, 2], validate=True)
+    learner = embedding_learner(losses.NCA(reduction="mean"), max_epochs=1)
+    with pytest.raises(ValueError, match="cannot compare distances: Nothing could be held out"):
+        learner.fit(X[:3], [0, 1, 2], X, Y, validate=True)
     with pytest.raises(ValueError, match="y must hold 150 labels, one per sample, got 0"):
         Covariance().fit(X, [], validate=True)
 

@@ -20,25 +20,15 @@ __all__ = ["DISTANCES", "as_learners", "class_of", "of_numbers", "suited"]
 DISTANCES = ("cityblock", "cosine")
 
 # Ordered roughly by their time for a thousand points.
-CLASSES = (
-    *(
-        "Covariance",
-        "GMML_Supervised",
-        "KISSME_Supervised",
-        "XQDA",
-        "RCA_Supervised",
-        "DMLMJ",
-        "ANMM",
-        "SDML_Supervised",
-    ),
-    *("LSML_Supervised", "NCA", "LFDA", "NCMML", "MCML", "LDML", "MMC_Supervised"),
-    *("ProxyNCALearner", "LMNN", "TripletLearner", "SCML_Supervised", "ITML_Supervised"),
-    *("NeighborhoodGerrymandering", "MultiMetricLMNN", "NCAClassifier"),
-)
-CONTINUOUS = (
-    *("Covariance", "MLKR", "LogRatioLearner", "NeighborhoodGerrymanderingRegressor"),
-    "NCARegressor",
-)
+CLASSES = [
+    "Covariance", "GMML_Supervised", "KISSME_Supervised", "XQDA", "RCA_Supervised", "DMLMJ", "ANMM",
+    "SDML_Supervised", "LSML_Supervised", "NCA", "LFDA", "NCMML", "MCML", "LDML", "MMC_Supervised",
+    "ProxyNCALearner", "LMNN", "TripletLearner", "SCML_Supervised", "ITML_Supervised",
+    "NeighborhoodGerrymandering", "MultiMetricLMNN", "NCAClassifier",
+]  # fmt: skip
+CONTINUOUS = [
+    "Covariance", "MLKR", "LogRatioLearner", "NeighborhoodGerrymanderingRegressor", "NCARegressor",
+]  # fmt: skip
 # Estimators that predict by other means than nearest neighbours.
 PREDICTORS: dict[str, Any] = {
     each.__name__: each for each in (MultiMetricLMNN, NCAClassifier, NCARegressor)

@@ -52,22 +52,17 @@ class Schedule:
 
     def all_of(self, learners: dict[str, Any]) -> bool:
         """Try the baselines and the learners; return whether a callback stopped the comparison."""
+        constant: Any = DummyClassifier(strategy="most_frequent")
+        if self.scoring.variances is not None:
+            constant = DummyRegressor()
+        baselines = {EUCLIDEAN: "euclidean", SCALED: "euclidean", CONSTANT: constant}
         stop = False
-        for name, scale in ((EUCLIDEAN, False), (SCALED, True)):
-            self._enter(name, "euclidean", scale)
-            if self.try_folds is None:
-                trials = [self._trial(name, i, None) for i in range(len(self.folds))]
-            else:
-                trials = self._all_folds_of(name, self.try_folds)
-            for trial in trials:
-                if trial.values is None:
-                    raise ValueError(f"X: the {EUCLIDEAN} distance cannot be tried: {trial.note}")
+        for name, learner in baselines.items():
+            self._enter(name, learner, name == SCALED)
+            trials = self._folds_of(name, limited=False)
+            if trials[-1].values is None:
+                raise ValueError(f"X: the {EUCLIDEAN} distance cannot be tried: {trials[-1].note}")
             stop = self._keep(name, trials) or stop
-        continuous = self.scoring.variances is not None
-        constant = DummyRegressor() if continuous else DummyClassifier(strategy="most_frequent")
-        self._enter(CONSTANT, constant, False)
-        trials = [self._trial(CONSTANT, i, None) for i in range(len(self.folds))]
-        stop = self._keep(CONSTANT, trials) or stop
         try:
             for name, learner in learners.items():
                 if stop:
@@ -83,37 +78,35 @@ class Schedule:
         # Trials do not depend on the number of threads.
         self.keys[name] = replace(self.scoring, n_jobs=None).predictor(learner, scale)
 
-    def _folds_of(self, name: str) -> list[Trial]:
+    def _folds_of(self, name: str, limited: bool = True) -> list[Trial]:
         """Try a learner on every fold, if the time suffices for all of them."""
-        if self.try_folds is not None:
-            if self.left <= 0:
-                return [Trial(None, 0, "no time left")]
+        if self.try_folds is not None and not (limited and self.left <= 0):
             start = time.perf_counter()
-            trials = self._all_folds_of(name, self.try_folds)
-            self.left = max(0, self.left - (time.perf_counter() - start))
+            trials = self._all_folds_of(self.predictors[name], self.try_folds)
+            if limited:
+                self.left = max(0, self.left - (time.perf_counter() - start))
             return trials
         trials = []
         for i in range(len(self.folds)):
-            share = self.left / (len(self.folds) - i)
+            share = self.left / (len(self.folds) - i) if limited else math.inf
             trials.append(self._trial(name, i, None if share == math.inf else share))
             if trials[-1].values is None:
                 break
         return trials
 
-    def _all_folds_of(self, name: str, try_folds: TryFolds) -> list[Trial]:
+    def _all_folds_of(self, predictor: Any, try_folds: TryFolds) -> list[Trial]:
         """Try a learner on all missing folds at the same time."""
-        predictor, of = self.predictors[name], range(len(self.folds))
-        found = {i: self._known(predictor, i) for i in of}
-        unknown = [i for i in of if found[i] is None]
+        found = [self._known(predictor, i) for i in range(len(self.folds))]
+        unknown = [i for i, trial in enumerate(found) if trial is None]
         some = [self.folds[i] for i in unknown]
         tried = try_folds(self.scoring, predictor, self.X, self.y, some)
         for i, trial in zip(unknown, tried, strict=True):
             found[i] = trial
             if trial.values is not None:
                 self.record.add(predictor, i, trial)
-        trials = [trial for trial in found.values() if trial is not None]
-        failed = [i for i in of if trials[i].values is None]
-        return trials[: failed[0] + 1] if failed else trials
+        trials = [trial for trial in found if trial is not None]
+        n_done = next((i for i, trial in enumerate(trials) if trial.values is None), len(trials))
+        return trials[: n_done + 1]
 
     def _known(self, predictor: Any, i: int) -> Trial | None:
         n = len(self.y[self.folds[i][1]])

@@ -143,10 +143,8 @@ def _disjoint(
         blocks = _blocks(labels.reshape(len(labels), -1).astype(np.float64), n_splits, random_state)
         tests = [np.flatnonzero(blocks == i) for i in range(n_splits)]
     else:
-        codes = by_appearance(labels)
-        if random_state is not None:
-            codes = check_random_state(random_state).permutation(n_labels)[codes]
-        tests = deal_groups(codes, n_splits)
+        rng = None if random_state is None else check_random_state(random_state)
+        tests = deal_groups(by_appearance(labels), n_splits, rng)
     return [(np.setdiff1d(np.arange(len(labels)), test), test) for test in tests]
 
 

@@ -15,8 +15,8 @@ from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, Integers, RandomState
 
 __all__ = [
-    "Fold", "Part", "check_folds", "class_halves", "deal_groups", "deal_in_order", "split_points",
-    "split_tuples",
+    "Fold", "Part", "check_folds", "class_halves", "deal_groups", "deal_in_order", "deal_pairs",
+    "split_points", "split_tuples",
 ]  # fmt: skip
 
 # Classes are held out, instead of points, if the median class has fewer points than the first
@@ -161,6 +161,25 @@ def class_halves(
     return [(first, second), (second, first)]
 
 
+def deal_pairs(
+    pairs: Integers, sizes: tuple[int, int], n_parts: int, rng: RandomState, together: bool
+) -> tuple[Integers, Integers]:
+    """Return the part of each query and of each document.
+
+    `pairs`: indices of a query and of its document, in the rows of two columns.
+    `sizes`: the numbers of queries and of documents.
+    `together`: each point of the larger side gets the part of a point that belongs to it.
+    """
+    queries, documents = (rng.permutation(size) % n_parts for size in sizes)
+    if together:
+        left, right = pairs[rng.permutation(len(pairs))].T
+        if sizes[0] <= len(np.unique(pairs[:, 1])):
+            documents[right] = queries[left]
+        else:
+            queries[left] = documents[right]
+    return queries, documents
+
+
 def deal_in_order(codes: Integers, n_parts: int) -> Integers:
     """Return the part of each row, which is contiguous among the rows of its class."""
     place = np.empty(len(codes), np.int64)
@@ -219,8 +238,13 @@ def _deal(ranked: Integers, classes: Integers, n_splits: int, least: int) -> lis
     return [order[places == i] for i in range(min(n_splits, len(order)))]
 
 
-def deal_groups(groups: Integers, n_splits: int) -> list[Integers]:
-    """Return the points of the held-out groups of each part, about as many in each."""
+def deal_groups(groups: Integers, n_splits: int, rng: RandomState | None = None) -> list[Integers]:
+    """Return the points of the held-out groups of each part, about as many in each.
+
+    `rng`: draws among groups of one size; by default they are dealt in order.
+    """
+    if rng is not None:
+        groups = rng.permutation(int(groups.max()) + 1)[groups]
     numbers, sizes = np.unique(groups, return_counts=True)
     if len(numbers) < 2:
         raise ValueError("groups must hold at least 2 groups, to hold one out; found 1.")

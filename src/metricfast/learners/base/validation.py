@@ -41,6 +41,8 @@ _MOST_PAIRS = 10**7
 _OF_SAMPLES = ("sample_weight", "weights", "groups", "views")
 # Fits a clone of a learner: to points or tuples, their labels, and some of their rows.
 Refit = Callable[..., Any]
+# Maximum target to be squared.
+_LARGEST = 1e18
 
 
 def validate_fit(learner: Any, X: Any, y: Any = None, **params: Any) -> Judgement:
@@ -127,11 +129,13 @@ def _on_points(
         measure, rows = ("order", of_distances(pair_order)), np.flatnonzero(codes >= 0)
         how |= {"groups": codes, "n_enough": min(ENOUGH, _MOST_PAIRS // n + 1)}
         codes = np.minimum(codes, 0)
+    if labels[0].dtype.kind == "f" and np.abs(labels[0]).max() > _LARGEST:
+        raise ValueError("y is too large for validate=True, which squares it: divide it.")
     parts = split_points(X, codes, given.get("sample_weight"), n_splits=_N_PARTS, **how)[:1]
     if others is not None:
         points = stacked([X, check(given["X_database"], preprocessor=None)])
         labels, rows = [np.concatenate(labels)], np.arange(n, points.shape[0])
-    if rows is not None:
+    if rows is not None and parts:
         part, weight = parts[0], np.ones(len(rows))
         place = None if others is not None else np.searchsorted(rows, part.queries)
         parts = [replace(part, database=rows, database_weight=weight, exclude=place)]
@@ -152,12 +156,9 @@ def _on_tuples(learner: Any, kind: Any, judge: Judge, refit: Refit, X: Any, y: A
     held = split_tuples(tuples, np.random.RandomState(0))
 
     def scores() -> Iterator[Array]:
-        trained, plain = (
-            refit(tuples.index, tuples.y, np.flatnonzero(~held), tuples.points),
-            copy.copy(kind),
-        )
-        plain.preprocessor_, d = trained.preprocessor_, tuples.points.shape[1]
-        plain.n_features_in_ = d
+        trained = refit(tuples.index, tuples.y, np.flatnonzero(~held), tuples.points)
+        plain, d = copy.copy(kind), tuples.points.shape[1]
+        plain.preprocessor_, plain.n_features_in_ = trained.preprocessor_, d
         if hasattr(plain, "bilinear_"):
             plain.bilinear_ = np.eye(d)
         else:
@@ -183,10 +184,8 @@ def _embedded(learner: Any, kind: Any, *points: Any) -> tuple[Array, Array]:
         more = [np.zeros(len(Z[0])), np.sqrt(squares.max() - squares)]
         Z = [np.column_stack(each) for each in zip(Z, more, strict=True)]
     elif hasattr(learner, "_retrieval_score"):
-        Z = [
-            learner.transform(points[0], side="query"),
-            learner.transform(points[1], side="database"),
-        ]
+        sides = zip(points, ("query", "database"), strict=True)
+        Z = [learner.transform(each, side) for each, side in sides]
     elif learner is not None:
         Z = [np.asarray(learner.transform(each)) for each in points]
     both = center_and_rescale(np.concatenate(Z).astype(np.float64))[0]

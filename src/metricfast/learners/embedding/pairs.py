@@ -18,6 +18,7 @@ from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast._core.warn import warn_user
 from metricfast.losses._call import Loss
 from metricfast.samplers import Batch
+from metricfast.selection._splits import deal_pairs
 from metricfast.training.samples import Samples
 
 __all__ = ["Pairs", "PrefixesLoss", "load_pairs"]
@@ -100,15 +101,9 @@ class Pairs:
         Positives share no document either, except hard negatives, and are searched for in the whole
         database. Documents that belong to a held-out query, but are trained on, are hidden from it.
         """
-        tables = self.queries, self.database
-        fold = [rng.permutation(len(table)) % n_folds for table in tables]
-        if self.scores is None:
-            # Each point of the larger side follows a point that belongs to it.
-            sizes = len(self.queries), len(np.unique(self.index[:, 1]))
-            a, b = (0, 1) if sizes[0] <= sizes[1] else (1, 0)
-            pairs = self.index[rng.permutation(len(self))]
-            fold[b][pairs[:, b]] = fold[a][pairs[:, a]]
-        of_query, of_document = fold[0][self.index[:, 0]], fold[1][self.index[:, 1]]
+        pairs, sizes = self.index[:, :2], (len(self.queries), len(self.database))
+        part = deal_pairs(pairs, sizes, n_folds, rng, self.scores is None)
+        of_query, of_document = part[0][pairs[:, 0]], part[1][pairs[:, 1]]
         for i in range(n_folds):
             if self.scores is not None:
                 yield self.take(of_query != i).compact(), self.take(of_query == i).compact()

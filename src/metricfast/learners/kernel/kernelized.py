@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import check_is_fitted
 
 from metricfast._core.memory import block_rows
 from metricfast._core.parameters import Seed, check_parameters
@@ -163,8 +163,8 @@ class KernelizedMetricLearner(MetricTransformer, BaseMetricLearner):
         sample_weight : array-like of shape (n_samples,), optional
             Weights of samples, where the learner takes any. They have no effect on the map.
         validate : bool, default=False
-            If `fit` of the learner has it: also fit a clone to a part of the data, compare it with
-            the given distance on the rest, and warn if it is worse. `validation_` has the result.
+            Also fit a clone to a part of the data, compare it with the given distance on the rest,
+            and warn if it is worse. `validation_` has the result.
         **fit_params
             Further arguments of the learner's `fit`.
 
@@ -188,8 +188,6 @@ class KernelizedMetricLearner(MetricTransformer, BaseMetricLearner):
             raise ValueError(f"kernel_params must be a dict or None, got {self.kernel_params!r}.")
         if not isinstance(self.learner, BaseMetricLearner):
             raise TypeError(f"learner must be a metric learner, got {self.learner!r}.")
-        if validate and not _can_validate(self.learner):
-            raise TypeError(f"{self.learner!r} cannot be validated: its `fit` has no `validate`.")
         learner = clone(self.learner)
         if sample_weight is not None:
             fit_params["sample_weight"] = sample_weight
@@ -325,11 +323,3 @@ class KernelizedMetricLearner(MetricTransformer, BaseMetricLearner):
             tags.regressor_tags = learned.regressor_tags
             tags.target_tags = learned.target_tags
         return tags
-
-
-def _can_validate(learner: Any) -> bool:
-    while isinstance(learner, KernelizedMetricLearner):
-        learner = learner.learner
-    # A learner of an embedding uses its own score on the mapped points.
-    scores = hasattr(learner, "_retrieval_score")
-    return bool(has_fit_parameter(learner, "validate")) and not scores
