@@ -157,7 +157,9 @@ def records(name: str, learners: list[str], options: argparse.Namespace) -> Iter
                 except (ValueError, np.linalg.LinAlgError) as error:  # cannot be fitted
                     print(f"{file.stem}: {str(error).partition(chr(10))[0]}", flush=True)
                     found = None
-                np.savez_compressed(file, **(found._asdict() if found else {}))
+                unfinished = file.with_suffix(".unfinished.npz")
+                np.savez_compressed(unfinished, **(found._asdict() if found else {}))
+                unfinished.replace(file)
             with np.load(file) as stored:
                 if len(stored):
                     yield Record(**stored)
@@ -188,10 +190,8 @@ def _line(rule: str, errors: Any, gains: list[np.ndarray]) -> str:
 
 
 def main() -> None:
-    """Run the study."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    how = argparse.RawTextHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=how)
     parser.add_argument("--kinds", nargs="+", metavar="PATTERN")
     parser.add_argument("--learners", nargs="+", metavar="PATTERN")
     parser.add_argument("--points", nargs="+", type=int, default=[120, 500, 2000], metavar="N")
