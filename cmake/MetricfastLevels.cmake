@@ -45,7 +45,7 @@ function(metricfast_dispatch target folder)
     target_compile_definitions(${target} PRIVATE METRICFAST_LEVEL_FOLDER="${folder}"
                                                  METRICFAST_LEVEL_PREFIX="libmetricfast_"
                                                  METRICFAST_LEVEL_SUFFIX="${CMAKE_SHARED_MODULE_SUFFIX}")
-    target_link_libraries(${target} PRIVATE ${CMAKE_DL_LIBS})
+    target_link_libraries(${target} PRIVATE metricfast_flags ${CMAKE_DL_LIBS})
     foreach(level IN LISTS metricfast_levels)
         add_dependencies(${target} metricfast_${level})
     endforeach()
