@@ -165,8 +165,9 @@ TEST(mmc_sums_distances_and_squares) {
 }
 
 TEST(scml_is_dual_averaging) {
-    const RowMatrix<double> x = random_points<double>(n, d), basis = random_points<double>(20, d);
     constexpr Index count = 200, iterations = 400, batch = 3;
+    const RowMatrix<double> many = random_points<double>(2 * iterations * batch + 1, d);
+    const RowMatrix<double> x = many.topRows(n), basis = random_points<double>(20, d);
     const Ids triplets = tuples(count, 3);
     const double beta = 1e-3, gamma = 0.5;
     Ids draws(iterations * batch);
@@ -188,12 +189,15 @@ TEST(scml_is_dual_averaging) {
         w = (-sum - static_cast<double>(i + 1) * beta).max(0.0) /
             (gamma * (0.001 + squares.sqrt()));
     }
-    std::vector<double> weights(20);
-    Scml<double> scml(seen(x), triplets, seen(basis), {beta, gamma, batch});
-    const auto next = [&](Index done) { return done == 0 ? ScmlDraws{draws} : ScmlDraws{}; };
-    scml.run(weights, {}, next);
     CHECK(w.maxCoeff() > 0);
-    check_same(Eigen::Map<Eigen::ArrayXd>(weights.data(), 20).matrix(), w.matrix(), 1e-8);
+    std::vector<double> weights(20);
+    const auto next = [&](Index done) { return done == 0 ? ScmlDraws{draws} : ScmlDraws{}; };
+    for (const Index rows : {n, many.rows()}) { // projects all points, and only the drawn ones
+        const RowMatrix<double> points = many.topRows(rows);
+        Scml<double>(seen(points), triplets, seen(basis), {beta, gamma, batch})
+            .run(weights, {}, next);
+        check_same(Eigen::Map<Eigen::ArrayXd>(weights.data(), 20).matrix(), w.matrix(), 1e-8);
+    }
 
     const RowMatrix<double> narrow = random_points<double>(3, d - 1);
     Ids wrong = triplets;
@@ -205,6 +209,7 @@ TEST(scml_is_dual_averaging) {
     CHECK_THROWS(std::invalid_argument, "must be positive", make(triplets, basis, {beta, 1, 0}));
     CHECK_THROWS(std::invalid_argument, "outside the points", make(wrong, basis, {beta, 1, 1}));
     draws[5] = count;
+    Scml<double> scml(seen(x), triplets, seen(basis), {beta, gamma, batch});
     CHECK_THROWS(std::invalid_argument, "", scml.run(weights, {}, next));
 }
 
