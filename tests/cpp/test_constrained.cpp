@@ -42,16 +42,20 @@ template <class A, class B> void check_same(const A &found, const B &expected, d
 TEST(itml_projects_onto_one_pair_after_the_other) {
     const RowMatrix<double> x = random_points<double>(n, d);
     const Points points(seen(x));
-    const Ids pairs = tuples(31, 2);
+    const Ids pairs = tuples(71, 2);
     const ItmlBounds bounds{2.0, 30.0, 0.7};
     const Index similar = 12;
     RowMatrix<double> M = RowMatrix<double>::Identity(d, d), expected = M;
-    std::vector<double> duals(31, 0.0), slow(31, 0.0), slack(31, bounds.dissimilar);
+    std::vector<double> duals(71, 0.0), slow(71, 0.0), slack(71, bounds.dissimilar);
+    std::vector<double> others(71, 0.0);
     std::fill(slack.begin(), slack.begin() + similar, bounds.similar);
+    RowMatrix<double> gram = x * x.transpose();
     Itml itml({points, pairs, similar}, bounds, seen(M));
+    Itml of_gram({View<const double>(nullptr, n, 0), pairs, similar}, bounds, seen(gram));
     for (int sweep = 0; sweep < 3; ++sweep) {
         itml.sweep(duals, {});
-        for (Index i = 0; i < 31; ++i) { // Davis et al. 2007, algorithm 1
+        of_gram.sweep(others, {});
+        for (Index i = 0; i < 71; ++i) { // Davis et al. 2007, algorithm 1
             const double delta = i < similar ? 1 : -1, gamma = bounds.gamma;
             const Vector v = difference(x, pairs[2 * i], pairs[2 * i + 1]);
             const double p = v * expected * v.transpose();
@@ -68,6 +72,10 @@ TEST(itml_projects_onto_one_pair_after_the_other) {
     CHECK((M - RowMatrix<double>::Identity(d, d)).norm() > 0.1);
     CHECK((M.array() == M.transpose().array()).all());
     check_same(M, expected, 1e-9);
+    of_gram.read(view(gram));
+    check_same(gram, RowMatrix<double>(x * expected * x.transpose()), 1e-9);
+    for (Index i = 0; i < 71; ++i)
+        CHECK_NEAR(others[i], duals[i], 1e-9);
 }
 
 TEST(itml_checks_what_it_is_given) {

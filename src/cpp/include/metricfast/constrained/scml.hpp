@@ -62,7 +62,7 @@ template <class T> class Scml {
             Index done = 0;
             for (ScmlDraws draws; (draws = next(done)).triplets.size() > 0;) {
                 check(draws);
-                if (done == 0 && points_.rows <= 2 * draws.triplets.size() &&
+                if (done == 0 && 2 * points_.rows <= draws.triplets.size() &&
                     points_.rows <= most_projections / basis_.rows)
                     project_points(worker);
                 else if (done == 0)
