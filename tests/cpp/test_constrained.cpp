@@ -42,16 +42,20 @@ template <class A, class B> void check_same(const A &found, const B &expected, d
 TEST(itml_projects_onto_one_pair_after_the_other) {
     const RowMatrix<double> x = random_points<double>(n, d);
     const Points points(seen(x));
-    const Ids pairs = tuples(31, 2);
+    const Ids pairs = tuples(71, 2);
     const ItmlBounds bounds{2.0, 30.0, 0.7};
     const Index similar = 12;
     RowMatrix<double> M = RowMatrix<double>::Identity(d, d), expected = M;
-    std::vector<double> duals(31, 0.0), slow(31, 0.0), slack(31, bounds.dissimilar);
+    std::vector<double> duals(71, 0.0), slow(71, 0.0), slack(71, bounds.dissimilar);
+    std::vector<double> others(71, 0.0);
     std::fill(slack.begin(), slack.begin() + similar, bounds.similar);
+    RowMatrix<double> gram = x * x.transpose();
     Itml itml({points, pairs, similar}, bounds, seen(M));
+    Itml of_gram({View<const double>(nullptr, n, 0), pairs, similar}, bounds, seen(gram));
     for (int sweep = 0; sweep < 3; ++sweep) {
         itml.sweep(duals, {});
-        for (Index i = 0; i < 31; ++i) { // Davis et al. 2007, algorithm 1
+        of_gram.sweep(others, {});
+        for (Index i = 0; i < 71; ++i) { // Davis et al. 2007, algorithm 1
             const double delta = i < similar ? 1 : -1, gamma = bounds.gamma;
             const Vector v = difference(x, pairs[2 * i], pairs[2 * i + 1]);
             const double p = v * expected * v.transpose();
@@ -68,6 +72,10 @@ TEST(itml_projects_onto_one_pair_after_the_other) {
     CHECK((M - RowMatrix<double>::Identity(d, d)).norm() > 0.1);
     CHECK((M.array() == M.transpose().array()).all());
     check_same(M, expected, 1e-9);
+    of_gram.read(view(gram));
+    check_same(gram, RowMatrix<double>(x * expected * x.transpose()), 1e-9);
+    for (Index i = 0; i < 71; ++i)
+        CHECK_NEAR(others[i], duals[i], 1e-9);
 }
 
 TEST(itml_checks_what_it_is_given) {
@@ -165,8 +173,9 @@ TEST(mmc_sums_distances_and_squares) {
 }
 
 TEST(scml_is_dual_averaging) {
-    const RowMatrix<double> x = random_points<double>(n, d), basis = random_points<double>(20, d);
     constexpr Index count = 200, iterations = 400, batch = 3;
+    const RowMatrix<double> many = random_points<double>(2 * iterations * batch + 1, d);
+    const RowMatrix<double> x = many.topRows(n), basis = random_points<double>(20, d);
     const Ids triplets = tuples(count, 3);
     const double beta = 1e-3, gamma = 0.5;
     Ids draws(iterations * batch);
@@ -188,12 +197,15 @@ TEST(scml_is_dual_averaging) {
         w = (-sum - static_cast<double>(i + 1) * beta).max(0.0) /
             (gamma * (0.001 + squares.sqrt()));
     }
-    std::vector<double> weights(20);
-    Scml<double> scml(seen(x), triplets, seen(basis), {beta, gamma, batch});
-    const auto next = [&](Index done) { return done == 0 ? ScmlDraws{draws} : ScmlDraws{}; };
-    scml.run(weights, {}, next);
     CHECK(w.maxCoeff() > 0);
-    check_same(Eigen::Map<Eigen::ArrayXd>(weights.data(), 20).matrix(), w.matrix(), 1e-8);
+    std::vector<double> weights(20);
+    const auto next = [&](Index done) { return done == 0 ? ScmlDraws{draws} : ScmlDraws{}; };
+    for (const Index rows : {n, many.rows()}) { // projects all points, and only the drawn ones
+        const RowMatrix<double> points = many.topRows(rows);
+        Scml<double>(seen(points), triplets, seen(basis), {beta, gamma, batch})
+            .run(weights, {}, next);
+        check_same(Eigen::Map<Eigen::ArrayXd>(weights.data(), 20).matrix(), w.matrix(), 1e-8);
+    }
 
     const RowMatrix<double> narrow = random_points<double>(3, d - 1);
     Ids wrong = triplets;
@@ -205,6 +217,7 @@ TEST(scml_is_dual_averaging) {
     CHECK_THROWS(std::invalid_argument, "must be positive", make(triplets, basis, {beta, 1, 0}));
     CHECK_THROWS(std::invalid_argument, "outside the points", make(wrong, basis, {beta, 1, 1}));
     draws[5] = count;
+    Scml<double> scml(seen(x), triplets, seen(basis), {beta, gamma, batch});
     CHECK_THROWS(std::invalid_argument, "", scml.run(weights, {}, next));
 }
 

@@ -168,7 +168,7 @@ class Kernels(Protocol):
     ) -> tuple[float, int]: ...
     # learners of constraints
     def itml(
-        self, x: A, pairs: A, similar: int, M: A, duals: A, upper: float, lower: float,
+        self, x: A | None, pairs: A, similar: int, M: A, duals: A, upper: float, lower: float,
         gamma: float, after_sweep: Callable[..., Any], /
     ) -> None: ...
     def lsml_loss(

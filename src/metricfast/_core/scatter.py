@@ -10,6 +10,7 @@ import numpy as np
 import scipy.linalg
 from scipy.linalg import cholesky, eigh, qr
 from scipy.linalg.lapack import dtrtri
+from scipy.sparse.linalg import LinearOperator
 
 from metricfast._core.arrays import as_threads
 from metricfast._core.dispatch import get_kernels
@@ -95,11 +96,15 @@ def discriminant_components(X: Array, y: Array, weights: Floats, n_components: i
     deviation = _deviation(X, weights, group, means)
     relative = weights / n_samples
     if X.shape[0] < X.shape[1]:
-        variances, axes = _axes(X, relative, group, means, scale=deviation)
-        whitening = _whitening_of(variances, axes)
+        deviations = (dense(X[:]) - means[group]) / deviation * np.sqrt(relative)[:, None]
+        constant = np.sqrt(relative)[:, None] * (group[:, None] == np.arange(len(classes)))
+        whitening = _whiten_rows(deviations, constant / np.linalg.norm(constant, axis=0))
     else:
         whitening = whiten_within(scatter_matrix(X, relative, group, means, scale=deviation))
-    found = discriminant_directions(whitening / deviation, means, counts, n_components)
+    # The whitening is of features divided by their deviations.
+    found = discriminant_directions(whitening, means / deviation, counts, n_components)
+    if found is not None:
+        return with_signs(found / deviation)
     return principal_components(X, weights, n_components) if found is None else found
 
 
@@ -117,6 +122,27 @@ def whiten_within(scatter: Floats) -> Floats:
     return _whitening_of(np.maximum(values[::-1], 0), vectors.T[::-1])
 
 
+def _whiten_rows(rows: Floats, null: Floats) -> Floats | LinearOperator:
+    """Return W with ``W.T @ W`` the pseudo-inverse of ``rows.T @ rows``, of few rows.
+
+    `null`: orthonormal columns whose products with the rows are zero.
+    """
+    with suppress(np.linalg.LinAlgError):
+        root = cholesky(rows @ rows.T + null @ null.T, lower=True)
+        inverse = dtrtri(root, lower=True, overwrite_c=True)[0]
+        if np.square(inverse).sum() < RANK_TOL**-2:
+
+            def times(x: Floats) -> Floats:
+                return np.asarray(inverse.T @ (inverse @ (rows @ x)))
+
+            def transposed(x: Floats) -> Floats:
+                return np.asarray(rows.T @ (inverse.T @ (inverse @ x)))
+
+            return LinearOperator(rows.shape, times, transposed, times, np.float64, transposed)
+    _, sizes, axes = svd(rows)
+    return _whitening_of(sizes**2, axes)
+
+
 def _whitening_of(variances: Floats, axes: Floats) -> Floats:
     """Return the axes of positive variance, divided by their standard deviations."""
     kept = variances > RANK_TOL**2
@@ -124,7 +150,7 @@ def _whitening_of(variances: Floats, axes: Floats) -> Floats:
 
 
 def discriminant_directions(
-    whitening: Floats, means: Floats, counts: Array, n_components: int
+    whitening: Floats | LinearOperator, means: Floats, counts: Array, n_components: int
 ) -> Floats | None:
     """Return discriminant directions from class means and W of the within-class scatter S.
 
@@ -133,8 +159,9 @@ def discriminant_directions(
     """
     n_samples = counts.sum()
     spread = (means - counts @ means / n_samples) * np.sqrt(counts / n_samples)[:, None]
-    _, sizes, directions = svd(spread @ whitening.T)
-    found = directions[sizes > RANK_TOL * sizes.max(initial=0)][:n_components] @ whitening
+    _, sizes, directions = svd((whitening @ spread.T).T)
+    kept = directions[sizes > RANK_TOL * sizes.max(initial=0)][:n_components]
+    found = (whitening.T @ kept.T).T
     if not len(found):
         return None
     components = np.zeros((n_components, means.shape[1]))
@@ -311,7 +338,6 @@ def _axes(
     group: Integers,
     means: Floats,
     *,
-    scale: Floats | None = None,
     at_least: int = 0,
 ) -> tuple[Floats, Floats]:
     """Eigenvalues and eigenvectors (rows) of the scatter around the means, in descending order.
@@ -322,11 +348,9 @@ def _axes(
 
     if at_least <= n_samples < n_features:
         deviations = (dense(X[:]) - means[group]) * np.sqrt(weights)[:, None]
-        if scale is not None:
-            deviations /= scale
         _, sizes, axes = svd(deviations)
         return sizes**2, axes
-    scatter = scatter_matrix(X, weights, group, means, scale=scale)
+    scatter = scatter_matrix(X, weights, group, means)
     values, vectors = eigh(scatter, overwrite_a=True)
     return np.maximum(values[::-1], 0), vectors.T[::-1]
 

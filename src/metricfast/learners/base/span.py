@@ -39,6 +39,7 @@ __all__ = [
     "SpanMap",
     "SquareOf",
     "Target",
+    "distinct_rows",
     "in_span",
     "inverse_root",
     "span_of",
@@ -291,7 +292,7 @@ class Span(GivenAxes):
 
     def points(self, X: Any) -> Array:
         """Return the coordinates of points; equal points have equal coordinates."""
-        first, copies = _distinct(X)
+        first, copies = distinct_rows(X)
         with one_blas_thread():
             away = X[first].astype(np.float64) - self._origin
             found = (away if self._units is None else away * self._units) @ self.basis
@@ -449,7 +450,7 @@ def span_of(
     if n_features < 2 or n_rows > _MOST_ROWS * n_features:
         return GIVEN
     X = points[0] if len(points) == 1 else np.concatenate(points)
-    first, _ = _distinct(X, fewer_than=n_features)
+    first, _ = distinct_rows(X, fewer_than=n_features)
     if len(first) >= n_features:
         return GIVEN
     X = X[first].astype(np.float64)
@@ -473,7 +474,7 @@ def span_of(
     return Span(basis, origin, beyond, units)
 
 
-def _distinct(X: Array, fewer_than: float = np.inf) -> tuple[Integers, Integers]:
+def distinct_rows(X: Array, fewer_than: float = np.inf) -> tuple[Integers, Integers]:
     """Return one row of each distinct point, and for each point the index of its distinct point.
 
     Stops when there are `fewer_than` distinct points.

@@ -35,7 +35,7 @@ from metricfast._core.warn import warn_user
 from metricfast.distances.neighbors import paired_distances
 from metricfast.learners.base.classifiers import PairsClassifierMixin
 from metricfast.learners.base.learner import MahalanobisMixin
-from metricfast.learners.base.span import GivenAxes, in_span
+from metricfast.learners.base.span import GivenAxes, distinct_rows, in_span
 from metricfast.learners.tuples.drawing import DrawnConstraints, Given, SupervisedForm, draw_pairs
 from metricfast.learners.tuples.factored import start_metric
 from metricfast.learners.tuples.shrinking import half_of_pairs, representative_sample, shrink_metric
@@ -48,6 +48,9 @@ __all__ = ["ITML", "ITML_Supervised"]
 _ORDINARY = 200
 # Percentiles of a sample of this many distances are accurate to 0.1 percent of the pairs.
 _MOST_DISTANCES = 250_000
+# Up to this many points for each feature, a third of the pairs may move M until the Gram matrix of
+# the points takes longer than M.
+_MOST_POINTS = 2
 _BLOCK = 4 << 20  # bytes of points that fit into the cache
 # A bound of zero is replaced by this fraction of the other bound; only a singular M could satisfy
 # it.
@@ -105,6 +108,11 @@ class _ITML(CallbackMixin, MahalanobisMixin):
         order = np.argsort(tuples.y != 1, kind="stable")
         similar = int(np.count_nonzero(tuples.y == 1))
         pairs, duals = tuples.index[order], np.zeros(len(order))
+        gram = _gram_matrix(tuples.points, pairs, M)
+        given_points: Array | None = tuples.points
+        state = M
+        if gram is not None:
+            given_points, pairs, state = None, gram.pairs, gram.products
         upper, lower = (float(bound) * float(bound) for bound in scaled)
         if min(upper, lower) == 0 or max(upper, lower) == math.inf:
             raise ValueError(f"`bounds` {self.bounds_} are too far from the scale of the points.")
@@ -118,20 +126,22 @@ class _ITML(CallbackMixin, MahalanobisMixin):
             converged = progress(self.n_iter_, change) or converged
             return not converged and self.n_iter_ < self.max_iter
 
-        def set_fitted() -> Floats:
-            positive = _nearest_psd(M)
+        def set_fitted() -> bool:
+            found = M if gram is None else gram.metric(duals, similar)
+            positive = _nearest_psd(found)
             L = components_from_metric(positive, n_components=self.n_components)
             self.components_ = L.astype(tuples.points.dtype, copy=False)
-            return positive
+            return positive is found
 
         try:
             with IterationProgress(self, self.max_iter, set_fitted, "change") as progress:
                 get_kernels().itml(
-                    tuples.points, pairs, similar, M, duals, upper, lower, self.gamma, after_sweep
-                )
+                    given_points, pairs, similar, state, duals, upper, lower, self.gamma,
+                    after_sweep,
+                )  # fmt: skip
         finally:
             positive = set_fitted()
-        if any_held or positive is not M:
+        if any_held or not positive:
             _warn("M is singular up to rounding errors: bring the bounds closer together")
         elif not converged:
             _warn(f"No convergence in {self.max_iter} sweeps over the pairs: raise max_iter or tol")
@@ -378,6 +388,34 @@ class ITML_Supervised(SupervisedForm, DrawnConstraints, _ITML):  # noqa: N801
         with in_span(self, *spanning, when=is_identity(self.prior)) as span:
             self._project(tuples, how["bounds"], span)
             shrink_metric(self, sample, given, half_of_pairs(tuples), span, **how)
+
+
+class _Gram:
+    """The inner products of few points under M, on which projections take less time."""
+
+    def __init__(self, X: Floats, pairs: Integers, M: Floats) -> None:
+        self.pairs, self.products = pairs, X @ M @ X.T
+        self._X, self._inverse = X, np.linalg.inv(M)
+
+    def metric(self, duals: Floats, similar: int) -> Floats:
+        """Return M, whose inverse is that of the prior plus the scatter of pairs by duals."""
+        weights = np.where(np.arange(len(duals)) < similar, duals, -duals)
+        laplacian = np.zeros_like(self.products)
+        np.subtract.at(laplacian, tuple(self.pairs.T), weights)
+        laplacian += laplacian.T
+        laplacian[np.diag_indices_from(laplacian)] -= laplacian.sum(axis=1)
+        M = np.linalg.inv(self._inverse + self._X.T @ laplacian @ self._X)
+        return np.asarray((M + M.T) / 2)
+
+
+def _gram_matrix(points: Array, pairs: Integers, M: Floats) -> _Gram | None:
+    """Return the products of the points in pairs, if they are at most twice the features."""
+    used, places = np.unique(pairs, return_inverse=True)
+    if len(used) > _MOST_POINTS * len(M):
+        return None
+    X = points[used].astype(np.float64)
+    first, copies = distinct_rows(X)
+    return _Gram(X[first] - X[first].mean(axis=0), copies[places.reshape(pairs.shape)], M)
 
 
 def _exponent(X: Array) -> int:

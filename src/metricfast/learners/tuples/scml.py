@@ -288,7 +288,9 @@ class SCML(TripletsClassifierMixin, _SCML):
     -----
     The length of the steps suits features of about unit spread: standardize them. An interrupted
     `fit` (Ctrl-C) raises KeyboardInterrupt and leaves the best map so far in `components_`. Memory
-    does not grow with the product of triplets and bases.
+    does not grow with the product of triplets and bases. The projections of the points onto the
+    bases are stored if they take at most half a gigabyte, and the points are at most half as many
+    as the triplets drawn in `output_iter` iterations.
 
     References
     ----------

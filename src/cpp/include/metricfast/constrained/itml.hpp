@@ -7,6 +7,7 @@
 
 #include "metricfast/constrained/types.hpp"
 #include "metricfast/core/parallel.hpp"
+#include "metricfast/simd/product.hpp"
 #include "metricfast/simd/small_product.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
@@ -26,15 +27,20 @@ METRICFAST_NAMESPACE_BEGIN
 /// with the M before the block. The 8 x 8 products v' M v give the corrections for the updates
 /// within the block, and all eight updates are then added to M at once. Each is
 /// exactly (M v)(M v)', so M stays exactly symmetric.
+///
+/// With the Gram matrix X M X' of the points in place of M, a squared distance takes four of its
+/// entries, and only pairs that move M take more. Updates are collected and added together.
 class Itml {
   public:
-    /// \param M symmetric positive definite.
+    /// \param M symmetric positive definite; or the Gram matrix of the points, which then have no
+    ///   columns. Equal points are then one row.
     Itml(const ItmlPairs &pairs, const ItmlBounds &bounds, View<const double> M)
         : pairs_(pairs), bounds_(bounds), d_(M.rows), width_((M.rows + block - 1) / block * block),
           M_(buffer(width_, width_)), u_(buffer(block, width_)), signed_u_(buffer(block, width_)),
-          products_(buffer(block, block)) {
+          products_(buffer(block, block)), gram_(pairs.points.cols() == 0) {
         require(M.rows == M.cols && d_ > 0, "itml: M must be square");
-        require(pairs.points.cols() == d_, "itml: points and M differ in width");
+        require((gram_ ? pairs.points.rows() : pairs.points.cols()) == d_,
+                "itml: points and M differ in width");
         pairs.check();
         require(bounds.similar > 0 && bounds.dissimilar > 0 && bounds.gamma > 0,
                 "itml: bounds and gamma must be positive");
@@ -42,6 +48,10 @@ class Itml {
         require_finite(M, "itml: M must be finite");
         for (Index i = 0; i < d_; ++i)
             std::copy(M.row(i), M.row(i) + d_, &M_[i * width_]);
+        if (gram_) {
+            pending_ = RowMatrix<double>::Zero(width_, most_pending);
+            return;
+        }
         kept_ = blocks() * block * width_ <= most_kept;
         differences_ = buffer(kept_ ? blocks() : 1, block * width_);
         squares_ = buffer(kept_ ? blocks() : 1, block);
@@ -69,10 +79,15 @@ class Itml {
                         update_trace();
                         worker.advance();
                     }
+                    if (gram_) {
+                        project_rows(b, duals, result);
+                        continue;
+                    }
                     if (!kept_)
                         read_differences(b);
                     project(b, duals, result);
                 }
+                add_pending();
             },
             (blocks() + blocks_per_step - 1) / blocks_per_step);
         update_trace();
@@ -84,6 +99,7 @@ class Itml {
     static constexpr Index block = 8;
     static constexpr Index blocks_per_step = 16;
     static constexpr Index most_kept = Index(1) << 26; ///< numbers: half a gigabyte
+    static constexpr Index most_pending = 32;
     static constexpr double noise = 128 * std::numeric_limits<double>::epsilon();
     using Buffer = std::vector<double>;
 
@@ -122,6 +138,65 @@ class Itml {
                 squares[i] += v[k * block + i] * v[k * block + i];
     }
 
+    /// Updates the dual of a pair, and returns the factor of (M v)(M v)'.
+    /// \param p the squared distance. \param floor the size of its rounding errors.
+    double find_beta(Index pair, double p, double floor, Span<double> duals, ItmlSweep &result) {
+        if (!(p > floor)) {
+            result.held += floor > 0;
+            return 0;
+        }
+        const double g = std::isinf(bounds_.gamma) ? 1 : bounds_.gamma / (bounds_.gamma + 1);
+        const bool near = pair < pairs_.similar;
+        const double delta = near ? 1 : -1;
+        const double inverse = 1 / (near ? bounds_.similar : bounds_.dissimilar);
+        double &dual = duals[pair];
+        double t = (1 - g) + g * p * (inverse - delta / bounds_.gamma * dual);
+        const bool released = delta * (1 - t) >= dual * p;
+        if (released) // rounding of 1 - dual * p must not make t zero
+            t = near ? std::max(t, 1 - dual * p) : 1 + dual * p;
+        const bool cut = t * floor > p;
+        if (cut)
+            t = p / floor;
+        result.held += cut;
+        const double after = released && !cut ? 0 : dual - delta * (1 - t) / p;
+        result.moved += std::abs(after - dual);
+        dual = after;
+        return (1 - t) / (p * t);
+    }
+
+    /// Projects onto one block of pairs of rows of the Gram matrix.
+    void project_rows(Index b, Span<double> duals, ItmlSweep &result) {
+        const Index last = std::min((b + 1) * block, pairs_.count());
+        for (Index pair = b * block; pair < last; ++pair) {
+            const Index i = pairs_.index[2 * pair], j = pairs_.index[2 * pair + 1];
+            if (i == j)
+                continue;
+            const double *const row = &M_[i * width_], *const other = &M_[j * width_];
+            const Pending change = pending_.row(i) - pending_.row(j), part = change * signs_;
+            const double p = row[i] + other[j] - 2 * row[j] + (part * change).sum();
+            const double beta = find_beta(pair, p, 2 * noise * trace_, duals, result);
+            if (beta == 0)
+                continue;
+            const Eigen::Map<const Eigen::VectorXd> left(row, width_), right(other, width_);
+            column_.noalias() = pending_ * part.matrix().transpose();
+            column_ += left - right;
+            pending_.col(n_pending_) = std::sqrt(std::abs(beta)) * column_;
+            signs_[n_pending_++] = beta < 0 ? -1 : 1;
+            if (n_pending_ == most_pending)
+                add_pending();
+        }
+    }
+
+    void add_pending() {
+        if (n_pending_ == 0)
+            return;
+        const RowMatrix<double> with_signs = pending_ * signs_.matrix().asDiagonal();
+        detail::add_product_nt<double>(view(with_signs), view(pending_),
+                                       {M_.data(), width_, width_});
+        pending_.setZero();
+        n_pending_ = 0;
+    }
+
     /// Projects onto one block of pairs.
     void project(Index b, Span<double> duals, ItmlSweep &result) {
         using V = Vec<double>;
@@ -130,31 +205,12 @@ class Itml {
         const double *squares = &squares_[kept_ ? first : 0];
         detail::multiply(v, 1, block, M_.data(), width_, u_.data(), block, width_);
         detail::multiply(u_.data(), width_, 1, v, width_, products_.data(), block, block);
-        const double g = std::isinf(bounds_.gamma) ? 1 : bounds_.gamma / (bounds_.gamma + 1);
-        const double slack = 1 / bounds_.gamma;
-        const double inverse[2] = {1 / bounds_.dissimilar, 1 / bounds_.similar};
         double *G = products_.data();
         for (Index i = 0; i < block; ++i) {
-            const bool near = first + i < pairs_.similar;
-            const double delta = near ? 1 : -1;
-            const double p = G[i * (block + 1)], floor = noise * trace_ * squares[i];
-            double beta = 0;
-            if (p > floor) {
-                double &dual = duals[first + i];
-                double t = (1 - g) + g * p * (inverse[near] - delta * slack * dual);
-                const bool released = delta * (1 - t) >= dual * p;
-                if (released) // rounding of 1 - dual * p must not make t zero
-                    t = near ? std::max(t, 1 - dual * p) : 1 + dual * p;
-                const bool cut = t * floor > p;
-                if (cut)
-                    t = p / floor;
-                result.held += cut;
-                const double after = released && !cut ? 0 : dual - delta * (1 - t) / p;
-                result.moved += std::abs(after - dual);
-                dual = after;
-                beta = (1 - t) / (p * t);
-            } else
-                result.held += floor > 0;
+            const double floor = noise * trace_ * squares[i];
+            const double beta = first + i < pairs_.count()
+                                    ? find_beta(first + i, G[i * (block + 1)], floor, duals, result)
+                                    : 0;
             beta_[i] = beta;
             for (Index j = i + 1; j < block; ++j) {
                 shares_[i][j] = beta * G[i * block + j];
@@ -196,10 +252,17 @@ class Itml {
     Index d_;
     Index width_; ///< d, padded with zeros to a multiple of `block`
     Buffer M_;
-    bool kept_; ///< whether the differences of all blocks are kept, or of one block at a time
+    bool kept_ =
+        false; ///< whether the differences of all blocks are kept, or of one block at a time
     Buffer differences_, squares_;
     Buffer u_, signed_u_;
     Buffer products_;
+    bool gram_; ///< whether M is the Gram matrix of the points
+    using Pending = Eigen::Array<double, 1, most_pending>;
+    RowMatrix<double> pending_; ///< columns that await to be added to M, with signs
+    Pending signs_ = Pending::Zero();
+    Eigen::VectorXd column_;
+    Index n_pending_ = 0;
     double beta_[block] = {};
     double shares_[block][block] = {};
     double trace_ = 0; ///< largest trace of M so far, the scale of its rounding errors

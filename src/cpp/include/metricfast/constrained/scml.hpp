@@ -20,11 +20,14 @@ METRICFAST_NAMESPACE_BEGIN
 /// for the others), to a sum G_k, and its square to a sum H_k; then
 /// w_k = max(0, -G_k - i beta) / (gamma (delta + sqrt(H_k))).
 ///
-/// Most w_k stay zero throughout, so most of the work can be skipped without changing the result.
-/// In a block of iterations G_k cannot fall by more than the mean over each batch of (b_k . (x_a -
-/// x_c))^2: a quadratic form of b_k. Bases that stay at zero by this bound are "resting": G_k is
-/// brought up to date by a quadratic form after the block, and H_k from the list of violated
-/// triplets if the weight of the basis becomes positive.
+/// If points are few, their projections onto all bases are computed once, and D_tk is made of
+/// these.
+///
+/// Else, most w_k often stay zero throughout, so most of the work can be skipped without changing
+/// the result. In a block of iterations G_k cannot fall by more than the mean over each batch of
+/// (b_k . (x_a - x_c))^2: a quadratic form of b_k. Bases that stay at zero by this bound are
+/// "resting": G_k is brought up to date by a quadratic form after the block, and H_k from the list
+/// of violated triplets if the weight of the basis becomes positive.
 template <class T> class Scml {
   public:
     /// \param triplets (n_triplets x 3) rows of `points`. \param basis one basis vector per row.
@@ -52,14 +55,18 @@ template <class T> class Scml {
         std::fill(weights, weights + basis_.rows, T(0));
         violated_.clear();
         starts_.assign(1, 0);
-        std::vector<Index> every(known_.size());
-        std::iota(every.begin(), every.end(), Index(0));
-        pack(every, panels_);
+        awake_.resize(known_.size());
+        std::iota(awake_.begin(), awake_.end(), Index(0));
         const auto all = [&](Index, Worker &worker) {
             const Index longest = 1 + std::max<Index>(320, 4 * points_.cols) / settings_.batch;
             Index done = 0;
             for (ScmlDraws draws; (draws = next(done)).triplets.size() > 0;) {
                 check(draws);
+                if (done == 0 && 2 * points_.rows <= draws.triplets.size() &&
+                    points_.rows <= most_projections / basis_.rows)
+                    project_points(worker);
+                else if (done == 0)
+                    pack(awake_, panels_);
                 const Index iterations = draws.triplets.size() / settings_.batch;
                 const Index blocks = (iterations + longest - 1) / longest, start = done;
                 for (Index b = 0; b < blocks; ++b) {
@@ -79,7 +86,8 @@ template <class T> class Scml {
     static constexpr int rows = TileShape<T>::rows, cols = TileShape<T>::cols;
     static constexpr int width = Vec<T>::width;
     static constexpr int most = rows / 2; ///< number of triplets whose differences fit into a tile
-    static constexpr Index ahead = 8;     ///< number of triplets by which points are prefetched
+    static constexpr Index most_projections = Index(1) << 26; ///< half a gigabyte of doubles
+    static constexpr Index ahead = 8; ///< number of triplets by which points are prefetched
     using Lanes = Eigen::Map<Eigen::Array<T, cols, 1>>;
     enum Side { near, far };
 
@@ -114,6 +122,42 @@ template <class T> class Scml {
         }
     }
 
+    /// Computes the projections of all points onto all bases.
+    void project_points(Worker &worker) {
+        const Index width = (basis_.rows + cols - 1) / cols * cols, step = 256;
+        projected_.assign(static_cast<std::size_t>(points_.rows * width), T(0));
+        for (Index i = 0; i < points_.rows; i += step) {
+            const Index n = std::min(step, points_.rows - i);
+            detail::multiply_nt<T>({points_.row(i), n, points_.cols, points_.stride}, basis_,
+                                   {&projected_[i * width], n, basis_.rows, width});
+            worker.advance();
+        }
+    }
+    auto projections(Index triplet, Index corner) const {
+        const Index width = panel_sum_.size();
+        return Eigen::Map<const Array>(&projected_[triplets_[3 * triplet + corner] * width], width);
+    }
+
+    /// Computes 1 + sum_k w_k D_tk of a triplet from projections.
+    T find_slack(Index triplet) const {
+        const auto a = projections(triplet, 0), b = projections(triplet, 1),
+                   c = projections(triplet, 2);
+        Eigen::Array<T, cols, 1> sum = Eigen::Array<T, cols, 1>::Zero();
+        for (const Index q : hot_) {
+            const auto part = [&](const auto &x) { return x.template segment<cols>(q * cols); };
+            sum += part(panel_weights_) *
+                   ((part(a) - part(b)).square() - (part(a) - part(c)).square());
+        }
+        return 1 + sum.sum();
+    }
+
+    /// Adds D_tk of a triplet to the gradient from projections.
+    void add_gradient(Index triplet) {
+        const auto a = projections(triplet, 0);
+        gradient_ +=
+            (a - projections(triplet, 1)).square() - (a - projections(triplet, 2)).square();
+    }
+
     /// Computes b_k^T S b_k / batch for all bases.
     void find_form(Worker &worker) {
         form_.resize(basis_.rows);
@@ -122,7 +166,11 @@ template <class T> class Scml {
     }
 
     void run_block(const std::int64_t *drawn, Index count, Index done, T *weights, Worker &worker) {
-        begin_block(drawn, count, done, weights, worker);
+        begin_ = done;
+        hits_.clear();
+        if (projected_.empty())
+            begin_block(drawn, count, done, weights, worker);
+        load_panels(weights);
         for (Index i = 0; i < count; ++i) {
             step(drawn + i * settings_.batch, i, done + i + 1);
             worker.advance();
@@ -133,7 +181,6 @@ template <class T> class Scml {
     /// Reads the differences of `count` batches, and chooses the bases that take part in them.
     void begin_block(const std::int64_t *drawn, Index count, Index done, const T *weights,
                      Worker &worker) {
-        begin_ = done;
         const Index n = count * settings_.batch;
         for (RowMatrix<T> &side : sides_)
             renew(side, n, points_.cols);
@@ -160,6 +207,10 @@ template <class T> class Scml {
         for (const auto &group : later)
             awake_.insert(awake_.end(), group.begin(), group.end());
         pack(awake_, awake_panels_);
+    }
+
+    /// Copies the state of the bases that take part in a block into panels.
+    void load_panels(const T *weights) {
         const Index positions = (static_cast<Index>(awake_.size()) + cols - 1) / cols * cols;
         for (Array *values : {&panel_sum_, &panel_squares_, &panel_weights_, &gradient_}) {
             renew(*values, positions);
@@ -172,12 +223,11 @@ template <class T> class Scml {
             panel_sum_[i] = sum_[k];
             panel_squares_[i] = squares_[k];
             panel_weights_[i] = weights[k];
-            if (known_[k] < done)
+            if (known_[k] < begin_)
                 lacking_[i / cols] = true;
             if (weights[k] > T(0) && (hot_.empty() || hot_.back() != i / cols))
                 hot_.push_back(i / cols);
         }
-        hits_.clear();
     }
 
     void end_block(Index done, T *weights, Worker &worker) {
@@ -237,8 +287,12 @@ template <class T> class Scml {
         ids_.resize(static_cast<std::size_t>(settings_.batch));
         std::iota(ids_.begin(), ids_.end(), first);
         slack_.resize(settings_.batch);
-        by_tiles(ids_.data(), settings_.batch,
-                 [&](Index at, auto n) { find_slacks<n>(&slack_[at]); });
+        if (projected_.empty())
+            by_tiles(ids_.data(), settings_.batch,
+                     [&](Index at, auto n) { find_slacks<n>(&slack_[at]); });
+        else
+            for (Index t = 0; t < settings_.batch; ++t)
+                slack_[t] = find_slack(drawn[t]);
         for (Index t = 0; t < settings_.batch; ++t)
             if (slack_[t] > T(0)) {
                 hits_.push_back(first + t);
@@ -246,8 +300,12 @@ template <class T> class Scml {
             }
         starts_.push_back(static_cast<Index>(violated_.size()));
         gradient_.setZero();
-        by_tiles(hits_.data() + n_hits, static_cast<Index>(hits_.size()) - n_hits,
-                 [&](Index, auto n) { add_gradient<n>(); });
+        if (projected_.empty())
+            by_tiles(hits_.data() + n_hits, static_cast<Index>(hits_.size()) - n_hits,
+                     [&](Index, auto n) { add_gradient<n>(); });
+        else
+            for (Index i = n_hits; i < static_cast<Index>(hits_.size()); ++i)
+                add_gradient(drawn[hits_[i] - first]);
         find_weights(static_cast<T>(settings_.beta * static_cast<double>(iteration)));
     }
 
@@ -361,6 +419,7 @@ template <class T> class Scml {
     std::vector<Index> known_;               ///< number of iterations included in H_k
     std::vector<Index> violated_, starts_;   ///< violated triplets of each iteration so far
     AlignedVector<T> panels_, awake_panels_; ///< all bases, and the bases of the block
+    AlignedVector<T> projected_;             ///< projections of all points, if these are few
     Array projections_;                      ///< projections of all points onto one basis
     // State of a block:
     Index begin_ = 0;          ///< number of iterations before the block
