@@ -17,7 +17,8 @@ from metricfast.distances.neighbors import kneighbors, pairwise_distances
 __all__ = ["MEASURES", "Measure", "count_votes", "mean_error", "neighbor_error", "of_distances"]
 
 # Called with embedded queries, their labels, the embedded database, its labels and weights, and the
-# keyword arguments of the search: `exclude`, `where` and `n_jobs`.
+# keyword arguments of the search: `exclude`, `where` and `n_jobs`. `search` is a function in place
+# of `kneighbors`, where distances are not those of embedded points.
 Measure = Callable[..., Array]
 # Number of neighbours in a majority vote, and in the cost of a point (more, to reduce noise).
 _VOTERS, _NEIGHBORS = 3, 5
@@ -103,9 +104,15 @@ def of_distances(function: Callable[[Floats, Array], Any]) -> Measure:
     def measure(
         queries: Array, y: Array, database: Array, y_database: Array, weight: Floats | None,
         exclude: Integers | None = None, where: Any = None, n_jobs: int | None = None,
+        search: Any = None,
     ) -> Array:  # fmt: skip
         del weight
-        distances = pairwise_distances(queries, database, n_jobs=n_jobs)
+        if search is None:
+            distances = pairwise_distances(queries, database, n_jobs=n_jobs)
+        else:
+            near, index = search(queries, database, len(database), n_jobs=n_jobs)
+            distances = np.empty_like(near)
+            np.put_along_axis(distances, index, near, 1)
         left_out = np.zeros(distances.shape, bool)
         if exclude is not None:
             left_out[np.flatnonzero(exclude >= 0), exclude[exclude >= 0]] = True
@@ -191,10 +198,17 @@ def _neighbor_labels(
 ) -> Any:
     """Return the labels of the nearest neighbours, one row for each rank; -1 stands for none."""
     k = min(n_neighbors, len(database) - (how.get("exclude") is not None))
-    index = kneighbors(queries, database, k, **how)[1]
+    index = _nearest(queries, database, k, **how)
     found = y_database[index]
     found[index < 0] = -1
     return found.T
+
+
+def _nearest(
+    queries: Array, database: Array, k: int, search: Any = kneighbors, **how: Any
+) -> Integers:
+    """Return the nearest points of each query."""
+    return np.asarray(search(queries, database, k, **how)[1])
 
 
 def _votes(
@@ -205,6 +219,6 @@ def _votes(
     Missing neighbours (-1) have no votes.
     """
     k = min(_NEIGHBORS, len(database) - (how.get("exclude") is not None))
-    near = kneighbors(queries, database, k, **how)[1]
+    near = _nearest(queries, database, k, **how)
     votes = count_votes((near >= 0) * (1.0 if weight is None else weight[near]), k)
     return near, votes / np.maximum(votes.sum(axis=1, keepdims=True), 1e-150)
