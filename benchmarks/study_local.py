@@ -95,7 +95,7 @@ def main() -> None:
         for train, test in splitter.split(X, y):
             points, labels, queries, truth = X[train], y[train], X[test], y[test]
             L = mf.LMNN(random_state=0).fit(points, labels).components_
-            each = mf.MultiMetricLMNN(random_state=0).fit(points, labels)
+            each = mf.MultiMetricLMNN().fit(points, labels)
             with threadpool_limits(1, "blas"):
                 mapped, mapped_queries = boosted(points, labels, queries, L, options.depth)
             rows.append(

@@ -23,7 +23,7 @@ OF_POINTS = {
     "nearest": lambda A: mf.NearestNeighbors().fit(A).kneighbors(A)[1],
     "graph": lambda A: mf.neighbors.KNeighborsTransformer().fit(A).transform(A).toarray(),
     "within": lambda A: mf.neighbors.RadiusNeighborsClassifier(9.0).fit(A, Y).predict_proba(A),
-    "metrics": lambda A: mf.MultiMetricLMNN(max_iter=3, random_state=0).fit(A, Y).predict(A),
+    "metrics": lambda A: mf.MultiMetricLMNN(max_iter=3).fit(A, Y).predict(A),
     "soft": lambda A: mf.NCAClassifier(**QUICK).fit(A, Y).predict_proba(A),
     "soft values": lambda A: mf.NCARegressor(**QUICK).fit(A, VALUES).predict(A),
     "kneighbors": lambda A: mf.kneighbors(A, A, 3)[0],

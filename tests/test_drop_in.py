@@ -241,7 +241,7 @@ def test_scores_of_labels_of_every_type(kind):
     for model in (
         mf.KNeighborsClassifier(3),
         mf.neighbors.RadiusNeighborsClassifier(2.0),
-        mf.neighbors.MultiMetricLMNN(3, max_iter=1, random_state=0),
+        mf.neighbors.MultiMetricLMNN(3, max_iter=1),
         mf.NCAClassifier(2, periodic=False, max_epochs=20, random_state=0),
     ):
         model.fit(X, y)

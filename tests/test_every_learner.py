@@ -413,7 +413,7 @@ NAMELESS = [
 ]
 NAMELESS += [
     mf.NCAClassifier(max_epochs=2, random_state=0, batch_size=30),
-    mf.MultiMetricLMNN(random_state=0),
+    mf.MultiMetricLMNN(),
 ]
 
 

@@ -469,13 +469,13 @@ def test_soft_votes_are_judged_by_the_measure_that_is_asked_for(measure):
     model = kind(judge=Judge(measure=measure, errors=0), **how).fit(WINE, KINDS)
     judgement = model.judgement_
     assert judgement.measure == {"auto": "log_loss"}.get(measure, measure)
-    assert judgement.names[:2] == ["linear", "periodic, scale 0.3"]
+    assert judgement.names[:2] == ["linear map", "periodic, scale 0.3"]
     assert len(model.parameters_) == 3 and judgement.n_held_out == 60  # a third of the points
     best = judgement.costs[judgement.chosen]
     assert min(model.validation_costs_[0]) == pytest.approx(best)
     assert best == pytest.approx(judgement.costs.min()) or measure == "neighbors"  # has a guard
     sure = kind(judge=Judge(measure=measure, errors=1e6), **how).fit(WINE, KINDS)
-    assert sure.judgement_.name == "linear" and isinstance(sure.embedding_, Linear)
+    assert sure.judgement_.name == "linear map" and isinstance(sure.embedding_, Linear)
 
 
 def test_a_function_may_judge():

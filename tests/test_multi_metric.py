@@ -12,6 +12,9 @@ from working_memory import working_memory
 from metricfast import LMNN, KNeighborsClassifier, losses
 from metricfast.neighbors import MultiMetricLMNN
 from metricfast.predictors.local_objective import LocalObjective
+from metricfast.selection import Judge
+from metricfast.selection._measures import MEASURES
+from metricfast.selection._splits import split_points
 
 RNG = np.random.default_rng(0)
 X, Y = load_iris(return_X_y=True)
@@ -52,7 +55,7 @@ def test_loss_and_gradient():
 
 @pytest.mark.parametrize("own", [False, True])
 def test_neighbours_are_those_of_brute_force(own):
-    model = MultiMetricLMNN(2, max_iter=5, validation_fraction=0).fit(X[:60:2], Y[:60:2])
+    model = MultiMetricLMNN(2, max_iter=5, judge=None).fit(X[:60:2], Y[:60:2])
     points, codes = X[:60:2], Y[:60:2]  # five points of the second class
     queries = points if own else X[1::2]
     apart = np.einsum("ncd,nqd->nqc", model.maps_[codes], queries - points[:, None])
@@ -73,19 +76,34 @@ def test_a_metric_for_each_class_finds_what_matters_to_it():
     points = rng.uniform(-1, 1, size=(n, 8))
     points[np.arange(n), codes] *= 0.02
     train, test = slice(0, 300), slice(300, n)
-    model = MultiMetricLMNN(random_state=0).fit(points[train], codes[train])
+    model = MultiMetricLMNN().fit(points[train], codes[train])
     single = KNeighborsClassifier(3, metric=LMNN()).fit(points[train], codes[train])
     better = model.score(points[test], codes[test])
     assert better > 0.9 and better > single.score(points[test], codes[test]) + 0.02
-    assert len(model.validation_errors_) > model.n_iter_ > 0
-    assert min(model.validation_errors_) == model.validation_errors_[model.n_iter_]
+    judgement = model.judgement_
+    assert judgement.chosen == model.n_iter_ > 0 and judgement.n_held_out == 300
+    assert judgement.names[:2] == ["map of LMNN", "1 iterations"]
     first, second = (np.abs(L).sum(axis=0) for L in model.maps_)
     assert first.argmax() == 0 and second.argmax() == 1
 
 
+@pytest.mark.parametrize("measure", sorted(MEASURES.keys() - {"squared_error"}))
+def test_each_measure_of_classes_judges(measure):
+    """Under one map for all classes, costs are those of embedded points."""
+    judge = Judge(measure=measure)
+    model = MultiMetricLMNN(judge=judge, max_iter=2).fit(X, Y)
+    L, costs = LMNN(n_neighbors=3, judge=judge, random_state=0).fit(X, Y).components_, []
+    for part in split_points(X, Y, least=4, unit="points"):
+        sides = [X[rows] @ L.T for rows in (part.queries, part.train)]
+        found = MEASURES[measure](sides[0], Y[part.queries], sides[1], Y[part.train], None)
+        costs.extend(part.weight * found.reshape(len(part.weight), -1)[:, 0])
+    assert model.judgement_.measure == measure and len(model.judgement_.costs) == 3
+    assert model.judgement_.costs[0] == pytest.approx(np.sum(costs) / 150, rel=1e-4)
+
+
 def test_where_nothing_helps_it_is_lmnn():
-    model = MultiMetricLMNN(random_state=1).fit(X, Y)
-    assert model.n_iter_ == 0
+    model = MultiMetricLMNN().fit(X, Y)
+    assert model.n_iter_ == 0 and "not better than the map of LMNN" in model.judgement_.reason
     start = LMNN(random_state=0).fit(X, Y).components_
     np.testing.assert_array_equal(model.maps_, np.tile(start, (3, 1, 1)))
     assert not hasattr(model, "partial_fit")
@@ -96,7 +114,7 @@ def test_where_nothing_helps_it_is_lmnn():
 def test_few_points_of_many_features_do_not_collapse():
     """Early stopping of the single map prevents overfitting."""
     digits, labels = load_digits(return_X_y=True)
-    model = MultiMetricLMNN(random_state=0, max_iter=15).fit(digits[:80], labels[:80])
+    model = MultiMetricLMNN(max_iter=15).fit(digits[:80], labels[:80])
     single = KNeighborsClassifier(3, metric="euclidean").fit(digits[:80], labels[:80])
     found, given = (each.score(digits[80:800], labels[80:800]) for each in (model, single))
     assert found > given - 0.02
@@ -104,7 +122,7 @@ def test_few_points_of_many_features_do_not_collapse():
 
 @pytest.mark.filterwarnings("ignore:No training was better")
 def test_checks_of_scikit_learn():
-    model = MultiMetricLMNN(1, max_iter=2, validation_fraction=0)
+    model = MultiMetricLMNN(1, max_iter=2, judge=None)
     results = check_estimator(model, on_fail=None, on_skip=None)
     failed = {
         each["check_name"]: each["exception"] for each in results if each["status"] == "failed"
@@ -118,7 +136,9 @@ def test_checks_of_scikit_learn():
         ({"n_neighbors": 60}, Y, "n_neighbors"),
         ({"regularization": 2}, Y, "regularization must be"),
         ({"max_iter": 0}, Y, "max_iter must be"),
-        ({"validation_fraction": -1}, Y, "validation_fraction must be"),
+        ({"judge": 0.2}, Y, "judge must be"),
+        ({"judge": Judge(unit="classes")}, Y, "unit of the judge must be 'auto' or 'points'"),
+        ({"judge": Judge(measure="squared_error")}, Y, "must be one for classes"),
         ({"n_components": 9}, Y, "n_components"),
         ({}, np.zeros(150), "one class"),
         ({}, np.c_[Y, Y], "one column"),
@@ -133,4 +153,4 @@ def test_bad_input(params, labels, message):
 
 def test_more_neighbours_than_points():
     with pytest.raises(ValueError, match="n_neighbors must be at most 149"):
-        MultiMetricLMNN(max_iter=1, validation_fraction=0).fit(X, Y).kneighbors(None, 150)
+        MultiMetricLMNN(max_iter=1, judge=None).fit(X, Y).kneighbors(None, 150)

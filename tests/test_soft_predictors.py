@@ -199,9 +199,9 @@ def test_held_out_points_choose_normal_scores(kind, weighted):
 def test_no_periodic_features_of_thousands_of_columns_are_tried():
     model = mf.NCAClassifier()
     assert len(model._choices(100, 1000, 0)) == 4
-    assert list(model._choices(100, 1001, 0)) == ["linear"]
+    assert list(model._choices(100, 1001, 0)) == ["linear map"]
     assert len(mf.NCAClassifier(periodic=True)._choices(100, 1001, 0)) == 3
-    assert list(mf.NCARegressor()._choices(4000, 1001, 0)) == ["linear", "perceptron"]
+    assert list(mf.NCARegressor()._choices(4000, 1001, 0)) == ["linear map", "perceptron"]
 
 
 def softmax_shares(queries, Z, weight, exclude):
@@ -364,12 +364,12 @@ def test_maps_are_learned_and_chosen():
     logistic = make_pipeline(StandardScaler(), LogisticRegression()).fit(wine[::2], cultivar[::2])
     known = log_loss(cultivar[1::2], logistic.predict_proba(wine[1::2]))
     assert log_loss(cultivar[1::2], model.predict_proba(wine[1::2])) < 3 * known
-    assert model.judgement_.names == ["linear"]
+    assert model.judgement_.names == ["linear map"]
     waves = RNG.uniform(-2, 2, size=(400, 2))
     values = np.sin(9 * waves[:, 0])
     model = mf.NCARegressor(n_components=8, max_epochs=40, random_state=0)
     model.fit(waves[:300], values[:300])
-    embeddings = ["linear", *(f"periodic, scale {s}" for s in (0.03, 0.3, 1))]
+    embeddings = ["linear map", *(f"periodic, scale {s}" for s in (0.03, 0.3, 1))]
     judgement = model.judgement_
     assert judgement.names == [*embeddings, *(f"{e}, normal scores" for e in embeddings)]
     assert isinstance(model.embedding_, mf.embeddings.Periodic)
@@ -407,7 +407,7 @@ def test_held_out_points_choose_a_perceptron(monkeypatch, noisy):
     y = np.random.default_rng(1).normal(size=len(y)) if noisy else y
     model = mf.NCARegressor(periodic=False, **FAST).fit(X[:300], y[:300])
     plain = mf.NCARegressor(periodic=False, hidden=None, **FAST).fit(X[:300], y[:300])
-    assert model.judgement_.names == ["linear", "linear, normal scores", "perceptron"]
+    assert model.judgement_.names == ["linear map", "linear map, normal scores", "perceptron"]
     assert isinstance(model.embedding_, mf.embeddings.MLP) != noisy
     assert model.score(X[300:], y[300:]) >= plain.score(X[300:], y[300:])
     np.testing.assert_allclose(model.transform(X[:300]), model._queries(None)[0][0], atol=1e-4)
@@ -486,7 +486,7 @@ def test_weights_of_classes_are_weights_of_their_points():
 def test_batches_are_bounded():
     X = np.random.default_rng(0).normal(size=(6000, 3))
     model = mf.NCARegressor(**QUICK | {"max_epochs": 2, "scale": 0.3}).fit(X, X[:, 0])
-    assert model.judgement_.names[:2] == ["linear", "periodic, scale 0.3"]
+    assert model.judgement_.names[:2] == ["linear map", "periodic, scale 0.3"]
     assert model.score(X, X[:, 0]) > 0.6
     course = Course(mf.NCARegressor())
     for n, anchors, candidates in (

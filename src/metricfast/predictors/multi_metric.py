@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,28 +13,32 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils import Tags
 
 import metricfast.losses as losses
-from metricfast._core.arguments import (
-    check_count,
-    check_random_state,
-)
+from metricfast._core.arguments import check_count
 from metricfast._core.checks import check_points
-from metricfast._core.parameters import NumberOfJobs, PositiveInt, Seed, Share, Verbosity
+from metricfast._core.parameters import NumberOfJobs, PositiveInt, Share, Verbosity
 from metricfast._core.progress import Progress
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.distances.database import Database
 from metricfast.distances.neighbors import kneighbors
+from metricfast.learners.base.inputs import forget
 from metricfast.learners.lmnn import LMNN
 from metricfast.predictors.base import Checks, KNeighborsMixin, check_parameters
 from metricfast.predictors.classifiers import Votes
 from metricfast.predictors.local_objective import LocalObjective
 from metricfast.predictors.neighborhoods import Weights
 from metricfast.predictors.spaces import Metric
-from metricfast.predictors.targets import Classes, check_given
+from metricfast.predictors.targets import Classes, check_given, judge_of_points
+from metricfast.selection._evidence import means
+from metricfast.selection._judge import Judge, Judgement, JudgeParameter, judge_costs
+from metricfast.selection._measures import Measure
+from metricfast.selection._splits import Part, split_points
 
 __all__ = ["MultiMetricLMNN"]
 
-# Patience: iterations without a lower validation error before training stops.
+# Iterations without a lower cost of held-out points, after which training stops.
 _PATIENCE = 10
+# The row of no iterations.
+_GIVEN = "map of LMNN"
 
 
 @dataclass(eq=False, repr=False)
@@ -43,9 +48,8 @@ class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ig
     The distance of a query x to a point x' of class c is :math:`\|L_c (x - x')\|`, so the relevant
     features may differ between classes. The maps are learned together, by the loss of
     :class:`LMNN` with these distances, from the single map that `LMNN` learns. The maps have many
-    parameters, so validation points determine the number of iterations. Training stops after ten
-    iterations without a lower validation error. If the error never falls, all maps are the map of
-    `LMNN`.
+    parameters, so held-out points determine the number of iterations, up to ten iterations without
+    a lower cost. Unless some are surely better than none, all maps are the map of `LMNN`.
 
     Parameters
     ----------
@@ -59,10 +63,10 @@ class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ig
         The share of the pull of targets, as in :class:`LMNN`.
     max_iter : int, default=100
         The largest number of iterations of L-BFGS.
-    validation_fraction : float from 0 to 1, default=0.2
-        The share of each class that is held out. 0: none is, and `max_iter` iterations are made.
-    random_state : int, RandomState or None, default=None
-        Random numbers for the choice of validation points.
+    judge : "auto", None or Judge, default="auto"
+        Chooses the map of `LMNN`, and then the number of iterations by held-out points, see
+        :class:`~metricfast.selection.Judge`. With None, nothing is held out, and `LMNN` and its
+        maps are trained to the end.
     n_jobs : int, optional
         Threads.
     verbose : bool or int, default=False
@@ -74,8 +78,8 @@ class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ig
         L of each class, in the order of `classes_`.
     n_iter_ : int
         Iterations after the iterations of `LMNN`.
-    validation_errors_ : list of float
-        Errors of validation points, under the maps of `LMNN` first, then after each iteration.
+    judgement_ : Judgement
+        The costs of held-out points under the map of `LMNN`, and after each iteration.
     classes_, n_samples_fit_, n_features_in_, feature_names_in_
         As in :class:`KNeighborsClassifier`.
 
@@ -94,7 +98,7 @@ class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ig
     >>> from metricfast.neighbors import MultiMetricLMNN
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
-    >>> model = MultiMetricLMNN(random_state=0).fit(X[::2], y[::2])
+    >>> model = MultiMetricLMNN().fit(X[::2], y[::2])
     >>> bool(model.score(X[1::2], y[1::2]) > 0.9)
     True
     """
@@ -105,16 +109,13 @@ class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ig
     weights: Weights = "uniform"
     regularization: Share = 0.5
     max_iter: PositiveInt = 100
-    validation_fraction: Share = 0.2
-    random_state: Seed = None
+    judge: JudgeParameter = "auto"
     n_jobs: NumberOfJobs = None
     verbose: Verbosity = False
 
     metric = "euclidean"  # for the stored points; each class is searched separately
     algorithm, leaf_size, p, metric_params = "auto", 30, 2, None
-    _checks: ClassVar[Checks] = {
-        **Votes._checks,
-    }
+    _checks: ClassVar[Checks] = {**Votes._checks}
     partial_fit = property()  # not available: the maps depend on all points
 
     def fit(self, X: Any, y: Any = None) -> MultiMetricLMNN:
@@ -138,7 +139,8 @@ class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ig
         X, y = check_given(self, X, y)
         labels = Classes.of(y)
         check_parameters(self)
-        self.__dict__.pop("metric_", None)
+        forget(self)
+        judge = judge_of_points(self.judge)
         points = check_points(self, X, preprocessor=None, reset=True, order="C")
         codes = labels.codes[:, 0]
         if labels.several:
@@ -146,58 +148,72 @@ class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ig
         if len(labels.known[0]) < 2:
             raise ValueError("y must have two classes at least, got one class.")
         self.classes_ = labels.known[0]
-        members = [np.flatnonzero(codes == c) for c in range(len(self.classes_))]
-        n_iter = self.max_iter
-        if self.validation_fraction:
-            n_iter = self._best_count(points, codes, members)
-        self.maps_, self.n_iter_ = self._learn(points, codes, n_iter), n_iter
-        self._space = _MetricOfEachClass(members, self.maps_)
+        L, self.n_iter_ = self._single(points, codes), int(self.max_iter)
+        if judge is not None:
+            self.judgement_ = self._judged(judge, points, codes, L)
+            self.n_iter_ = self.judgement_.chosen
+        self.maps_ = self._learn(points, codes, L, self.n_iter_)
+        self._space = _MetricOfEachClass(_members(codes), self.maps_)
         self._database, self._as_queries = Database(points, n_jobs=self.n_jobs), None
         self._count()
         self.metric_ = "euclidean"
         self._keep(labels)
         return self
 
-    def _best_count(self, points: Array, codes: Integers, of_class: list[Integers]) -> int:
-        """Return the number of iterations with the lowest validation error."""
-        if min(map(len, of_class)) <= self.n_neighbors:
-            return 0  # training on all points then raises the error
-        rng, held_out = check_random_state(self.random_state), []
-        for rows in sorted(of_class, key=lambda rows: int(rows[0])):  # in order of appearance
-            most = len(rows) - int(self.n_neighbors) - 1
-            size = min(round(self.validation_fraction * len(rows)), most)
-            held_out.append(rng.permutation(rows)[:size])
-        test = np.sort(np.concatenate(held_out))
-        if not len(test):
-            return 0
-        train = np.setdiff1d(np.arange(len(codes)), test)
-        members = [np.flatnonzero(codes[train] == c) for c in range(len(of_class))]
-        errors: list[float] = []
+    def _judged(self, judge: Judge, points: Array, codes: Integers, L: Floats) -> Judgement:
+        """Choose the number of iterations; those of all parts start from the map of all points."""
+        name, measure = judge.costs_by()
+        parts = split_points(
+            points, codes, n_splits=judge.n_splits, least=int(self.n_neighbors) + 1, unit="points"
+        )
+        found, weights = list[list[Array]](), [part.weight for part in parts]
+        for part in parts:
+            costs = list[Array]()
+            found.append(costs)
+            self._learn(
+                points[part.train], codes[part.train], L, int(self.max_iter),
+                partial(self._add_costs, costs, measure, part, points, codes),
+            )  # fmt: skip
+        most = max(map(len, found), default=1)
+        rows = [costs + costs[-1:] * (most - len(costs)) for costs in found]
+        names = [_GIVEN, *(f"{i} iterations" for i in range(1, most))]
+        matrix = np.concatenate(rows, axis=1) if rows else np.empty((1, 0))
+        weight = np.concatenate([*weights, np.empty(0)])
+        return judge_costs(judge, names, matrix, weight, name, "points", given=_GIVEN)
 
-        def judge(maps: Floats) -> bool:
-            found = _search(
-                points[test], points[train], members, maps, self.n_neighbors, None, self.n_jobs
-            )
-            votes = codes[train][found[1]]
-            counts = (votes[:, :, None] == votes[:, None, :]).sum(axis=2)
-            chosen = votes[np.arange(len(votes)), counts.argmax(axis=1)]
-            errors.append(float((chosen != codes[test]).mean()))
-            return len(errors) - _last_best(errors) > _PATIENCE
+    def _add_costs(
+        self, costs: list[Array], measure: Measure, part: Part, points: Array, codes: Integers,
+        maps: Floats,
+    ) -> bool:  # fmt: skip
+        """Add the costs of held-out points under some maps, and return whether to stop."""
+        members = _members(codes[part.train])
 
-        self._learn(points[train], codes[train], self.max_iter, judge)
-        self.validation_errors_ = errors
-        return _last_best(errors)
+        def search(Z: Array, database: Array, k: int, **_: Any) -> tuple[Array, Integers]:
+            return _search(Z, database, members, maps, k, None, self.n_jobs)
 
-    def _learn(self, points: Array, codes: Integers, n_iter: int, judge: Any = None) -> Floats:
-        """Return the maps after some iterations; call `judge` with the maps of each."""
+        queries, train = part.queries, part.train
+        found = measure(
+            points[queries], codes[queries], points[train], codes[train], None, search=search
+        )
+        costs.append(found)
+        goals = [float(means(each.T, part.weight).flat[0]) for each in costs]
+        return len(goals) - int(np.argmin(goals)) > _PATIENCE
+
+    def _single(self, points: Array, codes: Integers) -> Floats:
+        """Return the map of `LMNN`."""
         start = LMNN(
             n_neighbors=self.n_neighbors, n_components=self.n_components, random_state=0,
-            regularization=self.regularization, n_jobs=self.n_jobs,
+            regularization=self.regularization, judge=self.judge, n_jobs=self.n_jobs,
         ).fit(points, self.classes_[codes])  # fmt: skip
-        L = np.asarray(start.components_, np.float64)
+        return np.asarray(start.components_, np.float64)
+
+    def _learn(
+        self, points: Array, codes: Integers, L: Floats, n_iter: int, judged: Any = None
+    ) -> Floats:
+        """Return the maps after some iterations; call `judged` with the maps of each."""
         maps = np.tile(L, (codes.max() + 1, 1, 1))
-        if judge is not None:
-            judge(maps)
+        if judged is not None:
+            judged(maps)
         if not n_iter:
             return maps
         order = np.argsort(codes, kind="stable")
@@ -219,7 +235,7 @@ class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ig
                 nonlocal n_done
                 n_done += 1
                 progress(n_done, float(intermediate_result.fun))
-                if judge is not None and judge(intermediate_result.x.reshape(maps.shape)):
+                if judged is not None and judged(intermediate_result.x.reshape(maps.shape)):
                     raise StopIteration
 
             found = minimize(
@@ -234,8 +250,8 @@ class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ig
         n_classes, n_components, n_features = self.maps_.shape
         yield "maps", f"{n_classes}, of {n_features} features to {n_components} components"
         yield "iterations", str(self.n_iter_)
-        if self.validation_fraction and hasattr(self, "validation_errors_"):
-            yield "error, held out", f"{min(self.validation_errors_):.4g}"
+        if hasattr(self, "judgement_"):
+            yield "cost, held out", f"{self.judgement_.costs[self.judgement_.chosen]:.4g}"
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -306,11 +322,6 @@ def _search(
     return np.take_along_axis(near, order, 1), np.take_along_axis(which, order, 1)
 
 
-def _last_best(errors: list[float]) -> int:
-    """Return the last iteration with the lowest error; 0 if none is better than the start.
-
-    Ties are common with few validation points.
-    """
-    if min(errors) == errors[0]:
-        return 0
-    return len(errors) - 1 - int(np.argmin(errors[::-1]))
+def _members(codes: Integers) -> list[Integers]:
+    """Return the points of each class."""
+    return [np.flatnonzero(codes == c) for c in range(codes.max() + 1)]

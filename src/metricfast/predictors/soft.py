@@ -73,8 +73,8 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
         Largest number of passes over the points. With more than 4,096 training points, at most 40.
     judge : "auto", None or Judge, default="auto"
         Chooses the embedding, its inputs and the number of epochs by held-out points, see
-        :class:`~metricfast.selection.Judge`. "auto" is ``Judge(n_splits=5, errors=0)``, and its
-        measure is the log loss of the votes. Training stops after 10 epochs without a lower cost.
+        :class:`~metricfast.selection.Judge`. "auto" is ``Judge(n_splits=5, errors=0)``. Its
+        measure is the log loss of predictions. Training stops after 10 epochs without a lower cost.
         With None, training uses all points, for all epochs, and what is "auto" is a linear map.
     time_limit : float, optional
         Seconds of `fit` after which training ends, and the best parameters so far are taken. Each

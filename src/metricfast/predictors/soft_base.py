@@ -54,8 +54,8 @@ from metricfast.training.samples import Samples
 
 __all__ = ["SoftNeighbors"]
 
-# Maps that n_estimators="auto" learns of tables that are not large, and the judge "auto" holds as
-# many parts out. Predictions have no given distance, so a lower cost is enough.
+# Maps that n_estimators="auto" learns of tables that are not large; the judge "auto" holds as many
+# parts out. Predictions have no given distance, so a lower cost is enough.
 _MAPS = 5
 _OWN_JUDGE = Judge(n_splits=_MAPS, errors=0)
 # Maximum number of points from which parts are held out.
@@ -140,7 +140,7 @@ class SoftNeighbors(
         `X`: as it was given; its rows of weight 0 are left out.
         """
         check_parameters(self)
-        judge = _OWN_JUDGE if _is_auto(self.judge) else judge_of_points(self.judge)
+        judge = judge_of_points(_OWN_JUDGE if _is_auto(self.judge) else self.judge)
         end = math.inf if self.time_limit is None else time.monotonic() + self.time_limit
         self.__dict__.pop("_database", None)
         self.n_samples_fit_ = _num_samples(X)
@@ -237,7 +237,7 @@ class SoftNeighbors(
         if _is_auto(self.periodic) and n_numbers > _MOST_PERIODIC:
             periodic = (False,)
         if False in periodic or not n_numbers:
-            found["linear"] = Linear(self.n_components, init="random")
+            found["linear map"] = Linear(self.n_components, init="random")
         if True in periodic and n_numbers:
             for scale in _SCALES if _is_auto(self.scale) else (float(self.scale),):
                 found[f"periodic, scale {scale:g}"] = Periodic(

@@ -349,10 +349,8 @@ def race(
         return found[0], whole, None
     judgement = judge_costs(
         judge, list(racers), np.array([each.best_costs() for each in found]), found[0].weight,
-        measure, "points", equal=_CLEARLY,
+        measure, "points", given=next(iter(racers)), equal=_CLEARLY,
         order=np.array([isinstance(each.embedding, MLP) for each in found]),
     )  # fmt: skip
-    winner, first = found[judgement.chosen], judgement.names[0]
-    verdict = "Learning was better" if judgement.chosen else "No other was better"
-    judgement = replace(judgement, reason=f"{verdict} than {first!r} on held-out points")
+    winner = found[judgement.chosen]
     return winner, whole and not (several and isinstance(winner.embedding, MLP)), judgement

@@ -314,7 +314,8 @@ def judge_tuples(
 
 def judge_costs(
     judge: Judge, names: Sequence[str], costs: Array, weight: Floats, measure: str, unit: str,
-    error: Exception | None = None, labels: str = "classes", **how: Any,
+    error: Exception | None = None, labels: str = "classes", given: str = "given distance",
+    **how: Any,
 ) -> Judgement:  # fmt: skip
     """Choose one of several candidates by their costs; `how` are arguments of :func:`choose`.
 
@@ -323,6 +324,7 @@ def judge_costs(
 
     `costs`: one row for each candidate, one column for each held-out item; along a third axis,
         costs that must not get worse may follow.
+    `given`: what the first candidate is.
     """
     if not costs.size:
         reason = f"No part of the data could be learned from ({error})"
@@ -338,7 +340,7 @@ def judge_costs(
     share = weight / weight.sum()
     errors = np.sqrt(np.square((costs - costs[0]) * share).sum(axis=1))
     verdict = "Learning was better" if chosen else "Learning was not better"
-    reason = f"{verdict} than the given distance by {required:g} standard errors on held-out {unit}"
+    reason = f"{verdict} than the {given} by {required:g} standard errors on held-out {unit}"
     if not chosen and guard is not None and choose(costs, weight, errors=required, **how):
         reason = f"Learning made the nearest neighbours of held-out {unit} worse"
     found = means(costs, weight), errors

@@ -27,7 +27,8 @@ __all__ = [
 ]
 
 # Called with embedded queries, their labels, the embedded database, its labels and weights, and the
-# keyword arguments of the search: `exclude`, `where` and `n_jobs`. Labels are class indices; or
+# keyword arguments of the search: `exclude`, `where`, `n_jobs`, and `search`, a function in place of
+# `kneighbors` where distances are not those of embedded points. Labels are class indices; or
 # sparse matrices of tags, which are of one class if they share a tag; or numbers.
 Measure = Callable[..., Array]
 # Number of neighbours in a majority vote, and in the cost of a point (more, to reduce noise).
@@ -133,9 +134,15 @@ def of_distances(function: Callable[[Floats, Array], Any]) -> Measure:
     def measure(
         queries: Array, y: Array, database: Array, y_database: Array, weight: Floats | None,
         exclude: Integers | None = None, where: Any = None, n_jobs: int | None = None,
+        search: Any = None,
     ) -> Array:  # fmt: skip
         del weight
-        distances = pairwise_distances(queries, database, n_jobs=n_jobs)
+        if search is None:
+            distances = pairwise_distances(queries, database, n_jobs=n_jobs)
+        else:
+            near, index = search(queries, database, len(database), n_jobs=n_jobs)
+            distances = np.empty_like(near)
+            np.put_along_axis(distances, index, near, 1)
         left_out = np.zeros(distances.shape, bool)
         if exclude is not None:
             left_out[np.flatnonzero(exclude >= 0), exclude[exclude >= 0]] = True
@@ -249,7 +256,8 @@ def count_votes(weights: Array, k: int | Array) -> Array:
 def _nearest(queries: Array, database: Array, n_neighbors: int, how: dict[str, Any]) -> Integers:
     """Return the nearest neighbours of each query, in ascending order; -1 stands for none."""
     k = min(n_neighbors, len(database) - (how.get("exclude") is not None))
-    return np.asarray(kneighbors(queries, database, k, **how)[1])
+    how = {"search": kneighbors, **how}
+    return np.asarray(how.pop("search")(queries, database, k, **how)[1])
 
 
 def _differ(y: Any, y_database: Any, near: Integers) -> Array:
