@@ -208,15 +208,12 @@ class SoftNeighbors(
         most = (_MAPS if n <= LARGE else 1) if auto else int(self.n_estimators)
         if judge is None:
             return [(np.arange(n), None)] * most
-        some = np.arange(n)
-        if n > _DRAWN:
-            some = np.sort(np.random.RandomState(0).permutation(n)[:_DRAWN])
         enough = LARGE if n <= LARGE else ENOUGH
         parts = split_points(  # rows that are equal are apart, as they will be in new tables
-            E[some], codes[some], n_splits=judge.n_splits, least=0, unit="points", n_enough=enough,
-            views=some,
+            E, codes, n_splits=judge.n_splits, least=0, unit="points", n_drawn=_DRAWN,
+            n_enough=enough, views=np.arange(n),
         )  # fmt: skip
-        held_out = [np.delete(some, part.train) for part in parts if len(part.train) > 1]
+        held_out = [np.sort(part.queries) for part in parts if len(part.train) > 1]
         if not held_out:
             raise ValueError(
                 f"X has n_samples={n} of weight above 0, which are too few to hold one out and to "

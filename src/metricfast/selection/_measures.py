@@ -27,9 +27,9 @@ __all__ = [
 ]
 
 # Called with embedded queries, their labels, the embedded database, its labels and weights, and the
-# keyword arguments of the search: `exclude`, `where`, `n_jobs`, and `search`, a function in place of
-# `kneighbors` where distances are not those of embedded points. Labels are class indices; or
-# sparse matrices of tags, which are of one class if they share a tag; or numbers.
+# keyword arguments of the search: `exclude`, `where` and `n_jobs`, and `search`, a function in
+# place of `kneighbors` where distances are not those of embedded points. Labels are class indices;
+# or sparse matrices of tags, which are of one class if they share a tag; or numbers.
 Measure = Callable[..., Array]
 # Number of neighbours in a majority vote, and in the cost of a point (more, to reduce noise).
 _VOTERS, _NEIGHBORS = 3, 5
