@@ -163,7 +163,9 @@ def components_from_metric(metric: ArrayLike, *, n_components: int | None = None
     """
     M: Array = check_array(metric, dtype=[np.float64, np.float32], input_name="metric")
     # The tolerance is relative to the largest entry, or matrices of tiny entries would always pass.
-    if M.shape[0] != M.shape[1] or not np.allclose(M, M.T, atol=1e-8 * np.abs(M).max()):
+    if M.shape[0] != M.shape[1] or not (
+        np.array_equal(M, M.T) or np.allclose(M, M.T, atol=1e-8 * np.abs(M).max())
+    ):
         raise ValueError("The input metric should be symmetric.")
     if n_components is not None:
         check_n_components(len(M), n_components)
