@@ -267,8 +267,8 @@ def test_learners_that_cannot_say_why():
 def test_predictors_are_judged_by_what_they_predict():
     model = NCAClassifier(max_epochs=2, random_state=0)
     metrics = MultiMetricLMNN(max_iter=5)
-    found = compare(X, y, learners=[model, metrics], random_state=0, scale=True)
     folds = StratifiedKFold(5, shuffle=True, random_state=0)
+    found = compare(X, y, learners=[model, metrics], cv=folds, random_state=0, scale=True)
     predicted = cross_val_predict(make_pipeline(StandardScaler(), model), X, y, cv=folds)
     assert rows_of(found)["NCAClassifier"].score == pytest.approx((predicted == y).mean())
     assert rows_of(found)["MultiMetricLMNN"].score > 0.9

@@ -462,7 +462,7 @@ def test_learners_are_judged_by_the_measure_that_is_asked_for(learner, measure):
     assert model.judgement_.n_held_out == len(WINE) and model.judgement_.chosen > 0
 
 
-@pytest.mark.parametrize("measure", ["auto", *MEASURES])
+@pytest.mark.parametrize("measure", ["auto", *OF_CLASSES])
 def test_soft_votes_are_judged_by_the_measure_that_is_asked_for(measure):
     kind = NCARegressor if measure == "squared_error" else NCAClassifier
     how = {"scale": 0.3, "max_epochs": 10, "n_components": 8, "random_state": 0}

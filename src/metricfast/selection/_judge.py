@@ -54,7 +54,8 @@ class Judge(BaseEstimator):  # type: ignore[misc]
         - "retrieval": 1 - average precision at R, where R database points have its class;
         - "verification": the share of its pairs of the same class that are refused, at a threshold
           that accepts 1 % of all pairs of different classes;
-        - "squared_error", for numbers and vectors: that of the mean of its 5 nearest neighbours;
+        - "squared_error", for numbers and vectors: the squared error of the mean of its 5 nearest
+          neighbours;
         - "label_distance", for labels with another than the Euclidean distance: the mean distance
           of its label to the labels of its 5 nearest neighbours;
         - a function of distances and relevance, arrays of shape (n_queries, n_database), that
