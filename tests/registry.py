@@ -70,7 +70,7 @@ REGISTRY = {
     "LMNN": Entry(CLASSES, _TO_THE_END, fails=unequal(ANCHORS)),
     "LSML": Entry("quadruplets"),
     "LSML_Supervised": Entry(CLASSES, fails=unequal(CHANCES)),
-    "LogRatioLearner": Entry(VALUES, _STEPS),
+    "LogRatioLearner": Entry(VALUES, _ALL_STEPS),
     "MCML": Entry(CLASSES, _TO_THE_END),
     "MLKR": Entry(VALUES, _STEPS | {"max_iter": 10, "judge": None}),
     "MMC": Entry("pairs", {"max_iter": 20}),

@@ -294,6 +294,6 @@ def test_estimators_with_callbacks_are_cloned_pickled_and_inspected():
     model.set_callbacks()
     assert not hasattr(model, "_skl_callbacks")
     names = list(inspect.signature(mf.NCA.fit).parameters)
-    assert names == ["self", "X", "y", "sample_weight", "validate"]
+    assert names == ["self", "X", "y", "sample_weight", "groups", "views", "validate"]
     with pytest.raises(ValueError, match="NCA estimator requires y"):
         mf.NCA().fit(X)
