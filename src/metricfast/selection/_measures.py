@@ -19,7 +19,6 @@ __all__ = [
     "MEASURES",
     "Measure",
     "count_votes",
-    "mean_error",
     "neighbor_error",
     "of_distances",
     "order",
@@ -222,26 +221,20 @@ def neighbor_error(
     n_neighbors: int = _VOTERS,
     **how: Any,
 ) -> float:
-    """Return the error of nearest-neighbour predictions; for numbers, the mean squared error.
+    """Return the error of nearest-neighbour predictions.
+
+    The prediction is the most frequent class, and the nearest one on ties. For numbers it is the
+    mean, and the error is the mean squared error.
 
     `how`: arguments of the search, `exclude`, `where` and `n_jobs`.
     """
     near = _nearest(queries, database, n_neighbors, how)
-    return mean_error(np.where(near < 0, -1, y_database[near]), y, numeric)
-
-
-def mean_error(neighbor_labels: Any, y: Any, numeric: bool) -> float:
-    """Return the error of nearest-neighbour predictions.
-
-    `neighbor_labels`: of shape (n, n_neighbors), nearest first. For classes, the prediction is the
-        most frequent label, and the nearest one on ties. For numbers it is the mean, and the error
-        is the mean squared error.
-    """
+    labels = np.where(near < 0, -1, y_database[near])
     if numeric:
-        return float(np.mean((neighbor_labels.mean(axis=1) - y) ** 2))
-    votes = (neighbor_labels[:, :, None] == neighbor_labels[:, None, :]).sum(axis=2)
+        return float(np.mean((labels.mean(axis=1) - y) ** 2))
+    votes = (labels[:, :, None] == labels[:, None, :]).sum(axis=2)
     places = votes.argmax(axis=1)[:, None]
-    return float(np.mean(np.take_along_axis(neighbor_labels, places, axis=1)[:, 0] != y))
+    return float(np.mean(np.take_along_axis(labels, places, axis=1)[:, 0] != y))
 
 
 def count_votes(weights: Array, k: int | Array) -> Array:

@@ -24,8 +24,8 @@ __all__ = [
 _FEW_POINTS, _MANY_CLASSES = 5, 2
 # Sufficient number of held-out points, and their maximum number in a part.
 ENOUGH = 1000
-# Maximum number of values of sparse points to search for copies, which needs a dense array.
-_DENSE_VALUES = 10**6
+# Maximum number of values of sparse points to look for copies, which needs a dense array.
+DENSE_VALUES = 10**6
 
 
 # Training rows and test rows.
@@ -266,7 +266,7 @@ def _ranked_points(
     """
     n = X.shape[0]
     if issparse(X):
-        if n * X.shape[1] > _DENSE_VALUES:
+        if n * X.shape[1] > DENSE_VALUES:
             return np.arange(n), np.arange(n), np.lexsort((np.arange(n), by_appearance(codes)))
         X = X.toarray()
     X = np.asarray(X)

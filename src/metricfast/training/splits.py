@@ -11,13 +11,10 @@ from scipy.sparse import issparse
 from metricfast._core.scatter import repetitions
 from metricfast._core.types import Array, Integers
 from metricfast.selection._measures import Measure
-from metricfast.selection._splits import Part, class_halves, split_points
+from metricfast.selection._splits import DENSE_VALUES, Part, class_halves, split_points
 from metricfast.training.samples import Samples, deduplicate
 
 __all__ = ["Split", "holds_classes_out", "splits_of"]
-
-# Maximum number of values of sparse points to search for duplicates, which needs a dense array.
-_DENSE_VALUES = 10**6
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +79,7 @@ def _distinct(data: Samples) -> Samples:
     if data.database is not None and _same(data, data.database):
         data = replace(data, database=None)
     arrays = data.distance is None and not issparse(data.labels)
-    if data.database is None and arrays and (not issparse(data.X) or n * d <= _DENSE_VALUES):
+    if data.database is None and arrays and (not issparse(data.X) or n * d <= DENSE_VALUES):
         return deduplicate(data)
     weight = repetitions(data.weight, n)
     rows = np.flatnonzero(weight)

@@ -124,18 +124,18 @@ template <class T> class Scml {
 
     /// Computes the projections of all points onto all bases.
     void project_points(Worker &worker) {
-        const Index width = (basis_.rows + cols - 1) / cols * cols, step = 256;
-        projected_.assign(static_cast<std::size_t>(points_.rows * width), T(0));
+        const Index wide = (basis_.rows + cols - 1) / cols * cols, step = 256;
+        projected_.assign(static_cast<std::size_t>(points_.rows * wide), T(0));
         for (Index i = 0; i < points_.rows; i += step) {
             const Index n = std::min(step, points_.rows - i);
             detail::multiply_nt<T>({points_.row(i), n, points_.cols, points_.stride}, basis_,
-                                   {&projected_[i * width], n, basis_.rows, width});
+                                   {&projected_[i * wide], n, basis_.rows, wide});
             worker.advance();
         }
     }
     auto projections(Index triplet, Index corner) const {
-        const Index width = panel_sum_.size();
-        return Eigen::Map<const Array>(&projected_[triplets_[3 * triplet + corner] * width], width);
+        const Index wide = panel_sum_.size();
+        return Eigen::Map<const Array>(&projected_[triplets_[3 * triplet + corner] * wide], wide);
     }
 
     /// Computes 1 + sum_k w_k D_tk of a triplet from projections.
@@ -304,8 +304,8 @@ template <class T> class Scml {
             by_tiles(hits_.data() + n_hits, static_cast<Index>(hits_.size()) - n_hits,
                      [&](Index, auto n) { add_gradient<n>(); });
         else
-            for (Index i = n_hits; i < static_cast<Index>(hits_.size()); ++i)
-                add_gradient(drawn[hits_[i] - first]);
+            for (Index k = n_hits; k < static_cast<Index>(hits_.size()); ++k)
+                add_gradient(drawn[hits_[k] - first]);
         find_weights(static_cast<T>(settings_.beta * static_cast<double>(iteration)));
     }
 
