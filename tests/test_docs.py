@@ -38,13 +38,18 @@ MODULES = [
 ]
 
 
+def close_figures():
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
+
+
 @pytest.fixture(autouse=True)
 def empty_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
+    close_figures()  # of other tests
     yield
-    if "matplotlib.pyplot" in sys.modules:
-        sys.modules["matplotlib.pyplot"].close("all")
+    close_figures()
 
 
 def page_id(path: Path) -> str:
