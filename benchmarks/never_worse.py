@@ -249,7 +249,7 @@ LEARNERS = [name for name in LEARNERS if name not in ("MLKR", "OASIS_Supervised"
 
 
 def make(learner: str, width: int, **params: Any) -> Any:
-    """Return a learner, with those of the parameters that it has."""
+    """Return a learner. Parameters that it lacks are ignored."""
     maps, _, loss = learner.partition("-")
     if loss:
         embedding = Asymmetric(Linear(width), Linear(width)) if maps == "maps" else None

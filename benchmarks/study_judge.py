@@ -50,7 +50,7 @@ KINDS = [name for name in never_worse.KINDS if name not in OTHERS]
 LEARNERS = ["LFDA", "RCA_Supervised", "KISSME_Supervised", "ANMM", "DMLMJ", "GMML_Supervised"]
 LEARNERS += ["XQDA", "NCA", "LMNN", "loss-SupCon"]
 N_TEST, LOSS = 600, 0.01
-# The first measure has two columns: its own costs, and those of "nearest".
+# The first measure has two columns: its own costs, and the costs of "nearest".
 MEASURED = "neighbors", "vote", "retrieval", "verification"
 COLUMNS = "neighbors", "nearest", *MEASURED[1:]
 TESTED = {"nearest": 1, "vote": 2, "MAP@R": 3}

@@ -292,7 +292,7 @@ def test_documents_are_held_out_with_their_queries():
             (points[0][1][relevant[0]], points[1][1][relevant[1]]),
         ):
             assert not set(map(bytes, a)) & set(map(bytes, b))
-        # What is trained on, or relevant to a query, is not counted as wrong.
+        # Training points and relevant points are not counted as wrong.
         known = held_out.relevance.toarray()
         known[tuple(held_out.hidden.T)] = 1
         rows = [np.flatnonzero((QUERIES[:60] == each).all(axis=1))[0] for each in held_out.queries]
@@ -452,7 +452,7 @@ def test_many_multiplications(fitted, monkeypatch, kind, size):
     monkeypatch.setattr("metricfast.learners.embedding.pairs._BLOCK", size)
     given = (POSITIVES,) if kind == "positives" else (PAIRS, SCORES)
     models = []
-    for work in (2e10, 60_000):  # of 500 pairs, not of those of a fold
+    for work in (2e10, 60_000):  # of all 500 pairs, not of a fold
         monkeypatch.setattr(f"{training}._WORK", work)
         model = AdapterLearner(random_state=0).fit(*(each[TRAIN] for each in given))
         models.append(model)

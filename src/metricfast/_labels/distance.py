@@ -54,7 +54,7 @@ class LabelDistance:
 
     @property
     def is_euclidean(self) -> bool:
-        """Whether labels are numbers or vectors, compared by their (squared) differences."""
+        """Whether the distance is Euclidean, or its square."""
         return self.kernel in ("euclidean", "sqeuclidean")
 
     def encode(self, labels: Labels) -> Any:

@@ -29,7 +29,7 @@ from metricfast.predictors.neighborhoods import Weights
 from metricfast.predictors.spaces import Metric
 from metricfast.predictors.targets import Classes, check_given, judge_of_points
 from metricfast.selection._evidence import means
-from metricfast.selection._judge import Judge, Judgement, JudgeParameter, judge_costs
+from metricfast.selection._judge import Judge, Judgement, JudgeParameter, join_parts, judge_costs
 from metricfast.selection._measures import Measure
 from metricfast.selection._splits import Part, split_points
 
@@ -161,7 +161,7 @@ class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ig
         return self
 
     def _judged(self, judge: Judge, points: Array, codes: Integers, L: Floats) -> Judgement:
-        """Choose the number of iterations; those of all parts start from the map of all points."""
+        """Choose the number of iterations. Each part starts from the map of all points, L."""
         name, measure = judge.costs_by()
         parts = split_points(
             points, codes, n_splits=judge.n_splits, least=int(self.n_neighbors) + 1, unit="points"
@@ -174,10 +174,8 @@ class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ig
                 points[part.train], codes[part.train], L, int(self.max_iter),
                 partial(self._add_costs, costs, measure, part, points, codes),
             )  # fmt: skip
-        most = max(map(len, found), default=1)
-        rows = [costs + costs[-1:] * (most - len(costs)) for costs in found]
-        names = [_GIVEN, *(f"{i} iterations" for i in range(1, most))]
-        matrix = np.concatenate(rows, axis=1) if rows else np.empty((1, 0))
+        matrix = join_parts([np.array(each) for each in found]) if found else np.empty((1, 0))
+        names = [_GIVEN, *(f"{i} iterations" for i in range(1, len(matrix)))]
         weight = np.concatenate([*weights, np.empty(0)])
         return judge_costs(judge, names, matrix, weight, name, "points", given=_GIVEN)
 

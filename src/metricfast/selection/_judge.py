@@ -18,8 +18,8 @@ from metricfast.selection._measures import MEASURES, Measure, of_distances, orde
 from metricfast.selection._splits import Part, split_points
 
 __all__ = [
-    "Judge", "JudgeParameter", "Judgement", "as_judge", "judge_costs", "judge_maps", "judge_path",
-    "judge_tuples",
+    "Judge", "JudgeParameter", "Judgement", "as_judge", "join_parts", "judge_costs", "judge_maps",
+    "judge_path", "judge_tuples",
 ]  # fmt: skip
 
 # Number of settings that are printed, out of more.
@@ -346,6 +346,15 @@ def judge_costs(
         reason = f"Learning made the nearest neighbours of held-out {unit} worse"
     found = means(costs, weight), errors
     return Judgement(list(names), *found, chosen, measure, unit, costs.shape[1], reason)
+
+
+def join_parts(found: list[Array]) -> Array:
+    """Return the costs of all parts side by side; shorter trainings repeat their last row.
+
+    `found`: for each part, one row for each iteration.
+    """
+    most = max(map(len, found))
+    return np.concatenate([np.concatenate([e, *[e[-1:]] * (most - len(e))]) for e in found], axis=1)
 
 
 def _in_single_precision(queries: Array, database: Array) -> tuple[Array, Array]:

@@ -16,7 +16,7 @@ from metricfast._core.threadpool import one_blas_thread
 from metricfast._core.types import Array
 from metricfast._core.warn import without_advice
 from metricfast.selection._evidence import excess, means
-from metricfast.selection._judge import Judge, Judgement, judge_costs
+from metricfast.selection._judge import Judge, Judgement, join_parts, judge_costs
 from metricfast.training.history import DivergedError, History
 from metricfast.training.objective import Objective
 from metricfast.training.samples import Samples
@@ -111,7 +111,7 @@ def select_training(candidates: Candidates, data: Samples, judge: Judge, solver:
             order.append(np.inf if n == 0 else n if candidates.shortest else -n)
     matrix, weight, unit = np.empty((1, 0)), np.empty(0), "points"
     if splits:
-        matrix = np.concatenate([_joined(given), *costs.values()])
+        matrix = np.concatenate([join_parts(given), *costs.values()])
         weight = np.concatenate([split.part.weight for split in splits])
         unit = splits[0].part.unit
     judgement = judge_costs(
@@ -181,7 +181,7 @@ def _race(candidates: Candidates, solver: Solver, splits: list[Split]) -> dict[s
                 del costs[start]
                 if not costs:
                     raise
-        joined = {start: _joined(found) for start, found in costs.items()}
+        joined = {start: join_parts(found) for start, found in costs.items()}
         seen = np.concatenate([each.part.weight for each in splits[:number]])
         goals = {start: _goals(each) for start, each in joined.items()}
         best = {start: each[means(each, seen).argmin()] for start, each in goals.items()}
@@ -189,12 +189,6 @@ def _race(candidates: Candidates, solver: Solver, splits: list[Split]) -> dict[s
         near = {s: excess(each, lowest, seen) <= 2 * candidates.equal for s, each in best.items()}
         costs = {start: found for start, found in costs.items() if near[start]}
     return {start: joined[start] for start in costs}
-
-
-def _joined(found: list[Array]) -> Array:
-    """Return the costs of all splits side by side; shorter trainings repeat their last row."""
-    most = max(map(len, found))
-    return np.concatenate([np.concatenate([e, *[e[-1:]] * (most - len(e))]) for e in found], axis=1)
 
 
 def _goals(costs: Array) -> Array:

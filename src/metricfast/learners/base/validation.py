@@ -15,8 +15,8 @@ from metricfast._core.checks import check_points
 from metricfast._core.points import dense, stacked
 from metricfast._core.scaling import center_and_rescale
 from metricfast._core.targets import (
+    check_marks,
     check_regression_target,
-    encode,
     encode_together,
     labels_of_samples,
 )
@@ -120,9 +120,7 @@ def _on_points(
         labels = encode_together([y] if others is None else [y, others], "y")[1]
         known = y >= 0 if kind._partial_labels and y.dtype.kind in "if" else np.ones(n, bool)
         codes = np.where(known, labels[0], -1)
-    how: dict[str, Any] = {
-        name: encode(given[name], name)[1] for name in ("groups", "views") if name in given
-    }
+    how: dict[str, Any] = check_marks(n, groups=given.get("groups"), views=given.get("views"))
     how |= {"unit": "points" if others is not None and judge.unit == "auto" else judge.unit}
     points, rows = X, None
     if kind._on_chunks:  # a held-out chunk is compared with all others

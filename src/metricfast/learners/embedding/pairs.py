@@ -89,7 +89,7 @@ class Pairs:
         )  # fmt: skip
 
     def sample(self, n: int, rng: RandomState) -> Pairs:
-        """Return about n pairs, those of some queries, among a sample of the database."""
+        """Return all pairs of some queries, about n, and a sample of the database."""
         place = rng.permutation(len(self.queries))[self.index[:, 0]]
         found = self.take(np.sort(np.argsort(place, kind="stable")[:n]))
         others = () if self.scores is not None else rng.permutation(len(self.database))
@@ -172,7 +172,7 @@ class Pairs:
 
     @property
     def value_weight(self) -> Floats:
-        """The weights of `values`; those of scored pairs hold their weights."""
+        """The weights of `values`: 1 for scored pairs, whose values are weighted already."""
         return self.query_weight if self.scores is None else np.ones(len(self))
 
     @property

@@ -398,7 +398,7 @@ class _Gram:
         self._X, self._inverse = X, np.linalg.inv(M)
 
     def metric(self, duals: Floats, similar: int) -> Floats:
-        """Return M, whose inverse is that of the prior plus the scatter of pairs by duals."""
+        """Return M. Its inverse is the inverse of the prior plus the weighted scatter of pairs."""
         weights = np.where(np.arange(len(duals)) < similar, duals, -duals)
         laplacian = np.zeros_like(self.products)
         np.subtract.at(laplacian, tuple(self.pairs.T), weights)
