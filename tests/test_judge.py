@@ -455,7 +455,7 @@ def test_a_number_is_used_as_it_is():
 
 
 @pytest.mark.parametrize("measure", ["nearest", "retrieval", "verification", "vote"])
-@pytest.mark.parametrize("learner", [LFDA(), NCA(max_iter=5)], ids=repr)
+@pytest.mark.parametrize("learner", [LFDA(), NCA(tol=1e-2)], ids=repr)
 def test_learners_are_judged_by_the_measure_that_is_asked_for(learner, measure):
     model = clone(learner).set_params(judge=Judge(measure=measure)).fit(WINE, KINDS)
     assert isinstance(model.judgement_, Judgement) and model.judgement_.measure == measure

@@ -30,6 +30,7 @@ __all__ = [
     "check_partial_target",
     "check_regression_target",
     "check_sample_weight",
+    "class_codes",
     "codes_among",
     "encode",
     "encode_together",
@@ -73,6 +74,14 @@ def check_classification_target(
             "predict? MLKR and LogRatioLearner learn from numbers. Give names of classes as text."
         )
     return classes, codes
+
+
+def class_codes(y: ArrayLike, *, partial: bool = False) -> tuple[Array, Integers]:
+    """Return the classes and the class index of each label; `partial` allows a single class."""
+    if not partial:
+        return check_classification_target(y)
+    check_class_labels(y)
+    return encode(as_label_array(y, "y"), "y")
 
 
 def labels_of_samples(labels: ArrayLike, n_samples: int, name: str) -> Array:

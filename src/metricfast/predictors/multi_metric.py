@@ -177,7 +177,7 @@ class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ig
         matrix = join_parts([np.array(each) for each in found]) if found else np.empty((1, 0))
         names = [_GIVEN, *(f"{i} iterations" for i in range(1, len(matrix)))]
         weight = np.concatenate([*weights, np.empty(0)])
-        return judge_costs(judge, names, matrix, weight, name, "points", given=_GIVEN)
+        return judge_costs(judge, names, matrix, weight, name, "points")
 
     def _add_costs(
         self, costs: list[Array], measure: Measure, part: Part, points: Array, codes: Integers,

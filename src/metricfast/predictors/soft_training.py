@@ -349,7 +349,7 @@ def race(
         return found[0], whole, None
     judgement = judge_costs(
         judge, list(racers), np.array([each.best_costs() for each in found]), found[0].weight,
-        measure, "points", given=next(iter(racers)), equal=_CLEARLY,
+        measure, "points", equal=_CLEARLY,
         order=np.array([isinstance(each.embedding, MLP) for each in found]),
     )  # fmt: skip
     winner = found[judgement.chosen]

@@ -13,6 +13,7 @@ from metricfast._core.parameters import AtLeastTwo, NonNegativeFloat, check_para
 from metricfast._core.scaling import center_and_rescale
 from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.warn import warn_user, without_advice
+from metricfast._core.wide_map import AnyMap, WideMap
 from metricfast.selection._evidence import choose, means
 from metricfast.selection._measures import MEASURES, Measure, of_distances, order
 from metricfast.selection._splits import Part, split_points
@@ -41,6 +42,11 @@ class Judge(BaseEstimator):  # type: ignore[misc]
     held-out query. The setting with the lowest mean cost is used, if that is lower than the mean
     cost of the given distance by a number of standard errors of the paired difference. Otherwise
     the given distance stays, with a warning.
+
+    If features have standard deviations that differ by more than a factor of 2, a learner with a
+    closed form first compares the given distance with the one of standardised features. If that is
+    better by the same evidence, the learner learns from standardised features, and must be better
+    than these.
 
     Parameters
     ----------
@@ -226,6 +232,7 @@ def judge_path(
     *,
     measure: tuple[str, Measure] | None = None,
     kind: str = "classes",
+    base: int = 0,
     n_jobs: int | None = None,
 ) -> Judgement:
     """Choose one of several candidates.
@@ -236,6 +243,7 @@ def judge_path(
         before the second candidate, this part does not count.
     `labels`: the labels of all rows, and `kind` their kind, as in :meth:`Judge.costs_by`.
     `measure`: its name and its function; by default the judge's.
+    `base`: as for :func:`judge_costs`.
     """
     name, costs_of = measure or judge.costs_by(kind)
     found, weights, unit, failure = list[Array](), list[Floats](), "points", None
@@ -258,13 +266,14 @@ def judge_path(
             weights.append(part.weight)
     matrix = np.concatenate(found, axis=1) if found else np.empty((len(names), 0))
     weight = np.concatenate(weights) if found else np.empty(0)
-    return judge_costs(judge, names, matrix, weight, name, unit, failure, kind)
+    return judge_costs(judge, names, matrix, weight, name, unit, failure, kind, base=base)
 
 
 def judge_maps(
     judge: Judge, names: Sequence[str], X: Any, codes: Integers, weight: Floats | None,
-    maps: Callable[[Integers, Array], Iterable[Array]], n_jobs: int | None = None,
-    groups: Integers | None = None, views: Integers | None = None,
+    maps: Callable[[Integers, Array], Iterable[AnyMap]], n_jobs: int | None = None,
+    groups: Integers | None = None, views: Integers | None = None, base: int = 0,
+    divided: Array | None = None,
 ) -> Judgement:  # fmt: skip
     """Choose one of several linear maps of points with classes.
 
@@ -273,6 +282,8 @@ def judge_maps(
     `maps`: takes rows to train on, and their points, and yields the map of each candidate in turn.
     `groups`: group indices; whole groups are held out.
     `views`: view indices; points search only points of other views.
+    `base`: as for :func:`judge_costs`.
+    `divided`: other coordinates of the points, by which to divide them into parts.
     """
     rows = np.flatnonzero(codes >= 0 if weight is None else (codes >= 0) & (weight > 0))
     if len(rows) > _DRAWN:
@@ -283,15 +294,17 @@ def judge_maps(
 
     def path(part: Part) -> Iterator[tuple[Array, Array]]:
         for L in maps(rows[part.train], points[part.train]):
-            yield coordinates[part.queries] @ L.T, coordinates[part.database] @ L.T
+            embed = L.embed if isinstance(L, WideMap) else L.T.__rmatmul__
+            yield embed(coordinates[part.queries]), embed(coordinates[part.database])
 
     parts = split_points(
-        points, labels, shares, n_splits=judge.n_splits, unit=judge.unit,
+        points if divided is None else divided[rows], labels, shares,
+        n_splits=judge.n_splits, unit=judge.unit,
         groups=None if groups is None else groups[rows],
         views=None if views is None else views[rows],
     )  # fmt: skip
     with without_advice():
-        return judge_path(judge, names, parts, path, labels, n_jobs=n_jobs)
+        return judge_path(judge, names, parts, path, labels, base=base, n_jobs=n_jobs)
 
 
 def judge_tuples(
@@ -315,8 +328,7 @@ def judge_tuples(
 
 def judge_costs(
     judge: Judge, names: Sequence[str], costs: Array, weight: Floats, measure: str, unit: str,
-    error: Exception | None = None, labels: str = "classes", given: str = "given distance",
-    **how: Any,
+    error: Exception | None = None, labels: str = "classes", *, base: int = 0, **how: Any,
 ) -> Judgement:  # fmt: skip
     """Choose one of several candidates by their costs; `how` are arguments of :func:`choose`.
 
@@ -325,7 +337,7 @@ def judge_costs(
 
     `costs`: one row for each candidate, one column for each held-out item; along a third axis,
         costs that must not get worse may follow.
-    `given`: what the first candidate is.
+    `base`: the candidate to beat. Earlier ones are worse, and never chosen.
     """
     if not costs.size:
         reason = f"No part of the data could be learned from ({error})"
@@ -336,13 +348,15 @@ def judge_costs(
     guard = None
     if costs.ndim == 3:
         costs, guard = costs[..., 0], costs[..., 1]
-    required = judge.errors_for(labels)
-    chosen = choose(costs, weight, errors=required, guard=guard, **how)
+        how["guard"] = guard[base:]
+    how |= {"weight": weight, "errors": judge.errors_for(labels)}
+    chosen = base + choose(costs[base:], **how)
     share = weight / weight.sum()
     errors = np.sqrt(np.square((costs - costs[0]) * share).sum(axis=1))
-    verdict = "Learning was better" if chosen else "Learning was not better"
-    reason = f"{verdict} than the {given} by {required:g} standard errors on held-out {unit}"
-    if not chosen and guard is not None and choose(costs, weight, errors=required, **how):
+    verdict = "better" if chosen > base else "not better"
+    evidence = f"by {how['errors']:g} standard errors on held-out {unit}"
+    reason = f"Learning was {verdict} than the {names[base]} {evidence}"
+    if chosen == base and guard is not None and choose(costs[base:], **how | {"guard": None}):
         reason = f"Learning made the nearest neighbours of held-out {unit} worse"
     found = means(costs, weight), errors
     return Judgement(list(names), *found, chosen, measure, unit, costs.shape[1], reason)

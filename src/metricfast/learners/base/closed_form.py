@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -19,23 +18,18 @@ from metricfast._core.scatter_statistics import ScatterStatistics
 from metricfast._core.sources import on_disk
 from metricfast._core.stores import in_memory
 from metricfast._core.targets import (
-    as_label_array,
-    check_class_labels,
-    check_classification_target,
     check_kinds,
     check_marks,
-    check_partial_target,
     check_sample_weight,
-    encode,
     labels_of_samples,
 )
 from metricfast._core.tuples import TupleSet
-from metricfast._core.types import Array, Floats, Integers
+from metricfast._core.types import Array, Floats
 from metricfast._core.warn import warn_user
+from metricfast.learners.base.choice import advise, choose_setting, choose_units
 from metricfast.learners.base.inputs import begin_fit
 from metricfast.learners.base.learner import MahalanobisMixin
 from metricfast.learners.base.span import in_span
-from metricfast.selection._judge import as_judge, judge_maps
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -45,7 +39,6 @@ __all__ = [
     "ClosedFormLearner",
     "Statistics",
     "add_statistics",
-    "class_codes",
     "continues",
     "fit_points",
     "given_distance",
@@ -265,13 +258,19 @@ def fit_points(
     tol = RANK_TOL if points.dtype == np.float32 else RANK_TOL_DOUBLE
     how: dict[str, Any] = {"beyond": learner._beyond_span, "tol": tol, "when": learner._spans}
     counted = points if weight is None or on_disk(points) else points[weight > 0]
+    units = choose_units(learner, points, labels, weight, **marks)
+    original = None if units is None else points
+    if units is not None:
+        points, counted = points * units, counted * units
     with in_span(learner, counted, **how) as span:
         some = span.points(points), labels, weight
-        given: dict[str, Any] = {"views": marks.get("views")} if learner._across_views else {}
-        statistics = learner._statistics(*some, execute=execute, **given)
-        setting = _choose_setting(learner, *some, **marks)
+        across: dict[str, Any] = {"views": marks.get("views")} if learner._across_views else {}
+        statistics = learner._statistics(*some, execute=execute, **across)
+        setting = choose_setting(learner, *some, units=units, given=original, **marks)
         learner._solve(statistics.normalized(), setting)
-        _advise(learner)
+        advise(learner)
+    if units is not None:
+        learner.components_ = learner._map * units
     if validate:
         learner._validate_fit(X, y, sample_weight=sample_weight, groups=groups, views=views)
 
@@ -298,9 +297,9 @@ def partial_fit_points(
         for name, each in given.items()
     }
     statistics = learner._statistics(points, labels, weight, partial=True, **marks)
-    setting = _choose_setting(learner, points, labels, weight, partial=True)
+    setting = choose_setting(learner, points, labels, weight, partial=True)
     add_statistics(learner, statistics, setting)
-    _advise(learner)
+    advise(learner)
 
 
 def continues(learner: Any) -> bool:
@@ -321,61 +320,6 @@ def add_statistics(learner: Any, new: Statistics, setting: Any = None) -> None:
     statistics = new.after(learner._sums)
     learner._solve(statistics.normalized(), setting)
     learner._sums = statistics.sums
-
-
-def _choose_setting(
-    learner: ClosedFormLearner, X: Any, y: Any, weight: Floats | None, *, partial: bool = False,
-    **marks: Any,
-) -> Any:  # fmt: skip
-    """Return the setting to solve with: as given, as published, or chosen by the judge.
-
-    Learners with statistics that add up exactly are not judged in `partial_fit`, because the result
-    must not depend on how points are divided into calls.
-
-    `marks`: indices of groups and views.
-    """
-    judge, tuned, settings = as_judge(learner.judge), learner._tuned, learner._settings
-    fixed = tuned is None or getattr(learner, tuned) is not None
-    if fixed or judge is None or (partial and learner._exact_in_parts):
-        return learner._unjudged_setting()
-    known = learner._partial_labels
-    codes = check_partial_target(y)[1] if known else class_codes(y, partial=True)[1]
-    views = marks.get("views") if learner._across_views else None
-    earlier, part = learner._sums, copy.copy(learner)
-    if hasattr(learner, "random_state"):
-        part.random_state = 0
-
-    def maps(rows: Integers, points: Array) -> Iterator[Array]:
-        some = points, y[rows], None if weight is None else weight[rows]
-        how = {} if views is None else {"views": views[rows]}
-        statistics = part._statistics(*some, partial=bool(earlier), **how)
-        return part._maps(statistics.after(earlier).normalized(), settings)
-
-    names = ["given distance", *(f"{tuned}={_as_text(setting)}" for setting in settings[1:])]
-    n_jobs = getattr(learner, "n_jobs", None)
-    learner.judgement_ = judge_maps(judge, names, X, codes, weight, maps, n_jobs, **marks)
-    return settings[learner.judgement_.chosen]
-
-
-def _advise(learner: Any) -> None:
-    """Warn if the judge kept the given distance."""
-    if hasattr(learner, "judgement_"):
-        learner.judgement_.warn(learner._tuned)
-
-
-def _as_text(setting: Any) -> str:
-    """Return a setting, or a pair of target and fraction, as text."""
-    if isinstance(setting, tuple):
-        return f"{setting[1]:g} towards {setting[0]}"
-    return str(setting) if setting is None else f"{setting:g}"
-
-
-def class_codes(y: ArrayLike, *, partial: bool = False) -> tuple[Array, Integers]:
-    """Return the classes and the class index of each label; `partial` allows a single class."""
-    if not partial:
-        return check_classification_target(y)
-    check_class_labels(y)
-    return encode(as_label_array(y, "y"), "y")
 
 
 def given_distance(

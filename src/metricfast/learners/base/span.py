@@ -117,6 +117,10 @@ class SpanMap(WideMap):
         none = np.empty((len(factors), 0))
         return cls(none, np.empty(0), 1.0, factors.astype(np.float64), factors.dtype)
 
+    def __mul__(self, factors: float | Floats) -> SpanMap:
+        units = np.ones(len(self.axes)) if self.units is None else self.units
+        return SpanMap(self.axes, self.sizes, self.rest, units * factors, self.dtype)
+
     def times_power_of_two(self, exponent: int) -> SpanMap:
         """Return ``L * 2**exponent``."""
         units = np.ones(len(self.axes)) if self.units is None else self.units

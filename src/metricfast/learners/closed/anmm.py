@@ -11,12 +11,12 @@ import numpy as np
 from metricfast._core.initialize import check_n_components
 from metricfast._core.parameters import NumberOfJobs, PositiveInt, Share
 from metricfast._core.scatter_statistics import ScatterStatistics
+from metricfast._core.targets import class_codes
 from metricfast._core.types import Array, Floats
 from metricfast.learners.base.closed_form import (
     ONE_CLASS,
     ClosedFormLearner,
     Statistics,
-    class_codes,
     given_distance,
 )
 from metricfast.learners.closed.neighborhoods import neighborhood_scatters

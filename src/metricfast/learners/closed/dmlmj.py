@@ -12,12 +12,12 @@ from scipy.linalg import eigh
 from metricfast._core.initialize import check_n_components
 from metricfast._core.parameters import NumberOfJobs, PositiveInt, Share
 from metricfast._core.scaling import undo_scale
+from metricfast._core.targets import class_codes
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.learners.base.closed_form import (
     ONE_CLASS,
     ClosedFormLearner,
     Statistics,
-    class_codes,
     given_distance,
 )
 from metricfast.learners.base.shrinkage import shrunk_roots

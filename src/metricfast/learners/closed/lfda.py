@@ -25,12 +25,12 @@ from metricfast._core.scatter import (
 from metricfast._core.scatter_statistics import ScatterStatistics, members_of_groups
 from metricfast._core.sources import on_disk, take
 from metricfast._core.stores import in_memory
+from metricfast._core.targets import class_codes
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.learners.base.closed_form import (
     ONE_CLASS,
     ClosedFormLearner,
     Statistics,
-    class_codes,
     given_distance,
     padded_components,
 )

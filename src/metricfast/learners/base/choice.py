@@ -1,0 +1,131 @@
+"""The choice of the units and of the setting of a learner with a closed form, by the judge."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from metricfast._core.initialize import check_n_components, initialize_components
+from metricfast._core.scaling import center_and_rescale
+from metricfast._core.scatter import within_scatter
+from metricfast._core.targets import check_partial_target, class_codes
+from metricfast._core.types import Array, Floats, Integers
+from metricfast._core.wide_map import AnyMap
+from metricfast.learners.base.span import SpanMap
+from metricfast.selection._judge import Judge, as_judge, judge_maps
+
+__all__ = ["advise", "choose_setting", "choose_units"]
+
+# The distances that need no learning.
+_UNLEARNED = "given distance", "standardised features"
+# Ratio of the standard deviations of features up to which their units count as alike.
+_ALIKE = 2
+
+
+def choose_units(learner: Any, X: Any, y: Any, weight: Floats | None, **marks: Any) -> Array | None:
+    """Return factors that standardise the features, if they are surely better, or else None.
+
+    Points on disk are left as they are, and points for a learner that has a prior in their units,
+    or learns from their differences across views.
+
+    `marks`: indices of groups and views.
+    """
+    judge, prior = _judge_of(learner), getattr(learner, "prior", "identity")
+    if judge is None or not isinstance(X, np.ndarray):
+        return None
+    across = learner._across_views and "views" in marks
+    if across or not (isinstance(prior, str) and prior == "identity"):
+        return None
+    scaled, one_group = center_and_rescale(X)[0], np.zeros(len(X), np.int64)
+    spread = np.sqrt(within_scatter(scaled, one_group, weight, diagonal=True))
+    spread[spread == 0] = spread.max()  # constant features
+    if not _ALIKE * spread.min() < spread.max():
+        return None
+    units = (spread.min() / spread).astype(X.dtype)
+    maps = [_without_learning(learner, X, each) for each in (np.ones_like(units), units)]
+    judgement = judge_maps(
+        judge, _UNLEARNED, X, _codes(learner, y), weight, lambda *_: maps,
+        getattr(learner, "n_jobs", None), **marks,
+    )  # fmt: skip
+    return units if judgement.chosen else None
+
+
+def choose_setting(
+    learner: Any, X: Any, y: Any, weight: Floats | None, *, partial: bool = False,
+    units: Array | None = None, given: Any = None, **marks: Any,
+) -> Any:  # fmt: skip
+    """Return the setting to solve with: as given, as published, or chosen by the judge.
+
+    Learners with statistics that add up exactly are not judged in `partial_fit`, because the result
+    must not depend on how points are divided into calls.
+
+    `X`: coordinates of the points in the units of :func:`choose_units`.
+    `units`: the result of :func:`choose_units`. Standardised features are then the distance to
+        beat.
+    `given`: the points as given, if there are units.
+    `marks`: indices of groups and views.
+    """
+    judge, tuned, settings = _judge_of(learner), learner._tuned, learner._settings
+    if judge is None or (partial and learner._exact_in_parts):
+        return learner._unjudged_setting()
+    views = marks.get("views") if learner._across_views else None
+    earlier, part = learner._sums, copy.copy(learner)
+    if hasattr(learner, "random_state"):
+        part.random_state = 0
+    names, unlearned = [f"{tuned}={_as_text(setting)}" for setting in settings[1:]], list[Array]()
+    if units is not None:
+        plain = _without_learning(learner, given, np.ones_like(units))
+        unlearned = [learner._span.inside(plain * (1 / units))]
+
+    def maps(rows: Integers, points: Array) -> Iterator[Array]:
+        some = points, y[rows], None if weight is None else weight[rows]
+        how = {} if views is None else {"views": views[rows]}
+        statistics = part._statistics(*some, partial=bool(earlier), **how)
+        found = part._maps(statistics.after(earlier).normalized(), settings)
+        return chain(unlearned, found)
+
+    base = len(unlearned)
+    learner.judgement_ = judge_maps(
+        judge, [*_UNLEARNED[: base + 1], *names], X, _codes(learner, y), weight, maps,
+        getattr(learner, "n_jobs", None), base=base, divided=given, **marks,
+    )  # fmt: skip
+    return settings[learner.judgement_.chosen - base]
+
+
+def advise(learner: Any) -> None:
+    """Warn if the judge kept the given distance."""
+    if hasattr(learner, "judgement_"):
+        learner.judgement_.warn(learner._tuned)
+
+
+def _judge_of(learner: Any) -> Judge | None:
+    """Return the judge, or None if it has nothing to choose."""
+    judge, tuned = as_judge(learner.judge), learner._tuned
+    return judge if tuned is not None and getattr(learner, tuned) is None else None
+
+
+def _codes(learner: Any, y: Any) -> Integers:
+    """Return class indices, negative for unknown classes."""
+    return (
+        check_partial_target(y)[1] if learner._partial_labels else class_codes(y, partial=True)[1]
+    )
+
+
+def _without_learning(learner: Any, X: Array, units: Array) -> AnyMap:
+    """Return the map to as many principal components as the learner keeps, or to all features."""
+    n_components = getattr(learner, "n_components", None)
+    if n_components is None or n_components == "auto":
+        return SpanMap.of_features(units)
+    n_components = min(check_n_components(X.shape[1], n_components), len(X))
+    return initialize_components(X * units, None, "pca", n_components) * units
+
+
+def _as_text(setting: Any) -> str:
+    """Return a setting, or a pair of target and fraction, as text."""
+    if isinstance(setting, tuple):
+        return f"{setting[1]:g} towards {setting[0]}"
+    return str(setting) if setting is None else f"{setting:g}"

@@ -1,0 +1,109 @@
+"""Features in unlike units: closed forms learn from standardised ones if these are better."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_wine
+
+from metricfast import (
+    ANMM,
+    DMLMJ,
+    LFDA,
+    XQDA,
+    GMML_Supervised,
+    KISSME_Supervised,
+    RCA_Supervised,
+)
+
+WINE, KINDS = load_wine(return_X_y=True)
+SPREAD = WINE.std(axis=0)
+LEARNERS = [
+    ANMM(), DMLMJ(), GMML_Supervised(), KISSME_Supervised(), LFDA(), XQDA(),
+    RCA_Supervised(n_chunks=20, random_state=0),
+]  # fmt: skip
+NAMES = ["given distance", "standardised features"]
+every_learner = pytest.mark.parametrize("learner", LEARNERS, ids=lambda each: type(each).__name__)
+
+
+NUMBERS = {
+    "ANMM": "shrinkage", "DMLMJ": "reg", "GMML_Supervised": "reg",
+    "KISSME_Supervised": "regularization", "XQDA": "regularization",
+}  # fmt: skip
+
+
+def metric_of(learner, units=1.0):
+    """Return the metric of points divided by units, with a trace of 1."""
+    L = learner.components_ * units
+    M = L.T @ L
+    return M / np.trace(M)
+
+
+def clusters(rng, n, d, apart):
+    """Return points of three classes, which the features in the smallest units separate."""
+    y, units = np.arange(n) % 3, 10.0 ** (6 * np.arange(d) // d - 2)
+    means = apart * rng.standard_normal((3, d)) * (units < 1)
+    return (rng.standard_normal((n, d)) + means[y]) * units, y
+
+
+@every_learner
+@pytest.mark.parametrize("n_components", [None, 3])
+def test_a_learner_learns_from_standardised_features_where_they_are_better(learner, n_components):
+    learner = clone(learner)
+    if n_components is not None:
+        learner.set_params(n_components=n_components)
+    found = clone(learner).fit(WINE, KINDS)
+    costs, chosen = found.judgement_.costs, found.judgement_.chosen
+    assert found.judgement_.names[:2] == NAMES and chosen > 0
+    assert costs[chosen] <= costs[1] < costs[0] / 2
+    if tuned := NUMBERS.get(type(learner).__name__):
+        setting = {tuned: getattr(found, f"{tuned}_"), "judge": None}
+        if setting[tuned] is None or not np.isinf(setting[tuned]):
+            plain = learner.set_params(**setting).fit(WINE / SPREAD, KINDS)
+            np.testing.assert_allclose(metric_of(found, SPREAD), metric_of(plain), atol=1e-9)
+    np.testing.assert_allclose(found.transform(WINE), WINE @ found.components_.T, rtol=1e-9)
+
+
+@every_learner
+def test_standardised_features_stay_where_nothing_more_is_to_be_learned(learner):
+    rng, y = np.random.RandomState(0), np.arange(300) % 3
+    X = rng.standard_normal((300, 6)) + 1.5 * rng.standard_normal((3, 6))[y]
+    X *= 10.0 ** np.arange(-2, 4)
+    found = clone(learner).fit(X, y)
+    assert found.judgement_.name == NAMES[1]
+    assert found.judgement_.reason.startswith("Learning was not better than the standardised")
+    np.testing.assert_allclose(metric_of(found, X.std(axis=0)), np.eye(6) / 6, atol=1e-6)
+
+
+@every_learner
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_fewer_points_than_features(learner, dtype):
+    X, y = clusters(np.random.RandomState(0), 60, 90, 1.0)
+    found = clone(learner).fit(X.astype(dtype), y)
+    costs = found.judgement_.costs
+    assert found.judgement_.names[:2] == NAMES and found.judgement_.chosen > 0
+    assert costs[found.judgement_.chosen] <= costs[1] < costs[0]
+    assert found.components_.shape[1] == 90 and found.components_.dtype == dtype
+    given, plain = clone(learner).fit(X, y).judgement_.costs[:2]
+    np.testing.assert_allclose(costs[:2], [given, plain], atol=0.01)
+
+
+@every_learner
+def test_units_stay_without_a_judge_in_parts_and_where_they_are_alike(learner):
+    plain = clone(learner).set_params(judge=None)
+    assert not hasattr(plain.fit(WINE, KINDS), "judgement_")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the given distance may stay
+        in_parts = clone(learner).partial_fit(WINE, KINDS)
+        assert not hasattr(in_parts, "judgement_") or NAMES[1] not in in_parts.judgement_.names
+        assert NAMES[1] not in clone(learner).fit(WINE / SPREAD, KINDS).judgement_.names
+
+
+def test_units_stay_that_mean_something_to_the_learner():
+    prior = GMML_Supervised(prior="covariance").fit(WINE, KINDS)
+    across = XQDA().fit(WINE, KINDS, views=np.arange(len(WINE)) % 2)
+    for found in (prior, across):
+        assert found.judgement_.names[0] == NAMES[0] and NAMES[1] not in found.judgement_.names
