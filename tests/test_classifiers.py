@@ -33,6 +33,7 @@ from metricfast import (
     TripletsClassifierMixin,
 )
 from metricfast.constraints import wrap_pairs
+from metricfast.metrics import verification_report
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 RNG = np.random.RandomState(0)
@@ -179,6 +180,37 @@ def test_calibration_by_fractional_weights_finds_the_smallest_of_the_best(params
         assert learner.threshold_ == every[found.index(max(found))], seed
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_false_acceptance_rate_is_exact(weighted):
+    learner = Fixed().fit(POINTS[[[0, 1]]])
+    rng = np.random.RandomState(0)
+    for size in range(4, 60):
+        data, y = POINTS[rng.randint(8, size=(size, 2))], rng.choice([-1, 1], size)
+        y[:3] = 1, -1, -1
+        weight = rng.choice([0.1, 0.2, 0.7, 1 / 3], size) if weighted else np.ones(size)
+        distances = learner.pair_distance(data)
+        others = [Fraction(w) if kind == -1 else 0 for w, kind in zip(weight, y, strict=True)]
+        every = np.unique(np.append(distances, np.nextafter(distances.min(), -np.inf)))
+        false = [sum(o for o, d in zip(others, distances, strict=True) if d <= t) for t in every]
+        shares = np.array([float(f / sum(others)) for f in false])
+        n = np.count_nonzero(y == -1)
+        for count in range(1, n + 1):
+            far = count / n  # rounded, so that 1 - far may be rounded the other way
+            learner.calibrate_threshold(data, y, far=far, sample_weight=weight)
+            assert learner.threshold_ == every[shares <= far][-1], (size, count)
+
+
+def test_a_false_acceptance_rate_is_that_of_the_report():
+    learner, data, _, y = fitted(Pairs)
+    report = verification_report(y, learner.pair_distance(data), far=[0.3, 0.05], folds=2)
+    for far in (0.3, 0.05):
+        learner.calibrate_threshold(data, y, far=far)
+        assert learner.threshold_ == report[f"threshold_at_far_{far}"]
+    with pytest.warns(UserWarning, match="far=0.001 is less than one of the .* 1000 dissimilar"):
+        learner.calibrate_threshold(data, y, far=0.001)
+    assert (learner.predict(data)[y == -1] == -1).all()
+
+
 def test_any_learner_of_a_distance_takes_a_threshold():
     learner = Fixed().fit(POINTS[[[0, 1]]])
     learner.calibrate_threshold(POINTS[[[0, 1], [2, 3]]], [1, 1])
@@ -192,6 +224,8 @@ def test_labels_of_one_kind():
         np.testing.assert_array_equal(predicted, y)
         with pytest.raises(ValueError, match="needs similar and dissimilar pairs"):
             learner.calibrate_threshold(data, y, "max_tpr", min_rate=0.5)
+    with pytest.raises(ValueError, match=r"far=0.1 needs dissimilar pairs, but all labels in"):
+        learner.calibrate_threshold(data, np.ones(200), far=0.1)
 
 
 @pytest.mark.parametrize(
@@ -201,6 +235,9 @@ def test_labels_of_one_kind():
         ({"strategy": "max_tpr"}, r"min_rate must be a number in\[0, 1\]. Got None instead"),
         ({"strategy": "max_tnr", "min_rate": 2}, "min_rate must be .* Got 2 instead"),
         ({"strategy": "f_beta", "beta": "1"}, "beta must be a real number. Got <class 'str'>"),
+        ({"far": 0}, "far must be a number above 0 to 1, got 0"),
+        ({"far": 0.1, "min_rate": 0.9}, "far=0.1 chooses the threshold alone: leave out strategy"),
+        ({"far": 0.1, "strategy": "max_tpr"}, "Got strategy='max_tpr' and min_rate=None"),
     ],
 )
 def test_wrong_calibration(params, text):

@@ -11,7 +11,7 @@ from sklearn import config_context
 from sklearn.metrics import average_precision_score
 
 from metricfast import metrics, sources
-from metricfast.metrics import retrieval_report, verification_report
+from metricfast.metrics import identification_report, retrieval_report, verification_report
 
 RNG = np.random.RandomState(0)
 QUERIES, GALLERY = RNG.standard_normal((12, 3)), RNG.standard_normal((25, 3))
@@ -238,3 +238,71 @@ def test_accuracy_does_not_depend_on_the_unit_of_distances(seed):
 def test_verification_refuses(y, how, message):
     with pytest.raises(ValueError, match=message):
         verification_report(y, PAIRS, **how)
+
+
+RATES = (1.0, 0.5, 0.3, 0.1, 0.02)
+
+
+def identified(queries, labels, database, database_labels, rate):
+    """Try every threshold, query by query; return the rate of misses and the threshold, or NaN."""
+    tried = [-np.inf, *np.unique(np.linalg.norm(queries[:, None] - database, axis=2).min(axis=1))]
+    best = np.nan, np.nan
+    for threshold in tried:
+        misses, false, known = 0, 0, 0
+        for query, label in zip(queries, labels, strict=True):
+            distances = np.linalg.norm(query - database, axis=1)
+            nearest = int(np.argmin(distances))  # the first of those that are equally near
+            returned = database_labels[nearest] if distances[nearest] <= threshold else None
+            if label in database_labels:
+                known, misses = known + 1, misses + (returned != label)
+            else:
+                false += returned is not None
+        unknown = len(labels) - known
+        if false / unknown <= rate and 1 / unknown <= rate:
+            best = misses / known, threshold
+    return best
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_identification_is_that_of_the_definition(seed):
+    rng = np.random.default_rng(seed)
+    n, m = rng.integers(5, 60), rng.integers(1, 12)
+    width = 1 if seed % 3 else 2
+    points = rng.integers(0, 12, (n + m, width)).astype(float)  # with ties
+    queries, database = points[:n], points[n:]
+    names = np.array(["Ann", "Ben", "Eva", "Jon", "Kim"])
+    database_labels = names[rng.integers(0, 3, m)]
+    labels = names[rng.integers(0, 5, n)]
+    labels[:2] = database_labels[0], "Kim"
+    report = identification_report(queries, labels, database, database_labels, fpir=RATES)
+    for rate in RATES:
+        found = report[f"fnir_at_fpir_{rate:g}"], report[f"threshold_at_fpir_{rate:g}"]
+        expected = identified(queries, labels, database, database_labels, rate)
+        np.testing.assert_array_equal(found, expected)
+    assert report["rank_1"] == pytest.approx(1 - report["fnir_at_fpir_1"])
+
+
+def test_identification_under_a_map():
+    rng = np.random.default_rng(0)
+    queries, database = rng.normal(size=(40, 4)), rng.normal(size=(9, 4))
+    labels, known, L = np.arange(40) % 6, np.arange(9) % 3, rng.normal(size=(2, 4))
+    given = identification_report(queries, labels, database, known, L=L, fpir=0.2)
+    embedded = identification_report(queries @ L.T, labels, database @ L.T, known, fpir=[0.2])
+    assert given == pytest.approx(embedded)
+    assert list(given) == ["rank_1", "fnir_at_fpir_0.2", "threshold_at_fpir_0.2"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "how", "message"),
+    [
+        (np.zeros(12, int), {}, "labels must have some classes .* found only classes of"),
+        (np.full(12, 9), {}, "labels must have some classes .* found no classes of"),
+        (np.arange(11), {}, "labels"),
+        (np.arange(12), {"fpir": 0}, "fpir must be a number above 0 to 1, got 0"),
+        (np.arange(12), {"fpir": "0.1"}, "fpir must be a number above 0 to 1, got '0.1'"),
+    ],
+)
+def test_identification_refuses(labels, how, message):
+    points = np.arange(24.0).reshape(12, 2)
+    with pytest.raises(ValueError, match=message):
+        identification_report(points, labels, points[:3], [0, 1, 2], **how)

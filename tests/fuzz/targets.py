@@ -166,7 +166,7 @@ def of_functions() -> list[Target]:
 _NO_METRICS = (
     *("CrossValidation", "PairReport", "RetrievalReport", "Score", "VerificationReport"),
     *("cross_validate_retrieval", "label_disjoint_folds", "retrieval_report", "retrieval_scorer"),
-    *("pair_report", "relevance_report", "verification_report"),
+    *("identification_report", "pair_report", "relevance_report", "verification_report"),
 )
 _SEARCHES = (mf.kneighbors, mf.neighbors.kneighbors_per_class, mf.neighbors.radius_neighbors)
 # Functions with infinite results: for missing neighbours, sets or queries, or if squares overflow.

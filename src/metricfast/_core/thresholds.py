@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from fractions import Fraction
 from numbers import Real
@@ -11,9 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_consistent_length
 
+from metricfast._core.arguments import check_range
 from metricfast._core.checks import check_pair_labels
 from metricfast._core.targets import as_column, check_sample_weight
 from metricfast._core.types import Array, Floats
+from metricfast._core.warn import warn_user
 
 __all__ = ["best_threshold", "check_calibration", "check_calibration_params"]
 
@@ -23,9 +26,19 @@ _STRATEGIES = ("accuracy", "f_beta", "max_tpr", "max_tnr")
 
 
 def check_calibration(
-    strategy: str = "accuracy", min_rate: float | None = None, beta: float = 1.0
+    strategy: str = "accuracy",
+    min_rate: float | None = None,
+    beta: float = 1.0,
+    far: float | None = None,
 ) -> None:
     """Check parameters of :meth:`BaseMetricLearner.calibrate_threshold`."""
+    if far is not None:
+        check_range("far", far, high=1, positive=True)
+        if strategy != "accuracy" or min_rate is not None:
+            raise ValueError(
+                f"far={far} chooses the threshold alone: leave out strategy and min_rate. Got "
+                f"strategy={strategy!r} and min_rate={min_rate}."
+            )
     if not isinstance(strategy, str) or strategy not in _STRATEGIES:
         raise ValueError(
             'Strategy can either be "accuracy", "f_beta" or "max_tpr" or "max_tnr". '
@@ -47,7 +60,7 @@ def check_calibration(
 
 def check_calibration_params(params: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the checked `calibration_params` of `fit`: arguments of `calibrate_threshold`."""
-    known = ("strategy", "min_rate", "beta")
+    known = ("strategy", "min_rate", "beta", "far")
     if params is not None and not isinstance(params, Mapping):
         raise ValueError(f"calibration_params must be a dict of {known}, got {params!r}.")
     found = {} if params is None else dict(params)
@@ -65,6 +78,7 @@ def best_threshold(
     strategy: str = "accuracy",
     min_rate: float | None = None,
     beta: float = 1.0,
+    far: float | None = None,
 ) -> float:
     """Return the threshold that best classifies pairs with these distances.
 
@@ -77,7 +91,7 @@ def best_threshold(
     if weight is not None:
         seen = weight > 0
         distances, y, weight = distances[seen], y[seen], weight[seen]
-    return _best_threshold(distances, y == 1, weight, strategy, min_rate, beta)
+    return _best_threshold(distances, y == 1, weight, strategy, min_rate, beta, far)
 
 
 def _best_threshold(
@@ -87,6 +101,7 @@ def _best_threshold(
     strategy: str,
     min_rate: float | None,
     beta: float,
+    far: float | None,
 ) -> float:
     """Try every distinct distance as the threshold, and a threshold that accepts no pair."""
     order = np.argsort(distances, kind="stable")
@@ -99,7 +114,10 @@ def _best_threshold(
     positives = np.append(0, np.cumsum(similar[order] * counts)[last])
     n_similar = positives[-1]
     n_dissimilar = accepted[-1] - n_similar
-    negatives = n_dissimilar - (accepted - positives)
+    false = accepted - positives
+    if far is not None:
+        return float(cuts[_last_at_rate(false, far, int(np.sum(~similar)))])
+    negatives = n_dissimilar - false
     if strategy == "accuracy":
         return float(cuts[np.argmax(positives + negatives)])
     if strategy == "f_beta":
@@ -116,6 +134,23 @@ def _best_threshold(
     (wanted, _), (bounded, most) = counted if strategy == "max_tpr" else counted[::-1]
     enough = (bounded / most).astype(np.float64) >= min_rate
     return float(cuts[np.argmax(np.where(enough, wanted, -1))])
+
+
+def _last_at_rate(false: NDArray[Any], far: float, n_dissimilar: int) -> int:
+    """Return the last index at which at most this share of dissimilar pairs is accepted.
+
+    `false`: the weight of accepted dissimilar pairs at each threshold, ascending; the last accepts
+    all.
+    """
+    if n_dissimilar == 0:
+        raise ValueError(f"far={far} needs dissimilar pairs, but all labels in y_valid are 1.")
+    if 1 / n_dissimilar > far:
+        warn_user(
+            f"far={far} is less than one of the {n_dissimilar} dissimilar pairs: the threshold "
+            f"accepts none of them. Give at least {math.ceil(1 / far)} dissimilar pairs."
+        )
+    # The quotient is rounded once, so that it equals a rate that is the same fraction.
+    return int(np.count_nonzero((false / false[-1]).astype(np.float64) <= far)) - 1
 
 
 def _in_proportion(weight: Floats) -> NDArray[Any]:

@@ -6,7 +6,8 @@ values of random and of perfect rankings. :func:`cross_validate_retrieval` score
 labels that it has not seen.
 :func:`relevance_report` takes a matrix of the points that are relevant to each query,
 :func:`pair_report` similarities of pairs with scores, and :func:`verification_report` distances of
-similar and dissimilar pairs.
+similar and dissimilar pairs. :func:`identification_report` searches for people, some of whom are
+not in the database.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from metricfast.metrics._cross_validate import (
     cross_validate_retrieval,
     label_disjoint_folds,
 )
+from metricfast.metrics._identification import identification_report
 from metricfast.metrics._pairs import PairReport, pair_report
 from metricfast.metrics._relevance import relevance_report
 from metricfast.metrics._report import retrieval_report
@@ -43,6 +45,7 @@ __all__ = [
     "VerificationReport",
     "cmc_at_k",
     "cross_validate_retrieval",
+    "identification_report",
     "label_disjoint_folds",
     "map_at_r",
     "mean_average_precision",

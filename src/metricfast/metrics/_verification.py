@@ -18,7 +18,7 @@ from metricfast._core.types import Array, Floats, Integers
 from metricfast.metrics._pairs import PairReport
 from metricfast.selection._splits import deal_in_order
 
-__all__ = ["VerificationReport", "equal_error_rate", "verification_report"]
+__all__ = ["VerificationReport", "check_rates", "equal_error_rate", "verification_report"]
 
 _FAR = (1e-1, 1e-2, 1e-3, 1e-4)
 
@@ -39,7 +39,7 @@ def verification_report(
     y_true: ArrayLike,
     distances: ArrayLike,
     *,
-    far: Sequence[float] = _FAR,
+    far: float | Sequence[float] = _FAR,
     folds: int | ArrayLike = 10,
 ) -> VerificationReport:
     """Score the distances of pairs, of which some are similar.
@@ -50,7 +50,7 @@ def verification_report(
         1 for similar pairs, -1 for dissimilar ones.
     distances : array-like of shape (n_pairs,)
         Distances, such as `pair_distance` of a learner; or similarities, each multiplied by -1.
-    far : sequence of float, default=(0.1, 0.01, 0.001, 0.0001)
+    far : float or sequence of float, default=(0.1, 0.01, 0.001, 0.0001)
         False acceptance rates: shares of dissimilar pairs that may be accepted.
     folds : int or array-like of shape (n_pairs,), default=10
         Number of folds, or the fold of each pair. A number cuts the similar and the dissimilar
@@ -92,9 +92,7 @@ def verification_report(
     """
     known = as_numbers(distances, "distances", as_array(distances, "distances").size)
     y = check_both_kinds(y_true, len(known), "y_true")
-    rates = list(far) if np.iterable(far) and not isinstance(far, str) else [far]
-    for rate in rates:
-        check_range("far", rate, high=1, positive=True)
+    rates = check_rates(far, "far")
     accepted, kept, thresholds = roc_curve(y, -known, pos_label=1, drop_intermediate=False)
     n_dissimilar = np.count_nonzero(y != 1)
     report = VerificationReport(roc_auc=float(roc_auc_score(y, -known)))
@@ -107,6 +105,14 @@ def verification_report(
     report["accuracy"] = float(values.mean())
     report["accuracy_error"] = float(values.std(ddof=1) / np.sqrt(len(values)))
     return report
+
+
+def check_rates(rates: float | Sequence[float], name: str) -> list[float]:
+    """Return the rates, of which each must be greater than 0 and at most 1."""
+    found: list[Any] = list(rates) if np.iterable(rates) and not isinstance(rates, str) else [rates]
+    for rate in found:
+        check_range(name, rate, high=1, positive=True)
+    return found
 
 
 def equal_error_rate(accepted: Floats, kept: Floats) -> float:

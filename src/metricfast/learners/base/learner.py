@@ -176,9 +176,10 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
         min_rate: float | None = None,
         beta: float = 1.0,
         *,
+        far: float | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Set the threshold that classifies given pairs best.
+        """Set the threshold that classifies given pairs best, or has a false acceptance rate.
 
         Parameters
         ----------
@@ -190,11 +191,16 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
             What to maximise. "accuracy": the share of pairs that are classified correctly.
             "f_beta": the F-score. "max_tpr": the true positive rate, among thresholds whose true
             negative rate is at least `min_rate`. "max_tnr": the reverse. Ties go to the smallest
-            threshold. For a false acceptance rate f, give "max_tpr" and ``min_rate=1 - f``.
+            threshold.
         min_rate : float in [0, 1], optional
             For "max_tpr" and "max_tnr", which need it.
         beta : float, default=1.0
             Weight of the recall, for "f_beta".
+        far : float in (0, 1], optional
+            False acceptance rate, in place of `strategy` and `min_rate`. The threshold is the
+            distance of the last pair that can be accepted, in the order of distances, with at most
+            this share of the dissimilar pairs, as in
+            :func:`metricfast.metrics.verification_report`.
         sample_weight : array-like of shape (n_pairs,), optional
             Non-negative weights of the pairs; whole numbers mean the same as repeated pairs.
 
@@ -206,12 +212,18 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
         ------
         ValueError
             If an argument has a value that cannot be used.
+
+        Warns
+        -----
+        UserWarning
+            If `far` is less than one dissimilar pair, so that the threshold accepts none.
         """
         check_is_fitted(self, "preprocessor_")
-        check_calibration(strategy, min_rate, beta)
+        check_calibration(strategy, min_rate, beta, far)
         y_valid = check_labels(y_valid, "y_valid")
+        distances = -_pair_decisions(self, pairs_valid)
         self.threshold_ = best_threshold(
-            -_pair_decisions(self, pairs_valid), y_valid, sample_weight, strategy, min_rate, beta
+            distances, y_valid, sample_weight, strategy, min_rate, beta, far
         )
         return self
 
