@@ -228,20 +228,22 @@ def test_the_glossary_has_the_words_of_other_fields(monkeypatch):
     """The check of the site looks for each name of the glossary in the index of the search."""
     monkeypatch.syspath_prepend(ROOT / "docs" / "_site")
     words = {
+        "anomalies": "anomaly detection, outlier detection",
+        "cameras": "person re-identification",
         "embeddings_you_own": "fine-tune, hard negatives, RAG, rerank, semantic search, "
         "sentence embeddings",
         "embeddings": "triplet loss",
-        "explain": "feature importance",
+        "columns": "feature importance",
         "must_link": "cannot-link, must-link, semi-supervised clustering",
         "neighbors": "cosine similarity, metadata filter, similarity search, vector database",
         "plotting": "dimensionality reduction",
         "records": "deduplicate, entity resolution, near duplicates, record linkage",
         "repeated": "batch effect, repeated measurements",
-        "retrieval": "few-shot, person re-identification",
+        "regression": "k-NN regression",
+        "retrieval": "few-shot",
         "scale": "online learning",
         "service": "web service",
         "thresholds": "face verification, false accept, identification, signature verification",
-        "uses": "anomaly detection, k-NN regression, outlier detection",
     }
     pages = importlib.import_module("glossary").names()
     asked = [(word, page) for page, names in words.items() for word in names.split(", ")]
