@@ -17,6 +17,7 @@ version = release = version_of("metricfast")
 language = "en"
 
 extensions = [
+    "cards",
     "glossary",
     "links",
     "mathml",
@@ -34,9 +35,12 @@ html_theme = "pydata_sphinx_theme"
 html_title = "metricfast"
 html_static_path = ["_site/static"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
+templates_path = ["_site/templates"]
 html_favicon = "_site/static/favicon.svg"
 html_context = {"default_mode": "auto"}
-html_show_sourcelink = False
+html_copy_source = True  # "Show source" has the text of the page
+html_sourcelink_suffix = ""
 html_use_index = False
 html_domain_indices = False
 html_math_renderer = "mathml"
@@ -49,10 +53,11 @@ html_theme_options = {
         "alt_text": "metricfast: to the start page",
     },
     "header_links_before_dropdown": 5,
+    "navbar_start": ["navbar-logo", "version"],
     "navbar_end": ["theme-switcher"],
     "footer_end": [],
     "show_prev_next": True,
-    "secondary_sidebar_items": ["page-toc"],
+    "secondary_sidebar_items": ["page-toc", "sourcelink"],
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
