@@ -18,11 +18,13 @@ from pathlib import Path
 from typing import Any
 
 PHONE, SCREEN = {"width": 360, "height": 740}, {"width": 1280, "height": 900}
-# Pixels that a page is too wide, pictures that did not load, and tables whose second column is
+# Pixels that a page or its article is too wide, pictures that did not load, and tables whose second column is
 # beyond the right edge.
 LOOK = """() => {
     const width = document.documentElement.clientWidth;
-    const wide = document.documentElement.scrollWidth - width;
+    const article = document.querySelector("article") ?? document.documentElement;
+    const wide = Math.max(document.documentElement.scrollWidth - width,
+        article.scrollWidth - article.clientWidth);
     const broken = [...document.images].filter(i => i.complete && !i.naturalWidth).map(i => i.src);
     const second = [...document.querySelectorAll("article table tr:first-child > :nth-child(2)")];
     const hidden = second.filter(cell => cell.getBoundingClientRect().left > width - 40);
