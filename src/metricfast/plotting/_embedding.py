@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from metricfast.plotting._axes import Display
 __all__ = ["EmbeddingDisplay", "plot_before_after"]
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class EmbeddingDisplay(Display):
     """The same points in one space or several, coloured by their labels.
 
@@ -65,18 +67,12 @@ class EmbeddingDisplay(Display):
     ['before', 'NCA']
     """
 
-    def __init__(
-        self,
-        *,
-        points: list[Array],
-        y: Array,
-        classes: Array | None,
-        titles: list[str],
-        scores: list[float],
-        n_neighbors: int,
-    ) -> None:
-        self.points, self.y, self.classes = points, y, classes
-        self.titles, self.scores, self.n_neighbors = titles, scores, n_neighbors
+    points: list[Array]
+    y: Array
+    classes: Array | None
+    titles: list[str]
+    scores: list[float]
+    n_neighbors: int
 
     @classmethod
     def from_estimator(

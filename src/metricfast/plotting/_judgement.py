@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from metricfast.selection._judge import Judgement
 __all__ = ["JudgementDisplay"]
 
 
+@dataclass(eq=False, repr=False)
 class JudgementDisplay(Display):
     """Costs of the settings that a learner tried, on held-out points; the chosen one is marked.
 
@@ -42,8 +44,7 @@ class JudgementDisplay(Display):
     'shrinkage=1 towards within'
     """
 
-    def __init__(self, judgement: Judgement) -> None:
-        self.judgement = judgement
+    judgement: Judgement
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None, **kwargs: Any) -> JudgementDisplay:

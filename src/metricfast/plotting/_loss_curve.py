@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from metricfast.plotting._axes import DISSIMILAR, Display
 __all__ = ["LossCurveDisplay"]
 
 
+@dataclass(eq=False, repr=False)
 class LossCurveDisplay(Display):
     """The objective after each iteration, and the scores of held-out points where there are any.
 
@@ -48,14 +50,10 @@ class LossCurveDisplay(Display):
     True
     """
 
-    def __init__(
-        self,
-        loss_curve: Floats,
-        validation_scores: Floats | None = None,
-        *,
-        name: str | None = None,
-    ) -> None:
-        self.loss_curve, self.validation_scores, self.name = loss_curve, validation_scores, name
+    loss_curve: Floats
+    validation_scores: Floats | None = None
+    _: KW_ONLY
+    name: str | None = None
 
     @classmethod
     def from_estimator(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ _PITCH, _WIDTH = 1.0, 0.9
 _LINE = 0.25
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class NeighborsDisplay(Display):
     """Queries, a row each, and to the right of each its nearest points, as images or by name.
 
@@ -65,26 +67,22 @@ class NeighborsDisplay(Display):
     10
     """
 
-    def __init__(
-        self,
-        *,
-        distances: Array,
-        indices: Integers,
-        images: Array | None = None,
-        names: Array | None = None,
-        y: Array | None = None,
-        query_images: Array | None = None,
-        query_names: Array | None = None,
-        query_y: Array | None = None,
-        continuous: bool | None = None,
-    ) -> None:
-        self.distances, self.indices = distances, indices
-        self.images, self.names, self.y = images, names, y
-        self.query_images, self.query_names, self.query_y = query_images, query_names, query_y
-        if continuous is None:
-            continuous = y is not None and are_continuous(y, "y")
-        check_bool("continuous", continuous)
-        self.continuous = bool(continuous)
+    distances: Array
+    indices: Integers
+    images: Array | None = None
+    names: Array | None = None
+    y: Array | None = None
+    query_images: Array | None = None
+    query_names: Array | None = None
+    query_y: Array | None = None
+    continuous: bool | None = None
+
+    def __post_init__(self) -> None:
+        """Find out whether labels are continuous."""
+        if self.continuous is None:
+            self.continuous = self.y is not None and are_continuous(self.y, "y")
+        check_bool("continuous", self.continuous)
+        self.continuous = bool(self.continuous)
 
     @classmethod
     def from_estimator(
@@ -148,13 +146,12 @@ optional
         )  # fmt: skip
         names = np.arange(n) if images is None and names is None else names
         found = _items(n, images=images, names=names, y=y)
-        own = {f"query_{kind}": _taken(items, rows) for kind, items in found.items()}
+        found |= {f"query_{kind}": _taken(items, rows) for kind, items in found.items()}
         if continuous is None and takes_numbers(estimator):
             continuous = True
-        display = cls(
-            distances=distances, indices=indices, continuous=continuous, **found, **own
+        return cls.from_neighbors(
+            distances, indices, continuous=continuous, ax=ax, **found, **kwargs
         )  # fmt: skip
-        return display.plot(ax=ax, **kwargs)
 
     @classmethod
     def from_neighbors(

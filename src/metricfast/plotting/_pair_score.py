@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from metricfast.plotting._axes import BASELINE, DISSIMILAR, SIMILAR, Display
 __all__ = ["PairScoreDisplay"]
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class PairScoreDisplay(Display):
     """Distances of similar and of dissimilar pairs, the threshold between them, and the ROC curve.
 
@@ -57,18 +59,15 @@ class PairScoreDisplay(Display):
     1.0
     """
 
-    def __init__(
-        self,
-        *,
-        distances: Floats,
-        similar: Array,
-        threshold: float | None = None,
-        name: str | None = None,
-    ) -> None:
-        self.distances, self.similar = distances, similar
-        self.threshold, self.name = threshold, name
-        self.fpr, self.tpr, _ = roc_curve(similar, -distances)
-        self.roc_auc = float(roc_auc_score(similar, -distances))
+    distances: Floats
+    similar: Array
+    threshold: float | None = None
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        """Compute the ROC curve."""
+        self.fpr, self.tpr, _ = roc_curve(self.similar, -self.distances)
+        self.roc_auc = float(roc_auc_score(self.similar, -self.distances))
         self.equal_error_rate = equal_error_rate(self.fpr, self.tpr)
 
     @classmethod
@@ -116,11 +115,10 @@ class PairScoreDisplay(Display):
         if not hasattr(estimator, "pair_score"):
             raise TypeError(f"estimator must have `pair_score`, got {estimator!r}.")
         distances = -estimator.pair_score(pairs)
-        similar = check_both_kinds(y, len(distances)) == 1
+        check_both_kinds(y, len(distances))
         name = type(estimator).__name__ if name is None else name
-        threshold = getattr(estimator, "threshold_", None)
-        display = cls(distances=distances, similar=similar, threshold=threshold, name=name)
-        return display.plot(roc=roc, ax=ax, **kwargs)
+        how = {"threshold": getattr(estimator, "threshold_", None), "name": name, **kwargs}
+        return cls.from_predictions(y, distances, roc=roc, ax=ax, **how)
 
     @classmethod
     def from_predictions(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from metricfast.plotting._axes import Display
 __all__ = ["FeatureRelevanceDisplay"]
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class FeatureRelevanceDisplay(Display):
     """Which features matter: their relevance, and the directions that the metric stretches most.
 
@@ -65,16 +67,10 @@ class FeatureRelevanceDisplay(Display):
     'petal length (cm)'
     """
 
-    def __init__(
-        self,
-        *,
-        relevance: Floats,
-        eigenvalues: Floats,
-        eigenvectors: Floats,
-        feature_names: list[str],
-    ) -> None:
-        self.relevance, self.feature_names = relevance, feature_names
-        self.eigenvalues, self.eigenvectors = eigenvalues, eigenvectors
+    relevance: Floats
+    eigenvalues: Floats
+    eigenvectors: Floats
+    feature_names: list[str]
 
     @classmethod
     def from_estimator(
@@ -130,12 +126,11 @@ class FeatureRelevanceDisplay(Display):
             for step in steps:
                 X = step.transform(X)
         check_is_fitted(final, final._fitted)
-        L = in_spreads(final.components_, None if X is None else points_of(final, X))
         if feature_names is None:
             feature_names = _names(steps, final)
-        return cls._of(L, feature_names).plot(
-            max_features=max_features, n_eigenvectors=n_eigenvectors, ax=ax
-        )
+        L = in_spreads(final.components_, None if X is None else points_of(final, X))
+        display = cls._of(L, feature_names)
+        return display.plot(max_features=max_features, n_eigenvectors=n_eigenvectors, ax=ax)
 
     @classmethod
     def from_components(
@@ -160,10 +155,8 @@ class FeatureRelevanceDisplay(Display):
         -------
         FeatureRelevanceDisplay
         """
-        components, points = as_both(L, X, ("L", "X"), as_points)
-        return cls._of(in_spreads(components, points), feature_names).plot(
-            max_features=max_features, n_eigenvectors=n_eigenvectors, ax=ax
-        )
+        display = cls._of(in_spreads(*as_both(L, X, ("L", "X"), as_points)), feature_names)
+        return display.plot(max_features=max_features, n_eigenvectors=n_eigenvectors, ax=ax)
 
     @classmethod
     def _of(cls, L: Array, names: Sequence[str] | None) -> FeatureRelevanceDisplay:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ _AT_K = [name for name in METRICS if name.endswith("_at_k")]
 _KEY = re.compile(rf"({'|'.join(name[:-1] for name in _AT_K)})(\d+)")
 
 
+@dataclass(eq=False, repr=False)
 class RetrievalDisplay(Display):
     """A metric "at k" of :func:`~metricfast.metrics.retrieval_report`, such as recall, by k.
 
@@ -57,8 +59,10 @@ class RetrievalDisplay(Display):
     [1, 2, 4]
     """
 
-    def __init__(self, scores: dict[int, Score], metric: str, *, name: str | None = None) -> None:
-        self.scores, self.metric, self.name = scores, metric, name
+    scores: dict[int, Score]
+    metric: str
+    _: KW_ONLY
+    name: str | None = None
 
     @classmethod
     def from_estimator(

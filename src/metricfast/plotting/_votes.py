@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from metricfast.plotting._neighbors import as_rows
 __all__ = ["VoteDisplay"]
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class VoteDisplay(Display):
     """Queries, a row each, and the points of their sets by distance.
 
@@ -47,8 +49,8 @@ class VoteDisplay(Display):
     2
     """
 
-    def __init__(self, *, explanation: Explanation, queries: Any) -> None:
-        self.explanation, self.queries = explanation, queries
+    explanation: Explanation
+    queries: Any
 
     @classmethod
     def from_estimator(
