@@ -1,20 +1,38 @@
-"""The benchmark suite runs, finds wrong results, and reports what it cannot run."""
+"""The benchmark suite runs, finds wrong results, compares revisions, and judges its targets."""
 
 from __future__ import annotations
 
 import json
-from typing import ClassVar
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from benchmarks import __main__ as command
-from benchmarks import kernels, learners, objectives, peers, recorded, timing
+from benchmarks import (
+    against,
+    data,
+    embedding,
+    kernels,
+    learners,
+    losses,
+    objectives,
+    revisions,
+    search,
+    timing,
+)  # fmt: skip
 from benchmarks.bounds import Rates
-from benchmarks.case import LEVELS, OURS, Case, Entry, Outcome, Row
-from benchmarks.peers import PeerFailedError, PeerMissingError, Run, Worker
+from benchmarks.case import LEVELS, OURS, Case, Outcome, Row
+from benchmarks.loss_definitions import DEFINITIONS
+from benchmarks.ours import LEARNERS, ours
+from benchmarks.peers import PeerFailedError, Worker
 from benchmarks.suite import cases
 from benchmarks.targets import ErrorAtMost, MemoryAtMost, SecondsAtMost, Speedup, TimesAtMost
+from thinned import thinned
 
+import metricfast
+
+THEIRS = f"{OURS} @abc"
 RATES = Rates(
     gemm={"float32": 2e11, "float64": 1e11},
     write=1e10,
@@ -84,20 +102,6 @@ def test_fits_are_scored_and_a_missing_peer_is_not_fatal(tmp_path, no_older_envi
     assert by_label["metric-learn"].seconds is None
 
 
-def test_a_failing_call_is_reported(tmp_path):
-    case = kernels.neighbors("float64", n_queries=5, n_database=6, d=3, k=7)
-    case.entries = case.entries[:1]
-    case.check = lambda arrays, digests: {}
-    (outcome,) = timing.run_case(case, tmp_path, rounds=1)
-    assert outcome.status == "failed"
-    assert "ValueError" in outcome.detail
-
-
-def test_an_absent_package_is_missing():
-    with pytest.raises(PeerMissingError, match="No module named"):
-        Worker("numpy", "baseline.importing", {}, {"name": "no_such_package"}, 1)
-
-
 def test_a_worker_measures_memory_and_is_stopped_in_time():
     worker = Worker("numpy", "baseline.first_touch", {}, {"size": 64_000_000}, 1)
     try:
@@ -108,59 +112,6 @@ def test_a_worker_measures_memory_and_is_stopped_in_time():
             worker.run(timeout=0)
     finally:
         worker.close()
-
-
-def test_workers_do_not_inherit_a_pinned_core_type(monkeypatch):
-    monkeypatch.setenv("OPENBLAS_CORETYPE", "Haswell")
-    environment = peers._environment(1)
-    assert "OPENBLAS_CORETYPE" not in environment
-    assert environment["OMP_NUM_THREADS"] == "1"
-
-
-class ClockedWorker:
-    """A worker with predefined times: two threads are slower than one."""
-
-    log: ClassVar[list[str]] = []
-    seconds: ClassVar = {"fast": iter([9.0, 1.0, 2.0]), "slow": iter([9.0, 30.0, 10.0, 20.0])}
-
-    def __init__(self, peer, call, arrays, params, threads):
-        self.peer, self.threads, self.versions = peer, threads, {}
-        self.trial = params.get("trial", False)
-
-    def run(self, timeout, digest=None):
-        if self.trial:
-            return Run(float(self.threads), 0.0, None)
-        self.log.append(self.peer)
-        if digest is not None:
-            np.savez(digest)
-        seconds = next(self.seconds[self.peer], None)
-        if seconds is None:
-            raise PeerFailedError("> 5 s")
-        return Run(seconds, seconds / 2, int(seconds))
-
-    def close(self):
-        pass
-
-
-def test_rounds_interleave_and_medians_count(monkeypatch, tmp_path):
-    monkeypatch.setattr(timing, "Worker", ClockedWorker)
-    monkeypatch.setattr(timing.os, "cpu_count", lambda: 2)
-    entries = [
-        Entry("fast", "fast", "", probe={"trial": True}),
-        Entry("slow", "slow", "", threads=(2,)),
-        Entry("later", "later", "", when="full"),
-    ]
-    case = Case("case", "title", dict, entries)
-    kept = Outcome("later", "recorded", seconds=7.0)
-    fast, slow, later = timing.run_case(
-        case, tmp_path, rounds=3, recorded=lambda case, label: kept if label == "later" else None
-    )
-    assert ClockedWorker.log == ["fast", "slow", "fast", "slow", "slow", "fast", "fast", "slow"]
-    assert (fast.status, fast.threads) == ("failed", 1)
-    assert fast.seconds is None
-    assert (slow.status, slow.threads, slow.seconds) == ("ok", 2, 20.0)
-    assert (slow.samples, slow.cpu_seconds, slow.peak_bytes) == ([30.0, 10.0, 20.0], 5.0, 30)
-    assert later is kept
 
 
 def outcome(seconds: float, status: str = "ok", peak: int = 0, **metrics: float) -> Outcome:
@@ -215,31 +166,11 @@ def test_error_counts_votes_and_the_nearest_settles_ties():
     assert objectives.test_error(np.eye(1), x, y, x_test, y_test) == 0.25
 
 
-def test_slow_results_are_kept_and_found(monkeypatch, tmp_path):
-    monkeypatch.setattr(recorded, "FILE", tmp_path / "recorded.json")
-    entries = [Entry("quick", "q", ""), Entry("slow", "s", "", when="full")]
-    outcomes = [Outcome("quick", "ok", seconds=1.0), Outcome("slow", "ok", seconds=99.0)]
-    about = {"date": "2025-01-01", "cpu": "a cpu", "cores": 2, "command": "run"}
-    recorded.keep(about, [Row(Case("case", "", dict, entries), outcomes, [], None, None)])
-    assert recorded.find("case", "quick") is None
-    found = recorded.find("case", "slow")
-    assert found is not None
-    assert (found.status, found.seconds) == ("recorded", 99.0)
-    assert "2025-01-01" in found.detail
-    assert "a cpu" in found.detail
-
-
 def test_levels_are_nested_and_names_unique():
     chosen = {level: [case.name for case in cases(level)] for level in LEVELS}
     assert len(set(chosen["full"])) == len(chosen["full"])
     assert set(chosen["quick"]) < set(chosen["normal"]) < set(chosen["full"])
     assert [case.name for case in cases("quick", ["mnist-n"])] == ["mnist-nca"]
-
-
-def test_absent_data_is_reported(monkeypatch, tmp_path):
-    monkeypatch.setenv("METRICFAST_DATA", str(tmp_path))
-    (case,) = cases("normal", ["quality-usps-nca"])
-    assert {o.status for o in timing.run_case(case, tmp_path, rounds=1)} == {"missing"}
 
 
 def test_the_command_prints_a_table_and_writes_json(monkeypatch, tmp_path, capsys):
@@ -271,3 +202,161 @@ def test_the_command_lists_cases_and_rejects_unknown_ones(capsys):
     assert command.main(["--list", "--only", "import"]) == 0
     assert capsys.readouterr().out.startswith("import ")
     assert command.main(["--only", "no-such-case"]) == 2
+
+
+@pytest.mark.parametrize(("kind", "size"), [("pairs", 2), ("triplets", 3), ("quadruplets", 4)])
+def test_tuples_are_what_the_labels_say(kind, size):
+    arrays = data.tuples(kind, 500, 100)
+    labels = data.synthetic(5000)["y"]
+    for part in ("", "_test"):
+        index = arrays[f"index{part}"]
+        assert index.shape == (100 if part else 500, size)
+        found = labels[index]
+        near = found[:, 0] == found[:, 1]
+        if kind == "pairs":
+            np.testing.assert_array_equal(near, arrays[f"y{part}"] == 1)
+        else:
+            assert near.all()
+            assert (found[:, 0] != found[:, -1]).all()
+
+
+@pytest.mark.parametrize("loss", DEFINITIONS)
+def test_gradients_of_definitions(loss):
+    arrays = losses.batch(24, continuous=loss == "LogRatio")
+    z, y = arrays["Z"].astype(float), arrays["Y" if "Y" in arrays else "y"].astype(float)
+    value, gradient = DEFINITIONS[loss](z, y)
+    assert value > 0
+    step = 1e-6
+    for direction in np.random.default_rng(1).normal(size=(3, *z.shape)):
+        above, below = (DEFINITIONS[loss](z + sign * step * direction, y)[0] for sign in (1, -1))
+        slope = (above - below) / (2 * step)
+        assert (gradient * direction).sum() == pytest.approx(slope, rel=1e-5, abs=1e-7)
+
+
+def contest(cases, name, arrays):
+    """Return the named case with other arrays."""
+    case = next(case for case in cases if case.name == name)
+    case.arrays = arrays
+    return case
+
+
+def numbers(n):
+    return {"Y": np.random.default_rng(0).standard_normal((n, 1))}
+
+
+SEARCH = search.Search(2000, 6, 30, 4)
+CONTESTS = {
+    "map": lambda: search.map_at_r(300, 60, d=16),
+    "loss of classes": lambda: contest(
+        losses.losses(), "loss-triplet-256", lambda: losses.batch(64, continuous=False)
+    ),
+    "loss of numbers": lambda: contest(
+        losses.losses(), "loss-log-ratio-256", lambda: losses.batch(64, continuous=True)
+    ),
+    "step": lambda: next(case for case in embedding.embedding() if case.name == "mlp-step"),
+    "sampler": lambda: contest(embedding.embedding(), "sampler-1d", lambda: numbers(500)),
+    "step of a table": lambda: contest(
+        embedding.embedding(), "tabular-nca-step", lambda: embedding.table_batch(3000)
+    ),
+    "search by a tree": lambda: search.search(search.Search(2000, 3, 50, 4)),
+    "search of wide points": lambda: search.search(search.Search(2000, 20, 1, 4)),
+    "filter": lambda: search.some(SEARCH, 0.1),
+    "stream": lambda: search.stream(SEARCH, 1),
+}
+
+
+@pytest.mark.parametrize("name", thinned(CONTESTS))
+def test_contestants_agree(name, tmp_path):
+    """All installed contestants, on little data."""
+    case = CONTESTS[name]()
+    for entry in case.entries:
+        entry.threads = (1,)
+    outcomes = timing.run_case(case, tmp_path, rounds=1, level="full")
+    assert {outcome.status for outcome in outcomes} <= {"ok", "missing"}, outcomes
+    assert outcomes[0].status == "ok", outcomes
+
+
+def test_wrong_maps_and_neighbours_among_some_are_found():
+    map_at_r = search.map_at_r(300, 60, d=16)
+    assert set(map_at_r.check({}, {OURS: {"value": 0.5}, "other": {"value": 0.50001}})) == {OURS}
+    wrong = {"indices": np.zeros((30, 4), int), "distances": np.zeros((30, 4))}
+    for case in (search.some(SEARCH, 0.1), search.stream(SEARCH, 1)):
+        others = {OURS: wrong, "peer": {"indices": wrong["indices"] + 40}}
+        assert OURS in case.check(case.arrays(), others)
+
+
+def test_a_wrong_gradient_is_found():
+    arrays = losses.batch(64, continuous=False)
+    value, gradient = DEFINITIONS["Triplet"](arrays["Z"].astype(float), arrays["y"])
+    right = {"value": np.asarray(value), "gradient": gradient}
+    for wrong in ({"gradient": gradient * 1.002}, {"value": np.asarray(value * 1.002)}):
+        found = losses.check("Triplet", arrays, {"right": right, "wrong": right | wrong})
+        assert list(found) == ["wrong"]
+
+
+def test_wrong_neighbours_are_found_equal_distances_aside():
+    case = search.search(search.Search(300, 8, 40, 3))
+    arrays = case.arrays()
+    arrays["database"][200:] = arrays["database"][:100]
+    gap = arrays["queries"][:, None].astype(float) - arrays["database"]
+    nearest = np.argsort((gap**2).sum(-1), axis=1, kind="stable")[:, :3]
+    twins = np.where(nearest < 100, nearest + 200, nearest)
+    wrong = nearest.copy()
+    wrong[7] = [290, 291, 292]
+    right, swapped, off = ({"indices": indices} for indices in (nearest, twins, wrong))
+    digests = {OURS: right, "peer": swapped, search.FLOATS: swapped, "off": off, "reading": {}}
+    complaints = case.check(arrays, digests)
+    assert set(complaints) == {search.FLOATS, "off"}
+    assert "2.50%" in complaints["off"]
+    assert set(case.check(arrays, {OURS: off})) == {OURS}
+
+
+def test_every_learner_and_every_loss_has_a_case():
+    names = {case.name for case in ours()}
+    assert {f"our-{name}" for name in metricfast.learners.__all__} <= names
+    assert {f"our-loss-{name}" for name in metricfast.losses.__all__ if name != "Compiled"} <= names
+    assert {name.partition("-")[0] for name in LEARNERS} == set(metricfast.learners.__all__)
+
+
+def timed(label, *samples, cpu=1.0, threads=2):
+    return Outcome(label, "ok", "", threads, sorted(samples)[1], list(samples), cpu)
+
+
+def row(name, ours, theirs):
+    (case,) = against.cases("@abc", "quick", [name])
+    (verdict,) = (target.judge({OURS: ours, THEIRS: theirs}) for target in case.targets)
+    return Row(case, [ours, theirs], [verdict], None, None)
+
+
+def test_what_is_slower_is_told():
+    rows = [
+        row("our-NCA-adam", timed(OURS, 1, 1, 9), timed(THEIRS, 1, 0.9, 8.1)),
+        row("our-LFDA", timed(OURS, 1, 2, 4), timed(THEIRS, 1.1, 2.2, 1)),
+        row("our-RCA_", timed(OURS, 2, 2, 2, threads=1), timed(THEIRS, 1, 1, 1, cpu=0.98)),
+        row("our-ANMM", timed(OURS, 1, 1, 1), Outcome(THEIRS, "failed")),
+    ]
+    assert [row.verdicts[0].reached for row in rows] == [False, True, True, None]
+    assert against.summary(against.ratios(rows)).splitlines() == [
+        "not measured: our-ANMM",
+        "smallest ratio: 0.90x, our-NCA-adam",
+        "below 0.97x: our-NCA-adam: 0.90x, by processor time 1.00x",
+    ]
+
+
+def test_the_command_measures_again_what_seems_slower(monkeypatch, tmp_path, capsys):
+    rounds = []
+
+    def run(case, folder, count, **options):
+        rounds.append(count)
+        ours, theirs = (entry.label for entry in case.entries)
+        return [timed(ours, *(2 if count < 9 else 1,) * 3), timed(theirs, 1, 1, 1)]
+
+    monkeypatch.setattr(command, "run_case", run)
+    monkeypatch.setattr(command.bounds, "measure", lambda: RATES)
+    monkeypatch.setattr(revisions, "resolve", lambda revision: "abcdefabcdef")
+    monkeypatch.setattr(revisions, "install", lambda commit: Path(sys.executable))
+    arguments = ["--against", "x", "--only", "our-ITML_", "--quick", "--output", str(tmp_path)]
+    assert command.main(arguments) == 0
+    assert rounds == [5, 15]
+    assert "smallest ratio: 1.00x, our-ITML_Supervised" in capsys.readouterr().out
+    assert '"our-ITML_Supervised": {' in (tmp_path / "against.json").read_text()

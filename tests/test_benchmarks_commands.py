@@ -34,6 +34,7 @@ from benchmarks.data import overlapping
 from benchmarks.peers import PeerMissingError
 from sklearn.linear_model import Ridge
 from sklearn.naive_bayes import GaussianNB
+from thinned import thinned
 
 import metricfast
 from metricfast import LMNN, MultiMetricLMNN
@@ -126,7 +127,7 @@ def rows(text):
 def test_every_quoted_command_has_a_test():
     """Other tests cover `python -m benchmarks`."""
     tested = set(re.findall(r"(benchmarks\.\w+) ", Path(__file__).read_text()))
-    tested.add("benchmarks.published")  # tested in test_benchmarks_published.py
+    tested.add("benchmarks.published")  # tested in test_benchmarks_measures.py
     assert {command.split()[0] for command in QUOTED} - {"benchmarks"} <= tested
 
 
@@ -149,40 +150,85 @@ def test_quoted_options_exist():
             assert f'"{option}"' in source.read_text(), command
 
 
-@pytest.mark.exhaustive
-def test_dimension(run, monkeypatch):
-    split, grid = study_dimension.split, study_dimension.Method.grid
+def one_step(make, least, k, setting):
+    return make(k, setting).set_params(**least)
+
+
+@pytest.fixture
+def short(monkeypatch, tmp_path):
+    """Shrink methods and data of the studies; fit learners in this process, without peers."""
+    load, grid, split = study_defaults.load, study_dimension.Method.grid, study_dimension.split
+
+    def first(name):
+        x, y = load(name)
+        kept = np.flatnonzero(y < 3)[:60]
+        return x[kept, :6], y[kept]
+
+    def in_process(package, learner, params, x, y, timeout):
+        if package != "metricfast":
+            raise PeerMissingError("not installed")
+        call = fit({"X": x, "y": y}, 1, learner, **params)
+        return call.digest(call.run())["components"]
+
     for name, value in {"DIMENSIONS": (2,), "HIDDEN": 4, "ANCHORS": 25, "K": 5}.items():
         monkeypatch.setattr(study_dimension, name, value)
-    monkeypatch.setattr(study_dimension.Method, "grid", lambda method: grid(method)[:1])
+    monkeypatch.setattr(study_dimension.Method, "grid", lambda method: grid(method)[:2])
     monkeypatch.setattr(
         study_dimension, "split",
         lambda *given: {name: part[:60] for name, part in split(*given).items()},
     )  # fmt: skip
-    text = run("benchmarks.study_dimension --seeds 1 --steps 1 --output {tmp}")
-    for name in study_dimension.SETS:
-        assert f"### {name}" in text
-    for method in study_dimension.METHODS:
-        assert rows(text).count(method.name) == len(study_dimension.SETS)
+    for module in (study_defaults, study_local):
+        monkeypatch.setattr(module, "load", first)
+    monkeypatch.setattr(study_defaults, "_fit", in_process)
+    monkeypatch.setattr(study_defaults, "RESULTS", tmp_path)
+    monkeypatch.setattr(study_local, "TREES", 2)
+    monkeypatch.setattr(metricfast, "LMNN", partial(LMNN, judge=None, max_iter=2))
+    monkeypatch.setattr(metricfast, "MultiMetricLMNN", partial(MultiMetricLMNN, max_iter=2))
+    for name, make in gerrymandering.METHODS.items():
+        if make is not None:
+            least = {"max_iter": 1} if name in ("NCA", "LMNN") else {"solver": Adam(max_epochs=1)}
+            stopped = partial(one_step, make, least)
+            monkeypatch.setitem(gerrymandering.METHODS, name, stopped)
+    for name in ("usps", "isolet"):
+        monkeypatch.setitem(gerrymandering.SETS, name, 4)
+    monkeypatch.setattr(tabular, "RESULTS", tmp_path)
+    for name in ("hgb", "nca"):
+        monkeypatch.setitem(
+            tabular.MODELS, name, lambda classes: GaussianNB() if classes else Ridge()
+        )
+    for package in ("catboost", "lightgbm", "xgboost", "pytabkit"):
+        monkeypatch.setitem(sys.modules, package, None)
 
 
-@pytest.mark.exhaustive
-def test_poses(run, monkeypatch):
-    grid = study_dimension.Method.grid
-    monkeypatch.setattr(study_dimension.Method, "grid", lambda method: grid(method)[:2])
-    text = run("benchmarks.study_poses --seeds 1 --steps 5")
-    assert "| oracle | 1.000 ± 0.000 |" in text
-    found = rows(text)
-    for dimension in study_poses.DIMENSIONS:
-        for method in study_poses.METHODS:
-            assert f"{dimension}: {method.name}" in found
+# Commands, and first cells of their tables. The first five run in each test.
+PRINTED = {
+    "benchmarks.study_gerrymandering --rate 0.03": ["C", "1"],
+    "benchmarks.study_local --splits 1 --depth 2": study_defaults.SETS,
+    "benchmarks.tabular_cost --rows 60 --models nca --models hgb": ["made"],
+    "benchmarks.tabular --splits 1 --rows 60": {*tabular_data.TABLES}
+    - {"hdma", "diamonds", "computers", "budgetfood"},
+    "benchmarks.reid --splits 3": [*reid.LEARNERS, *reid.VIEWED, *reid.PAIRS],
+    "benchmarks.study_dimension --seeds 1 --steps 1 --output {tmp}": [
+        method.name for method in study_dimension.METHODS
+    ],
+    "benchmarks.study_poses --seeds 1 --steps 5": [
+        f"{dimension}: {method.name}"
+        for dimension in study_poses.DIMENSIONS
+        for method in study_poses.METHODS
+    ],
+    "benchmarks.study_defaults --splits 1 --data iris": [
+        *study_defaults.LEARNERS, *study_defaults.OURS,
+    ],
+    "benchmarks.gerrymandering --k 3 --splits 1 --results {tmp}/errors.json": [
+        "letter", "usps", "isolet", "office dslr", "dslr in webcam", "webcam in amazon",
+    ],
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("names", [reid.LEARNERS[:1] + reid.VIEWED, reid.PAIRS, ["LMNN"]])
-def test_reid(run, names):
-    text = run("benchmarks.reid --splits 3 " + " ".join(f"--only {name}" for name in names))
-    assert [*names] == [row for row in rows(text)[1:] if row in names]
-    assert ("The protocol is another one." in text) == (reid.EUCLIDEAN in names)
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("command", "cells"), thinned(PRINTED.items(), 5))
+def test_tables_are_printed(run, short, command, cells):
+    assert set(cells) <= set(rows(run(command)))
 
 
 def test_reid_of_faces(run, monkeypatch, tmp_path):
@@ -242,57 +288,6 @@ def test_reid_repeats_the_published_protocol(capsys, monkeypatch):
         assert (values[4:] > values[:4]).all()
 
 
-@pytest.fixture
-def short(monkeypatch, tmp_path):
-    """Shrink scikit-learn's and synthetic data, and fit learners in this process."""
-    load = study_defaults.load
-
-    def first(name):
-        x, y = load(name)
-        kept = np.flatnonzero(y < 3)[:60]
-        return x[kept, :6], y[kept]
-
-    def in_process(package, learner, params, x, y, timeout):
-        if package != "metricfast":
-            raise PeerMissingError("not installed")
-        call = fit({"X": x, "y": y}, 1, learner, **params)
-        return call.digest(call.run())["components"]
-
-    for module in (study_defaults, study_local):
-        monkeypatch.setattr(module, "load", first)
-    monkeypatch.setattr(study_defaults, "_fit", in_process)
-    monkeypatch.setattr(study_defaults, "RESULTS", tmp_path)
-
-
-@pytest.mark.exhaustive
-@pytest.mark.filterwarnings("ignore")
-def test_defaults(run, short):
-    text = run("benchmarks.study_defaults --splits 1 --data iris")
-    assert "metricfast " not in text.replace("| metricfast |", "")  # none failed
-    assert set(study_defaults.LEARNERS + study_defaults.OURS) <= set(rows(text))
-    text = run("benchmarks.study_defaults --splits 1 --learner Covariance")
-    assert rows(text).count("Covariance") == len(study_defaults.SETS)
-
-
-@pytest.mark.exhaustive
-def test_defaults_at_full_size(run, monkeypatch):
-    official = study_defaults.data.official
-    monkeypatch.setattr(study_defaults.data, "official", lambda name, _: official(name, 3))
-    monkeypatch.setattr(study_defaults, "N_TRAIN", 60)
-    monkeypatch.setattr(study_defaults, "N_TEST", 20)
-    text = run("benchmarks.study_defaults --full-size --learner NCA")
-    assert rows(text).count("NCA") == 3 * len(study_defaults.FULL_SIZE)
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_local(run, short, monkeypatch):
-    monkeypatch.setattr(study_local, "TREES", 2)
-    monkeypatch.setattr(metricfast, "LMNN", partial(LMNN, judge=None, max_iter=2))
-    monkeypatch.setattr(metricfast, "MultiMetricLMNN", partial(MultiMetricLMNN, max_iter=2))
-    found = rows(run("benchmarks.study_local --splits 1 --depth 2"))
-    assert set(study_defaults.SETS) <= set(found)
-
-
 @pytest.mark.filterwarnings("ignore")
 def test_never_worse(run):
     text = run(
@@ -308,22 +303,6 @@ def test_never_worse(run):
     assert "Below by more than two standard errors: " in text.splitlines()[-1]
     with pytest.raises(SystemExit, match="--learner RCA: there are Covariance, LFDA, "):
         run("benchmarks.never_worse --learner RCA")
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("name", never_worse.KINDS)
-def test_kinds_of_data_of_never_worse(name, real_data):
-    kind = never_worse.KINDS[name]
-    split = kind.split(1, *kind.read())
-    (X, y), (queries, truth), (database, labels) = split[:3]
-    assert len(X) == len(y) and len(queries) == len(truth) == len(split.groups)
-    assert X.dtype == queries.dtype
-    if kind.new == never_worse.CLASSES:
-        assert not np.isin(truth, y).any()
-        assert np.isin(truth, labels).all()
-        assert split.second is None or np.isin(y, split.second[1]).all()
-    elif split.second is None:
-        np.testing.assert_array_equal(database, X)
 
 
 def test_the_error_of_a_difference():
@@ -366,33 +345,6 @@ def test_the_study_of_the_judge_chooses_as_fit_does(name):
     np.testing.assert_array_equal(found.test[chosen], study_judge.all_costs(*points, None).mean(0))
 
 
-def test_gerrymandering_rates(run):
-    text = run("benchmarks.study_gerrymandering --rate 0.03")
-    assert rows(text) == ["C", "1"]
-    assert "nan" not in text
-
-
-@pytest.fixture
-def short_methods(monkeypatch):
-    """Learners of `benchmarks.gerrymandering` stop after one step and use four components."""
-    for name, make in gerrymandering.METHODS.items():
-        if make is not None:
-            least = {"max_iter": 1} if name in ("NCA", "LMNN") else {"solver": Adam(max_epochs=1)}
-            short = lambda k, setting, make=make, least=least: make(k, setting).set_params(**least)  # noqa: E731
-            monkeypatch.setitem(gerrymandering.METHODS, name, short)
-    for name in ("usps", "isolet"):
-        monkeypatch.setitem(gerrymandering.SETS, name, 4)
-
-
-@pytest.mark.exhaustive
-@pytest.mark.filterwarnings("ignore")
-def test_gerrymandering(run, short_methods):
-    found = rows(run("benchmarks.gerrymandering --k 3 --splits 1 --results {tmp}/errors.json"))
-    assert {"letter", "usps", "isolet", "office dslr", "dslr in webcam", "webcam in amazon"} <= set(
-        found
-    )
-
-
 @pytest.mark.parametrize("name", study_large.CALLS)
 def test_large(name):
     found = study_large.measure(name, overlapping(90, 3, 6, n_test=20), 2)
@@ -401,39 +353,5 @@ def test_large(name):
 
 @pytest.mark.exhaustive
 def test_large_in_a_process(run):
-    text = run("benchmarks.study_large --points 500 --classes 5 --features 6 --learner LFDA")
+    text = run("benchmarks.study_large --points 500 --classes 5 --features 40 --learner LFDA")
     assert "`LFDA(n_components=32)`" in text
-
-
-@pytest.fixture
-def quick_models(monkeypatch, tmp_path):
-    """Peers are missing, and other contestants predict with a fast model."""
-    monkeypatch.setattr(tabular, "RESULTS", tmp_path)
-    for name in ("hgb", "nca"):
-        monkeypatch.setitem(
-            tabular.MODELS, name, lambda classes: GaussianNB() if classes else Ridge()
-        )
-    for package in ("catboost", "lightgbm", "xgboost", "pytabkit"):
-        monkeypatch.setitem(sys.modules, package, None)
-
-
-def test_tables(run, quick_models, monkeypatch):
-    found = rows(run("benchmarks.tabular --splits 1 --rows 60"))
-    assert {*tabular_data.TABLES} - set(found) <= {"hdma", "diamonds", "computers", "budgetfood"}
-
-
-@pytest.mark.exhaustive
-@pytest.mark.filterwarnings("ignore")
-def test_models_of_tables(run, monkeypatch):
-    monkeypatch.setattr(tabular, "N_SETTINGS", 1)
-    for name, make in tabular.MODELS.items():
-        if name in tabular.PEERS:
-            continue
-        for of_classes, table in ((True, "vowel"), (False, "diabetes")):
-            found = tabular.run(make(of_classes), tabular_data.split(table, 0, 40))
-            assert np.isfinite(found.predicted).all()
-
-
-def test_costs_of_tables(run, quick_models):
-    command = "benchmarks.tabular_cost --rows 60 --models nca --models hgb"
-    assert rows(run(command)).count("made") == 2

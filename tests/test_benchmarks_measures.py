@@ -1,4 +1,4 @@
-"""The comparison with published tables: folds, votes, significance, and continuation."""
+"""Measures of studies: significance of differences, and errors of predicted tables."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from benchmarks import published
+from benchmarks import published, tabular_measures
 from sklearn.datasets import load_iris
 
 
@@ -62,12 +62,6 @@ def test_what_hurts_is_adjusted_to_the_number_of_tables(tables, tmp_path):
     assert f"LMNN on a (-1.4, p = {p:.2g}, adjusted {5 * p:.2g})" in told
 
 
-def test_features_are_scaled_by_what_is_trained_on(tables):
-    for X, y, X_test, y_test in published.splits(published.load("iris")):
-        np.testing.assert_allclose([X.min(axis=0), X.max(axis=0)], [[0] * 4, [1] * 4])
-        assert (len(X), len(y), len(X_test), len(y_test)) == (135, 135, 15, 15)
-
-
 @pytest.mark.parametrize(
     ("differences", "by", "found"),
     [
@@ -81,3 +75,29 @@ def test_features_are_scaled_by_what_is_trained_on(tables):
 def test_worse_beyond_chance(differences, by, found):
     theirs = np.full(10, 0.75)
     assert published.worse(theirs + differences, theirs, by) == found
+
+
+def test_measures_of_predicted_tables():
+    p = np.array([[0.8, 0.2, 0.0], [0.4, 0.6, 0.0], [0.7, 0.3, 0.0], [0.1, 0.9, 0.0]])
+    y = np.array([0, 0, 0, 1])
+    found = tabular_measures.measures(p, y, True)
+    assert found["error"] == 0.25
+    assert found["log loss"] == pytest.approx(-np.log([0.8, 0.4, 0.7, 0.9]).mean())
+    assert found["AUC"] == 1  # the third class is not there
+    # Bins of .6 (a point, wrong), .7, .8 and .9 (a point each, right).
+    assert found["calibration error"] == pytest.approx((0.6 + 0.3 + 0.2 + 0.1) / 4)
+    assert tabular_measures.measures(y + 2.0, y, False) == {"error": 2, "points": 4}
+    assert tabular_measures.geometric_mean([0.5, 8]) == pytest.approx(2)
+
+
+def test_a_difference_of_points_is_beyond_noise_or_not():
+    right, wrong, some = np.zeros(50), np.ones(50), np.arange(50) % 25 == 0
+    assert tabular_measures.beyond_noise([wrong], [some]) == 1
+    assert tabular_measures.beyond_noise([some, right], [wrong, wrong]) == -1
+    # Two of 50 points, in each split: a mean of .04 with a standard error of .028.
+    assert tabular_measures.beyond_noise([some] * 3, [right] * 3) == 0
+    assert tabular_measures.beyond_noise([right], [right]) == 0
+    assert list(tabular_measures.point_errors(np.array([1.0, 4]), np.array([1, 2]), False)) == [
+        0,
+        4,
+    ]
