@@ -29,7 +29,7 @@ from metricfast._core.arguments import (
     check_random_state,
 )
 from metricfast._core.arrays import as_labels
-from metricfast._core.parameters import NonNegativeInt, PositiveInt, check_parameters
+from metricfast._core.parameters import NonNegativeInt, PositiveInt, Seed, check_parameters
 from metricfast._core.targets import as_label_array, by_appearance, encode, encode_together
 from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast._labels.binding import SaidDistance, bind_labels
@@ -37,8 +37,6 @@ from metricfast._labels.neighbors import label_neighbors, label_neighbors_betwee
 from metricfast._labels.tags import are_tags, as_tags, both_tags, n_rows, one_tag_each
 
 __all__ = ["Batch", "ClassBalanced", "DenseTriplet", "Sampler", "Uniform"]
-
-Seed = int | RandomState | None
 
 
 class Batch(NamedTuple):

@@ -21,7 +21,7 @@ from metricfast import (
 )
 from metricfast.learners.gerrymandering import metric
 from metricfast.learners.gerrymandering.regularizers import REGULARIZERS, penalty
-from metricfast.learners.gerrymandering.voting import vote
+from metricfast.learners.gerrymandering.voting import majority_vote
 from metricfast.losses import Gerrymander
 from metricfast.solvers import Adam
 from metricfast.training import objective
@@ -62,7 +62,9 @@ def test_regularizers_do_not_depend_on_threads(name):
 
 
 def test_votes():
-    winners, shares = vote(np.array([[0, 1, 2, 3], [2, 1, 0, 3]]), np.array([0, 1, 1, 0]), 3)
+    winners, shares = majority_vote(
+        np.array([[0, 1, 2, 3], [2, 1, 0, 3]]), np.array([0, 1, 1, 0]), 3
+    )
     np.testing.assert_array_equal(winners, [0, 1])
     np.testing.assert_allclose(shares, [[0.5, 0.5, 0]] * 2)
     np.testing.assert_array_equal(shares.argmax(axis=1), winners)
@@ -176,7 +178,7 @@ def test_the_points_of_fit_vote(parameterization):
     np.testing.assert_allclose(shares, voters.predict_proba(model.transform(X[1::2])), atol=1e-8)
     np.testing.assert_array_equal(model.classes_[shares.argmax(axis=1)], model.predict(X[1::2]))
     assert model.score(X[1::2], NAMES[1::2]) == (model.predict(X[1::2]) == NAMES[1::2]).mean() > 0.9
-    left_out = vote(model.kneighbors()[1], model.database_labels_, 3)[0]
+    left_out = majority_vote(model.kneighbors()[1], model.database_labels_, 3)[0]
     kept = model.set_params(warm_start=True, solver=Adam(max_epochs=1, learning_rate=1e-12))
     kept.fit(X[::2], NAMES[::2])
     assert (left_out != Y[::2]).mean() == pytest.approx(kept.history_["error"][0])

@@ -17,7 +17,7 @@ from metricfast import (
 )
 from metricfast.embeddings import MLP, Linear
 from metricfast.io import trusted_types
-from metricfast.learners.gerrymandering.voting import vote
+from metricfast.learners.gerrymandering.voting import majority_vote
 from metricfast.losses import NCA, Gerrymander
 from metricfast.samplers import Uniform
 from metricfast.solvers import Adam
@@ -140,7 +140,7 @@ def test_neighbours_of_the_points_of_fit_leave_these_out(parameters):
     distances, indices = model.kneighbors()
     np.testing.assert_allclose(distances, np.sort(apart, axis=1)[:, :4])
     np.testing.assert_array_equal(indices, np.argsort(apart, axis=1)[:, :4])
-    wrong = vote(indices, Y, 3)[0] != Y
+    wrong = majority_vote(indices, Y, 3)[0] != Y
     assert model.history_["error"][0] == pytest.approx(wrong.mean())
     assert model.kneighbors(n_neighbors=119)[0].shape == (120, 119)
     kept = skops.io.loads(skops.io.dumps(model), trusted=trusted_types())

@@ -33,8 +33,8 @@ __all__ = [
     "takes_side",
 ]
 
-P = ParamSpec("P")
-T = TypeVar("T")
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 # Up to this count, float64 is exact, and the sum of two counts does not overflow.
 _MOST = 2**53
 _COMPLEX = (complex, np.complexfloating)
@@ -172,15 +172,15 @@ def takes_side(learner: Any) -> bool:
     return "side" in inspect.signature(learner.transform).parameters
 
 
-def called_like(model: Callable[P, Any]) -> Callable[[Callable[..., T]], Callable[P, T]]:
+def called_like(model: Callable[_P, Any]) -> Callable[[Callable[..., _T]], Callable[_P, _T]]:
     """Copy the signature of `model`. The TypeErrors of wrong calls name the decorated function."""
 
-    def decorate(function: Callable[..., T]) -> Callable[P, T]:
+    def decorate(function: Callable[..., _T]) -> Callable[_P, _T]:
         returned = inspect.signature(function).return_annotation
         signature = inspect.signature(model).replace(return_annotation=returned)
 
         @wraps(function)
-        def called(*args: P.args, **kwargs: P.kwargs) -> T:
+        def called(*args: _P.args, **kwargs: _P.kwargs) -> _T:
             try:
                 return function(*args, **kwargs)
             except TypeError:

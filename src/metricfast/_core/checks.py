@@ -34,8 +34,8 @@ from metricfast._core.targets import as_label_array, flatten_column
 from metricfast._core.types import Array
 
 __all__ = [
+    "as_readable_labels",
     "check_both_kinds",
-    "check_labels",
     "check_pair_labels",
     "check_points",
     "check_rows",
@@ -85,7 +85,7 @@ def check_points(
         if not params.get("accept_sparse"):
             X = made_dense(X)
         check_structure(X)
-        y = check_labels(y, flat=not params.get("multi_output"))
+        y = as_readable_labels(y, flat=not params.get("multi_output"))
         # A data frame has no NumPy dtype, but all its columns may be float32.
         single = not hasattr(X, "dtype") and _dtype(X) == np.float32
         params = {"dtype": np.float32 if single else _FLOATS, **params}
@@ -120,7 +120,7 @@ def _checked_source(
         )
     if y is None or (isinstance(y, str) and y == "no_validation"):
         return source
-    y = check_labels(y)
+    y = as_readable_labels(y)
     if not np.ndim(y):
         raise ValueError("y should be a 1d array, got an array of shape () instead.")
     checked = check_array(
@@ -164,7 +164,7 @@ def check_tuples(
     `tuple_size`: the required number of points in a tuple. Labels of pairs must be -1 and 1.
     """
     tuples = _formed(as_array(_with_shape(tuples), "X"), 3, "tuples", preprocessor, estimator)
-    y = check_labels(y, flat=True)
+    y = as_readable_labels(y, flat=True)
     params = {"dtype": _FLOATS, **params, "ensure_2d": False, "allow_nd": True}
     if reset:
         checked = validate_data(estimator, tuples, y, reset=True, **params)
@@ -225,7 +225,7 @@ def _naming(name: str) -> Iterator[None]:
         raise type(error)(f"{name}: {error}") from error
 
 
-def check_labels(y: Any, name: str = "y", flat: bool = False) -> Any:
+def as_readable_labels(y: Any, name: str = "y", flat: bool = False) -> Any:
     """Return labels as scikit-learn reads them.
 
     Raises a clearer error than scikit-learn for labels that it cannot read.

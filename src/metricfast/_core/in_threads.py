@@ -11,12 +11,12 @@ from metricfast._core.arrays import as_threads
 
 __all__ = ["in_threads"]
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 def in_threads(
-    function: Callable[..., T], calls: Iterable[tuple[Any, ...]], n_threads: int | None = None
-) -> Iterator[T]:
+    function: Callable[..., _T], calls: Iterable[tuple[Any, ...]], n_threads: int | None = None
+) -> Iterator[_T]:
     """Yield the results of calls, in order, from as many threads as the kernels may use.
 
     One call more than there are threads is prepared in advance. With one thread, the caller runs
@@ -26,7 +26,7 @@ def in_threads(
         yield from (function(*arguments) for arguments in calls)
         return
     n_threads = as_threads(n_threads)
-    coming: deque[Future[T]] = deque()
+    coming: deque[Future[_T]] = deque()
     with ThreadPoolExecutor(n_threads, thread_name_prefix="metricfast-blocks") as pool:
         try:
             for arguments in calls:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_consistent_length
 
-from metricfast._core.checks import check_labels, check_pair_labels, check_tuples
+from metricfast._core.checks import as_readable_labels, check_pair_labels, check_tuples
 from metricfast._core.points import dense
 from metricfast._core.preprocessors import ArrayIndexer, Preprocessor
 from metricfast._core.scatter import pair_scatter, repetitions
@@ -123,7 +123,7 @@ def index_tuples(
         points = formed.reshape(index.size, -1)
     if y is None:
         return TupleSet(points, index)
-    labels = as_column(check_labels(y), "y")
+    labels = as_column(as_readable_labels(y), "y")
     check_consistent_length(index, labels)
     if index.shape[1] == 2:
         check_pair_labels(labels)

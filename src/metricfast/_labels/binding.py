@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from metricfast._core.frames import check_alike
-from metricfast._core.types import Floats
+from metricfast._core.types import Array, Floats
 from metricfast._core.warn import ignored
-from metricfast._labels.distance import LabelDistance, Labels, Table, label_array
+from metricfast._labels.distance import DistanceTable, LabelDistance, label_array
 from metricfast._labels.named import named_distance
 
 __all__ = [
@@ -38,7 +38,7 @@ def label_sequence(said: Any, y: Any, name: str) -> Any:
     """Return labels in a form that :func:`subset` can index: an array, or a table of distances."""
     if not is_precomputed(said):
         return label_array(y, name)
-    table = Table.of(y, name)
+    table = DistanceTable.of(y, name)
     _check_shape(table, (len(table), len(table)), name)
     return table
 
@@ -50,7 +50,7 @@ def bind_labels(
     *,
     sizes: tuple[int, int] | None = None,
     names: tuple[str, str] = ("y", "y_database"),
-) -> tuple[LabelDistance, Labels, Labels]:
+) -> tuple[LabelDistance, Array, Array]:
     """Determine the kind of labels for which a distance is given.
 
     `said`: the user's distance. A bound one is returned unchanged, with labels in its form. `y`,
@@ -114,20 +114,20 @@ def _function(said: Any) -> tuple[Callable[[Any, Any], Any] | None, bool]:
 
 def _given(
     y: Any, y_database: Any, sizes: tuple[int, int] | None, names: tuple[str, str]
-) -> tuple[LabelDistance, Labels, Labels]:
+) -> tuple[LabelDistance, Array, Array]:
     if y_database is not None:
         raise ValueError(
             f"{names[1]} must be None where label_distance is 'precomputed': {names[0]} holds the "
             "distances of all labels, of shape (n, m)."
         )
-    table = Table.of(y, names[0])
+    table = DistanceTable.of(y, names[0])
     if sizes is not None:
         _check_shape(table, sizes, names[0])
     distance = LabelDistance(table.block, table=table)
     return distance, np.arange(table.shape[0]), np.arange(table.shape[1])
 
 
-def _check_shape(table: Table, shape: tuple[int, int], name: str) -> None:
+def _check_shape(table: DistanceTable, shape: tuple[int, int], name: str) -> None:
     if table.shape != shape:
         raise ValueError(
             f"{name} must hold the distances of all labels, of shape {shape}; found {table.shape}."
@@ -166,8 +166,8 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def of_function(
-    function: Callable[[Any, Any], Any], labels: Labels, references: Labels, name: str, returns: str
-) -> Callable[[Labels, Labels], Any]:
+    function: Callable[[Any, Any], Any], labels: Array, references: Array, name: str, returns: str
+) -> Callable[[Array, Array], Any]:
     """Vectorise a user's function, which takes either two labels or two arrays of labels.
 
     `name`, `returns`: the function and its return value in error messages.
@@ -200,9 +200,9 @@ def of_function(
     ) from cause
 
 
-def _views(labels: Labels) -> list[Callable[[Labels], Any]]:
+def _views(labels: Array) -> list[Callable[[Array], Any]]:
     """Return the forms of labels to try: single numbers as numbers and as vectors of length 1."""
-    views: list[Callable[[Labels], Any]] = [lambda array: array]
+    views: list[Callable[[Array], Any]] = [lambda array: array]
     if labels.dtype.kind in "if" and labels.ndim == 1:
         views.append(lambda array: array[:, None])
     elif labels.dtype.kind in "if" and labels.shape[1:] == (1,):
@@ -210,15 +210,15 @@ def _views(labels: Labels) -> list[Callable[[Labels], Any]]:
     return views
 
 
-def _called(call: Any, view: Any, function: Any, a: Labels, b: Labels) -> Any:
+def _called(call: Any, view: Any, function: Any, a: Array, b: Array) -> Any:
     return call(function, view(a), view(b))
 
 
-def _of_arrays(function: Callable[[Any, Any], Any], a: Labels, b: Labels) -> Any:
+def _of_arrays(function: Callable[[Any, Any], Any], a: Array, b: Array) -> Any:
     return function(a, b)
 
 
-def _of_pairs(function: Callable[[Any, Any], Any], a: Labels, b: Labels) -> Floats:
+def _of_pairs(function: Callable[[Any, Any], Any], a: Array, b: Array) -> Floats:
     found = np.empty((len(a), len(b)))
     for i, x in enumerate(a):
         for j, y in enumerate(b):

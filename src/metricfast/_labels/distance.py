@@ -13,14 +13,13 @@ from metricfast._core.arguments import as_array, as_real
 from metricfast._core.memory import working_memory
 from metricfast._core.types import Array, Floats, Integers
 
-__all__ = ["LabelDistance", "Labels", "Table", "block_rows", "label_array", "subset"]
+__all__ = ["DistanceTable", "LabelDistance", "label_array", "rows_per_block", "subset"]
 
-Labels = Array
 # Bytes of a block of distances including temporary arrays, and bytes per entry.
 _MEMORY, _ENTRY = 2**27, 32
 
 
-def block_rows(width: int) -> int:
+def rows_per_block(width: int) -> int:
     """Return how many rows with `width` entries fit into a block."""
     return max(1, min(_MEMORY, working_memory() // 4) // (_ENTRY * max(width, 1)))
 
@@ -41,11 +40,11 @@ class LabelDistance:
     def __init__(
         self,
         between: Callable[[Any, Any], ArrayLike],
-        encode: Callable[[Labels], Any] | None = None,
-        places: Callable[[Labels], tuple[Labels, dict[str, Any]] | None] | None = None,
+        encode: Callable[[Array], Any] | None = None,
+        places: Callable[[Array], tuple[Array, dict[str, Any]] | None] | None = None,
         kernel: str | None = None,
         metric: bool = False,
-        table: Table | None = None,
+        table: DistanceTable | None = None,
     ) -> None:
         self._between, self._encode, self._places = between, encode, places
         self.kernel = kernel
@@ -57,7 +56,7 @@ class LabelDistance:
         """Whether the distance is Euclidean, or its square."""
         return self.kernel in ("euclidean", "sqeuclidean")
 
-    def encode(self, labels: Labels) -> Any:
+    def encode(self, labels: Array) -> Any:
         """Return labels in the form for `between`, row by row.
 
         Raises ValueError if the distance is not defined for them; the message says what they must
@@ -81,22 +80,22 @@ class LabelDistance:
             )
         return distances
 
-    def all_zero(self, labels: Labels) -> bool:
+    def all_zero(self, labels: Array) -> bool:
         """Return whether all labels are at distance 0 from the first."""
         if self.kernel is not None:  # its squares may overflow or underflow
             return bool((labels == labels[0]).all())
         return not self(labels[:1], labels).any()
 
-    def __call__(self, a: Labels, b: Labels) -> Floats:
+    def __call__(self, a: Array, b: Array) -> Floats:
         """Return the distances of labels, (n, m)."""
         return self.between(self.encode(a), self.encode(b))
 
-    def places(self, labels: Labels) -> tuple[Labels, dict[str, Any]] | None:
+    def places(self, labels: Array) -> tuple[Array, dict[str, Any]] | None:
         """Return points to search in place of the labels, or None if the distance has none."""
         return None if self._places is None else self._places(labels)
 
 
-class Table:
+class DistanceTable:
     """Rows and columns of a matrix of distances, selected lazily and without a copy."""
 
     def __init__(self, matrix: Any, rows: Integers | None = None, columns: Any = None) -> None:
@@ -106,9 +105,9 @@ class Table:
         self.shape = len(self._rows), len(self._columns)
 
     @classmethod
-    def of(cls, matrix: Any, name: str) -> Table:
+    def of(cls, matrix: Any, name: str) -> DistanceTable:
         """Return a table of a whole matrix; return a table unchanged."""
-        if isinstance(matrix, Table):
+        if isinstance(matrix, DistanceTable):
             return matrix
         array = np.asanyarray(matrix)
         if array.ndim != 2 or array.dtype.kind not in "biuf" or 0 in array.shape:
@@ -122,15 +121,15 @@ class Table:
         """Return the number of rows."""
         return len(self._rows)
 
-    def block(self, rows: Integers, columns: Integers) -> Labels:
+    def block(self, rows: Integers, columns: Integers) -> Array:
         """Return the distances of the given rows and columns."""
         return np.asarray(self._matrix[np.ix_(self._rows[rows], self._columns[columns])])
 
-    def take(self, rows: Integers) -> Table:
+    def take(self, rows: Integers) -> DistanceTable:
         """Return the table of distances among the given samples."""
-        return Table(self._matrix, self._rows[rows], self._columns[rows])
+        return DistanceTable(self._matrix, self._rows[rows], self._columns[rows])
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Labels:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         """Return all distances."""
         del copy  # the result is always a copy
         return self.block(*map(np.arange, self.shape)).astype(dtype, copy=False)
@@ -138,10 +137,10 @@ class Table:
 
 def subset(labels: Any, rows: Integers) -> Any:
     """Return the labels of the given rows, or the rows of their table of distances."""
-    return labels.take(rows) if isinstance(labels, Table) else labels[rows]
+    return labels.take(rows) if isinstance(labels, DistanceTable) else labels[rows]
 
 
-def label_array(y: Any, name: str) -> Labels:
+def label_array(y: Any, name: str) -> Array:
     """Return labels as an array. Errors call them `name`.
 
     Numbers become float64 or int64, of shape (n,) or (n, q). Arrays of other dtypes are returned
@@ -164,7 +163,7 @@ def label_array(y: Any, name: str) -> Labels:
     return array
 
 
-def _as_array(y: Any, name: str) -> Labels:
+def _as_array(y: Any, name: str) -> Array:
     if hasattr(y, "__array__") or not isinstance(y, (list, tuple)):
         return as_array(y, name)
     if all(isinstance(item, (Real, np.bool_)) for item in y):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from metricfast._core.types import Array, Floats, Integers
-from metricfast._labels.distance import LabelDistance, block_rows
+from metricfast._labels.distance import LabelDistance, rows_per_block
 
 __all__ = ["MetricTree"]
 
@@ -78,7 +78,7 @@ class MetricTree:
         found = np.full((n, k), -1)
         if k == 0:
             return found
-        step = block_rows(4 * (k + _LEAF))
+        step = rows_per_block(4 * (k + _LEAF))
         for start in range(0, n, step):
             rows = slice(start, start + step)
             search = _Search(self._labels, self._distance, queries[rows], k, drop)

@@ -11,8 +11,8 @@ from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import haversine_distances
 
-from metricfast._core.types import Floats
-from metricfast._labels.distance import LabelDistance, Labels
+from metricfast._core.types import Array, Floats
+from metricfast._labels.distance import LabelDistance
 
 __all__ = ["KERNELS", "named_distance"]
 
@@ -60,7 +60,7 @@ def named_distance(said: Any) -> LabelDistance:
     )
 
 
-def _vectors(labels: Labels) -> Floats:
+def _vectors(labels: Array) -> Floats:
     """Return labels as an array with one vector per row."""
     if labels.dtype.kind not in "if" or labels.ndim > 2:
         remedy = " Reshape it to (n, -1)." if labels.ndim > 2 else ""
@@ -71,14 +71,14 @@ def _vectors(labels: Labels) -> Floats:
     return labels.reshape(len(labels), -1).astype(np.float64, copy=False)
 
 
-def _kind(labels: Labels) -> str:
+def _kind(labels: Array) -> str:
     if labels.dtype.kind == "O" and labels.ndim == 1:
         return f"a {type(labels[0]).__name__}"
     return f"shape {labels.shape}, dtype {labels.dtype}"
 
 
-def _straight(name: str) -> Callable[[Labels], tuple[Labels, dict[str, Any]] | None]:
-    def places(labels: Labels) -> tuple[Labels, dict[str, Any]] | None:
+def _straight(name: str) -> Callable[[Array], tuple[Array, dict[str, Any]] | None]:
+    def places(labels: Array) -> tuple[Array, dict[str, Any]] | None:
         points = _vectors(labels)
         if name != "cityblock" or points.shape[1] == 1:
             return points, {}
@@ -96,7 +96,7 @@ def _angular(period: Any) -> LabelDistance:
             f"the labels (infinite for one that is no angle); found {period!r}."
         )
 
-    def encode(labels: Labels) -> Floats:
+    def encode(labels: Array) -> Floats:
         angles = _vectors(labels)
         if len(periods) not in (1, angles.shape[1]):
             raise ValueError(
@@ -115,7 +115,7 @@ def _angular(period: Any) -> LabelDistance:
             squares += away**2
         return np.sqrt(squares)
 
-    def places(labels: Labels) -> tuple[Labels, dict[str, Any]] | None:
+    def places(labels: Array) -> tuple[Array, dict[str, Any]] | None:
         angles = encode(labels)
         if angles.shape[1] > _TREE:
             return None
@@ -129,7 +129,7 @@ def _angular(period: Any) -> LabelDistance:
 
 
 def _cosine() -> LabelDistance:
-    def encode(labels: Labels) -> Floats:
+    def encode(labels: Array) -> Floats:
         vectors = _vectors(labels)
         largest = np.abs(vectors).max(axis=1, keepdims=True)
         if not largest.all():
@@ -143,7 +143,7 @@ def _cosine() -> LabelDistance:
         distances[distances <= _ROUNDING] = 0
         return distances
 
-    def places(labels: Labels) -> tuple[Labels, dict[str, Any]]:
+    def places(labels: Array) -> tuple[Array, dict[str, Any]]:
         # Round, so that vectors of the same direction become equal points.
         return np.round(encode(labels) * 2.0**48), {}
 
@@ -151,7 +151,7 @@ def _cosine() -> LabelDistance:
 
 
 def _haversine() -> LabelDistance:
-    def encode(labels: Labels) -> Floats:
+    def encode(labels: Array) -> Floats:
         points = _vectors(labels)
         if points.shape[1] != 2 or np.abs(points[:, 0]).max() > np.pi / 2 + _ROUNDING:
             raise ValueError(
@@ -161,7 +161,7 @@ def _haversine() -> LabelDistance:
             )
         return points
 
-    def places(labels: Labels) -> tuple[Labels, dict[str, Any]]:
+    def places(labels: Array) -> tuple[Array, dict[str, Any]]:
         north, east = encode(labels).T
         level = np.cos(north)
         return np.column_stack([level * np.cos(east), level * np.sin(east), np.sin(north)]), {}
@@ -172,7 +172,7 @@ def _haversine() -> LabelDistance:
 def _hamming() -> LabelDistance:
     """Return the share of columns that differ."""
 
-    def encode(labels: Labels) -> Labels:
+    def encode(labels: Array) -> Array:
         if labels.ndim != 2 and labels.dtype.kind not in "if":
             raise ValueError(
                 "must hold one or several values for each point, of shape (n, q), for "
@@ -181,7 +181,7 @@ def _hamming() -> LabelDistance:
             )
         return labels.reshape(len(labels), -1)
 
-    def between(a: Labels, b: Labels) -> Floats:
+    def between(a: Array, b: Array) -> Floats:
         differ: Floats = np.zeros((len(a), len(b)))
         for column in range(a.shape[1]):
             differ += a[:, column, None] != b[:, column]
@@ -195,7 +195,7 @@ def _jaccard() -> LabelDistance:
     """Return 1 minus the intersection over the union of two sets, or of two binary rows."""
     columns: dict[Any, int] = {}
 
-    def encode(labels: Labels) -> Any:
+    def encode(labels: Array) -> Any:
         if labels.dtype.kind in "if" and labels.ndim == 2 and np.isin(labels, (0, 1)).all():
             return labels.astype(np.float64)
         if labels.dtype.kind != "O" or not all(

@@ -9,7 +9,7 @@ from scipy.spatial import KDTree
 
 from metricfast._core.arrays import as_threads, scaled_alike
 from metricfast._core.types import Array, Floats, Integers, RandomState
-from metricfast._labels.distance import LabelDistance, block_rows
+from metricfast._labels.distance import LabelDistance, rows_per_block
 from metricfast._labels.metric_tree import MetricTree
 from metricfast._labels.named import named_distance
 from metricfast.distances.neighbors import kneighbors
@@ -109,7 +109,7 @@ def label_neighbors_between(
         found = tree.nearest(labels, k, np.arange(m), drop=ties == "drop")
         return np.where(found < 0, -1, order[found])
     found = np.full((len(y), k), -1)
-    step = block_rows(2 * m)
+    step = rows_per_block(2 * m)
     for start in range(0, len(y), step):
         rows = slice(start, start + step)
         away = distance.between(labels[rows], references)
@@ -180,7 +180,7 @@ def _by_blocks(y: Array, k: int, distance: LabelDistance, drop: bool, order: Int
     """Return the k nearest, from all distances, computed block by block."""
     n, labels = len(y), distance.encode(y)
     found = np.full((n, k), -1)
-    step = block_rows(2 * n)
+    step = rows_per_block(2 * n)
     for start in range(0, n, step):
         places = np.arange(start, min(start + step, n))
         distances = distance.between(labels[order[places]], labels)

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array, eye_array, triu, vstack
 
 from metricfast._core.types import Integers
 from metricfast._labels.binding import of_function
-from metricfast._labels.distance import block_rows, label_array
+from metricfast._labels.distance import label_array, rows_per_block
 
 __all__ = ["tags_of"]
 
@@ -93,7 +93,7 @@ def _related(positives: Callable[[Any, Any], Any], labels: Any, references: Any)
         positives, labels, references, "positives", "whether they are related, (n, m), as booleans"
     )
     n, m = len(labels), len(references)
-    size, blocks = block_rows(m), []
+    size, blocks = rows_per_block(m), []
     for start in range(0, n, size):
         some = labels[start : start + size]
         found = np.asarray(between(some, references))

@@ -11,7 +11,7 @@ import metricfast
 from metricfast.comparison.result import Comparison
 from metricfast.comparison.schedule import Folds
 from metricfast.comparison.trial import Scoring, Trial, try_learner
-from metricfast.dask._rows import Rows
+from metricfast.dask._rows import AlignedRows
 from metricfast.dask._workers import Shared, Workers, threads_here
 
 __all__ = ["compare"]
@@ -44,7 +44,7 @@ def compare(X: Any, y: Any, *, client: Any = None, **options: Any) -> Comparison
     """
     workers = Workers(client)
     if is_dask_collection(X) or is_dask_collection(y):
-        X, y = Rows(workers, X, y=y).joined()
+        X, y = AlignedRows(workers, X, y=y).joined()
     shared: list[Shared] = []
 
     def on_workers(scoring: Scoring, predictor: Any, X: Any, y: Any, folds: Folds) -> list[Trial]:

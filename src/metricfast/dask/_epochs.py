@@ -10,7 +10,7 @@ import numpy as np
 from metricfast._core.progress import Progress
 from metricfast._core.targets import encode_together
 from metricfast._core.types import Integers
-from metricfast.dask._rows import Rows
+from metricfast.dask._rows import AlignedRows
 from metricfast.dask._workers import N_PARTS, Shared, threads_here, total
 from metricfast.learners.embedding.base import BaseEmbeddingLearner
 from metricfast.learners.trained import refuse_partial
@@ -24,7 +24,7 @@ _LEARNED = ("components_", "bias_", "parameters_", "proxies_")
 _HISTORY = ("x", "moments")
 
 
-def fit_by_epochs(learner: Any, rows: Rows, n_parts: int | None) -> Any:
+def fit_by_epochs(learner: Any, rows: AlignedRows, n_parts: int | None) -> Any:
     """Train the learner on `n_parts` shards, which stay on their workers, and return it.
 
     Row i belongs to shard i modulo `n_parts`. The first epoch uses only the first shard and finds

@@ -17,7 +17,7 @@ from metricfast._core.thresholds import best_threshold
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.dask._epochs import fit_by_epochs
 from metricfast.dask._objective import ByParts
-from metricfast.dask._rows import Rows, join_rows
+from metricfast.dask._rows import AlignedRows, join_rows
 from metricfast.dask._workers import N_PARTS, Shared, threads_here, total
 from metricfast.learners.base.closed_form import (
     ClosedFormLearner,
@@ -73,7 +73,7 @@ def fit_of(learner: Any, sync: str, arguments: list[str]) -> Fit:
     return fit_by_epochs
 
 
-def _by_sums(learner: Any, rows: Rows, n_parts: int | None) -> Any:
+def _by_sums(learner: Any, rows: AlignedRows, n_parts: int | None) -> Any:
     """Fit to the sums of all partitions; the client holds only the total."""
     found = rows.workers.sum(_sums, rows.blocks, learner=learner)
     if found is None:
@@ -126,7 +126,7 @@ def _judged(block: tuple[Any, ...], threads: int, learner: Any) -> tuple[Any, ..
     return distances, labels, np.ones(len(labels)) if weight is None else np.asarray(weight)
 
 
-def _by_classes(learner: Any, rows: Rows, n_parts: int | None, **params: Any) -> Any:
+def _by_classes(learner: Any, rows: AlignedRows, n_parts: int | None, **params: Any) -> Any:
     """Fit to sums of statistics over groups of classes; each class is in one group."""
     labels, weight = rows.others()
 
@@ -169,7 +169,7 @@ def _sums_of_classes(
     return local_sums(points, own, codes - first, weights, k, threads_here(threads))
 
 
-def _by_anchors(learner: Any, rows: Rows, n_parts: int | None, **params: Any) -> Any:
+def _by_anchors(learner: Any, rows: AlignedRows, n_parts: int | None, **params: Any) -> Any:
     """Fit to the scatters of parts of the points; every worker holds all points."""
 
     def scatters(X: Any, labels: Integers, weights: Floats, *how: Any) -> tuple[Floats, Floats]:
@@ -191,7 +191,7 @@ def _scatters(anchors: Integers, shared: tuple[Any, ...], threads: int) -> tuple
     return scatters_of_anchors(X, labels, weights, *k, **how)
 
 
-def _of_draws(learner: Any, rows: Rows, n_parts: int | None, **params: Any) -> Any:
+def _of_draws(learner: Any, rows: AlignedRows, n_parts: int | None, **params: Any) -> Any:
     """Fit to tuples or chunks that the client draws; the client fetches only their rows."""
     labels, weights = rows.others()
     if weights is not None:
@@ -199,7 +199,7 @@ def _of_draws(learner: Any, rows: Rows, n_parts: int | None, **params: Any) -> A
     return learner.fit(rows.points(), labels, **params)
 
 
-def _by_gradients(learner: Any, rows: Rows, n_parts: int | None, **params: Any) -> Any:
+def _by_gradients(learner: Any, rows: AlignedRows, n_parts: int | None, **params: Any) -> Any:
     """Train; each worker evaluates the objective and its gradient for a part of the anchors."""
     points, labels, weights = rows.joined()
     return learner._fit(points, labels, weights, **params, evaluator=ByParts(rows.workers, n_parts))

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from metricfast._core.arguments import check_choice, check_count
 from metricfast._core.memory import in_caller_memory
 from metricfast.dask._fits import fit_of
-from metricfast.dask._rows import Rows, blocks_of
+from metricfast.dask._rows import AlignedRows, blocks_of
 from metricfast.dask._search import kneighbors, retrieval_report
 from metricfast.dask._workers import Workers
 from metricfast.metrics import RetrievalReport
@@ -143,7 +143,7 @@ class DistributedLearner(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mis
         if y is None and getattr(learner, "_requires_y", False):
             raise ValueError(f"{type(learner).__name__} needs y, a dask array or series.")
         fit = fit_of(learner, self.sync, list(params))
-        rows = Rows(workers, X, y=y, sample_weight=sample_weight)
+        rows = AlignedRows(workers, X, y=y, sample_weight=sample_weight)
         self.learner_ = fit(learner, rows, n_parts, **params)
         return self
 

@@ -25,7 +25,7 @@ _TASKS = 3
 # bounds of the number of parts: use all threads of a small cluster, and limit the gradients to sum.
 _ANCHORS, _FEWEST, _MOST = 2500, 8, 256
 # Value, gradients, and the fitted attributes of the loss, such as counts.
-Found = tuple[float, list[Array], dict[str, Any]]
+PartResult = tuple[float, list[Array], dict[str, Any]]
 
 
 class ByParts:
@@ -58,7 +58,7 @@ class ByParts:
         n_tasks = math.ceil(n_parts / of_task)  # tasks differ by at most one part
         cuts = [n_parts * i // n_tasks for i in range(n_tasks + 1)]
         runs = [parts[start:stop] for start, stop in pairwise(cuts)]
-        of_tasks: list[list[Found]] = self._workers.run(
+        of_tasks: list[list[PartResult]] = self._workers.run(
             _evaluate, runs, self._sent(objective), arrays=arrays, batch=batch
         )
         values, gradients, counts = zip(*(part for task in of_tasks for part in task), strict=True)
@@ -96,7 +96,7 @@ def _weighed_by(objective: Objective) -> str:
 def _evaluate(
     parts: list[tuple[int, int]], objective: Objective, arrays: list[Array], batch: Batch | None,
     threads: int,
-) -> list[Found]:  # fmt: skip
+) -> list[PartResult]:  # fmt: skip
     """Evaluate the loss of several parts of the anchors; runs as a task."""
     own, found = objective.for_thread(threads_here(threads)), []
     try:

@@ -17,7 +17,13 @@ from metricfast._core.types import Array, Integers
 from metricfast.dask._workers import Workers
 
 __all__ = [
-    "OnWorkers", "Rows", "array_of", "blocks_of", "join_rows", "joined", "starts_of"
+    "AlignedRows",
+    "OnWorkers",
+    "array_of",
+    "blocks_of",
+    "join_rows",
+    "joined",
+    "starts_of"
 ]  # fmt: skip
 
 
@@ -46,7 +52,7 @@ def _in_rows(name: str, values: Any) -> Any:
     return values
 
 
-class Rows:
+class AlignedRows:
     """Rows of dask collections: X, and labels, weights and so on (or None) for each row.
 
     Raises ValueError if the rows of the collections cannot be matched.

@@ -19,12 +19,12 @@ from metricfast._core.memory import in_caller_memory
 from metricfast._core.targets import as_label_array
 from metricfast._core.types import Integers
 from metricfast._labels.binding import is_precomputed
-from metricfast.dask._rows import Rows, array_of, blocks_of, join_rows, joined, starts_of
+from metricfast.dask._rows import AlignedRows, array_of, blocks_of, join_rows, joined, starts_of
 from metricfast.dask._workers import Workers
 from metricfast.distances.database import Database
 from metricfast.distances.neighbors import check_neighbors
 from metricfast.metrics import RetrievalReport
-from metricfast.metrics._report import scored, values_of
+from metricfast.metrics._report import metric_values, scored
 from metricfast.metrics._selection import Wanted, chosen_metrics, scores_of
 
 __all__ = ["kneighbors", "retrieval_report"]
@@ -168,8 +168,8 @@ def retrieval_report(
     if own != (database_labels is None):
         raise ValueError("database and database_labels must be given together.")
     k, confidence = options.pop("k", 10), options.pop("confidence", 0.95)
-    rows = Rows(workers, queries, labels=labels)
-    known = rows if own else Rows(workers, database, database_labels=database_labels)
+    rows = AlignedRows(workers, queries, labels=labels)
+    known = rows if own else AlignedRows(workers, database, database_labels=database_labels)
     references = delayed(_joined_arrays)(known.blocks)
     sides = _sides(
         [block[0] for block in rows.blocks],
@@ -254,7 +254,7 @@ def _judged(
     if not len(points):
         return {key: np.empty((3, 0)) for key in wanted}
     how = {**options, **_of_block(i, **sides), "n_jobs": 1}
-    return values_of(points, labels, *database, wanted=wanted, **how)
+    return metric_values(points, labels, *database, wanted=wanted, **how)
 
 
 def _sides(blocks: list[Any], own: bool, where: Any, **groups: Any) -> dict[str, Any]:

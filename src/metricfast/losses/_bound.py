@@ -10,13 +10,12 @@ import numpy as np
 
 from metricfast._core.arrays import as_threads
 from metricfast._core.dispatch import get_kernels
-from metricfast._core.types import Array, Floats, Integers
+from metricfast._core.types import Array, Floats
 from metricfast.exceptions import LossOverflowError
-from metricfast.losses._labels import Labels
+from metricfast.losses._labels import BoundLabels, RowIndices
 
 __all__ = ["BoundLoss", "Call", "Gradient"]
 
-Rows = Integers | None
 Gradient = Array | tuple[Array, Array]
 
 
@@ -31,7 +30,7 @@ class Call:
     y_database: Any  # for tags: row starts of each tag, and its points
     weight: Floats | None  # weights of the queries
     column_weight: Floats | None  # weights of the database, if the loss uses them
-    exclude: Rows  # excluded database row of each query, -1 for none
+    exclude: RowIndices  # excluded database row of each query, -1 for none
     reduction: str
     threads: int
     lanes: int  # maximum number of work shares with separate sums; 0: automatic
@@ -105,14 +104,14 @@ class BoundLoss:
 
     has_lists = False  # whether lists of active pairs replace parts of anchors
 
-    def __init__(self, loss: Any, labels: Labels, weight: Floats | None, threads: int) -> None:
+    def __init__(self, loss: Any, labels: BoundLabels, weight: Floats | None, threads: int) -> None:
         self.loss = loss
         self._labels, self._weight, self._threads = labels, weight, threads
         self._lanes = 0
         self._workspace = get_kernels().workspace()
 
     def __call__(
-        self, Z: Array, rows: Rows = None, anchors: slice | None = None, **options: Any
+        self, Z: Array, rows: RowIndices = None, anchors: slice | None = None, **options: Any
     ) -> tuple[float, Array]:
         """Return value and gradient of points among themselves, excluding each point itself.
 
@@ -137,9 +136,9 @@ class BoundLoss:
         self,
         Z: Array,
         Z_database: Array,
-        rows: Rows = None,
-        database_rows: Rows = None,
-        exclude: Rows = None,
+        rows: RowIndices = None,
+        database_rows: RowIndices = None,
+        exclude: RowIndices = None,
         **options: Any,
     ) -> tuple[float, tuple[Array, Array]]:
         """Return the value and both gradients, of points and of a database.
@@ -175,9 +174,9 @@ class BoundLoss:
         self,
         Z: Array,
         Z_database: Array | None = None,
-        rows: Rows = None,
-        database_rows: Rows = None,
-        exclude: Rows = None,
+        rows: RowIndices = None,
+        database_rows: RowIndices = None,
+        exclude: RowIndices = None,
         options: dict[str, Any] | None = None,
     ) -> Call:
         """Return the arguments of the kernel. Without `Z_database`, points are the database."""

@@ -14,7 +14,7 @@ from metricfast._core.arrays import as_both, as_exclude, as_points, as_threads, 
 from metricfast._core.parameters import check_parameters
 from metricfast._labels.tags import n_rows
 from metricfast.losses._bound import BoundLoss, Call, Gradient
-from metricfast.losses._labels import Labels, bound_labels
+from metricfast.losses._labels import BoundLabels, bound_labels
 
 __all__ = ["BoundLoss", "Call", "Gradient", "Loss", "Totals"]
 
@@ -157,7 +157,7 @@ class Loss(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _bound_labels(
         self, y: ArrayLike, y_database: ArrayLike | None, n: int, m: int | None
-    ) -> Labels:
+    ) -> BoundLabels:
         """Check labels of n queries and m database points, or of one set of points."""
         return bound_labels(self, y, y_database, n, m)
 

@@ -13,7 +13,7 @@ from metricfast._core.dispatch import get_kernels
 from metricfast._core.parameters import PositiveFloat
 from metricfast._core.types import Floats
 from metricfast.losses._call import BoundLoss, Call, Loss, Totals
-from metricfast.losses._labels import Labels, SaidDistance
+from metricfast.losses._labels import BoundLabels, SaidDistance
 
 __all__ = ["CoSENT"]
 
@@ -93,7 +93,7 @@ class CoSENT(Loss):
 
     def _bound_labels(
         self, y: ArrayLike, y_database: ArrayLike | None, n: int, m: int | None
-    ) -> Labels:
+    ) -> BoundLabels:
         if y_database is not None:
             raise ValueError("y_database must be None: y holds all labels, or scores of pairs.")
         if m is None:
@@ -102,7 +102,7 @@ class CoSENT(Loss):
             raise ValueError(
                 f"Z and Z_database must hold the two points of each pair; found {n} and {m} points."
             )
-        return Labels("scores", as_numbers(y, "y", n))
+        return BoundLabels("scores", as_numbers(y, "y", n))
 
     def _run(self, call: Call) -> Totals:
         with np.errstate(over="ignore", invalid="ignore"):

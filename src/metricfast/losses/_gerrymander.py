@@ -22,7 +22,7 @@ from metricfast.distances.inference import (
 )
 from metricfast.distances.neighbors import check_neighbors
 from metricfast.losses._call import Call, Loss, Totals
-from metricfast.losses._labels import Labels
+from metricfast.losses._labels import BoundLabels
 
 __all__ = ["Gerrymander"]
 
@@ -136,13 +136,13 @@ class Gerrymander(Loss):
 
     def _bound_labels(
         self, y: ArrayLike, y_database: ArrayLike | None, n: int, m: int | None
-    ) -> Labels:
+    ) -> BoundLabels:
         labels = super()._bound_labels(y, y_database, n, m)
         if self.loss_matrix is None:
             return labels
         others, size = (y, n) if y_database is None or m is None else (y_database, m)
         matrix, names = check_loss_matrix(self.loss_matrix), ("y", "y_database")
-        return Labels("class", *vote_labels(y, others, n, size, matrix, names)[:2])
+        return BoundLabels("class", *vote_labels(y, others, n, size, matrix, names)[:2])
 
     def _sets(self, call: Call, weight: Floats) -> tuple[Inference, Inference]:
         """Find the sets, and count the votes of the nearest neighbours."""

@@ -17,14 +17,14 @@ from metricfast._labels.distance import LabelDistance
 from metricfast._labels.named import KERNELS
 from metricfast._labels.tags import are_tags, as_tags, both_tags, lists_of
 
-__all__ = ["Labels", "SaidDistance", "bound_labels"]
+__all__ = ["BoundLabels", "RowIndices", "SaidDistance", "bound_labels"]
 
-Rows = Integers | None
+RowIndices = Integers | None
 # With more classes per point than this, kernels would spend more time on classes than on points.
 _MANY = 4
 
 
-class Labels:
+class BoundLabels:
     """Labels of queries and of a database.
 
     `kind`: "class" (codes of classes), "tags" (a sparse matrix), "targets" (numbers, one or
@@ -47,7 +47,7 @@ class Labels:
         self._y, self._y_database = y, y if y_database is None else y_database
         self._n_classes = n_classes
 
-    def take(self, rows: Rows, database_rows: Rows, alone: bool) -> tuple[Any, Any]:
+    def take(self, rows: RowIndices, database_rows: RowIndices, alone: bool) -> tuple[Any, Any]:
         """Return the labels of both sides for kernels, or the same table of distances twice.
 
         Rows are None for all. With `alone`, points are their own database. Vectors are scaled by a
@@ -84,7 +84,7 @@ class Labels:
 
 def bound_labels(
     loss: Any, y: ArrayLike, y_database: ArrayLike | None, n: int, m: int | None
-) -> Labels:
+) -> BoundLabels:
     """Check labels of n queries and m database points, or of one set of points."""
     check_alike(y, y_database, ("y", "y_database"))
     distances = loss.labels != "class" and hasattr(loss, "label_distance")
@@ -96,33 +96,35 @@ def bound_labels(
     if loss.labels != "class":
         read = as_labels if loss._outputs else as_numbers
         if y_database is None or m is None:
-            return Labels("targets", read(y, "y", n))
+            return BoundLabels("targets", read(y, "y", n))
         queries, database = read(y, "y", n), read(y_database, "y_database", m)
         _check_widths(queries, database)
-        return Labels("targets", queries, database)
+        return BoundLabels("targets", queries, database)
     if are_tags(y) or are_tags(y_database):
         return _tags(loss, y, y_database, n, m)
     of_queries = _classes(y, "y")
     if y_database is None or m is None:
         classes, codes = as_codes(of_queries, "y", n)
-        return Labels("class", codes, n_classes=len(classes))
+        return BoundLabels("class", codes, n_classes=len(classes))
     of_database, names = _classes(y_database, "y_database"), ("y", "y_database")
     known, codes, others = as_common_codes(of_queries, of_database, names, (n, m))
-    return Labels("class", codes, others, n_classes=len(known))
+    return BoundLabels("class", codes, others, n_classes=len(known))
 
 
-def _tags(loss: Any, y: Any, y_database: Any, n: int, m: int | None) -> Labels:
+def _tags(loss: Any, y: Any, y_database: Any, n: int, m: int | None) -> BoundLabels:
     if not loss.takes_tags:
         raise ValueError(
             f"y holds tags, of which a point may have several, and {type(loss).__name__} needs one "
             "class per point: give classes, or choose another loss, such as SupCon or NCA."
         )
     if y_database is None or m is None:
-        return Labels("tags", as_tags(y, "y", n))
-    return Labels("tags", *both_tags(y, y_database, ("y", "y_database"), (n, m)))
+        return BoundLabels("tags", as_tags(y, "y", n))
+    return BoundLabels("tags", *both_tags(y, y_database, ("y", "y_database"), (n, m)))
 
 
-def _apart(said: Any, y: ArrayLike, y_database: ArrayLike | None, n: int, m: int | None) -> Labels:
+def _apart(
+    said: Any, y: ArrayLike, y_database: ArrayLike | None, n: int, m: int | None
+) -> BoundLabels:
     if isinstance(said, LabelDistance) and said.kernel is not None:
         said = said.kernel
     if not (isinstance(said, str) and said in KERNELS):
@@ -130,13 +132,13 @@ def _apart(said: Any, y: ArrayLike, y_database: ArrayLike | None, n: int, m: int
         distance, queries, database = bind_labels(said, y, y_database, sizes=sizes)
         encoded = distance.encode(queries)
         others = encoded if database is queries else distance.encode(database)
-        return Labels("precomputed", encoded, others, distance.between)
+        return BoundLabels("precomputed", encoded, others, distance.between)
     queries = as_labels(y, "y", n)
     if y_database is None or m is None:
-        return Labels(said, queries)
+        return BoundLabels(said, queries)
     database = as_labels(y_database, "y_database", m)
     _check_widths(queries, database)
-    return Labels(said, queries, database)
+    return BoundLabels(said, queries, database)
 
 
 def _check_widths(queries: Floats, database: Floats) -> None:

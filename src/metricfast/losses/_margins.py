@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.parameters import FiniteFloat, NonNegativeFloat
 from metricfast.losses._call import Call, Loss, Totals
-from metricfast.losses._labels import Labels, SaidDistance
+from metricfast.losses._labels import BoundLabels, SaidDistance
 
 __all__ = ["Contrastive", "GeneralizedLifted", "Triplet"]
 
@@ -204,7 +204,7 @@ class Triplet(Loss):
 
     def _bound_labels(
         self, y: ArrayLike, y_database: ArrayLike | None, n: int, m: int | None
-    ) -> Labels:
+    ) -> BoundLabels:
         if self.labels == "class" and self.label_distance is not None:
             raise ValueError("label_distance needs labels='dense'; found labels='class'.")
         return super()._bound_labels(y, y_database, n, m)

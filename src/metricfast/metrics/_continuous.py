@@ -17,7 +17,7 @@ from scipy.stats import rankdata
 
 from metricfast._core.types import Array
 from metricfast._labels.distance import LabelDistance
-from metricfast.metrics._ranking import Block
+from metricfast.metrics._ranking import Ranking
 
 __all__ = ["CONTINUOUS_METRICS", "ContinuousMetric", "LabelDistances"]
 
@@ -26,7 +26,7 @@ __all__ = ["CONTINUOUS_METRICS", "ContinuousMetric", "LabelDistances"]
 class LabelDistances:
     """The label distances of a block of queries."""
 
-    block: Block
+    block: Ranking
     labels: Any
     references: Any
     distance: LabelDistance

@@ -15,19 +15,19 @@ from metricfast._core.memory import working_memory
 from metricfast._core.progress import Progress
 from metricfast._core.sources import Source, on_disk
 from metricfast._core.types import Array, Integers
-from metricfast._labels.distance import block_rows
+from metricfast._labels.distance import rows_per_block
 from metricfast.distances.database import Database
 from metricfast.distances.filters import Filter
 from metricfast.distances.neighbors import kneighbors
 
-__all__ = ["Block", "Search"]
+__all__ = ["Ranking", "Search"]
 
 # Bytes per entry of a block, including temporary arrays of metrics.
 _ENTRY = 256
 
 
 @dataclass
-class Block:
+class Ranking:
     """Some queries and their nearest references, in the order of (distance, index)."""
 
     rows: Integers  # indices of the queries
@@ -73,7 +73,7 @@ class Search:
         if mask is not None and not self.where.alike:
             found = np.empty(n, np.int64)
             every = np.arange(len(of_references))
-            for rows in gen_batches(n, block_rows(len(of_references))):
+            for rows in gen_batches(n, rows_per_block(len(of_references))):
                 allowed = self.where.allows(np.arange(n)[rows, None], every)
                 found[rows] = (allowed & (numbers[rows, None] == of_references)).sum(axis=1)
             return found
@@ -98,13 +98,13 @@ class Search:
             return np.zeros(n, bool)
         return (self.exclude >= 0) & self.where.allows(np.arange(n), self.exclude)
 
-    def blocks(self, depth: int, width: int) -> Iterator[Block]:
+    def blocks(self, depth: int, width: int) -> Iterator[Ranking]:
         """Search the `depth` nearest references of all queries in blocks, with bounded memory.
 
         `width` is the number of entries per query in the arrays of a block.
         """
         n = len(self.queries)
-        step, done, ready = block_rows(width), 0, self._made_ready()
+        step, done, ready = rows_per_block(width), 0, self._made_ready()
         if ready is None:  # every block reads the database once
             step = max(step, working_memory() // (_ENTRY * width))
         find = partial(self._find, ready)
@@ -120,7 +120,7 @@ class Search:
                         n_jobs=self.options.get("n_jobs"),
                     )  # fmt: skip
                     self.nearest[rows] = found[1][:, 0]
-                    yield Block(rows, *found, self, n_candidates)
+                    yield Ranking(rows, *found, self, n_candidates)
                     done += len(rows)
                     progress(done, done)
 

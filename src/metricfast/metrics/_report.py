@@ -29,7 +29,7 @@ from metricfast.metrics._selection import (
 )
 from metricfast.metrics._shots import SHOT_METRICS, single_shots
 
-__all__ = ["both_sides", "report_of", "retrieval_report", "scored", "values_of"]
+__all__ = ["both_sides", "metric_values", "report_of", "retrieval_report", "scored"]
 
 # A metric, its k, and output arrays for values, chance levels and oracle values.
 Asked = list[tuple[Any, int, Array, Array, Array]]
@@ -159,7 +159,7 @@ def retrieval_report(
     check_verbose(verbose)
     names = chosen_metrics(metrics, labels, None if label_distance is None else True)
     wanted = scores_of(names, k)
-    found = values_of(
+    found = metric_values(
         queries, labels, database, database_labels, wanted=wanted, L=L, U=U, V=V, exclude=exclude,
         where=where, groups=groups, label_distance=label_distance, baselines=baselines,
         n_jobs=n_jobs, verbose=verbose,
@@ -174,7 +174,7 @@ def scored(wanted: Wanted, found: dict[str, Array], confidence: float) -> Retrie
     )
 
 
-def values_of(
+def metric_values(
     queries: ArrayLike,
     labels: ArrayLike,
     database: ArrayLike | None,

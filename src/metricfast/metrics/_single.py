@@ -29,7 +29,7 @@ __all__ = [
     "spearman",
 ]
 
-P = ParamSpec("P")
+_P = ParamSpec("_P")
 _LESS_IS_BETTER = {"mean_label_distance_at_k"}
 # The description of each metric, and its value in the example.
 _METRICS = {
@@ -117,7 +117,7 @@ def _search(
     raise NotImplementedError
 
 
-def _metric(like: Callable[P, float], name: str) -> Callable[P, float]:
+def _metric(like: Callable[_P, float], name: str) -> Callable[_P, float]:
     def metric(*args: Any, **search: Any) -> float:
         return _only(retrieval_report(*args, metrics=name, baselines=False, **search))
 

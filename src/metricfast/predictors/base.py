@@ -14,10 +14,10 @@ from scipy.sparse import csr_matrix
 from sklearn.utils import Tags, _safe_indexing, get_tags
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-import metricfast._core.parameters as parameters
 from metricfast._core.arguments import check_bool, check_choice, check_count
 from metricfast._core.checks import check_points
 from metricfast._core.frames import as_table
+from metricfast._core.parameters import check_parameters
 from metricfast._core.points import stacked
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.distances.filters import as_filter, known_rows, name_rows
@@ -27,14 +27,14 @@ from metricfast.learners.base.html import learned_table, with_table
 from metricfast.predictors.metric import is_learner, is_searched, resolve
 from metricfast.predictors.neighborhoods import Neighborhoods
 from metricfast.predictors.spaces import Metric, ScikitLearn
-from metricfast.predictors.targets import rows_of
+from metricfast.predictors.targets import rows_of_table
 
 __all__ = [
     "Checks",
     "KNeighborsMixin",
     "NeighborsBase",
     "RadiusNeighborsMixin",
-    "check_parameters",
+    "check_search_parameters",
 ]
 
 _ALGORITHMS = ("auto", "ball_tree", "kd_tree", "brute")
@@ -44,9 +44,9 @@ _MOST = 2**53
 Checks = dict[str, Callable[[Any], object]]
 
 
-def check_parameters(estimator: Any) -> None:
+def check_search_parameters(estimator: Any) -> None:
     """Raise ValueError or TypeError unless each parameter has a valid value."""
-    parameters.check_parameters(estimator)
+    check_parameters(estimator)
     for name, check in estimator._checks.items():
         if hasattr(estimator, name):
             check(getattr(estimator, name))
@@ -144,7 +144,7 @@ class NeighborsBase:
         Points of weight 0 are left out, also in the fit of the metric. Invalid parameters leave the
         estimator as it was. After other errors it is not fitted.
         """
-        check_parameters(self)
+        check_search_parameters(self)
         self.__dict__.pop("metric_", None)
         if isinstance(X, NeighborsBase):
             X = X._fit_X
@@ -156,7 +156,7 @@ class NeighborsBase:
                 raise ValueError(
                     "sample_weight must be above 0 where X is a tree or an estimator: give points."
                 )
-            X, y = (None if each is None else rows_of(each, self._rows) for each in (X, y))
+            X, y = (None if each is None else rows_of_table(each, self._rows) for each in (X, y))
             X = self._searched_columns(X)
         self._space = space = resolve(self, X, y)
         if isinstance(space, ScikitLearn):
@@ -234,7 +234,7 @@ class NeighborsBase:
             before = np.arange(n) if self._rows is None else self._rows
             added = np.arange(n_added) if rows is None else rows
             if rows is None or len(rows):
-                self._append(X if rows is None else rows_of(X, rows))
+                self._append(X if rows is None else rows_of_table(X, rows))
             self._rows, self.n_samples_fit_ = np.append(before, n + added), n + n_added
         else:
             self._append(X)

@@ -22,7 +22,7 @@ from metricfast.distances.database import Database
 from metricfast.distances.neighbors import kneighbors
 from metricfast.learners.base.inputs import forget
 from metricfast.learners.lmnn import LMNN
-from metricfast.predictors.base import Checks, KNeighborsMixin, check_parameters
+from metricfast.predictors.base import Checks, KNeighborsMixin, check_search_parameters
 from metricfast.predictors.classifiers import Votes
 from metricfast.predictors.local_objective import LocalObjective
 from metricfast.predictors.neighborhoods import Weights
@@ -138,7 +138,7 @@ class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ig
         """
         X, y = check_given(self, X, y)
         labels = Classes.of(y)
-        check_parameters(self)
+        check_search_parameters(self)
         forget(self)
         judge = judge_of_points(self.judge)
         points = check_points(self, X, preprocessor=None, reset=True, order="C")

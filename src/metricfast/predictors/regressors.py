@@ -15,7 +15,7 @@ from metricfast._core.warn import warn_user
 from metricfast.predictors.base import Checks, KNeighborsMixin, NeighborsBase, RadiusNeighborsMixin
 from metricfast.predictors.metric import is_learner
 from metricfast.predictors.neighborhoods import Weights, check_weights
-from metricfast.predictors.targets import as_numbers, check_given, joined_weights
+from metricfast.predictors.targets import as_outputs, check_given, joined_weights
 
 __all__ = ["KNeighborsRegressor", "RadiusNeighborsRegressor"]
 
@@ -53,12 +53,12 @@ class Means(NeighborsBase):
 
     def _begin(self: _Self, X: Any, y: Any, sample_weight: Any = None) -> _Self:
         X, y = check_given(self, X, y)
-        values = as_numbers(y)
+        values = as_outputs(y)
         weight = check_sample_weight(sample_weight, len(values))
         self._fit_points(X, y, weight)
         self._check_weighted(sample_weight)
         own = self._space.own_database
-        self._y = values if own is None else as_numbers(own[1])
+        self._y = values if own is None else as_outputs(own[1])
         self._weight = weight
         return self
 
@@ -80,7 +80,7 @@ class Means(NeighborsBase):
         if not hasattr(self, "metric_"):
             return self._begin(X, y, sample_weight)
         X, y = check_given(self, X, y)
-        values = as_numbers(y)
+        values = as_outputs(y)
         if values.shape[1:] != self._y.shape[1:]:
             raise ValueError(
                 f"y must have rows of the shape {self._y.shape[1:]}, as before; found shape "

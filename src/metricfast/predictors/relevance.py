@@ -8,7 +8,7 @@ from sklearn.base import clone
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.embeddings import Embedding, Linear, Periodic
 
-__all__ = ["embedded", "shares_of_columns"]
+__all__ = ["embed_rows", "shares_of_columns"]
 
 # Largest and smallest number of pairs of points per column. For a map that is not a sum over
 # columns, _MOST limits the number of embedded points over all columns. For wide tables,
@@ -16,7 +16,7 @@ __all__ = ["embedded", "shares_of_columns"]
 _PAIRS, _LEAST_PAIRS, _MOST, _MOST_NUMBERS = 1024, 128, 50_000, 2**24
 
 
-def embedded(
+def embed_rows(
     embedding: Embedding, arrays: list[Array], E: Array, n_jobs: int | None = None
 ) -> Array:
     """Embed encoded points."""
@@ -67,7 +67,7 @@ def shares_of_columns(
             end[:, own] = own_end
         for place, arrays in enumerate(parameters):
             part = _of_columns(embedding, arrays, own) if is_sum else (embedding, arrays)
-            Z_start, Z_end = (embedded(*part, points, n_jobs) for points in (start, end))
+            Z_start, Z_end = (embed_rows(*part, points, n_jobs) for points in (start, end))
             moved[place, j] = np.square(Z_end - Z_start, dtype=np.float64).sum()
     total = moved.sum(axis=1, keepdims=True)
     shares = np.where(total > 0, moved / np.where(total > 0, total, 1), 1 / n_columns)

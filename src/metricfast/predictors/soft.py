@@ -15,7 +15,7 @@ from metricfast.learners.base.inputs import forget
 from metricfast.losses import MLKR, NCA
 from metricfast.predictors.soft_base import Hidden, SoftNeighbors
 from metricfast.predictors.soft_training import Task
-from metricfast.predictors.targets import Classes, as_numbers, check_given, with_class_weight
+from metricfast.predictors.targets import Classes, as_outputs, check_given, with_class_weight
 from metricfast.training.callbacks import reports_to_sklearn
 from metricfast.training.samples import Samples
 
@@ -396,7 +396,7 @@ class NCARegressor(RegressorMixin, SoftNeighbors):  # type: ignore[misc]
         """
         forget(self)
         X, y = check_given(self, X, y)
-        self._numbers = as_numbers(y)
+        self._numbers = as_outputs(y)
         self._learn(X, check_sample_weight(sample_weight, len(self._numbers)))
         return self
 

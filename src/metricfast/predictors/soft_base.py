@@ -42,11 +42,11 @@ from metricfast.distances.database import Database
 from metricfast.embeddings import MLP, Embedding, Linear, Periodic
 from metricfast.embeddings._asymmetric import with_length
 from metricfast.learners.base.html import learned_table, with_table
-from metricfast.predictors.relevance import embedded, shares_of_columns
+from metricfast.predictors.relevance import embed_rows, shares_of_columns
 from metricfast.predictors.soft_training import LARGE, Course, Task, Training, race, sharpness
 from metricfast.predictors.soft_votes import SoftVotes
 from metricfast.predictors.tables import NormalScores, Table
-from metricfast.predictors.targets import judge_of_points, rows_of
+from metricfast.predictors.targets import judge_of_points, rows_of_table
 from metricfast.selection._judge import Judge, JudgeParameter
 from metricfast.selection._splits import ENOUGH, split_points
 from metricfast.training.callbacks import CallbackMixin
@@ -148,7 +148,7 @@ class SoftNeighbors(
             rows = np.arange(self.n_samples_fit_)
         else:
             rows = np.flatnonzero(weight)
-            X = rows_of(X, rows)
+            X = rows_of_table(X, rows)
             # In the losses, a weight above 1 means repeated points, which would find each other.
             weight = np.maximum(weight[rows] / weight.max(), np.finfo(np.float64).tiny)
         table = Table(self, X, weight)
@@ -297,7 +297,7 @@ class SoftNeighbors(
 
     def _embedded(self, E: Array) -> list[Array]:
         """Return encoded points under each of the maps."""
-        return [embedded(self.embedding_, arrays, E, self.n_jobs) for arrays in self.parameters_]
+        return [embed_rows(self.embedding_, arrays, E, self.n_jobs) for arrays in self.parameters_]
 
     def _queries(self, X: Any) -> tuple[list[Array], Integers | None]:
         """Return points under each of the maps; without any those of `fit`, and what they leave."""

@@ -28,7 +28,7 @@ from metricfast.predictors.metric import is_searched
 from metricfast.selection._judge import Judge, as_judge
 
 __all__ = [
-    "Classes", "as_numbers", "check_given", "joined_weights", "judge_of_points", "rows_of",
+    "Classes", "as_outputs", "check_given", "joined_weights", "judge_of_points", "rows_of_table",
     "with_class_weight",
 ]  # fmt: skip
 
@@ -58,7 +58,7 @@ def judge_of_points(value: Any) -> Judge | None:
     return judge
 
 
-def rows_of(X: Any, rows: Integers) -> Any:
+def rows_of_table(X: Any, rows: Integers) -> Any:
     """Return some rows of a table, a sparse matrix, points on disk or an array-like."""
     if hasattr(X, "columns"):
         return _safe_indexing(X, rows)
@@ -124,7 +124,7 @@ class Classes:
         return np.stack(np.split(join_labels(*columns), len(columns)), axis=1)
 
 
-def as_numbers(y: Any) -> Floats:
+def as_outputs(y: Any) -> Floats:
     """Validate finite numbers, of shape (n_samples,) or (n_samples, n_outputs)."""
     numbers: Floats = np.array(as_real(y, "y"), np.float64)
     if numbers.ndim not in (1, 2) or 0 in numbers.shape[1:]:

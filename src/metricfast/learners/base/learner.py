@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from metricfast._core.checks import check_labels, check_points, check_tuples
+from metricfast._core.checks import as_readable_labels, check_points, check_tuples
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.mahalanobis import MahalanobisMetric
 from metricfast._core.parameters import take_renamed
@@ -220,7 +220,7 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
         """
         check_is_fitted(self, "preprocessor_")
         check_calibration(strategy, min_rate, beta, far)
-        y_valid = check_labels(y_valid, "y_valid")
+        y_valid = as_readable_labels(y_valid, "y_valid")
         distances = -_pair_decisions(self, pairs_valid)
         self.threshold_ = best_threshold(
             distances, y_valid, sample_weight, strategy, min_rate, beta, far

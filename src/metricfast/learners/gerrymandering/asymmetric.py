@@ -28,9 +28,9 @@ from metricfast.learners.gerrymandering.history import (
 )
 from metricfast.learners.gerrymandering.two_sides import (
     initial_maps,
-    is_linear,
+    is_linear_map,
     mean_of_queries,
-    penalty_of,
+    two_sided_penalty,
 )
 from metricfast.learners.gerrymandering.voting import VoteParameters, largest_cost, vote_loss
 from metricfast.learners.trained import Given, Plan, TrainedLearner, for_mini_batches
@@ -324,8 +324,9 @@ class AsymmetricSimilarity(
         embedding = self.embedding_
         return vote_problem(
             samples, _vote_loss(self), C=self.C, tol=self.tol, n_jobs=self.n_jobs,
-            embedding=embedding,
-            penalty=lambda arrays, _: penalty_of(embedding, self.regularizer, arrays, self.n_jobs),
+            embedding=embedding, penalty=lambda arrays, _: two_sided_penalty(
+                embedding, self.regularizer, arrays, self.n_jobs
+            ),
         )  # fmt: skip
 
     def _begin(
@@ -380,7 +381,7 @@ class AsymmetricSimilarity(
         first, last = self.embedding_, self.embedding_
         if isinstance(self.embedding_, Asymmetric):
             first, last = self.embedding_.query, self.embedding_.database
-        if is_linear(first) and is_linear(last):
+        if is_linear_map(first) and is_linear_map(last):
             self.components_query_ = self.parameters_[0]
             self.components_database_ = self.parameters_[-1]
 

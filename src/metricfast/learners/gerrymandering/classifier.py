@@ -17,7 +17,7 @@ from metricfast._core.targets import (
 from metricfast.distances.neighbors import kneighbors
 from metricfast.learners.base.inputs import points_of
 from metricfast.learners.gerrymandering.explanation import Explanation, explanation
-from metricfast.learners.gerrymandering.voting import vote, vote_loss
+from metricfast.learners.gerrymandering.voting import majority_vote, vote_loss
 
 __all__ = ["DatabaseClassifierMixin", "codes_of"]
 
@@ -229,7 +229,7 @@ class DatabaseClassifierMixin(ClassifierMixin):  # type: ignore[misc]
         queries, points = self._embed(points_of(self, X)), self._database(X_database)
         labels = self._database_codes(len(points), X_database, y_database)
         found = kneighbors(queries, points, self.n_neighbors, n_jobs=self.n_jobs)[1]
-        return vote(found, labels, len(self.classes_))
+        return majority_vote(found, labels, len(self.classes_))
 
 
 def codes_of(y: ArrayLike, classes: Array, name: str) -> NDArray[np.int64]:

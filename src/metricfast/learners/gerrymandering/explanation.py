@@ -10,7 +10,7 @@ import numpy as np
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.distances.inference import both
 from metricfast.distances.neighbors import kneighbors
-from metricfast.learners.gerrymandering.voting import vote
+from metricfast.learners.gerrymandering.voting import majority_vote
 from metricfast.losses import Gerrymander
 
 __all__ = ["Explanation", "explanation"]
@@ -144,7 +144,7 @@ def explanation(
     """Explain the votes of embedded points; without query codes, explain the predicted classes."""
     k = int(loss.n_neighbors)
     nearest = kneighbors(queries, database, k, exclude=exclude, n_jobs=n_jobs)[1]
-    winners = vote(nearest, database_codes, len(classes))[0]
+    winners = majority_vote(nearest, database_codes, len(classes))[0]
     right = winners if codes is None else codes
     targeted, augmented = both(
         queries, database, right, database_codes, k, loss_matrix=loss.loss_matrix, ties=loss.ties,

@@ -18,9 +18,9 @@ from metricfast.training.samples import Samples
 
 __all__ = [
     "initial_maps",
-    "is_linear",
+    "is_linear_map",
     "mean_of_queries",
-    "penalty_of",
+    "two_sided_penalty",
 ]
 
 Array = NDArray[Any]
@@ -78,7 +78,7 @@ def initial_maps(
     ]
 
 
-def penalty_of(
+def two_sided_penalty(
     embedding: Embedding, regularizer: str | None, arrays: list[Array], n_jobs: int | None
 ) -> tuple[float, list[Array]]:
     """Return the penalty on the parameters of an embedding, and its gradients."""
@@ -113,7 +113,7 @@ def mean_of_queries(samples: Samples) -> Array:
     return mean
 
 
-def is_linear(embedding: Embedding) -> bool:
+def is_linear_map(embedding: Embedding) -> bool:
     """Return whether an embedding is a linear map."""
     return isinstance(embedding, Linear) and not embedding.normalize
 

@@ -13,7 +13,7 @@ from metricfast.distances.inference import Ties, check_loss_matrix
 from metricfast.learners.gerrymandering.regularizers import Regularizer
 from metricfast.losses import Gerrymander
 
-__all__ = ["VoteParameters", "largest_cost", "vote", "vote_loss"]
+__all__ = ["VoteParameters", "largest_cost", "majority_vote", "vote_loss"]
 
 Array = NDArray[Any]
 # Share of a vote that the winner of a tie gets in addition.
@@ -35,7 +35,7 @@ class VoteParameters(TrainingParameters):
     solver: Any = "adam"
 
 
-def vote(
+def majority_vote(
     neighbors: NDArray[np.int64], labels: NDArray[np.int64], n_classes: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Count votes. Ties go to the class of the nearest neighbour among them.

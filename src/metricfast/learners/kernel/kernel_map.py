@@ -14,7 +14,7 @@ from sklearn.kernel_approximation import Nystroem
 from metricfast._core.mahalanobis import as_vectors, finite_between
 from metricfast._core.types import Array
 
-__all__ = ["KernelizedMetric", "fit_kernel_map", "map_points", "origin_of"]
+__all__ = ["KernelizedMetric", "fit_kernel_map", "map_kernel_points", "origin_of"]
 
 # Shift-invariant kernels.
 _OF_DIFFERENCES = ("rbf", "laplacian")
@@ -118,7 +118,7 @@ def _as_number(
     return float(1 / (points.shape[1] * spread**power))
 
 
-def map_points(kernel_map: Nystroem | KernelPCA, origin: Array, points: Array) -> Array:
+def map_kernel_points(kernel_map: Nystroem | KernelPCA, origin: Array, points: Array) -> Array:
     """Map points, in their own dtype.
 
     `kernel_map`: fitted.

@@ -23,7 +23,7 @@ from metricfast.learners.base.learner import BaseMetricLearner, MetricTransforme
 from metricfast.learners.kernel.kernel_map import (
     KernelizedMetric,
     fit_kernel_map,
-    map_points,
+    map_kernel_points,
     origin_of,
 )
 
@@ -295,7 +295,7 @@ class KernelizedMetricLearner(MetricTransformer, BaseMetricLearner):
         )
 
     def _mapped(self, points: Array) -> Array:
-        return map_points(self.map_, self.mean_, points)
+        return map_kernel_points(self.map_, self.mean_, points)
 
     def _mapped_data(self, X: ArrayLike) -> Array:
         """Map points or tuples of the kind that the learner trains on."""

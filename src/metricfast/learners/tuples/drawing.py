@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["DrawnConstraints", "SupervisedForm", "draw_index_pairs", "draw_pairs", "draw_triplets"]
 
 # Points, labels and weights, and indices of groups and views, if these are given.
-Given = tuple[Any, Array, ArrayLike | None, dict[str, Any]]
+FitArguments = tuple[Any, Array, ArrayLike | None, dict[str, Any]]
 # Up to this many classes, the default number of pairs equals that of metric-learn.
 _MANY_CLASSES = 40
 
@@ -55,7 +55,7 @@ class SupervisedForm(BaseMetricLearner):
     _draw: Callable[[Any, Array, ArrayLike | None, RandomState], TupleSet]
 
     @abstractmethod
-    def _learn(self, tuples: TupleSet, given: Given, rng: RandomState, **how: Any) -> None:
+    def _learn(self, tuples: TupleSet, given: FitArguments, rng: RandomState, **how: Any) -> None:
         """Set the fitted attributes.
 
         `given`: the data from which the tuples were drawn.

@@ -36,7 +36,12 @@ from metricfast.distances.neighbors import paired_distances
 from metricfast.learners.base.classifiers import PairsClassifierMixin
 from metricfast.learners.base.learner import MahalanobisMixin
 from metricfast.learners.base.span import GivenAxes, distinct_rows, in_span
-from metricfast.learners.tuples.drawing import DrawnConstraints, Given, SupervisedForm, draw_pairs
+from metricfast.learners.tuples.drawing import (
+    DrawnConstraints,
+    FitArguments,
+    SupervisedForm,
+    draw_pairs,
+)
 from metricfast.learners.tuples.factored import start_metric
 from metricfast.learners.tuples.shrinking import half_of_pairs, representative_sample, shrink_metric
 from metricfast.selection._judge import JudgeParameter
@@ -382,7 +387,7 @@ class ITML_Supervised(SupervisedForm, DrawnConstraints, _ITML):  # noqa: N801
         self._fit_drawn(X, y, sample_weight, **marks, validate=validate, bounds=bounds)
         return self
 
-    def _learn(self, tuples: TupleSet, given: Given, rng: RandomState, **how: Any) -> None:
+    def _learn(self, tuples: TupleSet, given: FitArguments, rng: RandomState, **how: Any) -> None:
         sample = representative_sample(*given[:3])
         spanning = tuples.used_points(), sample[0]
         with in_span(self, *spanning, when=is_identity(self.prior)) as span:

@@ -31,7 +31,7 @@ from metricfast.learners.base.learner import MahalanobisMixin
 from metricfast.learners.base.span import in_span
 from metricfast.learners.tuples.drawing import (
     DrawnConstraints,
-    Given,
+    FitArguments,
     SupervisedForm,
     draw_index_pairs,
 )
@@ -279,7 +279,7 @@ class LSML_Supervised(SupervisedForm, DrawnConstraints, _LSML):  # noqa: N801
         )
         return TupleSet.of_rows(points, np.column_stack(rows))
 
-    def _learn(self, tuples: TupleSet, given: Given, rng: RandomState, **_: Any) -> None:
+    def _learn(self, tuples: TupleSet, given: FitArguments, rng: RandomState, **_: Any) -> None:
         near = paired_distances(tuples.points, pairs=tuples.index[:, :2], squared=True)
         spread = float(near.mean()) / 2
         strength = max(1.0, 1 / spread) if spread > _LEAST else 1.0

@@ -41,7 +41,12 @@ from metricfast.learners.base.span import (
     inverse_root,
     span_of,
 )
-from metricfast.learners.tuples.drawing import DrawnConstraints, Given, SupervisedForm, draw_pairs
+from metricfast.learners.tuples.drawing import (
+    DrawnConstraints,
+    FitArguments,
+    SupervisedForm,
+    draw_pairs,
+)
 from metricfast.learners.tuples.factored import minimize_factor, start_metric
 from metricfast.learners.tuples.pair_distances import (
     Diagonal,
@@ -362,7 +367,7 @@ class MMC_Supervised(SupervisedForm, DrawnConstraints, _MMC):  # noqa: N801
     _draw = partialmethod(draw_pairs, needs_similar=True)
     _renamed: ClassVar[dict[str, str]] = {**DrawnConstraints._renamed, **_MMC._renamed}
 
-    def _learn(self, tuples: TupleSet, given: Given, rng: RandomState, **_: Any) -> None:
+    def _learn(self, tuples: TupleSet, given: FitArguments, rng: RandomState, **_: Any) -> None:
         self._minimize(tuples, rng)
         sample = representative_sample(*given[:3])
         with in_span(self, tuples.used_points(), sample[0]) as span:

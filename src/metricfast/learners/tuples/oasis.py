@@ -30,7 +30,7 @@ from metricfast.learners.base.bilinear import BilinearMixin
 from metricfast.learners.base.classifiers import TripletsClassifierMixin
 from metricfast.learners.base.inputs import tuples_of
 from metricfast.learners.base.span import Span, span_of
-from metricfast.learners.tuples.drawing import Given, SupervisedForm, draw_triplets
+from metricfast.learners.tuples.drawing import FitArguments, SupervisedForm, draw_triplets
 from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 
 __all__ = ["OASIS", "OASIS_Supervised"]
@@ -298,7 +298,7 @@ class OASIS_Supervised(SupervisedForm, _OASIS):  # noqa: N801
 
     _draw = draw_triplets
 
-    def _learn(self, tuples: TupleSet, given: Given, rng: RandomState, **_: Any) -> None:
+    def _learn(self, tuples: TupleSet, given: FitArguments, rng: RandomState, **_: Any) -> None:
         self._fit(tuples, rng)
 
 

@@ -43,7 +43,7 @@ from metricfast.learners.tuples.bases import (
     local_discriminants,
     triplet_directions,
 )
-from metricfast.learners.tuples.drawing import Given, SupervisedForm, draw_triplets
+from metricfast.learners.tuples.drawing import FitArguments, SupervisedForm, draw_triplets
 from metricfast.learners.tuples.shrinking import (
     representative_sample,
     shrink_by_tuples,
@@ -409,7 +409,7 @@ class SCML_Supervised(SupervisedForm, _SCML):  # noqa: N801
         self._check_parameters()
         return draw_triplets(self, *given)
 
-    def _learn(self, tuples: TupleSet, given: Given, rng: RandomState, **_: Any) -> None:
+    def _learn(self, tuples: TupleSet, given: FitArguments, rng: RandomState, **_: Any) -> None:
         labels, sample_weight, marks = given[1:]
         ours = tuples.points, labels, sample_weight, marks
         span = span_of(tuples.used_points())
