@@ -9,12 +9,14 @@ are valid: ``bool``, ``Literal`` and the types below. Other types are not checke
         max_iter: PositiveInt = 100
         tol: NonNegativeFloat | None = None
 
-Fields are inherited. If positional parameters have another order than the fields, the class names
-them by :func:`positional`.
+Fields are inherited. A class that is no dataclass, such as a mixin, may annotate the parameters of
+its subclasses with such types. If positional parameters have another order than the fields, the
+class names them by :func:`positional`.
 """
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, make_dataclass
@@ -133,16 +135,17 @@ def check_parameters(owner: Any) -> None:
 def _checks(owner: type) -> dict[str, Check]:
     """Return a dictionary of parameter names and checks, for parameters whose type has a check."""
     found: dict[str, Check | None] = {}
+    names = getattr(owner, "__dataclass_fields__", None) or inspect.signature(owner).parameters
     for cls in reversed(owner.__mro__):
-        fields = vars(cls).get("__dataclass_fields__", {})
-        own = {
-            name: fields[name].type
-            for name in vars(cls).get("__annotations__", {})
-            if name in fields
-        }
+        fields = "__dataclass_fields__" in vars(cls)
+        if not fields and not cls.__module__.startswith("metricfast."):
+            continue
+        hints = vars(cls).get("__annotations__", {})
+        own = {name: hint for name, hint in hints.items() if name in names}
         declared = type("Declared", (), {"__annotations__": own})
         hints = get_type_hints(declared, vars(sys.modules[cls.__module__]), include_extras=True)
-        found |= {name: _check_of(hint) for name, hint in hints.items()}
+        checks = {name: _check_of(hint) for name, hint in hints.items()}
+        found |= {name: check for name, check in checks.items() if fields or check is not None}
     return {name: check for name, check in found.items() if check is not None}
 
 

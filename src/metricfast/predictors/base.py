@@ -5,19 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from scipy.sparse import csr_matrix
 from sklearn.utils import Tags, _safe_indexing, get_tags
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from metricfast._core.arguments import check_bool, check_choice, check_count
+from metricfast._core.arguments import check_bool, check_count
 from metricfast._core.checks import check_points
 from metricfast._core.frames import as_table
-from metricfast._core.parameters import check_parameters
+from metricfast._core.parameters import PositiveInt, check_parameters
 from metricfast._core.points import stacked
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.distances.filters import as_filter, known_rows, name_rows
@@ -30,39 +29,20 @@ from metricfast.predictors.spaces import Metric, ScikitLearn
 from metricfast.predictors.targets import rows_of_table
 
 __all__ = [
-    "Checks",
     "KNeighborsMixin",
     "NeighborsBase",
     "RadiusNeighborsMixin",
-    "check_search_parameters",
 ]
 
-_ALGORITHMS = ("auto", "ball_tree", "kd_tree", "brute")
 _MOST = 2**53
 
-# For each parameter, a function that raises an error for an invalid value.
-Checks = dict[str, Callable[[Any], object]]
 
-
-def check_search_parameters(estimator: Any) -> None:
-    """Raise ValueError or TypeError unless each parameter has a valid value."""
-    check_parameters(estimator)
-    for name, check in estimator._checks.items():
-        if hasattr(estimator, name):
-            check(getattr(estimator, name))
-
-
-def unless_none(check: Callable[[Any], object]) -> Callable[[Any], object]:
-    """Return a check that accepts None as well."""
-    return lambda value: None if value is None else check(value)
-
-
-def _check_power(p: Any) -> None:
+def _check_power(_: str, p: Any) -> None:
     if not (isinstance(p, Real) and (0 < p <= _MOST or p == math.inf)):  # type: ignore[operator]
         raise ValueError(f"p must be None, a number above 0 to 2**53, or infinite, got {p!r}.")
 
 
-def _check_metric_params(metric_params: Any) -> None:
+def _check_metric_params(_: str, metric_params: Any) -> None:
     if not isinstance(metric_params, dict):
         raise TypeError(f"metric_params must be a dict or None, got {metric_params!r}.")
 
@@ -112,11 +92,11 @@ class NeighborsBase:
     feature_names_in_ : ndarray of shape (n_features_in_,)
     """
 
-    algorithm: str
-    leaf_size: int
-    p: float | None
+    algorithm: Literal["auto", "ball_tree", "kd_tree", "brute"]
+    leaf_size: PositiveInt
+    p: Annotated[float, _check_power] | None
     metric: Any
-    metric_params: dict[str, Any] | None
+    metric_params: Annotated[dict[str, Any], _check_metric_params] | None
     n_jobs: int | None
     get_params: Any
     metric_: Any
@@ -124,14 +104,6 @@ class NeighborsBase:
     n_features_in_: int
     feature_names_in_: Array
     effective_metric_params_: dict[str, Any]
-    _checks: ClassVar[Checks] = {
-        "n_neighbors": unless_none(partial(check_count, "n_neighbors")),
-        "radius": unless_none(check_radius),
-        "algorithm": partial(check_choice, "algorithm", allowed=_ALGORITHMS),
-        "leaf_size": partial(check_count, "leaf_size"),
-        "p": unless_none(_check_power),
-        "metric_params": unless_none(_check_metric_params),
-    }
     _space: Metric
     _database: Any  # a `Database`, or an object with its methods
     _rows: Integers | None = None  # searched points of `fit`; None for all
@@ -144,7 +116,7 @@ class NeighborsBase:
         Points of weight 0 are left out, also in the fit of the metric. Invalid parameters leave the
         estimator as it was. After other errors it is not fitted.
         """
-        check_search_parameters(self)
+        check_parameters(self)
         self.__dict__.pop("metric_", None)
         if isinstance(X, NeighborsBase):
             X = X._fit_X
@@ -336,7 +308,7 @@ class NeighborsBase:
 class KNeighborsMixin:
     """Mixin for the search for k nearest neighbours."""
 
-    n_neighbors: int | None
+    n_neighbors: PositiveInt | None
 
     def _found(self: Any, X: Any) -> Neighborhoods:
         """Return the neighbours that determine the prediction."""
@@ -421,7 +393,7 @@ class KNeighborsMixin:
 class RadiusNeighborsMixin:
     """Mixin for the search for all neighbours within a radius."""
 
-    radius: float | None
+    radius: Annotated[float, lambda _, radius: check_radius(radius)] | None
 
     def _found(self: Any, X: Any) -> Neighborhoods:
         """Return the neighbours that determine the prediction."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from sklearn import neighbors as theirs
@@ -11,9 +11,9 @@ from sklearn.utils import Tags
 from metricfast._core.targets import accuracy, check_sample_weight, join_labels
 from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.warn import warn_user
-from metricfast.predictors.base import Checks, KNeighborsMixin, NeighborsBase, RadiusNeighborsMixin
+from metricfast.predictors.base import KNeighborsMixin, NeighborsBase, RadiusNeighborsMixin
 from metricfast.predictors.metric import is_learner
-from metricfast.predictors.neighborhoods import Neighborhoods, Weights, check_weights
+from metricfast.predictors.neighborhoods import Neighborhoods, Weights
 from metricfast.predictors.targets import (
     Classes,
     check_given,
@@ -39,7 +39,6 @@ class Votes(NeighborsBase):
 
     weights: Weights
     class_weight: Any = None
-    _checks: ClassVar[Checks] = {**NeighborsBase._checks, "weights": check_weights}
     _found: Any
     _labels: Classes
     _y: Integers  # one-dimensional if y has one output

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
@@ -15,14 +15,20 @@ from sklearn.utils import Tags
 import metricfast.losses as losses
 from metricfast._core.arguments import check_count
 from metricfast._core.checks import check_points
-from metricfast._core.parameters import NumberOfJobs, PositiveInt, Share, Verbosity
+from metricfast._core.parameters import (
+    NumberOfJobs,
+    PositiveInt,
+    Share,
+    Verbosity,
+    check_parameters,
+)
 from metricfast._core.progress import Progress
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.distances.database import Database
 from metricfast.distances.neighbors import kneighbors
 from metricfast.learners.base.inputs import forget
 from metricfast.learners.lmnn import LMNN
-from metricfast.predictors.base import Checks, KNeighborsMixin, check_search_parameters
+from metricfast.predictors.base import KNeighborsMixin
 from metricfast.predictors.classifiers import Votes
 from metricfast.predictors.local_objective import LocalObjective
 from metricfast.predictors.neighborhoods import Weights
@@ -115,7 +121,6 @@ class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ig
 
     metric = "euclidean"  # for the stored points; each class is searched separately
     algorithm, leaf_size, p, metric_params = "auto", 30, 2, None
-    _checks: ClassVar[Checks] = {**Votes._checks}
     partial_fit = property()  # not available: the maps depend on all points
 
     def fit(self, X: Any, y: Any = None) -> MultiMetricLMNN:
@@ -138,7 +143,7 @@ class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ig
         """
         X, y = check_given(self, X, y)
         labels = Classes.of(y)
-        check_search_parameters(self)
+        check_parameters(self)
         forget(self)
         judge = judge_of_points(self.judge)
         points = check_points(self, X, preprocessor=None, reset=True, order="C")

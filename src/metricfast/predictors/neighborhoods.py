@@ -5,21 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from scipy.sparse import csr_matrix
 
 from metricfast._core.types import Array, Floats, Integers
 
-__all__ = ["Neighborhoods", "Weights", "check_weights"]
+__all__ = ["Neighborhoods", "Weights"]
 
 # Larger weights are scaled, because their sums and products with values might overflow.
 _LARGE = 2.0**500
-Weights = str | Callable[[Array], Any] | None
 
 
-def check_weights(weights: Weights) -> None:
+def _check_weights(_: str, weights: Any) -> None:
     """Raise an error unless `weights` is a valid name or a function."""
     named = isinstance(weights, str) and weights in ("uniform", "distance")
     function = callable(weights) and not isinstance(weights, type)
@@ -28,6 +27,9 @@ def check_weights(weights: Weights) -> None:
             f"weights must be 'uniform', 'distance', None or a function of distances, got "
             f"{weights!r}."
         )
+
+
+Weights = Annotated[str | Callable[[Array], Any] | None, _check_weights]
 
 
 @dataclass(frozen=True)

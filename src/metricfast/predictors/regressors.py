@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from sklearn import neighbors as theirs
@@ -12,9 +12,9 @@ from sklearn.utils import Tags
 from metricfast._core.targets import check_sample_weight
 from metricfast._core.types import Floats
 from metricfast._core.warn import warn_user
-from metricfast.predictors.base import Checks, KNeighborsMixin, NeighborsBase, RadiusNeighborsMixin
+from metricfast.predictors.base import KNeighborsMixin, NeighborsBase, RadiusNeighborsMixin
 from metricfast.predictors.metric import is_learner
-from metricfast.predictors.neighborhoods import Weights, check_weights
+from metricfast.predictors.neighborhoods import Weights
 from metricfast.predictors.targets import as_outputs, check_given, joined_weights
 
 __all__ = ["KNeighborsRegressor", "RadiusNeighborsRegressor"]
@@ -26,7 +26,6 @@ class Means(NeighborsBase):
     """Base class of regressors. The subclass provides the neighbours by its method `_found`."""
 
     weights: Weights
-    _checks: ClassVar[Checks] = {**NeighborsBase._checks, "weights": check_weights}
     _found: Any
     _y: Floats
     _weight: Floats | None = None

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any, ClassVar, TypeVar
+from typing import Any, Literal, TypeVar
 
 from sklearn import neighbors as theirs
 
-from metricfast._core.arguments import check_choice, check_count
-from metricfast.predictors.base import Checks, KNeighborsMixin, NeighborsBase, RadiusNeighborsMixin
+from metricfast._core.parameters import PositiveInt
+from metricfast.predictors.base import KNeighborsMixin, NeighborsBase, RadiusNeighborsMixin
 
 __all__ = ["KNeighborsTransformer", "RadiusNeighborsTransformer"]
 
@@ -18,13 +17,8 @@ _Self = TypeVar("_Self", bound="Graphs")
 class Graphs(NeighborsBase):
     """Base class of transformers of points into the graph of their neighbours."""
 
-    mode: str
+    mode: Literal["connectivity", "distance"]
     transform: Any
-
-    _checks: ClassVar[Checks] = {
-        **NeighborsBase._checks,
-        "mode": partial(check_choice, "mode", allowed=("connectivity", "distance")),
-    }
 
     def fit(self: _Self, X: Any, y: Any = None) -> _Self:
         """Store points to search. Fit the metric to them if it is a learner that is not fitted.
@@ -94,10 +88,7 @@ class KNeighborsTransformer(KNeighborsMixin, Graphs, theirs.KNeighborsTransforme
     50
     """
 
-    # None is not a valid value here.
-    _checks: ClassVar[Checks] = {
-        **Graphs._checks, "n_neighbors": partial(check_count, "n_neighbors")
-    }  # fmt: skip
+    n_neighbors: PositiveInt  # not None
 
 
 class RadiusNeighborsTransformer(RadiusNeighborsMixin, Graphs, theirs.RadiusNeighborsTransformer):  # type: ignore[misc]
