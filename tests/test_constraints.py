@@ -148,7 +148,7 @@ def test_points_of_weight_zero_are_in_no_class(learner):
 
 
 def test_weights_must_be_weights():
-    with pytest.raises(ValueError, match=r"sample_weight must have shape \(150,\), got \(3,\)"):
+    with pytest.raises(ValueError, match=r"sample_weight must have shape \(150,\); found \(3,\)"):
         Constraints(Y).positive_negative_pairs(3, sample_weight=[1, 1, 1])
     with pytest.raises(ValueError, match="sample_weight must not be negative"):
         Constraints(Y).positive_negative_pairs(3, sample_weight=-np.ones(150))

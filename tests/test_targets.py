@@ -100,9 +100,9 @@ def test_weights_are_returned_in_float64():
 @pytest.mark.parametrize(
     ("weights", "text"),
     [  # in addition to bad_input.md
-        ([[1, 2, 3]], r"sample_weight must have shape \(3,\), got \(1, 3\)"),
-        (2.0, r"sample_weight must have shape \(3,\), got \(\)"),
-        ([1, np.inf, 1], "Input sample_weight contains infinity"),
+        ([[1, 2, 3]], r"sample_weight must have shape \(3,\); found \(1, 3\)"),
+        (2.0, r"sample_weight must have shape \(3,\); found \(\)"),
+        ([1, np.inf, 1], "sample_weight contains NaN or infinity"),
     ],
 )
 def test_unusable_weights(weights, text):

@@ -65,7 +65,7 @@ def test_weights_of_points_are_those_of_their_triplets():
     np.testing.assert_array_equal(found.bilinear_, expected.bilinear_)
     assert not np.array_equal(found.bilinear_, OASIS_Supervised(random_state=0).fit(X, Y).bilinear_)
     alone = np.eye(3)[Y, 0] * np.eye(len(X))[0]
-    with pytest.raises(ValueError, match=r"sample_weight must have shape \(150,\), got \(149,\)"):
+    with pytest.raises(ValueError, match=r"sample_weight must have shape \(150,\); found \(149,\)"):
         OASIS_Supervised().fit(X, Y, sample_weight=weight[1:])
     with pytest.raises(ValueError, match="no class has two points and weight"):
         OASIS_Supervised().fit(X, np.r_[3, Y[1:]], sample_weight=alone)

@@ -14,13 +14,17 @@ import numpy as np
 import sklearn.utils
 from numpy.typing import ArrayLike, NDArray
 
+from metricfast._core.dispatch import get_kernels
 from metricfast._core.frames import as_table, column_of, fault_of, fault_of_lists, plain_frame
 
 __all__ = [
     "as_array",
     "as_matrix",
+    "as_numbers",
     "as_real",
+    "as_vector",
     "called_like",
+    "check_all_finite",
     "check_bool",
     "check_choice",
     "check_count",
@@ -89,14 +93,38 @@ def as_real(X: ArrayLike, name: str) -> NDArray[Any]:
     return np.asarray(array, order="C")
 
 
+def as_numbers(values: ArrayLike, name: str, size: int | None = None) -> NDArray[np.float64]:
+    """Return finite numbers in one dimension, one for each of ``size`` points if that is given."""
+    array = np.asarray(as_real(values, name), np.float64)
+    wanted = array.size if size is None else size
+    if array.shape != (wanted,):
+        raise ValueError(f"{name} must have shape ({wanted},); found {array.shape}.")
+    return check_all_finite(array, name)
+
+
+def as_vector(values: ArrayLike, name: str, size: int) -> NDArray[np.float64]:
+    """Return non-negative finite weights, one for each of ``size`` points."""
+    array = as_numbers(values, name, size)
+    if (array < 0).any():
+        raise ValueError(f"{name} must not be negative.")
+    return array
+
+
+def check_all_finite(array: NDArray[Any], name: str, given: object = None) -> NDArray[Any]:
+    """Return an array; raise ValueError if it holds NaN or infinity, in which column of `given`."""
+    if not get_kernels().all_finite(np.atleast_2d(array)):
+        raise fault_of(given, name) or ValueError(
+            f"{name} contains NaN or infinity; remove or impute these values."
+        )
+    return array
+
+
 def as_matrix(values: ArrayLike, name: str, dtype: Any = np.float64) -> NDArray[Any]:
     """Copy a matrix of finite numbers, in C order."""
     array = as_real(values, name)
     if array.ndim != 2 or not array.size:
         raise ValueError(f"`{name}` must be a matrix of numbers, got shape {array.shape}.")
-    if not np.isfinite(array).all():
-        raise ValueError(f"Input {name} contains NaN or infinity.")
-    return np.array(array, dtype, order="C")
+    return np.array(check_all_finite(array, name), dtype, order="C")
 
 
 def check_bool(name: str, value: object) -> None:

@@ -8,9 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricfast._core.arguments import as_array, as_real
+from metricfast._core.arguments import (
+    as_array,
+    as_numbers,
+    as_real,
+    as_vector,
+    check_all_finite,
+)
 from metricfast._core.dispatch import get_kernels
-from metricfast._core.frames import as_readable, check_alike, fault_of
+from metricfast._core.frames import as_readable, check_alike
 from metricfast._core.memory import block_rows
 from metricfast._core.sources import Named, Source
 from metricfast._core.stores import as_source, in_memory
@@ -59,7 +65,7 @@ def as_points(X: ArrayLike, name: str, *, width: int | None = None) -> Array:
             f"found {array.ndim} dimension(s), shape {array.shape}."
         )
     _check_shape(array, name, width)
-    return _finite(array, name, X)
+    return check_all_finite(array, name, X)
 
 
 def as_points_or_source(X: ArrayLike, name: str, *, width: int | None = None) -> Any:
@@ -97,14 +103,6 @@ def _check_shape(X: Array | Source, name: str, width: int | None) -> None:
         raise ValueError(f"{name} must have {width} columns; found {X.shape[1]}.")
 
 
-def as_numbers(values: ArrayLike, name: str, size: int) -> Floats:
-    """Return finite numbers, one for each of ``size`` points."""
-    array = np.ascontiguousarray(as_real(values, name), dtype=np.float64)
-    if array.shape != (size,):
-        raise ValueError(f"{name} must have shape ({size},); found {array.shape}.")
-    return _finite(array, name)
-
-
 def as_labels(labels: ArrayLike, name: str, size: int) -> Floats:
     """Return finite continuous labels as an array of shape (size, n_label_dimensions)."""
     array = np.ascontiguousarray(as_real(labels, name), dtype=np.float64)
@@ -113,23 +111,7 @@ def as_labels(labels: ArrayLike, name: str, size: int) -> Floats:
             f"{name} must hold one label per point, of shape ({size},) or ({size}, "
             f"n_label_dimensions); found {array.shape}."
         )
-    return _finite(array.reshape(size, -1), name)
-
-
-def _finite(array: Array, name: str, given: object = None) -> Array:
-    if not get_kernels().all_finite(np.atleast_2d(array)):
-        raise fault_of(given, name) or ValueError(
-            f"{name} contains NaN or infinity; remove or impute these values."
-        )
-    return array
-
-
-def as_vector(values: ArrayLike, name: str, size: int) -> Floats:
-    """Return non-negative finite weights, one for each of ``size`` points."""
-    array = as_numbers(values, name, size)
-    if (array < 0).any():
-        raise ValueError(f"{name} must not be negative.")
-    return array
+    return check_all_finite(array.reshape(size, -1), name)
 
 
 def as_codes(labels: ArrayLike, name: str, size: int) -> tuple[Array, Integers]:

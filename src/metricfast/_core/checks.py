@@ -12,7 +12,6 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import (
-    _num_samples,
     check_array,
     check_consistent_length,
     validate_data,
@@ -36,9 +35,9 @@ from metricfast._core.types import Array
 __all__ = [
     "as_readable_labels",
     "check_both_kinds",
+    "check_enough",
     "check_pair_labels",
     "check_points",
-    "check_rows",
     "check_tuples",
 ]
 
@@ -108,16 +107,7 @@ def _checked_source(
     """Check the labels, and the shape and dtype of a source, before any point is read."""
     few = _with_names(np.zeros((1, source.shape[1])), source)
     validate_data(estimator, few, y, reset=reset, skip_check_array=True)
-    if len(source) < ensure_min_samples:
-        raise ValueError(
-            f"Found array with {len(source)} sample(s) (shape={source.shape}) while a minimum of "
-            f"{ensure_min_samples} is required by {type(estimator).__name__}."
-        )
-    if not source.shape[1]:
-        raise ValueError(
-            f"Found array with 0 feature(s) (shape={source.shape}) while a minimum of 1 is "
-            f"required by {type(estimator).__name__}."
-        )
+    check_enough(estimator, source.shape, ensure_min_samples)
     if y is None or (isinstance(y, str) and y == "no_validation"):
         return source
     y = as_readable_labels(y)
@@ -140,13 +130,14 @@ def _with_names(X: Array, source: Source) -> Any:
     return DataFrame(X, columns=source.feature_names)
 
 
-def check_rows(estimator: BaseEstimator, X: Any, name: str = "X") -> None:
-    """Raise ValueError if the table has no rows."""
-    if not _num_samples(X):
-        raise ValueError(
-            f"Found array with 0 sample(s) (shape={getattr(X, 'shape', (0,))}) while a minimum of "
-            f"1 is required by {type(estimator).__name__}: {name} has no rows."
-        )
+def check_enough(estimator: BaseEstimator, shape: tuple[int, ...], n_samples: int = 1) -> None:
+    """Raise ValueError as scikit-learn does unless there are so many samples, and features."""
+    for kind, found, least in (("sample", shape[0], n_samples), ("feature", shape[-1], 1)):
+        if found < least:
+            raise ValueError(
+                f"Found array with {found} {kind}(s) (shape={shape}) while a minimum of {least} is "
+                f"required by {type(estimator).__name__}: give X more {kind}s."
+            )
 
 
 def check_tuples(

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_array, column_or_1d
 
-from metricfast._core.arguments import as_array, as_real
+from metricfast._core.arguments import as_array, as_real, as_vector
 from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.warn import warn_user
 
@@ -381,12 +381,7 @@ def check_sample_weight(
     """
     if sample_weight is None:
         return None
-    given = as_real(sample_weight, name)
-    if given.shape != (n_samples,):
-        raise ValueError(f"{name} must have shape ({n_samples},), got {given.shape}.")
-    weights: Floats = check_array(given, dtype=np.float64, ensure_2d=False, input_name=name)
-    if (weights < 0).any():
-        raise ValueError(f"{name} must not be negative.")
+    weights: Floats = as_vector(sample_weight, name, n_samples)
     if not weights.any():
         raise ValueError(f"{name} must not be zero throughout.")
     largest = float(weights.max())

@@ -7,7 +7,6 @@ from numpy.typing import ArrayLike
 from scipy.stats import rankdata
 from sklearn.metrics import average_precision_score
 
-from metricfast._core.arguments import as_array
 from metricfast._core.arrays import as_numbers
 from metricfast._core.thresholds import best_threshold
 from metricfast._core.types import Floats
@@ -71,7 +70,7 @@ def pair_report(y_true: ArrayLike, similarities: ArrayLike) -> PairReport:
     accuracy           0.7500
     threshold          0.9000
     """
-    found = as_numbers(similarities, "similarities", as_array(similarities, "similarities").size)
+    found = as_numbers(similarities, "similarities")
     y = as_numbers(y_true, "y_true", len(found))
     if len(y) < 2:
         raise ValueError(f"y_true must hold at least 2 pairs; found {len(y)}.")

@@ -90,7 +90,7 @@ def verification_report(
     accuracy               0.7500
     accuracy_error         0.0000
     """
-    known = as_numbers(distances, "distances", as_array(distances, "distances").size)
+    known = as_numbers(distances, "distances")
     y = check_both_kinds(y_true, len(known), "y_true")
     rates = check_rates(far, "far")
     accepted, kept, thresholds = roc_curve(y, -known, pos_label=1, drop_intermediate=False)

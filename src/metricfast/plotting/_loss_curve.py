@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricfast._core.arguments import as_array
 from metricfast._core.arrays import as_numbers
 from metricfast._core.types import Floats
 from metricfast.metrics._selection import nested
@@ -157,7 +156,7 @@ class LossCurveDisplay(Display):
 
 
 def _numbers(values: ArrayLike, name: str) -> Floats:
-    size = as_array(values, name).size
-    if not size:
+    numbers = as_numbers(values, name)
+    if not len(numbers):
         raise ValueError(f"{name} is empty: give a number for each iteration.")
-    return as_numbers(values, name, size)
+    return numbers

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.metrics import roc_auc_score, roc_curve
 
-from metricfast._core.arguments import as_array, check_bool
+from metricfast._core.arguments import check_bool
 from metricfast._core.arrays import as_numbers
 from metricfast._core.checks import check_both_kinds
 from metricfast._core.types import Array, Floats
@@ -149,7 +149,7 @@ class PairScoreDisplay(Display):
         -------
         PairScoreDisplay
         """
-        known = as_numbers(distances, "distances", as_array(distances, "distances").size)
+        known = as_numbers(distances, "distances")
         similar = check_both_kinds(y_true, len(known), "y_true") == 1
         display = cls(distances=known, similar=similar, threshold=threshold, name=name)
         return display.plot(roc=roc, ax=ax, **kwargs)

@@ -14,7 +14,7 @@ from sklearn.utils import _safe_indexing, check_array
 from sklearn.utils.validation import validate_data
 
 from metricfast._core.arguments import as_array
-from metricfast._core.checks import check_rows
+from metricfast._core.checks import check_enough
 from metricfast._core.frames import (
     as_table,
     check_names,
@@ -189,12 +189,7 @@ def _known(estimator: Any, X: Any) -> Any:
             f"Expected 2D array X, got shape {tuple(X.shape)} instead. Reshape your data: X must "
             "have a row for each point and a column for each feature."
         )
-    if not X.shape[1]:
-        raise ValueError(
-            f"Found array X with 0 feature(s) (shape={tuple(X.shape)}) while a minimum of 1 is "
-            "required."
-        )
-    check_rows(estimator, X)
+    check_enough(estimator, tuple(X.shape))
     return X
 
 

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils import _safe_indexing, check_consistent_length
 from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.validation import _num_samples
 
 from metricfast._core.arguments import as_real, check_choice
-from metricfast._core.checks import check_rows
+from metricfast._core.checks import check_enough
 from metricfast._core.frames import as_readable, as_table
 from metricfast._core.sparse import made_dense
 from metricfast._core.targets import (
@@ -44,7 +45,7 @@ def check_given(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
         return X, y
     X = as_table(X, "X")
     check_consistent_length(X, y)
-    check_rows(estimator, X)
+    check_enough(estimator, X.shape if hasattr(X, "shape") else (_num_samples(X), 1))
     return X, y
 
 
