@@ -16,8 +16,16 @@ from metricfast.losses._call import Call, Loss, Totals
 __all__ = ["Circle", "MultiSimilarity", "NTXent", "RecallAtK", "SmoothAP", "SupCon"]
 
 
+class SimilarityLoss(Loss):
+    """Base class of losses of inner products of points of length 1."""
+
+    of_unit_length = True
+    of_inner_products = True
+    takes_tags = True
+
+
 @dataclass(eq=False, repr=False)
-class Circle(Loss):
+class Circle(SimilarityLoss):
     """Circle loss: similarities that are far from where they should be weigh more.
 
     ``log(1 + sum_n exp(gamma [s_in + m]_+ (s_in - m)) sum_p exp(-gamma [1 + m - s_ip]_+ (s_ip - 1 +
@@ -61,16 +69,12 @@ class Circle(Loss):
     gamma: PositiveFloat = 256.0
     reduction: Literal["mean", "sum"] = "mean"
 
-    of_unit_length = True
-    of_inner_products = True
-    takes_tags = True
-
     def _run(self, call: Call) -> Totals:
         return get_kernels().circle(call, margin=self.margin, gamma=self.gamma)
 
 
 @dataclass(eq=False, repr=False)
-class MultiSimilarity(Loss):
+class MultiSimilarity(SimilarityLoss):
     """Multi-similarity loss.
 
     ``log(1 + sum_p exp(-alpha (s_ip - base))) / alpha + log(1 + sum_n exp(beta (s_in - base))) /
@@ -114,10 +118,6 @@ class MultiSimilarity(Loss):
     base: FiniteFloat = 0.5
     reduction: Literal["mean", "sum"] = "mean"
 
-    of_unit_length = True
-    of_inner_products = True
-    takes_tags = True
-
     def _run(self, call: Call) -> Totals:
         alpha, beta, base = self.alpha, self.beta, self.base
         return get_kernels().softplus_pairs(
@@ -127,7 +127,7 @@ class MultiSimilarity(Loss):
 
 
 @dataclass(eq=False, repr=False)
-class SupCon(Loss):
+class SupCon(SimilarityLoss):
     """Supervised contrastive loss.
 
     The mean over the points p of the anchor's class of ``-log(exp(s_ip / t) / sum_k exp(s_ik /
@@ -168,16 +168,12 @@ class SupCon(Loss):
     temperature: PositiveFloat = 0.1
     reduction: Literal["mean", "sum"] = "mean"
 
-    of_unit_length = True
-    of_inner_products = True
-    takes_tags = True
-
     def _run(self, call: Call) -> Totals:
         return get_kernels().supcon(call, temperature=self.temperature)
 
 
 @dataclass(eq=False, repr=False)
-class NTXent(Loss):
+class NTXent(SimilarityLoss):
     """Normalised temperature-scaled cross entropy.
 
     ``-log(exp(s_ip / t) / (exp(s_ip / t) + sum_n exp(s_in / t)))`` for every pair of an anchor i
@@ -220,16 +216,12 @@ class NTXent(Loss):
     temperature: PositiveFloat = 0.07
     reduction: Literal["mean_nonzero", "mean", "sum"] = "mean_nonzero"
 
-    of_unit_length = True
-    of_inner_products = True
-    takes_tags = True
-
     def _run(self, call: Call) -> Totals:
         return get_kernels().ntxent(call, temperature=self.temperature)
 
 
 @dataclass(eq=False, repr=False)
-class SmoothAP(Loss):
+class SmoothAP(SimilarityLoss):
     """Smooth-AP: average precision with sigmoids in place of ranks.
 
     1 less the mean over the points p of the anchor's class of ``(1 + sum_q g(s_iq - s_ip)) / (1 +
@@ -270,16 +262,12 @@ class SmoothAP(Loss):
     temperature: PositiveFloat = 0.01
     reduction: Literal["mean", "sum"] = "mean"
 
-    of_unit_length = True
-    of_inner_products = True
-    takes_tags = True
-
     def _run(self, call: Call) -> Totals:
         return get_kernels().smooth_ap(call, temperature=self.temperature)
 
 
 @dataclass(eq=False, repr=False)
-class RecallAtK(Loss):
+class RecallAtK(SimilarityLoss):
     """Recall@k surrogate: the share of the anchor's class among the k nearest, with sigmoids.
 
     1 less the mean over k of ``sum_p g((k - r_ip) / rank_temperature) / min(k, n_p)``, p over the
@@ -324,10 +312,6 @@ class RecallAtK(Loss):
     temperature: PositiveFloat = 0.01
     rank_temperature: PositiveFloat = 1.0
     reduction: Literal["mean", "sum"] = "mean"
-
-    of_unit_length = True
-    of_inner_products = True
-    takes_tags = True
 
     def _run(self, call: Call) -> Totals:
         several = self.k if isinstance(self.k, Sequence) and len(self.k) else [self.k]
