@@ -15,24 +15,27 @@ X = (X - X.mean(axis=0)) / X.std(axis=0)
 DIGITS, DIGIT = load_digits(return_X_y=True)
 DIGITS, DIGIT = DIGITS[:600] / 16, DIGIT[:600]
 NCA = losses.NCA("log", reduction="mean")
-LEARNERS = [
-    embedding_learner(NCA, max_epochs=4, batch_size=40),
-    embedding_learner(NCA, MLP((8,), 3), solver="sgd", max_epochs=4),
-    embedding_learner(
+NAMED = {
+    "small batches": embedding_learner(NCA, max_epochs=4, batch_size=40),
+    "perceptron": embedding_learner(NCA, MLP((8,), 3), solver="sgd", max_epochs=4),
+    "unit length": embedding_learner(
         NCA, MLP((8,), 3, normalize=True), solver=Adam(schedule="cosine", max_epochs=4)
     ),
-    embedding_learner(NCA, Asymmetric(Linear(3), MLP((8,), 3)), max_epochs=4),
-    embedding_learner(NCA, Linear(2), solver="lbfgs", max_epochs=4),
-    embedding_learner(NCA, Linear(2), database="all", max_epochs=2),
-    embedding_learner(
+    "two sides": embedding_learner(NCA, Asymmetric(Linear(3), MLP((8,), 3)), max_epochs=4),
+    "lbfgs": embedding_learner(NCA, Linear(2), solver="lbfgs", max_epochs=4),
+    "whole database": embedding_learner(NCA, Linear(2), database="all", max_epochs=2),
+    "periodic": embedding_learner(
         NCA,
         Periodic(3, 4, n_passthrough=1),
         solver=AdamW(weight_decay=0.1, max_epochs=4),
         database="all",
         candidate_fraction=0.3,
     ),
-    EmbeddingLearner(NCA, Linear(2), early_stopping=True, random_state=0, max_epochs=4),
-]
+    "early stopping": EmbeddingLearner(
+        NCA, Linear(2), early_stopping=True, random_state=0, max_epochs=4
+    ),
+}
+LEARNERS = list(NAMED.values())
 
 
 class Proxies:

@@ -6,6 +6,7 @@ import threading
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 from sklearn.datasets import make_blobs
 from stored import Stored
@@ -48,22 +49,25 @@ def blobs(dtype: Any = np.float32) -> tuple[Array, Array]:
 
 X, Y = blobs()
 SGD = {"solver": mf.solvers.Adam(max_epochs=4), "random_state": 0}
-LEARNERS = [
-    *(getattr(mf, name)(**SGD) for name in ("NCA", "LMNN", "MCML", "LDML", "NCMML", "MLKR")),
-    mf.LMNN(solver=mf.solvers.Adam(max_epochs=2), random_state=0, target_refresh=1),
-    mf.NeighborhoodGerrymandering(judge=None, random_state=0, solver=mf.solvers.Adam(max_epochs=2)),
-    mf.NeighborhoodGerrymandering(
-        parameterization="M",
-        judge=None,
-        random_state=0,
-        solver=mf.solvers.Adam(max_epochs=2),
-    ),
-    mf.NeighborhoodGerrymanderingRegressor(random_state=0, solver=mf.solvers.Adam(max_epochs=2)),
-    embedding_learner(losses.NCA(), MLP((6,), 4), max_epochs=4),
-    mf.ProxyNCALearner(n_components=4, max_epochs=4, random_state=0, judge=None),
-    mf.TripletLearner(n_components=4, max_epochs=4, random_state=0, judge=None),
-    mf.LogRatioLearner(n_components=4, max_epochs=1, random_state=0),
-]
+SHORT = {"solver": mf.solvers.Adam(max_epochs=2), "random_state": 0}
+FOUR = {"n_components": 4, "random_state": 0}
+NAMED = {
+    **{name: getattr(mf, name)(**SGD) for name in ("NCA", "LMNN", "MCML", "LDML", "NCMML", "MLKR")},
+    "LMNN with new targets": mf.LMNN(**SHORT, target_refresh=1),
+    "gerrymandering": mf.NeighborhoodGerrymandering(judge=None, **SHORT),
+    "gerrymandering of M": mf.NeighborhoodGerrymandering(parameterization="M", judge=None, **SHORT),
+    "gerrymandering of numbers": mf.NeighborhoodGerrymanderingRegressor(**SHORT),
+    "perceptron": embedding_learner(losses.NCA(), MLP((6,), 4), max_epochs=4),
+    "proxies": mf.ProxyNCALearner(**FOUR, max_epochs=4, judge=None),
+    "triplets": mf.TripletLearner(**FOUR, max_epochs=4, judge=None),
+    "log ratios": mf.LogRatioLearner(**FOUR, max_epochs=1),
+}
+LEARNERS = list(NAMED.values())
+
+
+def some(*names: str) -> pytest.MarkDecorator:
+    """Run a test for the learners of these names."""
+    return pytest.mark.parametrize("learner", [NAMED[name] for name in names], ids=names)
 
 
 def parameters(learner: Any) -> Array:

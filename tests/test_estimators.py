@@ -42,8 +42,9 @@ SOLVED = {
 MAPS = [
     make(each) for each in of_points() if issubclass(each, mf.MahalanobisMixin) and not solves(each)
 ]
+KERNEL = mf.KernelizedMetricLearner(mf.DMLMJ(), n_components=20, random_state=0)
 KERNELIZED = [
-    mf.KernelizedMetricLearner(mf.DMLMJ(), n_components=20, random_state=0),
+    KERNEL,
     mf.KernelizedMetricLearner(
         mf.NCMML(tol=1e-3), kernel="poly", n_components=20, method="kpca", random_state=0
     ),
@@ -57,7 +58,7 @@ BY_SOLVER = SOLVED["lbfgs"] + SOLVED["adam"]
 BRIEF = {"max_iter": 10, "max_epochs": 2, "judge": None}
 ESTIMATORS = [*(configured(each, **BRIEF) for each in BY_SOLVER), *MAPS, *KERNELIZED]
 # For checks that do not depend on the solver.
-ONE_EACH = [*(make(type(each)) for each in SOLVED["lbfgs"]), *MAPS, KERNELIZED[0]]
+ONE_EACH = [*(make(type(each)) for each in SOLVED["lbfgs"]), *MAPS, KERNEL]
 WEIGHTED = [each for each in ESTIMATORS if has_fit_parameter(each, "sample_weight")]
 # The steps of SCML are random, and its bases depend on rounding.
 EXACT = [each for each in MAPS if type(each).__name__ != "SCML_Supervised"]

@@ -25,6 +25,7 @@ from minibatch_cases import (
     error,
     labels_of,
     parameters,
+    some,
 )
 from sklearn.base import clone
 from thinned import thinned
@@ -199,7 +200,7 @@ def test_lmnn_learns_from_blocks_as_from_an_array(share: float, real_data: Any) 
         assert of_blocks > of_array - 0.005
 
 
-@pytest.mark.parametrize("learner", [LEARNERS[0], LEARNERS[-3]], ids=str)
+@some("NCA", "proxies")
 def test_what_fails_while_reading_or_learning_ends_the_reader(
     learner: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -225,7 +226,7 @@ def test_what_fails_while_reading_or_learning_ends_the_reader(
         assert error and interrupted
 
 
-@pytest.mark.parametrize("learner", [LEARNERS[i] for i in (0, 1, 7, 10)], ids=str)
+@some("NCA", "LMNN", "gerrymandering", "perceptron")
 def test_a_training_is_gone_on_from_its_checkpoint(learner: Any, tmp_path: Any) -> None:
     pytest.importorskip("safetensors")
 
@@ -298,7 +299,7 @@ def test_a_training_keeps_to_its_limit(name: str, tmp_path: Any) -> None:
     assert int(done.stdout) < 2 * limit < 0.8 * points.nbytes  # what is freed may stay
 
 
-@pytest.mark.parametrize("learner", [LEARNERS[i] for i in (0, 1, 5, 7, 10, 13)], ids=str)
+@some("NCA", "LMNN", "MLKR", "gerrymandering", "perceptron", "log ratios")
 def test_points_are_held_out_and_weighed(learner: Any) -> None:
     y, weight = labels_of(learner), (np.arange(N) % 3 > 0).astype(float)
     learner = configured(learner, early_stopping=True, patience=1)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from minibatch_cases import LEARNERS, LIMIT, Counted, N, X, Y, error, labels_of
+from minibatch_cases import LEARNERS, LIMIT, Counted, N, X, Y, error, labels_of, some
 from registry import CLASSES, learners, make
 from sklearn.base import clone
 from trained import configured
@@ -21,7 +21,7 @@ from metricfast.learners.linear import LinearLearner
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
-@pytest.mark.parametrize("learner", [LEARNERS[i] for i in (0, 1, 7, 11)], ids=str)
+@some("NCA", "LMNN", "gerrymandering", "proxies")
 def test_partial_fit_goes_over_the_chunks_of_a_part(learner: Any) -> None:
     learner = clone(learner)
     if hasattr(learner, "early_stopping"):
@@ -34,7 +34,7 @@ def test_partial_fit_goes_over_the_chunks_of_a_part(learner: Any) -> None:
     assert error(learner) < 1
 
 
-@pytest.mark.parametrize("learner", [LEARNERS[i] for i in (0, 1)], ids=str)
+@some("NCA", "LMNN")
 def test_ten_parts_teach_what_all_points_do(learner: Any) -> None:
     y, parts = labels_of(learner), configured(learner, batch_size=600)
     for _ in range(learner.solver.max_epochs):

@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from embedding_cases import LEARNERS, NCA, Proxies, X, Y, same
+from embedding_cases import NAMED, NCA, Proxies, X, Y, same
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
@@ -22,7 +22,7 @@ from metricfast.samplers import DenseTriplet, Uniform
 from metricfast.solvers import SGD, Adam
 
 pytestmark = pytest.mark.filterwarnings("ignore:L-BFGS stopped")
-every_learner = pytest.mark.parametrize("learner", LEARNERS, ids=range(len(LEARNERS)))
+every_learner = pytest.mark.parametrize("learner", NAMED.values(), ids=NAMED)
 
 
 @every_learner
@@ -83,9 +83,9 @@ def test_distances_are_those_of_embedded_points(learner):
 
 def test_frames_pipelines_and_searches():
     frame = pd.DataFrame(X, columns=list("abcd"))
-    model = clone(LEARNERS[1]).set_output(transform="pandas").fit(frame, Y)
+    model = clone(NAMED["perceptron"]).set_output(transform="pandas").fit(frame, Y)
     assert list(model.transform(frame).columns) == [f"embeddinglearner{i}" for i in range(3)]
-    pipeline = make_pipeline(clone(LEARNERS[1]), KNeighborsClassifier(3))
+    pipeline = make_pipeline(clone(NAMED["perceptron"]), KNeighborsClassifier(3))
     grid = {"embeddinglearner__embedding__n_components": [2, 3]}
     assert GridSearchCV(pipeline, grid, cv=3).fit(X, Y).best_score_ > 0.8
 
@@ -101,9 +101,9 @@ def test_sparse_points(learner):
 
 
 def test_preprocessor_and_labels_of_any_kind():
-    expected = clone(LEARNERS[1]).fit(X, Y)
+    expected = clone(NAMED["perceptron"]).fit(X, Y)
     names = np.array(["x", "y", "z"])[Y]
-    model = clone(LEARNERS[1]).set_params(preprocessor=X).fit(np.arange(150), names)
+    model = clone(NAMED["perceptron"]).set_params(preprocessor=X).fit(np.arange(150), names)
     same(model, expected)
     assert list(model.classes_) == ["x", "y", "z"]
     assert model.score(X, names) == expected.score(X, Y)
@@ -174,7 +174,7 @@ def test_all_anchors_of_the_database_give_the_gradient_of_all_points():
 
 
 def test_warm_start_goes_on():
-    learner = clone(LEARNERS[1]).set_params(warm_start=True)
+    learner = clone(NAMED["perceptron"]).set_params(warm_start=True)
     first = learner.fit(X, Y).loss_curve_
     assert learner.fit(X, Y).loss_curve_[0] < first[-1] < first[0]
     learner.embedding = MLP((9,), 3)
@@ -194,10 +194,10 @@ def test_partial_fit_goes_on():
     with pytest.raises(ValueError, match="y holds 7, which is none of the classes"):
         batches.partial_fit(X, np.where(Y == 0, 7, Y))
     with pytest.raises(ValueError, match="partial_fit needs a solver with schedule"):
-        clone(LEARNERS[2]).partial_fit(X, Y)
-    assert not hasattr(LEARNERS[4], "partial_fit")
+        clone(NAMED["unit length"]).partial_fit(X, Y)
+    assert not hasattr(NAMED["lbfgs"], "partial_fit")
     with pytest.raises(AttributeError, match=r"'lbfgs', needs all points. Set solver='adam'"):
-        LEARNERS[4].partial_fit(X, Y)
+        NAMED["lbfgs"].partial_fit(X, Y)
 
 
 def test_labels_of_several_numbers():

@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from embedding_cases import DIGIT, DIGITS, LEARNERS, NCA, Steep, X, Y, same
+from embedding_cases import DIGIT, DIGITS, NAMED, NCA, Steep, X, Y, same
 from sklearn.base import clone
 from trained import configured, embedding_learner
 
@@ -210,10 +210,10 @@ def test_a_damaged_checkpoint_is_refused(tmp_path):
     path = tmp_path / "training"
     path.write_bytes(b"something else")
     with pytest.raises(ValueError, match="is not a readable safetensors file"):
-        configured(LEARNERS[0], checkpoint=path).fit(X, Y)
-    metricfast.save(clone(LEARNERS[0]).fit(X, Y), path)
+        configured(NAMED["small batches"], checkpoint=path).fit(X, Y)
+    metricfast.save(clone(NAMED["small batches"]).fit(X, Y), path)
     with pytest.raises(ValueError, match="not a training of metricfast"):
-        configured(LEARNERS[0], checkpoint=path).fit(X, Y)
+        configured(NAMED["small batches"], checkpoint=path).fit(X, Y)
 
 
 @pytest.mark.filterwarnings("ignore:(overflow|invalid value) encountered:RuntimeWarning")
