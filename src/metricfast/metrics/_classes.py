@@ -33,12 +33,15 @@ class ClassMetric:
     `chance`: function of R, the number of candidates and k: the expectation over random orders.
     `depth`: number of ranks that the value depends on: "one", "k", "relevant" or "all".
     `binary`: whether values are 0 or 1 only.
+    `summary`, `example`: for documentation: the definition, and the value for four points.
     """
 
     value: Callable[[Hits, Integers, int], Array]
     chance: Callable[[int, int, int], float]
     depth: str
     binary: bool = False
+    summary: str = ""
+    example: str = ""
     bounds = (0.0, 1.0)
 
 
@@ -82,31 +85,43 @@ CLASS_METRICS = {
         lambda relevant, n, k: relevant / n,
         "one",
         True,
+        summary="The share of queries whose nearest reference is of their class.",
+        example="0.75",
     ),
     "r_precision": ClassMetric(
         lambda hits, relevant, k: _at(np.cumsum(hits, axis=1), relevant) / relevant,
         lambda relevant, n, k: relevant / n,
         "relevant",
+        summary="The share of hits in the first R, the number of references of the query's class.",
+        example="0.75",
     ),
     "map_at_r": ClassMetric(
         lambda hits, relevant, k: _at(sum_of_precisions(hits), relevant) / relevant,
         lambda relevant, n, k: sum_by_chance(relevant, n, relevant) / relevant,
         "relevant",
+        summary="The precisions at the hits in the first R references, summed and divided by R.",
+        example="0.75",
     ),
     "mean_average_precision": ClassMetric(
         lambda hits, relevant, k: sum_of_precisions(hits)[:, -1] / relevant,
         lambda relevant, n, k: sum_by_chance(relevant, n, n) / relevant,
         "all",
+        summary="The mean precision at the references of the query's class, in the whole order.",
+        example="0.8333333333333334",
     ),
     "mean_reciprocal_rank": ClassMetric(
         lambda hits, relevant, k: 1 / (hits.argmax(axis=1) + 1),
         lambda relevant, n, k: float(np.sum(chance_of_hit(relevant, n) / np.arange(1, n + 1))),
         "all",
+        summary="One over the place of the first reference of the query's class.",
+        example="0.8333333333333334",
     ),
     "recall_at_k": ClassMetric(
         lambda hits, relevant, k: hits[:, :k].any(axis=1).astype(float),
         lambda relevant, n, k: 1 - float(_no_hit(relevant, n)[k]),
         "k",
         True,
+        summary="The share of queries with a reference of their class among the first k.",
+        example="0.75",
     ),
 }

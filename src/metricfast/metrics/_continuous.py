@@ -56,8 +56,10 @@ class LabelDistances:
 
 @dataclass(frozen=True)
 class ContinuousMetric:
-    """Description of a metric at k: functions, the ranks it needs ("k" or "all"), and bounds."""
+    """Description of a metric at k: text, functions, its ranks ("k" or "all"), and bounds."""
 
+    summary: str
+    example: str
     value: Callable[[LabelDistances, int], Array]
     chance: Callable[[LabelDistances, int], Array | float]
     oracle: Callable[[LabelDistances, int], Array | float]
@@ -102,6 +104,8 @@ def _spearman(given: LabelDistances, k: int) -> Array:
 
 CONTINUOUS_METRICS = {
     "ndcg_at_k": ContinuousMetric(
+        "Normalised discounted cumulative gain, with gain ``1 / (1 + label distance)``.",
+        "1.0",
         lambda given, k: _gain(given.found, k) / _gain(given.nearest, k),
         _ndcg_by_chance,
         lambda given, k: 1.0,
@@ -109,6 +113,8 @@ CONTINUOUS_METRICS = {
         (0.0, 1.0),
     ),
     "mean_label_distance_at_k": ContinuousMetric(
+        "The mean label distance of the first k references; less is better.",
+        "1.25",
         lambda given, k: given.found[:, :k].mean(axis=1),
         _mean_label_distance,
         lambda given, k: given.nearest[:, :k].mean(axis=1),
@@ -116,6 +122,12 @@ CONTINUOUS_METRICS = {
         (0.0, np.inf),
     ),
     "spearman": ContinuousMetric(
-        _spearman, lambda given, k: 0.0, lambda given, k: 1.0, "all", (-1.0, 1.0)
+        "The rank correlation of distances and label distances over all references.",
+        "0.93...",
+        _spearman,
+        lambda given, k: 0.0,
+        lambda given, k: 1.0,
+        "all",
+        (-1.0, 1.0),
     ),
 }

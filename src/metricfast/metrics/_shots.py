@@ -15,12 +15,19 @@ __all__ = ["SHOT_METRICS", "ShotMetric", "single_shots"]
 class ShotMetric:
     """Description of a metric with one random reference per class."""
 
+    summary: str
+    example: str
     depth = "all"
     binary = False
     bounds = (0.0, 1.0)
 
 
-SHOT_METRICS = {"cmc_at_k": ShotMetric()}
+SHOT_METRICS = {
+    "cmc_at_k": ShotMetric(
+        "The chance that the query's class is among the first k, of one reference of each class.",
+        "0.75",
+    )
+}
 
 
 def single_shots(

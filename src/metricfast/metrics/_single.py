@@ -13,7 +13,7 @@ from metricfast._core.arguments import called_like
 from metricfast.metrics._continuous import CONTINUOUS_METRICS
 from metricfast.metrics._report import report_of, retrieval_report
 from metricfast.metrics._score import RetrievalReport
-from metricfast.metrics._selection import chosen_metrics
+from metricfast.metrics._selection import METRICS, chosen_metrics
 
 __all__ = [
     "cmc_at_k",
@@ -31,46 +31,6 @@ __all__ = [
 
 _P = ParamSpec("_P")
 _LESS_IS_BETTER = {"mean_label_distance_at_k"}
-# The description of each metric, and its value in the example.
-_METRICS = {
-    "precision_at_1": ("The share of queries whose nearest reference is of their class.", "0.75"),
-    "r_precision": (
-        "The share of hits in the first R, the number of references of the query's class.",
-        "0.75",
-    ),
-    "map_at_r": (
-        "The precisions at the hits in the first R references, summed and divided by R.",
-        "0.75",
-    ),
-    "mean_average_precision": (
-        "The mean precision at the references of the query's class, in the whole order.",
-        "0.8333333333333334",
-    ),
-    "mean_reciprocal_rank": (
-        "One over the place of the first reference of the query's class.",
-        "0.8333333333333334",
-    ),
-    "recall_at_k": (
-        "The share of queries with a reference of their class among the first k.",
-        "0.75",
-    ),
-    "cmc_at_k": (
-        "The chance that the query's class is among the first k, of one reference of each class.",
-        "0.75",
-    ),
-    "ndcg_at_k": (
-        "Normalised discounted cumulative gain, with gain ``1 / (1 + label distance)``.",
-        "1.0",
-    ),
-    "mean_label_distance_at_k": (
-        "The mean label distance of the first k references; less is better.",
-        "1.25",
-    ),
-    "spearman": (
-        "The rank correlation of distances and label distances over all references.",
-        "0.93...",
-    ),
-}
 _DOC = """{summary}
 
     Parameters
@@ -121,12 +81,12 @@ def _metric(like: Callable[_P, float], name: str) -> Callable[_P, float]:
     def metric(*args: Any, **search: Any) -> float:
         return _only(retrieval_report(*args, metrics=name, baselines=False, **search))
 
-    (summary, value), continuous = _METRICS[name], name in CONTINUOUS_METRICS
+    about, continuous = METRICS[name], name in CONTINUOUS_METRICS
     metric.__name__ = metric.__qualname__ = name
     metric.__doc__ = _DOC.format(
         name=name,
-        summary=summary,
-        value=value,
+        summary=about.summary,
+        value=about.example,
         shape="(n,) or (n, q), and with m" if continuous else "(n,) and (m,)",
         labels=("[0.0, 1.0, 2.0, 4.0]" if continuous else "[0, 0, 1, 1]")
         + (", k=1" if name.endswith("_at_k") else ""),
