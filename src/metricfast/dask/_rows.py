@@ -21,6 +21,7 @@ __all__ = [
     "OnWorkers",
     "array_of",
     "blocks_of",
+    "is_single",
     "join_rows",
     "joined",
     "starts_of"
@@ -170,11 +171,16 @@ def _described(block: Any, threads: int) -> tuple[int, int, bool, list[str] | No
             "X must be arrays or frames of two dimensions; found a block that is a "
             f"{type(block).__name__} of shape {block.shape}."
         )
-    kinds = list(block.dtypes) if hasattr(block, "dtypes") else [block.dtype]
     names = list(getattr(block, "columns", []))
     if not all(isinstance(name, str) for name in names):
         names = []
-    return block.shape[0], block.shape[1], all(kind == np.float32 for kind in kinds), names or None
+    return block.shape[0], block.shape[1], is_single(block), names or None
+
+
+def is_single(points: Any) -> bool:
+    """Return whether an array, or each column of a frame, is of float32."""
+    kinds = points.dtypes if hasattr(points, "dtypes") else [points.dtype]
+    return all(kind == np.float32 for kind in kinds)
 
 
 def _cut_alike(values: Any, X: Any) -> Any:

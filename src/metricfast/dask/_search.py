@@ -19,7 +19,15 @@ from metricfast._core.memory import in_caller_memory
 from metricfast._core.targets import as_label_array
 from metricfast._core.types import Integers
 from metricfast._labels.binding import is_precomputed
-from metricfast.dask._rows import AlignedRows, array_of, blocks_of, join_rows, joined, starts_of
+from metricfast.dask._rows import (
+    AlignedRows,
+    array_of,
+    blocks_of,
+    is_single,
+    join_rows,
+    joined,
+    starts_of,
+)
 from metricfast.dask._workers import Workers
 from metricfast.distances.database import Database
 from metricfast.distances.neighbors import check_neighbors
@@ -96,7 +104,8 @@ def kneighbors(
     of_queries, own = array_of("queries", queries), database is None
     of_database = of_queries if own else array_of("database", database)
     check_alike(queries, database, ("queries", "database"))
-    dtype = _precision(queries, database)
+    points = (queries, queries if own else database)
+    dtype = np.float32 if all(map(is_single, points)) else np.float64
     maps = {k: np.array(v) for k, v in {"L": L, "U": U, "V": V}.items() if v is not None}
     ready = delayed(_Ready)("queries" if own else "database", maps)
     sides = _sides(blocks_of("queries", of_queries), own, where)
@@ -187,17 +196,6 @@ def retrieval_report(
     return scored(wanted, values, confidence)
 
 
-def _precision(*sides: Any) -> type[np.floating[Any]]:
-    """Return the dtype of distances: float32 if all points are float32, else float64."""
-    kinds = [
-        kind
-        for side in sides
-        if side is not None
-        for kind in (side.dtypes if hasattr(side, "dtypes") else [side.dtype])
-    ]
-    return np.float32 if all(kind == np.float32 for kind in kinds) else np.float64
-
-
 class _Ready:
     """A database that each worker prepares from the blocks that it has received.
 
@@ -267,7 +265,7 @@ def _sides(blocks: list[Any], own: bool, where: Any, **groups: Any) -> dict[str,
     return {
         "starts": starts_of(blocks) if divided else None,
         "own": own,
-        "filters": delayed(_itself)(filters),  # sent once to each worker
+        "filters": delayed(dict)(filters),  # sent once to each worker
     }
 
 
@@ -308,7 +306,3 @@ def _in_memory(where: Any) -> Any:
 def _is_of_each(where: Any) -> bool:
     """Return whether a filter has labels or masks per query."""
     return isinstance(where, tuple) or getattr(where, "ndim", 1) == 2
-
-
-def _itself(where: Any) -> Any:
-    return where
