@@ -18,7 +18,11 @@ from metricfast import AdapterLearner, load, losses, save
 from metricfast.embeddings import Asymmetric, Identity, Linear
 from metricfast.exceptions import PreprocessorError
 from metricfast.learners.base.inputs import begin_fit
-from metricfast.learners.embedding.adapter_training import AdapterTraining, regressions
+from metricfast.learners.embedding.adapter_training import (
+    AdapterTraining,
+    orthogonal_maps,
+    regressions,
+)
 from metricfast.learners.embedding.pairs import Pairs, PrefixesLoss, load_pairs
 from metricfast.selection import Judge
 from metricfast.training.objective import Objective
@@ -166,8 +170,8 @@ def test_positives_are_softmax_over_their_block():
 def test_hard_negatives_join_the_block_of_their_query():
     a, b, c = (each[:4] / np.linalg.norm(each[:4], axis=1, keepdims=True) for each in RNG.normal(
         size=(3, 4, 6)))  # fmt: skip
-    index = np.c_[np.arange(4), np.arange(4), np.arange(4, 8)]
-    pairs = Pairs(a, np.concatenate([b, c]), index)
+    rows = np.arange(4)
+    pairs = Pairs(a, np.concatenate([b, c]), np.c_[rows, rows], negatives=np.c_[rows, rows + 4])
     value = pairs.parts(losses.NTXent(0.5), 1)[1].evaluate_two_sided(a, pairs.database)[0]
     S = 2 * a @ pairs.database.T
     assert value == pytest.approx(np.mean(np.log(np.exp(S).sum(1)) - np.diag(S)))
@@ -281,7 +285,7 @@ def test_queries_do_not_find_themselves():
 def test_documents_are_held_out_with_their_queries():
     rng = np.random.default_rng(0)
     index = np.unique(rng.integers(0, (60, 90), size=(150, 2)), axis=0)
-    pairs = Pairs.of_distinct(QUERIES[:60], DOCUMENTS[:100], index)
+    pairs = Pairs(QUERIES[:60], DOCUMENTS[:100], index).distinct()
     for train, held_out in pairs.folds(3, rng):
         tables = "queries", "database"
         points = [[getattr(each, name) for name in tables] for each in (train, held_out)]
@@ -462,17 +466,18 @@ def test_many_multiplications(fitted, monkeypatch, kind, size):
     assert models[1].score(*(each[TEST] for each in given)) > expected - 0.005
 
 
+@pytest.mark.parametrize("n_components", [None, 20, (10, 20)])
 @pytest.mark.parametrize("scored", [True, False])
 @EVERY_SIDE
-def test_wide_points_are_trained_on_in_their_span(side, scored, monkeypatch):
+def test_wide_points_are_trained_on_in_their_span(side, scored, n_components, monkeypatch):
     rng = np.random.default_rng(0)
     wide = np.array(PAIRS if scored else POSITIVES) @ rng.normal(size=(N_FEATURES, 300))
     wide += 0.1 * rng.normal(size=wide.shape)
     given = (wide[:60], SCORES[:60]) if scored else (wide[:60],)
-    how = {"judge": None, "n_components": 20 if side == "both" else None}
+    how = {"judge": None, "n_components": n_components if side == "both" else None}
     model = AdapterLearner(side, **how).fit(*given)
     monkeypatch.setattr(
-        "metricfast.learners.embedding.adapter_training.in_span", lambda pairs, side: (pairs, None)
+        "metricfast.learners.embedding.adapter_training.span_of", lambda tables: None
     )
     expected = AdapterLearner(side, **how).fit(*given)
     np.testing.assert_allclose(model.parameters_[0], expected.parameters_[0], atol=1e-5)
@@ -493,9 +498,9 @@ def test_the_weight_is_chosen_on_a_sample(monkeypatch):
     assert sizes[-1] == 500
 
 
-def test_least_squares_start_as_long_as_the_identity():
+def test_starts_as_long_as_the_identity():
     pairs = Pairs(QUERIES, DOCUMENTS, np.c_[np.arange(N), np.arange(N)])
-    for _, start in regressions("query"):
+    for _, start in regressions("query") + orthogonal_maps("query", True):
         assert np.linalg.norm(start(pairs)) == pytest.approx(np.sqrt(N_FEATURES))
 
 
@@ -610,6 +615,144 @@ def test_widths_that_differ_from_fit():
     ):
         with pytest.raises(ValueError, match=r"AdapterLearner is expecting (12|9) features"):
             call(*arguments)
+
+
+ROTATION = np.linalg.qr(np.random.default_rng(1).normal(size=(N_FEATURES, N_FEATURES)))[0]
+
+
+@pytest.mark.parametrize(("side", "back"), [("query", ROTATION.T), ("database", ROTATION)])
+def test_a_rotation_is_found(side, back):
+    # Each document is a rotated query, and a few pairs are in each of many directions.
+    pairs = Pairs(QUERIES, QUERIES @ ROTATION, np.c_[np.arange(N), np.arange(N)])
+    first, tied = (start(pairs) for _, start in orthogonal_maps(side, True))
+    np.testing.assert_allclose(first, back, atol=1e-8)
+    assert np.linalg.norm(tied - np.eye(N_FEATURES)) < np.linalg.norm(back - np.eye(N_FEATURES))
+
+
+@pytest.mark.parametrize("scored", [True, False])
+def test_the_orthogonal_map_has_the_largest_cosines(scored):
+    rng = np.random.default_rng(0)
+    index, y = np.c_[rng.integers(0, N, 300), rng.integers(0, N, 300)], rng.normal(size=300)
+    weight = rng.uniform(0, 2, 300)
+    pairs = Pairs(QUERIES, DOCUMENTS, index, y if scored else None, weight)
+    ranks = np.argsort(np.argsort(y))
+    ranks = weight * (ranks - np.average(ranks, weights=weight) if scored else 1)
+
+    def total(Q):
+        return ranks @ cosines(QUERIES[index[:, 0]] @ Q.T, DOCUMENTS[index[:, 1]])
+
+    best = orthogonal_maps("query", False)[0][1](pairs)
+    np.testing.assert_allclose(best @ best.T, np.eye(N_FEATURES), atol=1e-10)
+    for _ in range(50):
+        near = np.linalg.qr(best + 0.1 * rng.normal(size=best.shape))[0]
+        assert total(near * np.sign((near * best).sum(axis=0))) <= total(best) + 1e-9
+
+
+@pytest.mark.parametrize("width", [300, 200])
+def test_orthogonal_maps_of_wide_points(width, monkeypatch):
+    rng = np.random.default_rng(0)
+    queries = QUERIES[:40] @ rng.normal(size=(N_FEATURES, 300))
+    documents = DOCUMENTS[:40] @ rng.normal(size=(N_FEATURES, width))
+    pairs = Pairs(queries, documents, np.c_[np.arange(40), np.arange(40)])
+    starts = orthogonal_maps("query", width == 300)
+    found = [start(pairs) for _, start in starts]
+    monkeypatch.setattr(
+        "metricfast.learners.embedding.adapter_training.span_of", lambda tables: None
+    )
+    for (_, start), L in zip(starts, found, strict=True):
+        np.testing.assert_allclose(L, start(pairs), atol=1e-8)
+
+
+@pytest.mark.parametrize("scored", [True, False])
+def test_queries_of_a_rotated_encoder(scored):
+    pairs = np.stack([QUERIES @ ROTATION, PAIRS[:, 1] if scored else QUERIES], axis=1)
+    given = (pairs, SCORES) if scored else (pairs + 0.1 * RNG.normal(size=pairs.shape),)
+    model = AdapterLearner("query", random_state=0).fit(*(each[TRAIN] for each in given))
+    assert model.start_ == "orthogonal"
+    own = AdapterLearner("query", random_state=0).fit(PAIRS[TRAIN], SCORES[TRAIN])
+    least = own.score(PAIRS[TEST], SCORES[TEST]) - 0.1 if scored else 0.9
+    assert model.score(*(each[TEST] for each in given)) > least
+
+
+@EVERY_SIDE
+def test_new_pairs_improve_the_map_of_the_last_fit(side):
+    model = AdapterLearner(side, warm_start=True, random_state=0).fit(POSITIVES[:100])
+    assert model.start_ != "last fit"
+    scores = [model.score(POSITIVES[TEST])]
+    for day in range(1, 5):
+        model.fit(POSITIVES[100 * day : 100 * (day + 1)])
+        assert model.judgement_.names[0] == "map of the last fit"
+        scores.append(model.score(POSITIVES[TEST]))
+    assert model.start_ == "last fit"
+    assert scores[-1] > scores[0] + (0.02 if side == "both" else -0.01)
+    assert min(np.diff(scores)) > -0.02
+
+
+def test_the_map_of_the_last_fit_stays_if_pairs_teach_nothing():
+    model = AdapterLearner(warm_start=True, random_state=0).fit(POSITIVES[TRAIN])
+    before = model.parameters_[0].copy()
+    for given in (POSITIVES[500:520], POSITIVES[:, [0, 0]]):  # no warning
+        model.fit(given)
+        np.testing.assert_array_equal(model.parameters_[0], before)
+        assert model.penalty_ == np.inf
+    assert clone(model).fit(POSITIVES[TRAIN]).start_ == "identity"
+    cold = model.set_params(warm_start=False).fit(POSITIVES[TRAIN])
+    assert cold.start_ == "identity"
+
+
+def test_points_as_given_may_be_better_than_the_last_map():
+    model = AdapterLearner(warm_start=True, random_state=0).fit(POSITIVES[:100])
+    model.parameters_ = [np.diag(np.r_[1.0, np.zeros(N_FEATURES - 1)])]
+    assert model.fit(POSITIVES[TRAIN]).start_ == "identity"
+    assert model.penalty_ < np.inf
+
+
+def test_another_shape_than_in_the_last_fit():
+    model = AdapterLearner(warm_start=True, random_state=0).fit(POSITIVES[TRAIN])
+    with pytest.raises(ValueError, match=r"warm_start needs a map of the same shape .*\(12, 12\)"):
+        model.fit(POSITIVES[TRAIN, :, :9])
+    model = AdapterLearner(warm_start=True, random_state=0).fit(POSITIVES[TRAIN])
+    with pytest.raises(ValueError, match=r"rank must be None, .* with warm_start=True"):
+        model.set_params(rank=2).fit(POSITIVES[TRAIN])
+
+
+@pytest.mark.parametrize("wrong", [0, -1])
+def test_documents_that_were_shown_and_not_clicked(wrong):
+    # As hard negatives that follow pairs.
+    rng = np.random.default_rng(3)
+    topics, (details, other) = rng.normal(size=(N, 6)), 0.3 * rng.normal(size=(2, N, 3))
+    q, p, n = (
+        np.hstack([topics + 0.3 * rng.normal(size=(N, 6)), each + 0.05 * rng.normal(size=(N, 3))])
+        for each in (details, details, other)
+    )
+    rows = np.arange(500)
+    clicks = csr_array(
+        (np.repeat([1, wrong], 500), (np.tile(rows, 2), np.r_[rows, rows + 500])),
+        shape=(500, 1000),
+    )
+    assert clicks.nnz == 1000
+    shown = AdapterLearner(random_state=0).fit(q[TRAIN], clicks, np.r_[p[TRAIN], n[TRAIN]])
+    triplets = np.stack([q, p, n], axis=1)
+    expected = AdapterLearner(random_state=0).fit(triplets[TRAIN])
+    clicks.data = np.maximum(clicks.data, 0)
+    clicks.eliminate_zeros()
+    plain = AdapterLearner(random_state=0).fit(q[TRAIN], clicks, np.r_[p[TRAIN], n[TRAIN]])
+    scores = [model.score(triplets[TEST]) for model in (shown, expected, plain)]
+    assert scores[0] == pytest.approx(scores[1], abs=0.01)
+    assert scores[0] > scores[2]
+
+
+def test_negatives_of_queries_without_clicks_are_not_used():
+    dense = np.zeros((N, N))
+    dense[np.arange(400), np.arange(400)] = 1
+    dense[np.arange(N), (np.arange(N) + 1) % N] = -1
+    model = AdapterLearner()
+    begin_fit(model)
+    pairs = load_pairs(model, QUERIES, dense, DOCUMENTS, reset=True)
+    assert len(pairs.negatives) == N
+    compact = pairs.compact()
+    np.testing.assert_array_equal(compact.negatives, np.c_[np.arange(400), np.arange(1, 401)])
+    np.testing.assert_array_equal(compact.database, DOCUMENTS[:401])
 
 
 @pytest.mark.data

@@ -15,14 +15,18 @@ from sklearn.utils.validation import check_is_fitted
 from metricfast._core.arguments import check_count, check_random_state, check_unused
 from metricfast._core.initialize import check_n_components
 from metricfast._core.parameters import NumberOfJobs, PositiveInt, Seed
+from metricfast._core.types import Array
 from metricfast.embeddings import Asymmetric, Embedding, Identity, Linear
 from metricfast.learners.base.inputs import begin_fit
 from metricfast.learners.embedding.adapter_training import (
+    LAST,
     AdapterTraining,
     Start,
     identity,
+    orthogonal_maps,
     projection,
     regressions,
+    stay,
 )
 from metricfast.learners.embedding.metric import EmbeddedMetricMixin
 from metricfast.learners.embedding.pairs import Pairs, load_pairs
@@ -78,6 +82,10 @@ class AdapterLearner(EmbeddedMetricMixin):
         Chooses the start and the penalty on held-out pairs; see
         :class:`~metricfast.selection.Judge`, of which `n_splits` and `errors` may be set. With
         None, nothing is held out: the map starts from the identity, with a fixed penalty.
+    warm_start : bool, default=False
+        Continue from the map of the last fit, if there is one, which new pairs may improve. The
+        judge compares with it in place of the points as given: if no map is better on held-out
+        pairs by two standard errors, it stays. Points as given may still win.
     preprocessor : array-like or callable, optional
         Returns the points where `pairs` holds indicators of points.
     random_state : int, RandomState or None, default=None
@@ -91,10 +99,10 @@ class AdapterLearner(EmbeddedMetricMixin):
         The embedding, whose parameters are in
     parameters_ : list of ndarray
         The map, in float32 for float32 points, else in float64.
-    start_ : {"identity", "features", "regression", "projection"}
-        The start that was chosen: the points as given; their first features; least squares from the
-        points of a side to those that belong to them, for pairs that belong together with one side
-        fixed; or the principal directions.
+    start_ : {"identity", "features", "projection", "regression", "orthogonal", "last fit"}
+        The start that was chosen: the points as given; their first features; the principal
+        directions; the map of the last fit. With one side fixed also least squares from the points
+        of a side to those that belong to them, or the rotation of the largest cosines.
     penalty_ : float
         The weight of the penalty that was chosen: infinity if the map is the start.
     judgement_ : Judgement
@@ -125,6 +133,7 @@ class AdapterLearner(EmbeddedMetricMixin):
     References
     ----------
     Su. CoSENT: a more effective scheme for sentence embeddings than Sentence-BERT. 2022.
+    Schönemann. A generalized solution of the orthogonal Procrustes problem. Psychometrika 1966.
     Kusupati et al. Matryoshka representation learning. NeurIPS 2022 (several `n_components`).
 
     Examples
@@ -145,6 +154,7 @@ class AdapterLearner(EmbeddedMetricMixin):
     rank: PositiveInt | None = None
     loss: Any = "auto"
     judge: JudgeParameter = "auto"
+    warm_start: bool = False
     preprocessor: Any = None
     random_state: Seed = None
     n_jobs: NumberOfJobs = None
@@ -167,7 +177,9 @@ class AdapterLearner(EmbeddedMetricMixin):
         y : array-like of shape (n_pairs,) or (n_queries, n_database), or sparse matrix, optional
             Scores, such as 0 to 5, or 1 and -1: greater for pairs that are more alike. Without,
             the points of each pair belong together, and points of different pairs do not. A matrix,
-            with `X_database`, is above 0 where they belong together. Grades above 0 count alike.
+            with `X_database`, is above 0 where they belong together; grades count alike. Entries
+            that a sparse matrix stores, but that are not above 0, are hard negatives of the query,
+            such as documents that were shown and not clicked. So are numbers below 0.
         X_database : array-like of shape (n_database, n_features_database), optional
             The second points of pairs, in the rows of their queries; any points if `y` is a matrix.
             They may have other features than the queries, such as embeddings by another encoder,
@@ -189,6 +201,7 @@ class AdapterLearner(EmbeddedMetricMixin):
         UserWarning
             If points are left as they are, or `y` has different grades.
         """
+        last = self._last_map()
         begin_fit(self)
         judge = as_judge(self.judge)
         if judge is not None and (judge.measure, judge.unit) != ("auto", "auto"):
@@ -205,7 +218,7 @@ class AdapterLearner(EmbeddedMetricMixin):
         self.mean_ = np.zeros(widths[1], given.queries.dtype)
         if X_database is not None:
             self.mean_query_ = np.zeros(widths[0], given.queries.dtype)
-        starts = self._starts(given)
+        starts = self._starts(given, last)
         training = AdapterTraining(
             self.embedding_, loss, self.side, starts, sizes, self.rank, self.n_jobs
         )
@@ -213,10 +226,10 @@ class AdapterLearner(EmbeddedMetricMixin):
         if not found.map.any():
             raise ValueError("pairs must hold points that are not 0 on both sides, to be mapped.")
         self.parameters_ = [found.map]
-        self.start_, self.penalty_ = found.start.partition(",")[0], found.penalty
+        self.start_, self.penalty_ = found.start, found.penalty
         if found.judgement is not None:
             self.judgement_ = found.judgement
-            if self.start_ != "regression":
+            if self.start_ in ("identity", "features", "projection"):
                 found.judgement.warn()
         return self
 
@@ -276,15 +289,33 @@ class AdapterLearner(EmbeddedMetricMixin):
         sides = {"query": Identity(True), "database": Identity(True), self.side: learned}
         return Asymmetric(**sides)
 
-    def _starts(self, pairs: Pairs) -> list[tuple[str, Start]]:
-        """Return the maps to start from, first the one that leaves points as they are."""
+    def _last_map(self) -> Array | None:
+        """Return the map to continue from."""
+        if not (self.warm_start and hasattr(self, "parameters_")):
+            return None
+        check_unused(self, ["rank"], "with warm_start=True, which adds up the changes of all fits")
+        return self.parameters_[0]
+
+    def _starts(self, pairs: Pairs, last: Array | None) -> list[tuple[str, Start]]:
+        """Return the maps to start from, first the one that leaves points, or the map, as is."""
         widths = pairs.queries.shape[1], pairs.database.shape[1]
         unchanged: list[tuple[str, Start]] = []
         if widths[0] == widths[1]:
             name = "identity" if self.n_components_ == widths[0] else "features"
             unchanged = [(name, partial(identity, self.n_components_))]
+        if last is not None:
+            shape = self.n_components_, widths[1 if self.side == "database" else 0]
+            if last.shape != shape:
+                raise ValueError(
+                    f"warm_start needs a map of the same shape as in the fit before, {last.shape}, "
+                    f"got {shape}: set warm_start=False."
+                )
+            return [(LAST, partial(stay, last)), *unchanged]
         if self.n_components is not None:
             return [*unchanged, ("projection", partial(projection, self.n_components_))]
-        if self.side == "both" or (unchanged and pairs.scores is not None):
+        if self.side == "both":
             return unchanged
-        return unchanged + regressions(self.side)
+        orthogonal = orthogonal_maps(self.side, bool(unchanged))
+        if unchanged and pairs.scores is not None:
+            return unchanged + orthogonal
+        return unchanged + orthogonal + regressions(self.side)

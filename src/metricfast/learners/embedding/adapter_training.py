@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.stats import rankdata
 from sklearn.preprocessing import normalize
 
 from metricfast._core.scatter import svd
@@ -18,7 +19,7 @@ from metricfast._core.warn import without_advice
 from metricfast.embeddings import Embedding
 from metricfast.learners.embedding.pairs import Pairs, PrefixesLoss
 from metricfast.selection import Judge, Judgement
-from metricfast.selection._evidence import choose, means
+from metricfast.selection._evidence import choose, excess, means
 from metricfast.selection._judge import judge_costs
 from metricfast.selection._splits import ENOUGH
 from metricfast.training.embedded import embed_samples
@@ -27,28 +28,39 @@ from metricfast.training.problem import EMBEDDING, Problem
 from metricfast.training.solvers import LBFGS, Adam, Solver
 from metricfast.training.train import solve
 
-__all__ = ["AdapterTraining", "Start", "identity", "projection", "regressions"]
+__all__ = [
+    "LAST", "AdapterTraining", "Start", "identity", "orthogonal_maps", "projection", "regressions",
+    "stay",
+]  # fmt: skip
 
 # Returns the map to start from, of pairs to train on.
 Start = Callable[[Pairs], Array]
+# The start of `warm_start`.
+LAST = "last fit"
 # The weight of the penalty that is tried first, times the root of the number of pairs, and how
 # often it is doubled or halved, at most.
 _WEIGHT, _DOUBLED = 0.8, 6
 # Weights of the penalty of a regression, as shares of the mean square of features.
 _RIDGES = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
+# Weights of the identity in an orthogonal map, in the same unit, if widths agree. And the share of
+# the greatest singular value below which directions have no partner.
+_TIES, _NULL = (0.0, 1.0), 1e-6
 # Minimum number of pairs, or queries, to hold some out, and sufficient number of held-out ones.
 _LEAST = 32
 # Standard errors of a paired difference, within which candidates count as equally good: the one
 # that changes the given distance less is chosen.
-_EQUAL = 1.0
+_EQUAL = 0.5
+# Standard errors by which a start may be worse than the best one of another kind, to be trained.
+_RIVAL = 2.0
 # Pairs of the sample that chooses the weight, at most, and their multiplications; multiplications
 # from which on mini-batches train the map of all pairs.
 _SAMPLE, _SAMPLE_WORK, _WORK = 10_000, 4e9, 2e10
 _ITERATIONS, _TOL = 8, 1e-5
 # Minimum number of steps and epochs of mini-batches, and how far the steps lead, compared with the
 # distance of the first map from the start. L-BFGS takes the place of more epochs than the third
-# number, unless the map has more parameters than the fourth one, of which it holds 25 copies.
-_STEPS, _EPOCHS, _MOST_EPOCHS, _PARAMETERS, _TRAVEL = 128, 2, 8, 1 << 24, 8.0
+# number, unless the map has more parameters than the fourth one, of which it holds 25 copies. If
+# there is no first map, it would be so far, as a share of the length of the start.
+_STEPS, _EPOCHS, _MOST_EPOCHS, _PARAMETERS, _TRAVEL, _MOVES = 128, 2, 8, 1 << 24, 8.0, 0.1
 
 
 def identity(n_components: int, pairs: Pairs) -> Array:
@@ -63,6 +75,11 @@ def projection(n_components: int, pairs: Pairs) -> Array:
     return np.ascontiguousarray(directions, pairs.queries.dtype)
 
 
+def stay(L: Array, pairs: Pairs) -> Array:
+    """Return a map as it is."""
+    return L.astype(pairs.queries.dtype)
+
+
 def regressions(side: str) -> list[tuple[str, Start]]:
     """Return least squares of points of a side, to predict those that belong to them."""
     return [
@@ -70,19 +87,60 @@ def regressions(side: str) -> list[tuple[str, Start]]:
     ]
 
 
+def orthogonal_maps(side: str, same_width: bool) -> list[tuple[str, Start]]:
+    """Return rotations of a side to the points of the other one (Procrustes)."""
+    return [
+        (f"orthogonal, tie={tie:g}", partial(_orthogonal, side, tie))
+        for tie in (_TIES if same_width else _TIES[:1])
+    ]
+
+
+def _aligned(side: str, pairs: Pairs) -> tuple[Array, Array, Floats]:
+    """Return the points to map, those that belong to them, of length 1, and scores or ones."""
+    left, right = pairs.index.T
+    X, Y = normalize(pairs.queries)[left], normalize(pairs.database)[right]
+    share = np.ones(len(left)) if pairs.scores is None else rankdata(pairs.scores) / len(left)
+    return (Y, X, share) if side == "database" else (X, Y, share)
+
+
 def _regression(side: str, ridge: float, pairs: Pairs) -> Array:
     """Return a map that is near the identity, or near 0 if both sides have other features."""
-    left, right = pairs.index[:, :2].T
-    X, Y = normalize(pairs.queries)[left], normalize(pairs.database)[right]
-    if side == "database":
-        X, Y = Y, X
-    moments = (X.T @ X).astype(np.float64)
+    X, Y, share = _aligned(side, pairs)
+    share = (share if pairs.weight is None else share * pairs.weight).astype(X.dtype)
+    weighted = X * share[:, None]
+    moments = (weighted.T @ X).astype(np.float64)
     moments[np.diag_indices_from(moments)] += ridge * (np.trace(moments) or 1.0) / len(moments)
     if X.shape[1] == Y.shape[1]:
-        L = np.eye(X.shape[1]) + np.linalg.solve(moments, X.T @ (Y - X)).T
+        L = np.eye(X.shape[1]) + np.linalg.solve(moments, weighted.T @ (Y - X)).T
     else:
-        L = np.linalg.solve(moments, X.T @ Y).T
+        L = np.linalg.solve(moments, weighted.T @ Y).T
     # As long as the identity: the penalty depends on it, and cosines do not.
+    return np.ascontiguousarray(L * (math.sqrt(len(L)) / (np.linalg.norm(L) or 1.0)), X.dtype)
+
+
+def _orthogonal(side: str, tie: float, pairs: Pairs) -> Array:
+    """Return the orthogonal map of greatest sum of cosines, weighted by centred scores.
+
+    It is ``U @ V.T`` of the singular vectors of the products of both sides, plus `tie` times the
+    identity. Directions without a partner are mapped to 0 without a tie, else to themselves.
+    """
+    X, Y, share = _aligned(side, pairs)
+    weight = np.ones(len(X)) if pairs.weight is None else pairs.weight
+    if pairs.scores is not None:
+        share = share - np.average(share, weights=weight)
+    weight, width = (share * weight).astype(X.dtype), X.shape[1]
+    given, mapped = [span_of([X, Y])] * 2 if tie else [span_of([X]), span_of([Y])]
+    X, Y = _coordinates(X, given), _coordinates(Y, mapped)
+    moments = (Y * weight[:, None]).T @ X
+    if tie:
+        moments[np.diag_indices_from(moments)] += tie * np.abs(weight).sum() / width
+    left, sizes, right = svd(moments)
+    n = np.count_nonzero(sizes > _NULL * sizes[0])
+    L = left[:, :n] @ right[:n]
+    if tie and given is not None:
+        L = np.eye(width) + _of_coordinates(L - np.eye(len(L)), mapped, given)
+    else:
+        L = _of_coordinates(L, mapped, given)
     return np.ascontiguousarray(L * (math.sqrt(len(L)) / (np.linalg.norm(L) or 1.0)), X.dtype)
 
 
@@ -124,6 +182,11 @@ class _Candidate:
     halvings: int | None = None
     first: Any = None
 
+    @property
+    def kind(self) -> str:
+        """The name without parameters."""
+        return self.name.partition(",")[0]
+
     def title(self, pairs: Pairs) -> str:
         """Return the name and the weight of the penalty for these pairs."""
         if self.halvings is None:
@@ -149,8 +212,9 @@ class Adaptation(NamedTuple):
 class AdapterTraining:
     """The training of an adapter: what is minimised, and where it may start.
 
-    The judge chooses between the points as given, the other starts, and maps that are trained from
-    the best start. Without a start that leaves points as they are, the best start is in its place.
+    The judge chooses between the points as given, or the map of the last fit, the other starts, and
+    maps that are trained from the best start. Without a start that leaves points as they are, the
+    best start is in its place.
     """
 
     embedding: Embedding
@@ -176,10 +240,10 @@ class AdapterTraining:
                 judgement, chosen = self._judged(judge, folds, pairs)
             start = chosen.start(pairs)
             if chosen.halvings is None:
-                return Adaptation(start, chosen.name, math.inf, judgement)
+                return Adaptation(start, chosen.kind, math.inf, judgement)
             penalty = penalty_of(chosen.halvings, pairs)
             L = self._solve(pairs, start, chosen.first, penalty)
-            return Adaptation(L, chosen.name, penalty, judgement)
+            return Adaptation(L, chosen.kind, penalty, judgement)
 
     def _judged(
         self, judge: Judge, folds: list[_Fold], pairs: Pairs
@@ -201,22 +265,27 @@ class AdapterTraining:
             if not self._may_stay:
                 ranked = np.argsort(means(costs, weight), kind="stable")
                 found, costs, best = [found[i] for i in ranked], costs[ranked], 0
-            # Other starts come last among equally good candidates.
-            order = [np.inf] * len(found)
-            for i in sorted({0, best}):
-                order[i] = len(order) - 0.5
+            # Of equally good candidates, the first is used. Those of other starts come last.
+            order = [0.0] + [np.inf] * (len(found) - 1)
+            for i in sorted({0, *self._rivals(found, costs, weight, best)}):
                 self._begin(folds, found[i].start)
                 for halvings, row in sorted(self._search(folds, weight).items()):
                     each = replace(found[i], halvings=halvings, first=folds[0].maps[halvings])
                     found.append(each)
                     costs = np.concatenate([costs, row[None]])
-                    order.append(len(order))
+                    order.append(np.inf if i or not self._may_stay else len(order))
         names = [each.title(pairs) for each in found]
-        if self._may_stay:
-            names[0] = "given distance"
+        given = "given distance"
+        if names[0] == LAST:
+            names[0] = given = "map of the last fit"
+        elif self._may_stay:
+            names[0] = given
+        else:
+            given, judge = "best start", Judge(n_splits=judge.n_splits, errors=0.0)
         judgement = judge_costs(
-            judge, names, costs, weight, measure, unit, equal=_EQUAL, order=np.array(order)
-        )
+            judge, names, costs, weight, measure, unit, given=given, equal=_EQUAL,
+            order=np.array(order),
+        )  # fmt: skip
         return judgement, found[judgement.chosen]
 
     @property
@@ -226,7 +295,18 @@ class AdapterTraining:
 
     @property
     def _may_stay(self) -> bool:
-        return self.starts[0][0] == "identity"
+        return self.starts[0][0] in ("identity", LAST)
+
+    def _rivals(
+        self, starts: list[_Candidate], costs: Array, weight: Floats, best: int
+    ) -> list[int]:
+        """Return the best start, and the best one of another kind if it may be as good."""
+        kind = starts[best].kind
+        others = [i for i, each in enumerate(starts) if i and each.kind != kind]
+        if not (best or not self._may_stay) or not others:
+            return [best]
+        other = others[int(means(costs[others], weight).argmin())]
+        return [best, other] if excess(costs[other], costs[best], weight) <= _RIVAL else [best]
 
     def _search(self, folds: list[_Fold], weight: Floats) -> dict[int, Floats]:
         """Return the costs of maps by how often the weight of the penalty is halved.
@@ -275,9 +355,7 @@ class AdapterTraining:
     def _solve(self, pairs: Pairs, start: Array, first: Array, penalty: float) -> Array:
         """Return the map of lowest loss and penalty, from a first one."""
         whole, pairs = start, pairs.compact()
-        pairs, basis = in_span(pairs, self.side)
-        if basis is not None:
-            start, first = whole @ basis.T, first @ basis.T
+        pairs, start, first, bases = self._in_span(pairs, start, first)
         samples, loss, batches = pairs.parts(self.loss, self.n_jobs)
         if len(self.sizes) > 1:
             loss = PrefixesLoss(loss, self.sizes)
@@ -300,30 +378,57 @@ class AdapterTraining:
         history.restart(first.ravel())
         solver: Solver = LBFGS(max_iter=_ITERATIONS, tol=_TOL)
         if large:
-            length = float(np.linalg.norm(first - start)) / math.sqrt(first.size)
+            moves = np.linalg.norm(first - start) or _MOVES * np.linalg.norm(start)
+            length = float(moves) / math.sqrt(first.size)
             rate = _TRAVEL * length / (n_epochs * len(batches))
             solver = Adam(rate, max_epochs=n_epochs, schedule="cosine")
         solve(objective, history, solver)
         found = history.x if large else history.best_x
         change = objective.parameters(found)[0].astype(start.dtype) - start
-        if basis is not None:
-            change = change @ basis
+        change = _of_coordinates(change, *bases)
         change = change if self.rank is None else nearest_of_rank(change, self.rank)
         return np.asarray(whole + change)
 
+    def _in_span(
+        self, pairs: Pairs, start: Array, first: Array
+    ) -> tuple[Pairs, Array, Array, tuple[Array | None, Array | None]]:
+        """Return pairs and two maps in bases of spans, and the bases of mapped and given points.
 
-def in_span(pairs: Pairs, side: str) -> tuple[Pairs, Array | None]:
-    """Return pairs whose mapped points have coordinates in a basis of their span, and the basis.
+        The best change of the start takes the span of the points to map to the span of mapped
+        points and of those that are compared with them. Prefixes have no other basis.
+        """
+        sides = {"query": pairs.queries, "database": pairs.database}
+        moving = {side: X for side, X in sides.items() if self.side in (side, "both")}
+        given, mapped = span_of(list(moving.values())), None
+        if given is None:
+            return pairs, start, first, (None, None)
+        if len(self.sizes) == 1:
+            mapped = span_of([X @ start.T if side in moving else X for side, X in sides.items()])
+        queries, database = (
+            _coordinates(X, given if side in moving else mapped) for side, X in sides.items()
+        )
+        start, first = (
+            L @ given.T if mapped is None else mapped @ L @ given.T for L in (start, first)
+        )
+        found = replace(pairs, queries=queries, database=database)
+        return found, start, first, (mapped, given)
 
-    It is None, and pairs have their features, unless that halves the number of features at least.
-    """
-    names = ["queries", "database"] if side == "both" else ["queries" if side == "query" else side]
-    tables = [getattr(pairs, name) for name in names]
+
+def span_of(tables: Sequence[Array]) -> Array | None:
+    """Return a basis of the span of all rows; None unless it has half as many rows as columns."""
     if 2 * sum(map(len, tables)) > tables[0].shape[1]:
-        return pairs, None
-    basis = np.ascontiguousarray(np.linalg.qr(np.concatenate(tables).T)[0].T)
-    coordinates = {name: table @ basis.T for name, table in zip(names, tables, strict=True)}
-    return replace(pairs, **coordinates), basis
+        return None
+    return np.ascontiguousarray(np.linalg.qr(np.concatenate(tables).T)[0].T)
+
+
+def _coordinates(X: Array, basis: Array | None) -> Array:
+    return X if basis is None else X @ basis.T
+
+
+def _of_coordinates(L: Array, mapped: Array | None, given: Array | None) -> Array:
+    """Return the map of points, of a map of coordinates in bases."""
+    L = L if mapped is None else mapped.T @ L
+    return L if given is None else L @ given
 
 
 def nearest_of_rank(change: Array, rank: int) -> Array:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, eye_array, issparse
 from scipy.stats import rankdata
+from sklearn.utils import gen_batches
 
 from metricfast._core.arguments import as_real
 from metricfast._core.points import dense
@@ -29,6 +30,8 @@ _BLOCK, _BATCH = 512, 1024
 # Maximum number of points of the database among which a sample of pairs is searched, besides its
 # own, and of similarities of a block of searches.
 _DATABASE, _SIMILARITIES = 10_000, 1 << 24
+# Rows of a block whose keys are computed.
+_HASHED = 1024
 
 
 @dataclass(frozen=True)
@@ -39,11 +42,13 @@ class Pairs:
     ----------
     queries, database : ndarray of shape (n_queries, n_features), (n_database, n_features_database)
         Different points of each side.
-    index : ndarray of shape (n_pairs, 2 or more)
-        A row of `queries` and a row of `database` for each pair; then rows of its hard negatives.
+    index : ndarray of shape (n_pairs, 2)
+        A row of `queries` and a row of `database` for each pair.
     scores : ndarray of shape (n_pairs,) or None
         None for positives: pairs that belong together, where other pairs do not.
     weight : ndarray of shape (n_pairs,) or None
+    negatives : ndarray of shape (n_negatives, 2)
+        A row of `queries` and a row of `database` that was judged not to belong to it.
     hidden : ndarray of shape (n_hidden, 2)
         A row of `queries` and a row of `database` that its search excludes, such as its own.
     """
@@ -53,15 +58,20 @@ class Pairs:
     index: Integers
     scores: Floats | None = None
     weight: Floats | None = None
+    negatives: Integers = field(default_factory=lambda: np.empty((0, 2), np.int64))
     hidden: Integers = field(default_factory=lambda: np.empty((0, 2), np.int64))
 
-    @classmethod
-    def of_distinct(cls, queries: Array, database: Array, index: Integers, **given: Any) -> Pairs:
+    def distinct(self) -> Pairs:
         """Return pairs of tables in which each point is once. Queries do not find themselves."""
-        (first, codes), (other, others) = _distinct(queries), _distinct(database)
-        both = np.column_stack([codes[index[:, 0]], others[index[:, 1:]]])
-        queries, database = queries[first], database[other]
-        return cls(queries, database, both, hidden=_equal_rows(queries, database), **given)
+        keys = _row_keys(self.queries), _row_keys(self.database)
+        rows, codes = zip(*map(_distinct, keys), strict=True)
+        found = self._moved(rows, codes)
+        hidden = np.empty((0, 2), np.int64)
+        if self.queries.shape[1] == self.database.shape[1]:
+            left, right = (each[row] for each, row in zip(keys, rows, strict=True))
+            _, *equal = np.intersect1d(left, right, assume_unique=True, return_indices=True)
+            hidden = np.column_stack(equal)[np.argsort(equal[0])]
+        return replace(found, hidden=hidden)
 
     def __len__(self) -> int:
         """Return the number of pairs."""
@@ -74,18 +84,34 @@ class Pairs:
         return replace(self, index=self.index[rows], scores=scores, weight=weight)
 
     def compact(self, others: Any = ()) -> Pairs:
-        """Return the pairs, of tables of their points and of some other rows of the database."""
-        used, left = np.unique(self.index[:, 0], return_inverse=True)
-        database = np.union1d(self.index[:, 1:], np.asarray(others, np.int64))
-        places = np.full(len(self.queries), -1), np.full(len(self.database), -1)
-        places[0][used], places[1][database] = np.arange(len(used)), np.arange(len(database))
-        index = np.column_stack([left, places[1][self.index[:, 1:]]])
-        hidden = np.column_stack(
-            [place[rows] for place, rows in zip(places, self.hidden.T, strict=True)]
+        """Return the pairs, of tables of their points and of some other rows of the database.
+
+        Negatives of other queries are left out.
+        """
+        sizes = len(self.queries), len(self.database)
+        used = np.unique(self.index[:, 0])
+        negatives = self.negatives[np.isin(self.negatives[:, 0], used)]
+        others = [np.asarray(others, np.int64), self.index[:, 1], negatives[:, 1]]
+        rows = used, np.unique(np.concatenate(others))
+        places = [np.full(size, -1) for size in sizes]
+        for place, some in zip(places, rows, strict=True):
+            place[some] = np.arange(len(some))
+        return self._moved(rows, places)
+
+    def _moved(self, rows: Sequence[Integers], places: Sequence[Integers]) -> Pairs:
+        """Return the pairs, of some rows of the tables, and the place of each row among them."""
+        tables = [
+            table if np.array_equal(some, np.arange(len(table))) else table[some]
+            for table, some in zip((self.queries, self.database), rows, strict=True)
+        ]
+        index, *others = (
+            np.column_stack([place[each] for place, each in zip(places, pairs.T, strict=True)])
+            for pairs in (self.index, self.negatives, self.hidden)
         )
+        negatives, hidden = (each[(each >= 0).all(axis=1)] for each in others)
         return replace(
-            self, queries=self.queries[used], database=self.database[database], index=index,
-            hidden=hidden[(hidden >= 0).all(axis=1)],
+            self, queries=tables[0], database=tables[1], index=index, negatives=negatives,
+            hidden=hidden,
         )  # fmt: skip
 
     def sample(self, n: int, rng: RandomState) -> Pairs:
@@ -98,17 +124,17 @@ class Pairs:
     def folds(self, n_folds: int, rng: RandomState) -> Iterator[tuple[Pairs, Pairs]]:
         """Yield pairs to train on and validation pairs, which share no query.
 
-        Positives share no document either, except hard negatives, and are searched for in the whole
+        Positives share no document either, except negatives, and are searched for in the whole
         database. Documents that belong to a held-out query, but are trained on, are hidden from it.
         """
-        pairs, sizes = self.index[:, :2], (len(self.queries), len(self.database))
+        pairs, sizes = self.index, (len(self.queries), len(self.database))
         part = deal_pairs(pairs, sizes, n_folds, rng, self.scores is None)
         of_query, of_document = part[0][pairs[:, 0]], part[1][pairs[:, 1]]
         for i in range(n_folds):
             if self.scores is not None:
                 yield self.take(of_query != i).compact(), self.take(of_query == i).compact()
                 continue
-            trained = self.index[(of_query == i) & (of_document != i), :2]
+            trained = pairs[(of_query == i) & (of_document != i)]
             held_out = self.take((of_query == i) & (of_document == i))
             held_out = replace(held_out, hidden=np.concatenate([self.hidden, trained]))
             training = self.take((of_query != i) & (of_document != i)).compact()
@@ -191,19 +217,16 @@ class Pairs:
     @property
     def relevance(self) -> csr_array:
         """Ones where a point of the database belongs to a query."""
-        return self._ones(self.index[:, :2])
+        return self._ones(self.index)
 
     @property
     def members(self) -> csr_array:
-        """Ones where a point of the database belongs to a query or is its hard negative."""
-        return self._ones(self.index)
+        """Ones where a point of the database belongs to a query or is its negative."""
+        return self._ones(np.concatenate([self.index, self.negatives]))
 
     def _ones(self, index: Integers) -> csr_array:
-        rows = np.repeat(index[:, 0], index.shape[1] - 1)
-        found = csr_array(
-            (np.ones(len(rows)), (rows, index[:, 1:].ravel())),
-            shape=(len(self.queries), len(self.database)),
-        )
+        shape = len(self.queries), len(self.database)
+        found = csr_array((np.ones(len(index)), tuple(index.T)), shape=shape)
         found.data[:] = 1
         return found
 
@@ -214,9 +237,10 @@ def load_pairs(
     """Check the pairs of `fit`, or of a later call, and return them as pairs of distinct points."""
     if y is not None and not issparse(y) and np.ndim(y) == 2 and np.shape(y)[1] > 1:
         y = csr_array(as_real(y, "y"))
+    negatives = np.empty((0, 2), np.int64)
     if X_database is not None:
         queries, database = _load_sides(learner, pairs, X_database, reset)
-        index = _index_of_sides(y, len(queries), len(database), reset)
+        index, negatives = _index_of_sides(y, len(queries), len(database), reset)
     else:
         how: dict[str, Any] = {"preprocessor": learner.preprocessor_, "reset": reset}
         tuples = index_tuples(learner, pairs, tuple_size=None if y is None else 2, **how)
@@ -224,10 +248,11 @@ def load_pairs(
             raise ValueError(
                 "y must hold a score for each pair: found a matrix, which needs X_database."
             )
-        if tuples.index.shape[1] < 2:
+        queries = database = tuples.points
+        index, others = tuples.index[:, :2], tuples.index[:, 2:]
+        if index.shape[1] < 2:
             raise ValueError("pairs must hold tuples of at least 2 points; found tuples of 1.")
-        found = Pairs(tuples.points, tuples.points, tuples.index).compact()
-        queries, database, index = found.queries, found.database, found.index
+        negatives = np.column_stack([np.repeat(index[:, 0], others.shape[1]), others.ravel()])
     if len(index) < 2:
         raise ValueError(f"pairs must hold at least 2 pairs; found {len(index)}.")
     scores, weighed = None, len(index)
@@ -238,7 +263,10 @@ def load_pairs(
     weight = check_sample_weight(sample_weight, weighed)
     if weight is not None and issparse(y):
         weight = weight[index[:, 0]]
-    found = Pairs.of_distinct(queries, database, index, scores=scores, weight=weight)
+    found = Pairs(queries, database, index, scores, weight, negatives)
+    if X_database is None:
+        found = found.compact()
+    found = found.distinct()
     kept = np.ones(len(index), bool) if weight is None else weight > 0
     if scores is None:
         own = found.own
@@ -263,8 +291,10 @@ def _load_sides(learner: Any, X: Any, X_database: Any, reset: bool) -> tuple[Arr
     return X.astype(dtype, copy=False), database.astype(dtype, copy=False)
 
 
-def _index_of_sides(y: Any, n: int, m: int, warns: bool) -> Integers:
-    """Return the pairs of the entries of y above 0, or of rows that belong together.
+def _index_of_sides(y: Any, n: int, m: int, warns: bool) -> tuple[Integers, Integers]:
+    """Return pairs that belong together, and negatives.
+
+    They are the stored entries of a matrix y above 0, and the other ones; or rows, and none.
 
     `warns`: warn if these entries differ.
     """
@@ -285,13 +315,14 @@ def _index_of_sides(y: Any, n: int, m: int, warns: bool) -> Integers:
                 "used. Give y > 0 to avoid this warning, or y > 1 to learn from higher grades "
                 "alone."
             )
-        return np.column_stack([each[chosen] for each in relevant.coords]).astype(np.int64)
+        index = np.column_stack(relevant.coords).astype(np.int64)
+        return index[chosen], index[~chosen]
     if n != m:
         raise ValueError(
             f"X_database must have a row for each row of pairs, {n}; found {m}. For other "
             "databases, give a sparse matrix of relevance as y."
         )
-    return np.column_stack([np.arange(n)] * 2)
+    return np.column_stack([np.arange(n)] * 2), np.empty((0, 2), np.int64)
 
 
 def _check_scores(y: Any, n: int, vary: bool) -> Floats:
@@ -309,7 +340,7 @@ def _check_scores(y: Any, n: int, vary: bool) -> Floats:
 class _PositivesLoss:
     """A loss of classes, in which the database points that belong to a query are its class.
 
-    Queries are compared with the database points of their block, hard negatives included.
+    Queries are compared with the database points of their block, negatives included.
     """
 
     has_lists = False
@@ -393,25 +424,21 @@ def _unit(Z: Array) -> tuple[Array, Array]:
     return np.ascontiguousarray(Z / lengths), lengths
 
 
-def _distinct(X: Array) -> tuple[Integers, Integers]:
-    """Return the first row of each different point, and which of these each row is like."""
-    keys = np.ascontiguousarray(X + 0.0).view(f"V{X.dtype.itemsize * X.shape[1]}").ravel()
+def _row_keys(X: Array) -> Integers:
+    """Return a hash of each row, of 64 bits: equal for equal points."""
+    found = np.empty(len(X), np.int64)
+    for some in gen_batches(len(X), _HASHED):
+        found[some] = [hash(row.tobytes()) for row in X[some] + 0.0]  # -0.0 equals 0.0
+    return found
+
+
+def _distinct(keys: Integers) -> tuple[Integers, Integers]:
+    """Return the first row of each different key, and which of these each row is like."""
     _, first, codes = np.unique(keys, return_index=True, return_inverse=True)
     order = np.argsort(first)
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
     return first[order], place[codes.ravel()]
-
-
-def _equal_rows(queries: Array, database: Array) -> Integers:
-    """Return rows of queries and database that hold the same point. No table repeats a point."""
-    if queries.shape[1] != database.shape[1]:
-        return np.empty((0, 2), np.int64)
-    codes = _distinct(np.concatenate([queries, database]))[1]
-    place = np.full(len(codes), -1)
-    place[codes[len(queries) :]] = np.arange(len(database))
-    found = place[codes[: len(queries)]]
-    return np.column_stack([np.arange(len(queries)), found])[found >= 0]
 
 
 def _average_precision(own: Array, ranked: Array) -> float:
