@@ -7,8 +7,17 @@ import doctest
 import numpy as np
 import pytest
 from reference_losses import NAMES
+from sklearn.exceptions import NotFittedError
+from sklearn.preprocessing import StandardScaler
 
-from metricfast import kneighbors, losses
+from metricfast import (
+    LFDA,
+    AdapterLearner,
+    EmbeddingLearner,
+    kneighbors,
+    losses,
+)
+from metricfast.embeddings import MLP, Linear
 from metricfast.metrics import map_at_r, precision_at_1
 
 torch = pytest.importorskip("torch")
@@ -229,3 +238,89 @@ def test_gradients_of_half_precision_are_scaled_before_they_are_rounded():
     _, grad = loss(Z.detach().float().numpy(), y.numpy())
     assert 0 < np.abs(grad).max() < 1e-4
     np.testing.assert_array_equal(Z.grad, torch.from_numpy(2.0**10 * grad).half())
+
+
+@pytest.fixture(scope="module")
+def adapters():
+    """Adapters of both sides and of queries, of float32 and float64 points, and the points."""
+    rng = np.random.default_rng(0)
+    topics, maps = rng.normal(size=(300, 4)), rng.normal(size=(8, 12))
+    sides = [np.hstack([topics, rng.normal(size=(300, 4))]) @ maps for _ in range(2)]
+    return sides[0], {
+        (side, dtype): AdapterLearner(side, random_state=0).fit(
+            sides[0].astype(dtype), X_database=sides[1].astype(dtype)
+        )
+        for side in ("both", "query")
+        for dtype in ("float32", "float64")
+    }
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("side", ["both", "query"])
+def test_an_adapter_as_a_module(adapters, side, dtype, tmp_path):
+    X, adapter = adapters[0].astype(dtype), adapters[1][side, dtype]
+    X[0] = 0
+    X[1] *= 1e20
+    for each in ("query", "database"):
+        module = bridge.module(adapter, side=each)
+        Z = module(torch.from_numpy(X))
+        assert Z.dtype == module.weight.dtype == getattr(torch, dtype)
+        expected = adapter.transform(X, side=each)
+        np.testing.assert_allclose(Z.detach(), expected, atol=1e-6)
+        np.testing.assert_allclose(module(torch.from_numpy(X[2])).detach(), expected[2], atol=1e-6)
+        module.save(tmp_path)
+        again = bridge.LinearMap.load(tmp_path)
+        assert torch.equal(again(torch.from_numpy(X)), Z)
+        assert repr(again) == repr(module) == "LinearMap(12, 12, normalize=True)"
+        assert again.get_embedding_dimension() == 12
+    Z.sum().backward()
+    assert torch.isfinite(module.weight.grad).all()
+
+
+def test_other_learners_as_modules():
+    X, y = np.random.default_rng(0).normal(size=(60, 5)), np.arange(60) % 3
+    X = X + 5
+    for learner in (
+        LFDA(n_components=2),
+        EmbeddingLearner(losses.NCA(), Linear(3), max_epochs=2),
+    ):
+        learner.fit(X, y)
+        Z = bridge.module(learner)(torch.from_numpy(X)).detach()
+        np.testing.assert_allclose(Z, learner.transform(X), atol=1e-9)
+    half = bridge.module(learner)(torch.from_numpy(X).bfloat16())
+    assert half.dtype == torch.bfloat16
+
+
+def test_learners_without_a_linear_map():
+    X, y = np.random.default_rng(0).normal(size=(60, 5)), np.arange(60) % 3
+    perceptron = EmbeddingLearner(losses.NCA(), MLP((4, 2)), max_epochs=1).fit(X, y)
+    for learner in (perceptron, StandardScaler().fit(X)):
+        with pytest.raises(TypeError, match="learner must have a linear map"):
+            bridge.module(learner)
+    with pytest.raises(NotFittedError):
+        bridge.module(AdapterLearner())
+    with pytest.raises(ValueError, match="side must be"):
+        bridge.module(AdapterLearner(), side="both")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_module_of_sentence_transformers(adapters, tmp_path):
+    package = pytest.importorskip("sentence_transformers")
+    tokenizers = pytest.importorskip("tokenizers")
+    try:
+        from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+    except ImportError:
+        from sentence_transformers.models import StaticEmbedding
+    words = {word: i for i, word in enumerate(("[UNK]", "blue", "cold", "sea", "sky"))}
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    weights = np.random.default_rng(0).normal(size=(len(words), 12)).astype("f")
+    encoder = StaticEmbedding(tokenizer, embedding_weights=weights)
+    adapter, texts = adapters[1]["both", "float32"], ["blue sea", "cold blue sky", "sky"]
+    given = package.SentenceTransformer(modules=[encoder], device="cpu")
+    expected = adapter.transform(given.encode(texts))
+    model = package.SentenceTransformer(modules=[encoder, bridge.module(adapter)], device="cpu")
+    np.testing.assert_allclose(model.encode(texts), expected, atol=1e-6)
+    model.save(str(tmp_path))
+    again = package.SentenceTransformer(str(tmp_path), device="cpu", trust_remote_code=True)
+    np.testing.assert_allclose(again.encode(texts), expected, atol=1e-6)

@@ -1,4 +1,4 @@
-"""Losses and neighbours in PyTorch, computed on the CPU by this library's kernels.
+"""PyTorch: losses and neighbours, computed on the CPU by this library's kernels; learned maps.
 
 Needs ``pip install torch``. CPU tensors of float32 and float64 are read where they are. Others are
 copied, and their gradients return to their device and precision. Values of float16 and bfloat16
@@ -7,6 +7,8 @@ points are float32, values of integers and booleans float64.
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,11 +21,22 @@ try:
 except ImportError as error:
     raise ImportError("metricfast.torch needs PyTorch: pip install torch") from error
 
+from sklearn.utils.validation import check_is_fitted
+
 from metricfast._core.arguments import check_bool
+from metricfast._core.files import read_tensors, write_tensors
 from metricfast.distances.neighbors import kneighbors
+from metricfast.embeddings import Asymmetric, Identity, Linear
+from metricfast.embeddings._base import check_side
+from metricfast.learners.base.learner import MahalanobisMixin
+from metricfast.learners.embedding.metric import EmbeddedMetricMixin
 from metricfast.losses._call import Loss as RowLoss
 
-__all__ = ["Loss", "ProxyLoss", "knn_func"]
+__all__ = ["LinearMap", "Loss", "ProxyLoss", "knn_func", "module"]
+
+_FORMAT, _FILE = "metricfast.torch.LinearMap", "model.safetensors"
+# Points of at most this length are mapped to 0, and the least divisor of their largest number.
+_NO_LENGTH, _TINY = 1e-12, 1e-30
 
 
 class _Function(torch.autograd.Function):
@@ -261,3 +274,165 @@ def knn_func(
     )
     found = torch.from_numpy(distances).to(query.device, _exact(query.dtype))
     return found, torch.from_numpy(indices).to(query.device)
+
+
+class LinearMap(nn.Module):
+    """The linear map of a learner, as :func:`module` returns it: ``L (x - mean)``.
+
+    It is also a module of sentence-transformers: it maps the value of ``"sentence_embedding"`` of a
+    dictionary, and has `save` and `load`.
+
+    Parameters
+    ----------
+    weight : tensor of shape (n_components, n_features)
+    mean : tensor of shape (n_features,), optional
+        Subtracted from points, by default 0.
+    normalize : bool, default=True
+        Whether mapped points are divided by their length. Points of at most 1e-12 become 0.
+
+    Attributes
+    ----------
+    weight : Parameter
+        It can be trained further.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from metricfast.torch import LinearMap
+    >>> LinearMap(torch.eye(2))(torch.tensor([[3.0, 4.0]]))
+    tensor([[0.6000, 0.8000]], grad_fn=<WhereBackward0>)
+    """
+
+    mean: torch.Tensor
+
+    def __init__(
+        self, weight: torch.Tensor, mean: torch.Tensor | None = None, *, normalize: bool = True
+    ) -> None:
+        super().__init__()
+        check_bool("normalize", normalize)
+        self.normalize = normalize
+        self.weight = nn.Parameter(weight.detach().clone())
+        self.register_buffer("mean", weight.new_zeros(weight.shape[1]) if mean is None else mean)
+
+    def forward(self, points: Any) -> Any:
+        """Map points.
+
+        Parameters
+        ----------
+        points : tensor of shape (..., n_features) or dict
+            A dictionary has them as "sentence_embedding", which is replaced.
+
+        Returns
+        -------
+        tensor of shape (..., n_components) or dict
+            In the precision of `points`.
+        """
+        if isinstance(points, dict):
+            return {**points, "sentence_embedding": self(points["sentence_embedding"])}
+        Z = (points - self.mean.to(points.dtype)) @ self.weight.to(points.dtype).T
+        if not self.normalize:
+            return Z
+        most = Z.abs().amax(dim=-1, keepdim=True).clamp_min(_TINY)  # squares may overflow
+        lengths = (Z / most).norm(dim=-1, keepdim=True).clamp_min(0.5)
+        return torch.where(lengths * most > _NO_LENGTH, Z / most / lengths, torch.zeros_like(Z))
+
+    def get_embedding_dimension(self) -> int:
+        """Return n_components, for sentence-transformers."""
+        return int(self.weight.shape[0])
+
+    get_sentence_embedding_dimension = get_embedding_dimension
+
+    def save(self, output_path: str | os.PathLike[str]) -> None:
+        """Write the map to a file in a folder that exists.
+
+        Parameters
+        ----------
+        output_path : str or path-like
+            The folder.
+        """
+        arrays = {name: value.detach().cpu().numpy() for name, value in self.state_dict().items()}
+        metadata = {"format": _FORMAT, "normalize": str(self.normalize)}
+        write_tensors(Path(output_path) / _FILE, metadata, arrays)
+
+    @classmethod
+    def load(cls, input_path: str | os.PathLike[str]) -> LinearMap:
+        """Read what `save` wrote.
+
+        Parameters
+        ----------
+        input_path : str or path-like
+            The folder.
+
+        Returns
+        -------
+        LinearMap
+
+        Raises
+        ------
+        ValueError
+            If the file is not one of `save`, or was changed.
+        """
+        metadata, arrays = read_tensors(Path(input_path) / _FILE, _FORMAT, "a LinearMap")
+        tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
+        return cls(**tensors, normalize=metadata["normalize"] == "True")
+
+    def extra_repr(self) -> str:
+        """Return shape and normalisation as text, for the representation of the module."""
+        return f"{self.weight.shape[1]}, {self.weight.shape[0]}, normalize={self.normalize}"
+
+
+def module(learner: Any, *, side: str = "query") -> LinearMap:
+    """Return the linear map of a fitted learner as a module, with the outputs of `transform`.
+
+    Parameters
+    ----------
+    learner : estimator
+        An :class:`~metricfast.AdapterLearner`, or another learner of a linear map.
+    side : {"query", "database"}, default="query"
+        Which map, if there are two.
+
+    Returns
+    -------
+    LinearMap
+        In the precision of the learner's map.
+
+    Raises
+    ------
+    TypeError
+        If `learner` has no linear map.
+    ValueError
+        If `side` is not as above.
+    sklearn.exceptions.NotFittedError
+        If `learner` is not fitted.
+
+    Examples
+    --------
+    >>> import metricfast.torch
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> metricfast.torch.module(metricfast.LFDA(n_components=2).fit(X, y))
+    LinearMap(4, 2, normalize=False)
+
+    For an adapter in a model of sentence-transformers, give
+    ``SentenceTransformer(modules=[*model, module(adapter)])``.
+    """
+    check_side(side)
+    if isinstance(learner, MahalanobisMixin):
+        check_is_fitted(learner)
+        return LinearMap(_tensor(learner.components_), normalize=False)
+    if not isinstance(learner, EmbeddedMetricMixin):
+        raise TypeError(f"learner must have a linear map; got {learner!r:.80}.")
+    check_is_fitted(learner)
+    embedding, parameters = learner.embedding_, learner.parameters_
+    if isinstance(embedding, Asymmetric):
+        embedding, parameters = embedding._side(parameters, side)
+    mean = learner._mean(side)
+    if type(embedding) is Identity:
+        parameters = [np.eye(len(mean), dtype=mean.dtype)]
+    elif type(embedding) is not Linear:
+        raise TypeError(f"learner must have a linear map; its embedding is {embedding!r:.80}.")
+    return LinearMap(_tensor(parameters[0]), _tensor(mean), normalize=bool(embedding.normalize))
+
+
+def _tensor(array: Any) -> torch.Tensor:
+    return torch.from_numpy(np.array(array))
