@@ -52,9 +52,10 @@ _LEAST = 32
 _EQUAL = 0.5
 # Standard errors by which a start may be worse than the best one of another kind, to be trained.
 _RIVAL = 2.0
-# Pairs of the sample that chooses the weight, at most, and their multiplications; multiplications
-# from which on mini-batches train the map of all pairs.
-_SAMPLE, _SAMPLE_WORK, _WORK = 10_000, 4e9, 2e10
+# Pairs of the sample that chooses the weight, at most, their multiplications, and pairs that are
+# trained on in their span whatever these are; multiplications from which on mini-batches train the
+# map of all pairs.
+_SAMPLE, _SAMPLE_WORK, _SPANNED, _WORK = 10_000, 4e9, 825, 2e10
 _ITERATIONS, _TOL = 8, 1e-5
 # Minimum number of steps and epochs of mini-batches, and how far the steps lead, compared with the
 # distance of the first map from the start. L-BFGS takes the place of more epochs than the third
@@ -227,7 +228,9 @@ class AdapterTraining:
 
     def run(self, pairs: Pairs, judge: Judge | None, rng: RandomState) -> Adaptation:
         """Return the map, and how it was chosen."""
-        n = max(min(_SAMPLE, int(_SAMPLE_WORK / pairs.work)), 10 * _LEAST)
+        # Of so many pairs, two thirds span half of the features, or fewer.
+        least = min(_SPANNED, pairs.database.shape[1] * 3 // 8)
+        n = min(_SAMPLE, max(int(_SAMPLE_WORK / pairs.work), least, 10 * _LEAST))
         sample, judgement = pairs.sample(n, rng), None
         with one_blas_thread(), without_advice():
             chosen = _Candidate(*self._first)

@@ -29,7 +29,7 @@ __all__ = ["Pairs", "PrefixesLoss", "load_pairs"]
 _BLOCK, _BATCH = 512, 1024
 # Maximum number of points of the database among which a sample of pairs is searched, besides its
 # own, and of similarities of a block of searches.
-_DATABASE, _SIMILARITIES = 10_000, 1 << 24
+_DATABASE, _SIMILARITIES = 10_000, 1 << 22
 # Rows of a block whose keys are computed.
 _HASHED = 1024
 
