@@ -21,9 +21,9 @@ DISTANCES = ("cityblock", "cosine")
 
 # Ordered roughly by their time for a thousand points.
 CLASSES = [
-    "Covariance", "GMML_Supervised", "KISSME_Supervised", "XQDA", "RCA_Supervised", "DMLMJ", "ANMM",
-    "SDML_Supervised", "LSML_Supervised", "NCA", "LFDA", "NCMML", "MCML", "LDML", "MMC_Supervised",
-    "ProxyNCALearner", "LMNN", "TripletLearner", "SCML_Supervised", "ITML_Supervised",
+    "LFDA", "Covariance", "KISSME_Supervised", "XQDA", "RCA_Supervised", "ANMM", "DMLMJ",
+    "GMML_Supervised", "SDML_Supervised", "LSML_Supervised", "MMC_Supervised", "ITML_Supervised",
+    "NCA", "NCMML", "MCML", "LDML", "ProxyNCALearner", "LMNN", "TripletLearner", "SCML_Supervised",
     "NeighborhoodGerrymandering", "MultiMetricLMNN", "NCAClassifier",
 ]  # fmt: skip
 CONTINUOUS = [

@@ -46,6 +46,8 @@ def compare(
     task: str = "auto",
     preprocessing: BaseEstimator | None = None,
     scale: bool | str = "auto",
+    judge: Any = "auto",
+    race: bool | None = None,
     time_limit: float | None = None,
     checkpoint: Any = None,
     refit: bool = True,
@@ -171,6 +173,7 @@ def compare(
     if verbose:
         functions = (*functions, _show)
     check_choice("task", task, ("auto", "classes", "numbers"))
+    learners_are_auto = isinstance(learners, str) and learners == "auto"
     numbers = of_numbers(learners) if task == "auto" else task == "numbers"
     X, labels = as_table(X, "X"), Labels.of(y, numbers)
     check_names(X, "X")
@@ -209,7 +212,8 @@ def compare(
         )
     scorer = None if plain else get_scorer(scoring)
     how = Scoring(n_neighbors, labels.variances, scorer, preprocessing, scale, n_jobs, new_classes)
-    run = Schedule(how, X, labels.values, cv, record, functions, time_limit, _try_folds)
+    race = learners_are_auto if race is None else race
+    run = Schedule(how, X, labels.values, cv, record, functions, time_limit, _try_folds, race)
     interrupted = run.all_of(_seeded(found, record.seed))
     score = labels.score if plain else str(scoring)
     size = f"{len(labels.values)} points, {labels}, {len(cv)} folds{' of classes' * new_classes}"

@@ -15,12 +15,15 @@ from metricfast._core.types import Array, Floats, Integers
 from metricfast.comparison.record import Record
 from metricfast.comparison.result import CONSTANT, EUCLIDEAN, SCALED, Comparison, Row
 from metricfast.comparison.statistics import adjusted, expected_of_the_best, paired_p_value
-from metricfast.comparison.trial import Scoring, Trial, group_count, try_learner
+from metricfast.comparison.trial import Scoring, Trial, group_count, prepare, try_learner
 from metricfast.metrics._score import Score
+from metricfast.selection._folds import Path, cross_fitted, joined, judged, may_win, settled
 
 __all__ = ["Folds", "Schedule", "TryFolds"]
 
 _LEVEL = 0.05
+# Maximum number of values of points that are kept in the units of each fold.
+_MOST_PREPARED = 10**8
 Folds = list[tuple[Integers, Integers]]
 # Tries a predictor on several folds at the same time, on a cluster for example.
 TryFolds = Callable[[Scoring, Any, Any, Array, Folds], list[Trial]]
@@ -39,9 +42,10 @@ class Schedule:
         callbacks: tuple[Callable[[Row], object], ...],
         time_limit: float | None,
         try_folds: TryFolds | None = None,
+        race: bool = False,
     ) -> None:
         self.scoring, self.X, self.y, self.folds = scoring, X, y, folds
-        self.record, self.callbacks = record, callbacks
+        self.record, self.callbacks, self.race = record, callbacks, race
         self.left = math.inf if time_limit is None else time_limit
         self.try_folds = try_folds
         self.predictors: dict[str, Any] = {}
@@ -49,6 +53,8 @@ class Schedule:
         self.rows: dict[str, Row] = {}
         self.values: dict[str, Floats] = {}
         self.of_folds: dict[str, list[Floats]] = {}
+        self.paths: dict[str, list[Path]] = {}
+        self._prepared: dict[tuple[int, Any], Array] = {}
 
     def all_of(self, learners: dict[str, Any]) -> bool:
         """Try the baselines and the learners; return whether a callback stopped the comparison."""
@@ -56,11 +62,13 @@ class Schedule:
         if self.scoring.variances is not None:
             constant = DummyRegressor()
         baselines = {EUCLIDEAN: "euclidean", SCALED: "euclidean", CONSTANT: constant}
+        if self.scoring.measured:
+            del baselines[CONSTANT]
         stop = False
         for name, learner in baselines.items():
             self._enter(name, learner, name == SCALED)
             trials = self._folds_of(name, limited=False)
-            if trials[-1].values is None:
+            if trials[-1].path is None:
                 raise ValueError(f"X: the {EUCLIDEAN} distance cannot be tried: {trials[-1].note}")
             stop = self._keep(name, trials) or stop
         try:
@@ -68,7 +76,11 @@ class Schedule:
                 if stop:
                     break
                 self._enter(name, learner)
-                stop = self._keep(name, self._folds_of(name))
+                note = self._dropped([])
+                if note:
+                    stop = self._keep(name, [Trial(None, math.nan, note)])
+                else:
+                    stop = self._keep(name, self._folds_of(name))
         except KeyboardInterrupt:
             return True
         return False
@@ -79,18 +91,23 @@ class Schedule:
         self.keys[name] = replace(self.scoring, n_jobs=None).predictor(learner, scale)
 
     def _folds_of(self, name: str, limited: bool = True) -> list[Trial]:
-        """Try a learner on every fold, if the time suffices for all of them."""
+        """Try a learner on every fold, while it may win and the time suffices for all of them."""
+        at_once = None
         if self.try_folds is not None and not (limited and self.left <= 0):
             start = time.perf_counter()
-            trials = self._all_folds_of(self.predictors[name], self.try_folds)
+            at_once = self._all_folds_of(self.predictors[name], self.try_folds)
             if limited:
                 self.left = max(0, self.left - (time.perf_counter() - start))
-            return trials
-        trials = []
+        trials = list[Trial]()
         for i in range(len(self.folds)):
             share = self.left / (len(self.folds) - i) if limited else math.inf
-            trials.append(self._trial(name, i, None if share == math.inf else share))
-            if trials[-1].values is None:
+            seconds = None if share == math.inf else share
+            trials.append(self._trial(name, i, seconds) if at_once is None else at_once[i])
+            if trials[-1].path is None:
+                break
+            note = self._dropped(trials) if limited and i + 1 < len(self.folds) else ""
+            if note:
+                trials.append(Trial(None, math.nan, note))
                 break
         return trials
 
@@ -102,11 +119,9 @@ class Schedule:
         tried = try_folds(self.scoring, predictor, self.X, self.y, some)
         for i, trial in zip(unknown, tried, strict=True):
             found[i] = trial
-            if trial.values is not None:
+            if trial.path is not None:
                 self.record.add(predictor, i, trial)
-        trials = [trial for trial in found if trial is not None]
-        n_done = next((i for i, trial in enumerate(trials) if trial.values is None), len(trials))
-        return trials[: n_done + 1]
+        return [trial for trial in found if trial is not None]
 
     def _known(self, predictor: Any, i: int) -> Trial | None:
         n = len(self.y[self.folds[i][1]])
@@ -119,29 +134,76 @@ class Schedule:
             return known
         if seconds == 0:
             return Trial(None, 0, "no time left")
-        start = time.perf_counter()
+        start, predictor = time.perf_counter(), self.predictors[name]
+        points = self._points(predictor, i)
         trial = try_learner(
-            self.scoring, self.predictors[name], self.X, self.y, self.folds[i], seconds
+            self.scoring, predictor, self.X, self.y, self.folds[i], seconds, points
         )
         if seconds is not None:
             self.left = max(0, self.left - (time.perf_counter() - start))
-        if trial.values is not None:
+        if trial.path is not None:
             self.record.add(self.keys[name], i, trial)
         return trial
 
+    def _points(self, predictor: Any, i: int) -> Array | None:
+        """Return the points in the units of a fold, which learners share; None if preparing fails.
+
+        Large tables are prepared for each learner anew.
+        """
+        key = i, predictor["units"].scale
+        if key not in self._prepared:
+            if np.size(self.X) * len(self.folds) > _MOST_PREPARED:
+                return None
+            try:
+                self._prepared[key] = prepare(predictor, self.X, self.y, self.folds[i])
+            except Exception:  # the trial fails in the same way, and notes it
+                return None
+        return self._prepared[key]
+
+    def _dropped(self, trials: list[Trial]) -> str:
+        """Return why a learner is not tried any further, or an empty string.
+
+        `trials`: of its first folds.
+        """
+        rivals = [name for name in self.values if name != CONSTANT]
+        if not self.race or self.scoring.scorer is not None or not rivals:
+            return ""
+        best = max(rivals, key=lambda name: float(self.values[name].mean()))
+        scores = np.concatenate(self.of_folds[best])
+        highest, weight = self.scoring.bounds[1], np.ones(len(scores))
+        paths, fine = [trial.path for trial in trials if trial.path is not None], self.paths[best]
+        seen = np.concatenate([*self._scores(paths), np.empty(0)])
+        gap = highest - float(scores.mean()) if not paths else float((scores[:len(seen)] - seen).mean())
+        if all(path.costs.shape[2] > 1 for path in [*paths, *fine]):
+            # Costs of the judge are finer than scores.
+            seen, scores = (-np.concatenate([*self._scores(each, 0), np.empty(0)]) for each in (paths, fine))
+            highest = 0.0
+        if may_win(seen, scores, highest, weight):
+            return ""
+        if not paths:
+            return f"not tried: at most {gap:.3f} to gain over {best}"
+        by = f"{abs(gap):.3f} {'behind' if gap > 0 else 'before'} {best}"
+        return f"dropped after fold {len(paths)} of {len(self.folds)}: {by}"
+
+    def _scores(self, paths: list[Path], column: int = -1) -> list[Floats]:
+        """Return the scores of each fold, or another column of the costs."""
+        kind = "classes" if self.scoring.variances is None else "numbers"
+        return cross_fitted(paths, self.scoring.judge, kind, column)
+
     def _keep(self, name: str, trials: list[Trial]) -> bool:
         """Add the row of a learner's trials; return whether a callback asks to stop."""
-        last, n_done = trials[-1], sum(trial.values is not None for trial in trials)
-        row = Row(name, n_folds=n_done, fit_seconds=float(np.mean([t.seconds for t in trials])))
-        if last.values is None:
+        last, paths = trials[-1], [trial.path for trial in trials if trial.path is not None]
+        timed = [trial.seconds for trial in trials if not math.isnan(trial.seconds)]
+        row = Row(name, n_folds=len(paths), fit_seconds=float(np.mean(timed or [math.nan])))
+        if last.path is None:
             note = last.note
             if note == "out of time":
                 note = f"stopped after {last.seconds:.1f} s in fold {len(trials)} of "
                 note += f"{len(self.folds)}: all would take more than the time that was left"
             row = replace(row, note=note)
         else:
-            self.values[name] = values = self._held_out(trials)
-            self.of_folds[name] = [trial.values for trial in trials if trial.values is not None]
+            self.paths[name], self.of_folds[name] = paths, self._scores(paths)
+            self.values[name] = values = self._held_out(self.of_folds[name])
             binary = self.scoring.variances is None and bool(np.isin(values, (0, 1)).all())
             binary = binary and self.scoring.scorer is None
             score = Score(values, math.nan, 1.0, bounds=self.scoring.bounds, binary=binary)
@@ -151,9 +213,8 @@ class Schedule:
         answers = [callback(row) for callback in self.callbacks]
         return any(answers)
 
-    def _held_out(self, trials: list[Trial]) -> Floats:
+    def _held_out(self, values: list[Floats]) -> Floats:
         """Return the score of each held-out point, averaged if it was held out several times."""
-        values: list[Any] = [trial.values for trial in trials]
         if self.scoring.scorer is not None:
             return np.concatenate(values)
         sums, counts = np.zeros(len(self.y)), np.zeros(len(self.y))
@@ -192,5 +253,16 @@ class Schedule:
         return Comparison(rows, task, before, best.learner, best.score, expected)
 
     def refit(self, name: str) -> Any:
-        """Fit the named learner to all points."""
-        return self.predictors[name].fit(self.X, self.y)
+        """Fit the named learner to all points, with the setting that all folds choose."""
+        predictor, path = self.predictors[name], joined(self.paths[name])
+        learner = getattr(predictor[-1], "metric", None)
+        if len(path.settings) == 1:
+            return predictor.fit(self.X, self.y)
+        kind = "classes" if self.scoring.variances is None else "numbers"
+        unit = "classes" if self.scoring.new_classes else "points"
+        weight, own = np.ones(path.costs.shape[1]), learner.judge
+        judgement = judged(path, self.scoring.judge, weight, unit, kind, scored=True)
+        learner.judge = settled(path, judgement, own)
+        fitted = predictor.fit(self.X, self.y)
+        learner.judge = fitted[-1].metric_.judge = own
+        return fitted

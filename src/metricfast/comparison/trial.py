@@ -7,7 +7,8 @@ import re
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,9 +27,14 @@ from metricfast.comparison.labels import shares
 from metricfast.learners.base.learner import BaseMetricLearner
 from metricfast.predictors.classifiers import KNeighborsClassifier
 from metricfast.predictors.regressors import KNeighborsRegressor
+from metricfast.selection._folds import FoldJudge, Path, embedded_path, fold_path
+from metricfast.selection._judge import Judge
+from metricfast.selection._splits import Fold, Part
 from metricfast.training.history import SolverState
 
-__all__ = ["Scoring", "Trial", "group_count", "grouped_scores", "try_learner"]
+__all__ = ["Scoring", "Trial", "group_count", "grouped_scores", "prepare", "try_learner"]
+
+_NEIGHBORS = (KNeighborsClassifier, KNeighborsRegressor)
 
 # Maximum number of points on which the choice of units is based.
 _MOST_JUDGED = 2000
@@ -54,6 +60,7 @@ class Scoring:
     `scale`: "auto", True or False, as in :class:`ChosenUnits`.
     `new_classes`: whether the classes of held-out points are unseen in training. A point then
         counts as correct if its nearest neighbour among all other points has its class.
+    `judge`: chooses the settings of learners. If it names a measure, 1 minus this is the score.
     """
 
     n_neighbors: int
@@ -63,10 +70,18 @@ class Scoring:
     scale: bool | str
     n_jobs: int | None
     new_classes: bool = False
+    judge: Judge = field(default_factory=Judge)
+
+    @property
+    def measured(self) -> bool:
+        """Whether the score is the measure of the judge."""
+        return self.judge.measure != "auto"
 
     @property
     def bounds(self) -> tuple[float, float]:
         """The lowest and the highest value of the score, infinite if unknown."""
+        if callable(self.judge.measure):
+            return -math.inf, math.inf
         if self.scorer is None:
             return (0.0, 1.0) if self.variances is None else (-math.inf, 1.0)
         metric = getattr(self.scorer, "_score_func", None)
@@ -107,13 +122,13 @@ class OutOfTimeError(Exception):
 class Trial:
     """The result of a learner on a fold.
 
-    `values`: contributions to the score, by held-out point or, with a scorer, by group of held-out
-        points (:func:`grouped_scores`); None if the trial failed.
+    `path`: the settings of the learner, and their scores of held-out points or, with a scorer, of
+        groups of held-out points (:func:`grouped_scores`); None if the trial failed.
     `seconds`: the fit time.
-    `note`: the reason if `values` is None.
+    `note`: the reason if `path` is None.
     """
 
-    values: Floats | None
+    path: Path | None
     seconds: float
     note: str = ""
 
@@ -123,64 +138,139 @@ def try_learner(
     predictor: Pipeline,
     X: Any,
     y: Any,
-    fold: tuple[Integers, Integers],
+    fold: Fold,
     seconds: float | None = None,
+    prepared: Array | None = None,
 ) -> Trial:
     """Fit to the training points of a fold, and score on its test points.
 
-    After `seconds`, a learner with callbacks stops at the end of its iteration. Apart from the time
-    it takes, this is a pure function with arguments that can be pickled. Errors become notes.
+    After `seconds`, a learner that a judge judges or that has callbacks stops at the end of its
+    iteration. Apart from the time it takes, this is a pure function with arguments that can be
+    pickled. Errors become notes.
+
+    `prepared`: the result of :func:`prepare`, if it is known.
     """
     train, test = fold
     start = time.perf_counter()
 
-    def stop_in_time(state: SolverState) -> None:
+    def stop_in_time(state: SolverState | None = None) -> None:
+        del state
         if seconds is not None and time.perf_counter() - start > seconds:
             raise OutOfTimeError
 
-    predictor = clone(predictor)
-    if seconds is not None:
-        predictor.set_params(
-            **{
-                name: [*(value or ()), stop_in_time]
-                for name, value in predictor.get_params().items()
-                if name.rpartition("__")[2] == "callbacks"
-            }
-        )
+    check_time = None if seconds is None else stop_in_time
+
     try:
         with one_blas_thread(), without_advice():  # the table shows problems as notes
-            fitted = predictor.fit(_safe_indexing(X, train), y[train])
+            points = prepare(predictor, X, y, fold) if prepared is None else prepared
+            last = clone(predictor[-1])
+            if scoring.scorer is None and isinstance(last, _NEIGHBORS):
+                path = _path(scoring, last, points, y, fold, check_time)
+            elif scoring.measured:
+                raise ValueError("a predictor without a distance cannot be measured by the judge")
+            else:
+                fitted = _limited(last, check_time).fit(points[train], y[train])
+                path = _of_values(_values(scoring, fitted, points[test], y[test]))
             elapsed = time.perf_counter() - start
-            values = (
-                _found_again(fitted, X, y, test)
-                if scoring.new_classes
-                else _values(scoring, fitted, _safe_indexing(X, test), y[test])
-            )
     except OutOfTimeError:
         return Trial(None, time.perf_counter() - start, "out of time")
     except Exception as error:  # one failing learner must not end the comparison
         lines = str(error).strip().splitlines() or [""]
         plain = re.sub(r"np\.\w+\(([^()]*)\)", r"\1", lines[0])
         return Trial(None, time.perf_counter() - start, f"{type(error).__name__}: {plain}")
-    if not np.isfinite(values).all():
+    if not np.isfinite(path.costs[0]).all():
         return Trial(None, elapsed, "predictions are not finite")
-    return Trial(values, elapsed)
+    return Trial(path, elapsed)
 
 
-def _values(scoring: Scoring, fitted: Pipeline, X: Any, y: Any) -> Floats:
+def prepare(predictor: Pipeline, X: Any, y: Any, fold: Fold) -> Array:
+    """Return all points as the learner gets them; preprocessing and units follow the fold."""
+    train, _ = fold
+    first = clone(predictor[:-1]).fit(_safe_indexing(X, train), y[train])
+    points: Array = first.transform(X)
+    return points
+
+
+def part_of(fold: Fold, n: int, new_classes: bool) -> Part:
+    """Return a fold as rows that train, queries and database."""
+    train, test = fold
+    database = np.arange(n) if new_classes else train
+    weights = np.ones(len(test)), np.ones(len(database))
+    return Part(train, test, database, *weights, test if new_classes else None)
+
+
+def _path(
+    scoring: Scoring, last: Any, X: Array, y: Any, fold: Fold, check_time: Any
+) -> Path:
+    """Return the path of a learner whose neighbours predict, or of a named distance."""
+    part, learner = part_of(fold, len(y), scoring.new_classes), last.metric
+    continuous = scoring.variances is not None
+    kind = "numbers" if continuous else "classes"
+    labels = y if continuous else np.unique(y, return_inverse=True)[1]
+    scores = None if scoring.measured else partial(_of_neighbors, scoring, labels, part)
+    own = scoring.judge.get_params(deep=False)
+    judge = FoldJudge(**own, fold=part, scores=scores, check_time=check_time)
+    if isinstance(learner, BaseMetricLearner):
+        path = fold_path(_limited(learner, check_time), judge, X, y, labels, kind=kind)
+    else:
+        fitted = last.fit(X[part.train], y[part.train])
+        embed, how = getattr(fitted.metric_, "transform", None), dict[str, Any]()
+        if isinstance(learner, str) and learner != "euclidean":
+            how["search"] = partial(_search, fitted)
+        path = embedded_path(judge, embed, X, labels, str(learner), kind=kind, **how)
+    if scoring.measured:
+        costs = np.concatenate([path.costs, 1 - path.costs[..., :1]], axis=2)
+        return replace(path, costs=costs)
+    return path
+
+
+def _limited(learner: Any, check_time: Callable[..., None] | None) -> Any:
+    """Let a learner with callbacks check the time after each iteration, if it is limited."""
+    if check_time is not None:
+        learner.set_params(
+            **{
+                name: [*(value or ()), check_time]
+                for name, value in learner.get_params().items()
+                if name.rpartition("__")[2] == "callbacks"
+            }
+        )
+    return learner
+
+
+def _search(
+    fitted: Any, queries: Array, database: Array, k: int, exclude: Integers | None = None, **_: Any
+) -> tuple[Array, Integers]:
+    """Search the neighbours under the metric of a fitted estimator."""
+    search = clone(fitted).fit(database, np.arange(len(database)) % 2)
+    distances, near = search.kneighbors(queries, min(k + 1, len(database)))
+    if exclude is not None:
+        order = np.argsort(near == exclude[:, None], axis=1, kind="stable")
+        distances, near = (np.take_along_axis(each, order, 1) for each in (distances, near))
+    return distances[:, :k], near[:, :k]
+
+
+def _of_neighbors(scoring: Scoring, labels: Array, part: Part, search: Any) -> Floats:
+    """Return the score of the prediction of the nearest neighbours of each query."""
+    near = labels[part.database][search(None, None, scoring.n_neighbors)[1]]
+    if scoring.variances is not None:
+        return shares(near.mean(axis=1), labels[part.queries], scoring.variances)
+    votes = np.zeros((len(near), labels.max() + 1), np.int64)
+    np.add.at(votes, (np.arange(len(near))[:, None], near), 1)
+    return shares(votes.argmax(axis=1), labels[part.queries], None)
+
+
+def _values(scoring: Scoring, fitted: Any, X: Any, y: Any) -> Floats:
+    """Return the scores of held-out points, or of groups of them, by an estimator."""
     if scoring.scorer is not None:
         return grouped_scores(scoring.scorer, fitted, X, y)
+    if scoring.new_classes:  # it predicts only classes of training points
+        return np.zeros(len(y))
     return shares(fitted.predict(X), y, scoring.variances)
 
 
-def _found_again(fitted: Pipeline, X: Any, y: Any, test: Integers) -> Floats:
-    """Return whether the nearest of all other points is of the class of each held-out point."""
-    last = fitted[-1]
-    if not isinstance(last, KNeighborsClassifier):  # it predicts only classes of training points
-        return np.zeros(len(test))
-    search = clone(last).set_params(metric=last.metric_)
-    nearest = search.fit(fitted[:-1].transform(X), y).kneighbors(return_distance=False)[:, 0]
-    return np.asarray(y[nearest] == y, np.float64)[test]
+def _of_values(values: Floats) -> Path:
+    """Return the path of an estimator without settings."""
+    return Path([("",)], values.reshape(1, -1, 1), np.zeros(1))
 
 
 def grouped_scores(scorer: Callable[..., Any], fitted: Any, X: Any, y: Array) -> Floats:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -19,14 +19,12 @@ from metricfast.selection._measures import MEASURES, Measure, of_distances, orde
 from metricfast.selection._splits import Part, split_points
 
 __all__ = [
-    "Judge", "JudgeParameter", "Judgement", "as_judge", "join_parts", "judge_costs", "judge_maps",
-    "judge_path", "judge_tuples",
+    "Judge", "JudgeParameter", "Judgement", "Verdict", "as_judge", "join_parts", "judge_costs",
+    "judge_maps", "judge_path", "judge_tuples",
 ]  # fmt: skip
 
 # Number of settings that are printed, out of more.
 _SHOWN = 12
-# Maximum number of points from which parts of linear maps are split.
-_DRAWN = 5000
 # The measures of "auto", by the kind of labels.
 _DEFAULTS = {"classes": "neighbors", "numbers": "squared_error", "distances": "label_distance"}
 # Yields the embedded queries and the embedded database of a part, for each candidate.
@@ -98,6 +96,12 @@ class Judge(BaseEstimator):  # type: ignore[misc]
     n_splits: AtLeastTwo = 3
     errors: NonNegativeFloat | None = None
 
+    _n_drawn: ClassVar[int] = 5000  # maximum number of points from which maps are judged
+    @property
+    def _verdict(self) -> Verdict | None:
+        """The choice, if it is known already."""
+        return None
+
     def check(self) -> None:
         """Raise ValueError if a parameter has a value that cannot be used."""
         check_parameters(self)
@@ -124,6 +128,20 @@ class Judge(BaseEstimator):  # type: ignore[misc]
             return name, of_distances(self.measure)
         name = default if self.measure == "auto" else self.measure
         return name, MEASURES[name]
+
+    def split(
+        self, X: Any, codes: Integers, weight: Floats | None = None, **how: Any
+    ) -> list[Part]:
+        """Return the parts to hold out, as :func:`split_points`, which has the arguments."""
+        return split_points(X, codes, weight, n_splits=self.n_splits, unit=self.unit, **how)
+
+    def receive(
+        self, names: Sequence[str], costs: Array, error: Exception | None, **how: Any
+    ) -> None:
+        """Do nothing with the costs from which :func:`judge_costs` is about to choose.
+
+        `how`: the keyword arguments of :func:`judge_costs`.
+        """
 
     def errors_for(self, labels: str = "classes") -> float:
         """Return the number of standard errors."""
@@ -202,6 +220,14 @@ class Judgement:
             found = "could not be fitted" if np.isnan(cost) else numbers
             lines.append(f"{mark} {self.names[i]:{width}} {found}")
         return "\n".join(lines)
+
+
+class Verdict(NamedTuple):
+    """The choice of a judge: the judgement, the chosen setting, and whether it is the last one."""
+
+    judgement: Judgement
+    setting: Any
+    is_last: bool
 
 
 def as_judge(value: Any) -> Judge | None:
@@ -285,9 +311,11 @@ def judge_maps(
     `base`: as for :func:`judge_costs`.
     `divided`: other coordinates of the points, by which to divide them into parts.
     """
+    if judge._verdict is not None:
+        return judge._verdict.judgement
     rows = np.flatnonzero(codes >= 0 if weight is None else (codes >= 0) & (weight > 0))
-    if len(rows) > _DRAWN:
-        rows = np.sort(rows[np.random.RandomState(0).permutation(len(rows))[:_DRAWN]])
+    if len(rows) > judge._n_drawn:
+        rows = np.sort(rows[np.random.RandomState(0).permutation(len(rows))[: judge._n_drawn]])
     points, labels = np.asarray(X[rows]), codes[rows]
     shares = None if weight is None else weight[rows]
     coordinates = center_and_rescale(points.astype(np.float64))[0]
@@ -297,9 +325,8 @@ def judge_maps(
             embed = L.embed if isinstance(L, WideMap) else L.T.__rmatmul__
             yield embed(coordinates[part.queries]), embed(coordinates[part.database])
 
-    parts = split_points(
+    parts = judge.split(
         points if divided is None else divided[rows], labels, shares,
-        n_splits=judge.n_splits, unit=judge.unit,
         groups=None if groups is None else groups[rows],
         views=None if views is None else views[rows],
     )  # fmt: skip
@@ -328,7 +355,8 @@ def judge_tuples(
 
 def judge_costs(
     judge: Judge, names: Sequence[str], costs: Array, weight: Floats, measure: str, unit: str,
-    error: Exception | None = None, labels: str = "classes", *, base: int = 0, **how: Any,
+    error: Exception | None = None, labels: str = "classes", *, base: int = 0,
+    settings: Sequence[Any] | None = None, **how: Any,
 ) -> Judgement:  # fmt: skip
     """Choose one of several candidates by their costs; `how` are arguments of :func:`choose`.
 
@@ -338,7 +366,9 @@ def judge_costs(
     `costs`: one row for each candidate, one column for each held-out item; along a third axis,
         costs that must not get worse may follow.
     `base`: the candidate to beat. Earlier ones are worse, and never chosen.
+    `settings`: what the candidates are, for `receive`; by default their names.
     """
+    judge.receive(names, costs, error, settings=settings, **how)
     if not costs.size:
         reason = f"No part of the data could be learned from ({error})"
         if error is None:

@@ -86,10 +86,13 @@ def select_training(candidates: Candidates, data: Samples, judge: Judge, solver:
     The given distance is chosen if no point can be held out, or if all starts fail. If each
     training diverges, nothing is chosen, because training on all points will explain it.
     """
+    if judge._verdict is not None:
+        judgement, setting, is_last = judge._verdict
+        start, n_iter = setting if judgement.chosen else (candidates.given, 0)
+        judgement.warn()
+        return Choice(start, None if is_last else n_iter, judgement)
     measure, costs_of = judge.costs_by(data.kind)
-    splits = splits_of(
-        data, costs_of, least=candidates.least, n_splits=judge.n_splits, unit=judge.unit
-    )
+    splits = splits_of(data, costs_of, judge, least=candidates.least)
     given, costs, failure = [], dict[str | None, Array](), None
     try:
         given = [
@@ -115,8 +118,8 @@ def select_training(candidates: Candidates, data: Samples, judge: Judge, solver:
         weight = np.concatenate([split.part.weight for split in splits])
         unit = splits[0].part.unit
     judgement = judge_costs(
-        judge, names, matrix, weight, measure, unit, failure, data.kind, equal=candidates.equal,
-        order=np.array(order),
+        judge, names, matrix, weight, measure, unit, failure, data.kind, settings=rows,
+        equal=candidates.equal, order=np.array(order),
     )  # fmt: skip
     judgement.warn()
     start, n_iter = rows[judgement.chosen]

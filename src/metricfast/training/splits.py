@@ -10,8 +10,9 @@ from scipy.sparse import issparse
 
 from metricfast._core.scatter import repetitions
 from metricfast._core.types import Array, Integers
+from metricfast.selection._judge import Judge
 from metricfast.selection._measures import Measure
-from metricfast.selection._splits import DENSE_VALUES, Part, class_halves, split_points
+from metricfast.selection._splits import DENSE_VALUES, Part, class_halves
 from metricfast.training.samples import Samples, deduplicate
 
 __all__ = ["Split", "holds_classes_out", "splits_of"]
@@ -47,22 +48,20 @@ class Split:
         return self.measure(Z, y, Z_database, among.labels, among.weight, **how)
 
 
-def splits_of(
-    data: Samples, measure: Measure, *, least: int, n_splits: int, unit: str
-) -> list[Split]:
-    """Return the splits of `split_points`, which has the parameters.
+def splits_of(data: Samples, measure: Measure, judge: Judge, *, least: int) -> list[Split]:
+    """Return the splits of a judge; `split_points` describes `least`.
 
     There are none if too few points can be held out. Queries that have a database of other points
     search it; if classes are held out, the database of training is of the known classes.
     """
     points = _distinct(data)
     if points.database is not None and "groups" not in points.marks:
-        halves = _class_halves(points, least, unit)
-        if halves or unit == "classes":
+        halves = _class_halves(points, least, judge.unit)
+        if halves or judge.unit == "classes":
             return [_class_split(points, *half, measure) for half in halves]
-        unit = "points" if unit == "auto" else unit
-    parts = split_points(
-        points.X, points.strata, points.weight, n_splits=n_splits, least=least, unit=unit,
+        judge = replace(judge, unit="points") if judge.unit == "auto" else judge
+    parts = judge.split(
+        points.X, points.strata, points.weight, least=least,
         groups=points.marks.get("groups"), views=points.marks.get("views"),
     )  # fmt: skip
     return [_split(points, part, measure) for part in parts]

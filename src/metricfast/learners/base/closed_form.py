@@ -265,8 +265,8 @@ def fit_points(
     with in_span(learner, counted, **how) as span:
         some = span.points(points), labels, weight
         across: dict[str, Any] = {"views": marks.get("views")} if learner._across_views else {}
-        statistics = learner._statistics(*some, execute=execute, **across)
         setting = choose_setting(learner, *some, units=units, given=original, **marks)
+        statistics = learner._statistics(*some, execute=execute, **across)
         learner._solve(statistics.normalized(), setting)
         advise(learner)
     if units is not None:

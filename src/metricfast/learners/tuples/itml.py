@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -391,8 +392,8 @@ class ITML_Supervised(SupervisedForm, DrawnConstraints, _ITML):  # noqa: N801
         sample = representative_sample(*given[:3])
         spanning = tuples.used_points(), sample[0]
         with in_span(self, *spanning, when=is_identity(self.prior)) as span:
-            self._project(tuples, how["bounds"], span)
-            shrink_metric(self, sample, given, half_of_pairs(tuples), span, **how)
+            learn = partial(self._project, tuples, how["bounds"], span)
+            shrink_metric(self, learn, sample, given, half_of_pairs(tuples), span, **how)
 
 
 class _Gram:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -288,8 +289,8 @@ class LSML_Supervised(SupervisedForm, DrawnConstraints, _LSML):  # noqa: N801
             fewer = {"n_constraints": max(1, len(tuples.index) // 2)}
         spanning = tuples.used_points(), sample[0]
         with in_span(self, *spanning, when=is_identity(self.prior)) as span:
-            self._minimize(span.tuples(tuples), self.weights, rng, strength)
-            shrink_metric(self, sample, given, fewer, span)
+            learn = partial(self._minimize, span.tuples(tuples), self.weights, rng, strength)
+            shrink_metric(self, learn, sample, given, fewer, span)
 
 
 def _shares(weights: ArrayLike | None, n_quadruplets: int) -> Floats:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from functools import partialmethod
+from functools import partial, partialmethod
 from typing import Any, ClassVar
 
 import numpy as np
@@ -368,9 +368,8 @@ class MMC_Supervised(SupervisedForm, DrawnConstraints, _MMC):  # noqa: N801
     _renamed: ClassVar[dict[str, str]] = {**DrawnConstraints._renamed, **_MMC._renamed}
 
     def _learn(self, tuples: TupleSet, given: FitArguments, rng: RandomState, **_: Any) -> None:
-        self._minimize(tuples, rng)
-        sample = representative_sample(*given[:3])
+        sample, learn = representative_sample(*given[:3]), partial(self._minimize, tuples, rng)
         with in_span(self, tuples.used_points(), sample[0]) as span:
-            shrink_metric(self, sample, given, half_of_pairs(tuples), span)
+            shrink_metric(self, learn, sample, given, half_of_pairs(tuples), span)
         if self.shrinkage_ > 0:
             self.A_ = SquareOf(self._map)

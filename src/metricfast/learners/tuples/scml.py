@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from numbers import Integral
 from typing import Annotated, Any, ClassVar
 
@@ -419,11 +420,11 @@ class SCML_Supervised(SupervisedForm, _SCML):  # noqa: N801
             basis = local_discriminants(tuples.points[known], codes[known], self.n_basis, rng)
         else:
             basis = self._triplet_basis(tuples, span, rng)
-        self._minimize(tuples, rng, basis, span)
+        learn = partial(self._minimize, tuples, rng, basis, span)
         sample = representative_sample(tuples.points, labels, sample_weight)
         cheaper = {"max_iter": max(int(self.output_iter), int(self.max_iter) // 2)}
         with in_span(self, tuples.used_points(), sample[0]) as axes:
-            shrink_metric(self, sample, ours, cheaper, axes)
+            shrink_metric(self, learn, sample, ours, cheaper, axes)
 
 
 def _components(basis: Floats, weights: Array) -> Floats:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -49,16 +49,18 @@ def half_of_pairs(pairs: TupleSet) -> dict[str, Any]:
 
 def shrink_metric(
     learner: Any,
+    learn: Callable[[], None],
     sample: Sample,
     given: tuple[Any, Array, ArrayLike | None, dict[str, Any]],
     params: dict[str, Any],
     span: GivenAxes,
     **how: Any,
 ) -> None:
-    """Shrink a learner's metric towards a simpler one, and set the fitted attributes.
+    """Learn a metric, shrink it towards a simpler one, and set the fitted attributes.
 
-    If the judge chooses, it judges clones that are fitted to parts of the points.
+    If the judge chooses, it judges clones that are fitted to parts of the points, before.
 
+    `learn`: sets the fitted attributes of the metric without shrinkage.
     `sample`: the result of :func:`representative_sample`.
     `given`: the points, labels and weights that the learner was fitted to, and the indices of
         groups and views.
@@ -92,6 +94,7 @@ def shrink_metric(
         )
         learner.judgement_.warn("shrinkage")
         name, fraction = tried[learner.judgement_.chosen]
+    learn()
     fraction = 0.0 if fraction is None else float(fraction)
     learner.shrinkage_target_, learner.shrinkage_ = name, fraction
     if fraction > 0:

@@ -1,0 +1,319 @@
+"""A learner in a comparison: all of its settings are judged on one fold after another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from metricfast._core.types import Array, Floats, Integers
+from metricfast._core.warn import without_advice
+from metricfast.distances.neighbors import kneighbors
+from metricfast.selection._evidence import choose, excess
+from metricfast.selection._judge import Judge, Judgement, Verdict, judge_costs
+from metricfast.selection._measures import MEASURES, Measure
+from metricfast.selection._splits import Part
+
+__all__ = [
+    "FoldJudge", "Path", "cross_fitted", "embedded_path", "fold_path", "joined", "judged",
+    "may_win", "settled",
+]  # fmt: skip
+
+# The number of neighbours of most measures, and the measures that search neighbours.
+_AT_ONCE, _OF_NEIGHBORS = 5, MEASURES.keys() - {"verification"}
+# Returns scores of queries from a function that searches their neighbours in the database.
+Scores = Callable[[Callable[..., tuple[Array, Integers]]], Array]
+
+
+@dataclass(frozen=True, eq=False)
+class Path:
+    """The settings of a learner, and their costs on one or several folds.
+
+    Attributes
+    ----------
+    settings : list of tuple
+        (name,); or (start, n) for n iterations from a start, where "" is the start of the
+        parameters. The first is the given distance.
+    costs : ndarray of shape (n_settings, n_queries, n_columns)
+        Costs of the queries; in the next column, if the measure has any, costs that must not get
+        worse; in the last column, if scores were asked for, these.
+    order : ndarray of shape (n_settings,)
+        The order in which equally good settings are preferred.
+    equal : float
+        The number of standard errors within which settings count as equally good.
+    """
+
+    settings: list[tuple[Any, ...]]
+    costs: Array
+    order: Array
+    equal: float = 0.0
+
+    def choose(self, judge: Judge, labels: str, weight: Floats, *, scored: bool) -> int:
+        """Return the setting that a judge chooses; `scored`: whether the last column has scores."""
+        n_columns = self.costs.shape[2] - scored
+        guard = self.costs[..., 1] if n_columns > 1 else None
+        if len(self.settings) == 1:
+            return 0
+        return choose(
+            self.costs[..., 0], weight, errors=judge.errors_for(labels), guard=guard,
+            equal=self.equal, order=self.order,
+        )  # fmt: skip
+
+    @property
+    def names(self) -> list[str]:
+        """The settings as text."""
+        given = ["given distance"] if len(self.settings) > 1 else []
+        return given + [
+            each[0] if len(each) == 1 else f"{each[0] or 'init'}, {each[1]} iterations"
+            for each in self.settings[len(given) :]
+        ]
+
+
+class Judged(Exception):  # noqa: N818
+    """The path of a learner on a fold, which ends its fit."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+
+@dataclass(eq=False, repr=False)
+class FoldJudge(Judge):
+    """A judge that holds out a given fold, and ends `fit` by `Judged` instead of choosing.
+
+    `fit` gets the row of each point as `groups`.
+
+    `fold`: rows of the table of all points.
+    `scores`: computes a last column, or None.
+    `check_time`: called before each setting is measured; it may raise an error.
+    """
+
+    fold: Part | None = None
+    scores: Scores | None = None
+    check_time: Callable[[], None] | None = None
+
+    _n_drawn = np.iinfo(np.int64).max
+
+    def split(
+        self, X: Any, codes: Integers, weight: Floats | None = None, *, groups: Integers,
+        views: Integers | None = None, **_: Any,
+    ) -> list[Part]:  # fmt: skip
+        """Return the fold, as rows of these points."""
+        assert self.fold is not None
+        place = np.empty(int(groups.max()) + 1, np.int64)
+        place[groups] = np.arange(len(groups))
+        fold = self.fold
+        rows = {n: place[getattr(fold, n)] for n in ("train", "queries", "database")}
+        return [replace(fold, **rows)]
+
+    def costs_by(self, labels: str = "classes") -> tuple[str, Measure]:
+        """Return the measure, with the scores as a further column."""
+        name, costs_of = super().costs_by(labels)
+
+        def measure(
+            queries: Array, y: Any, database: Array, y_database: Any, weight: Any, **how: Any
+        ) -> Array:
+            if self.check_time is not None:
+                self.check_time()
+            if self.scores is None:
+                return costs_of(queries, y, database, y_database, weight, **how)
+            within = {n: how[n] for n in ("exclude", "where", "n_jobs") if n in how}
+            search = _Search(queries, database, how.get("search", kneighbors), within)
+            if name in _OF_NEIGHBORS:
+                how["search"] = search
+            costs = costs_of(queries, y, database, y_database, weight, **how)
+            return np.column_stack([costs, self.scores(search)])
+
+        return name, measure
+
+    def receive(
+        self, names: Sequence[str], costs: Array, error: Exception | None, *,
+        settings: Sequence[Any] | None = None, order: Array | None = None, equal: float = 0.0,
+        **_: Any,
+    ) -> None:  # fmt: skip
+        """Raise the path, or the error of a learner that cannot be fitted to a part."""
+        if not costs.size:
+            raise error or ValueError("no setting could be fitted to a part of the points")
+        costs = costs if costs.ndim == 3 else costs[..., None]
+        of = [(each,) for each in names]
+        if settings is not None:
+            of = [of[0], *((start or "", n) for start, n in settings[1:])]
+        ranks = np.arange(len(of)) if order is None else order
+        raise Judged(Path(of, np.asarray(costs, np.float64), np.asarray(ranks, float), equal))
+
+
+@dataclass(eq=False, repr=False)
+class SettledJudge(Judge):
+    """A judge that has chosen already."""
+
+    verdict: Verdict | None = None
+
+    @property
+    def _verdict(self) -> Verdict | None:
+        return self.verdict
+
+
+class _Search:
+    """A search for neighbours that remembers the longest result."""
+
+    def __init__(
+        self, queries: Array, database: Array, search: Callable[..., Any], how: dict[str, Any]
+    ) -> None:
+        self._given, self._search, self._how = (queries, database), search, how
+        self._most = len(database) - (how.get("exclude") is not None)
+        self._found: tuple[Array, Integers] | None = None
+
+    def __call__(
+        self, queries: Any, database: Any, k: int, **_: Any
+    ) -> tuple[Array, Integers]:
+        if self._found is None or self._found[1].shape[1] < k:
+            k_found = min(max(k, _AT_ONCE), self._most)
+            self._found = self._search(*self._given, k_found, **self._how)
+        return self._found[0][:, :k], self._found[1][:, :k]
+
+
+
+def fold_path(
+    learner: Any, judge: FoldJudge, X: Array, y: Any, labels: Array, *, kind: str = "classes",
+    **given: Any,
+) -> Path:  # fmt: skip
+    """Return the path of an unfitted learner on a fold.
+
+    It is trained once. A learner that has no judge has a single setting.
+
+    `X`, `y`: all points and their labels.
+    `labels`: class indices, or numbers.
+    `given`: further arguments of `fit` with one value for each point.
+    """
+    fold = judge.fold
+    assert fold is not None
+    if _has_judge(learner):
+        judging = clone(learner).set_params(judge=judge)
+        try:
+            judging.fit(X, y, groups=np.arange(len(X)), **given)
+        except Judged as found:
+            return found.path
+    fitted = clone(learner).fit(
+        X[fold.train], y[fold.train], **{n: each[fold.train] for n, each in given.items()}
+    )
+    return embedded_path(judge, fitted.transform, X, labels, type(learner).__name__, kind=kind)
+
+
+def embedded_path(
+    judge: FoldJudge, embed: Callable[[Array], Array] | None, X: Array, labels: Array, name: str,
+    *, kind: str = "classes", **how: Any,
+) -> Path:  # fmt: skip
+    """Return the path of a single setting: points as they are, or embedded."""
+    fold = judge.fold
+    assert fold is not None
+    points = [X[fold.queries], X[fold.database]]
+    queries, database = points if embed is None else (np.asarray(embed(each)) for each in points)
+    how = {"exclude": fold.exclude, "where": fold.where} | how
+    costs = judge.costs_by(kind)[1](
+        queries, labels[fold.queries], database, labels[fold.database], fold.database_weight, **how
+    )
+    costs = np.asarray(costs, np.float64).reshape(1, len(fold.queries), -1)
+    return Path([(name,)], costs, np.zeros(1))
+
+
+def joined(paths: Sequence[Path]) -> Path:
+    """Return the settings that all folds have; shorter trainings repeat their last iteration."""
+    if len(paths[0].settings[-1]) == 1:
+        return replace(paths[0], costs=np.concatenate([each.costs for each in paths], axis=1))
+    places = [{s: i for i, s in enumerate(path.settings)} for path in paths]
+    lasts = [{s[0]: s[1] for s in path.settings[1:]} for path in paths]
+    shared = [start for start in lasts[0] if all(start in each for each in lasts)]
+    longest = {start: max(each[start] for each in lasts) for start in shared}
+    settings = [paths[0].settings[0]]
+    settings += [(start, n) for start in shared for n in range(longest[start] + 1)]
+    costs, ranks = list[Array](), dict[Any, float]()
+    for path, place, last in zip(paths, places, lasts, strict=True):
+        rows = [0, *(place[start, min(n, last[start])] for start, n in settings[1:])]
+        costs.append(path.costs[rows])
+        ranks |= dict(zip(path.settings, path.order, strict=True))
+    order = np.array([ranks[each] for each in settings])
+    return Path(settings, np.concatenate(costs, axis=1), order, paths[0].equal)
+
+
+def cross_fitted(
+    paths: Sequence[Path], judge: Judge, labels: str, column: int = -1
+) -> list[Floats]:
+    """Return the scores of the queries of each fold, under the setting that other folds choose.
+
+    A single fold chooses for itself.
+
+    `paths`: of each fold, with scores in the last column.
+    `column`: by default the scores.
+    """
+    if not paths:
+        return []
+    whole = joined(paths)
+    sizes = [path.costs.shape[1] for path in paths]
+    fold, found = np.repeat(np.arange(len(paths)), sizes), list[Floats]()
+    for i in range(len(paths)):
+        others = (fold != i) | (len(paths) == 1)
+        row = replace(whole, costs=whole.costs[:, others]).choose(
+            judge, labels, np.ones(int(others.sum())), scored=True
+        )
+        scores = whole.costs[row, fold == i, column]
+        # A setting that could not be fitted to this fold gives way to the given distance.
+        found.append(scores if np.isfinite(scores).all() else whole.costs[0, fold == i, column])
+    return found
+
+
+def judged(
+    path: Path, judge: Judge, weight: Floats, unit: str, labels: str, *, scored: bool = False
+) -> Judgement:
+    """Return the judgement of the settings of a path; `scored`: whether it has scores."""
+    costs = path.costs[..., :-1] if scored else path.costs
+    costs = costs if costs.shape[2] > 1 else costs[..., 0]
+    return judge_costs(
+        judge, path.names, costs, weight, judge.costs_by(labels)[0], unit, None, labels,
+        order=path.order, equal=path.equal,
+    )  # fmt: skip
+
+
+def settled(path: Path, judgement: Judgement, own: Any) -> Any:
+    """Return a judge for `fit` on all points, which chooses what was chosen on folds.
+
+    `own`: the judge of a learner without settings.
+    """
+    if len(path.settings) == 1:
+        return own
+    setting, is_last = path.settings[judgement.chosen], False
+    if judgement.chosen and len(setting) == 2:
+        start, n = setting
+        is_last = n == max(s[1] for s in path.settings[1:] if s[0] == start) > 1
+        setting = start or None, n
+    return SettledJudge(verdict=Verdict(judgement, setting, is_last))
+
+
+def may_win(seen: Floats, best: Floats, highest: float, weight: Floats, errors: float = 2) -> bool:
+    """Return whether a learner that was tried on some folds may become surely better than the best.
+
+    It may not if it would not be with the highest score of every other point; nor if its gain of
+    the points seen, plus two standard errors for the others, amounts to less than two standard
+    errors of all points.
+
+    `seen`: its scores of the first points; `best`: the scores of the best learner of all points.
+    """
+    n, total = len(seen), len(best)
+    ideal = np.concatenate([seen, np.maximum(best[n:], highest)])
+    if float(excess(ideal, best, weight)) <= errors:
+        return False
+    gain = seen - best[:n]
+    if not gain.any():
+        return True
+    known = float(excess(seen, best[:n], weight[:n]))
+    return known + errors * (1 - n / total) > errors * np.sqrt(n / total)
+
+
+def _has_judge(learner: Any) -> bool:
+    """Return whether `fit` lets a judge choose; a learner of mini-batches may not by default."""
+    if getattr(learner, "judge", None) is None or getattr(learner, "early_stopping", False):
+        return False
+    if getattr(learner, "_selects_batches", True) or not isinstance(learner.judge, str):
+        return True
+    return not learner._solver().by_batches
