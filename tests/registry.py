@@ -53,6 +53,7 @@ REGISTRY = {
     "AdapterLearner": Entry(SCORED),
     "ANMM": Entry(CLASSES, {"n_components": 2, "shrinkage": 0}),
     "AsymmetricSimilarity": Entry(CLASSES, _BRIEF, fails=unequal(ANCHORS)),
+    "AutoLearner": Entry(CLASSES, {"learners": [mf.LFDA(), mf.NCA(max_iter=5)]}),
     "Covariance": Entry(POINTS),
     "DMLMJ": Entry(CLASSES, fails=unequal(ANCHORS)),
     "EmbeddingLearner": Entry(CLASSES, _ALL_STEPS, {"loss": losses.NCA()}),

@@ -15,7 +15,7 @@ import pytest
 import registry
 from model_files import contents, rewritten
 from scipy import stats
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.datasets import load_iris, load_wine
 from sklearn.decomposition import TruncatedSVD
 from sklearn.exceptions import DataConversionWarning
@@ -30,13 +30,15 @@ from sklearn.model_selection import (
 )
 from sklearn.neighbors import KNeighborsClassifier as SklearnKNeighbors
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler, normalize
 from thinned import thinned
 
 from metricfast import (
     LFDA,
     LMNN,
     NCA,
+    Covariance,
+    KISSME_Supervised,
     KNeighborsClassifier,
     MultiMetricLMNN,
     NCAClassifier,
@@ -45,10 +47,13 @@ from metricfast import (
     solvers,
 )
 from metricfast.comparison import candidates
-from metricfast.comparison.labels import looks_continuous
 from metricfast.comparison.statistics import adjusted, expected_of_the_best, paired_p_value
 from metricfast.comparison.trial import Scoring, grouped_scores
 from metricfast.distances.neighbors import kneighbors
+from metricfast.metrics._selection import look_continuous
+from metricfast.selection import Judge
+from metricfast.selection._evidence import choose
+from metricfast.selection._folds import Path, joined, may_win
 from metricfast.selection._splits import class_halves, split_points
 
 X, y = load_wine(return_X_y=True)
@@ -70,16 +75,19 @@ def rows_of(found):
     return {row.learner: row for row in found.rows}
 
 
+def folds_of(n_splits=5):
+    return [(part.train, part.queries) for part in split_points(X, y, n_splits=n_splits)]
+
+
 def test_scores_are_those_of_cross_validation():
-    found = compare(
-        X, y, learners=[LFDA(), NCA(tol=1e-2)], n_neighbors=3, random_state=0, scale=True
-    )
-    folds = [(part.train, part.queries) for part in split_points(X, y, n_splits=5)]
-    for learner in (LFDA(), NCA(tol=1e-2, random_state=0)):
-        model = make_pipeline(StandardScaler(), KNeighborsClassifier(3, metric=learner))
-        sizes = [len(test) for _, test in folds]
-        expected = np.average(cross_val_score(model, X, y, cv=folds), weights=sizes)
-        row = rows_of(found)[type(learner).__name__]
+    fixed = {"kissme": KISSME_Supervised(regularization=0.1), "nca": NCA(judge=None, tol=1e-2)}
+    found = compare(X, y, learners=fixed, n_neighbors=3, random_state=0, scale=True)
+    for name, learner in fixed.items():
+        seeded = learner if name == "kissme" else NCA(judge=None, tol=1e-2, random_state=0)
+        model = make_pipeline(StandardScaler(), KNeighborsClassifier(3, metric=seeded))
+        sizes = [len(test) for _, test in folds_of()]
+        expected = np.average(cross_val_score(model, X, y, cv=folds_of()), weights=sizes)
+        row = rows_of(found)[name]
         assert row.score == pytest.approx(expected, abs=1e-12)
         assert row.low < row.score < row.high
         assert row.difference == pytest.approx(
@@ -94,6 +102,137 @@ def test_scores_are_those_of_cross_validation():
     assert all(
         row.learner in found._repr_html_() and row.learner in repr(found) for row in found.rows
     )
+
+
+def test_a_learner_is_trained_once_a_fold_and_judged_there_in_all_settings(monkeypatch):
+    """By brute force: every setting on every fold, chosen by the other folds."""
+    settings = [np.inf, 1.0, 0.1, 0.01, 0.0]
+    costs_of, costs, right = Judge().costs_by()[1], [], []
+    for train, test in folds_of():
+        scaler = StandardScaler().fit(X[train])
+        Q, D = scaler.transform(X[test]), scaler.transform(X[train])
+        found = []
+        for value in settings:
+            if value == np.inf:  # the given distance
+                found.append((Q, D))
+                continue
+            how = {"regularization": value} if value else {"judge": None}
+            learner = KISSME_Supervised(**how).fit(D, y[train])
+            found.append((learner.transform(Q), learner.transform(D)))
+        costs.append([costs_of(q, y[test], d, y[train], None) for q, d in found])
+        models = [SklearnKNeighbors(5).fit(d, y[train]).predict(q) for q, d in found]
+        right.append([(each == y[test]).mean() for each in models])
+    chosen = []
+    for i in range(5):
+        others = np.concatenate([each for j, each in enumerate(costs) if j != i], axis=1)
+        weight = np.ones(others.shape[1])
+        chosen.append(choose(others[..., 0], weight, errors=2, guard=others[..., 1]))
+    sizes = [len(test) for _, test in folds_of()]
+    expected = np.average([right[i][chosen[i]] for i in range(5)], weights=sizes)
+    fits, fit = [], KISSME_Supervised.fit
+    monkeypatch.setattr(
+        KISSME_Supervised, "fit", lambda *args, **how: fits.append(0) or fit(*args, **how)
+    )
+    result = compare(X, y, learners="KISSME_Supervised", scale=True)
+    assert rows_of(result)["KISSME_Supervised"].score == pytest.approx(expected, abs=1e-12)
+    assert len(fits) == 6  # five folds, and all points at last
+
+
+def test_the_best_is_fitted_with_the_setting_that_the_folds_chose():
+    labels = np.repeat(np.arange(3), 60)
+    rng = np.random.default_rng(0)
+    points = np.c_[labels + 0.5 * rng.normal(size=180), 3 * rng.normal(size=(180, 4))]
+    for name in ("NCA", "ITML_Supervised", "LFDA"):
+        found = compare(points, labels, learners=name, random_state=0, scale=False)
+        assert found.best_name_ == name
+        learner = found.best_estimator_[-1].metric_
+        assert learner.judge == found.best_estimator_[-1].metric.judge == "auto"
+        judgement = learner.judgement_
+        assert judgement.chosen and judgement.n_held_out == 180
+        assert judgement.costs[judgement.chosen] < judgement.costs[0]
+        if name == "NCA":
+            n_chosen = int(judgement.name.rpartition(", ")[2].split()[0])
+            assert learner.n_iter_ == max(1, n_chosen)
+        clone(found.best_estimator_).fit(points, labels)
+
+
+def test_settings_of_folds_are_joined():
+    start, order = np.arange(6.0), np.array([0.0, np.inf, 1, 2, np.inf])
+    settings = [("given distance",), ("", 0), ("", 1), ("", 2), ("pca", 0)]
+    first = Path(settings, np.arange(10.0).reshape(5, 2, 1), order, 1.0)
+    fewer = [("given distance",), ("", 0), ("", 1)]
+    second = Path(fewer, start.reshape(3, 2, 1), order[:3], 1.0)
+    both = joined([first, second])
+    assert both.settings == settings[:4] and both.equal == 1
+    assert both.names[1:3] == ["init, 0 iterations", "init, 1 iterations"]
+    expected = [[0, 1, 0, 1], [2, 3, 2, 3], [4, 5, 4, 5], [6, 7, 4, 5]]
+    np.testing.assert_array_equal(both.costs[..., 0], expected)
+    np.testing.assert_array_equal(both.order, order[:4])
+
+
+def test_who_may_still_win():
+    best, weight = np.r_[np.zeros(4), np.ones(96)], np.ones(100)
+    assert not may_win(np.empty(0), best, 1.0, weight)  # four errors: sqrt(4) = 2
+    best[4] = 0
+    assert may_win(np.empty(0), best, 1.0, weight)
+    assert not may_win(np.zeros(20), best, 1.0, weight)  # far behind after a fifth
+    assert may_win(np.ones(50), best, 1.0, weight)
+    leader = np.tile([0.0, 1.0], 50)
+    assert may_win(leader[:20], leader, 1.0, weight)  # no difference yet
+    assert not may_win(1 - leader[:60], leader, 1.0, weight)  # no gain of three fifths
+
+
+def test_a_race_drops_who_cannot_win_and_says_so():
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(3), 60)
+    points = np.c_[labels + 0.2 * rng.normal(size=180), 3 * rng.normal(size=(180, 4))]
+    given = {"learns": LFDA(), "none": Covariance(), "late": NCA()}
+    how = {"learners": given, "scale": False, "random_state": 0, "refit": False}
+    race, full = compare(points, labels, race=True, **how), compare(points, labels, **how)
+    assert all(row.n_folds == 5 for row in full.rows)
+    assert race.best_name_ == full.best_name_
+    rows = rows_of(race)
+    assert (
+        rows["none"].note.startswith("dropped after fold 1 of 5: 0.") and rows["none"].n_folds == 1
+    )
+    assert rows["none"].note.endswith("behind learns") and np.isnan(rows["none"].score)
+    easy = np.c_[labels * 10.0, rng.normal(size=180)]
+    nobody = compare(easy, labels, race=True, **how)
+    notes = {row.note for row in nobody.rows if row.learner in given}
+    assert notes == {"not tried: at most 0.000 to gain over Euclidean"}
+    assert nobody.best_name_ == "Euclidean"
+
+
+@pytest.mark.parametrize("measure", ["verification", "retrieval", "nearest"])
+def test_the_judge_says_what_it_is_for(measure):
+    judge = Judge(measure=measure)
+    found = compare(X, y, learners=["LFDA", "cosine", "NCAClassifier"], judge=judge, scale=True)
+    assert found.task.startswith(f"1 - cost by {measure}: 178 points")
+    rows = rows_of(found)
+    assert "without a distance" in rows["NCAClassifier"].note and "one answer" not in rows
+    costs_of, costs = judge.costs_by()[1], {"scaled Euclidean": [], "cosine": []}
+    for train, test in folds_of():
+        scaler = StandardScaler().fit(X[train])
+        Q, D = scaler.transform(X[test]), scaler.transform(X[train])
+        for name, each in costs.items():
+            q, d = (normalize(Z) if name == "cosine" else Z for Z in (Q, D))
+            each.append(costs_of(q, y[test], d, y[train], None))
+    for name, each in costs.items():
+        assert rows[name].score == pytest.approx(1 - np.concatenate(each).mean(), abs=1e-6)
+
+
+def test_whole_groups_are_held_out():
+    """Points of a group are alike, so its label is known if one of its points trains."""
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(40), 5)
+    labels = (np.arange(40) % 2)[groups]
+    points = rng.normal(size=(40, 4))[groups] + 0.01 * rng.normal(size=(200, 4))
+    how = {"learners": "LFDA", "refit": False, "scale": False, "n_neighbors": 1}
+    alone, apart = compare(points, labels, **how), compare(points, labels, groups=groups, **how)
+    assert rows_of(alone)["Euclidean"].score == 1 and rows_of(apart)["Euclidean"].score < 0.8
+    assert "5 folds of groups" in apart.task
+    with pytest.raises(ValueError, match="needs the group of each point"):
+        compare(points, labels, judge=Judge(unit="groups"), **how)
 
 
 def test_copies_of_a_point_are_in_one_fold():
@@ -324,6 +463,28 @@ def test_tables_with_preprocessing():
     assert (found.best_estimator_.predict(table) == y.astype(str)).mean() > 0.95
 
 
+def test_frames_are_encoded_by_default():
+    rng = np.random.default_rng(0)
+    values = X[:, 0].copy()
+    values[::7] = np.nan
+    table = pd.DataFrame(
+        {
+            "text": np.array(["a", "b", "c"])[y],
+            "kind": pd.Categorical(rng.integers(3, size=len(y))),
+            "value": values,
+        }
+    )
+    found = compare(table, y, learners=["LFDA", "NCAClassifier"], cv=3, random_state=0)
+    assert rows_of(found)["LFDA"].score > 0.95
+    assert (found.best_estimator_.predict(table) == y).mean() > 0.95
+    named = compare(table.assign(y=y), "y", learners=["LFDA"], cv=3, random_state=0)
+    assert rows_of(named)["LFDA"].score == rows_of(found)["LFDA"].score
+    with pytest.raises(ValueError, match="be the name of a column of X"):
+        compare(table, "z")
+    with pytest.raises(ValueError, match="'free' that hardly repeats"):
+        compare(table.assign(free=[f"row {i}" for i in range(len(y))]), y)
+
+
 def test_sparse_points_are_compared_as_arrays(tmp_path):
     table = pd.DataFrame({"kind": np.array(["a", "b", "c"])[y], "other": X[:, 0].round()})
     found = [
@@ -351,11 +512,11 @@ def test_sparse_points_are_compared_as_arrays(tmp_path):
 def test_callbacks_see_rows_and_end_the_comparison(capsys):
     seen = []
     found = compare(
-        X, y, callbacks=[lambda row: seen.append(row.learner) or row.learner == "Covariance"],
+        X, y, callbacks=[lambda row: seen.append(row.learner) or row.learner == "LFDA"],
         random_state=0, verbose=True,
     )  # fmt: skip
     before = ["Euclidean", "scaled Euclidean", "one answer", *candidates.DISTANCES]
-    assert seen == [*before, "Covariance"]
+    assert seen == [*before, "LFDA"]
     assert [line.split("  ")[0] for line in capsys.readouterr().err.splitlines()] == seen
     assert not found.interrupted_
 
@@ -415,7 +576,18 @@ def test_every_learner_of_labelled_points_is_a_candidate_or_left_out_knowingly()
     ("changes", "error", "message"),
     [
         ({"learners": "LMNNN"}, ValueError, "learners must be names among"),
-        ({"learners": LMNN}, TypeError, "learners must be"),
+        ({"learners": "nca"}, ValueError, "Did you mean 'NCA'?"),
+        ({"learners": LMNN}, TypeError, r"did you mean LMNN\(\)"),
+        ({"learners": 3}, TypeError, "learners must be"),
+        ({"judge": None}, ValueError, "judge must be 'auto' or"),
+        ({"judge": Judge(measure="squared_error")}, ValueError, "measure of the judge must be"),
+        (
+            {"judge": Judge(measure="vote"), "scoring": "accuracy"},
+            ValueError,
+            "leave one out",
+        ),
+        ({"race": "yes"}, ValueError, "race must be True"),
+        ({"groups": [1, 2]}, ValueError, "groups"),
         ({"learners": []}, ValueError, "learners must have one"),
         ({"learners": [LFDA(), LFDA(), LFDA()]}, ValueError, "learners has LFDA"),
         ({"learners": {"Euclidean": LFDA()}}, ValueError, "must not be called"),
@@ -473,9 +645,9 @@ def test_values_of_numpy_are_plain_in_notes():
 
 def test_integers_that_repeat_are_classes():
     labels = np.repeat([1, 2, 3], 2)
-    assert not looks_continuous(labels)
-    assert looks_continuous(labels[1:])
-    assert looks_continuous(labels + 0.5)
+    assert not look_continuous(labels)
+    assert look_continuous(labels[1:])
+    assert look_continuous(labels + 0.5)
 
 
 @pytest.mark.parametrize(

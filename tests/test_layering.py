@@ -46,6 +46,7 @@ PYTHON_LAYERS = [
     [*(f"learners/{name}" for name in ("nca", "mcml", "mlkr", "ldml", "ncmml", "lmnn"))],
     ["learners/embedding/"],
     ["learners/gerrymandering/", "learners/kernel/"],
+    ["learners/auto"],
     ["predictors/"],
     ["learners/__init__"],
     ["comparison/"],

@@ -22,6 +22,7 @@ _NAMES = {
     "distances.gradient": "metric_gradient",
     "distances.neighbors": "kneighbors paired_distances pairwise_distances",
     "io": "load save",
+    "learners.auto": "AutoLearner",
     "learners.base.bilinear": "BilinearMixin",
     "learners.base.classifiers": "PairsClassifierMixin QuadrupletsClassifierMixin "
     "TripletsClassifierMixin",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -113,11 +114,21 @@ def _estimator(given: Any) -> Any:
     if isinstance(given, str):
         known = [*learners.__all__, *PREDICTORS, *DISTANCES]
         if given not in known:
-            raise ValueError(f"learners must be names among {', '.join(known)}, got {given!r}.")
+            lower = {name.lower(): name for name in known}
+            near = get_close_matches(given.lower(), lower, 1)
+            meant = f" Did you mean {lower[near[0]]!r}?" if near else ""
+            raise ValueError(
+                f"learners must be names among {', '.join(known)}, got {given!r}.{meant}"
+            )
         try:
             return class_of(given)()
         except TypeError as error:
             raise ValueError(f"learners: {given} has no defaults: {error}") from error
-    if isinstance(given, type) or not hasattr(given, "fit"):
+    if isinstance(given, type) and hasattr(given, "fit"):
+        raise TypeError(
+            f"learners must be estimators, not classes of them, got {given.__name__}: did you mean "
+            f"{given.__name__}()?"
+        )
+    if not hasattr(given, "fit"):
         raise TypeError(f'learners must be "auto", names of learners or estimators, got {given!r}.')
     return clone(given)

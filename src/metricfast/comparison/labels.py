@@ -9,9 +9,9 @@ import numpy as np
 
 from metricfast._core.targets import as_label_array, check_class_labels, flatten_column
 from metricfast._core.types import Array, Floats
-from metricfast.metrics._selection import are_continuous
+from metricfast.metrics._selection import look_continuous
 
-__all__ = ["Labels", "looks_continuous", "shares"]
+__all__ = ["Labels", "shares"]
 
 
 def shares(predicted: Any, labels: Array, variances: Floats | None) -> Floats:
@@ -24,12 +24,6 @@ def shares(predicted: Any, labels: Array, variances: Floats | None) -> Floats:
     squares = (np.asarray(predicted, np.float64) - labels).reshape(len(labels), -1) ** 2
     found: Floats = 1 - (squares / variances).mean(axis=1)
     return found
-
-
-def looks_continuous(labels: Array) -> bool:
-    """Return whether labels are fractions, or mostly unique integers."""
-    rare = labels.dtype.kind in "iuf" and len(labels) < 2 * len(np.unique(labels))
-    return bool(are_continuous(labels, "y") or rare)
 
 
 @dataclass(frozen=True)
@@ -50,7 +44,7 @@ class Labels:
             raise ValueError(f"y must hold a label for each point, got {y!r}.")
         labels = flatten_column(labels, "y") if labels.shape[1:] == (1,) else labels
         if continuous is None:
-            continuous = looks_continuous(labels)
+            continuous = look_continuous(labels)
         if not continuous:
             check_class_labels(labels)
             if len(np.unique(labels)) < 2:

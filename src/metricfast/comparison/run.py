@@ -22,13 +22,16 @@ from metricfast._core.arguments import (
 from metricfast._core.arrays import as_points, as_threads
 from metricfast._core.frames import as_table, check_names, column_of, columns_of
 from metricfast._core.sparse import made_dense
+from metricfast._core.targets import check_marks
 from metricfast._core.types import Integers
 from metricfast.comparison.candidates import as_learners, of_numbers
+from metricfast.comparison.encoding import encoder_of
 from metricfast.comparison.labels import Labels
 from metricfast.comparison.record import Record
 from metricfast.comparison.result import CONSTANT, EUCLIDEAN, SCALED, Comparison, Row
 from metricfast.comparison.schedule import Schedule, TryFolds
 from metricfast.comparison.trial import Scoring
+from metricfast.selection._judge import Judge, as_judge
 from metricfast.selection._splits import Fold, check_folds, split_points
 from metricfast.training.callbacks import as_callbacks
 
@@ -47,6 +50,7 @@ def compare(
     preprocessing: BaseEstimator | None = None,
     scale: bool | str = "auto",
     judge: Any = "auto",
+    groups: Any = None,
     race: bool | None = None,
     time_limit: float | None = None,
     checkpoint: Any = None,
@@ -61,18 +65,20 @@ def compare(
 
     Each is fitted to all folds but one, and its nearest neighbours predict the held-out points of
     that one, in turn: of classes, the share of right predictions is its score; of continuous labels
-    R² of all held-out points. The Euclidean distance is tried on the same folds, of the points as
-    given and standardised; the better of both is the baseline. Differences from it are tested over
-    the same points, by McNemar's exact test or, of continuous labels, Student's, and p-values
-    adjusted to the number of learners (Holm). A row "one answer" predicts the most frequent class,
-    or the mean.
+    R² of all held-out points. A learner is trained once a fold: all settings that its judge tries
+    are judged on these folds, and the score of a fold is that of the setting which the other folds
+    choose. The Euclidean distance is tried on the same folds, of the points as given and
+    standardised; the better of both is the baseline. Differences from it are tested over the same
+    points, by McNemar's exact test or, of continuous labels, Student's, and p-values adjusted to
+    the number of learners (Holm). A row "one answer" predicts the most frequent class, or the mean.
 
     Parameters
     ----------
-    X : array-like of shape (n, d), or table
-        A table of other things than numbers needs `preprocessing`.
-    y : array-like of shape (n,) or (n, q)
-        Classes, or continuous labels.
+    X : array-like of shape (n, d), or frame
+        Categories, text that repeats and missing values of a frame are encoded as for
+        `NCAClassifier`, unless there is `preprocessing`.
+    y : array-like of shape (n,) or (n, q), or str
+        Classes, or continuous labels; or the column of the frame X that holds them.
     learners : "auto", str, estimator, sequence of these, or dict of them by name
         "auto" takes those that suit classes or continuous labels and so many points, by their
         default parameters, and up to 10,000 points the distances "cityblock" and "cosine", which
@@ -98,16 +104,25 @@ def compare(
         ``learners="auto"``, labels are numbers if they are vectors or fractions, or integers of
         which most occur only once. The first line of the result says which.
     preprocessing : transformer, optional
-        Makes numbers of the points, `SimpleImputer` of missing ones for example. Fitted to the
-        training points of each fold.
+        Converts the points to numbers. Fitted to the training points of each fold.
     scale : "auto" or bool, default="auto"
         Whether learners are given standardised features. "auto" asks the Euclidean neighbours of
         the training points of each fold.
+    judge : "auto" or Judge, default="auto"
+        Chooses among the settings of a learner. If it names a measure, such as
+        ``Judge(measure="verification")``, the score is 1 minus the mean cost. Its `unit` says what
+        is held out, and `cv` says how many parts there are.
+    groups : array-like of shape (n,), optional
+        The group of each point, such as the patient. Whole groups are held out.
+    race : bool, optional
+        Whether to drop a learner as soon as it cannot be expected to become better than the best
+        one so far by two standard errors. The cheap ones come first. The rows say which were
+        dropped, or not tried at all. By default only with ``learners="auto"``.
     time_limit : float, optional
         Seconds for all learners, without the baselines and the last fit to all points. The time is
-        checked between folds. Learners with the parameter `callbacks` check it after each iteration
-        too, and stop if one fold takes more than its share of the time that is left. Other learners
-        finish the fold that they have begun.
+        checked between folds. Learners that the judge judges, or with the parameter `callbacks`,
+        check it after each iteration too, and stop if one fold takes more than its share of the
+        time that is left. Other learners finish the fold that they have begun.
     checkpoint : path-like, optional
         A file that is replaced after each fold. The same call continues from it; a call with the
         same data may have more learners or more time. Needs ``pip install safetensors``.
@@ -173,10 +188,18 @@ def compare(
     if verbose:
         functions = (*functions, _show)
     check_choice("task", task, ("auto", "classes", "numbers"))
-    learners_are_auto = isinstance(learners, str) and learners == "auto"
+    chosen = _judge_of(judge, scoring)
+    race = isinstance(learners, str) and learners == "auto" if race is None else race
+    check_bool("race", race)
     numbers = of_numbers(learners) if task == "auto" else task == "numbers"
-    X, labels = as_table(X, "X"), Labels.of(y, numbers)
+    X = as_table(X, "X")
     check_names(X, "X")
+    if isinstance(y, str):
+        X, y = _split_off(X, y)
+    labels = Labels.of(y, numbers)
+    chosen.costs_by("numbers" if labels.continuous else "classes")
+    if preprocessing is None:
+        preprocessing = encoder_of(X)
     if preprocessing is None:
         X = made_dense(X)
         as_points(X, "X")
@@ -190,19 +213,23 @@ def compare(
         raise ValueError(f"learners must not be called {taken[0]!r}, which is a row of its own.")
     if not hasattr(cv, "get_n_splits") and np.iterable(cv) and not isinstance(cv, str):
         cv = check_folds("cv", cv, len(labels.values))
+    marks = check_marks(len(labels.values), groups=groups)
     record = Record(
-        checkpoint, random_state, _content(X), labels.values, cv, scoring, n_neighbors, continuous
-    )
+        checkpoint, random_state, _content(X), labels.values, cv, scoring, n_neighbors, continuous,
+        chosen, marks,
+    )  # fmt: skip
     plain = scoring in (None, "r2" if continuous else "accuracy")
     # scikit-learn does not accept classes of dtype object.
     codes = labels.values if continuous else np.unique(labels.values, return_inverse=True)[1]
     new_classes = False
     if hasattr(cv, "get_n_splits"):
-        cv = check_folds("cv", cv.split(X, codes), len(codes))
+        cv = check_folds("cv", cv.split(X, codes, **marks), len(codes))
     elif not isinstance(cv, list):
         drawn = np.random.RandomState(record.seed).random((len(codes), 1))
         points = as_points(X, "X") if preprocessing is None else drawn
-        cv, new_classes = _folds(points, None if continuous else codes, cv, plain)
+        unit = chosen.unit if plain and not continuous else chosen.unit.replace("auto", "points")
+        of = None if continuous else codes
+        cv, new_classes = _folds(points, of, cv, "auto" if marks else unit, **marks)
         n_neighbors = 1 if new_classes else n_neighbors
     least = min(len(train) for train, _ in cv)
     if n_neighbors > least:
@@ -211,39 +238,77 @@ def compare(
             "in a fold of cv: lower it, or give more points."
         )
     scorer = None if plain else get_scorer(scoring)
-    how = Scoring(n_neighbors, labels.variances, scorer, preprocessing, scale, n_jobs, new_classes)
-    race = learners_are_auto if race is None else race
-    run = Schedule(how, X, labels.values, cv, record, functions, time_limit, _try_folds, race)
+    how = Scoring(
+        n_neighbors, labels.variances, scorer, preprocessing, scale, n_jobs, new_classes, chosen
+    )
+    run = Schedule(how, X, labels.values, cv, record, functions, time_limit, _try_folds, bool(race))
     interrupted = run.all_of(_seeded(found, record.seed))
     score = labels.score if plain else str(scoring)
-    size = f"{len(labels.values)} points, {labels}, {len(cv)} folds{' of classes' * new_classes}"
+    held_out = " of classes" if new_classes else " of groups" if marks else ""
+    size = f"{len(labels.values)} points, {labels}, {len(cv)} folds{held_out}"
     near = "the nearest of all others" if new_classes else f"{n_neighbors} neighbours"
-    result = run.result(f"{score} of {near}: {size}")
+    header = f"{score} of {near}: {size}"
+    if how.measured:
+        name, _ = chosen.costs_by("numbers" if continuous else "classes")
+        header = f"1 - cost by {name}: {size}"
+    result = run.result(header)
     result.interrupted_ = interrupted
     if refit and not interrupted:
         result.best_estimator_ = run.refit(result.best_name_)
     return result
 
 
-def _folds(X: Any, codes: Integers | None, cv: Any, plain: bool) -> tuple[list[Fold], bool]:
+def _judge_of(given: Any, scoring: Any) -> Judge:
+    """Return the judge for the argument `judge`."""
+    judge = as_judge(given)
+    if judge is None:
+        raise ValueError("judge must be 'auto' or a metricfast.selection.Judge, got None.")
+    if scoring is not None and judge.measure != "auto":
+        raise ValueError(
+            f"scoring={scoring!r} and the measure of the judge, {judge.measure!r}, both say what "
+            "the score is: leave one out."
+        )
+    return judge
+
+
+def _split_off(X: Any, name: str) -> tuple[Any, Any]:
+    """Return a frame without the column of labels, and this column."""
+    names = [each for each, _ in columns_of(X)]
+    if name not in names:
+        raise ValueError(
+            f"y must hold a label for each point, or be the name of a column of X, "
+            f"{names or 'whose columns have no names'}; got {name!r}."
+        )
+    rest = [each for each in names if each != name]
+    return X.select(rest) if hasattr(X, "select") else X[rest], X[name]
+
+
+def _folds(
+    X: Any, codes: Integers | None, cv: Any, unit: str, groups: Integers | None = None
+) -> tuple[list[Fold], bool]:
     """Return folds with all copies of their points, and whether they hold out classes.
 
     `codes`: classes of points, or None for continuous labels.
-    `plain`: whether classes may be held out, because no scorer needs those that were seen.
+    `unit`: what is held out, as in :class:`Judge`.
     """
     n_splits, n = check_count("cv", cv, least=2), len(X)
-    unit = "auto" if plain and codes is not None else "points"
     codes = np.zeros(n, np.int64) if codes is None else codes
-    parts = split_points(X, codes, n_splits=n_splits, n_enough=n, unit=unit)
-    new_classes = bool(parts) and parts[0].unit == "classes"
-    if len(parts) < n_splits and not new_classes:
+    parts = split_points(X, codes, n_splits=n_splits, n_enough=n, unit=unit, groups=groups)
+    kind = parts[0].unit if parts else "points"
+    if len(parts) < n_splits and kind == "points":
         raise ValueError(
             f"cv={n_splits} folds need more points than {n}, two of each of two classes at least: "
             "lower cv, or give more points."
         )
-    asked = [np.flatnonzero(np.isin(codes, codes[part.queries])) for part in parts]
-    tests = [np.setdiff1d(rows, part.train) for rows, part in zip(asked, parts, strict=True)]
-    return [(part.train, test) for part, test in zip(parts, tests, strict=True)], new_classes
+    if kind == "classes":
+        queries = [np.flatnonzero(np.isin(codes, codes[part.queries])) for part in parts]
+        tests = [np.setdiff1d(rows, part.train) for rows, part in zip(queries, parts, strict=True)]
+    elif kind == "groups":
+        assert groups is not None
+        tests = [np.flatnonzero(np.isin(groups, groups[part.queries])) for part in parts]
+    else:
+        tests = [np.setdiff1d(np.arange(n), part.train) for part in parts]
+    return [(part.train, test) for part, test in zip(parts, tests, strict=True)], kind == "classes"
 
 
 def _seeded(found: dict[str, Any], seed: int) -> dict[str, Any]:

@@ -136,9 +136,7 @@ class Schedule:
             return Trial(None, 0, "no time left")
         start, predictor = time.perf_counter(), self.predictors[name]
         points = self._points(predictor, i)
-        trial = try_learner(
-            self.scoring, predictor, self.X, self.y, self.folds[i], seconds, points
-        )
+        trial = try_learner(self.scoring, predictor, self.X, self.y, self.folds[i], seconds, points)
         if seconds is not None:
             self.left = max(0, self.left - (time.perf_counter() - start))
         if trial.path is not None:
@@ -168,22 +166,25 @@ class Schedule:
         rivals = [name for name in self.values if name != CONSTANT]
         if not self.race or self.scoring.scorer is not None or not rivals:
             return ""
-        best = max(rivals, key=lambda name: float(self.values[name].mean()))
-        scores = np.concatenate(self.of_folds[best])
-        highest, weight = self.scoring.bounds[1], np.ones(len(scores))
-        paths, fine = [trial.path for trial in trials if trial.path is not None], self.paths[best]
-        seen = np.concatenate([*self._scores(paths), np.empty(0)])
-        gap = highest - float(scores.mean()) if not paths else float((scores[:len(seen)] - seen).mean())
-        if all(path.costs.shape[2] > 1 for path in [*paths, *fine]):
+        name = max(rivals, key=lambda each: float(self.values[each].mean()))
+        best, highest = self.paths[name], self.scoring.bounds[1]
+        paths = [trial.path for trial in trials if trial.path is not None]
+        scores, seen = (self._all_scores(each) for each in (best, paths))
+        behind = float((scores[: len(seen)] - seen).mean()) if paths else 0.0
+        to_gain = highest - float(scores.mean())
+        if all(path.costs.shape[2] > 1 for path in [*best, *paths]):
             # Costs of the judge are finer than scores.
-            seen, scores = (-np.concatenate([*self._scores(each, 0), np.empty(0)]) for each in (paths, fine))
-            highest = 0.0
-        if may_win(seen, scores, highest, weight):
+            scores, seen, highest = -self._all_scores(best, 0), -self._all_scores(paths, 0), 0.0
+        if may_win(seen, scores, highest, np.ones(len(scores))):
             return ""
         if not paths:
-            return f"not tried: at most {gap:.3f} to gain over {best}"
-        by = f"{abs(gap):.3f} {'behind' if gap > 0 else 'before'} {best}"
+            return f"not tried: at most {to_gain:.3f} to gain over {name}"
+        by = f"{abs(behind):.3f} {'behind' if behind > 0 else 'before'} {name}"
         return f"dropped after fold {len(paths)} of {len(self.folds)}: {by}"
+
+    def _all_scores(self, paths: list[Path], column: int = -1) -> Floats:
+        """Return the scores of all folds, or another column of the costs."""
+        return np.concatenate([*self._scores(paths, column), np.empty(0)])
 
     def _scores(self, paths: list[Path], column: int = -1) -> list[Floats]:
         """Return the scores of each fold, or another column of the costs."""
@@ -255,9 +256,9 @@ class Schedule:
     def refit(self, name: str) -> Any:
         """Fit the named learner to all points, with the setting that all folds choose."""
         predictor, path = self.predictors[name], joined(self.paths[name])
-        learner = getattr(predictor[-1], "metric", None)
         if len(path.settings) == 1:
             return predictor.fit(self.X, self.y)
+        learner = predictor[-1].metric
         kind = "classes" if self.scoring.variances is None else "numbers"
         unit = "classes" if self.scoring.new_classes else "points"
         weight, own = np.ones(path.costs.shape[1]), learner.judge

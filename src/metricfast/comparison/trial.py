@@ -75,7 +75,7 @@ class Scoring:
     @property
     def measured(self) -> bool:
         """Whether the score is the measure of the judge."""
-        return self.judge.measure != "auto"
+        return not isinstance(self.judge.measure, str) or self.judge.measure != "auto"
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -199,9 +199,7 @@ def part_of(fold: Fold, n: int, new_classes: bool) -> Part:
     return Part(train, test, database, *weights, test if new_classes else None)
 
 
-def _path(
-    scoring: Scoring, last: Any, X: Array, y: Any, fold: Fold, check_time: Any
-) -> Path:
+def _path(scoring: Scoring, last: Any, X: Array, y: Any, fold: Fold, check_time: Any) -> Path:
     """Return the path of a learner whose neighbours predict, or of a named distance."""
     part, learner = part_of(fold, len(y), scoring.new_classes), last.metric
     continuous = scoring.variances is not None
@@ -209,7 +207,7 @@ def _path(
     labels = y if continuous else np.unique(y, return_inverse=True)[1]
     scores = None if scoring.measured else partial(_of_neighbors, scoring, labels, part)
     own = scoring.judge.get_params(deep=False)
-    judge = FoldJudge(**own, fold=part, scores=scores, check_time=check_time)
+    judge = FoldJudge(**own, fold=part, labels=labels, scores=scores, check_time=check_time)
     if isinstance(learner, BaseMetricLearner):
         path = fold_path(_limited(learner, check_time), judge, X, y, labels, kind=kind)
     else:

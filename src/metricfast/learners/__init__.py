@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from metricfast.learners.auto import AutoLearner
 from metricfast.learners.closed.anmm import ANMM
 from metricfast.learners.closed.covariance import Covariance
 from metricfast.learners.closed.dmlmj import DMLMJ
@@ -51,6 +52,7 @@ __all__ = [
     "XQDA",
     "AdapterLearner",
     "AsymmetricSimilarity",
+    "AutoLearner",
     "Covariance",
     "EmbeddingLearner",
     "GMML_Supervised",

@@ -24,6 +24,7 @@ __all__ = [
     "are_continuous",
     "chosen_metrics",
     "label_distance_of",
+    "look_continuous",
     "nested",
     "scores_of",
     "takes_numbers",
@@ -95,6 +96,12 @@ def are_continuous(labels: Any, name: str = "labels") -> bool:
             f"{name} must hold classes or numbers; for other labels, give label_distance."
         )
     return array.ndim > 1 or bool(kind.startswith("continuous"))
+
+
+def look_continuous(labels: Array) -> bool:
+    """Return whether labels are fractions, or mostly unique integers."""
+    rare = labels.dtype.kind in "iuf" and len(labels) < 2 * len(np.unique(labels))
+    return bool(are_continuous(labels, "y") or rare)
 
 
 def nested(estimator: Any, *attributes: str) -> list[Any]:

@@ -10,7 +10,6 @@ import numpy as np
 from sklearn.base import clone
 
 from metricfast._core.types import Array, Floats, Integers
-from metricfast._core.warn import without_advice
 from metricfast.distances.neighbors import kneighbors
 from metricfast.selection._evidence import choose, excess
 from metricfast.selection._judge import Judge, Judgement, Verdict, judge_costs
@@ -51,7 +50,7 @@ class Path:
     order: Array
     equal: float = 0.0
 
-    def choose(self, judge: Judge, labels: str, weight: Floats, *, scored: bool) -> int:
+    def choose(self, judge: Judge, labels: str, weight: Floats, *, scored: bool = False) -> int:
         """Return the setting that a judge chooses; `scored`: whether the last column has scores."""
         n_columns = self.costs.shape[2] - scored
         guard = self.costs[..., 1] if n_columns > 1 else None
@@ -86,22 +85,24 @@ class FoldJudge(Judge):
     `fit` gets the row of each point as `groups`.
 
     `fold`: rows of the table of all points.
+    `labels`: of all points; numbers, which learners may have in units of their own, are replaced.
     `scores`: computes a last column, or None.
     `check_time`: called before each setting is measured; it may raise an error.
     """
 
     fold: Part | None = None
+    labels: Array | None = None
     scores: Scores | None = None
     check_time: Callable[[], None] | None = None
 
     _n_drawn = np.iinfo(np.int64).max
 
     def split(
-        self, X: Any, codes: Integers, weight: Floats | None = None, *, groups: Integers,
-        views: Integers | None = None, **_: Any,
-    ) -> list[Part]:  # fmt: skip
+        self, X: Any, codes: Integers, weight: Floats | None = None, **how: Any
+    ) -> list[Part]:
         """Return the fold, as rows of these points."""
         assert self.fold is not None
+        groups = how["groups"]
         place = np.empty(int(groups.max()) + 1, np.int64)
         place[groups] = np.arange(len(groups))
         fold = self.fold
@@ -117,9 +118,14 @@ class FoldJudge(Judge):
         ) -> Array:
             if self.check_time is not None:
                 self.check_time()
+            if labels == "numbers" and self.labels is not None and self.fold is not None:
+                y, y_database = (
+                    self.labels[rows] for rows in (self.fold.queries, self.fold.database)
+                )
             if self.scores is None:
                 return costs_of(queries, y, database, y_database, weight, **how)
-            within = {n: how[n] for n in ("exclude", "where", "n_jobs") if n in how}
+            names = {"exclude", "where", "n_jobs"} & how.keys()
+            within: dict[str, Any] = {each: how[each] for each in names}
             search = _Search(queries, database, how.get("search", kneighbors), within)
             if name in _OF_NEIGHBORS:
                 how["search"] = search
@@ -137,7 +143,7 @@ class FoldJudge(Judge):
         if not costs.size:
             raise error or ValueError("no setting could be fitted to a part of the points")
         costs = costs if costs.ndim == 3 else costs[..., None]
-        of = [(each,) for each in names]
+        of: list[tuple[Any, ...]] = [(each,) for each in names]
         if settings is not None:
             of = [of[0], *((start or "", n) for start, n in settings[1:])]
         ranks = np.arange(len(of)) if order is None else order
@@ -165,14 +171,11 @@ class _Search:
         self._most = len(database) - (how.get("exclude") is not None)
         self._found: tuple[Array, Integers] | None = None
 
-    def __call__(
-        self, queries: Any, database: Any, k: int, **_: Any
-    ) -> tuple[Array, Integers]:
+    def __call__(self, queries: Any, database: Any, k: int, **_: Any) -> tuple[Array, Integers]:
         if self._found is None or self._found[1].shape[1] < k:
             k_found = min(max(k, _AT_ONCE), self._most)
             self._found = self._search(*self._given, k_found, **self._how)
         return self._found[0][:, :k], self._found[1][:, :k]
-
 
 
 def fold_path(
@@ -307,7 +310,7 @@ def may_win(seen: Floats, best: Floats, highest: float, weight: Floats, errors: 
     if not gain.any():
         return True
     known = float(excess(seen, best[:n], weight[:n]))
-    return known + errors * (1 - n / total) > errors * np.sqrt(n / total)
+    return bool(known + errors * (1 - n / total) > errors * np.sqrt(n / total))
 
 
 def _has_judge(learner: Any) -> bool:

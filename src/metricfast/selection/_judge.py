@@ -97,6 +97,7 @@ class Judge(BaseEstimator):  # type: ignore[misc]
     errors: NonNegativeFloat | None = None
 
     _n_drawn: ClassVar[int] = 5000  # maximum number of points from which maps are judged
+
     @property
     def _verdict(self) -> Verdict | None:
         """The choice, if it is known already."""

@@ -87,10 +87,10 @@ def select_training(candidates: Candidates, data: Samples, judge: Judge, solver:
     training diverges, nothing is chosen, because training on all points will explain it.
     """
     if judge._verdict is not None:
-        judgement, setting, is_last = judge._verdict
+        judgement, setting, to_the_end = judge._verdict
         start, n_iter = setting if judgement.chosen else (candidates.given, 0)
         judgement.warn()
-        return Choice(start, None if is_last else n_iter, judgement)
+        return Choice(start, None if to_the_end else n_iter, judgement)
     measure, costs_of = judge.costs_by(data.kind)
     splits = splits_of(data, costs_of, judge, least=candidates.least)
     given, costs, failure = [], dict[str | None, Array](), None
