@@ -14,6 +14,7 @@ from trained import configured
 import metricfast as mf
 from metricfast import losses
 from metricfast.constraints import Constraints
+from metricfast.selection import Judge
 
 CLASSES, VALUES, CHUNKS, POINTS = "classes", "values", "chunks", "points"
 SCORED = "pairs with scores"
@@ -53,7 +54,9 @@ REGISTRY = {
     "AdapterLearner": Entry(SCORED),
     "ANMM": Entry(CLASSES, {"n_components": 2, "shrinkage": 0}),
     "AsymmetricSimilarity": Entry(CLASSES, _BRIEF, fails=unequal(ANCHORS)),
-    "AutoLearner": Entry(CLASSES, {"learners": [mf.LFDA(), mf.NCA(max_iter=5)]}),
+    "AutoLearner": Entry(
+        CLASSES, {"learners": [mf.LFDA(), mf.NCA(max_iter=5)], "judge": Judge("verification")}
+    ),
     "Covariance": Entry(POINTS),
     "DMLMJ": Entry(CLASSES, fails=unequal(ANCHORS)),
     "EmbeddingLearner": Entry(CLASSES, _ALL_STEPS, {"loss": losses.NCA()}),

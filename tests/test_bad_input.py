@@ -310,7 +310,7 @@ def is_often_tried(case) -> bool:
     return name in OWN or TABLE[name].learner or learner in REPRESENTATIVES
 
 
-@pytest.mark.filterwarnings("ignore:.*chunks:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*chunks:UserWarning", "ignore:No learner was better")
 @pytest.mark.parametrize(("name", "learner"), thinned(cases(), is_often_tried))
 def test_row(name, learner, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

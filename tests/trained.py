@@ -27,6 +27,8 @@ def configured(learner: Any, **params: Any) -> Any:
     """
     model = clone(learner)
     known = model.get_params(deep=False)
+    if "learners" in known and params.get("judge", "auto") is None:
+        del params["judge"]  # a judge chooses the learner
     if "solver" in known and "callbacks" in known:
         solver = params.get("solver", model.solver)
         own = isinstance(solver, str) and "max_epochs" in known

@@ -272,7 +272,9 @@ def _maps() -> dict[str, type[BaseEstimator]]:
 def _choices() -> dict[str, type[BaseEstimator]]:
     """Return the classes that parameters may be instances of, such as losses and solvers."""
     found = {}
-    for area in ("embeddings", "losses", "samplers", "solvers", "stopping"):
+    for area in (
+        *("embeddings", "learners", "losses", "samplers", "selection", "solvers", "stopping"),
+    ):
         module = getattr(metricfast, area)
         for name in module.__all__:
             choice = getattr(module, name)

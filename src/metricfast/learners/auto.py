@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.stats import norm
 from sklearn.base import clone
 
 from metricfast._core.arguments import check_random_state
 from metricfast._core.parameters import NonNegativeFloat, NumberOfJobs, Seed
+from metricfast._core.scaling import center_and_rescale, undo_scale
 from metricfast._core.scatter import repetitions
 from metricfast._core.targets import (
     check_classification_target,
@@ -24,7 +26,7 @@ from metricfast._core.targets import (
     labels_of_samples,
 )
 from metricfast._core.types import Array, Floats, Integers
-from metricfast._core.warn import without_advice
+from metricfast._core.warn import warn_user, without_advice
 from metricfast.learners.base.learner import BaseMetricLearner, MahalanobisMixin
 from metricfast.learners.base.span import SpanMap
 from metricfast.learners.closed.anmm import ANMM
@@ -70,7 +72,8 @@ class AutoLearner(MahalanobisMixin):
     cheap learners come first. A learner that cannot be expected to become better than the best one
     so far is dropped after any part. The best learner is fitted to all points, with the setting
     that the held-out points chose. If no learner is better than the given distance beyond chance,
-    this stays, with a warning.
+    this stays, with a warning. The evidence that the judge asks for is raised with the number of
+    learners, because the best of several is better by chance more often than a single one.
 
     Parameters
     ----------
@@ -190,17 +193,17 @@ class AutoLearner(MahalanobisMixin):
         learners = self._candidates()
         if self.task != "classes" and (self.task == "numbers" or _takes_numbers(learners, given)):
             self._has_classes = False
+        codes, targets = np.zeros(n, np.int64), given
         if self._has_classes:
             codes = targets = check_classification_target(given)[1]
         else:
-            targets, codes = check_regression_target(given), np.zeros(n, np.int64)
+            targets = check_regression_target(given)
         weight = check_sample_weight(sample_weight, n)
         marks = check_marks(n, groups=groups, views=views)
         if weight is not None and not weight.all():
             rows = np.flatnonzero(weight)
-            points, given, targets, codes, weight = (
-                each[rows] for each in (points, given, targets, codes, weight)
-            )
+            points, given, weight = points[rows], given[rows], weight[rows]
+            targets, codes = targets[rows], codes[rows]
             marks = {name: each[rows] for name, each in marks.items()}
         if learners == "auto":
             learners = _suited(self._has_classes, n)
@@ -211,7 +214,11 @@ class AutoLearner(MahalanobisMixin):
         self.learner_ = race.fitted()
         self.components_ = self.learner_._map
         self.judgement_, self.dropped_ = race.judgement(), race.dropped
-        self.judgement_.warn()
+        if not self.judgement_.chosen:
+            warn_user(
+                f"{self.judgement_.reason}, so the given distance stays: give more "
+                f"{self.judgement_.unit}, or use a learner with judge=None to learn anyway."
+            )
         if validate:
             self._validate_fit(X, y, sample_weight=sample_weight, groups=groups, views=views)
         return self
@@ -253,8 +260,11 @@ class GivenDistance(MahalanobisMixin):
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, **_: Any) -> GivenDistance:
         """Set the map."""
         X = self._prepare_inputs(X)
-        scale = _spreads(X, sample_weight) if self.standardize else np.ones(X.shape[1])
-        self.components_ = SpanMap.of_features((1 / scale).astype(X.dtype))
+        scale = np.ones(X.shape[1], X.dtype)
+        if self.standardize:
+            points, exponent = center_and_rescale(X.astype(np.float64))
+            scale = np.ldexp(_spreads(points, sample_weight), exponent).astype(X.dtype)
+        self.components_ = SpanMap.of_features(1 / scale)
         return self
 
 
@@ -266,6 +276,8 @@ class _Race:
         weight: Floats | None, marks: dict[str, Integers],
     ) -> None:  # fmt: skip
         self._judge, self._X, self._y, self._labels = judge, X, y, labels
+        # Points in safe units, whose squares neither overflow nor underflow.
+        self._safe, self._exponent = center_and_rescale(X.astype(np.float64))
         self._kind = "classes" if auto._has_classes else "numbers"
         self._how = {"sample_weight": weight, "views": marks.get("views")}
         self._how = {name: each for name, each in self._how.items() if each is not None}
@@ -281,6 +293,10 @@ class _Race:
     def run(self, parts: list[Part], learners: list[Any]) -> None:
         """Try the given distance, standardised features, and the learners."""
         self._parts = parts
+        errors = self._judge.errors_for(self._kind)
+        # As rare for the best of all learners by chance as `errors` are for one (Bonferroni).
+        n_tests = len(learners) if errors > 0 else 1
+        self._errors = float(norm.isf(norm.sf(errors) / n_tests))
         weights = [part.weight for part in parts] or [np.empty(0)]
         self._weight = np.concatenate(weights)
         self._spreads = [self._spread(part.train) for part in parts]
@@ -294,7 +310,7 @@ class _Race:
                 embedded_path(
                     self._judge_of(part),
                     None if learner is None else partial(np.multiply, 1 / spread),
-                    self._X, self._labels, name, kind=self._kind,
+                    self._safe, self._labels, name, kind=self._kind,
                 )
                 for part, spread in zip(parts, self._spreads, strict=True)
             ]  # fmt: skip
@@ -331,17 +347,18 @@ class _Race:
                 )
                 return None
             self._check_time()
-            X = self._X if self._base == "given distance" else self._X / spread
-            X = X.astype(self._X.dtype, copy=False)
-            judge, how = self._judge_of(part), self._how
+            X = self._X
+            if self._base != "given distance":
+                X = (self._safe / spread).astype(X.dtype)
+            judge, how = self._judge_of(part, self._check_time), self._how
             paths.append(
                 fold_path(learner, judge, X, self._y, self._labels, kind=self._kind, **how)
             )
         return joined(paths)
 
-    def _judge_of(self, part: Part) -> FoldJudge:
+    def _judge_of(self, part: Part, check_time: Callable[[], None] | None = None) -> FoldJudge:
         own = self._judge.get_params(deep=False)
-        return FoldJudge(fold=part, labels=self._labels, check_time=self._check_time, **own)
+        return FoldJudge(fold=part, labels=self._labels, check_time=check_time, **own)
 
     def _keep(self, name: str, learner: Any, path: Path) -> None:
         """Add the chosen setting of a learner, and lead with it if it is the best."""
@@ -359,8 +376,7 @@ class _Race:
         """Return whether costs are lower than those of the base, by the rule of the judge."""
         costs = np.stack([self._rows[self._base], self._rows[name]])
         guard = costs[..., 1] if costs.shape[2] > 1 else None
-        errors = self._judge.errors_for(self._kind)
-        return bool(choose(costs[..., 0], self._weight, errors=errors, guard=guard))
+        return bool(choose(costs[..., 0], self._weight, errors=self._errors, guard=guard))
 
     def _mean(self, name: str) -> float:
         return float(means(self._rows[name][None, :, 0], self._weight)[0])
@@ -374,14 +390,16 @@ class _Race:
         if len(path.settings) > 1:
             judgement = judged(path, self._judge, self._weight, unit, self._kind)
             learner.judge = settled(path, judgement, own)
-        scale = None if self._base == "given distance" else self._spread(np.arange(len(self._X)))
-        X = self._X if scale is None else (self._X / scale).astype(self._X.dtype, copy=False)
+        X, scale = self._X, None
+        if self._base != "given distance":
+            scale = self._spread(np.arange(len(X)))
+            X = (self._safe / scale).astype(X.dtype)
         groups = {} if self._groups is None else {"groups": self._groups}
         learner.fit(X, self._y, **self._how, **groups)
         if len(path.settings) > 1:
             learner.judge = own
         if scale is not None:
-            learner.components_ = (learner.components_ / scale).astype(self._X.dtype, copy=False)
+            learner.components_ = undo_scale(learner.components_ / scale, self._exponent, X.dtype)
         return learner
 
     def judgement(self) -> Judgement:
@@ -397,10 +415,9 @@ class _Race:
         share = self._weight / self._weight.sum()
         errors = np.sqrt(np.square((costs - costs[0]) * share).sum(axis=1))
         found, chosen = means(costs, self._weight), names.index(self._best)
-        required = self._judge.errors_for(self._kind)
         reason = (
-            f"No learner was better than the given distance by {required:g} standard errors on "
-            f"{n} held-out {unit}"
+            f"No learner was better than the given distance by {self._errors:.2g} standard errors "
+            f"on {n} held-out {unit}"
         )
         if chosen:
             reason = (
@@ -415,7 +432,7 @@ class _Race:
 
     def _spread(self, rows: Integers) -> Floats:
         weight = self._how.get("sample_weight")
-        return _spreads(self._X[rows], None if weight is None else weight[rows])
+        return _spreads(self._safe[rows], None if weight is None else weight[rows])
 
 
 class OutOfTimeError(Exception):
@@ -425,9 +442,8 @@ class OutOfTimeError(Exception):
 def _spreads(X: Array, weight: Any) -> Floats:
     """Return the standard deviation of each feature; 1 for constant features."""
     shares = repetitions(weight, len(X))
-    points = X.astype(np.float64)
-    mean = np.average(points, axis=0, weights=shares)
-    spreads = np.sqrt(np.average((points - mean) ** 2, axis=0, weights=shares))
+    mean = np.average(X, axis=0, weights=shares)
+    spreads = np.sqrt(np.average((X - mean) ** 2, axis=0, weights=shares))
     return np.where(spreads > 0, spreads, 1.0)
 
 

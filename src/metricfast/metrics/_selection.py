@@ -11,6 +11,7 @@ from sklearn.base import RegressorMixin
 from sklearn.pipeline import Pipeline
 from sklearn.utils.multiclass import type_of_target
 
+from metricfast._core.types import Array
 from metricfast._labels.binding import agreed
 from metricfast._labels.distance import label_array
 from metricfast._labels.tags import are_tags

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.distances.neighbors import kneighbors
 from metricfast.selection._evidence import choose, excess
-from metricfast.selection._judge import Judge, Judgement, Verdict, judge_costs
+from metricfast.selection._judge import Judge, Judgement, Verdict, in_single_precision, judge_costs
 from metricfast.selection._measures import MEASURES, Measure
 from metricfast.selection._splits import Part
 
@@ -213,6 +213,9 @@ def embedded_path(
     assert fold is not None
     points = [X[fold.queries], X[fold.database]]
     queries, database = points if embed is None else (np.asarray(embed(each)) for each in points)
+    if "search" not in how:
+        center = database.mean(axis=0, dtype=np.float64)
+        queries, database = in_single_precision(queries - center, database - center)
     how = {"exclude": fold.exclude, "where": fold.where} | how
     costs = judge.costs_by(kind)[1](
         queries, labels[fold.queries], database, labels[fold.database], fold.database_weight, **how

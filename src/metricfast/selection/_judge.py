@@ -19,8 +19,17 @@ from metricfast.selection._measures import MEASURES, Measure, of_distances, orde
 from metricfast.selection._splits import Part, split_points
 
 __all__ = [
-    "Judge", "JudgeParameter", "Judgement", "Verdict", "as_judge", "join_parts", "judge_costs",
-    "judge_maps", "judge_path", "judge_tuples",
+    "Judge",
+    "JudgeParameter",
+    "Judgement",
+    "Verdict",
+    "as_judge",
+    "in_single_precision",
+    "join_parts",
+    "judge_costs",
+    "judge_maps",
+    "judge_path",
+    "judge_tuples",
 ]  # fmt: skip
 
 # Number of settings that are printed, out of more.
@@ -278,7 +287,7 @@ def judge_path(
         unit, costs, candidates = part.unit, list[Array](), iter(path(part))
         while True:
             try:
-                queries, database = _in_single_precision(*next(candidates))
+                queries, database = in_single_precision(*next(candidates))
             except StopIteration:
                 break
             except (ValueError, np.linalg.LinAlgError) as error:
@@ -402,7 +411,7 @@ def join_parts(found: list[Array]) -> Array:
     return np.concatenate([np.concatenate([e, *[e[-1:]] * (most - len(e))]) for e in found], axis=1)
 
 
-def _in_single_precision(queries: Array, database: Array) -> tuple[Array, Array]:
+def in_single_precision(queries: Array, database: Array) -> tuple[Array, Array]:
     """Return points in float32, because a shift of the origin would otherwise break ties.
 
     Raises ValueError if points are not finite.

@@ -92,9 +92,10 @@ def shrink_metric(
         learner.judgement_ = judge_maps(
             judge, ["given distance", *names[1:]], coordinates, codes, weight, maps, **marks
         )
-        learner.judgement_.warn("shrinkage")
         name, fraction = tried[learner.judgement_.chosen]
     learn()
+    if learner.shrinkage is None and judge is not None:
+        learner.judgement_.warn("shrinkage")
     fraction = 0.0 if fraction is None else float(fraction)
     learner.shrinkage_target_, learner.shrinkage_ = name, fraction
     if fraction > 0:
