@@ -142,7 +142,7 @@ def test_the_best_is_fitted_with_the_setting_that_the_folds_chose():
     labels = np.repeat(np.arange(3), 60)
     rng = np.random.default_rng(0)
     points = np.c_[labels + 0.5 * rng.normal(size=180), 3 * rng.normal(size=(180, 4))]
-    for name in ("NCA", "KISSME_Supervised", "LFDA"):
+    for name in ("NCA", "LFDA"):
         found = compare(points, labels, learners=name, random_state=0, scale=False)
         assert found.best_name_ == name
         learner = found.best_estimator_[-1].metric_

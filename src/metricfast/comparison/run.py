@@ -66,7 +66,7 @@ def compare(
     Each is fitted to all folds but one, and its nearest neighbours predict the held-out points of
     that one, in turn: of classes, the share of right predictions is its score; of continuous labels
     R² of all held-out points. A learner is trained once a fold: all settings that its judge tries
-    are judged on these folds, and the score of a fold is that of the setting which the other folds
+    are judged on these folds, and each fold is scored under the setting that the other folds
     choose. The Euclidean distance is tried on the same folds, of the points as given and
     standardised; the better of both is the baseline. Differences from it are tested over the same
     points, by McNemar's exact test or, of continuous labels, Student's, and p-values adjusted to

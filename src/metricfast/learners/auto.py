@@ -100,8 +100,8 @@ class AutoLearner(MahalanobisMixin):
     Attributes
     ----------
     learner_ : learner
-        The learner in use, fitted to all points. Its map is the same as that of this learner. Its
-        class has no public name if the given distance, or standardised features, are in use.
+        The learner in use, fitted to all points, with the same map. Its class has no public name
+        if the given distance, or standardised features, are in use.
     judgement_ : metricfast.selection.Judgement
         The given distance, the learners that were tried to the end, and their costs.
     dropped_ : dict of str to str
@@ -304,7 +304,7 @@ class _Race:
             return
         for name, learner in (
             ("given distance", None),
-            ("standardized features", GivenDistance(standardize=True)),
+            ("standardised features", GivenDistance(standardize=True)),
         ):
             paths = [
                 embedded_path(

@@ -96,6 +96,7 @@ class FoldJudge(Judge):
     check_time: Callable[[], None] | None = None
 
     _n_drawn = np.iinfo(np.int64).max
+    _chooses_units = False  # who compares learners has chosen them
 
     def split(
         self, X: Any, codes: Integers, weight: Floats | None = None, **how: Any
@@ -155,6 +156,8 @@ class SettledJudge(Judge):
     """A judge that has chosen already."""
 
     verdict: Verdict | None = None
+
+    _chooses_units = False
 
     @property
     def _verdict(self) -> Verdict | None:

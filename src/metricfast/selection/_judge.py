@@ -106,6 +106,7 @@ class Judge(BaseEstimator):  # type: ignore[misc]
     errors: NonNegativeFloat | None = None
 
     _n_drawn: ClassVar[int] = 5000  # maximum number of points from which maps are judged
+    _chooses_units: ClassVar[bool] = True  # whether closed forms may standardise features
 
     @property
     def _verdict(self) -> Verdict | None:

@@ -35,7 +35,7 @@ def choose_units(learner: Any, X: Any, y: Any, weight: Floats | None, **marks: A
     `marks`: indices of groups and views.
     """
     judge, prior = _judge_of(learner), getattr(learner, "prior", "identity")
-    if judge is None or not isinstance(X, np.ndarray):
+    if judge is None or not judge._chooses_units or not isinstance(X, np.ndarray):
         return None
     across = learner._across_views and "views" in marks
     if across or not (isinstance(prior, str) and prior == "identity"):
