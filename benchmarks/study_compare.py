@@ -1,0 +1,137 @@
+"""Study: does the race of `compare` find as good a learner as trying all to the end?
+
+    python -m benchmarks.study_compare [--sets PATTERN...] [--points N] [--draws N]
+
+Prints a line for each data set. A third of the points is held out. On the other points,
+`compare(race=True)` and `compare(race=False)` choose among all learners by their defaults, and
+`AutoLearner` chooses among its learners. The columns are the share of held-out points that the best
+estimator of each classifies correctly, and the share by 5 Euclidean neighbours of the points as
+given and standardised, whichever is better on the other points; the difference of the race from
+the full run and its standard error; and CPU seconds. An x marks differences below zero by more than
+two standard errors. The last line has the means.
+
+Data sets are those of scikit-learn, and the files of METRICFAST_DATA. N points are drawn of larger
+ones.
+"""
+
+from __future__ import annotations
+
+__all__ = ["SETS", "main", "study"]
+
+import argparse
+import time
+import warnings
+from collections.abc import Callable
+from fnmatch import fnmatch
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
+from sklearn.model_selection import train_test_split
+from threadpoolctl import threadpool_limits
+
+from benchmarks import data
+from metricfast import AutoLearner, KNeighborsClassifier, compare
+
+OF_SKLEARN = {
+    "wine": load_wine, "iris": load_iris, "cancer": load_breast_cancer, "digits": load_digits
+}  # fmt: skip
+OF_FILES = ["balance_scale", "sonar", "vowel", "segmentation", "usps", "isolet", "covtype_93k"]
+OF_FILES += [
+    f"tables/{name}"
+    for name in (
+        *("appendicitis", "cleveland", "glass", "ionosphere", "letter", "newthyroid"),
+        *("page-blocks", "pima", "satimage", "texture", "vehicle", "winequality-red"),
+    )
+]
+HEAD = ("data", "points", "given", "full", "race", "auto", "difference", "error", "below")
+HEAD += ("full s", "race s", "auto s", "best of full", "best of race", "auto")
+
+
+def _from_file(name: str) -> tuple[np.ndarray, np.ndarray]:
+    with np.load(data.folder() / f"{name}.npz") as saved:
+        return saved["X"].astype(np.float64), saved["y"]
+
+
+SETS: dict[str, Callable[[], Any]] = {
+    **{name: partial(load, return_X_y=True) for name, load in OF_SKLEARN.items()},
+    **{name: partial(_from_file, name) for name in OF_FILES},
+}
+
+
+def study(X: np.ndarray, y: np.ndarray, seed: int) -> dict[str, Any]:
+    """Return whether held-out points are classified correctly, CPU seconds, and the best."""
+    X, X_test, y, y_test = train_test_split(X, y, test_size=1 / 3, random_state=seed, stratify=y)
+    found: dict[str, Any] = {}
+
+    def timed(name: str, fit: Callable[[], Any]) -> Any:
+        start = time.process_time()
+        result = fit()
+        found[f"{name} s"] = time.process_time() - start
+        return result
+
+    for name in ("full", "race"):
+        result = timed(name, lambda race=name == "race": compare(X, y, race=race, random_state=0))
+        found[name] = result.best_estimator_.predict(X_test) == y_test
+        found[f"best of {name}"] = result.best_name_
+    auto = AutoLearner(random_state=0)
+    model = timed("auto", lambda: KNeighborsClassifier(metric=auto).fit(X, y))
+    found["auto"] = model.predict(X_test) == y_test
+    found["best of auto"] = model.metric_.judgement_.name.partition(",")[0]
+    given = compare(X, y, learners="cosine", random_state=0, time_limit=0)
+    found["given"] = given.best_estimator_.predict(X_test) == y_test
+    return found
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Print a line for each data set."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.study_compare", description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parser.add_argument("--sets", nargs="+", default=["*"], metavar="PATTERN")
+    parser.add_argument("--points", type=int, default=600, metavar="N")
+    parser.add_argument("--draws", type=int, default=1, metavar="N")
+    options = parser.parse_args(argv)
+    print("\t".join(HEAD))
+    lines = []
+    for name in (n for n in SETS if any(fnmatch(n, each) for each in options.sets)):
+        try:
+            X, y = SETS[name]()
+        except OSError:
+            print(f"{name}: no file")
+            continue
+        draws = list[dict[str, Any]]()
+        for seed in range(options.draws):
+            rows = np.random.RandomState(seed).permutation(len(y))[: options.points]
+            classes, codes, sizes = np.unique(y[rows], return_inverse=True, return_counts=True)
+            rows = rows[sizes[codes] >= 3]
+            del classes
+            with warnings.catch_warnings(), threadpool_limits(1):
+                warnings.simplefilter("ignore")
+                draws.append(study(X[rows], y[rows], seed))
+        right = {
+            each: np.concatenate([draw[each] for draw in draws]).astype(float)
+            for each in ("given", "full", "race", "auto")
+        }
+        gain = right["race"] - right["full"]
+        error = float(np.sqrt(np.square(gain).sum())) / len(gain)
+        seconds = [
+            np.mean([draw[f"{each} s"] for draw in draws]) for each in ("full", "race", "auto")
+        ]
+        best = [draws[0][f"best of {each}"] for each in ("full", "race", "auto")]
+        numbers = [float(each.mean()) for each in right.values()]
+        lines.append([*numbers, float(gain.mean()), *seconds])
+        below = "x" if gain.mean() < -2 * error else ""
+        cells = [f"{each:.3f}" for each in (*numbers, gain.mean(), error)]
+        times = [f"{each:.1f}" for each in seconds]
+        print(name, len(rows), *cells, below, *times, *best, sep="\t", flush=True)
+    if lines:
+        mean = np.mean(lines, axis=0)
+        cells = [f"{each:.4f}" for each in mean[:5]]
+        print("mean", "", *cells, "", "", *(f"{each:.1f}" for each in mean[5:]), sep="\t")
+
+
+if __name__ == "__main__":
+    main()
