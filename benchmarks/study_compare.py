@@ -94,7 +94,8 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--points", type=int, default=600, metavar="N")
     parser.add_argument("--draws", type=int, default=1, metavar="N")
     options = parser.parse_args(argv)
-    print("\t".join(HEAD))
+    print("| " + " | ".join(HEAD) + " |")
+    print("|---" * len(HEAD) + "|")
     lines = []
     for name in (n for n in SETS if any(fnmatch(n, each) for each in options.sets)):
         try:
@@ -126,11 +127,13 @@ def main(argv: list[str] | None = None) -> None:
         below = "x" if gain.mean() < -2 * error else ""
         cells = [f"{each:.3f}" for each in (*numbers, gain.mean(), error)]
         times = [f"{each:.1f}" for each in seconds]
-        print(name, len(rows), *cells, below, *times, *best, sep="\t", flush=True)
+        line = [name, str(len(rows)), *cells, below, *times, *best]
+        print("| " + " | ".join(line) + " |", flush=True)
     if lines:
         mean = np.mean(lines, axis=0)
         cells = [f"{each:.4f}" for each in mean[:5]]
-        print("mean", "", *cells, "", "", *(f"{each:.1f}" for each in mean[5:]), sep="\t")
+        line = ["mean", "", *cells, "", "", *(f"{each:.1f}" for each in mean[5:]), "", "", ""]
+        print("| " + " | ".join(line) + " |")
 
 
 if __name__ == "__main__":

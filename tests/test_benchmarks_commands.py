@@ -345,6 +345,14 @@ def test_the_study_of_the_judge_chooses_as_fit_does(name):
     np.testing.assert_array_equal(found.test[chosen], study_judge.all_costs(*points, None).mean(0))
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_study_of_the_race(run):
+    text = run("benchmarks.study_compare --sets iris --points 60")
+    assert rows(text) == ["data", "iris", "mean"]
+    race, full = (float(text.splitlines()[2].split(" | ")[i]) for i in (4, 3))
+    assert 0.5 < race <= 1 and 0.5 < full <= 1
+
+
 @pytest.mark.parametrize("name", study_large.CALLS)
 def test_large(name):
     found = study_large.measure(name, overlapping(90, 3, 6, n_test=20), 2)
