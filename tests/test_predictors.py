@@ -19,7 +19,6 @@ from thinned import thinned
 
 import metricfast as mf
 from metricfast import neighbors as ours
-from metricfast.predictors import spaces
 
 RNG = np.random.default_rng(0)
 IRIS, SPECIES = load_iris(return_X_y=True)
@@ -127,7 +126,7 @@ def test_classes_may_be_new():
 @pytest.mark.parametrize("name", [n for n in NAMES if n.endswith(("Classifier", "Regressor"))])
 def test_leaving_one_out_takes_one_search(name, monkeypatch):
     searches = []
-    for owner, function in [(mf.Database, "kneighbors"), (spaces, "radius_neighbors")]:
+    for owner, function in [(mf.Database, "kneighbors"), (mf.Database, "radius_neighbors")]:
         known = getattr(owner, function)
         monkeypatch.setattr(
             owner, function, lambda *a, known=known, **k: searches.append(1) or known(*a, **k)

@@ -43,7 +43,7 @@ _PARTS = (
     *("distances.database", "learners.base.span", "learners.gerrymandering.history"),
     *("learners.ldml", "predictors.metric"),
     *("predictors.multi_metric", "predictors.soft_votes"),
-    *("predictors.spaces", "predictors.tables", "predictors.targets", "selection._judge"),
+    *("predictors.tables", "predictors.targets", "selection._judge"),
     *("training.history", "training.preconditioner"),
 )
 # Errors that invalid JSON may raise when a learner is built.

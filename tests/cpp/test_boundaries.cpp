@@ -63,9 +63,11 @@ TEST(points_may_be_temporaries) {
     inference->run(alone);
     CHECK(std::all_of(found.begin(), found.end(), [](auto row) { return row >= 0 && row < 40; }));
 
-    const PreparedDatabase prepared(points, frame_of(points, points), {identity_order(40), {0}},
+    const Space space(points);
+    const Queries queries(points);
+    const PreparedDatabase prepared(space, frame_of(points, points), {identity_order(40), {0}},
                                     false, alone);
-    const auto search = made<SegmentSearch>(prepared, points, 3, nullptr);
+    const auto search = made<SegmentSearch>(prepared, queries, 3, nullptr);
     SearchMemory memory;
     const auto emit = [&](Index i, Index, const std::vector<Neighbor> &near) {
         for (Index r = 0; r < 3; ++r)
@@ -77,7 +79,7 @@ TEST(points_may_be_temporaries) {
     kneighbors<double>(points, points, 3, nullptr, true, view(distances), view(indices));
     CHECK(std::equal(rows.begin(), rows.end(), indices.data()));
 
-    const auto rough = made<RoughDistances>(points, points, 1.0);
+    const auto rough = made<RoughDistances>(queries, space, 1.0);
     CHECK_NEAR((*rough)(0, 1), expected(0, 1), 1e-9);
 
     const auto window = made<WindowSearch>(points, points, Codes(), 1e9, alone);

@@ -119,6 +119,32 @@ template <class T> py::array_t<T> copied(const std::vector<T> &values) {
     return py::array_t<T>(static_cast<py::ssize_t>(values.size()), values.data());
 }
 
+/// Moves a vector into an array.
+template <class T> py::array_t<T> owning(std::vector<T> values) {
+    auto *kept = new std::vector<T>(std::move(values));
+    const py::capsule owner(kept, [](void *p) { delete static_cast<std::vector<T> *>(p); });
+    return py::array_t<T>(static_cast<py::ssize_t>(kept->size()), kept->data(), owner);
+}
+
+/// Calls search(lists), and returns the lists (distances, indices, row_starts, number of pairs).
+template <class Search> py::object by_radius(bool single, Search &&search) {
+    const auto run = [&](auto lists) -> py::object {
+        search(lists);
+        return py::make_tuple(owning(std::move(lists.distances)), owning(std::move(lists.indices)),
+                              owning(std::move(lists.row_starts)), lists.pairs);
+    };
+    return single ? run(NeighborLists<float>()) : run(NeighborLists<double>());
+}
+
+/// Returns the metric of a name.
+inline Metric metric_of(const std::string &name) {
+    require(name == "euclidean" || name == "cosine" || name == "inner_product",
+            "unknown metric " + name);
+    return name == "euclidean" ? Metric::euclidean
+           : name == "cosine"  ? Metric::cosine
+                               : Metric::inner_product;
+}
+
 /// Returns the maps U and V of a distance |U x - V y|. None stands for the identity.
 inline Maps maps(const py::object &U, const py::object &V) {
     if (U.is_none())

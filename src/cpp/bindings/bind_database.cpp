@@ -12,15 +12,17 @@ namespace {
 /// A database, together with the arrays that it refers to.
 class SharedDatabase {
   public:
-    SharedDatabase(py::array points_, bool integers, int threads) : source_(std::move(points_)) {
+    SharedDatabase(py::array points_, bool integers, Metric metric, int threads)
+        : source_(std::move(points_)) {
         const Points raw = points(source_);
         const Control run = control(threads);
         const Released release;
-        database_ = kernels().points.prepare_database(raw, {}, {true, integers}, run);
+        database_ = kernels().points.prepare_database(raw, {}, {true, integers, true, metric}, run);
     }
 
     /// \param state the result of state() of an equal database. This object keeps it alive.
-    explicit SharedDatabase(py::dict state) : source_(state["points"]), state_(std::move(state)) {
+    SharedDatabase(py::dict state, Metric metric)
+        : source_(state["points"]), state_(std::move(state)) {
         const auto numbers = of_state<double>("frame");
         require(numbers.size() == 2, "frame must have two numbers");
         const auto centre = of_state<double>("centre");
@@ -29,7 +31,8 @@ class SharedDatabase {
             {{{centre.begin(), centre.end()}, numbers[0], numbers[1]},
              {of_state<std::uint8_t>("codes"), of_state<std::int32_t>("start"),
               of_state<float>("error"), of_state<float>("norm"), of_state<double>("cells"),
-              of_state<std::int64_t>("order"), of_state<std::int64_t>("cell_starts")}});
+              of_state<std::int64_t>("order"), of_state<std::int64_t>("cell_starts")}},
+            metric);
     }
 
     /// Returns the arrays of the prepared database, or None if preparing it again is as fast as
@@ -76,6 +79,21 @@ class SharedDatabase {
         });
     }
 
+    /// Returns the result of lists().
+    py::object radius_neighbors(const py::array &x, double radius, const py::object &exclude,
+                                const py::object &allowed, const py::object &labels, bool sorted,
+                                bool squared, bool single, int threads) const {
+        const Points queries = points(x);
+        const RowFilter filter(exclude, allowed, labels, queries.rows(),
+                               database_->points().rows());
+        const RadiusSettings settings{radius, filter, sorted, squared};
+        return by_radius(single, [&](auto &found) {
+            const Control run = control(threads);
+            const Released release;
+            database_->radius_neighbors(queries, settings, found, run);
+        });
+    }
+
     std::string algorithm() const {
         switch (database_->route()) {
         case SearchRoute::tree:
@@ -111,17 +129,21 @@ class SharedDatabase {
 void register_database(py::module_ &m) {
     py::class_<SharedDatabase>(m, "PreparedDatabase", py::module_local())
         .def("search", &SharedDatabase::search)
+        .def("radius_neighbors", &SharedDatabase::radius_neighbors)
         .def("algorithm", &SharedDatabase::algorithm)
         .def("bytes", &SharedDatabase::bytes)
         .def("state", [](const py::object &self) {
             return py::cast<const SharedDatabase &>(self).state(self);
         });
-    m.def("prepare_database", [](py::array points, bool integers, int threads) {
-        return std::make_unique<SharedDatabase>(std::move(points), integers, threads);
-    });
+    m.def("prepare_database",
+          [](py::array points, bool integers, const std::string &metric, int threads) {
+              return std::make_unique<SharedDatabase>(std::move(points), integers,
+                                                      metric_of(metric), threads);
+          });
     m.def("has_int8", [] { return kernels().points.has_int8(); });
-    m.def("restore_database",
-          [](py::dict state) { return std::make_unique<SharedDatabase>(std::move(state)); });
+    m.def("restore_database", [](py::dict state, const std::string &metric) {
+        return std::make_unique<SharedDatabase>(std::move(state), metric_of(metric));
+    });
 }
 
 } // namespace metricfast::python

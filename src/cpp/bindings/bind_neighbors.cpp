@@ -5,11 +5,12 @@ namespace metricfast::python {
 
 namespace {
 
-void nearest(const py::array &x, const py::array &y, Index k, const py::object &U,
-             const py::object &V, const py::object &exclude, const py::object &allowed,
-             const py::object &labels, const py::object &within, bool squared, py::array distances,
-             py::array indices, int threads) {
+void nearest(const py::array &x, const py::array &y, Index k, const std::string &metric,
+             const py::object &U, const py::object &V, const py::object &exclude,
+             const py::object &allowed, const py::object &labels, const py::object &within,
+             bool squared, py::array distances, py::array indices, int threads) {
     const Maps given = maps(U, V);
+    const Metric of = metric_of(metric);
     const Points queries = points(x), database = points(y);
     const RowFilter filter(exclude, allowed, labels, queries.rows(), database.rows());
     const auto most = elements<double>(within, queries.rows(), "within");
@@ -20,7 +21,7 @@ void nearest(const py::array &x, const py::array &y, Index k, const py::object &
         const Control run = control(threads);
         const Released release;
         kernels().of<T>().search.kneighbors(queries, database, k, given, filter, squared, result,
-                                            rows, run, most);
+                                            rows, run, most, of);
     });
 }
 
@@ -61,34 +62,24 @@ py::object impostors(const py::array &x, const py::object &labels, Index classes
     return py::make_tuple(copied(lists.row_starts), copied(lists.columns));
 }
 
-/// Moves a vector into an array.
-template <class T> py::array_t<T> owning(std::vector<T> values) {
-    auto *kept = new std::vector<T>(std::move(values));
-    const py::capsule owner(kept, [](void *p) { delete static_cast<std::vector<T> *>(p); });
-    return py::array_t<T>(static_cast<py::ssize_t>(kept->size()), kept->data(), owner);
-}
-
 /// Returns (distances, indices, row_starts, number of pairs). The lists are empty if there are more
 /// than `most` pairs. Distances are float32 if `single` is true.
-py::object within_radius(const py::array &x, const py::array &y, double radius, const py::object &U,
-                         const py::object &V, const py::object &exclude, bool sorted, bool squared,
-                         bool single, std::int64_t most, int threads) {
+py::object within_radius(const py::array &x, const py::array &y, double radius,
+                         const std::string &metric, const py::object &U, const py::object &V,
+                         const py::object &exclude, bool sorted, bool squared, bool single,
+                         std::int64_t most, int threads) {
     const Maps given = maps(U, V);
+    const Metric of = metric_of(metric);
     const Points queries = points(x), database = points(y);
     const Indices excluded(exclude, queries.rows(), "exclude");
-    const RadiusSettings settings{radius, excluded, sorted, squared, most};
-    const auto search = [&](auto zero) -> py::object {
-        NeighborLists<decltype(zero)> lists;
-        {
-            const Control run = control(threads);
-            const Released release;
-            lists = kernels().of<decltype(zero)>().search.radius_neighbors(queries, database,
-                                                                           settings, given, run);
-        }
-        return py::make_tuple(owning(std::move(lists.distances)), owning(std::move(lists.indices)),
-                              owning(std::move(lists.row_starts)), lists.pairs);
-    };
-    return single ? search(float{}) : search(double{});
+    const RadiusSettings settings{radius, Codes(excluded), sorted, squared, most};
+    return by_radius(single, [&](auto &found) {
+        using T = typename std::decay_t<decltype(found)>::Value;
+        const Control run = control(threads);
+        const Released release;
+        found =
+            kernels().of<T>().search.radius_neighbors(queries, database, settings, given, run, of);
+    });
 }
 
 /// Computes the votes in the precision of `values`.

@@ -33,6 +33,14 @@ class EmbeddedDatabase final : public SearchDatabase {
                 const Control &control) const override {
         run(queries, k, filter, squared, distances, indices, control);
     }
+    void radius_neighbors(const Points &queries, const RadiusSettings &settings,
+                          NeighborLists<float> &found, const Control &control) const override {
+        within(queries, settings, found, control);
+    }
+    void radius_neighbors(const Points &queries, const RadiusSettings &settings,
+                          NeighborLists<double> &found, const Control &control) const override {
+        within(queries, settings, found, control);
+    }
     const Points &points() const override { return database_->points(); }
     SearchRoute route() const override { return database_->route(); }
     Index cells() const override { return database_->cells(); }
@@ -51,6 +59,15 @@ class EmbeddedDatabase final : public SearchDatabase {
         queries.visit([&](auto v) {
             const auto z = model_->transform(v, ModelSide::query, control);
             database_->search(view(z), k, filter, squared, distances, indices, control);
+        });
+    }
+
+    template <class T>
+    void within(const Points &queries, const RadiusSettings &settings, NeighborLists<T> &found,
+                const Control &control) const {
+        queries.visit([&](auto v) {
+            const auto z = model_->transform(v, ModelSide::query, control);
+            database_->radius_neighbors(view(z), settings, found, control);
         });
     }
 

@@ -27,13 +27,14 @@ struct DoubleMaps {
 /// Calls f(queries, database) with the points, mapped first if there are maps.
 template <class F>
 void with_mapped(const Points &queries, const Points &database, const Maps &maps,
-                 const Control &control, F &&f) {
+                 const Control &control, F &&f, Metric metric = Metric::euclidean) {
     if (!maps.any()) {
         f(queries, database);
         return;
     }
     const DoubleMaps given(maps);
-    const EmbeddedPair z(queries, database, given.query, given.database(), control);
+    const EmbeddedPair z(queries, database, given.query, given.database(), control,
+                         metric == Metric::euclidean);
     f(Points(view(z.queries)), Points(view(z.database)));
 }
 
@@ -43,14 +44,17 @@ class MappedDatabase final : public SearchDatabase {
                    const Control &control)
         : maps_(maps) {
         if (maps.any()) {
-            origin_ = metricfast::embedding_origin(points, maps_.query, maps_.database());
+            // Only differences do not depend on the origin.
+            origin_ = options.metric == Metric::euclidean
+                          ? metricfast::embedding_origin(points, maps_.query, maps_.database())
+                          : std::vector<double>(static_cast<std::size_t>(points.cols()), 0.0);
             mapped_ = embed_finite(points, maps_.database(), origin_, control);
         }
         database_ = std::make_unique<Database>(maps.any() ? Points(view(mapped_)) : points, options,
                                                control);
     }
-    MappedDatabase(const Points &points, const DatabaseState &state)
-        : maps_(Maps()), database_(std::make_unique<Database>(points, state)) {}
+    MappedDatabase(const Points &points, const DatabaseState &state, Metric metric)
+        : maps_(Maps()), database_(std::make_unique<Database>(points, state, metric)) {}
 
     void search(const Points &queries, Index k, const Filter &filter, bool squared,
                 View<float> distances, View<std::int64_t> indices,
@@ -62,6 +66,18 @@ class MappedDatabase final : public SearchDatabase {
                 const Control &control) const override {
         run(queries, k, filter, squared, distances, indices, control);
     }
+    void radius_neighbors(const Points &queries, const RadiusSettings &settings,
+                          NeighborLists<float> &found, const Control &control) const override {
+        with_query(queries, control, [&](const Points &z) {
+            found = metricfast::radius_neighbors<float>(z, *database_, settings, control);
+        });
+    }
+    void radius_neighbors(const Points &queries, const RadiusSettings &settings,
+                          NeighborLists<double> &found, const Control &control) const override {
+        with_query(queries, control, [&](const Points &z) {
+            found = metricfast::radius_neighbors<double>(z, *database_, settings, control);
+        });
+    }
     const Points &points() const override { return database_->points(); }
     SearchRoute route() const override { return database_->route(); }
     Index cells() const override { return database_->cells(); }
@@ -72,15 +88,21 @@ class MappedDatabase final : public SearchDatabase {
     DatabaseState state() const override { return database_->state(); }
 
   private:
+    /// Calls f with queries, mapped first if there are maps.
+    template <class F> void with_query(const Points &queries, const Control &control, F &&f) const {
+        if (maps_.query.size() == 0)
+            return f(queries);
+        const RowMatrix<double> z = embed_finite(queries, maps_.query, origin_, control);
+        f(Points(view(z)));
+    }
+
     template <class T>
     void run(const Points &queries, Index k, const Filter &filter, bool squared, View<T> distances,
              View<std::int64_t> indices, const Control &control) const {
-        RowMatrix<double> z;
-        if (maps_.query.size() != 0)
-            z = embed_finite(queries, maps_.query, origin_, control);
-        const auto memory = memories_.borrow();
-        database_->search<T>(maps_.query.size() != 0 ? Points(view(z)) : queries, k, filter,
-                             squared, distances, indices, *memory, control);
+        with_query(queries, control, [&](const Points &z) {
+            const auto memory = memories_.borrow();
+            database_->search<T>(z, k, filter, squared, distances, indices, *memory, control);
+        });
     }
 
     DoubleMaps maps_;
@@ -135,8 +157,9 @@ class LevelPoints final : public PointKernels {
         return std::make_unique<MappedDatabase>(points, maps, options, control);
     }
     std::unique_ptr<SearchDatabase> restore_database(const Points &points,
-                                                     const DatabaseState &state) const override {
-        return std::make_unique<MappedDatabase>(points, state);
+                                                     const DatabaseState &state,
+                                                     Metric metric) const override {
+        return std::make_unique<MappedDatabase>(points, state, metric);
     }
     bool has_int8() const override { return metricfast::has_int8(); }
     void infer(const Points &queries, const Points &database, const InferenceProblem &problem,
@@ -177,12 +200,15 @@ template <class T> class LevelSearch final : public SearchKernels<T> {
     }
     void kneighbors(const Points &queries, const Points &database, Index k, const Maps &maps,
                     const Filter &filter, bool squared, View<T> distances,
-                    View<std::int64_t> indices, const Control &control,
-                    Span<const double> within) const override {
-        with_mapped(queries, database, maps, control, [&](const Points &q, const Points &d) {
-            metricfast::kneighbors<T>(q, d, k, filter, squared, distances, indices, control,
-                                      within);
-        });
+                    View<std::int64_t> indices, const Control &control, Span<const double> within,
+                    Metric metric) const override {
+        with_mapped(
+            queries, database, maps, control,
+            [&](const Points &q, const Points &d) {
+                metricfast::kneighbors<T>(q, d, k, filter, squared, distances, indices, control,
+                                          within, metric);
+            },
+            metric);
     }
     void kneighbors_per_class(const Points &queries, const Points &database, Codes labels,
                               Index classes, Index k, const Maps &maps, Codes exclude, bool squared,
@@ -195,11 +221,14 @@ template <class T> class LevelSearch final : public SearchKernels<T> {
     }
     NeighborLists<T> radius_neighbors(const Points &queries, const Points &database,
                                       const RadiusSettings &settings, const Maps &maps,
-                                      const Control &control) const override {
+                                      const Control &control, Metric metric) const override {
         NeighborLists<T> lists;
-        with_mapped(queries, database, maps, control, [&](const Points &q, const Points &d) {
-            lists = metricfast::radius_neighbors<T>(q, d, settings, control);
-        });
+        with_mapped(
+            queries, database, maps, control,
+            [&](const Points &q, const Points &d) {
+                lists = metricfast::radius_neighbors<T>(q, d, settings, control, metric);
+            },
+            metric);
         return lists;
     }
     void soft_votes(const Points &queries, const Points &database, View<const T> values,

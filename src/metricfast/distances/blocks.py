@@ -84,12 +84,15 @@ class Queries(NamedTuple):
     threads: int  # threads per block
 
 
-def embedded(queries: Points, database: Points, maps: Maps, threads: int) -> tuple[Points, Points]:
+def embedded(
+    queries: Points, database: Points, maps: Maps, threads: int, metric: str = "euclidean"
+) -> tuple[Points, Points]:
     """Return embedded queries and database; sources are embedded block by block."""
     U, V = maps
     if U is None or V is None:
         return queries, database
-    origin = _origin(database) if U is V else np.zeros(U.shape[1])
+    shifted = U is V and metric == "euclidean"  # the others depend on the origin
+    origin = _origin(database) if shifted else np.zeros(U.shape[1])
     return Embedded(queries, U, origin, threads), Embedded(database, V, origin, threads)
 
 
@@ -113,13 +116,13 @@ def _origin(points: Points) -> Floats:
 
 def search_by_blocks(
     queries: Points, database: Points, maps: Maps, exclude: Integers | None, found: int,
-    threads: int,
+    threads: int, metric: str = "euclidean",
 ) -> Iterator[Queries]:  # fmt: skip
     """Yield blocks of queries that fit into memory; each block searches the whole database.
 
     `found`: bytes of the results of a query.
     """
-    queries, database = embedded(queries, database, maps, threads)
+    queries, database = embedded(queries, database, maps, threads, metric)
     exponent = 0
     if np.float64 in (queries.dtype, database.dtype):
         largest = max(map(_size, (queries, database)))
@@ -174,27 +177,30 @@ def _divided(points: Array, exponent: int) -> Array:
 
 
 class Nearest:
-    """Collects the k nearest along the last axis, from blocks in ascending order of rows."""
+    """Collects the k nearest along the last axis, from blocks in ascending order of rows.
 
-    def __init__(self, k: int) -> None:
-        self.k, self._held = k, list[tuple[Floats, Integers]]()
+    Keys are squared Euclidean distances, or distances of another metric.
+    """
 
-    def add(self, squared: Floats, rows: Integers) -> None:
-        """Add squared distances and rows (-1 for none) of the next block."""
-        self._held.append((squared, rows))
-        if sum(squared.shape[-1] for squared, _ in self._held) >= 2 * self.k:
+    def __init__(self, k: int, metric: str = "euclidean") -> None:
+        self.k, self.metric, self._held = k, metric, list[tuple[Floats, Integers]]()
+
+    def add(self, keys: Floats, rows: Integers) -> None:
+        """Add keys and rows (-1 for none) of the next block."""
+        self._held.append((keys, rows))
+        if sum(keys.shape[-1] for keys, _ in self._held) >= 2 * self.k:
             self._held = [self.found()]
 
     def found(self) -> tuple[Floats, Integers]:
-        """Return squared distances and rows."""
-        squared, rows = (np.concatenate(each, axis=-1) for each in zip(*self._held, strict=True))
+        """Return keys and rows."""
+        keys, rows = (np.concatenate(each, axis=-1) for each in zip(*self._held, strict=True))
         # The sort is stable, so that the lower row comes first on ties.
-        order = np.argsort(squared, axis=-1, kind="stable")[..., : self.k]
-        return np.take_along_axis(squared, order, -1), np.take_along_axis(rows, order, -1)
+        order = np.argsort(keys, axis=-1, kind="stable")[..., : self.k]
+        return np.take_along_axis(keys, order, -1), np.take_along_axis(rows, order, -1)
 
     def within(self) -> Floats | None:
         """Return an upper bound of the k-th squared distance of each query, or None if unknown."""
-        squared = self._held[0][0] if self._held else None
+        squared = self._held[0][0] if self._held and self.metric == "euclidean" else None
         enough = squared is not None and squared.shape[-1] >= self.k
         return squared[:, self.k - 1].copy() if squared is not None and enough else None
 
@@ -202,21 +208,27 @@ class Nearest:
 def nearest_in_part(
     best: Nearest, where: Filter, block: Block, threads: int
 ) -> tuple[Floats, Integers]:
-    """Return squared distances and rows of the points in a block that may be among the nearest."""
+    """Return keys and rows of the points in a block that may be among the nearest."""
     shape = len(block.queries), min(best.k, len(block.points))
-    squared, found = np.empty(shape), np.empty(shape, np.int64)
+    keys, found = np.empty(shape), np.empty(shape, np.int64)
     get_kernels().kneighbors(
-        block.queries, block.points, shape[1], None, None, block.exclude,
-        *where.of_points(block.rows).arguments(), best.within(), True, squared, found, threads,
+        block.queries, block.points, shape[1], best.metric, None, None, block.exclude,
+        *where.of_points(block.rows).arguments(), best.within(), True, keys, found, threads,
     )  # fmt: skip
     found[found >= 0] += block.rows.start
-    return squared, found
+    return keys, found
 
 
-def write_distances(out: Array, distances: Floats, exponent: int, squared: bool) -> None:
-    """Write distances, given squared distances of points that were divided by ``2**exponent``."""
-    found: Any = distances if squared else np.sqrt(distances)
-    if exponent:
+def write_distances(
+    out: Array, keys: Floats, exponent: int, squared: bool, metric: str = "euclidean"
+) -> None:
+    """Write distances, given the keys of points that were divided by ``2**exponent``.
+
+    Keys are squared Euclidean distances, or distances of another metric.
+    """
+    squared = squared or metric != "euclidean"
+    found: Any = keys if squared else np.sqrt(keys)
+    if exponent and metric != "cosine":
         found = times_power_of_two(found, 2 * exponent if squared else exponent)
     with np.errstate(over="ignore"):
         out[...] = found

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from copy import deepcopy
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,9 +28,9 @@ from metricfast._core.frames import check_order, names_of
 from metricfast._core.memory import block_rows
 from metricfast._core.sources import on_disk, parts, row_bytes
 from metricfast._core.types import Array, Integers
-from metricfast.distances.blocks import Maps
 from metricfast.distances.filters import Filter, as_filter
-from metricfast.distances.neighbors import check_neighbors
+from metricfast.distances.neighbors import SearchMetric, check_metric, check_neighbors
+from metricfast.distances.radius import check_radius, reach_of
 from metricfast.distances.segments import Snapshot, Space, segment_of
 
 if TYPE_CHECKING:
@@ -58,6 +58,10 @@ class Database:
         Linear map of a Mahalanobis distance, for instance ``learner.components_``.
     U, V : array-like of shape (p, d), optional
         Maps of queries and of these points of an asymmetric distance.
+    metric : {"euclidean", "cosine", "inner_product"}, default="euclidean"
+        The distance of mapped points: Euclidean, one minus the cosine, or minus the inner product,
+        so that the largest product is the nearest. A zero vector has the cosine distance 1 from
+        other points and 0 from zero vectors.
     precision : {"auto", "float32"}, default="auto"
         "auto" holds a copy in 8-bit integers if the processor multiplies these faster. The copy has
         a quarter of the size of float32 points. "float32" makes no such copy.
@@ -110,12 +114,14 @@ class Database:
         self,
         X: ArrayLike,
         *,
+        metric: SearchMetric = "euclidean",
         L: ArrayLike | None = None,
         U: ArrayLike | None = None,
         V: ArrayLike | None = None,
         precision: Literal["auto", "float32"] = "auto",
         n_jobs: int | None = None,
     ) -> None:
+        check_metric(metric)
         check_choice("precision", precision, ("auto", "float32"))
         points = as_points(X, "X")
         names = names_of(X, "X")
@@ -123,34 +129,35 @@ class Database:
             points = points.copy()
         # If queries and database have the same map, deepcopy makes one copy of it.
         maps = deepcopy(as_maps(L, U, V, points.shape[1]))
-        self._begin(maps, precision, points, np.arange(len(points)), len(points), n_jobs, names)
+        space = Space(maps, precision, metric)
+        self._begin(space, points, np.arange(len(points)), len(points), n_jobs, names)
 
     @classmethod
     def _of(
-        cls, points: Array, L: Any = None, U: Any = None, V: Any = None, *, n_jobs: int | None
-    ) -> Self:
+        cls, points: Array, L: Any = None, U: Any = None, V: Any = None, *,
+        metric: SearchMetric = "euclidean", n_jobs: int | None,
+    ) -> Self:  # fmt: skip
         """Return a database that stores the arrays themselves. Callers must not change them."""
         self = cls.__new__(cls)
-        maps = as_maps(L, U, V, points.shape[1])
-        self._begin(maps, "auto", points.view(), np.arange(len(points)), len(points), n_jobs)
+        space = Space(as_maps(L, U, V, points.shape[1]), "auto", metric)
+        self._begin(space, points.view(), np.arange(len(points)), len(points), n_jobs)
         return self
 
     def _begin(
-        self, maps: Maps, precision: str, points: Array, ids: Integers, following: int,
-        n_jobs: int | None, names: Sequence[str] = (),
+        self, space: Space, points: Array, ids: Integers, following: int, n_jobs: int | None,
+        names: Sequence[str] = (),
     ) -> None:  # fmt: skip
         self._names = list(names)
-        space = Space(maps, precision)
         self._changing = Lock()
         self._held = Snapshot.of(space, points, ids, following, as_threads(n_jobs))
 
     def __getstate__(self) -> tuple[Any, ...]:
         held = self._held
-        return *held.space, held.points, held.ids, held.next, self._names
+        return held.points, held.ids, held.next, self._names, *held.space
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        maps, precision, points, ids, following, *names = state
-        self._begin(maps, precision, points, ids, following, None, *names)
+        points, ids, following, names, *space = state
+        self._begin(Space(*space), points, ids, following, None, names)
 
     @property
     def points_(self) -> NDArray[Any]:
@@ -177,7 +184,11 @@ class Database:
 
     def __repr__(self) -> str:
         m, d = self._held.shape
-        return f"Database({m} points of {d} features, {self.algorithm_}, {self.nbytes_} bytes)"
+        metric = self._held.space.metric
+        named = "" if metric == "euclidean" else f"{metric}, "
+        return (
+            f"Database({m} points of {d} features, {named}{self.algorithm_}, {self.nbytes_} bytes)"
+        )
 
     def kneighbors(
         self,
@@ -204,7 +215,7 @@ class Database:
             with its label. With a tuple ("equal", labels of queries, labels of the points), it
             finds only these.
         squared : bool, default=False
-            Squared distances.
+            Squared distances, if the metric is Euclidean.
         n_jobs : int, optional
             Threads; None for the default count, -1 for all CPUs.
 
@@ -222,12 +233,9 @@ class Database:
             If ``n_neighbors`` exceeds the number of points to choose from, or an array is not as
             above.
         """
-        check_bool("squared", squared)
         held = self._held
-        query = as_points_or_source(queries, "queries", width=held.shape[1])
-        check_order(self._names, names_of(queries, "queries"), ("the database", "queries"))
-        left_out = as_exclude(exclude, len(query), held.next)
-        allowed = as_filter(where, (len(query), len(held)), held.rows)
+        check_metric(held.space.metric, squared)
+        query, left_out, allowed = self._asked(held, queries, exclude, where)
         present = None
         if left_out is not None and where is None:
             present = np.where(held.holds(left_out), left_out, -1)
@@ -254,6 +262,77 @@ class Database:
             )
         return distances, ids
 
+    def radius_neighbors(
+        self,
+        queries: ArrayLike,
+        radius: float = 1.0,
+        *,
+        exclude: ArrayLike | None = None,
+        where: ArrayLike | tuple[ArrayLike, ...] | None = None,
+        sort_results: bool = False,
+        n_jobs: int | None = None,
+    ) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64]]:
+        """All points within a distance of each query, exactly.
+
+        Parameters
+        ----------
+        queries : array-like or source of shape (n, d)
+        radius : float, default=1.0
+            The largest distance, as for :func:`metricfast.neighbors.radius_neighbors`.
+        exclude, where, n_jobs
+            As for :meth:`kneighbors`.
+        sort_results : bool, default=False
+            Order the neighbours of a query by (distance, id), not by id.
+
+        Returns
+        -------
+        distances : ndarray of shape (n_found,)
+        ids : ndarray of int64 of shape (n_found,)
+        row_starts : ndarray of int64 of shape (n + 1,)
+            The neighbours of query i are ``ids[row_starts[i]:row_starts[i + 1]]``.
+
+        Examples
+        --------
+        >>> import metricfast as mf
+        >>> database = mf.Database([[0.0], [1.0], [3.0]])
+        >>> distances, ids, row_starts = database.radius_neighbors([[0.0], [3.5]], 1.0)
+        >>> ids, row_starts
+        (array([0, 1, 2]), array([0, 2, 3]))
+        """
+        held = self._held
+        check_radius(radius, held.space.metric)
+        check_bool("sort_results", sort_results)
+        query, left_out, allowed = self._asked(held, queries, exclude, where)
+        dtype, threads = common_precision(query, held.segments[0].points), as_threads(n_jobs)
+        reach = reach_of(min(float(radius), float(np.finfo(np.float64).max)), dtype)
+        found = []
+        for part, points in parts(query):
+            found.append(
+                held.radius_neighbors(
+                    held.space.embed(points, 0, held.origin, threads),
+                    reach,
+                    None if left_out is None else left_out[part],
+                    allowed.of_queries(part),
+                    sort_results,
+                    dtype,
+                    threads,
+                )
+            )
+        if len(found) == 1:
+            return found[0]
+        distances, ids = (np.concatenate([each[at] for each in found]) for at in (0, 1))
+        counts = np.concatenate([np.diff(each[2]) for each in found])
+        return distances, ids, np.append(0, np.cumsum(counts))
+
+    def _asked(
+        self, held: Snapshot, queries: ArrayLike, exclude: ArrayLike | None, where: Any
+    ) -> tuple[Any, Integers | None, Filter]:
+        """Return checked queries, the ids that they exclude, and their filter."""
+        query = as_points_or_source(queries, "queries", width=held.shape[1])
+        check_order(self._names, names_of(queries, "queries"), ("the database", "queries"))
+        left_out = as_exclude(exclude, len(query), held.next)
+        return query, left_out, as_filter(where, (len(query), len(held)), held.rows)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the database to a file, including the copy in 8-bit integers.
 
@@ -276,6 +355,7 @@ class Database:
             ready |= {"points": segment.images, "origin": origin}
         tensors |= {f"ready.{name}": tensor for name, tensor in (ready or {}).items()}
         metadata = {"format": _FORMAT, "precision": held.space.precision, "next": str(held.next)}
+        metadata["metric"] = held.space.metric
         metadata["columns"] = json.dumps(self._names)
         write_tensors(
             Path(path), metadata, {k: np.ascontiguousarray(v) for k, v in tensors.items()}
@@ -301,7 +381,7 @@ class Database:
         Notes
         -----
         A tree is built again, and so is the 8-bit copy if this processor needs another one. This
-        reads the points.
+        reads the points. Under a metric that is not Euclidean, all points are read once.
         """
         check_bool("verify", verify)
         metadata, tensors = map_tensors(path, _FORMAT, "a database", verify)
@@ -311,7 +391,9 @@ class Database:
             _check_points(points, ids, following)
             check_choice("precision", metadata["precision"], ("auto", "float32"))
             L, U, V = (tensors.get(name) for name in "LUV")
-            space = Space(as_maps(L, U, V, points.shape[1]), metadata["precision"])
+            metric = metadata.get("metric", "euclidean")
+            check_choice("metric", metric, get_args(SearchMetric))
+            space = Space(as_maps(L, U, V, points.shape[1]), metadata["precision"], metric)
             prefix = "ready."
             ready = {k[len(prefix) :]: v for k, v in tensors.items() if k.startswith(prefix)}
             if ready and ("points" in ready) != (space.maps[0] is not None):
@@ -411,7 +493,7 @@ def _restored(
         raise ValueError("origin or embedded points do not fit the maps.")
     elif not origin.any():
         origin = None
-    prepared = get_kernels().restore_database(ready | {"points": images})
+    prepared = get_kernels().restore_database(ready | {"points": images}, space.metric)
     return Snapshot(space, [segment_of(points, images, ids, prepared)], following, origin)
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metricfast._core.arguments import as_array, check_bool, check_count
+from metricfast._core.arguments import as_array, check_bool, check_choice, check_count
 from metricfast._core.arrays import (
     Map,
     aligned_empty,
@@ -45,7 +45,12 @@ from metricfast.distances.filters import as_filter, known_rows, name_rows, rows_
 from metricfast.distances.tiles import paired_by_blocks, pairwise_by_blocks
 from metricfast.exceptions import NonPSDError
 
-__all__ = ["kneighbors", "kneighbors_per_class", "paired_distances", "pairwise_distances"]
+__all__ = [
+    "SearchMetric", "check_metric", "kneighbors", "kneighbors_per_class", "paired_distances",
+    "pairwise_distances",
+]  # fmt: skip
+
+SearchMetric = Literal["euclidean", "cosine", "inner_product"]
 
 
 def pairwise_distances(
@@ -121,15 +126,28 @@ def pairwise_distances(
     return out
 
 
+def check_metric(metric: object, squared: object = False) -> None:
+    """Raise ValueError unless `metric` is known, and has squared distances if `squared`."""
+    check_choice("metric", metric, get_args(SearchMetric))
+    check_bool("squared", squared)
+    if squared and metric != "euclidean":
+        raise ValueError(f'squared=True needs metric="euclidean", got metric={metric!r}.')
+
+
 def _maps(
-    L: ArrayLike | None, U: ArrayLike | None, V: ArrayLike | None, M: ArrayLike | None, width: int
-) -> tuple[Map, Map]:
+    L: ArrayLike | None, U: ArrayLike | None, V: ArrayLike | None, M: ArrayLike | None, width: int,
+    metric: str = "euclidean",
+) -> tuple[Map, Map]:  # fmt: skip
     """Return the maps of queries and database, from L, U and V, or M."""
     if M is None:
         return as_maps(L, U, V, width)
     if L is not None or U is not None or V is not None:
         raise ValueError("Give M, or L, or U and V, not several of them.")
     matrix = as_points(M, "M", width=width)
+    if metric == "inner_product":
+        if len(matrix) != width:
+            raise ValueError(f"M must have shape ({width}, {width}); found {matrix.shape}.")
+        return np.ascontiguousarray(matrix.T), np.eye(width)
     try:
         L = np.ascontiguousarray(components_from_metric(matrix))
     except NonPSDError as error:
@@ -238,6 +256,7 @@ def kneighbors(
     database: ArrayLike | None = None,
     n_neighbors: int = 5,
     *,
+    metric: SearchMetric = "euclidean",
     L: ArrayLike | None = None,
     U: ArrayLike | None = None,
     V: ArrayLike | None = None,
@@ -257,8 +276,15 @@ def kneighbors(
         database on disk is read once for each group of queries; half of scikit-learn's
         `working_memory` holds a group. The neighbours are the same.
     n_neighbors : int, default=5
-    L, U, V, M, squared, n_jobs
-        As for :func:`pairwise_distances`.
+    metric : {"euclidean", "cosine", "inner_product"}, default="euclidean"
+        The distance of mapped points: Euclidean, one minus the cosine, or minus the inner product,
+        so that the largest product is the nearest. A zero vector has the cosine distance 1 from
+        other points and 0 from zero vectors.
+    L, U, V, squared, n_jobs
+        As for :func:`pairwise_distances`. `squared` needs Euclidean distances.
+    M : array-like of shape (d, d), optional
+        As for :func:`pairwise_distances`. With ``metric="inner_product"`` any square matrix of the
+        bilinear similarity ``queries @ M @ database.T``.
     exclude : array-like of int of shape (n,), optional
         For each query a database index to leave out, -1 for none.
     where : array-like or tuple, optional
@@ -274,8 +300,8 @@ def kneighbors(
         distances are infinite, with the index -1.
     indices : ndarray of int64 of shape (n, n_neighbors)
         In the order of (distance, index). Distances are compared in float64: sums of squared
-        differences of the points, or of ``X @ L.T``. Memory in addition to inputs and results does
-        not grow with n m.
+        differences of the points, or of ``X @ L.T``; or sums of products, divided by the lengths
+        for cosines. Memory in addition to inputs and results does not grow with n m.
 
     Raises
     ------
@@ -291,27 +317,30 @@ def kneighbors(
     >>> cameras = [1, 1, 2]
     >>> mf.kneighbors([[0.0], [1.0], [3.0]], n_neighbors=1, where=(cameras, cameras))[1].ravel()
     array([2, 2, 1])
+    >>> mf.kneighbors([[1.0, 1.0]], [[1.0, 1.0], [9.0, 0.0]], 1, metric="inner_product")
+    (array([[-9.]]), array([[1]]))
     """
-    check_bool("squared", squared)
+    check_metric(metric, squared)
     query, base, left_out = _search_arguments(queries, database, exclude)
     filtered = as_filter(where, (len(query), len(base)), known_rows(len(base)))
     n_neighbors = check_neighbors(n_neighbors, len(base), left_out if where is None else None)
-    maps, threads = _maps(L, U, V, M, query.shape[1]), as_threads(n_jobs)
+    maps, threads = _maps(L, U, V, M, query.shape[1], metric), as_threads(n_jobs)
     distances = np.empty((len(query), n_neighbors), common_precision(query, base))
     indices = np.empty(distances.shape, np.int64)
     if not on_disk(query, base):
         if filtered.mask is None or not filtered.alike:
             get_kernels().kneighbors(
-                query, base, n_neighbors, *maps, left_out, *filtered.arguments(), None, squared,
-                distances, indices, threads,
+                query, base, n_neighbors, metric, *maps, left_out, *filtered.arguments(), None,
+                squared, distances, indices, threads,
             )  # fmt: skip
         else:
             _search_some(
-                query, base, maps, left_out, filtered.mask, squared, distances, indices, threads
-            )
+                query, base, metric, maps, left_out, filtered.mask, squared, distances, indices,
+                threads,
+            )  # fmt: skip
         return distances, indices
-    for part in search_by_blocks(query, base, maps, left_out, 64 * n_neighbors, threads):
-        best, some_queries = Nearest(n_neighbors), filtered.of_queries(part.rows)
+    for part in search_by_blocks(query, base, maps, left_out, 64 * n_neighbors, threads, metric):
+        best, some_queries = Nearest(n_neighbors, metric), filtered.of_queries(part.rows)
         for some in each_block(part, partial(nearest_in_part, best, some_queries)):
             best.add(*some)
         keys, indices[part.rows] = best.found()
@@ -320,12 +349,12 @@ def kneighbors(
                 "squared distances overflow: some points are 1e150 times as far away as the "
                 "first. Divide all by a number that makes their spread about 1."
             )
-        write_distances(distances[part.rows], keys, part.exponent, squared)
+        write_distances(distances[part.rows], keys, part.exponent, squared, metric)
     return distances, indices
 
 
 def _search_some(
-    query: Array, base: Array, maps: Maps, left_out: NDArray[np.int64] | None,
+    query: Array, base: Array, metric: str, maps: Maps, left_out: NDArray[np.int64] | None,
     mask: NDArray[np.bool_], squared: bool, distances: Array, indices: Array, threads: int,
 ) -> None:  # fmt: skip
     """Search only the points of a mask; their embedding is the same as without the mask."""
@@ -334,11 +363,11 @@ def _search_some(
     distances[:, k:], indices[:, k:] = np.inf, -1
     if k == 0:
         return
-    queries, points = embedded(query, base, maps, threads)
+    queries, points = embedded(query, base, maps, threads, metric)
     if left_out is not None:
         left_out = rows_among(left_out, rows)
     get_kernels().kneighbors(
-        queries[:], points[rows], k, None, None, left_out, None, None, None, squared,
+        queries[:], points[rows], k, metric, None, None, left_out, None, None, None, squared,
         distances[:, :k], indices[:, :k], threads,
     )  # fmt: skip
     name_rows(indices[:, :k], rows)

@@ -20,9 +20,9 @@ from metricfast.distances.blocks import (
     search_by_blocks,
     write_distances,
 )
-from metricfast.distances.neighbors import _search_arguments
+from metricfast.distances.neighbors import SearchMetric, _search_arguments, check_metric
 
-__all__ = ["check_radius", "radius_neighbors"]
+__all__ = ["check_radius", "radius_neighbors", "reach_of"]
 
 Found = tuple[Array, Integers, Integers]
 
@@ -35,6 +35,7 @@ def radius_neighbors(
     database: ArrayLike | None = None,
     radius: float = 1.0,
     *,
+    metric: SearchMetric = "euclidean",
     L: ArrayLike | None = None,
     U: ArrayLike | None = None,
     V: ArrayLike | None = None,
@@ -52,8 +53,9 @@ def radius_neighbors(
     radius : float, default=1.0
         The largest distance; points that are exactly so far away belong to the neighbours, and
         those whose distance is returned as that, where it is rounded to float32. With ``np.inf``
-        all points are neighbours.
-    L, U, V, exclude, n_jobs
+        all points are neighbours. With ``metric="inner_product"`` the distance is minus the inner
+        product: a radius of -0.5 finds the points whose inner product is at least 0.5.
+    metric, L, U, V, exclude, n_jobs
         As for :func:`kneighbors`.
     sort_results : bool, default=False
         Order the neighbours of a query by (distance, index), not by index.
@@ -72,7 +74,8 @@ def radius_neighbors(
     Raises
     ------
     ValueError
-        If `radius` is no number from 0, or an array is not as above.
+        If `radius` is not a number from 0 (for inner products, any number), or an array is not as
+        above.
 
     Examples
     --------
@@ -81,21 +84,28 @@ def radius_neighbors(
     >>> indices, row_starts
     (array([1, 0, 2, 1]), array([0, 1, 3, 4]))
     """
-    check_radius(radius)
+    check_metric(metric)
+    check_radius(radius, metric)
     check_bool("sort_results", sort_results)
     query, base, left_out = _search_arguments(queries, database, exclude)
     maps, threads = as_maps(L, U, V, query.shape[1]), as_threads(n_jobs)
     within = min(float(radius), _LARGEST)
-    found = _search(query, base, within, maps, left_out, sort_results, threads)
+    found = _search(query, base, within, metric, maps, left_out, sort_results, threads)
     return _completed(found, len(base), left_out, sort_results) if radius == math.inf else found
 
 
-def check_radius(radius: object) -> None:
-    """Raise ValueError unless radius is a non-negative number, or infinity for all points."""
+def check_radius(radius: object, metric: str = "euclidean") -> None:
+    """Raise ValueError unless radius is a non-negative number, or infinity for all points.
+
+    The distances of the metric "inner_product" may be negative.
+    """
     number: Any = radius if isinstance(radius, Real) else math.nan
     if isinstance(number, np.floating):  # NumPy would compare a float32 in float32
         number = float(number)
-    if not (0 <= number <= _LARGEST or number == math.inf):
+    least = -_LARGEST if metric == "inner_product" else 0
+    if not (least <= number <= _LARGEST or number == math.inf):
+        if least < 0:
+            raise ValueError(f"radius must be a number, got {radius!r}.")
         raise ValueError(f"radius must be a number from 0, got {radius!r}.")
 
 
@@ -103,6 +113,7 @@ def _search(
     query: Any,
     base: Any,
     radius: float,
+    metric: str,
     maps: tuple[Array | None, Array | None],
     left_out: Integers | None,
     sort_results: bool,
@@ -111,26 +122,27 @@ def _search(
     """Find the neighbours within a finite radius."""
     dtype = common_precision(query, base)
     search = get_kernels().radius_neighbors
-    reach = _reach(radius, dtype)
+    reach = reach_of(radius, dtype)
     if not on_disk(query, base):
         distances, indices, row_starts, _ = search(
-            query, base, reach, *maps, left_out, sort_results, False, dtype is np.float32, _ALL,
-            threads,
+            query, base, reach, metric, *maps, left_out, sort_results, False,
+            dtype is np.float32, _ALL, threads,
         )  # fmt: skip
         return distances, indices, row_starts
 
     found: list[Found] = []
-    for part in search_by_blocks(query, base, maps, left_out, 0, threads):
+    for part in search_by_blocks(query, base, maps, left_out, 0, threads, metric):
+        powers = {"euclidean": 1, "cosine": 0, "inner_product": 2}[metric]
         with np.errstate(over="ignore"):
-            limit = min(float(np.ldexp(reach, -part.exponent)), _LARGEST)
+            limit = min(float(np.ldexp(reach, -powers * part.exponent)), _LARGEST)
 
         def of_block(block: Block, threads: int, limit: float = limit) -> Found:
-            squared, near, starts, _ = search(
-                block.queries, block.points, limit, None, None, block.exclude, False, True, False,
-                _ALL, threads,
+            keys, near, starts, _ = search(
+                block.queries, block.points, limit, metric, None, None, block.exclude, False,
+                True, False, _ALL, threads,
             )  # fmt: skip
             of_query = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-            return squared, near + block.rows.start, of_query
+            return keys, near + block.rows.start, of_query
 
         blocks = list(each_block(part, of_block))
         key, near, of_query = (np.concatenate(each) for each in zip(*blocks, strict=True))
@@ -138,7 +150,7 @@ def _search(
         # Both sorts are stable, so ties remain in the order of the indices.
         order = np.lexsort((key, of_query)) if sort_results else np.argsort(of_query, kind="stable")
         distances = np.empty(len(key), dtype)
-        write_distances(distances, key[order], part.exponent, squared=False)
+        write_distances(distances, key[order], part.exponent, False, metric)
         counts = np.bincount(of_query, minlength=part.rows.stop - part.rows.start)
         found.append((distances, near[order], counts))
     distances, indices, counts = (np.concatenate(each) for each in zip(*found, strict=True))
@@ -162,14 +174,16 @@ def _completed(found: Found, n_base: int, left_out: Integers | None, sort_result
     return values[order], columns[order], np.concatenate([[0], np.cumsum(wanted.sum(axis=1))])
 
 
-def _reach(radius: float, dtype: type[np.floating[Any]]) -> float:
+def reach_of(radius: float, dtype: type[np.floating[Any]]) -> float:
     """Return the largest distance that is rounded to no more than the radius, or the radius."""
     with np.errstate(over="ignore"):
         below = dtype(radius)
         if float(below) > radius:
-            below = np.nextafter(below, dtype(0))
+            below = np.nextafter(below, dtype(-np.inf))
         above = np.nextafter(below, dtype(np.inf))
     if dtype is np.float64 or not np.isfinite(above):
         return radius
     between = (float(below) + float(above)) / 2
-    return max(radius, between if dtype(between) == below else float(np.nextafter(between, 0.0)))
+    return max(
+        radius, between if dtype(between) == below else float(np.nextafter(between, -np.inf))
+    )

@@ -2,8 +2,8 @@
 
 New points form a new segment, which is merged with the previous segments until the previous one is
 at least twice as large. Removed points are hidden; a segment with half of its points hidden is
-rebuilt. A search runs in each segment and merges the results by squared distances in float64; ties
-go to the lower id.
+rebuilt. A search runs in each segment and merges the results by distances in float64; ties go to
+the lower id.
 """
 
 from __future__ import annotations
@@ -94,15 +94,20 @@ class Segment(NamedTuple):
 
 
 class Space(NamedTuple):
-    """The maps of queries and points, and the precision of bounds."""
+    """The maps of queries and points, the precision of bounds, and the metric."""
 
     maps: Maps
     precision: str
+    metric: str = "euclidean"
 
     @property
     def centred(self) -> bool:
-        """Whether points may be shifted before they are embedded: only if there is one map."""
-        return self.maps[0] is not None and self.maps[0] is self.maps[1]
+        """Whether points may be shifted before they are embedded.
+
+        Only differences under one map do not depend on the origin.
+        """
+        one_map = self.maps[0] is not None and self.maps[0] is self.maps[1]
+        return one_map and self.metric == "euclidean"
 
     def origin(self, points: Array) -> Floats | None:
         """Return the origin that is subtracted from points before embedding, given their extremes.
@@ -126,7 +131,9 @@ class Space(NamedTuple):
 
     def prepare(self, points: Array, images: Array, ids: Integers, threads: int) -> Segment:
         """Prepare points for searches, as a segment."""
-        prepared = get_kernels().prepare_database(images, self.precision == "auto", threads)
+        prepared = get_kernels().prepare_database(
+            images, self.precision == "auto", self.metric, threads
+        )
         return segment_of(points, images, ids, prepared)
 
     def merged(self, segments: Sequence[Segment], threads: int) -> Segment:
@@ -370,8 +377,37 @@ class Snapshot:
         # The sort is stable, so that the lower id comes first on ties.
         nearest = np.arange(n)[:, None], np.argsort(keys, axis=1, kind="stable")[:, :k]
         ids[...] = found[nearest]
-        write_distances(distances, keys[nearest], 0, squared)
+        write_distances(distances, keys[nearest], 0, squared, self.space.metric)
         return None
+
+    def radius_neighbors(
+        self, queries: Array, radius: float, exclude: Integers | None, where: Filter,
+        sort_results: bool, dtype: Any, threads: int,
+    ) -> tuple[Array, Integers, Integers]:  # fmt: skip
+        """Return the points within a radius of embedded queries. `exclude` holds ids."""
+        if not (self.single or _ordinary(queries)):
+            return self.whole.radius_neighbors(
+                queries, radius, exclude, where, sort_results, dtype, threads
+            )
+        parts, start, alone = list[tuple[Array, Integers, Integers]](), 0, len(self.segments) == 1
+        for segment in self.segments:
+            part = slice(start, start + segment.size)
+            keys, rows, row_starts, _ = segment.prepared.radius_neighbors(
+                queries, radius, None if exclude is None else segment.rows(exclude),
+                *segment.filtered(where.of_points(part)).arguments(), sort_results, not alone,
+                alone and dtype == np.float32, threads,
+            )  # fmt: skip
+            name_rows(rows, segment.ids)
+            if alone:
+                return keys, rows, row_starts
+            parts.append((keys, rows, np.repeat(np.arange(len(queries)), np.diff(row_starts))))
+            start += segment.size
+        keys, ids, of_query = (np.concatenate(each) for each in zip(*parts, strict=True))
+        order = np.lexsort((ids, keys, of_query) if sort_results else (ids, of_query))
+        distances = np.empty(len(keys), dtype)
+        write_distances(distances, keys[order], 0, False, self.space.metric)
+        counts = np.bincount(of_query, minlength=len(queries))
+        return distances, ids[order], np.append(0, np.cumsum(counts))
 
 
 def _blocks(points: Array, shown: Mask | None = None) -> Iterator[Array]:

@@ -1,4 +1,4 @@
-"""Resolution of the parameter `metric`."""
+"""Searches under a metric, and the resolution of the parameter `metric`."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ from metricfast._core.frames import as_table, check_names
 from metricfast._core.initialize import components_from_metric
 from metricfast._core.mahalanobis import MahalanobisMetric
 from metricfast._core.sparse import is_wide, made_dense
-from metricfast._core.types import Array
+from metricfast._core.types import Array, Integers
+from metricfast.distances.database import Database
+from metricfast.distances.neighbors import SearchMetric
 from metricfast.exceptions import NonPSDError
 from metricfast.learners.base.bilinear import BilinearSimilarity
 from metricfast.learners.base.learner import is_linear
 from metricfast.learners.embedding.metric import EmbeddedDistance, EmbeddedMetricMixin
 from metricfast.learners.gerrymandering.fixed_database import FixedDatabase
 from metricfast.learners.kernel.kernel_map import KernelizedMetric
-from metricfast.predictors.spaces import Cosine, InnerProduct, Metric, ScikitLearn
 
-__all__ = ["is_learner", "is_searched", "resolve"]
+__all__ = ["Metric", "ScikitLearn", "is_learner", "is_searched", "resolve"]
 
 _OWN_FUNCTIONS = (BilinearSimilarity, EmbeddedDistance, KernelizedMetric)
 _WANTED = (
@@ -38,6 +39,83 @@ _WANTED = (
     'of a learner of such a matrix returns, ("L", L), ("M", M), a tuple (U, V) of matrices, '
     '"inner_product", or a name or a function that scikit-learn takes'
 )
+
+
+class Metric:
+    """A metric: preparation of points and the two searches.
+
+    Attributes
+    ----------
+    public : object
+        The public attribute `metric_` of the estimator.
+    maps : dict of str to ndarray
+        Arguments of the search: L, or U and V, or none.
+    metric : {"euclidean", "cosine", "inner_product"}
+        The distance of mapped points.
+    two_sided : bool
+        Whether queries and database points are embedded differently before the search.
+    own_database : tuple of ndarray, or None
+        Embedded points and their labels, if they differ from the points of `fit`.
+    """
+
+    two_sided = False
+    own_database: tuple[Array, Array] | None = None
+
+    def __init__(
+        self, public: Any, maps: dict[str, Array], metric: SearchMetric = "euclidean"
+    ) -> None:
+        self.public, self.maps, self.metric = public, maps, metric
+
+    @property
+    def kind(self) -> str:
+        """The name of the metric."""
+        shapes = (f"{name} of shape {L.shape}" for name, L in self.maps.items())
+        return ", ".join(shapes) or str(self.public)
+
+    def points(self, estimator: Any, X: Any, side: str, reset: bool = False) -> Array:
+        """Return the database points or queries for `X`.
+
+        `side`: "database" or "query".
+        `reset`: as in :func:`check_points`, of the estimator.
+        """
+        checked: Array = check_points(
+            estimator, X, preprocessor=None, reset=reset, order="C",
+            accept_sources=side == "query",
+        )  # fmt: skip
+        return checked
+
+    def given(self, points: Array) -> Array | None:
+        """Return the database points as passed to `fit`, if they were stored."""
+        return points
+
+    def prepare(self, points: Array, n_jobs: int | None) -> Any:
+        """Return the database for a search among points."""
+        maps: dict[str, Any] = self.maps
+        return Database(points, metric=self.metric, n_jobs=n_jobs, **maps)
+
+    def kneighbors(
+        self, database: Any, queries: Array, n_neighbors: int, exclude: Integers | None,
+        n_jobs: int | None, where: Any = None,
+    ) -> tuple[Array, Integers]:  # fmt: skip
+        """Return distances and indices of the nearest points of each query."""
+        found: tuple[Array, Integers] = database.kneighbors(
+            queries, n_neighbors, exclude=exclude, where=where, n_jobs=n_jobs
+        )
+        return found
+
+    def within(
+        self, database: Any, queries: Array, radius: float, exclude: Integers | None,
+        sort_results: bool, n_jobs: int | None,
+    ) -> tuple[Array, Integers, Integers]:  # fmt: skip
+        """Return the results of :meth:`Database.radius_neighbors`."""
+        found: tuple[Array, Integers, Integers] = database.radius_neighbors(
+            queries, radius, exclude=exclude, sort_results=sort_results, n_jobs=n_jobs
+        )
+        return found
+
+
+class ScikitLearn(Metric):
+    """A metric that the scikit-learn base class of the estimator searches."""
 
 
 class Learned(Metric):
@@ -116,11 +194,11 @@ def resolve(estimator: Any, X: Any, y: Any) -> Metric:
         or (named and not _is_ours(estimator, X))
     ):
         return ScikitLearn(metric, {})
-    if named and metric != "inner_product":
-        estimator._check_algorithm_metric()
-        return Cosine() if metric == "cosine" else Metric("euclidean", {})
     if named:
-        return InnerProduct()
+        if metric != "inner_product":
+            estimator._check_algorithm_metric()
+        name: Any = metric if metric in ("cosine", "inner_product") else "euclidean"
+        return Metric(name, {}, name)
     if callable(metric) and not isinstance(metric, (type, MahalanobisMetric, *_OWN_FUNCTIONS)):
         return ScikitLearn(metric, {})
     if estimator.metric_params:

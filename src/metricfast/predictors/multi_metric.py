@@ -31,8 +31,8 @@ from metricfast.learners.lmnn import LMNN
 from metricfast.predictors.base import KNeighborsMixin
 from metricfast.predictors.classifiers import Votes
 from metricfast.predictors.local_objective import LocalObjective
+from metricfast.predictors.metric import Metric
 from metricfast.predictors.neighborhoods import Weights
-from metricfast.predictors.spaces import Metric
 from metricfast.predictors.targets import Classes, check_given, judge_of_points
 from metricfast.selection._evidence import means
 from metricfast.selection._judge import Judge, Judgement, JudgeParameter, join_parts, judge_costs

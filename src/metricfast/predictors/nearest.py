@@ -44,7 +44,7 @@ class NearestNeighbors(KNeighborsMixin, RadiusNeighborsMixin, NeighborsBase, _Th
         - a tuple of two such matrices: ``||Ux - Vy||``, y being a point that is searched.
         - "euclidean", "l2", or "minkowski" with p = 2 and no weights.
         - "cosine": one minus the cosine, in float64. A zero vector is at distance 1 from others.
-        - "inner_product": minus the inner product, in float64. It has no radius.
+        - "inner_product": minus the inner product. A radius of -0.5 finds products of at least 0.5.
 
         Every other name or function that scikit-learn takes is left to its search: "manhattan",
         "precomputed", a `DistanceMetric`, a function of two points. So are sparse points of more

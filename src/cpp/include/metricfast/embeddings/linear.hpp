@@ -117,8 +117,10 @@ struct EmbeddedPair {
     RowMatrix<double> database;
 
     EmbeddedPair(const Points &x, const Points &y, const RowMatrix<double> &U,
-                 const RowMatrix<double> &V, const Control &control) {
-        const std::vector<double> origin = embedding_origin(y, U, V);
+                 const RowMatrix<double> &V, const Control &control, bool centred = true) {
+        const std::vector<double> origin =
+            centred ? embedding_origin(y, U, V)
+                    : std::vector<double>(static_cast<std::size_t>(y.cols()), 0.0);
         queries = embed_finite(x, U, origin, control);
         database = embed_finite(y, V, origin, control);
     }

@@ -33,6 +33,7 @@ class SearchDatabase {
     virtual ~SearchDatabase() = default;
 
     /// Finds the k nearest points of each query, nearest first, ties by the lower row.
+    /// \param squared ignored, unless the metric is Euclidean.
     /// \param distances, indices (queries x k), written; padded with inf and -1 if the filter
     ///   leaves fewer points.
     virtual void search(const Points &queries, Index k, const Filter &filter, bool squared,
@@ -41,6 +42,14 @@ class SearchDatabase {
     virtual void search(const Points &queries, Index k, const Filter &filter, bool squared,
                         View<double> distances, View<std::int64_t> indices,
                         const Control &control = {}) const = 0;
+
+    /// Finds all points within a radius of each query.
+    virtual void radius_neighbors(const Points &queries, const RadiusSettings &settings,
+                                  NeighborLists<float> &found,
+                                  const Control &control = {}) const = 0;
+    virtual void radius_neighbors(const Points &queries, const RadiusSettings &settings,
+                                  NeighborLists<double> &found,
+                                  const Control &control = {}) const = 0;
 
     /// The searched points, after the map if there is one.
     virtual const Points &points() const = 0;
@@ -80,8 +89,9 @@ class PointKernels {
                                                              DatabaseOptions options = {},
                                                              const Control &control = {}) const = 0;
     /// \param state must outlive the result.
-    virtual std::unique_ptr<SearchDatabase> restore_database(const Points &points,
-                                                             const DatabaseState &state) const = 0;
+    virtual std::unique_ptr<SearchDatabase>
+    restore_database(const Points &points, const DatabaseState &state,
+                     Metric metric = Metric::euclidean) const = 0;
     /// Returns true if the processor has instructions for products of 8-bit integers.
     virtual bool has_int8() const = 0;
     virtual void infer(const Points &queries, const Points &database,
@@ -115,7 +125,8 @@ template <class T> class SearchKernels {
     virtual void kneighbors(const Points &queries, const Points &database, Index k,
                             const Maps &maps, const Filter &filter, bool squared, View<T> distances,
                             View<std::int64_t> indices, const Control &control = {},
-                            Span<const double> within = nullptr) const = 0;
+                            Span<const double> within = nullptr,
+                            Metric metric = Metric::euclidean) const = 0;
     /// Finds the k nearest points of each class, (queries, classes, k), padded with inf and -1 if a
     /// class has fewer than k points.
     virtual void kneighbors_per_class(const Points &queries, const Points &database, Codes labels,
@@ -124,7 +135,8 @@ template <class T> class SearchKernels {
                                       const Control &control = {}) const = 0;
     virtual NeighborLists<T> radius_neighbors(const Points &queries, const Points &database,
                                               const RadiusSettings &settings, const Maps &maps,
-                                              const Control &control = {}) const = 0;
+                                              const Control &control = {},
+                                              Metric metric = Metric::euclidean) const = 0;
     /// Computes out(i, v) = sum_j p_ij values(j, v), where p_i is the softmax over j of
     /// log_weight_j - |q_i - x_j|, in T and in one pass over the database.
     /// \param values (database x outputs).

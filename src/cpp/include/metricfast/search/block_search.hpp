@@ -11,7 +11,7 @@ METRICFAST_NAMESPACE_BEGIN
 class BlockSearch {
   public:
     BlockSearch(const PreparedDatabase &database, const ScreenedDatabase<float> &screen,
-                const Points &queries, Index k, const Filter &filter)
+                const Queries &queries, Index k, const Filter &filter)
         : database_(database), screen_(screen), queries_(queries), k_(k), filter_(filter) {}
 
     /// True if selection is faster than lists, for these numbers of points, queries and neighbours.
@@ -39,7 +39,7 @@ class BlockSearch {
              Emit &&emit) const {
         const Index first = begin * ScreenedDatabase<float>::cols;
         const Index size = (end - begin) * ScreenedDatabase<float>::cols;
-        m.queries.pack(queries_, database_.frame(), ids, 0, count);
+        m.queries.pack(queries_.images(), database_.frame(), ids, 0, count);
         const Index padded = m.queries.micro_panels() * PackedQueries<float>::rows;
         m.lower.resize(static_cast<std::size_t>(padded * size));
         screen_.store(begin, end, m.queries, m.lower.data());
@@ -73,10 +73,9 @@ class BlockSearch {
                 crowded[i] = 1;
                 continue;
             }
-            m.row.resize(static_cast<std::size_t>(queries_.cols()));
-            queries_.read_row(query, m.row.data());
-            set_distances(m.row.data(), database_.points(), database_.frame().exact_scale,
-                          m.near.data(), m.near.size());
+            queries_.read(query, m.row);
+            settle(queries_, query, m.row.data(), database_.space(), database_.frame().exact_scale,
+                   m.near.data(), m.near.size());
             sort_neighbors(m.near, m.sorted);
             if (static_cast<Index>(m.near.size()) > k_)
                 m.near.resize(static_cast<std::size_t>(k_));
@@ -129,7 +128,7 @@ class BlockSearch {
 
     const PreparedDatabase &database_;
     const ScreenedDatabase<float> &screen_;
-    Points queries_;
+    const Queries &queries_;
     Index k_;
     Filter filter_;
 };

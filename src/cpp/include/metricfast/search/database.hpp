@@ -14,41 +14,42 @@ struct DatabaseMemory {
     std::vector<KdTree::Memory> trees;
 };
 
-/// Exact search of the k nearest points; ties go to the lower row. Refers to the points, which must
-/// outlive it and must not change. Several threads may search at the same time, each with its own
-/// memory.
+/// Exact search of the k nearest points under a metric; ties go to the lower row. Refers to the
+/// points, which must outlive it and must not change. Several threads may search at the same time,
+/// each with its own memory.
 class Database {
   public:
     explicit Database(const Points &points, DatabaseOptions options = {},
                       const Control &control = {})
-        : points_(points), route_(fastest(points, options)) {
-        require(points_.cols() > 0, "the points of a database must have coordinates");
-        Frame frame = frame_of(points_, points_);
+        : space_(points, options.metric, control), route_(fastest(space_, options)) {
+        require(points.cols() > 0, "the points of a database must have coordinates");
+        Frame frame = space_.frame_with(space_.images());
         frame.exact_scale = std::ldexp(frame.exact_scale, -2 * most_doublings(frame));
         if (route_ == SearchRoute::tree)
-            tree_ = std::make_unique<KdTree>(points_, frame.exact_scale, control);
+            tree_ = std::make_unique<KdTree>(points, frame.exact_scale, control);
         if (route_ == SearchRoute::integers && options.cells) {
-            const Cells cells = find_cells(points_, frame, control);
+            const Cells cells = find_cells(space_.images(), frame, control);
             prepared_ =
-                std::make_unique<PreparedDatabase>(points_, std::move(frame), cells, control);
+                std::make_unique<PreparedDatabase>(space_, std::move(frame), cells, control);
         } else {
             prepared_ = std::make_unique<PreparedDatabase>(
-                points_, std::move(frame), Segments{identity_order(points_.rows()), {0}},
+                space_, std::move(frame), Segments{identity_order(points.rows()), {0}},
                 route_ == SearchRoute::integers, control);
         }
     }
 
     /// Restores a database from state() and its points, and reads only what searches need.
-    Database(const Points &points, const DatabaseState &state)
-        : points_(points), route_(SearchRoute::integers) {
-        require(QuantizedDatabase::serves(points_), "this processor has no products of integers");
-        require(static_cast<Index>(state.frame.centre.size()) == points_.cols(),
+    /// Under a metric that is not Euclidean, it reads all points.
+    Database(const Points &points, const DatabaseState &state, Metric metric = Metric::euclidean)
+        : space_(points, metric), route_(SearchRoute::integers) {
+        require(QuantizedDatabase::serves(points), "this processor has no products of integers");
+        require(static_cast<Index>(state.frame.centre.size()) == points.cols(),
                 "the centre does not fit the points");
         bool ordinary = state.frame.scale > 0 && state.frame.exact_scale > 0;
         for (const double c : state.frame.centre)
             ordinary = ordinary && std::isfinite(c * state.frame.scale);
         require(ordinary && std::isfinite(state.frame.exact_scale), "the frame is not of points");
-        prepared_ = std::make_unique<PreparedDatabase>(points_, state.frame, state.parts);
+        prepared_ = std::make_unique<PreparedDatabase>(space_, state.frame, state.parts);
     }
 
     /// Only for the route of integers.
@@ -57,7 +58,7 @@ class Database {
         return {prepared_->frame(), prepared_->quantized()->parts()};
     }
 
-    const Points &points() const { return points_; }
+    const Points &points() const { return space_.points(); }
     SearchRoute route() const { return route_; }
     /// The number of cells; 1 for points without clusters.
     Index cells() const {
@@ -67,12 +68,13 @@ class Database {
     /// Bytes in addition to the points; a search may allocate more.
     std::size_t bytes() const {
         const QuantizedDatabase *quantized = prepared_->quantized();
-        return sizeof(std::int64_t) * prepared_->rows().order.size() +
+        return space_.bytes() + sizeof(std::int64_t) * prepared_->rows().order.size() +
                (tree_ ? tree_->bytes() : 0) + (quantized != nullptr ? quantized->bytes() : 0);
     }
 
     /// \tparam T of the distances.
     /// If the filter allows a query fewer than k rows, inf and -1 are written.
+    /// \param squared only for Euclidean distances.
     /// \param within null, or squared distances beyond which a query needs no neighbours; missing
     ///   neighbours are written as inf and -1.
     /// \param distances, indices (queries.rows x k), row-major, written.
@@ -80,31 +82,47 @@ class Database {
     void search(const Points &queries, Index k, const Filter &filter, bool squared,
                 View<T> distances, View<std::int64_t> indices, DatabaseMemory &memory,
                 const Control &control = {}, Span<const double> within = nullptr) const {
-        detail::check_search(queries, points_, k, distances, indices);
+        detail::check_search(queries, points(), k, distances, indices);
+        const Queries asked(space_, queries, control);
         const auto emit = [&](double scale) {
-            return [=](Index i, Index, const std::vector<Neighbor> &found) {
-                detail::write_neighbors(found, scale, squared, k, distances.row(i), indices.row(i));
+            return [&, scale](Index i, Index, const std::vector<Neighbor> &found) {
+                detail::write_neighbors(found, distances.row(i), indices.row(i), k, [&](double d) {
+                    return space_.euclidean() ? unscaled<T>(d, scale, squared)
+                                              : static_cast<T>(asked.value(i, d));
+                });
             };
         };
-        if (!near_enough(queries)) {
-            const PreparedDatabase fresh(points_, frame_of(points_, queries),
-                                         {identity_order(points_.rows()), {0}}, false, control);
-            SegmentSearch(fresh, queries, k, filter)
-                .run(control, memory.screened, emit(fresh.frame().exact_scale));
-        } else if (by_label(queries, k, filter, control, emit(prepared_->frame().exact_scale))) {
-            return;
-        } else if (tree_ && k <= points_.rows() / 16) {
-            by_tree(queries, k, filter, control, memory, emit(prepared_->frame().exact_scale));
-        } else {
-            SegmentSearch(*prepared_, queries, k, filter, within)
-                .run(control, memory.screened, emit(prepared_->frame().exact_scale));
-        }
+        with_prepared(asked, control, [&](const PreparedDatabase &prepared) {
+            const auto of_prepared = emit(prepared.frame().exact_scale);
+            const bool fresh = &prepared != prepared_.get();
+            if (!fresh && by_label(asked, k, filter, control, of_prepared))
+                return;
+            if (!fresh && tree_ && k <= points().rows() / 16)
+                by_tree(queries, k, filter, control, memory, of_prepared);
+            else
+                SegmentSearch(prepared, asked, k, filter, fresh ? nullptr : within)
+                    .run(control, memory.screened, of_prepared);
+            answer_zeros(asked, k, filter, of_prepared);
+        });
+    }
+
+    const Space &space() const { return space_; }
+    /// Calls f with the prepared database, or with another one for queries that are so far away
+    /// that the prepared frame does not fit. Throws unless all queries are finite.
+    template <class F>
+    void with_prepared(const Queries &queries, const Control &control, F &&f) const {
+        if (near_enough(queries.images()))
+            return f(*prepared_);
+        f(PreparedDatabase(space_, space_.frame_with(queries.images()),
+                           {identity_order(points().rows()), {0}}, false, control));
     }
 
   private:
-    static SearchRoute fastest(const Points &points, DatabaseOptions options) {
+    static SearchRoute fastest(const Space &space, DatabaseOptions options) {
         constexpr Index tree_columns = 5; // up to which a tree pays
-        if (options.tree && points.cols() <= tree_columns && points.rows() >= 256)
+        const Points &points = space.images();
+        if (options.tree && space.euclidean() && points.cols() <= tree_columns &&
+            points.rows() >= 256)
             return SearchRoute::tree;
         return options.integers && QuantizedDatabase::serves(points) ? SearchRoute::integers
                                                                      : SearchRoute::floats;
@@ -133,9 +151,29 @@ class Database {
         return most <= std::ldexp(1.0, most_doublings(frame));
     }
 
+    /// Answers queries of zeros, which are equally far from all points that are not zero.
+    void answer_zeros(const Queries &queries, Index k, const Filter &filter,
+                      const Emit &emit) const {
+        std::vector<Neighbor> found;
+        for (const Index i : queries.zeros()) {
+            found.clear();
+            const auto add = [&](std::int64_t row) {
+                if (static_cast<Index>(found.size()) < k && filter(i, row))
+                    found.push_back({space_.from_zero(row), row});
+            };
+            for (const std::int64_t row : space_.zeros())
+                add(row);
+            for (Index row = 0; row < points().rows() && static_cast<Index>(found.size()) < k;
+                 ++row)
+                if (space_.zeros().empty() || space_.from_zero(row) > 0)
+                    add(row);
+            emit(i, 0, found);
+        }
+    }
+
     void by_tree(const Points &queries, Index k, const Filter &filter, const Control &control,
                  DatabaseMemory &memory, const Emit &emit) const {
-        filter.check(queries.rows(), points_.rows());
+        filter.check(queries.rows(), points().rows());
         constexpr Index block = 32;
         const Index n = queries.rows();
         const Control within = worth_it(control, static_cast<double>(n) * 4e3);
@@ -156,12 +194,12 @@ class Database {
 
     /// Computes the distances of all rows with a query's label, if the filter asks for equal labels
     /// and there are few such rows. Returns whether it has answered the queries.
-    bool by_label(const Points &queries, Index k, const Filter &filter, const Control &control,
+    bool by_label(const Queries &queries, Index k, const Filter &filter, const Control &control,
                   const Emit &emit) const {
         // For fewer queries, sorting the labels costs more than it saves. A bound of a row costs a
         // small fraction of its distance.
         constexpr Index least_queries = 256, fraction = 32;
-        const Index n = queries.rows(), m = points_.rows();
+        const Index n = queries.rows(), m = points().rows();
         if (filter.labels == nullptr || !filter.equal || n < least_queries)
             return false;
         filter.check(n, m);
@@ -203,7 +241,7 @@ class Database {
                                 for (auto row = begin; row != end; ++row)
                                     if (filter(i, row->second))
                                         found.push_back({0, row->second});
-                                rank_nearest(queries, i, points_, prepared_->frame().exact_scale, k,
+                                rank_nearest(queries, i, space_, prepared_->frame().exact_scale, k,
                                              coordinates, found);
                                 emit(i, 0, found);
                             }
@@ -211,7 +249,7 @@ class Database {
         return true;
     }
 
-    Points points_;
+    Space space_;
     SearchRoute route_;
     std::unique_ptr<KdTree> tree_;
     std::unique_ptr<PreparedDatabase> prepared_;

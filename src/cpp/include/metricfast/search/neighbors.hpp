@@ -15,12 +15,13 @@ METRICFAST_NAMESPACE_BEGIN
 template <class T>
 void kneighbors(const Points &queries, const Points &database, Index k, const Filter &filter,
                 bool squared, View<T> distances, View<std::int64_t> indices,
-                const Control &control = {}, Span<const double> within = nullptr) {
+                const Control &control = {}, Span<const double> within = nullptr,
+                Metric metric = Metric::euclidean) {
     detail::check_search(queries, database, k, distances, indices);
     DatabaseMemory memory;
     // For fewer queries, preparing a database costs more than it saves.
     const DatabaseOptions options{queries.rows() >= 1000, queries.rows() >= 64,
-                                  queries.rows() >= 1000};
+                                  queries.rows() >= 1000, metric};
     Database(database, options, control)
         .search(queries, k, filter, squared, distances, indices, memory, control, within);
 }
@@ -47,15 +48,17 @@ void kneighbors_per_class(const Points &queries, const Points &database, Codes l
         return;
     Segments rows;
     rows.order = order_by_label(labels, classes, &rows.starts);
-    const PreparedDatabase prepared(database, frame_of(database, queries), std::move(rows), true,
+    const Space space(database);
+    const PreparedDatabase prepared(space, frame_of(database, queries), std::move(rows), true,
                                     control);
     const double scale = prepared.frame().exact_scale;
     SearchMemory memory;
-    SegmentSearch(prepared, queries, k, exclude)
+    const Queries asked(queries);
+    SegmentSearch(prepared, asked, k, exclude)
         .run(control, memory, [&](Index i, Index s, const std::vector<Neighbor> &found) {
             const Index at = (i * classes + s) * k;
-            detail::write_neighbors(found, scale, squared, k, distances.data() + at,
-                                    indices.data() + at);
+            detail::write_neighbors(found, distances.data() + at, indices.data() + at, k,
+                                    [&](double d) { return unscaled<T>(d, scale, squared); });
         });
 }
 

@@ -26,28 +26,30 @@ struct Segments {
 };
 
 /// The points of a database in segments, and the structures that exclude distant points: the
-/// fastest is built at once, others when a search first needs them. Refers to the points, which
+/// fastest is built at once, others when a search first needs them. Refers to the space, which
 /// must outlive it. Several threads may call const functions.
 class PreparedDatabase {
   public:
     /// \param rows ascending in each segment.
-    PreparedDatabase(const Points &points, Frame frame, Segments rows, bool quantize,
+    PreparedDatabase(const Space &space, Frame frame, Segments rows, bool quantize,
                      const Control &control)
-        : points_(points), frame_(std::move(frame)), rows_(std::move(rows)) {
-        if (quantize && QuantizedDatabase::serves(points_))
-            quantized_ = std::make_unique<QuantizedDatabase>(points_, frame_, rows_.order,
+        : space_(space), frame_(std::move(frame)), rows_(std::move(rows)) {
+        if (quantize && QuantizedDatabase::serves(space_.images()))
+            quantized_ = std::make_unique<QuantizedDatabase>(space_, frame_, rows_.order,
                                                              rows_.starts, control);
     }
 
     /// A database of one segment, which is quantized in cells.
-    PreparedDatabase(const Points &points, Frame frame, const Cells &cells, const Control &control)
-        : points_(points), frame_(std::move(frame)), rows_{identity_order(points.rows()), {0}},
-          quantized_(std::make_unique<QuantizedDatabase>(points_, frame_, cells, control)) {}
+    PreparedDatabase(const Space &space, Frame frame, const Cells &cells, const Control &control)
+        : space_(space), frame_(std::move(frame)),
+          rows_{identity_order(space.points().rows()), {0}},
+          quantized_(std::make_unique<QuantizedDatabase>(space_, frame_, cells, control)) {}
 
     /// A database of one segment, from parts() of an equal one.
-    PreparedDatabase(const Points &points, Frame frame, const QuantizedParts &ready)
-        : points_(points), frame_(std::move(frame)), rows_{identity_order(points.rows()), {0}},
-          quantized_(std::make_unique<QuantizedDatabase>(points_, ready)) {}
+    PreparedDatabase(const Space &space, Frame frame, const QuantizedParts &ready)
+        : space_(space), frame_(std::move(frame)),
+          rows_{identity_order(space.points().rows()), {0}},
+          quantized_(std::make_unique<QuantizedDatabase>(space_.images(), ready)) {}
 
     /// Replaces equal rows by one representative, so that duplicates do not fill candidate lists.
     struct Distinct {
@@ -56,18 +58,18 @@ class PreparedDatabase {
         ScreenedDatabase<double> screen;
 
         Distinct(const PreparedDatabase &all, const Control &control)
-            : rows(all.rows_), copies(all.points_, rows.order, rows.starts, control),
-              screen(all.points_, all.frame_, rows.order, rows.starts, control) {}
+            : rows(all.rows_), copies(all.space_.points(), rows.order, rows.starts, control),
+              screen(all.space_, all.frame_, rows.order, rows.starts, control) {}
     };
 
-    const Points &points() const { return points_; }
+    const Space &space() const { return space_; }
     const Frame &frame() const { return frame_; }
     const Segments &rows() const { return rows_; }
     /// Null if it would not help.
     const QuantizedDatabase *quantized() const { return quantized_.get(); }
     const ScreenedDatabase<float> &single(const Control &control) const {
         return build_once(single_, control, [&] {
-            return std::make_unique<ScreenedDatabase<float>>(points_, frame_, rows_.order,
+            return std::make_unique<ScreenedDatabase<float>>(space_, frame_, rows_.order,
                                                              rows_.starts, control);
         });
     }
@@ -107,7 +109,7 @@ class PreparedDatabase {
         return *what.owned;
     }
 
-    Points points_;
+    const Space &space_;
     Frame frame_;
     Segments rows_;
     std::unique_ptr<QuantizedDatabase> quantized_;

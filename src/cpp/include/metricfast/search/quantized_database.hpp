@@ -4,7 +4,8 @@
 /// are rounded: r to s u and p to t v, with vectors u and v of integers in [-127, 127]. Then
 ///   |<r, p> - s t <u, v>| <= |r - s u| |p| + |s u| |p - t v|,
 /// and with the largest |r - s u| and |s u| of a panel, e and b, for all of its points
-///   D - |p|^2 >= |r|^2 - 2 s t <u, v> - 2 (e |p| + b |p - t v|).
+///   D - |p|^2 >= |r|^2 - 2 s t <u, v> - 2 (e |p| + b |p - t v|),
+/// where |r|^2 stands for the sum with the point's height, if it has one in its space.
 /// The products <u, v> are integers, so a tile is compared with integer bounds. Each cell has its
 /// own steps s and t. If points are near their centroids, all errors are small.
 #pragma once
@@ -15,6 +16,7 @@
 
 #include "metricfast/search/cells.hpp"
 #include "metricfast/search/rounding.hpp"
+#include "metricfast/search/space.hpp"
 #include "metricfast/search/types.hpp"
 #include "metricfast/simd/int8.hpp"
 
@@ -48,17 +50,17 @@ class QuantizedDatabase : public PanelLayout {
     }
 
     /// \param segments start indices of segments, which are searched separately.
-    QuantizedDatabase(const Points &points, const Frame &frame,
+    QuantizedDatabase(const Space &space, const Frame &frame,
                       const std::vector<std::int64_t> &order, std::vector<Index> segments,
                       const Control &control)
-        : PanelLayout(cols, order, std::move(segments)), depth_(points.cols()) {
-        make(points, frame, order, control);
+        : PanelLayout(cols, order, std::move(segments)), depth_(space.images().cols()) {
+        make(space, frame, order, control);
     }
 
     /// \param cells cells of the single segment.
-    QuantizedDatabase(const Points &points, const Frame &frame, const Cells &cells,
+    QuantizedDatabase(const Space &space, const Frame &frame, const Cells &cells,
                       const Control &control)
-        : PanelLayout(cols, cells.order, cells.starts), depth_(points.cols()),
+        : PanelLayout(cols, cells.order, cells.starts), depth_(space.images().cols()),
           divided_(cells.centroids.rows() > 0) {
         if (divided_) {
             centroids_.assign(static_cast<std::size_t>(segments() * padded()), 0.0);
@@ -67,7 +69,7 @@ class QuantizedDatabase : public PanelLayout {
             order_ = cells.order;
             starts_.assign(cells.starts.begin(), cells.starts.end());
         }
-        make(points, frame, cells.order, control);
+        make(space, frame, cells.order, control);
     }
 
     /// \param ready parts() of an equal database, which must outlive this one.
@@ -146,8 +148,9 @@ class QuantizedDatabase : public PanelLayout {
         return starts;
     }
 
-    void make(const Points &points, const Frame &frame, const std::vector<std::int64_t> &order,
+    void make(const Space &space, const Frame &frame, const std::vector<std::int64_t> &order,
               const Control &control) {
+        const Points &points = space.images();
         const auto n = static_cast<std::size_t>(positions());
         const auto all = [&](Index i) { return order[i]; };
         const double common = step(points, frame, static_cast<Index>(order.size()), all, nullptr);
@@ -175,7 +178,7 @@ class QuantizedDatabase : public PanelLayout {
         };
         by_chunks([&](Index q, detail::Rounding &point) {
             const Index c = panel_cells_[q];
-            pack(points, frame, q, steps[c], centroid(c), apart[q], point);
+            pack(space, frame, q, steps[c], centroid(c), apart[q], point);
         });
         numbers_.assign(static_cast<std::size_t>(segments() * (2 + depth_)), 0.0);
         for (Index c = 0; c < segments(); ++c) {
@@ -261,15 +264,16 @@ class QuantizedDatabase : public PanelLayout {
         return std::max(most / 127, std::ldexp(1.0, -400)); // its square does not underflow
     }
 
-    void pack(const Points &points, const Frame &frame, Index q, double step,
-              const double *centroid, float &apart, detail::Rounding &point) {
+    void pack(const Space &space, const Frame &frame, Index q, double step, const double *centroid,
+              float &apart, detail::Rounding &point) {
         std::uint8_t *out = data_.data() + q * cols * 4 * groups();
         if (count(q) < cols)
             std::fill(out, out + cols * 4 * groups(), std::uint8_t(128));
         const Index size = count(q), fours = groups();
         double error = 0, norm = 0, farthest = 0;
         for (Index lane = 0; lane < size; ++lane) {
-            point.round(points, static_cast<Index>(ids(q)[lane]), frame, step, centroid);
+            const auto row = static_cast<Index>(ids(q)[lane]);
+            point.round(space.images(), row, frame, step, centroid);
             const std::int8_t *const integers = point.integers().data();
             for (Index g = 0; g < fours; ++g) {
                 std::uint32_t four;
@@ -277,7 +281,8 @@ class QuantizedDatabase : public PanelLayout {
                 four ^= 0x80808080u; // adds 128 to each byte
                 std::memcpy(out + (g * cols + lane) * 4, &four, 4);
             }
-            norms_[q * cols + lane] = point.apart * (1 - detail::quantized_margin);
+            norms_[q * cols + lane] =
+                (point.apart + space.height(row, frame.scale)) * (1 - detail::quantized_margin);
             error = std::max(error, point.error);
             norm = std::max(norm, point.rounded);
             farthest = std::max(farthest, point.apart);

@@ -98,7 +98,9 @@ class QuantizedQueries {
     /// Limits the search distance of queries to an upper bound on the distance of the `count`-th
     /// nearest point in the panels [begin, end) of the current cell. The bound is slightly loose:
     /// it uses only the nearest point of each lane.
-    void sample_limits(const QuantizedDatabase &database, Index begin, Index end, Index count) {
+    /// \param space_margin Space::margin() in the frame.
+    void sample_limits(const QuantizedDatabase &database, Index begin, Index end, Index count,
+                       double space_margin) {
 #ifdef METRICFAST_INT8
         constexpr Index cols = Int8Tile::cols;
         const Index sets = (2 * count + cols - 1) / cols;
@@ -136,11 +138,11 @@ class QuantizedQueries {
                 const Query &query = queries_[i];
                 const double d = (query.offset - least) * cell.unit + query.norm;
                 const double margin = detail::quantized_margin * (query.norm + query.whole);
-                lower_limit(i, d + margin);
+                lower_limit(i, d + margin + space_margin);
             }
         }
 #else
-        (void)database, (void)begin, (void)end, (void)count;
+        (void)database, (void)begin, (void)end, (void)count, (void)space_margin;
 #endif
     }
 

@@ -14,11 +14,11 @@ class QuantizedSearch {
   public:
     /// \param k number of neighbours.
     /// \param within see Database::search().
-    QuantizedSearch(const PreparedDatabase &database, const Points &queries, Index k,
+    QuantizedSearch(const PreparedDatabase &database, const Queries &queries, Index k,
                     const Filter &filter, Span<const double> within)
         : database_(database), quantized_(*database.quantized()), queries_(queries), k_(k),
           filter_(filter), within_(within), capacity_(capacity(quantized_, k)),
-          rough_(queries, database.points(), database.frame().exact_scale) {}
+          rough_(queries, database.space(), database.frame().exact_scale) {}
 
     /// Returns whether integer products save more than the additional candidates cost. True for few
     /// queries, where reading the points dominates.
@@ -45,7 +45,7 @@ class QuantizedSearch {
             return;
         const Centroids centroids(eigen(quantized_.centroids()).cast<float>());
         const Frame &frame = database_.frame();
-        const auto cells = nearest_cells(queries_, frame, &ids, centroids, control);
+        const auto cells = nearest_cells(queries_.images(), frame, &ids, centroids, control);
         std::vector<std::int64_t> sorted;
         for (const std::int64_t at : order_by_label(
                  {cells.data(), static_cast<Index>(cells.size())}, quantized_.segments(), nullptr))
@@ -81,7 +81,7 @@ class QuantizedSearch {
         m.seen.assign(static_cast<std::size_t>(count), 0);
         m.full.assign(static_cast<std::size_t>(count), step(0));
         m.sums.resize(static_cast<std::size_t>(count * capacity()));
-        m.queries.pack(queries_, database_.frame(), ids, count, quantized_);
+        m.queries.pack(queries_.images(), database_.frame(), ids, count, quantized_);
         bool samples = within_ == nullptr;
         for (Index i = 0; i < count; ++i)
             if (!crowded[i]) {
@@ -112,7 +112,8 @@ class QuantizedSearch {
             const Index sampled = std::min(std::max<Index>(128, k_), (last - first) / 8);
             if (samples && !filter_.several() && sampled >= std::max<Index>(48, k_))
                 m.queries.sample_limits(quantized_, first, first + sampled,
-                                        filter_.exclude != nullptr ? k_ + 1 : k_);
+                                        filter_.exclude != nullptr ? k_ + 1 : k_,
+                                        database_.space().margin(database_.frame().scale));
             samples = false;
             m.queries.sweep(quantized_, first, last, hit);
             // The neighbours found so far exclude distant cells.
@@ -129,7 +130,7 @@ class QuantizedSearch {
             const Sum *sums = &m.sums[i * capacity()];
             for (Index c = 0; c < m.sizes[i]; ++c)
                 m.near.push_back({0, quantized_.id(sums[c].position)});
-            rank_nearest(queries_, static_cast<Index>(ids[i]), database_.points(),
+            rank_nearest(queries_, static_cast<Index>(ids[i]), database_.space(),
                          database_.frame().exact_scale, k_, m.row, m.near);
             emit(i, m.near);
         }
@@ -170,7 +171,8 @@ class QuantizedSearch {
             point.distance = rough_(static_cast<Index>(id), point.index);
         std::nth_element(m.near.begin(), m.near.begin() + k_ - 1, m.near.end());
         const float last = framed(m.near[static_cast<std::size_t>(k_ - 1)].distance);
-        m.queries.lower_limit(i, limit(static_cast<double>(last), m.queries.norm(i)));
+        m.queries.lower_limit(
+            i, detail::quantized_limit(static_cast<double>(last), m.queries.norm(i)));
     }
 
     /// Lists the cells of panels [begin, end), ordered by distance from the queries.
@@ -207,7 +209,8 @@ class QuantizedSearch {
                         framed(rough_(static_cast<Index>(id), quantized_.id(sums[c].position)));
                 last = std::max(last, sums[c].distance);
             }
-            m.queries.lower_limit(i, limit(static_cast<double>(last), m.queries.norm(i)));
+            m.queries.lower_limit(
+                i, detail::quantized_limit(static_cast<double>(last), m.queries.norm(i)));
             size =
                 std::remove_if(sums, sums + size,
                                [&](const Sum &c) { return !m.queries.within_limit(i, c.lower); }) -
@@ -237,17 +240,13 @@ class QuantizedSearch {
         if (within_ == nullptr || !std::isfinite(within_[query]))
             return std::numeric_limits<double>::infinity();
         const double scale = database_.frame().exact_scale;
-        return limit(static_cast<double>(framed(within_[query] * scale * scale)), norm);
-    }
-
-    /// Upper bound of the rounded D of every point with a distance of at most d.
-    static double limit(double d, double norm) {
-        return d + 4 * detail::quantized_margin * (d + norm) + std::numeric_limits<double>::min();
+        return detail::quantized_limit(static_cast<double>(framed(within_[query] * scale * scale)),
+                                       norm);
     }
 
     const PreparedDatabase &database_;
     const QuantizedDatabase &quantized_;
-    Points queries_;
+    const Queries &queries_;
     Index k_;
     Filter filter_;
     Span<const double> within_;

@@ -3,9 +3,7 @@
 
 #include <atomic>
 
-#include "metricfast/search/neighbors.hpp"
-#include "metricfast/search/sweep.hpp"
-#include "metricfast/search/types.hpp"
+#include "metricfast/search/database.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 
@@ -13,72 +11,166 @@ namespace detail {
 
 /// Arguments of a search within a radius, and the number of pairs that it found so far.
 struct RadiusProblem {
-    Points queries, database;
+    const PreparedDatabase &database;
+    const Queries &queries;
     RadiusSettings settings;
-    Frame frame;
-    double square; ///< squared radius in the frame
     /// Pairs of all queries; beyond the maximum they are counted but not stored.
     mutable std::atomic<std::int64_t> pairs{0};
 
-    RadiusProblem(const Points &queries_, const Points &database_, const RadiusSettings &settings_)
-        : queries(queries_), database(database_), settings(settings_),
-          frame(frame_of(database, queries)),
-          square(settings.radius * frame.scale * (settings.radius * frame.scale)) {}
+    RadiusProblem(const PreparedDatabase &database_, const Queries &queries_,
+                  const RadiusSettings &settings_)
+        : database(database_), queries(queries_), settings(settings_) {
+        settings.filter.check(queries.rows(), database.space().points().rows());
+    }
 
-    /// Sets the distances of the neighbours from `old` on. Keeps and counts those whose distance,
-    /// the root of sum (a-b)^2 in double, in index order, is at most the radius. Returns false if
-    /// there are too many pairs.
-    bool keep_near(const double *query, std::size_t old, std::vector<Neighbor> &neighbors) const {
-        set_distances(query, database, frame.exact_scale, neighbors.data() + old,
-                      neighbors.size() - old);
+    /// Upper bound of the D of all points within the radius, in the frame.
+    double reach(Index query) const {
+        const double scale = database.frame().scale;
+        return database.space().margin(scale) +
+               queries.reach(query, database.space(), settings.radius, scale) *
+                   // The sums of exact distances are rounded, too.
+                   (1 + 1e-15 * static_cast<double>(queries.cols() + 16));
+    }
+    /// The distance of a neighbour, which decides.
+    double value(Index query, double distance) const {
+        return database.space().euclidean()
+                   ? unscaled<double>(distance, database.frame().exact_scale, false)
+                   : queries.value(query, distance);
+    }
+
+    /// Sets the distances of the neighbours from `old` on. Keeps and counts those within the
+    /// radius. Returns false if there are too many pairs.
+    bool keep_near(Index query, std::vector<double> &row, std::size_t old,
+                   std::vector<Neighbor> &neighbors) const {
+        queries.read(query, row);
+        settle(queries, query, row.data(), database.space(), database.frame().exact_scale,
+               neighbors.data() + old, neighbors.size() - old);
+        return keep(query, old, neighbors);
+    }
+    bool keep(Index query, std::size_t old, std::vector<Neighbor> &neighbors) const {
         neighbors.erase(std::remove_if(neighbors.begin() + static_cast<Index>(old), neighbors.end(),
-                                       [this](const Neighbor &n) {
-                                           return !(unscaled<double>(n.distance, frame.exact_scale,
-                                                                     false) <= settings.radius);
+                                       [&](const Neighbor &n) {
+                                           return !(value(query, n.distance) <= settings.radius);
                                        }),
                         neighbors.end());
         return (pairs += static_cast<std::int64_t>(neighbors.size() - old)) <= settings.most;
     }
     void arrange(std::vector<Neighbor> &neighbors) const {
+        const auto by_row = [](const Neighbor &a, const Neighbor &b) { return a.index < b.index; };
         if (settings.sorted)
             std::sort(neighbors.begin(), neighbors.end());
+        else if (!std::is_sorted(neighbors.begin(), neighbors.end(), by_row))
+            std::sort(neighbors.begin(), neighbors.end(), by_row);
     }
 };
 
-/// The search with bounds in S. A query for which floats are too coarse counts as crowded.
-template <class S> class RadiusSearch {
+/// Bounds in S. Floats are too coarse for some queries.
+template <class S> class FloatBounds {
+  public:
+    using Memory = Sweep<S>;
+
+    explicit FloatBounds(const RadiusProblem &problem, const ScreenedDatabase<S> &screen)
+        : problem_(problem), screen_(screen) {}
+
+    SearchPanels panels() const { return {screen_.packed()}; }
+    Index bytes() const { return sweep_bytes<S>(problem_.queries.cols(), 1); }
+
+    /// Begins a block, and sets `crowded` for queries that need other bounds.
+    void begin(const std::int64_t *ids, Index count, char *crowded, Memory &sweep) const {
+        sweep.begin(screen_, problem_.queries.images(), problem_.database.frame(), ids, 0, count);
+        for (Index i = 0; i < count; ++i) {
+            const double reach = problem_.reach(static_cast<Index>(ids[i]));
+            crowded[i] = std::is_same_v<S, float> && !(8 * width(sweep.norm(i), reach) <= reach);
+            if (!crowded[i])
+                sweep.threshold(i) = sweep.reaching(i, reach);
+        }
+    }
+    static void stop(Index, Memory &) {}
+    /// Queries with more false candidates than this, for each neighbour, need other bounds.
+    static constexpr std::size_t tolerance = std::numeric_limits<std::size_t>::max();
+
+    /// Calls visit(query, row) for candidates in the panels [begin, end).
+    template <class Visit> void run(Index begin, Index end, Memory &sweep, Visit &&visit) const {
+        sweep.run(begin, end,
+                  [&](Index i, Index position, S) { visit(i, screen_.packed().id(position)); });
+    }
+
+  private:
+    /// Width of the bounds for points about as far from the centre as a query with this squared
+    /// norm.
+    double width(double norm, double reach) const {
+        return screen_.tiny() + screen_.error() * (10 * norm + 8 * reach);
+    }
+
+    const RadiusProblem &problem_;
+    const ScreenedDatabase<S> &screen_;
+};
+
+/// Bounds in 8 bits.
+class IntegerBounds {
+  public:
+    using Memory = QuantizedQueries;
+
+    explicit IntegerBounds(const RadiusProblem &problem)
+        : problem_(problem), quantized_(*problem.database.quantized()) {}
+
+    SearchPanels panels() const { return {quantized_, quantized_.divided()}; }
+    Index bytes() const { return 4 * quantized_.groups() + 256; }
+    void begin(const std::int64_t *ids, Index count, char *crowded, Memory &packed) const {
+        packed.pack(problem_.queries.images(), problem_.database.frame(), ids, count, quantized_);
+        for (Index i = 0; i < count; ++i) {
+            crowded[i] = 0;
+            packed.lower_limit(
+                i, quantized_limit(problem_.reach(static_cast<Index>(ids[i])), packed.norm(i)));
+        }
+    }
+    static void stop(Index i, Memory &packed) { packed.stop(i); }
+    static constexpr std::size_t tolerance = 4;
+
+    template <class Visit> void run(Index begin, Index end, Memory &packed, Visit &&visit) const {
+        if (begin == end)
+            return;
+        for (Index c = quantized_.cell_of_panel(begin); c <= quantized_.cell_of_panel(end - 1); ++c)
+            if (packed.enter_cell(c))
+                packed.sweep(quantized_, std::max(begin, quantized_.segment_begin(c)),
+                             std::min(end, quantized_.segment_end(c)),
+                             [&](Index i, Index position, std::int32_t) {
+                                 visit(i, quantized_.id(position));
+                             });
+    }
+
+  private:
+    const RadiusProblem &problem_;
+    const QuantizedDatabase &quantized_;
+};
+
+/// A search of a cascade. A query for which the bounds are too coarse counts as crowded.
+template <class Bounds> class RadiusSearch {
   public:
     struct Memory {
-        Sweep<S> sweep;
+        typename Bounds::Memory bounds;
         std::vector<std::vector<Neighbor>> lists;
         std::vector<std::size_t> measured; ///< lengths of the lists after the last measurement
+        std::vector<std::size_t> wasted;   ///< candidates that were too far
         std::vector<double> point;
     };
 
-    RadiusSearch(const RadiusProblem &problem, const Control &control)
-        : problem_(problem), screen_(problem.database, problem.frame,
-                                     identity_order(problem.database.rows()), {0}, control),
-          // The sums of exact distances are rounded, too.
-          limit_(problem.square * (1 + 1e-15 * static_cast<double>(problem.database.cols() + 16))) {
-    }
+    RadiusSearch(const RadiusProblem &problem, Bounds bounds)
+        : problem_(problem), bounds_(std::move(bounds)) {}
 
-    SearchPanels panels() const { return {screen_.packed()}; }
-    Index bytes() const { return sweep_bytes<S>(problem_.database.cols(), 1); }
+    SearchPanels panels() const { return bounds_.panels(); }
+    Index bytes() const { return bounds_.bytes(); }
 
     /// See Cascade::stage().
     template <class Emit>
     void run(const std::int64_t *ids, Index count, Index begin, Index end, char *crowded, Memory &m,
              Emit &&emit) const {
-        m.sweep.begin(screen_, problem_.queries, problem_.frame, ids, 0, count);
+        bounds_.begin(ids, count, crowded, m.bounds);
         m.lists.resize(static_cast<std::size_t>(std::max<Index>(count, 1)));
-        for (Index i = 0; i < count; ++i) {
-            m.lists[i].clear();
-            crowded[i] = std::is_same_v<S, float> && !(8 * width(m.sweep.norm(i)) <= limit_);
-            if (!crowded[i])
-                m.sweep.threshold(i) = m.sweep.reaching(i, limit_);
-        }
+        for (auto &list : m.lists)
+            list.clear();
         m.measured.assign(static_cast<std::size_t>(count), 0);
-        m.point.resize(static_cast<std::size_t>(problem_.database.cols()));
+        m.wasted.assign(static_cast<std::size_t>(count), 0);
         constexpr Index stretch = 1 << 14; // candidates that are stored before they are measured
         Index candidates = 0;
         const auto measure = [&] {
@@ -86,17 +178,23 @@ template <class S> class RadiusSearch {
                 auto &list = m.lists[i];
                 if (list.size() == m.measured[i])
                     continue;
-                problem_.queries.read_row(static_cast<Index>(ids[i]), m.point.data());
-                if (!problem_.keep_near(m.point.data(), m.measured[i], list))
+                m.wasted[i] += list.size();
+                if (!problem_.keep_near(static_cast<Index>(ids[i]), m.point, m.measured[i], list))
                     list.clear();
+                m.wasted[i] -= std::min(m.wasted[i], list.size());
                 m.measured[i] = list.size();
+                if (m.wasted[i] / Bounds::tolerance > 1000 + list.size()) {
+                    problem_.pairs -= static_cast<std::int64_t>(list.size());
+                    bounds_.stop(i, m.bounds);
+                    crowded[i] = 1;
+                    list.clear();
+                    m.measured[i] = 0;
+                }
             }
             candidates = 0;
         };
-        m.sweep.run(begin, end, [&](Index i, Index position, S) {
-            const std::int64_t row = screen_.packed().id(position);
-            if (const Codes exclude = problem_.settings.exclude;
-                exclude != nullptr && exclude[ids[i]] == row)
+        bounds_.run(begin, end, m.bounds, [&](Index i, std::int64_t row) {
+            if (row < 0 || crowded[i] || !problem_.settings.filter(static_cast<Index>(ids[i]), row))
                 return;
             m.lists[i].push_back({0, row});
             if (++candidates == stretch)
@@ -112,55 +210,59 @@ template <class S> class RadiusSearch {
     }
 
   private:
-    /// Width of the bounds for points about as far from the centre as a query with this squared
-    /// norm.
-    double width(double norm) const {
-        return screen_.tiny() + screen_.error() * (10 * norm + 8 * problem_.square);
-    }
-
     const RadiusProblem &problem_;
-    ScreenedDatabase<S> screen_;
-    double limit_; ///< of the squared distances
+    Bounds bounds_;
 };
 
 /// The neighbours of each query.
 inline std::vector<std::vector<Neighbor>> within_radius(const RadiusProblem &problem,
                                                         const Control &control) {
-    std::vector<std::vector<Neighbor>> lists(static_cast<std::size_t>(problem.queries.rows()));
+    const PreparedDatabase &database = problem.database;
+    const Index n = problem.queries.rows();
+    std::vector<std::vector<Neighbor>> lists(static_cast<std::size_t>(n));
     CascadeMemory memory;
-    memory.ids = identity_order(problem.queries.rows());
+    for (Index i = 0; i < n; ++i)
+        if (!problem.queries.is_zero(i))
+            memory.ids.push_back(i);
+        else
+            for (Index row = 0; row < database.space().points().rows(); ++row)
+                if (problem.settings.filter(i, row))
+                    lists[i].push_back({database.space().from_zero(row), row});
+    for (const Index i : problem.queries.zeros()) {
+        if (!problem.keep(i, 0, lists[i]))
+            lists[i].clear();
+        problem.arrange(lists[i]);
+    }
     Cascade cascade(control, memory);
-    const auto with = [&](auto precision) {
-        using Search = RadiusSearch<decltype(precision)>;
+    const auto with = [&](auto bounds, double depth) {
+        using Search = RadiusSearch<decltype(bounds)>;
         std::vector<typename Search::Memory> memories;
         cascade.stage(
-            Search(problem, cascade.control()), static_cast<double>(problem.database.cols()),
-            memories, [&](std::vector<Neighbor> &found) { problem.arrange(found); },
+            Search(problem, std::move(bounds)), depth, memories,
+            [&](std::vector<Neighbor> &found) { problem.arrange(found); },
             [&](Index query, Index, const std::vector<Neighbor> &found) { lists[query] = found; });
     };
-    with(float());
+    const auto depth = static_cast<double>(problem.queries.cols());
+    const QuantizedDatabase *quantized = database.quantized();
+    if (quantized != nullptr && QuantizedSearch::serves(*quantized, n, 1, true))
+        with(IntegerBounds(problem), 0.1 * depth);
     if (!cascade.done())
-        with(double());
+        with(FloatBounds<float>(problem, database.single(cascade.control())), depth);
+    if (!cascade.done()) {
+        const ScreenedDatabase<double> screen(database.space(), database.frame(),
+                                              identity_order(database.space().points().rows()), {0},
+                                              cascade.control());
+        with(FloatBounds<double>(problem, screen), 2 * depth);
+    }
     return lists;
 }
 
-} // namespace detail
-
-/// For every query the database rows within a radius.
-///
-/// \tparam T precision of the reported distances. Rows and their order are determined by the root
-///   of sum (a-b)^2 in double, in index order, for any T.
+/// For every query the rows of a prepared database within a radius.
 template <class T>
-NeighborLists<T> radius_neighbors(const Points &queries, const Points &database,
-                                  const RadiusSettings &settings, const Control &control = {}) {
-    require(queries.cols() == database.cols(),
-            "radius_neighbors: queries and database differ in width");
-    require(settings.radius >= 0 && std::isfinite(settings.radius),
-            "radius_neighbors: radius must be finite and not negative");
-    require(settings.most >= 0, "radius_neighbors: most must not be negative");
-    require_excluded(settings.exclude, queries.rows(), database.rows(), "radius_neighbors");
-    const detail::RadiusProblem problem(queries, database, settings);
-    auto found = detail::within_radius(problem, control);
+NeighborLists<T> radius_neighbors(const PreparedDatabase &database, const Queries &queries,
+                                  const RadiusSettings &settings, const Control &control) {
+    const RadiusProblem problem(database, queries, settings);
+    auto found = within_radius(problem, control);
     NeighborLists<T> lists;
     lists.pairs = problem.pairs;
     lists.row_starts.push_back(0);
@@ -173,15 +275,59 @@ NeighborLists<T> radius_neighbors(const Points &queries, const Points &database,
                                    static_cast<std::int64_t>(list.size()));
     lists.indices.reserve(static_cast<std::size_t>(lists.row_starts.back()));
     lists.distances.reserve(static_cast<std::size_t>(lists.row_starts.back()));
-    for (auto &list : found) {
-        for (const Neighbor &n : list) {
+    const bool euclidean = database.space().euclidean();
+    for (std::size_t i = 0; i < found.size(); ++i) {
+        for (const Neighbor &n : found[i]) {
             lists.indices.push_back(n.index);
             lists.distances.push_back(
-                unscaled<T>(n.distance, problem.frame.exact_scale, settings.squared));
+                euclidean ? unscaled<T>(n.distance, database.frame().exact_scale, settings.squared)
+                          : static_cast<T>(queries.value(static_cast<Index>(i), n.distance)));
         }
-        list = {};
+        found[i] = {};
     }
     return lists;
+}
+
+inline void check_radius(const Points &queries, const Points &database,
+                         const RadiusSettings &settings, Metric metric) {
+    require(queries.cols() == database.cols(),
+            "radius_neighbors: queries and database differ in width");
+    require(std::isfinite(settings.radius) &&
+                (settings.radius >= 0 || metric == Metric::inner_product),
+            "radius_neighbors: radius must be finite and not negative");
+    require(settings.most >= 0, "radius_neighbors: most must not be negative");
+}
+
+} // namespace detail
+
+/// For every query the rows of a database within a radius.
+///
+/// \tparam T precision of the reported distances. Rows and their order are determined by the root
+///   of sum (a-b)^2 in double, in index order, for any T.
+template <class T>
+NeighborLists<T> radius_neighbors(const Points &queries, const Database &database,
+                                  const RadiusSettings &settings, const Control &control = {}) {
+    const Space &space = database.space();
+    detail::check_radius(queries, space.points(), settings, space.metric());
+    const Queries asked(space, queries, control);
+    NeighborLists<T> lists;
+    database.with_prepared(asked, control, [&](const PreparedDatabase &prepared) {
+        lists = detail::radius_neighbors<T>(prepared, asked, settings, control);
+    });
+    return lists;
+}
+
+/// The same for points that are searched once.
+template <class T>
+NeighborLists<T> radius_neighbors(const Points &queries, const Points &points,
+                                  const RadiusSettings &settings, const Control &control = {},
+                                  Metric metric = Metric::euclidean) {
+    detail::check_radius(queries, points, settings, metric);
+    const Space space(points, metric, control);
+    const Queries asked(space, queries, control);
+    const PreparedDatabase prepared(space, space.frame_with(asked.images()),
+                                    {identity_order(points.rows()), {0}}, false, control);
+    return detail::radius_neighbors<T>(prepared, asked, settings, control);
 }
 
 METRICFAST_NAMESPACE_END

@@ -14,6 +14,11 @@ namespace detail {
 /// Relative margin for rounding errors in double.
 constexpr double quantized_margin = 1e-12;
 
+/// Upper bound of the rounded D of every point with a D of at most d.
+inline double quantized_limit(double d, double norm) {
+    return d + 4 * quantized_margin * (d + norm) + std::numeric_limits<double>::min();
+}
+
 /// Calls each(k, x) for the coordinates of a point in the frame, where x is a register of
 /// coordinates from the k-th on. The last register is padded with zeros.
 template <class T, class Each>

@@ -7,8 +7,10 @@
 /// underflow. All roundings
 /// together are below e (|b|^2 + 2|a||b|) <= e (|a|^2 + 2|b|^2), so
 ///   c - e|a|^2 <= D - |a|^2 <= c + e|a|^2 + 4e|b|^2 + 2t.
+/// If b has a height in its space, |b|^2 stands for the sum of both, which D includes.
 #pragma once
 
+#include "metricfast/search/space.hpp"
 #include "metricfast/simd/packing.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
@@ -20,7 +22,12 @@ template <class S> class ScreenedDatabase {
 
     ScreenedDatabase(const Points &points, const Frame &frame, std::vector<std::int64_t> order,
                      std::vector<Index> segments, const Control &control)
-        : packed_(points, frame, std::move(order), std::move(segments), control) {
+        : ScreenedDatabase(Space(points), frame, std::move(order), std::move(segments), control) {}
+
+    ScreenedDatabase(const Space &space, const Frame &frame, std::vector<std::int64_t> order,
+                     std::vector<Index> segments, const Control &control)
+        : packed_(space.images(), frame, std::move(order), std::move(segments), control),
+          margin_(space.margin(frame.scale)) {
         const double u = static_cast<double>(std::numeric_limits<S>::epsilon()) / 2;
         // In double the norms and the exact distances themselves round as much as the products do.
         const Index roundings =
@@ -30,6 +37,8 @@ template <class S> class ScreenedDatabase {
                 static_cast<double>(std::numeric_limits<S>::min());
         lower_.resize(static_cast<std::size_t>(packed_.positions()));
         for (Index j = 0; j < packed_.positions(); ++j) {
+            if (packed_.id(j) >= 0)
+                packed_.raise(j, space.height(packed_.id(j), frame.scale));
             const double n = packed_.norm(j) * (1 - 2 * error_) - tiny_;
             lower_[j] = std::nextafter(static_cast<S>(n), -std::numeric_limits<S>::infinity());
             if (packed_.id(j) < 0)
@@ -43,9 +52,14 @@ template <class S> class ScreenedDatabase {
     double error() const { return error_; }
     /// The allowance for underflow, t.
     double tiny() const { return tiny_; }
+    /// The margin of the space, in the frame.
+    double margin() const { return margin_; }
 
-    /// Distance between the two bounds, without the query's share 2 e |a|^2.
-    double slack(Index position) const { return 4 * error_ * packed_.norm(position) + 2 * tiny_; }
+    /// Distance between the two bounds, without the query's share 2 e |a|^2. The upper one also
+    /// holds for points whose value is lower.
+    double slack(Index position) const {
+        return 4 * error_ * packed_.norm(position) + 2 * tiny_ + margin_;
+    }
 
     /// The largest of these.
     double most_slack() const { return most_slack_; }
@@ -111,6 +125,7 @@ template <class S> class ScreenedDatabase {
     PackedDatabase<S> packed_;
     double error_ = 0;
     double tiny_ = 0;
+    double margin_;
     double most_slack_ = 0;
     AlignedVector<S> lower_;
 };

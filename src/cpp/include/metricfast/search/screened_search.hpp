@@ -12,7 +12,7 @@ template <class S> class ScreenedSearch {
   public:
     /// \param copies of the rows that `screen` holds.
     ScreenedSearch(const PreparedDatabase &database, const ScreenedDatabase<S> &screen,
-                   const Copies &copies, const Points &queries, Index k, const Filter &filter)
+                   const Copies &copies, const Queries &queries, Index k, const Filter &filter)
         : database_(database), screen_(screen), copies_(copies), queries_(queries), k_(k),
           filter_(filter) {}
 
@@ -32,7 +32,7 @@ template <class S> class ScreenedSearch {
     void run(const std::int64_t *ids, Index count, Index begin, Index end, char *crowded, Memory &m,
              Emit &&emit) const {
         const auto &packed = screen_.packed();
-        m.sweep.begin(screen_, queries_, database_.frame(), ids, 0, count);
+        m.sweep.begin(screen_, queries_.images(), database_.frame(), ids, 0, count);
         if (static_cast<Index>(m.lists.size()) < count)
             m.lists.resize(static_cast<std::size_t>(count));
         for (Index i = 0; i < count; ++i) {
@@ -58,7 +58,7 @@ template <class S> class ScreenedSearch {
             m.near.clear();
             for (const auto &entry : m.lists[i].entries())
                 m.near.push_back({0, copies_.first(packed.id(entry.position), allowed(ids[i]))});
-            rank_nearest(queries_, static_cast<Index>(ids[i]), database_.points(),
+            rank_nearest(queries_, static_cast<Index>(ids[i]), database_.space(),
                          database_.frame().exact_scale, k_, m.row, m.near);
             copies_.expand(m.near, 0, allowed(ids[i]), k_);
             keep_nearest(m.near, k_);
@@ -74,7 +74,7 @@ template <class S> class ScreenedSearch {
     const PreparedDatabase &database_;
     const ScreenedDatabase<S> &screen_;
     const Copies &copies_;
-    Points queries_;
+    const Queries &queries_;
     Index k_;
     Filter filter_;
 };

@@ -22,14 +22,14 @@ struct SearchMemory {
 class SegmentSearch {
   public:
     /// `within`: see Database::search().
-    SegmentSearch(const PreparedDatabase &database, const Points &queries, Index k,
+    SegmentSearch(const PreparedDatabase &database, const Queries &queries, Index k,
                   const Filter &filter, Span<const double> within = nullptr)
         : database_(database), queries_(queries), k_(k), filter_(filter), within_(within) {
         require_each(within, queries.rows(), "kneighbors: within must have one entry per query");
-        filter.check(queries.rows(), database.points().rows());
+        filter.check(queries.rows(), database.space().points().rows());
     }
 
-    /// Scale of the neighbours' distances.
+    /// Scale of the neighbours' squared distances.
     double scale() const { return database_.frame().exact_scale; }
 
     /// Calls emit(query, segment, sorted neighbours) with k neighbours, or fewer if the segment has
@@ -42,13 +42,13 @@ class SegmentSearch {
         const auto nearest = [k = k_](std::vector<Neighbor> &found) { keep_nearest(found, k); };
         const auto depth = static_cast<double>(queries_.cols());
         if (database_.rows().size() == 1 && within_ == nullptr &&
-            BlockSearch::serves(database_.points().rows(), queries_.rows(), k_))
+            BlockSearch::serves(database_.space().points().rows(), queries_.rows(), k_))
             cascade.stage(
                 BlockSearch(database_, database_.single(cascade.control()), queries_, k_, filter_),
                 depth, memory.block, nearest, emit);
         if (cascade.done())
             return;
-        if (k_ > most_sorted && k_ > database_.points().rows() / 16)
+        if (k_ > most_sorted && k_ > database_.space().points().rows() / 16)
             return exhaustive(database_.rows(), Copies(), cascade, emit);
         const QuantizedDatabase *quantized = database_.quantized();
         if (quantized != nullptr &&
@@ -115,7 +115,6 @@ class SegmentSearch {
         const auto &ids = cascade.ids();
         const auto blocks = static_cast<Index>(ids.size());
         parallel_blocks(blocks, cascade.control(), [&](Index b, Worker &) {
-            const Points &points = database_.points();
             const auto query = static_cast<Index>(ids[b]);
             const auto allowed = [&](std::int64_t row) { return filter_(query, row); };
             std::vector<double> row;
@@ -127,7 +126,7 @@ class SegmentSearch {
                     if (first >= 0)
                         best.push_back({0, first});
                 }
-                rank_nearest(queries_, query, points, scale(), k_, row, best);
+                rank_nearest(queries_, query, database_.space(), scale(), k_, row, best);
                 copies.expand(best, 0, allowed, k_);
                 keep_nearest(best, k_);
                 emit(query, s, best);
@@ -136,7 +135,7 @@ class SegmentSearch {
     }
 
     const PreparedDatabase &database_;
-    Points queries_;
+    const Queries &queries_;
     Index k_;
     Filter filter_;
     Span<const double> within_;
@@ -162,13 +161,13 @@ void check_search(const Points &queries, const Points &database, Index k, View<T
 }
 
 /// Writes one query's neighbours in one segment; missing ones become inf and -1.
-template <class T>
-void write_neighbors(const std::vector<Neighbor> &found, double scale, bool squared, Index k,
-                     T *distances, std::int64_t *indices) {
+/// \param value converts distances.
+template <class T, class Value>
+void write_neighbors(const std::vector<Neighbor> &found, T *distances, std::int64_t *indices,
+                     Index k, Value &&value) {
     for (Index r = 0; r < k; ++r) {
         const bool has = r < static_cast<Index>(found.size());
-        const double d = has ? found[r].distance : std::numeric_limits<double>::infinity();
-        distances[r] = unscaled<T>(d, scale, squared);
+        distances[r] = has ? value(found[r].distance) : std::numeric_limits<T>::infinity();
         indices[r] = has ? found[r].index : -1;
     }
 }

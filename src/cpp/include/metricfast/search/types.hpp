@@ -9,20 +9,11 @@ namespace metricfast {
 /// Neighbours in compressed sparse rows. The entries from row_starts[i] to row_starts[i + 1] - 1
 /// belong to query i.
 template <class T> struct NeighborLists {
+    using Value = T;
     std::vector<std::int64_t> row_starts;
     std::vector<std::int64_t> indices;
     std::vector<T> distances;
     std::int64_t pairs = 0; ///< number found; above the maximum, no list is stored
-};
-
-/// A search within a radius, and the form of its results.
-struct RadiusSettings {
-    double radius = 1;
-    Codes exclude = nullptr; ///< for each query a row to exclude, -1 for none
-    bool sorted = true;      ///< nearest first, ties by the lower row; if false, by row
-    bool squared = false;    ///< report squared distances
-    /// Maximum number of pairs; if there are more, no list is stored.
-    std::int64_t most = std::numeric_limits<std::int64_t>::max();
 };
 
 /// Lists in compressed sparse rows.
@@ -69,6 +60,16 @@ struct Filter {
     }
 };
 
+/// A search within a radius, and the form of its results.
+struct RadiusSettings {
+    double radius = 1;
+    Filter filter;        ///< the rows that a query may find
+    bool sorted = true;   ///< nearest first, ties by the lower row; if false, by row
+    bool squared = false; ///< report squared distances
+    /// Maximum number of pairs; if there are more, no list is stored.
+    std::int64_t most = std::numeric_limits<std::int64_t>::max();
+};
+
 /// Arrays of a QuantizedDatabase, which can be stored in a file.
 struct QuantizedParts {
     Span<const std::uint8_t> data;        ///< u + 128, panel by panel
@@ -79,6 +80,10 @@ struct QuantizedParts {
     Span<const std::int64_t> cell_starts; ///< index in `order` of each cell's first row
 };
 
+/// The distance of a search: |q - x|, 1 - cos(q, x), or minus the inner product of q and x. Under
+/// `cosine`, a zero vector has the distance 1 from other points, and 0 from zero vectors.
+enum class Metric { euclidean, cosine, inner_product };
+
 /// Bounds for pruning: boxes of a tree, 8-bit integers, or floats.
 enum class SearchRoute { tree, integers, floats };
 
@@ -87,6 +92,7 @@ struct DatabaseOptions {
     bool tree = true;     ///< for points with few coordinates
     bool integers = true; ///< a copy in 8 bits
     bool cells = true;    ///< cells of that copy, for clustered points
+    Metric metric = Metric::euclidean;
 };
 
 /// State of a database without a tree. It can be stored in a file and memory-mapped.

@@ -126,6 +126,7 @@ template <class T> class PackedDatabase : public PanelLayout {
     const T *panel(Index q) const { return data_.data() + q * cols * depth_; }
     /// Squared norm of the packed point, +inf for padding.
     double norm(Index position) const { return norms_[position]; }
+    void raise(Index position, double height) { norms_[position] += height; }
 
   private:
     Index depth_;
