@@ -95,6 +95,9 @@ class Source(ABC):
     def __len__(self) -> int:
         return self.shape[0]
 
+    def __mul__(self, factors: Array) -> Source:
+        return InUnits(self, factors)
+
     def __getitem__(self, rows: Any) -> Any:
         """Return a row, or rows of a slice, an array of indices or a mask.
 
@@ -220,6 +223,26 @@ class Scaled(Source):
         with np.errstate(over="ignore", invalid="ignore"):
             block = np.subtract(block, self._mean, out=out)
         return times_power_of_two(block, -self._exponent) if self._exponent else block
+
+
+class InUnits(Source):
+    """Points of another source, whose features are multiplied by factors."""
+
+    def __init__(self, source: Source, factors: Array) -> None:
+        self._like(source)
+        self._source, self._factors = source, factors
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes per point during reading."""
+        return self._source.row_bytes
+
+    def read(self, start: int, stop: int) -> Array:
+        """Return rows."""
+        return self._source.read(start, stop) * self._factors
+
+    def _gather(self, rows: Integers) -> Array:
+        return self._source._gather(rows) * self._factors
 
 
 class Part(Source):

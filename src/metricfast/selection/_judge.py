@@ -154,6 +154,13 @@ class Judge(BaseEstimator):  # type: ignore[misc]
         `how`: the keyword arguments of :func:`judge_costs`.
         """
 
+    def draw(self, codes: Integers, weight: Floats | None) -> Integers:
+        """Return rows of known class and positive weight, 5000 at most."""
+        rows = np.flatnonzero(codes >= 0 if weight is None else (codes >= 0) & (weight > 0))
+        if len(rows) > self._n_drawn:
+            rows = np.sort(rows[np.random.RandomState(0).permutation(len(rows))[: self._n_drawn]])
+        return rows
+
     def errors_for(self, labels: str = "classes") -> float:
         """Return the number of standard errors."""
         default = 2.0 if labels == "classes" else 1.0
@@ -314,7 +321,7 @@ def judge_maps(
 ) -> Judgement:  # fmt: skip
     """Choose one of several linear maps of points with classes.
 
-    `X`: points, an array or a source, of which at most 5000 are drawn.
+    `X`: points, an array or a source, of which :meth:`Judge.draw` draws.
     `codes`: class indices, negative for unknown classes.
     `maps`: takes rows to train on, and their points, and yields the map of each candidate in turn.
     `groups`: group indices; whole groups are held out.
@@ -324,9 +331,7 @@ def judge_maps(
     """
     if judge._verdict is not None:
         return judge._verdict.judgement
-    rows = np.flatnonzero(codes >= 0 if weight is None else (codes >= 0) & (weight > 0))
-    if len(rows) > judge._n_drawn:
-        rows = np.sort(rows[np.random.RandomState(0).permutation(len(rows))[: judge._n_drawn]])
+    rows = judge.draw(codes, weight)
     points, labels = np.asarray(X[rows]), codes[rows]
     shares = None if weight is None else weight[rows]
     coordinates = center_and_rescale(points.astype(np.float64))[0]

@@ -29,27 +29,30 @@ _ALIKE = 2
 def choose_units(learner: Any, X: Any, y: Any, weight: Floats | None, **marks: Any) -> Array | None:
     """Return factors that standardise the features, if they are surely better, or else None.
 
-    Points on disk are left as they are, and points for a learner that has a prior in their units,
-    or learns from their differences across views.
+    Points are left as they are for a learner that has a prior in their units, or learns from their
+    differences across views.
 
     `marks`: indices of groups and views.
     """
     judge, prior = _judge_of(learner), getattr(learner, "prior", "identity")
-    if judge is None or not judge._chooses_units or not isinstance(X, np.ndarray):
+    if judge is None or not judge._chooses_units:
         return None
     across = learner._across_views and "views" in marks
     if across or not (isinstance(prior, str) and prior == "identity"):
         return None
-    scaled, one_group = center_and_rescale(X)[0], np.zeros(len(X), np.int64)
-    spread = np.sqrt(within_scatter(scaled, one_group, weight, diagonal=True))
+    codes = _codes(learner, y)
+    rows = judge.draw(codes, weight)
+    points, share = np.asarray(X[rows]), None if weight is None else weight[rows]
+    one_group, scaled = np.zeros(len(rows), np.int64), center_and_rescale(points)[0]
+    spread = np.sqrt(within_scatter(scaled, one_group, share, diagonal=True))
     spread[spread == 0] = spread.max()  # constant features
     if not _ALIKE * spread.min() < spread.max():
         return None
     units = (spread.min() / spread).astype(X.dtype)
-    maps = [_without_learning(learner, X, each) for each in (np.ones_like(units), units)]
+    maps = [_without_learning(learner, points, each) for each in (np.ones_like(units), units)]
     judgement = judge_maps(
-        judge, _UNLEARNED, X, _codes(learner, y), weight, lambda *_: maps,
-        getattr(learner, "n_jobs", None), **marks,
+        judge, _UNLEARNED, points, codes[rows], share, lambda *_: maps,
+        getattr(learner, "n_jobs", None), **{name: mark[rows] for name, mark in marks.items()},
     )  # fmt: skip
     return units if judgement.chosen else None
 

@@ -258,7 +258,8 @@ def fit_points(
     tol = RANK_TOL if points.dtype == np.float32 else RANK_TOL_DOUBLE
     how: dict[str, Any] = {"beyond": learner._beyond_span, "tol": tol, "when": learner._spans}
     counted = points if weight is None or on_disk(points) else points[weight > 0]
-    units = choose_units(learner, points, labels, weight, **marks)
+    remote = execute is not None and on_disk(points)
+    units = None if remote else choose_units(learner, points, labels, weight, **marks)
     original = None if units is None else points
     if units is not None:
         points, counted = points * units, counted * units
