@@ -278,15 +278,14 @@ class AdapterTraining:
                     costs = np.concatenate([costs, row[None]])
                     order.append(np.inf if i or not self._may_stay else len(order))
         names = [each.title(pairs) for each in found]
-        given = "given distance"
         if names[0] == LAST:
-            names[0] = given = "map of the last fit"
+            names[0] = "map of the last fit"
         elif self._may_stay:
-            names[0] = given
+            names[0] = "given distance"
         else:
-            given, judge = "best start", Judge(n_splits=judge.n_splits, errors=0.0)
+            judge = Judge(n_splits=judge.n_splits, errors=0.0)
         judgement = judge_costs(
-            judge, names, costs, weight, measure, unit, given=given, equal=_EQUAL,
+            judge, names, costs, weight, measure, unit, equal=_EQUAL,
             order=np.array(order),
         )  # fmt: skip
         return judgement, found[judgement.chosen]
