@@ -34,7 +34,7 @@ from metricfast._core.targets import as_label_array, by_appearance, encode, enco
 from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast._labels.binding import SaidDistance, bind_labels
 from metricfast._labels.neighbors import label_neighbors, label_neighbors_between
-from metricfast._labels.tags import are_tags, as_tags, both_tags, n_rows, one_tag_each
+from metricfast._labels.tags import are_tags, as_tags, both_tags, count_labels, one_tag_each
 
 __all__ = ["Batch", "ClassBalanced", "DenseTriplet", "Sampler", "Uniform"]
 
@@ -142,7 +142,7 @@ class Uniform(Sampler):
     batch_size: PositiveInt = 128
 
     def _prepare(self, y: ArrayLike, size: int, seed: Seed, n_jobs: int | None) -> Epoch:
-        n = n_rows(y)
+        n = count_labels(y)
 
         def epoch(rng: RandomState) -> Iterator[Batch]:
             for rows in np.array_split(rng.permutation(n), batch_count(n, size)):
@@ -153,7 +153,7 @@ class Uniform(Sampler):
     def _prepare_both(
         self, y: ArrayLike, y_database: ArrayLike, size: int, seed: Seed, n_jobs: int | None
     ) -> Epoch:
-        n, m = n_rows(y), n_rows(y_database)
+        n, m = count_labels(y), count_labels(y_database)
 
         def epoch(rng: RandomState) -> Iterator[Batch]:
             for rows in np.array_split(rng.permutation(n), batch_count(n, size)):
@@ -209,7 +209,7 @@ class ClassBalanced(Sampler):
     ) -> Epoch:
         group = int(self.m_per_class)
         if are_tags(y) or are_tags(y_database):
-            sizes = n_rows(y), n_rows(y_database)
+            sizes = count_labels(y), count_labels(y_database)
             tags, others = both_tags(y, y_database, ("y", "y_database"), sizes)
             classes_in, pairs, n_classes = (
                 _classes_by_epoch(tags, "y"),
@@ -222,7 +222,7 @@ class ClassBalanced(Sampler):
             known, (of_queries, of_database) = encode_together(labels, "y")
             classes_in, n_classes = lambda _: of_queries, len(known)
             points = np.arange(len(of_database))
-        m, counts = n_rows(y_database), np.bincount(of_database, minlength=n_classes)
+        m, counts = count_labels(y_database), np.bincount(of_database, minlength=n_classes)
         starts = np.cumsum(counts) - counts
 
         def epoch(rng: RandomState) -> Iterator[Batch]:
@@ -379,7 +379,7 @@ def _with_database(
 
 def _check_sized(y: Any, name: str) -> None:
     sized = isinstance(y, Sized) and getattr(y, "ndim", 1) > 0
-    if not (sized or are_tags(y)) or isinstance(y, (str, bytes)) or n_rows(y) == 0:
+    if not (sized or are_tags(y)) or isinstance(y, (str, bytes)) or count_labels(y) == 0:
         raise ValueError(f"{name} must hold one label per point, got shape {np.shape(y)}.")
 
 

@@ -17,9 +17,9 @@ from metricfast._core.types import Array, Integers
 
 __all__ = [
     "Named",
-    "Part",
     "Scaled",
     "Source",
+    "Subset",
     "by_blocks",
     "in_one_array",
     "on_disk",
@@ -107,7 +107,7 @@ class Source(ABC):
         """
         if isinstance(rows, tuple) and len(rows) == 2 and rows[1] is Ellipsis:
             chosen = np.arange(len(self))[rows[0]]
-            return Part(self, chosen) if chosen.ndim else self[chosen[None]][0]
+            return Subset(self, chosen) if chosen.ndim else self[chosen[None]][0]
         if isinstance(rows, slice):
             start, stop, step = rows.indices(len(self))
             if step == 1:
@@ -245,7 +245,7 @@ class InUnits(Source):
         return self._source._gather(rows) * self._factors
 
 
-class Part(Source):
+class Subset(Source):
     """A subset of another source; ascending rows are read fastest."""
 
     def __init__(self, source: Source, rows: Integers) -> None:
@@ -269,7 +269,7 @@ def take(X: Any, rows: Any) -> Any:
     """Return the points of a mask or of indices. A source gives a source, and reads nothing."""
     if not isinstance(X, Source):
         return X[rows]
-    return Part(X, np.flatnonzero(rows) if rows.dtype == bool else rows)
+    return Subset(X, np.flatnonzero(rows) if rows.dtype == bool else rows)
 
 
 def parts(X: Any, n_rows: int | None = None) -> Iterator[tuple[slice, Array]]:

@@ -20,8 +20,8 @@ __all__ = [
     "are_tags",
     "as_tags",
     "both_tags",
+    "count_labels",
     "lists_of",
-    "n_rows",
     "n_shared",
     "one_tag_each",
     "share_tag",
@@ -78,7 +78,7 @@ def both_tags(
     return tags, references
 
 
-def n_rows(labels: Any) -> int:
+def count_labels(labels: Any) -> int:
     """Return the number of labelled points, also for sparse matrices, which have no length."""
     return int(labels.shape[0]) if hasattr(labels, "shape") else len(labels)
 

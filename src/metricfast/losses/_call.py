@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from metricfast._core.arguments import called_like
 from metricfast._core.arrays import as_both, as_exclude, as_points, as_threads, as_vector
 from metricfast._core.parameters import check_parameters
-from metricfast._labels.tags import n_rows
+from metricfast._labels.tags import count_labels
 from metricfast.losses._bound import BoundLoss, Call, Gradient
 from metricfast.losses._labels import BoundLabels, bound_labels
 
@@ -170,6 +170,6 @@ class Loss(BaseEstimator, ABC):  # type: ignore[misc]
 
 def _count(labels: Any, name: str) -> int:
     try:
-        return n_rows(labels)
+        return count_labels(labels)
     except TypeError:
         raise ValueError(f"{name} must hold one label per point; found {labels!r:.80}.") from None

@@ -19,7 +19,7 @@ from metricfast._core.scaling import (
     times_power_of_two,
 )
 from metricfast._core.scatter import pieces
-from metricfast._core.sources import Named, Part, Scaled, Source, parts
+from metricfast._core.sources import Named, Scaled, Source, Subset, parts
 from metricfast._core.stores import in_memory
 from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast.samplers import Batch
@@ -295,4 +295,4 @@ def batches_of(
 
 def rows_of(X: Any, rows: Any) -> Any:
     """Return the given rows of points; for a source, in ascending order."""
-    return Chunked(Part(X._source, rows), X.share) if isinstance(X, Chunked) else X[rows]
+    return Chunked(Subset(X._source, rows), X.share) if isinstance(X, Chunked) else X[rows]

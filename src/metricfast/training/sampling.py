@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from metricfast._core.types import Array, Integers, RandomState
-from metricfast._labels.tags import n_rows
+from metricfast._labels.tags import count_labels
 from metricfast.distances.neighbors import check_neighbors
 from metricfast.losses import Gerrymander
 from metricfast.samplers import Batch, Epoch, Sampler
@@ -69,7 +69,7 @@ class SamplerBatches:
                     _check_batch(loss, len(drawn))
                 yield Batch(rows[drawn], batch.n_anchors)
 
-        batches = batches_of(samples.X, draw, rng, n_rows(y))
+        batches = batches_of(samples.X, draw, rng, count_labels(y))
         return lambda: iter(batches())
 
 
