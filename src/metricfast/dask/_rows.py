@@ -22,8 +22,8 @@ __all__ = [
     "array_of",
     "blocks_of",
     "is_single",
+    "join_blocks",
     "join_rows",
-    "joined",
     "starts_of"
 ]  # fmt: skip
 
@@ -116,10 +116,10 @@ def starts_of(blocks: Sequence[Any]) -> Any:
 def join_rows(blocks: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
     """Return the points of all blocks, and their labels, weights and so on, or None."""
     columns = zip(*blocks, strict=True)
-    return tuple(None if column[0] is None else joined(column) for column in columns)
+    return tuple(None if column[0] is None else join_blocks(column) for column in columns)
 
 
-def joined(blocks: Sequence[Any]) -> Any:
+def join_blocks(blocks: Sequence[Any]) -> Any:
     """Concatenate blocks, without the empty ones unless all are empty.
 
     An array in one block is not copied.

@@ -24,8 +24,8 @@ from metricfast.dask._rows import (
     array_of,
     blocks_of,
     is_single,
+    join_blocks,
     join_rows,
-    joined,
     starts_of,
 )
 from metricfast.dask._workers import Workers
@@ -214,7 +214,7 @@ class _Ready:
         with self._lock:
             if self._database is None:
                 name, maps = self._of
-                points = as_points(np.asarray(joined(blocks)), name)
+                points = as_points(np.asarray(join_blocks(blocks)), name)
                 self._database = Database._of(points, **maps, n_jobs=1)
             return self._database
 
@@ -240,7 +240,7 @@ def _joined_arrays(blocks: list[tuple[Any, ...]]) -> tuple[Any, ...]:
 def _chosen(metrics: Any, labels: list[Any], k: Any, options: dict[str, Any]) -> Wanted:
     """Return the metrics to compute, which depend on the labels of all queries."""
     continuous = None if options.get("label_distance") is None else True
-    return scores_of(chosen_metrics(metrics, np.asarray(joined(labels)), continuous), k)
+    return scores_of(chosen_metrics(metrics, np.asarray(join_blocks(labels)), continuous), k)
 
 
 def _judged(
