@@ -172,7 +172,7 @@ class Schedule:
         scores, seen = (self._all_scores(each) for each in (best, paths))
         behind = float((scores[: len(seen)] - seen).mean()) if paths else 0.0
         to_gain = highest - float(scores.mean())
-        if all(path.costs.shape[2] > 1 for path in [*best, *paths]):
+        if paths and all(path.costs.shape[2] > 1 for path in [*best, *paths]):
             # Costs of the judge are finer than scores.
             scores, seen, highest = -self._all_scores(best, 0), -self._all_scores(paths, 0), 0.0
         if may_win(seen, scores, highest, np.ones(len(scores))):
@@ -180,6 +180,7 @@ class Schedule:
         if not paths:
             return f"not tried: at most {to_gain:.3f} to gain over {name}"
         by = f"{abs(behind):.3f} {'behind' if behind > 0 else 'before'} {name}"
+        by = by if behind else f"as good as {name}, no better"
         return f"dropped after fold {len(paths)} of {len(self.folds)}: {by}"
 
     def _all_scores(self, paths: list[Path], column: int = -1) -> Floats:
