@@ -185,7 +185,7 @@ def test_who_may_still_win():
 def test_a_race_drops_who_cannot_win_and_says_so():
     rng = np.random.default_rng(0)
     labels = np.repeat(np.arange(3), 60)
-    points = np.c_[labels + 0.2 * rng.normal(size=180), 3 * rng.normal(size=(180, 4))]
+    points = np.c_[labels + 0.4 * rng.normal(size=180), 3 * rng.normal(size=(180, 4))]
     given = {"learns": LFDA(), "none": Covariance(), "late": NCA()}
     how = {"learners": given, "scale": False, "random_state": 0, "refit": False}
     race, full = compare(points, labels, race=True, **how), compare(points, labels, **how)

@@ -41,7 +41,7 @@ class JudgementDisplay(Display):
     >>> lfda = LFDA().fit(*load_wine(return_X_y=True))
     >>> display = JudgementDisplay.from_estimator(lfda)
     >>> display.judgement.name
-    'shrinkage=1 towards within'
+    'shrinkage=0.3 towards total'
     """
 
     judgement: Judgement
