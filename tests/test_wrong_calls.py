@@ -12,14 +12,15 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import metricfast as mf
-from metricfast import embeddings, losses, metrics
+from metricfast import embeddings, losses, metrics, selection
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(60, 4)), np.arange(60) % 3
 PAIRS, SIGNS = X[RNG.integers(60, size=(20, 2))], np.tile([1, -1], 10)
 NAMES = {
     **vars(mf),
-    **{"np": np, "pd": pd, "losses": losses, "embeddings": embeddings, "metrics": metrics},
+    **{"np": np, "pd": pd, "losses": losses, "embeddings": embeddings},
+    **{"metrics": metrics, "selection": selection},
     **{"make_pipeline": make_pipeline, "StandardScaler": StandardScaler},
     **{name: getattr(mf, name) for name in mf.__all__},
     **{"X": X, "Y": Y, "Q": X[:30], "D": X[30:], "PAIRS": PAIRS, "SIGNS": SIGNS},
@@ -32,7 +33,9 @@ CALLS = [
     ("NCA(n_components='2').fit(X, Y)", ValueError, "n_components", "'2'", "1, 4", "features"),
     ("LFDA(n_components=2.0).fit(X, Y)", ValueError, "n_components", "2.0", "integer"),
     ("NCA(init='best').fit(X, Y)", ValueError, "init", "'pca'"),
-    ("NCA(solver='sgd').fit(X, Y)", ValueError, "solver", "'sgd'", "'adam'"),
+    ("NCA(solver='sgd').fit(X, Y)", ValueError, "solver", "'sgd'", "mean solvers.SGD()?"),
+    ("NCA(solver='L-BFGS').fit(X, Y)", ValueError, "solver", "'L-BFGS'", "mean 'lbfgs'?"),
+    ("ANMM(judge='auto ').fit(X, Y)", ValueError, "judge", "'auto '", "None"),
     ("NCA(max_iter='10').fit(X, Y)", ValueError, "max_iter", "'10'", "integer"),
     ("NCA(tol=-1).fit(X, Y)", ValueError, "tol", "-1", "from 0"),
     ("NCA(random_state='0').fit(X, Y)", ValueError, "random_state", "'0'", "integer"),
@@ -46,11 +49,18 @@ CALLS = [
     ("LFDA(shrinkage=2).fit(X, Y)", ValueError, "shrinkage", "2", "from 0 to 1"),
     ("XQDA(shrinkage=0)", TypeError, "XQDA", "shrinkage"),
     ("EmbeddingLearner().fit(X, Y)", TypeError, "loss"),
-    ("EmbeddingLearner('triplet').fit(X, Y)", TypeError, "loss", "'triplet'", "metricfast.losses"),
+    (
+        *("EmbeddingLearner('triplet').fit(X, Y)", TypeError),
+        *("loss", "'triplet'", "metricfast.losses", "Did you mean losses.Triplet()?"),
+    ),
+    (
+        *("EmbeddingLearner('multi_similarity').fit(X, Y)", TypeError),
+        *("loss", "'multi_similarity'", "Did you mean losses.MultiSimilarity()?"),
+    ),
     ("EmbeddingLearner(losses.NCA).fit(X, Y)", TypeError, "loss", "NCA()"),
     (
         *("EmbeddingLearner(losses.NCA(), embedding='mlp').fit(X, Y)", TypeError),
-        *("embedding", "'mlp'", "metricfast.embeddings"),
+        *("embedding", "'mlp'", "metricfast.embeddings", "Did you mean embeddings.MLP()?"),
     ),
     (
         *("EmbeddingLearner(losses.NCA(), embedding=embeddings.MLP).fit(X, Y)", TypeError),
@@ -92,6 +102,11 @@ CALLS = [
         *("FITTED.calibrate_threshold(PAIRS, SIGNS, strategy='far')", ValueError),
         *("Strategy", '"far"', '"max_tpr"'),
     ),
+    (
+        *("FITTED.calibrate_threshold(PAIRS, SIGNS, far=1e-3, min_rate=0.9)", ValueError),
+        *("far=0.001", "leave out strategy and min_rate", "min_rate=0.9"),
+    ),
+    ("FITTED.calibrate_threshold(PAIRS, SIGNS, far=-0.1)", ValueError, "far", "-0.1", "above 0"),
     # neighbours and databases
     ("KNeighborsClassifier(metric=NCA).fit(X, Y)", TypeError, "metric", "NCA()"),
     ("KNeighborsClassifier(metric='mahal').fit(X, Y)", ValueError, "metric", "'mahal'", "valid"),
@@ -112,6 +127,30 @@ CALLS = [
     ),
     # metrics, comparison, files
     ("metrics.retrieval_report(X, Y, metrics=['map'])", ValueError, "metrics", "map_at_r", "'map'"),
+    (
+        *("metrics.retrieval_report(X, Y, metrics='recall_at')", ValueError),
+        *("metrics", "'recall_at'", "Did you mean 'recall_at_k'?"),
+    ),
+    (
+        *("metrics.mean_label_distance_at_k(X, Y, label_distance='euclidian')", ValueError),
+        *("label_distance", "'euclidian'", "Did you mean 'euclidean'?"),
+    ),
+    (
+        *("LFDA(judge=selection.Judge(measure='retreival')).fit(X, Y)", ValueError),
+        *("measure", "'retreival'", "Did you mean 'retrieval'?"),
+    ),
+    (
+        *("LFDA(judge=selection.Judge(unit='class')).fit(X, Y)", ValueError),
+        *("unit", "'class'", "Did you mean 'classes'?"),
+    ),
+    (
+        *("metrics.identification_report(Q, Y[:30], D, Y[30:])", ValueError),
+        *("labels", "database_labels", "only"),
+    ),
+    (
+        *("metrics.identification_report(Q, Y[:30], D, Y[30:], fpir=5)", ValueError),
+        *("fpir", "5", "0 to 1"),
+    ),
     ("metrics.recall_at_k(X, Y, k=(1, 5))", ValueError, "k must be", "retrieval_report"),
     (
         *("metrics.verification_report(SIGNS, NUMBERS, far='0.1')", ValueError),

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 PHONE, SCREEN = {"width": 360, "height": 740}, {"width": 1280, "height": 900}
-# Pixels that a page or its article is too wide, pictures that did not load, and tables whose second column is
-# beyond the right edge.
+# Pixels that a page or its article is too wide, pictures that did not load, and tables whose second
+# column is beyond the right edge.
 LOOK = """() => {
     const width = document.documentElement.clientWidth;
     const article = document.querySelector("article") ?? document.documentElement;

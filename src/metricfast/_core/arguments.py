@@ -6,6 +6,7 @@ import inspect
 import math
 import os
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from difflib import get_close_matches
 from functools import wraps
 from numbers import Integral, Real
 from typing import Any, ParamSpec, TypeVar
@@ -34,6 +35,7 @@ __all__ = [
     "check_range",
     "check_unused",
     "check_verbose",
+    "did_you_mean",
     "takes_side",
 ]
 
@@ -144,7 +146,22 @@ def check_choice(name: str, value: object, allowed: Sequence[object]) -> None:
     """Raise ValueError unless `value` is one of the allowed values."""
     if not (isinstance(value, Hashable) and value in allowed):
         *most, last = map(repr, allowed)
-        raise ValueError(f"{name} must be {', '.join(most)} or {last}, got {value!r}.")
+        meant = did_you_mean(value, allowed)
+        raise ValueError(f"{name} must be {', '.join(most)} or {last}, got {value!r}.{meant}")
+
+
+def did_you_mean(given: object, known: Iterable[object], shown: str = "{!r}") -> str:
+    """Return a question about the known name that is most like the given one, or nothing.
+
+    Case, "_" and "-" do not matter. `shown` is the format of the name.
+    """
+    names = {_letters(name): name for name in known if isinstance(name, str)}
+    near = get_close_matches(_letters(given), names, 1) if isinstance(given, str) else []
+    return f" Did you mean {shown.format(names[near[0]])}?" if near else ""
+
+
+def _letters(name: str) -> str:
+    return name.lower().replace("_", "").replace("-", "")
 
 
 def check_count(name: str, value: object, least: int = 1) -> int:

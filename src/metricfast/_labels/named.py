@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import haversine_distances
 
+from metricfast._core.arguments import did_you_mean
 from metricfast._core.types import Array, Floats
 from metricfast._labels.distance import LabelDistance
 
@@ -56,7 +57,7 @@ def named_distance(said: Any) -> LabelDistance:
         f"label_distance must be one of {', '.join(map(repr, _NAMES))}, ('angular', period), "
         "'precomputed', another metric of scipy.spatial.distance.cdist, a function f, or "
         "('metric', f); "
-        f"found {said!r}."
+        f"found {said!r}.{did_you_mean(said, [*_NAMES, 'precomputed'])}"
     )
 
 

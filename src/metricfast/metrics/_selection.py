@@ -11,6 +11,7 @@ from sklearn.base import RegressorMixin
 from sklearn.pipeline import Pipeline
 from sklearn.utils.multiclass import type_of_target
 
+from metricfast._core.arguments import did_you_mean
 from metricfast._core.types import Array
 from metricfast._labels.binding import agreed
 from metricfast._labels.distance import label_array
@@ -48,7 +49,8 @@ def chosen_metrics(
     names: list[Any] = [metrics] if one else list(metrics)
     unknown = [name for name in names if not (isinstance(name, str) and name in METRICS)]
     if unknown or not names:
-        raise ValueError(f"metrics must be among {', '.join(METRICS)}; found {unknown}.")
+        meant = "".join(did_you_mean(name, METRICS) for name in unknown[:1])
+        raise ValueError(f"metrics must be among {', '.join(METRICS)}; found {unknown}.{meant}")
     return names
 
 

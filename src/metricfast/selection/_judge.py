@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from metricfast._core.arguments import did_you_mean
 from metricfast._core.parameters import AtLeastTwo, NonNegativeFloat, check_parameters
 from metricfast._core.scaling import center_and_rescale
 from metricfast._core.types import Array, Floats, Integers
@@ -119,7 +120,7 @@ class Judge(BaseEstimator):  # type: ignore[misc]
         if not callable(self.measure) and self.measure not in ("auto", *MEASURES):
             raise ValueError(
                 f"measure must be 'auto', a function, or one of {', '.join(map(repr, MEASURES))}; "
-                f"got {self.measure!r}."
+                f"got {self.measure!r}.{did_you_mean(self.measure, ('auto', *MEASURES))}"
             )
 
     def costs_by(self, labels: str = "classes") -> tuple[str, Measure]:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from metricfast._core.arguments import check_range, check_unused
+from metricfast._core.arguments import check_range, check_unused, did_you_mean
 from metricfast._core.parameters import (
     NonNegativeFloat,
     NonNegativeInt,
@@ -409,7 +409,10 @@ def as_solver(
         value = lbfgs if value == "lbfgs" else _NAMES[value](**params)
     if not isinstance(value, (FullBatchSolver, MiniBatchSolver)):
         known = ", ".join(map(repr, names))
-        raise ValueError(f"solver must be {known} or one of metricfast.solvers, got {value!r}.")
+        raise ValueError(
+            f"solver must be {known} or one of metricfast.solvers, got {value!r}."
+            + (did_you_mean(value, names) or did_you_mean(value, __all__, "solvers.{}()"))
+        )
     value.check()
     return value
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 from sklearn.utils import check_array
 
-from metricfast._core.arguments import as_array, check_choice, check_range
+from metricfast._core.arguments import as_array, check_choice, check_range, did_you_mean
 from metricfast._core.checks import check_points
 from metricfast._core.frames import check_alike
 from metricfast._core.sources import Source
@@ -53,16 +54,21 @@ def check_parts(
         if isinstance(part, type):
             raise TypeError(f"{name} must be an object, not a class: give {part.__name__}().")
     if not callable(loss):
-        raise TypeError(f"loss must be one of metricfast.losses or a function, got {loss!r}.")
+        raise TypeError(
+            f"loss must be one of metricfast.losses or a function, got {loss!r}."
+            + did_you_mean(loss, sys.modules["metricfast.losses"].__all__, "losses.{}()")
+        )
     check_labels(loss)
     for name, part, base in (
         ("embedding", embedding, Embedding),
         ("sampler", sampler, Sampler),
     ):
         if not isinstance(part, base):
+            room = base.__module__.removesuffix("._base")
+            shown = f"{room.removeprefix('metricfast.')}.{{}}()"
             raise TypeError(
-                f"{name} must be one of {base.__module__.removesuffix('._base')}, or of a "
-                f"class derived from its {base.__name__}; got {part!r}."
+                f"{name} must be one of {room}, or of a class derived from its {base.__name__}; "
+                f"got {part!r}.{did_you_mean(part, sys.modules[room].__all__, shown)}"
             )
     check_choice("database", database, ("batch", "all"))
     if candidate_fraction is not None:
