@@ -32,7 +32,7 @@ GAIN = re.compile(r"^   (\S+) 0(\.\d+)  ->  (\S+) 0(\.\d+)$", re.MULTILINE)
 
 
 class Result(NamedTuple):
-    """A block, what it printed, and the figure that it drew."""
+    """A block, its output and its figure."""
 
     block: re.Match[str]
     printed: str

@@ -14,7 +14,7 @@ import pages
 
 # Wider than the screens of phones, in pixels, minus the margins.
 NARROW = 360
-# What may be wider than the page, for it scrolls by itself.
+# Classes of elements that may be wider than the page, because they scroll.
 SCROLLS = {"pst-scrollable-table-container", "formula", "highlight"}
 # docutils writes 12 over the next sign for \frac12, which is a half in TeX.
 BARE_FRACTION = re.compile(r"\\frac\s*(?:\{[^{}]*\}\s*)?[^\s{]")

@@ -31,8 +31,9 @@ def neighborhood_scatters(
     `weight`: ndarray of shape (n_samples,), or None.
     `k_genuine`, `k_impostor`: neighbours of the same class and of other classes.
     `execute`: called in place of :func:`scatters_of_anchors`.
-    Returns sums of two groups: differences from neighbours of the same class, 0, and of other
-    classes, 1, with the weight of the points that have such; and the sums of all points.
+    Returns sums of two groups, and the sums of all points. Group 0 has the differences from
+    neighbours of the same class, group 1 from neighbours of other classes. The weight of a group is
+    the weight of the points that have such neighbours.
     """
     weights = repetitions(weight, X.shape[0])
     X, exponent, points = centered(X)

@@ -89,7 +89,7 @@ Regularizer = Annotated[
 def penalty(name: str | None, maps: list[Array], n_jobs: int | None = 1) -> _Result:
     """Return a penalty, a key of `REGULARIZERS`, and its gradient by each map: [L], or [U, V].
 
-    The result does not depend on `n_jobs`, of which it uses as many as there are maps.
+    Uses at most one thread for each map. The result does not depend on `n_jobs`.
     """
     if name is None:
         return 0.0, [np.zeros_like(A) for A in maps]
