@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
 from sklearn.pipeline import Pipeline
 
 import metricfast.learners as learners
+from metricfast._core.arguments import did_you_mean
 from metricfast.learners.base.learner import BaseMetricLearner
 from metricfast.predictors.multi_metric import MultiMetricLMNN
 from metricfast.predictors.soft import NCAClassifier, NCARegressor
@@ -114,11 +114,9 @@ def _estimator(given: Any) -> Any:
     if isinstance(given, str):
         known = [*learners.__all__, *PREDICTORS, *DISTANCES]
         if given not in known:
-            lower = {name.lower(): name for name in known}
-            near = get_close_matches(given.lower(), lower, 1)
-            meant = f" Did you mean {lower[near[0]]!r}?" if near else ""
             raise ValueError(
-                f"learners must be names among {', '.join(known)}, got {given!r}.{meant}"
+                f"learners must be names among {', '.join(known)}, got {given!r}."
+                + did_you_mean(given, known)
             )
         try:
             return class_of(given)()
