@@ -159,6 +159,31 @@ def test_the_gradient_is_the_slope(side, scored):
         np.testing.assert_allclose(objective(x, batch)[1], slope, atol=1e-6)
 
 
+@pytest.mark.parametrize("scored", [True, False])
+@EVERY_SIDE
+def test_evaluation_by_blocks(side, scored, monkeypatch):
+    monkeypatch.setattr("metricfast.learners.embedding.pairs._BLOCK", 60)
+    monkeypatch.setattr("metricfast.learners.embedding.pairs._MAPPED", 60)
+    rng = np.random.default_rng(0)
+    index = np.c_[np.arange(150), rng.integers(0, N, 150)]
+    pairs = Pairs(QUERIES, DOCUMENTS, index, SCORES[:150] if scored else None).compact()
+    learned = Linear(N_FEATURES, normalize=True)
+    both = {"query": Identity(True), "database": Identity(True), side: learned}
+    loss = losses.CoSENT(2.0) if scored else losses.NTXent(1.0)
+    samples, loss, batches = pairs.parts(loss, 1)
+    embedding = learned if side == "both" else Asymmetric(**both)
+    found = [
+        Objective(Problem(samples, loss, embedding=embedding, evaluate=each), [np.eye(N_FEATURES)])
+        for each in (None, pairs.evaluation(batches))
+    ]
+    assert found[1].problem.evaluate is not None
+    x = rng.normal(size=N_FEATURES**2)
+    for batch in (None, batches[0]):
+        (value, slope), (again, slope_again) = (each(x, batch) for each in found)
+        assert again == pytest.approx(value)
+        np.testing.assert_allclose(slope_again, slope, atol=1e-10)
+
+
 def test_positives_are_softmax_over_their_block():
     a, b = (each[:5] / np.linalg.norm(each[:5], axis=1, keepdims=True) for each in sides(5))
     pairs = Pairs(a, b, np.c_[np.arange(5), np.arange(5)])

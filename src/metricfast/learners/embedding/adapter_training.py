@@ -371,9 +371,11 @@ class AdapterTraining:
             away = arrays[0] - start[0]
             return weight * float(np.vdot(away, away)), [2 * weight * away]
 
+        evaluate = None if len(self.sizes) > 1 else pairs.evaluation(batches)
         problem = Problem(
             samples, loss, embedding=self.embedding, penalty=moved, traits=EMBEDDING,
-            batches=lambda objective, rng, size: lambda: batches, n_jobs=self.n_jobs,
+            batches=lambda objective, rng, size: lambda: batches, evaluate=evaluate,
+            n_jobs=self.n_jobs,
         )  # fmt: skip
         objective = Objective(problem, [start])
         history = objective.history(np.random.RandomState(0))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -30,8 +30,14 @@ _BLOCK, _BATCH = 512, 1024
 # Maximum number of points of the database among which a sample of pairs is searched, besides its
 # own, and of similarities of a block of searches.
 _DATABASE, _SIMILARITIES = 10_000, 1 << 22
-# Rows of a block whose keys are computed.
-_HASHED = 1024
+# Rows of a block whose keys are computed, and pairs of a block that is mapped.
+_HASHED, _MAPPED = 1024, 4096
+# Blocks of positives have points in common. Above this number of points in all blocks, compared
+# with different points, all are mapped at once.
+_REPEATED = 1.5
+
+# Takes an objective, parameters, a batch and a part of it; returns the loss and its gradients.
+Evaluation = Callable[[Any, list[Array], Batch | None, Any], tuple[float, list[Array]]]
 
 
 @dataclass(frozen=True)
@@ -100,17 +106,14 @@ class Pairs:
 
     def _moved(self, rows: Sequence[Integers], places: Sequence[Integers]) -> Pairs:
         """Return the pairs, of some rows of the tables, and the place of each row among them."""
-        tables = [
-            table if np.array_equal(some, np.arange(len(table))) else table[some]
-            for table, some in zip((self.queries, self.database), rows, strict=True)
-        ]
+        queries, database = map(_take_rows, (self.queries, self.database), rows)
         index, *others = (
             np.column_stack([place[each] for place, each in zip(places, pairs.T, strict=True)])
             for pairs in (self.index, self.negatives, self.hidden)
         )
         negatives, hidden = (each[(each >= 0).all(axis=1)] for each in others)
         return replace(
-            self, queries=tables[0], database=tables[1], index=index, negatives=negatives,
+            self, queries=queries, database=database, index=index, negatives=negatives,
             hidden=hidden,
         )  # fmt: skip
 
@@ -163,13 +166,25 @@ class Pairs:
             batches = [Batch(np.concatenate(block), len(block[0])) for block in positives.blocks]
             return self.tables, positives, batches
         left, right = self.index.T
-        samples = Samples(self.queries[left], database=Samples(self.database[right]))
+        queries, database = _take_rows(self.queries, left), _take_rows(self.database, right)
+        samples = Samples(queries, database=Samples(database))
         rows = np.random.RandomState(0).permutation(len(self))
         batches = [
             Batch(np.tile(some, 2), len(some))
             for some in np.array_split(rows, -(-len(rows) // _BATCH))
         ]
         return samples, loss.on_pairs(self.scores, self.weight, n_jobs=n_jobs), batches
+
+    def evaluation(self, batches: list[Batch]) -> Evaluation | None:
+        """Return a function that evaluates a loss by blocks; None if that does not pay.
+
+        `batches`: as `parts` returns them.
+        """
+        if self.scores is None:
+            n = sum(len(batch.rows) for batch in batches)
+            worse = n > _REPEATED * (len(self.queries) + len(self.database))
+            return None if len(batches) == 1 or worse else _mean_of_batches(batches)
+        return _scored_in_blocks if len(self) > _MAPPED else None
 
     def values(self, Z: Array, Z_database: Array) -> Floats:
         """Return how well embedded tables rank pairs: a value for each pair or query.
@@ -337,6 +352,68 @@ def _check_scores(y: Any, n: int, vary: bool) -> Floats:
     return scores
 
 
+def _mean_of_batches(batches: list[Batch]) -> Evaluation:
+    """Return a function that evaluates an objective as the mean over its batches."""
+
+    def evaluate(
+        objective: Any, arrays: list[Array], batch: Batch | None, part: Any
+    ) -> tuple[float, list[Array]]:
+        if batch is not None:
+            return _of_embedding(objective, arrays, batch, part)
+        total, gradients = 0.0, [np.zeros_like(each, objective.X.dtype) for each in arrays]
+        for each in batches:
+            value, found = _of_embedding(objective, arrays, each, part)
+            share = each.n_anchors / len(objective.X)
+            total += share * value
+            for i, slope in enumerate(found):
+                gradients[i] += share * slope
+        return total, gradients
+
+    return evaluate
+
+
+def _of_embedding(objective: Any, *given: Any) -> tuple[float, list[Array]]:
+    found: tuple[float, list[Array]] = objective.of_embedding(*given)
+    return found
+
+
+def _scored_in_blocks(
+    objective: Any, arrays: list[Array], batch: Batch | None, part: Any
+) -> tuple[float, list[Array]]:
+    """Evaluate a loss of cosines of scored pairs; gradients of points are those of a block."""
+    if batch is not None:
+        return _of_embedding(objective, arrays, batch, part)
+    tables = objective.X, objective.database
+    arrays = [np.ascontiguousarray(array, tables[0].dtype) for array in arrays]
+    sides = objective._sides(arrays)
+    blocks = list(gen_batches(len(tables[0]), _MAPPED))
+    mapped = [
+        [
+            embedding._forward(parameters, X[some], n_jobs=objective.n_jobs)
+            for (embedding, parameters), X in zip(sides, tables, strict=True)
+        ]
+        for some in blocks
+    ]
+    cosines = np.concatenate(
+        [np.einsum("ij,ij->i", Z, Z_database) for (Z, _), (Z_database, _) in mapped]
+    )[:, None]
+    # The loss depends on products alone, which are those of cosines and ones.
+    value, (slopes, _) = objective.loss.evaluate_two_sided(cosines, np.ones_like(cosines))
+    gradients = [np.zeros_like(array) for array in arrays]
+    for some, ((Z, cache), (Z_database, other)) in zip(blocks, mapped, strict=True):
+        ends = (cache, slopes[some] * Z_database), (other, slopes[some] * Z)
+        found = [
+            embedding.backward(parameters, kept, slope, n_jobs=objective.n_jobs)
+            for (embedding, parameters), (kept, slope) in zip(sides, ends, strict=True)
+        ]
+        if objective.embedding.asymmetric:
+            found = [found[0] + found[1]]
+        for each in found:
+            for i, slope in enumerate(each):
+                gradients[i] += slope
+    return value, gradients
+
+
 class _PositivesLoss:
     """A loss of classes, in which the database points that belong to a query are its class.
 
@@ -422,6 +499,11 @@ def _unit(Z: Array) -> tuple[Array, Array]:
     lengths = np.linalg.norm(Z, axis=1, keepdims=True)
     lengths[lengths <= np.finfo(Z.dtype).tiny] = np.inf
     return np.ascontiguousarray(Z / lengths), lengths
+
+
+def _take_rows(table: Array, rows: Integers) -> Array:
+    """Return some rows; the table itself if these are all of its rows, in order."""
+    return table if np.array_equal(rows, np.arange(len(table))) else table[rows]
 
 
 def _row_keys(X: Array) -> Integers:
