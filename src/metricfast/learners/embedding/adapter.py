@@ -85,7 +85,7 @@ class AdapterLearner(EmbeddedMetricMixin):
     warm_start : bool, default=False
         Continue from the map of the last fit, if there is one, which new pairs may improve. The
         judge compares with it in place of the points as given: if no map is better on held-out
-        pairs by two standard errors, it stays. Points as given may still win.
+        pairs by one standard error, it stays, without a warning. Points as given may still win.
     preprocessor : array-like or callable, optional
         Returns the points where `pairs` holds indicators of points.
     random_state : int, RandomState or None, default=None

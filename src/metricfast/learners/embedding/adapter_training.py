@@ -50,6 +50,8 @@ _LEAST = 32
 # Standard errors of a paired difference, within which candidates count as equally good: the one
 # that changes the given distance less is chosen.
 _EQUAL = 0.5
+# Standard errors by which new pairs must improve the map of the last fit.
+_NEW = 1.0
 # Standard errors by which a start may be worse than the best one of another kind, to be trained.
 _RIVAL = 2.0
 # Pairs of the sample that chooses the weight, at most, their multiplications, and pairs that are
@@ -280,6 +282,8 @@ class AdapterTraining:
         names = [each.title(pairs) for each in found]
         if names[0] == LAST:
             names[0] = "map of the last fit"
+            errors = _NEW if judge.errors is None else judge.errors
+            judge = Judge(n_splits=judge.n_splits, errors=errors)
         elif self._may_stay:
             names[0] = "given distance"
         else:
