@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -280,18 +281,17 @@ class AdapterTraining:
                     costs = np.concatenate([costs, row[None]])
                     order.append(np.inf if i or not self._may_stay else len(order))
         names = [each.title(pairs) for each in found]
+        judge = copy.copy(judge)
         if names[0] == LAST:
             names[0] = "map of the last fit"
-            errors = _NEW if judge.errors is None else judge.errors
-            judge = Judge(n_splits=judge.n_splits, errors=errors)
+            judge.errors = _NEW if judge.errors is None else judge.errors
         elif self._may_stay:
             names[0] = "given distance"
         else:
-            judge = Judge(n_splits=judge.n_splits, errors=0.0)
+            judge.errors = 0.0
         judgement = judge_costs(
-            judge, names, costs, weight, measure, unit, equal=_EQUAL,
-            order=np.array(order),
-        )  # fmt: skip
+            judge, names, costs, weight, measure, unit, equal=_EQUAL, order=np.array(order)
+        )
         return judgement, found[judgement.chosen]
 
     @property
