@@ -95,10 +95,10 @@ class Filter(ctypes.Structure):
 class Database:
     """A database of points under a model."""
 
-    def __init__(self, model: Model, X: np.ndarray) -> None:
+    def __init__(self, model: Model, X: np.ndarray, metric: int = 0) -> None:
         X, handle = np.ascontiguousarray(X), ctypes.c_void_p()
         name = f"database_create_{_suffix(X)}"
-        call(name, model.handle, X, len(X), 0, ctypes.byref(handle))
+        call(name, model.handle, X, len(X), metric, 0, ctypes.byref(handle))
         self.handle = handle
 
     def __del__(self) -> None:

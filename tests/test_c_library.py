@@ -96,10 +96,11 @@ def test_arguments_are_checked(content) -> None:
         ("transform_f64", (model.handle, 0, wrong, 150, Z, 0), "points contain NaN"),
         ("transform_f64", (model.handle, 0, far, 150, Z, 0), "embedded points overflow"),
         ("pair_score_f64", (model.handle, X, X, 150, None, 0), "scores is null"),
-        ("database_create_f64", (model.handle, X, 0, 0, handle), "at least one point"),
+        ("database_create_f64", (model.handle, X, 0, 0, 0, handle), "at least one point"),
+        ("database_create_f64", (model.handle, X, 150, 3, 0, handle), "metric must be METRICFAST"),
         (
             "database_create_f64",
-            (model.handle, X, 150, 0, None),
+            (model.handle, X, 150, 0, 0, None),
             "the output pointer `database` is null",
         ),
         ("database_search_f64", (None, X, 150, 3, None, Z, rows, 0), "the database is null"),
@@ -273,3 +274,24 @@ def test_the_program_in_rust(iris) -> None:
     link = f"-L native='{folder}' -l metricfast -C link-arg=-Wl,-rpath,'{folder}'"
     run(f"rustc --edition 2021 -D warnings {link} serve.rs", directory)
     assert run("./serve iris.safetensors", directory) == expected
+
+
+def test_cosines_and_inner_products(path) -> None:
+    learner = metricfast.LFDA(2).fit(X, Y)
+    metricfast.save(learner, path)
+    queries = X[:20] + 0.25
+    for number, metric in enumerate(("euclidean", "cosine", "inner_product")):
+        found = Database(Model(path), X, number).kneighbors(queries, 5)
+        expected = metricfast.kneighbors(queries, X, 5, metric=metric, L=learner.components_)
+        np.testing.assert_array_equal(found[1], expected[1])
+        np.testing.assert_allclose(found[0], expected[0], rtol=1e-9, atol=1e-12)
+
+
+def test_a_bilinear_similarity_is_searched_by_inner_products(path) -> None:
+    learner = metricfast.OASIS_Supervised(max_iter=50, random_state=0).fit(X, Y)
+    metricfast.save(learner, path)
+    W = learner.bilinear_
+    found = Database(Model(path), X, 2).kneighbors(X[:20], 5)
+    expected = metricfast.kneighbors(X[:20], X, 5, metric="inner_product", M=W)
+    np.testing.assert_array_equal(found[1], expected[1])
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-9)

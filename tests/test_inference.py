@@ -7,6 +7,7 @@ import pytest
 from reference import squared_distances
 from reference_inference import brute_force, vote_losses
 
+import metricfast as mf
 from metricfast import inference
 from metricfast.neighbors import kneighbors, pairwise_distances
 
@@ -276,3 +277,59 @@ def test_distances_that_overflow_are_told(call):
     far = np.vstack([points, [1e200, 0]])
     assert np.isfinite(inference.targeted(points, far, y, [*y, 0], 1).values).all()
     assert not inference.targeted(points, None, range(4), range(4), 1).feasible.any()
+
+
+@pytest.mark.parametrize("kind", ["0/1", "matrix"])
+@pytest.mark.parametrize("ties", TIES)
+def test_a_prepared_database_gives_the_same_sets(ties, kind):
+    rng = np.random.default_rng([TIES.index(ties), len(kind), 7])
+    for d, spread, k in ((3, 2, 4), (3, 40, 1), (24, 3, 5), (24, 1000, 9)):
+        classes = int(rng.integers(2, 6))
+        labels = np.sort(rng.integers(0, classes, 900))
+        points = rng.integers(-spread, spread + 1, (900, d)) + labels[:, None]
+        y = rng.integers(0, classes, 80)
+        queries = (rng.integers(-spread, spread + 1, (80, d)) + y[:, None]).astype(np.float32)
+        shuffled = rng.permutation(900)
+        points, labels = points[shuffled].astype(np.float32), labels[shuffled]
+        matrix, _ = random_delta(rng, classes, kind)
+        exclude = np.where(rng.random(80) < 0.5, rng.integers(0, 900, 80), -1)
+        database = mf.Database(points)
+        for method in ("exact", "greedy"):
+            how = {"loss_matrix": matrix, "ties": ties, "method": method, "exclude": exclude}
+            given = inference.both(queries, points, y, labels, k, **how)
+            for expected, found in zip(
+                given, inference.both(queries, database, y, labels, k, **how), strict=True
+            ):
+                np.testing.assert_array_equal(found.values, expected.values)
+                np.testing.assert_array_equal(found.feasible, expected.feasible)
+                sums = (
+                    np.where(each.indices < 0, 0, squared_distances(queries, points)[
+                        np.arange(80)[:, None], each.indices
+                    ]).sum(axis=1)
+                    for each in (found, expected)
+                )  # fmt: skip
+                np.testing.assert_allclose(*sums)
+
+
+def test_a_database_that_changes_and_maps():
+    rng = np.random.default_rng(8)
+    points, queries, L = (
+        rng.normal(size=(500, 9)),
+        rng.normal(size=(40, 9)),
+        rng.normal(size=(4, 9)),
+    )
+    labels, y = rng.integers(0, 3, 500), rng.integers(0, 3, 40)
+    database = mf.Database(points[:300], L=L)
+    database.add(points[300:])
+    shown = np.arange(500) % 5 != 0
+    database.remove(np.flatnonzero(~shown))
+    embedded = [Z @ L.T for Z in (queries, points[shown])]
+    expected = inference.targeted(*embedded, y, labels[shown], 5)
+    found = inference.targeted(queries, database, y, labels[shown], 5)
+    np.testing.assert_array_equal(found.indices, np.flatnonzero(shown)[expected.indices])
+    np.testing.assert_allclose(found.values, expected.values, rtol=1e-9)
+    exclude = found.indices[:, 0]
+    found = inference.targeted(queries, database, y, labels[shown], 5, exclude=exclude)
+    assert not (found.indices == exclude[:, None]).any()
+    with pytest.raises(ValueError, match="database must have Euclidean distances"):
+        inference.targeted(queries, mf.Database(points, metric="cosine"), y, labels, 5)

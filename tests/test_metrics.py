@@ -12,6 +12,7 @@ from scipy.spatial.distance import cdist
 import metricfast as mf
 from metricfast import losses, metrics
 from metricfast._labels import distance as label_blocks
+from metricfast.distances.filters import as_filter, known_rows
 from metricfast.metrics import retrieval_report
 from metricfast.metrics._classes import CLASS_METRICS
 from metricfast.metrics._continuous import CONTINUOUS_METRICS
@@ -97,8 +98,11 @@ def test_blocks_change_nothing_and_bound_memory(name, monkeypatch):
     parts = retrieval_report(*arguments, metrics=name, k=K, exclude=exclude)[name]
     np.testing.assert_array_equal(parts.values, whole.values)
     assert (parts.chance, parts.oracle) == (whole.chance, whole.oracle)
+    metric = (CLASS_METRICS | CONTINUOUS_METRICS)[name]
+    if name in CLASS_METRICS and metric.depth in ("relevant", "all"):
+        return  # ranks are counted
     assert sum(rows) == 40
-    if (CLASS_METRICS | CONTINUOUS_METRICS)[name].depth == "all":
+    if metric.depth == "all":
         assert max(rows) == 7
 
 
@@ -248,3 +252,38 @@ def test_values_without_baselines(name):
     np.testing.assert_array_equal(found.values, expected.values)
     assert np.isnan([found.chance, found.oracle]).all()
     assert np.isfinite([expected.chance, expected.oracle]).all()
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine", "inner_product"])
+@pytest.mark.parametrize("kind", ["normal", "whole numbers", "zeros", "unbalanced"])
+def test_counted_ranks_are_those_of_the_whole_order(kind, metric):
+    rng = np.random.default_rng(11)
+    X, Q = rng.normal(size=(700, 6)), rng.normal(size=(90, 6))
+    y, of_queries = rng.integers(0, 9, 700), rng.integers(0, 10, 90)  # no reference has class 9
+    if kind == "whole numbers":
+        X, Q = np.round(X), np.round(Q)
+    elif kind == "zeros":
+        X[::9] = Q[::9] = 0
+    elif kind == "unbalanced":
+        y[rng.random(700) < 0.8] = 0
+        X *= rng.lognormal(sigma=2, size=(700, 1))
+    mask = rng.random((90, 700)) < 0.5
+    cameras = rng.integers(0, 3, 90), rng.integers(0, 3, 700)
+    for dtype in (np.float32, np.float64):
+        X, Q = X.astype(dtype), Q.astype(dtype)
+        for where in (None, mask, cameras, mask[0]):
+            report = retrieval_report(
+                Q, of_queries, X, y, metric=metric, where=where, exclude=np.arange(90), k=20,
+                metrics=list(CLASS_METRICS),
+            )  # fmt: skip
+            order = mf.kneighbors(
+                Q, X, 700, metric=metric,
+                where=~np.eye(90, 700, dtype=bool) & as_filter(
+                    where, (90, 700), known_rows(700)
+                ).allows(np.arange(90)[:, None], np.arange(700)),
+            )[1]  # fmt: skip
+            hits = [y[row[row >= 0]] == c for row, c in zip(order, of_queries, strict=True)]
+            hits = [list(row) for row in hits if row.any()]
+            for name, score in report.items():
+                expected = [of_hits(name, row, sum(row), 20) for row in hits]
+                np.testing.assert_allclose(score.values[~np.isnan(score.values)], expected)

@@ -25,7 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from metricfast._core.arguments import check_bool
 from metricfast._core.files import read_tensors, write_tensors
-from metricfast.distances.neighbors import kneighbors
+from metricfast.distances.neighbors import SearchMetric, kneighbors
 from metricfast.embeddings import Asymmetric, Identity, Linear
 from metricfast.embeddings._base import check_side
 from metricfast.learners.base.learner import MahalanobisMixin
@@ -215,6 +215,7 @@ def knn_func(
     reference: torch.Tensor | None = None,
     ref_includes_query: bool = False,
     *,
+    metric: SearchMetric = "euclidean",
     L: ArrayLike | torch.Tensor | None = None,
     n_jobs: int | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -228,6 +229,8 @@ def knn_func(
         By default the queries, each excluded from its own neighbours.
     ref_includes_query : bool, default=False
         Whether the first n references are the queries, each to be excluded from its own neighbours.
+    metric : {"euclidean", "cosine", "inner_product"}, default="euclidean"
+        As for :func:`metricfast.kneighbors`.
     L : array-like or tensor of shape (p, d), optional
         Distances are ``||Lx - Ly||``; give it by :func:`functools.partial`.
     n_jobs : int, optional
@@ -270,7 +273,7 @@ def knn_func(
         )
     exclude = np.arange(len(queries)) if ref_includes_query else None
     distances, indices = kneighbors(
-        queries, database, k, L=_array(L), exclude=exclude, n_jobs=n_jobs
+        queries, database, k, metric=metric, L=_array(L), exclude=exclude, n_jobs=n_jobs
     )
     found = torch.from_numpy(distances).to(query.device, _exact(query.dtype))
     return found, torch.from_numpy(indices).to(query.device)

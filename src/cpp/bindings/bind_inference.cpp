@@ -1,5 +1,6 @@
 #include "arrays.hpp"
 #include "common.hpp"
+#include "shared_database.hpp"
 
 namespace metricfast::python {
 
@@ -24,14 +25,17 @@ Ties ties_named(const std::string &name) {
                                 : Ties::pessimistic;
 }
 
-/// \param database None if `queries` holds squared distances.
+/// \param database points, a PreparedDatabase, or None if `queries` holds squared distances.
 void infer(const py::array &queries, const py::object &database, const py::object &query_labels,
            const py::object &database_labels, Index k, Index classes, const py::object &loss_matrix,
            const std::string &ties, bool greedy, const py::object &exclude,
            const py::object &targeted, const py::object &augmented, const py::object &plain,
            const py::object &wrong, int threads) {
     const Index n = queries.shape(0);
-    const Index m = database.is_none() ? queries.shape(1) : py::cast<py::array>(database).shape(0);
+    const bool prepared = py::isinstance<SharedDatabase>(database);
+    const Index m = database.is_none() ? queries.shape(1)
+                    : prepared         ? database.cast<const SharedDatabase &>().size()
+                                       : py::cast<py::array>(database).shape(0);
     InferenceProblem problem;
     const Indices of_queries(query_labels, n, "query_labels");
     const Indices of_database(database_labels, m, "database_labels");
@@ -61,6 +65,13 @@ void infer(const py::array &queries, const py::object &database, const py::objec
             const Released release;
             kernels().of<decltype(zero)>().search.infer(distances, problem, run);
         });
+        return;
+    }
+    if (prepared) {
+        const Points x = points(queries);
+        const auto &search = database.cast<const SharedDatabase &>().get();
+        const Released release;
+        search.infer(x, problem, run);
         return;
     }
     const Points x = points(queries), y = points(py::cast<py::array>(database));

@@ -82,6 +82,35 @@ py::object within_radius(const py::array &x, const py::array &y, double radius,
     });
 }
 
+/// Returns, for each query, the first rank, the hits among the first R and both sums of precisions.
+py::object class_ranks(const py::array &x, const py::array &y, const std::string &metric,
+                       const py::object &U, const py::object &V, const py::object &query_labels,
+                       const py::object &labels, const py::object &exclude,
+                       const py::object &allowed, const py::object &filter_labels, int threads) {
+    const Maps given = maps(U, V);
+    const Metric of = metric_of(metric);
+    const Points queries = points(x), database = points(y);
+    const RowFilter filter(exclude, allowed, filter_labels, queries.rows(), database.rows());
+    const Indices of_queries(query_labels, queries.rows(), "query_labels");
+    const Indices of_database(labels, database.rows(), "labels");
+    std::vector<RankSummary> found(static_cast<std::size_t>(queries.rows()));
+    {
+        const Control run = control(threads);
+        const Released release;
+        kernels().points.rank_classes(queries, database, given, of_queries, of_database, filter, of,
+                                      found, run);
+    }
+    std::vector<std::int64_t> first, hits;
+    std::vector<double> of_hits, all;
+    for (const RankSummary &each : found) {
+        first.push_back(each.first);
+        hits.push_back(each.hits);
+        of_hits.push_back(each.precisions_of_hits);
+        all.push_back(each.precisions);
+    }
+    return py::make_tuple(copied(first), copied(hits), copied(of_hits), copied(all));
+}
+
 /// Computes the votes in the precision of `values`.
 void vote(const py::array &x, const py::array &y, const py::array &values,
           const py::object &log_weight, const py::object &exclude, py::array out, int threads) {
@@ -105,6 +134,7 @@ void register_neighbors(py::module_ &m) {
     m.def("kneighbors_per_class", &nearest_per_class);
     m.def("find_impostors", &impostors);
     m.def("radius_neighbors", &within_radius);
+    m.def("rank_classes", &class_ranks);
     m.def("soft_votes", &vote);
 }
 

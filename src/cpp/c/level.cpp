@@ -126,15 +126,19 @@ int pair_score(const metricfast_model *model, const T *x, const T *y, std::int64
 
 template <class T>
 int database_create(const metricfast_model *model, const T *points, std::int64_t n_points,
-                    int n_threads, metricfast_database **database) {
+                    metricfast_metric metric, int n_threads, metricfast_database **database) {
     return guarded([&] {
         require(database != nullptr, "the output pointer `database` is null");
         *database = nullptr;
         const SavedModel &m = model_of(model);
+        require(metric >= METRICFAST_EUCLIDEAN && metric <= METRICFAST_INNER_PRODUCT,
+                "metric must be METRICFAST_EUCLIDEAN, METRICFAST_COSINE or "
+                "METRICFAST_INNER_PRODUCT");
         const View<const T> x =
             matrix("points", points, n_points, m.n_features(ModelSide::database));
-        *database =
-            new metricfast_database{m.prepare_database(x, {n_threads, {}, {}}), m.n_features()};
+        *database = new metricfast_database{
+            m.prepare_database(x, {n_threads, {}, {}}, static_cast<Metric>(metric)),
+            m.n_features()};
     });
 }
 

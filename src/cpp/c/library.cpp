@@ -97,10 +97,11 @@ int64_t metricfast_database_n_points(const metricfast_database *database) {
         });                                                                                        \
     }                                                                                              \
     int metricfast_database_create_##suffix(const metricfast_model *model, const T *points,        \
-                                            int64_t n_points, int n_threads,                       \
-                                            metricfast_database **database) {                      \
+                                            int64_t n_points, metricfast_metric metric,            \
+                                            int n_threads, metricfast_database **database) {       \
         return status([=](const auto &f) {                                                         \
-            return f.database_create_##suffix(model, points, n_points, n_threads, database);       \
+            return f.database_create_##suffix(model, points, n_points, metric, n_threads,          \
+                                              database);                                           \
         });                                                                                        \
     }                                                                                              \
     int metricfast_database_search_##suffix(const metricfast_database *database, const T *queries, \

@@ -49,6 +49,13 @@ typedef enum metricfast_status {
 /* The side of points: some models embed queries and database points by different maps. */
 typedef enum metricfast_side { METRICFAST_QUERY = 0, METRICFAST_DATABASE = 1 } metricfast_side;
 
+/* The distance of embedded points: Euclidean, one minus the cosine, or minus the inner product. */
+typedef enum metricfast_metric {
+    METRICFAST_EUCLIDEAN = 0,
+    METRICFAST_COSINE = 1,
+    METRICFAST_INNER_PRODUCT = 2
+} metricfast_metric;
+
 /* A learner from a file of metricfast.save. */
 typedef struct metricfast_model metricfast_model;
 
@@ -105,13 +112,15 @@ METRICFAST_API int metricfast_pair_score_f64(const metricfast_model *model, cons
                                              int n_threads);
 
 /* Prepares points for many searches. Free `*database` by metricfast_database_free. It is null after
- * an error. A model of OASIS has no distance, so it has no database. */
+ * an error. A model of OASIS has a similarity, so its metric is METRICFAST_INNER_PRODUCT. */
 METRICFAST_API int metricfast_database_create_f32(const metricfast_model *model,
                                                   const float *points, int64_t n_points,
-                                                  int n_threads, metricfast_database **database);
+                                                  metricfast_metric metric, int n_threads,
+                                                  metricfast_database **database);
 METRICFAST_API int metricfast_database_create_f64(const metricfast_model *model,
                                                   const double *points, int64_t n_points,
-                                                  int n_threads, metricfast_database **database);
+                                                  metricfast_metric metric, int n_threads,
+                                                  metricfast_database **database);
 
 /* Null is allowed. */
 METRICFAST_API void metricfast_database_free(metricfast_database *database);

@@ -9,17 +9,23 @@ METRICFAST_NAMESPACE_BEGIN
 
 namespace {
 
+DatabaseOptions with_metric(Metric metric) {
+    DatabaseOptions options;
+    options.metric = metric;
+    return options;
+}
+
 /// A database of embedded points. The model embeds the queries, too.
 class EmbeddedDatabase final : public SearchDatabase {
   public:
-    EmbeddedDatabase(std::shared_ptr<const Model> model, const Points &points,
+    EmbeddedDatabase(std::shared_ptr<const Model> model, const Points &points, Metric metric,
                      const Control &control)
         : model_(std::move(model)) {
         points.visit([&](auto v) {
             using T = std::remove_const_t<std::remove_pointer_t<decltype(v.data)>>;
             const auto &z = embedded_.template emplace<RowMatrix<T>>(
                 model_->transform(v, ModelSide::database, control));
-            database_ = point_kernels().prepare_database(view(z), {}, {}, control);
+            database_ = point_kernels().prepare_database(view(z), {}, with_metric(metric), control);
         });
     }
 
@@ -40,6 +46,13 @@ class EmbeddedDatabase final : public SearchDatabase {
     void radius_neighbors(const Points &queries, const RadiusSettings &settings,
                           NeighborLists<double> &found, const Control &control) const override {
         within(queries, settings, found, control);
+    }
+    void infer(const Points &queries, const InferenceProblem &problem,
+               const Control &control) const override {
+        queries.visit([&](auto v) {
+            const auto z = model_->transform(v, ModelSide::query, control);
+            database_->infer(view(z), problem, control);
+        });
     }
     const Points &points() const override { return database_->points(); }
     SearchRoute route() const override { return database_->route(); }
@@ -99,15 +112,16 @@ class LevelModel final : public SavedModel {
                     const Control &control) const override {
         model_->pair_score(x, y, scores, control);
     }
-    std::unique_ptr<SearchDatabase> prepare_database(const Points &points,
-                                                     const Control &control) const override {
+    std::unique_ptr<SearchDatabase> prepare_database(const Points &points, const Control &control,
+                                                     Metric metric) const override {
         require(points.rows() > 0, "there must be at least one point");
-        model_->require_distance();
+        if (metric != Metric::inner_product)
+            model_->require_distance();
         model_->require_features(points, ModelSide::database);
         if (model_->kind() == ModelKind::linear)
-            return point_kernels().prepare_database(points, Maps(view(model_->components())), {},
-                                                    control);
-        return std::make_unique<EmbeddedDatabase>(model_, points, control);
+            return point_kernels().prepare_database(points, Maps(view(model_->components())),
+                                                    with_metric(metric), control);
+        return std::make_unique<EmbeddedDatabase>(model_, points, metric, control);
     }
 
   private:

@@ -2,7 +2,8 @@
 #include "areas.hpp"
 #include "metricfast/core/pool.hpp"
 #include "metricfast/distance/soft_votes.hpp"
-#include "metricfast/inference/batch.hpp"
+#include "metricfast/inference/prepared.hpp"
+#include "metricfast/search/class_ranks.hpp"
 #include "metricfast/search/impostors.hpp"
 #include "metricfast/search/neighbors.hpp"
 #include "metricfast/search/radius.hpp"
@@ -76,6 +77,13 @@ class MappedDatabase final : public SearchDatabase {
                           NeighborLists<double> &found, const Control &control) const override {
         with_query(queries, control, [&](const Points &z) {
             found = metricfast::radius_neighbors<double>(z, *database_, settings, control);
+        });
+    }
+    void infer(const Points &queries, const InferenceProblem &problem,
+               const Control &control) const override {
+        with_query(queries, control, [&](const Points &z) {
+            const auto memory = memories_.borrow();
+            metricfast::infer(*database_, z, problem, *memory, control);
         });
     }
     const Points &points() const override { return database_->points(); }
@@ -160,6 +168,16 @@ class LevelPoints final : public PointKernels {
                                                      const DatabaseState &state,
                                                      Metric metric) const override {
         return std::make_unique<MappedDatabase>(points, state, metric);
+    }
+    void rank_classes(const Points &queries, const Points &database, const Maps &maps,
+                      Codes query_labels, Codes labels, const Filter &filter, Metric metric,
+                      Span<RankSummary> out, const Control &control) const override {
+        with_mapped(
+            queries, database, maps, control,
+            [&](const Points &q, const Points &d) {
+                metricfast::rank_classes(q, d, query_labels, labels, filter, metric, out, control);
+            },
+            metric);
     }
     bool has_int8() const override { return metricfast::has_int8(); }
     void infer(const Points &queries, const Points &database, const InferenceProblem &problem,

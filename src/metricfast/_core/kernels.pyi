@@ -93,13 +93,17 @@ class Kernels(Protocol):
         self, x: A, y: A, radius: float, metric: str, U: A | None, V: A | None, exclude: Rows,
         sort: bool, squared: bool, single: bool, most: int, threads: int, /
     ) -> tuple[A, NDArray[int64], NDArray[int64], int]: ...
+    def rank_classes(
+        self, x: A, y: A, metric: str, U: A | None, V: A | None, query_labels: A, labels: A,
+        exclude: Rows, allowed: A | None, filter_labels: Labels, threads: int, /
+    ) -> tuple[NDArray[int64], NDArray[int64], NDArray[float64], NDArray[float64]]: ...
     def soft_votes(
         self, x: A, y: A, values: A, log_weight: A | None, exclude: Rows, out: A, threads: int, /
     ) -> None: ...
     def infer(
-        self, queries: A, database: A | None, labels: A, database_labels: A, k: int, classes: int,
-        loss_matrix: A | None, ties: str, greedy: bool, exclude: Rows, targeted: Any,
-        augmented: Any, plain: A | None, wrong: A | None, threads: int, /
+        self, queries: A, database: A | PreparedDatabase | None, labels: A, database_labels: A,
+        k: int, classes: int, loss_matrix: A | None, ties: str, greedy: bool, exclude: Rows,
+        targeted: Any, augmented: Any, plain: A | None, wrong: A | None, threads: int, /
     ) -> None: ...
     # embeddings
     def linear_forward(self, x: A, L: A, z: A, threads: int, /) -> None: ...

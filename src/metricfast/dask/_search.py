@@ -30,7 +30,7 @@ from metricfast.dask._rows import (
 )
 from metricfast.dask._workers import Workers
 from metricfast.distances.database import Database
-from metricfast.distances.neighbors import check_neighbors
+from metricfast.distances.neighbors import SearchMetric, check_metric, check_neighbors
 from metricfast.metrics import RetrievalReport
 from metricfast.metrics._report import metric_values, scored
 from metricfast.metrics._selection import Wanted, chosen_metrics, scores_of
@@ -43,6 +43,7 @@ def kneighbors(
     database: Any = None,
     n_neighbors: int = 5,
     *,
+    metric: SearchMetric = "euclidean",
     L: Any = None,
     U: Any = None,
     V: Any = None,
@@ -60,7 +61,7 @@ def kneighbors(
         By default the queries themselves, each excluded from its own neighbours. Every worker that
         searches holds all of it.
     n_neighbors : int, default=5
-    L, U, V, squared
+    metric, L, U, V, squared
         As for :func:`metricfast.kneighbors`.
     where : array-like or tuple, optional
         As for :func:`metricfast.kneighbors`. Masks, indices and labels may be dask arrays, which
@@ -96,7 +97,7 @@ def kneighbors(
     array([1, 0, 1])
     """
     check_bool("compute", compute)
-    check_bool("squared", squared)
+    check_metric(metric, squared)
     n_neighbors = check_neighbors(n_neighbors)
     if client is not None and not compute:
         raise ValueError("client is for compute=True: dask arrays know no client.")
@@ -107,7 +108,7 @@ def kneighbors(
     points = (queries, queries if own else database)
     dtype = np.float32 if all(map(is_single, points)) else np.float64
     maps = {k: np.array(v) for k, v in {"L": L, "U": U, "V": V}.items() if v is not None}
-    ready = delayed(_Ready)("queries" if own else "database", maps)
+    ready = delayed(_Ready)("queries" if own else "database", {"metric": metric, **maps})
     sides = _sides(blocks_of("queries", of_queries), own, where)
     if workers:  # the graph of the search is not optimised later
         of_queries, of_database = optimize(of_queries, of_database)

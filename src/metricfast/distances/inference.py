@@ -30,6 +30,8 @@ from metricfast._core.arrays import (
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.targets import as_label_array
 from metricfast._core.types import Array, Floats, Integers
+from metricfast.distances.database import Database
+from metricfast.distances.filters import name_rows
 from metricfast.distances.neighbors import check_neighbors
 
 __all__ = ["Inference", "Ties", "both", "check_loss_matrix", "loss_augmented", "targeted"]
@@ -91,7 +93,7 @@ def check_method(ties: str, method: str, name: str = "method") -> None:
 
 def _search(
     queries: ArrayLike,
-    database: ArrayLike | None,
+    database: ArrayLike | Database | None,
     query_labels: ArrayLike,
     database_labels: ArrayLike,
     n_neighbors: int,
@@ -108,7 +110,16 @@ def _search(
     check_method(ties, method)
     if metric == "precomputed" and database is not None:
         raise ValueError("database must be None where the distances are precomputed.")
-    points, others = as_both(queries, database, ("queries", "database"), as_points)
+    held = database._held.whole if isinstance(database, Database) else None
+    points: Any
+    if held is not None:
+        if held.space.metric != "euclidean":
+            raise ValueError(f"database must have Euclidean distances; found {database!r}.")
+        points = as_points(queries, "queries", width=held.shape[1])
+        others = held.segments[0].images
+    else:
+        given: Any = database
+        points, others = as_both(queries, given, ("queries", "database"), as_points)
     n, width = points.shape
     if metric == "precomputed":
         m = width
@@ -117,21 +128,31 @@ def _search(
         exclude = np.arange(n) if exclude is None else exclude
     else:
         m = len(others)
-    left_out = as_exclude(exclude, n, m)
+    if held is None:
+        left_out = as_exclude(exclude, n, m)
+    elif (left_out := as_exclude(exclude, n, held.next)) is not None:
+        left_out = held.rows(left_out)
     k = check_neighbors(n_neighbors, m, left_out)
     matrix = None if loss_matrix is None else check_loss_matrix(loss_matrix)
-    labels = vote_labels(query_labels, database_labels, n, m, matrix)
+    labels = held and matrix is None and _small_labels(query_labels, database_labels, n, m)
+    labels = labels or vote_labels(query_labels, database_labels, n, m, matrix)
     threads = as_threads(n_jobs)
+    searched: Any = others
+    if held is not None:
+        searched = held.segments[0].prepared
+        points = held.space.embed(points, 0, held.origin, threads)
 
     def run(*wanted: bool) -> tuple[Inference, Inference]:
         right, worst = (empty_sets(n, k) if each else None for each in wanted)
         get_kernels().infer(
-            points, others, *labels[:2], k, labels[2], matrix, ties, method == "greedy", left_out,
+            points, searched, *labels[:2], k, labels[2], matrix, ties, method == "greedy", left_out,
             right, worst, None, None, threads,
         )  # fmt: skip
         for found in (right, worst):
             if found is not None and not (found.feasible & np.isfinite(found.values)).all():
                 _refuse_overflow(points, others, k)
+            if found is not None and held is not None:
+                name_rows(found.indices, held.ids)
         return right, worst  # type: ignore[return-value]
 
     return run
@@ -162,9 +183,11 @@ def targeted(*args: Any, **kwargs: Any) -> Inference:
     ----------
     queries : array-like of shape (n, p)
         Embedded points; with ``metric="precomputed"`` the squared distances, of shape (n, m).
-    database : array-like of shape (m, p), or None
+    database : array-like of shape (m, p), Database, or None
         Embedded points; None for the queries themselves, each excluded from its own sets by index,
-        and with ``metric="precomputed"``.
+        and with ``metric="precomputed"``. A :class:`Database` embeds queries by its maps, and
+        answers few queries in a small part of the time. Its labels are then in the order of
+        `ids_`, and `indices` and `exclude` hold its ids.
     query_labels, database_labels : array-like of shape (n,) and (m,)
         Classes. With a `loss_matrix` they are its indices, integers from 0.
     n_neighbors : int
@@ -271,6 +294,18 @@ def vote_labels(
         )
     known, codes, others = as_common_codes(query_labels, database_labels, names, (n, m))
     return codes, others, len(known)
+
+
+def _small_labels(
+    query_labels: ArrayLike, database_labels: ArrayLike, n: int, m: int
+) -> tuple[Integers, Integers, int] | None:
+    """Return labels that are small integers as class indices, without encoding them; or None."""
+    own, others = np.asarray(query_labels), np.asarray(database_labels)
+    if not own.dtype == others.dtype == np.int64 or (own.shape, others.shape) != ((n,), (m,)):
+        return None
+    if min(own.min(initial=0), others.min()) < 0 or (most := max(own.max(), others.max())) > m:
+        return None
+    return np.ascontiguousarray(own), np.ascontiguousarray(others), int(most) + 1
 
 
 def _as_indices(labels: ArrayLike, name: str, size: int, classes: int) -> Integers:

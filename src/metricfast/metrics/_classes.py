@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from metricfast._core.types import Array, Integers
+from metricfast._core.types import Array, Floats, Integers
 
 __all__ = [
     "CLASS_METRICS",
     "ClassMetric",
+    "ClassRanks",
     "chance_of_hit",
     "sum_by_chance",
     "sum_of_precisions",
@@ -25,11 +27,26 @@ __all__ = [
 Hits = NDArray[np.bool_]
 
 
+class ClassRanks(NamedTuple):
+    """Statistics of the ranks of the R references of each query's class."""
+
+    first: Integers  # the rank of the first; 0 if there is none
+    hits: Integers  # the number of those among the first R
+    precisions_of_hits: Floats  # the sum of the precisions at these
+    precisions: Floats  # the sum of the precisions at all R
+
+    def of_queries(self, rows: Integers) -> ClassRanks:
+        """Return the statistics of some queries."""
+        first, hits, precisions_of_hits, precisions = self
+        return ClassRanks(first[rows], hits[rows], precisions_of_hits[rows], precisions[rows])
+
+
 @dataclass(frozen=True)
 class ClassMetric:
     """Description of a metric per query, from 0 to 1; the best possible order gives 1.
 
     `value`: function of hits, R and k.
+    `of_ranks`: the same value as a function of :class:`ClassRanks`, R and k.
     `chance`: function of R, the number of candidates and k: the expectation over random orders.
     `depth`: number of ranks that the value depends on: "one", "k", "relevant" or "all".
     `binary`: whether values are 0 or 1 only.
@@ -40,6 +57,7 @@ class ClassMetric:
     chance: Callable[[int, int, int], float]
     depth: str
     binary: bool = False
+    of_ranks: Callable[[ClassRanks, Integers, int], Array] | None = None
     summary: str = ""
     example: str = ""
     bounds = (0.0, 1.0)
@@ -87,6 +105,7 @@ CLASS_METRICS = {
         True,
         summary="The share of queries whose nearest reference is of their class.",
         example="0.75",
+        of_ranks=lambda ranks, relevant, k: (ranks.first == 1).astype(float),
     ),
     "r_precision": ClassMetric(
         lambda hits, relevant, k: _at(np.cumsum(hits, axis=1), relevant) / relevant,
@@ -94,6 +113,7 @@ CLASS_METRICS = {
         "relevant",
         summary="The share of hits in the first R, the number of references of the query's class.",
         example="0.75",
+        of_ranks=lambda ranks, relevant, k: ranks.hits / relevant,
     ),
     "map_at_r": ClassMetric(
         lambda hits, relevant, k: _at(sum_of_precisions(hits), relevant) / relevant,
@@ -101,6 +121,7 @@ CLASS_METRICS = {
         "relevant",
         summary="The precisions at the hits in the first R references, summed and divided by R.",
         example="0.75",
+        of_ranks=lambda ranks, relevant, k: ranks.precisions_of_hits / relevant,
     ),
     "mean_average_precision": ClassMetric(
         lambda hits, relevant, k: sum_of_precisions(hits)[:, -1] / relevant,
@@ -108,6 +129,7 @@ CLASS_METRICS = {
         "all",
         summary="The mean precision at the references of the query's class, in the whole order.",
         example="0.8333333333333334",
+        of_ranks=lambda ranks, relevant, k: ranks.precisions / relevant,
     ),
     "mean_reciprocal_rank": ClassMetric(
         lambda hits, relevant, k: 1 / (hits.argmax(axis=1) + 1),
@@ -115,6 +137,7 @@ CLASS_METRICS = {
         "all",
         summary="One over the place of the first reference of the query's class.",
         example="0.8333333333333334",
+        of_ranks=lambda ranks, relevant, k: 1 / ranks.first,
     ),
     "recall_at_k": ClassMetric(
         lambda hits, relevant, k: hits[:, :k].any(axis=1).astype(float),
@@ -123,5 +146,6 @@ CLASS_METRICS = {
         True,
         summary="The share of queries with a reference of their class among the first k.",
         example="0.75",
+        of_ranks=lambda ranks, relevant, k: (ranks.first <= k).astype(float),
     ),
 }

@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import gen_batches
 
+from metricfast._core.arrays import as_maps, as_threads
+from metricfast._core.dispatch import get_kernels
 from metricfast._core.memory import working_memory
 from metricfast._core.progress import Progress
 from metricfast._core.sources import Source, on_disk
@@ -19,6 +21,7 @@ from metricfast._labels.distance import rows_per_block
 from metricfast.distances.database import Database
 from metricfast.distances.filters import Filter
 from metricfast.distances.neighbors import kneighbors
+from metricfast.metrics._classes import ClassRanks
 
 __all__ = ["Ranking", "Search"]
 
@@ -57,7 +60,7 @@ class Search:
     exclude: Integers | None
     where: Filter
     k: int  # the largest k
-    options: dict[str, Any]  # the maps and `n_jobs` of a `Database`
+    options: dict[str, Any]  # the metric, the maps and `n_jobs` of a `Database`
     verbose: bool | int
 
     def __post_init__(self) -> None:
@@ -124,6 +127,32 @@ class Search:
                     done += len(rows)
                     progress(done, done)
 
+    def class_ranks(self, of_queries: Integers, of_references: Integers) -> ClassRanks:
+        """Return the ranks of references with the query's class. Points must be in memory."""
+        queries, database = np.asarray(self.queries), np.asarray(self.database)
+        options = dict(self.options)
+        n_jobs, metric = options.pop("n_jobs", None), options.pop("metric", "euclidean")
+        n = len(queries)
+        with Progress("retrieval", n, "queries", shown=self.verbose) as progress:
+            L, U, V = map(options.get, "LUV")
+            found = get_kernels().rank_classes(
+                queries, database, metric, *as_maps(L, U, V, queries.shape[1]),
+                of_queries, of_references, self.exclude, *self.where.arguments(),
+                as_threads(n_jobs),
+            )  # fmt: skip
+            progress(n, n)
+        if self.exclude is None and self.where.argument is None:
+            some = self.sample
+            _, near = kneighbors(queries[some], database, 1, metric=metric, **options)
+            self.nearest[some] = near[:, 0]
+        return ClassRanks(*found)
+
+    @property
+    def sample(self) -> Integers:
+        """Up to 20 queries, evenly spaced."""
+        n = len(self.queries)
+        return np.linspace(0, n - 1, min(n, 20)).astype(np.int64)
+
     def _made_ready(self) -> Database | None:
         """Return the prepared database if it is in memory, else None."""
         database: Any = self.database
@@ -136,5 +165,5 @@ class Search:
     def _find(self, ready: Database | None, queries: Array, **how: Any) -> tuple[Array, Integers]:
         if ready is not None:
             return ready.kneighbors(queries, **how)
-        maps = {name: self.options[name] for name in "LUV"}
+        maps = {name: value for name, value in self.options.items() if name != "n_jobs"}
         return kneighbors(queries, self.database, **maps, **how)

@@ -12,6 +12,7 @@ from scipy.sparse import csr_array, issparse
 from metricfast._core.arrays import as_both, as_real
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.distances.filters import as_filter, known_rows
+from metricfast.distances.neighbors import SearchMetric, check_metric
 from metricfast.metrics._classes import (
     CLASS_METRICS,
     ClassMetric,
@@ -52,13 +53,13 @@ def relevance_report(
     database: ArrayLike,
     *,
     k: int | Sequence[int] = 10,
+    metric: SearchMetric = "euclidean",
     confidence: float = 0.95,
     n_jobs: int | None = None,
 ) -> RetrievalReport:
     """Score searches for the points that are relevant to each query.
 
-    Points of the database are ordered by Euclidean distance, and by index if that is equal. Points
-    of length 1, such as `AdapterLearner.transform` returns, are thereby ordered by cosine.
+    Points of the database are ordered by distance, and by index if that is equal.
 
     Parameters
     ----------
@@ -72,6 +73,9 @@ def relevance_report(
     k : int or sequence of int, default=10
         The number of nearest points that are found. Several k give a score each, named by its k:
         "recall_at_1", "recall_at_5".
+    metric : {"euclidean", "cosine", "inner_product"}, default="euclidean"
+        The distance, as for :func:`metricfast.kneighbors`. Points of length 1, such as
+        `AdapterLearner.transform` returns, have the same order under all three.
     confidence : float, default=0.95
         Confidence level of the intervals.
     n_jobs : int, optional
@@ -111,6 +115,7 @@ def relevance_report(
     (0.75, 0.75)
     """
     check_confidence(confidence)
+    check_metric(metric)
     points, references = as_both(queries, database, ("queries", "database"))
     sizes = n, m = len(points), len(references)
     grades, keys = _grades(relevance, sizes)
@@ -120,7 +125,7 @@ def relevance_report(
         raise ValueError(f"k must be at most {m}, the points of database; found {most}.")
     ideal, totals = _ideal(grades, most), np.asarray(grades.sum(axis=1)).ravel()
     relevant = np.diff(grades.indptr)
-    options = {"L": None, "U": None, "V": None, "n_jobs": n_jobs}
+    options = {"metric": metric, "n_jobs": n_jobs}
     where = as_filter(None, sizes, known_rows(m))
     search = Search(points, references, None, where, most, options, False)
     values = {key: np.full((3, n), np.nan) for key in wanted}
@@ -137,9 +142,9 @@ def relevance_report(
                 value[rows] = found[:, :each] @ discount / best
                 chance[rows], oracle[rows] = totals[rows] / m * discount.sum() / best, 1
                 continue
-            metric = _METRICS[name]
-            value[rows] = metric.value(found > 0, of_rows, each)
-            chance[rows] = np.array([metric.chance(int(R), m, each) for R in counts])[inverse]
+            of_hits = _METRICS[name]
+            value[rows] = of_hits.value(found > 0, of_rows, each)
+            chance[rows] = np.array([of_hits.chance(int(R), m, each) for R in counts])[inverse]
             oracle[rows] = np.minimum(1, each / of_rows) if name == "recall_at_k" else 1
     return RetrievalReport(
         (key, _score(values[key], confidence, wanted[key][0] == "hit_at_k")) for key in wanted

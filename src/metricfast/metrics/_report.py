@@ -10,11 +10,13 @@ from numpy.typing import ArrayLike
 
 from metricfast._core.arguments import check_verbose, takes_side
 from metricfast._core.arrays import as_both, as_common_codes, as_exclude
+from metricfast._core.sources import on_disk
 from metricfast._core.types import Array, Integers
 from metricfast._core.warn import warn_user
 from metricfast._labels.binding import bind_labels, is_precomputed
 from metricfast._labels.tags import are_tags, both_tags, n_shared, share_tag
 from metricfast.distances.filters import Filter, Labels, as_filter, known_rows
+from metricfast.distances.neighbors import SearchMetric, check_metric
 from metricfast.metrics._classes import CLASS_METRICS
 from metricfast.metrics._continuous import CONTINUOUS_METRICS, LabelDistances
 from metricfast.metrics._ranking import Search
@@ -31,6 +33,7 @@ from metricfast.metrics._shots import SHOT_METRICS, single_shots
 
 __all__ = ["both_sides", "metric_values", "report_of", "retrieval_report", "scored"]
 
+_COUNTED = 16
 # A metric, its k, and output arrays for values, chance levels and oracle values.
 Asked = list[tuple[Any, int, Array, Array, Array]]
 
@@ -43,6 +46,7 @@ def retrieval_report(
     *,
     metrics: str | Sequence[str] | None = None,
     k: int | Sequence[int] = 10,
+    metric: SearchMetric = "euclidean",
     L: ArrayLike | None = None,
     U: ArrayLike | None = None,
     V: ArrayLike | None = None,
@@ -91,6 +95,8 @@ def retrieval_report(
     k : int or sequence of int, default=10
         The k of all metrics "at k". Several k give a score each, named by its k: "recall_at_1",
         "recall_at_5".
+    metric : {"euclidean", "cosine", "inner_product"}, default="euclidean"
+        The distance that orders references, as for :func:`metricfast.kneighbors`.
     L, U, V : array-like of shape (p, d), optional
         Maps, as for :func:`metricfast.pairwise_distances`.
     exclude : array-like of int of shape (n,), optional
@@ -160,9 +166,9 @@ def retrieval_report(
     names = chosen_metrics(metrics, labels, None if label_distance is None else True)
     wanted = scores_of(names, k)
     found = metric_values(
-        queries, labels, database, database_labels, wanted=wanted, L=L, U=U, V=V, exclude=exclude,
-        where=where, groups=groups, label_distance=label_distance, baselines=baselines,
-        n_jobs=n_jobs, verbose=verbose,
+        queries, labels, database, database_labels, wanted=wanted, metric=metric, L=L, U=U, V=V,
+        exclude=exclude, where=where, groups=groups, label_distance=label_distance,
+        baselines=baselines, n_jobs=n_jobs, verbose=verbose,
     )  # fmt: skip
     return scored(wanted, found, confidence)
 
@@ -190,7 +196,11 @@ def metric_values(
     verbose: bool | int = False,
     **maps: Any,
 ) -> dict[str, Array]:
-    """Return values, chance and oracle of each query, NaN where a metric is not defined."""
+    """Return values, chance and oracle of each query, NaN where a metric is not defined.
+
+    `maps`: `metric` and the maps of a :class:`Database`.
+    """
+    check_metric(maps.get("metric", "euclidean"))
     points, references = as_both(queries, database, ("queries", "database"))
     given = is_precomputed(label_distance)
     if database is None and database_labels is None:
@@ -271,8 +281,7 @@ def both_sides(estimator: Any, X: Any) -> tuple[Any, Any]:
 
 def _among(search: Search) -> bool:
     """Return whether the queries (or an even sample of 20) are rows of the database."""
-    points, references = search.queries, search.database
-    some = np.linspace(0, len(points) - 1, min(len(points), 20)).astype(np.int64)
+    points, references, some = search.queries, search.database, search.sample
     return bool((references[search.nearest[some]] == points[some]).all())
 
 
@@ -313,21 +322,30 @@ def _judge_classes(
     search: Search, asked: Asked, labels: Any, database_labels: Any, baselines: bool
 ) -> None:
     m = len(search.database)
-    relevant, is_hit = _relevance(search, labels, database_labels)
+    relevant, is_hit, classes = _relevance(search, labels, database_labels)
     places = {"one": 1, "k": search.k, "relevant": max(int(relevant.max()), 1), "all": m}
     depth = max(places[metric.depth] for metric, *_ in asked)
-    for block in search.blocks(depth, min(depth, m)):
-        some = relevant[block.rows] > 0
-        if not some.any():
-            continue
-        rows = block.rows[some]
-        hits = is_hit(rows, block.indices[some])
-        counts, inverse = np.unique(relevant[rows], return_inverse=True)
-        for metric, k, values, chance, oracle in asked:
-            values[rows] = metric.value(hits, relevant[rows], k)
-            if baselines:
-                of_counts = [metric.chance(int(count), block.n_candidates, k) for count in counts]
-                chance[rows], oracle[rows] = np.array(of_counts)[inverse], 1
+    # Counting takes as long as a search for this share of the references.
+    in_memory = not on_disk(search.queries, search.database)
+    if classes is not None and in_memory and depth > m // _COUNTED:
+        ranks = search.class_ranks(*classes)
+        rows = np.flatnonzero(relevant > 0)
+        found = ranks.of_queries(rows), relevant[rows]
+        for metric, k, values, _, _ in asked:
+            values[rows] = metric.of_ranks(*found, k)
+    else:
+        for block in search.blocks(depth, min(depth, m)):
+            rows = block.rows[relevant[block.rows] > 0]
+            hits = is_hit(rows, block.indices[relevant[block.rows] > 0])
+            for metric, k, values, _, _ in asked if len(rows) else ():
+                values[rows] = metric.value(hits, relevant[rows], k)
+    rows = np.flatnonzero((relevant > 0) & (search.n_candidates > 0))
+    if baselines and len(rows):
+        sizes = np.stack([relevant[rows], search.n_candidates[rows]])
+        pairs, inverse = np.unique(sizes, axis=1, return_inverse=True)
+        for metric, k, _, chance, oracle in asked:
+            of_pairs = [metric.chance(int(count), int(n), k) for count, n in pairs.T]
+            chance[rows], oracle[rows] = np.array(of_pairs)[inverse.ravel()], 1
 
 
 def _judge_shots(search: Search, asked: Asked, labels: Any, database_labels: Any) -> None:
@@ -365,11 +383,13 @@ def _without_group(
 
 def _relevance(
     search: Search, labels: Any, database_labels: Any
-) -> tuple[Integers, Callable[[Integers, Integers], Any]]:
+) -> tuple[Integers, Callable[[Integers, Integers], Any], tuple[Integers, Integers] | None]:
     """Return the number of relevant references of each query, and a function that marks them.
 
-    The function takes rows of queries and, for each, indices of references.
+    The function takes rows of queries and, for each, indices of references. The third result is the
+    classes of queries and references, or None for tags.
     """
+    classes = None
     sizes, names = (len(search.queries), len(search.database)), ("labels", "database_labels")
     if are_tags(labels) or are_tags(database_labels):
         tags, others = both_tags(labels, database_labels, names, sizes)
@@ -396,7 +416,7 @@ def _relevance(
                     f"tags, give booleans, {name}.astype(bool), or a sparse matrix."
                 )
         _, codes, references = as_common_codes(labels, database_labels, names, sizes)
-        relevant = search.allowed(references, codes)
+        relevant, classes = search.allowed(references, codes), (codes, references)
 
         def is_hit(rows: Integers, indices: Integers) -> Any:
             return references[indices] == codes[rows, None]
@@ -404,7 +424,7 @@ def _relevance(
     if search.exclude is not None:
         rows = np.arange(sizes[0])
         relevant = relevant - (search.excludes & is_hit(rows, search.exclude[:, None])[:, 0])
-    return relevant, is_hit
+    return relevant, is_hit, classes
 
 
 def _judge_continuous(

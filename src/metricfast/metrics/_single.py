@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from metricfast._core.arguments import called_like
+from metricfast.distances.neighbors import SearchMetric
 from metricfast.metrics._continuous import CONTINUOUS_METRICS
 from metricfast.metrics._report import report_of, retrieval_report
 from metricfast.metrics._score import RetrievalReport
@@ -39,7 +40,7 @@ _DOC = """{summary}
     labels, database_labels : array-like of shape {shape}
     k : int, default=10
         Number of neighbours, for metrics "at k".
-    L, U, V, exclude, where, groups, label_distance, confidence, n_jobs, verbose
+    metric, L, U, V, exclude, where, groups, label_distance, confidence, n_jobs, verbose
         As for :func:`retrieval_report`, which documents all parameters and errors.
 
     Returns
@@ -62,6 +63,7 @@ def _search(
     database_labels: ArrayLike | None = None,
     *,
     k: int = 10,
+    metric: SearchMetric = "euclidean",
     L: ArrayLike | None = None,
     U: ArrayLike | None = None,
     V: ArrayLike | None = None,

@@ -43,7 +43,7 @@ class NearestNeighbors(KNeighborsMixin, RadiusNeighborsMixin, NeighborsBase, _Th
           symmetric and positive semidefinite. `metric_` is then L, with ``L.T @ L == M``.
         - a tuple of two such matrices: ``||Ux - Vy||``, y being a point that is searched.
         - "euclidean", "l2", or "minkowski" with p = 2 and no weights.
-        - "cosine": one minus the cosine, in float64. A zero vector is at distance 1 from others.
+        - "cosine": one minus the cosine. A zero vector is at distance 1 from others.
         - "inner_product": minus the inner product. A radius of -0.5 finds products of at least 0.5.
 
         Every other name or function that scikit-learn takes is left to its search: "manhattan",

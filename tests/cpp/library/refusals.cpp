@@ -418,8 +418,8 @@ TEST(arguments_of_c_functions) {
     CHECK(metricfast_model_load("no_such_file", &model) == METRICFAST_ERROR_FILE);
     CHECK(metricfast_model_load("no_such_file", nullptr) == METRICFAST_ERROR_ARGUMENT);
     metricfast_database *database = nullptr;
-    CHECK(metricfast_database_create_f64(nullptr, x.data(), 5, 1, &database) ==
-          METRICFAST_ERROR_ARGUMENT);
+    CHECK(metricfast_database_create_f64(nullptr, x.data(), 5, METRICFAST_EUCLIDEAN, 1,
+                                         &database) == METRICFAST_ERROR_ARGUMENT);
     CHECK(std::string(metricfast_last_error()).find("model is null") != std::string::npos);
     std::vector<double> distances(5);
     std::vector<std::int64_t> rows(5);

@@ -13,10 +13,14 @@ class ModelDatabase {
     ModelDatabase(const Model &model, const Points &points, DatabaseOptions options = {},
                   const Control &control = {})
         : model_(model) {
-        model.require_distance();
+        if (options.metric != Metric::inner_product)
+            model.require_distance();
         model.require_features(points, ModelSide::database);
         if (linear()) {
-            origin_ = embedding_origin(points, model.components(), model.components());
+            // Only differences do not depend on the origin.
+            origin_ = options.metric == Metric::euclidean
+                          ? embedding_origin(points, model.components(), model.components())
+                          : std::vector<double>(static_cast<std::size_t>(points.cols()), 0.0);
             double_ = embed_finite(points, model.components(), origin_, control);
         } else {
             points.visit(

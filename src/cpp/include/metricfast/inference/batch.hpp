@@ -41,9 +41,13 @@ class InferenceSearch {
         means_ = ClassMeans(database, frame_, problem_.database_labels, classes());
     }
 
-    void run(const Control &control) const {
+    void run(const Control &control) const { run(control, identity_order(queries_.rows())); }
+
+    /// Solves the problem for some of the queries.
+    void run(const Control &control, std::vector<std::int64_t> queries) const {
         CascadeMemory memory;
-        memory.ids = order_by_label(problem_.query_labels, classes(), nullptr);
+        memory.ids = std::move(queries);
+        by_class(memory.ids);
         Cascade cascade(control, memory);
         screened<float>({1, 4, endless}, cascade);
         if (cascade.done())

@@ -83,6 +83,14 @@ struct InferenceProblem {
     Span<std::uint8_t> wrong; ///< whether that vote is wrong, with ties going to the nearest
 
     void check(Index queries, Index database) const {
+        check_sizes(queries, database);
+        for (const std::int64_t label : database_labels)
+            require(label >= 0 && label < options.loss.classes,
+                    "inference: database label out of range");
+    }
+
+    /// Checks all but the labels of the database.
+    void check_sizes(Index queries, Index database) const {
         require(options.k >= 1, "inference: n_neighbors must be at least 1");
         options.loss.check();
         targeted.check(queries, options.k);
@@ -95,9 +103,6 @@ struct InferenceProblem {
         for (const std::int64_t label : query_labels)
             require(label >= 0 && label < options.loss.classes,
                     "inference: query label out of range");
-        for (const std::int64_t label : database_labels)
-            require(label >= 0 && label < options.loss.classes,
-                    "inference: database label out of range");
     }
 
     /// Returns the row that a query excludes, or -1.

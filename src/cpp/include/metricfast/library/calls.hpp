@@ -39,16 +39,17 @@ auto neighbors_of(View<Q> queries, Index count, Index k, Search &&search) {
 /// Returns the maps of a distance with map L. An L without rows stands for the identity.
 inline Maps map_of(const Points &L) { return L.rows() > 0 ? Maps(L) : Maps(); }
 
-/// Returns the k nearest points of each query under the distance |L (x - y)|, ties by the lower
-/// row.
+/// Returns the k nearest points of each query, ties by the lower row: by the distance |L (x - y)|,
+/// or by another metric of L x and L y.
 /// \param queries (n x d). \param database (m x d). \param L (p x d), empty for the Euclidean
 ///   distance. Throws std::invalid_argument if shapes do not fit or coordinates are not finite.
 template <class Q, class X>
 auto kneighbors(View<Q> queries, View<X> database, Index k, const Points &L = View<const double>(),
-                const Control &control = {}) {
+                const Control &control = {}, Metric metric = Metric::euclidean) {
     return neighbors_of(queries, database.rows, k, [&](auto distances, auto indices) {
-        library().of<std::remove_const_t<Q>>().search.kneighbors(
-            queries, database, k, map_of(L), nullptr, false, distances, indices, control);
+        library().of<std::remove_const_t<Q>>().search.kneighbors(queries, database, k, map_of(L),
+                                                                 nullptr, false, distances, indices,
+                                                                 control, nullptr, metric);
     });
 }
 
@@ -65,8 +66,22 @@ auto kneighbors(View<Q> queries, const SearchDatabase &database, Index k,
 /// otherwise it holds their images.
 inline std::unique_ptr<SearchDatabase> prepare_database(const Points &points,
                                                         const Points &L = View<const double>(),
-                                                        const Control &control = {}) {
-    return library().points.prepare_database(points, map_of(L), {}, control);
+                                                        const Control &control = {},
+                                                        Metric metric = Metric::euclidean) {
+    DatabaseOptions options;
+    options.metric = metric;
+    return library().points.prepare_database(points, map_of(L), options, control);
+}
+
+/// Returns all points of a prepared database within a radius of each query, ties by the lower row.
+template <class Q>
+auto radius_neighbors(View<Q> queries, const SearchDatabase &database, double radius,
+                      const Control &control = {}) {
+    NeighborLists<std::remove_const_t<Q>> found;
+    RadiusSettings settings;
+    settings.radius = radius;
+    database.radius_neighbors(queries, settings, found, control);
+    return found;
 }
 
 /// Returns the points embedded by a model, (n x n_components).

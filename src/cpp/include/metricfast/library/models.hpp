@@ -40,10 +40,11 @@ class SavedModel {
 
     /// Prepares points for searches under the model, with the results of
     /// metricfast.NearestNeighbors(metric=learner). The database refers neither to the points nor
-    /// to this object. Throws std::invalid_argument for a bilinear similarity, which is not a
-    /// distance.
-    virtual std::unique_ptr<SearchDatabase> prepare_database(const Points &points,
-                                                             const Control &control = {}) const = 0;
+    /// to this object. A bilinear similarity is searched by the metric `inner_product`; throws
+    /// std::invalid_argument under other metrics.
+    virtual std::unique_ptr<SearchDatabase>
+    prepare_database(const Points &points, const Control &control = {},
+                     Metric metric = Metric::euclidean) const = 0;
 };
 
 class ModelKernels {

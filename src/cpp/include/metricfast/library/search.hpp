@@ -51,6 +51,10 @@ class SearchDatabase {
                                   NeighborLists<double> &found,
                                   const Control &control = {}) const = 0;
 
+    /// Targeted and loss-augmented inference, for Euclidean distances.
+    virtual void infer(const Points &queries, const InferenceProblem &problem,
+                       const Control &control = {}) const = 0;
+
     /// The searched points, after the map if there is one.
     virtual const Points &points() const = 0;
     virtual SearchRoute route() const = 0;
@@ -92,6 +96,11 @@ class PointKernels {
     virtual std::unique_ptr<SearchDatabase>
     restore_database(const Points &points, const DatabaseState &state,
                      Metric metric = Metric::euclidean) const = 0;
+    /// Summarises, for each query, the ranks of the points with its label, among the points that
+    /// the filter allows. \param out one per query, written.
+    virtual void rank_classes(const Points &queries, const Points &database, const Maps &maps,
+                              Codes query_labels, Codes labels, const Filter &filter, Metric metric,
+                              Span<RankSummary> out, const Control &control = {}) const = 0;
     /// Returns true if the processor has instructions for products of 8-bit integers.
     virtual bool has_int8() const = 0;
     virtual void infer(const Points &queries, const Points &database,

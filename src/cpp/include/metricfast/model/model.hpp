@@ -68,7 +68,7 @@ class Model {
     /// Throws unless the model defines a distance.
     void require_distance() const {
         require(kind() != ModelKind::bilinear,
-                "a bilinear similarity is no distance, by which a database could be searched");
+                "a bilinear similarity is no distance: search by the metric inner_product");
     }
 
     /// Throws unless points have as many features as the side of the model.

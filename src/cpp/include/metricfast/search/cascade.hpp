@@ -71,6 +71,7 @@ class Cascade {
 
     /// Queries without an answer, ascending after each stage.
     std::vector<std::int64_t> &ids() { return memory_.ids; }
+    const std::vector<std::int64_t> &ids() const { return memory_.ids; }
     bool done() const { return memory_.ids.empty(); }
     const Control &control() const { return control_; }
 

@@ -10,6 +10,7 @@
 #include "metricfast/search/copies.hpp"
 #include "metricfast/search/quantized_queries.hpp"
 #include "metricfast/search/screen.hpp"
+#include "metricfast/search/sparse_rows.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 
@@ -50,6 +51,12 @@ class PreparedDatabase {
         : space_(space), frame_(std::move(frame)),
           rows_{identity_order(space.points().rows()), {0}},
           quantized_(std::make_unique<QuantizedDatabase>(space_.images(), ready)) {}
+
+    /// The coordinates that are not zero, if they are few: then exact distances cost little.
+    const SparseRows &sparse(const Control &control) const {
+        return build_once(sparse_, control,
+                          [&] { return std::make_unique<SparseRows>(space_.points(), control); });
+    }
 
     /// Replaces equal rows by one representative, so that duplicates do not fill candidate lists.
     struct Distinct {
@@ -113,9 +120,10 @@ class PreparedDatabase {
     Frame frame_;
     Segments rows_;
     std::unique_ptr<QuantizedDatabase> quantized_;
-    mutable std::mutex mutex_; ///< held while one of the next two members is built
+    mutable std::mutex mutex_; ///< held while one of the next members is built
     mutable Built<ScreenedDatabase<float>> single_;
     mutable Built<Distinct> distinct_;
+    mutable Built<SparseRows> sparse_;
 };
 
 METRICFAST_NAMESPACE_END

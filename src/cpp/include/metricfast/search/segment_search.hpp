@@ -56,6 +56,12 @@ class SegmentSearch {
             by_integers(*quantized, cascade, memory, nearest, emit);
         if (cascade.done())
             return;
+        // If nearly all queries have too many candidates, exact distances may cost less than
+        // bounds.
+        if (quantized != nullptr &&
+            2 * static_cast<Index>(cascade.ids().size()) > queries_.rows() &&
+            sparse(cascade) != nullptr)
+            return exhaustive(database_.rows(), Copies(), cascade, emit);
         const Copies none;
         cascade.stage(ScreenedSearch<float>(database_, database_.single(cascade.control()), none,
                                             queries_, k_, filter_),
@@ -108,12 +114,22 @@ class SegmentSearch {
     /// Keeping this most_sorted candidates sorted costs more than computing every distance.
     static constexpr Index most_sorted = 256;
 
+    /// Returns the sparse rows of the points, or null if they are not sparse.
+    const SparseRows *sparse(const Cascade &cascade) const {
+        if (!database_.space().euclidean() || cascade.ids().size() < 2)
+            return nullptr;
+        const SparseRows &rows = database_.sparse(cascade.control());
+        return rows.serves() ? &rows : nullptr;
+    }
+
     /// Computes every distance, for queries with too most_sorted (nearly) equal neighbours, and for
     /// very large k.
     void exhaustive(const Segments &segments, const Copies &copies, Cascade &cascade,
                     const Emit &emit) const {
         const auto &ids = cascade.ids();
         const auto blocks = static_cast<Index>(ids.size());
+        const Space &space = database_.space();
+        const SparseRows *const sparse_rows = sparse(cascade);
         parallel_blocks(blocks, cascade.control(), [&](Index b, Worker &) {
             const auto query = static_cast<Index>(ids[b]);
             const auto allowed = [&](std::int64_t row) { return filter_(query, row); };
@@ -126,7 +142,14 @@ class SegmentSearch {
                     if (first >= 0)
                         best.push_back({0, first});
                 }
-                rank_nearest(queries_, query, database_.space(), scale(), k_, row, best);
+                if (sparse_rows != nullptr) {
+                    queries_.read(query, row);
+                    sparse_rows->set_distances(row.data(), queries_.cols(), scale(), best.data(),
+                                               best.size());
+                    keep_nearest(best, k_);
+                } else {
+                    rank_nearest(queries_, query, space, scale(), k_, row, best);
+                }
                 copies.expand(best, 0, allowed, k_);
                 keep_nearest(best, k_);
                 emit(query, s, best);

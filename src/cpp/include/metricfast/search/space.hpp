@@ -83,6 +83,17 @@ class Images {
             });
         });
     }
+    /// Replaces all rows by some rows of points of the same precision.
+    void take(const Points &from, const std::vector<std::int64_t> &rows) {
+        from.visit([&](auto v) {
+            using T = std::remove_const_t<std::remove_pointer_t<decltype(v.data)>>;
+            auto &to = matrix<T>();
+            to.resize(static_cast<Index>(rows.size()), v.cols);
+            for (std::size_t i = 0; i < rows.size(); ++i)
+                std::copy_n(v.row(static_cast<Index>(rows[i])), v.cols,
+                            to.row(static_cast<Index>(i)).data());
+        });
+    }
     /// Sets a row to a multiple of the first axis.
     void set_axis(Index row, double length) {
         visit_row(row, [&](auto *out) {
@@ -93,6 +104,12 @@ class Images {
     }
 
   private:
+    template <class T> RowMatrix<T> &matrix() {
+        if constexpr (std::is_same_v<T, double>)
+            return double_;
+        else
+            return single_;
+    }
     template <class F> void visit_row(Index row, F &&f) {
         if (is_double_)
             f(double_.row(row).data());

@@ -16,6 +16,14 @@ template <class T> struct NeighborLists {
     std::int64_t pairs = 0; ///< number found; above the maximum, no list is stored
 };
 
+/// The ranks of the points of a query's class, R in number. All is 0 if there are none.
+struct RankSummary {
+    std::int64_t first = 0;        ///< rank of the nearest
+    std::int64_t hits = 0;         ///< number with a rank of at most R
+    double precisions_of_hits = 0; ///< sum of i / (rank of the i-th) over these
+    double precisions = 0;         ///< over all
+};
+
 /// Lists in compressed sparse rows.
 struct CandidateLists {
     std::vector<std::int64_t> row_starts;
