@@ -17,7 +17,7 @@ NAMES = re.findall(r"METRICFAST_(\w+) = (\d)", HEADER)
 STATUS = {int(value): name for name, value in NAMES if name.startswith(("OK", "ERROR"))}
 FILTERS = re.findall(r"^    const \w+ \*(\w+);", HEADER, re.MULTILINE)
 TYPES = {"int": ctypes.c_int, "metricfast_side": ctypes.c_int, "int64_t": ctypes.c_int64}
-TYPES |= {"size_t": ctypes.c_size_t, "void": None}
+TYPES |= {"size_t": ctypes.c_size_t, "void": None, "metricfast_metric": ctypes.c_int}
 
 
 def _type_of(declared: str) -> Any:
