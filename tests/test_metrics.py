@@ -259,32 +259,32 @@ def test_values_without_baselines(name):
 @pytest.mark.parametrize("kind", ["normal", "whole numbers", "zeros", "unbalanced"])
 def test_counted_ranks_are_those_of_the_whole_order(kind, metric):
     rng = np.random.default_rng(11)
-    X, Q = rng.normal(size=(700, 6)), rng.normal(size=(90, 6))
-    y, of_queries = rng.integers(0, 9, 700), rng.integers(0, 10, 90)  # no reference has class 9
+    X, Q = rng.normal(size=(150, 6)), rng.normal(size=(40, 6))
+    y, of_queries = rng.integers(0, 9, 150), rng.integers(0, 10, 40)  # no reference has class 9
     if kind == "whole numbers":
         X, Q = np.round(X), np.round(Q)
     elif kind == "zeros":
         X[::9] = Q[::9] = 0
     elif kind == "unbalanced":
-        y[rng.random(700) < 0.8] = 0
-        X *= rng.lognormal(sigma=2, size=(700, 1))
-    mask = rng.random((90, 700)) < 0.5
-    cameras = rng.integers(0, 3, 90), rng.integers(0, 3, 700)
+        y[rng.random(150) < 0.8] = 0
+        X *= rng.lognormal(sigma=2, size=(150, 1))
+    mask = rng.random((40, 150)) < 0.5
+    cameras = rng.integers(0, 3, 40), rng.integers(0, 3, 150)
     for dtype in (np.float32, np.float64):
         X, Q = X.astype(dtype), Q.astype(dtype)
         for where in (None, mask, cameras, mask[0]):
             report = retrieval_report(
-                Q, of_queries, X, y, metric=metric, where=where, exclude=np.arange(90), k=20,
+                Q, of_queries, X, y, metric=metric, where=where, exclude=np.arange(40), k=10,
                 metrics=list(CLASS_METRICS),
             )  # fmt: skip
             order = mf.kneighbors(
-                Q, X, 700, metric=metric,
-                where=~np.eye(90, 700, dtype=bool) & as_filter(
-                    where, (90, 700), known_rows(700)
-                ).allows(np.arange(90)[:, None], np.arange(700)),
+                Q, X, 150, metric=metric,
+                where=~np.eye(40, 150, dtype=bool) & as_filter(
+                    where, (40, 150), known_rows(150)
+                ).allows(np.arange(40)[:, None], np.arange(150)),
             )[1]  # fmt: skip
             hits = [y[row[row >= 0]] == c for row, c in zip(order, of_queries, strict=True)]
             hits = [list(row) for row in hits if row.any()]
             for name, score in report.items():
-                expected = [of_hits(name, row, sum(row), 20) for row in hits]
+                expected = [of_hits(name, row, sum(row), 10) for row in hits]
                 np.testing.assert_allclose(score.values[~np.isnan(score.values)], expected)
