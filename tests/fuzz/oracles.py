@@ -31,7 +31,9 @@ def _sides(a: Arguments, first: str, second: str) -> tuple[np.ndarray, np.ndarra
     Y = X if a.get(second) is None else _points(a[second])
     U = a.get("L") if a.get("U") is None else a["U"]
     V = a.get("L") if a.get("V") is None else a["V"]
-    if a.get("M") is not None:
+    if a.get("M") is not None and a.get("metric") == "inner_product":
+        U, V = _points(a["M"]).T, np.eye(Y.shape[1])
+    elif a.get("M") is not None:
         values, vectors = np.linalg.eigh(np.asarray(a["M"], np.float64))
         U = V = (vectors * np.sqrt(np.maximum(values, 0))).T
     if U is None:
@@ -50,6 +52,20 @@ def _distances(A: np.ndarray, B: np.ndarray) -> np.ndarray:
     return _norms(A[:, None] - B[None])
 
 
+def _searched_sides(a: Arguments) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the embedded database, the distances of a search, and their tolerances."""
+    A, B, size = _sides(a, "queries", "database")
+    metric = a.get("metric", "euclidean")
+    if metric == "euclidean":
+        return B, _distances(A, B), size
+    lengths = np.multiply.outer(_norms(A), _norms(B))
+    if metric == "inner_product":
+        return B, -(A @ B.T), lengths + size * np.add.outer(_norms(A), _norms(B))
+    cosines = np.where(lengths > 0, A @ B.T / np.where(lengths > 0, lengths, 1), 0)
+    both_zero = ~A.any(axis=1)[:, None] & ~B.any(axis=1)
+    return B, np.where(both_zero, 0, 1 - cosines), 1 + size / np.where(lengths > 0, lengths, 1)
+
+
 def _off(found: Any, D: np.ndarray, size: np.ndarray, width: int, squared: Any) -> str | None:
     """Return an error message if distances differ by more than rounding."""
     found = np.asarray(found)
@@ -57,7 +73,7 @@ def _off(found: Any, D: np.ndarray, size: np.ndarray, width: int, squared: Any) 
     given = np.sqrt(found.astype(np.longdouble)) if squared else found
     least = math.sqrt(float(least)) if squared else float(least)
     most = math.sqrt(np.finfo(found.dtype).max)
-    wrong = abs(given - D) > 16 * (width + 2) * eps * (D + size) + 4 * least
+    wrong = abs(given - D) > 16 * (width + 2) * eps * (abs(D) + size) + 4 * least
     # Squares that overflow are infinite, as documented.
     wrong &= ~(np.isposinf(given) & (most < D))
     if not wrong.any():
@@ -103,11 +119,12 @@ def _searched(
     if exclude is None and a.get("database") is None:
         exclude = np.arange(len(D))
     # Distances far below the largest are lost in rounding.
-    size = size + D.max(initial=0) * 2.0**-900
+    size = size + abs(D).max(initial=0) * 2.0**-900
     D = np.where(math.sqrt(np.finfo(float).max) < D, np.inf, D)  # their squares overflow
     rows = np.asarray(a["queries"] if a.get("database") is None else a["database"])
     squares = D.astype(float) ** 2
     exact = squares.max(initial=0) < 2**53 and not (squares % 1).any() and not (B % 1).any()
+    exact &= a.get("metric", "euclidean") == "euclidean"
     eps = np.finfo(np.asarray(found).dtype).eps
     allowed = _allowed(a.get("where"), *D.shape)
     for i, row in enumerate(D):
@@ -121,7 +138,7 @@ def _searched(
         if (indices[i][none] != -1).any() or not np.isposinf(found[i][none]).all():
             return f"row {i}: no point is index -1 at distance infinity, found {indices[i]}"
         # Embedded points are in float64, where tiny values underflow.
-        room = 64 * (B.shape[1] + 2) * eps * (row + size[i]) + 4 * np.finfo(float).tiny
+        room = 64 * (B.shape[1] + 2) * eps * (abs(row) + size[i]) + 4 * np.finfo(float).tiny
         away = [abs(row[g] - row[w]) > room[g] + room[w] for g, w in zip(got, want, strict=True)]
         if any(away) or (exact and got != want):
             return f"row {i}: neighbours {got}, should be {want}"
@@ -137,23 +154,23 @@ def _searched(
 
 
 def neighbors(a: Arguments, result: Any) -> str | None:
-    A, B, size = _sides(a, "queries", "database")
-    return _searched(a, *result, _distances(A, B), size, B, np.arange(len(B)))
+    B, D, size = _searched_sides(a)
+    return _searched(a, *result, D, size, B, np.arange(len(B)))
 
 
 def of_database(a: Arguments, result: Any) -> str | None:
     """Check neighbours in a database after additions and removals."""
     points = np.concatenate([_points(a[k]) for k in ("X", "more") if k in a])
-    A, B, size = _sides(a := {**a, "database": points}, "queries", "database")
+    B, D, size = _searched_sides(a := {**a, "database": points})
     left = np.delete(np.arange(len(B)), np.asarray(a.get("ids", []), int))
-    return _searched(a, *result, _distances(A, B), size, B, left)
+    return _searched(a, *result, D, size, B, left)
 
 
 def within(a: Arguments, result: Any) -> str | None:
-    A, B, size = _sides(a, "queries", "database")
-    D, (distances, indices, starts) = _distances(A, B), result
+    B, D, size = _searched_sides(a)
+    distances, indices, starts = result
     radius, eps = a.get("radius", 1.0), np.finfo(np.asarray(distances).dtype).eps
-    room = 64 * (B.shape[1] + 2) * eps * (D + size) + 4 * np.finfo(float).tiny
+    room = 64 * (B.shape[1] + 2) * eps * (abs(D) + size) + 4 * np.finfo(float).tiny
     exclude = a.get("exclude")
     if exclude is None and a.get("database") is None:
         exclude = np.arange(len(D))
@@ -296,9 +313,12 @@ def retrieval(name: str) -> Callable[[Arguments, Any], str | None]:
 
 
 def epoch(a: Arguments, batches: Any) -> str | None:
-    rows = [batch.rows for batch in batches]
-    n = len(a["y"])
-    if any(len(set(r.tolist())) != len(r) or r.min() < 0 or r.max() >= n for r in rows):
+    n, m = len(a["y"]), None if a.get("y_database") is None else len(a["y_database"])
+    sides = [(batch.rows, n) for batch in batches]
+    if m is not None:  # anchors are queries, the other rows are of the database
+        sides = [(batch.rows[: batch.n_anchors], n) for batch in batches]
+        sides += [(batch.rows[batch.n_anchors :], m) for batch in batches]
+    if any(len({*r.tolist()}) != len(r) or {*r.tolist()} - {*range(k)} for r, k in sides):
         return "a batch repeats a point, or has one that there is not"
     anchors = np.concatenate([batch.rows[: batch.n_anchors] for batch in batches])
     if not a.get("all_anchors") and sorted(anchors.tolist()) != list(range(n)):

@@ -324,7 +324,8 @@ def of_learners() -> list[Target]:
                 roles = roles_of(getattr(learner, step), **given)
                 skipped = unread if step == "partial_fit" else ()
                 # Distances may overflow.
-                distances = ("kneighbors", "pair_distance", "pair_score", "decision_function")
+                distances = ("kneighbors", "pair_distance", "pair_score", "decision_function",
+                             "score_pairs")  # fmt: skip
                 holds = "inf" if step in distances else chosen
                 found.append(Target(f"{name}.{step}", call, roles, may_hold=holds, widths=(3,),
                                     unread=skipped))  # fmt: skip
