@@ -28,6 +28,7 @@ LEARNERS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "AdapterLearner": ("fit_tuples", "pairs", {}),
     "ANMM": ("fit", "labels", {}),
     "AsymmetricSimilarity": ("fit", "labels", {"max_epochs": 2}),
+    "AutoLearner": ("fit", "labels", {}),
     "Covariance": ("fit", "labels", {}),
     "DMLMJ": ("fit", "labels", {}),
     "EmbeddingLearner": ("train", "labels", {"loss": "NCA", "max_epochs": 3}),

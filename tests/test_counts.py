@@ -57,6 +57,7 @@ def fitted_state(model: Any) -> dict[str, Any]:
     }
 
 
+@pytest.mark.filterwarnings("ignore:No learner was better")
 @pytest.mark.parametrize("learner", learners(), ids=lambda learner: learner.__name__)
 @dtypes
 def test_learners(learner, dtype):

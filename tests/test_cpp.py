@@ -268,7 +268,7 @@ def test_programs_with_the_compiled_library(tmp_path: Path) -> None:
     found = blocks(CPP_PAGE, "## The compiled library")
     programs = dict(
         zip(
-            ("neighbors", "train", "serve", "filter", "infer"),
+            ("neighbors", "train", "serve", "filter", "infer", "retrieve"),
             re.findall(r"```cpp\n(.*?)```\n\n```text\n(.*?)```", text, re.DOTALL),
             strict=True,
         )

@@ -30,7 +30,7 @@ MLP = mf.embeddings.MLP([200, 100])
 WEIGHTS = MLP.initialize(X, Y, np.random.RandomState(0))
 CALLS: dict[str, Callable[[np.ndarray, np.ndarray], object]] = {
     "kneighbors": lambda X, y: mf.kneighbors(X, n_neighbors=50, n_jobs=4),
-    "inference": lambda X, y: mf.inference.both(X, None, y, y, 20, n_jobs=4),
+    "inference": lambda X, y: mf.inference.both(X, None, y, y, 50, n_jobs=4),
     "NCA": lambda X, y: mf.losses.NCA()(X, y, n_jobs=4),
     "LMNN": lambda X, y: mf.losses.LMNN()(X, y, n_jobs=4),
     "gerrymandering": lambda X, y: mf.losses.Gerrymander()(X, y, n_jobs=4),

@@ -71,6 +71,7 @@ DRAWN = {
 
 @pytest.mark.parametrize(("draw", "n_panels"), DRAWN.values(), ids=DRAWN)
 def test_displays_draw_where_they_are_told(draw, n_panels):
+    plt.close("all")
     display = draw()
     axes = np.atleast_1d(display.ax_)
     assert len(axes) == n_panels

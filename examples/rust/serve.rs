@@ -16,6 +16,9 @@ struct RawDatabase {
     _private: [u8; 0],
 }
 
+// The first value of metricfast_metric.
+const EUCLIDEAN: c_int = 0;
+
 // Declarations from metricfast.h.
 extern "C" {
     fn metricfast_last_error() -> *const c_char;
@@ -26,6 +29,7 @@ extern "C" {
         model: *const RawModel,
         points: *const f64,
         n_points: i64,
+        metric: c_int,
         n_threads: c_int,
         database: *mut *mut RawDatabase,
     ) -> c_int;
@@ -69,7 +73,7 @@ impl Database {
         let n_features = unsafe { metricfast_model_n_features(model) } as usize;
         let n_points = (points.len() / n_features) as i64;
         let made = check(unsafe {
-            metricfast_database_create_f64(model, points.as_ptr(), n_points, 0, &mut raw)
+            metricfast_database_create_f64(model, points.as_ptr(), n_points, EUCLIDEAN, 0, &mut raw)
         });
         unsafe { metricfast_model_free(model) };
         made.map(|()| Database { raw, n_features })
