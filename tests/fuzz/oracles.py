@@ -276,7 +276,8 @@ def both(a: Arguments, result: Any) -> str | None:
 def retrieval(name: str) -> Callable[[Arguments, Any], str | None]:
     def oracle(a: Arguments, result: Any) -> str | None:
         labels = np.asarray(a["labels"])
-        if labels.ndim != 1 or not {"L", "U"}.isdisjoint(k for k in a if a[k] is not None):
+        mapped = not {"L", "U"}.isdisjoint(k for k in a if a[k] is not None)
+        if labels.ndim != 1 or mapped or a.get("metric", "euclidean") != "euclidean":
             return ""
         alone = a.get("database") is None
         first, second = (_points(a["queries"] if alone else a[k]) for k in ("queries", "database"))
