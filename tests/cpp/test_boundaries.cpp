@@ -94,7 +94,7 @@ TEST(points_may_be_temporaries) {
     soft_votes<double>(points, points, points, nullptr, nullptr, view(given));
     CHECK(means == given);
 
-    const auto radius = made<detail::RadiusProblem>(points, points, RadiusSettings{100.0});
+    const auto radius = made<detail::RadiusProblem>(prepared, queries, RadiusSettings{100.0});
     CHECK(detail::within_radius(*radius, alone)[39].size() == 40);
 }
 

@@ -125,8 +125,9 @@ TEST(bounds_of_integers_hold) {
     x.row(3) *= 1e3; // which the step does not reach
     const RowMatrix<double> q = random_points<double>(5, 19);
     const Points points(seen(x));
+    const Space space(points);
     const Frame frame = frame_of(points, Points(seen(q)));
-    check_bounds(x, q, frame, {points, frame, identity_order(200), {0}, {1, {}, {}}});
+    check_bounds(x, q, frame, {space, frame, identity_order(200), {0}, {1, {}, {}}});
 }
 
 TEST(bounds_of_integers_hold_in_cells) {
@@ -145,7 +146,7 @@ TEST(bounds_of_integers_hold_in_cells) {
     q.row(0) = centres.row(0);
     const Points points(seen(x));
     const Frame frame{std::vector<double>(21, 0.0), 1, 1};
-    const QuantizedDatabase database(points, frame, cells, {1, {}, {}});
+    const QuantizedDatabase database(Space(points), frame, cells, {1, {}, {}});
     check_bounds(x, q, frame, database);
     check_bounds(x, q, frame, {points, database.parts()});
 }

@@ -45,7 +45,7 @@ inline double least_beyond(const InferenceProblem &problem, Index y,
         }
         const Index most = problem.options.ties == Ties::pessimistic ? m - 1 : m;
         if ((problem.options.loss.classes - 1) * most < k - m)
-            continue; // there is no such set
+            continue;     // there is no such set
         Index others = 0; // at least as many are admissible, whatever the ties
         for (const auto &[label, size] : sizes)
             others += label != y ? std::min(size, m - 1) : 0;

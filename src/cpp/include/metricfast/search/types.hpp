@@ -71,7 +71,7 @@ struct Filter {
 /// A search within a radius, and the form of its results.
 struct RadiusSettings {
     double radius = 1;
-    Filter filter;        ///< the rows that a query may find
+    Filter filter = {};   ///< the rows that a query may find
     bool sorted = true;   ///< nearest first, ties by the lower row; if false, by row
     bool squared = false; ///< report squared distances
     /// Maximum number of pairs; if there are more, no list is stored.
