@@ -15,7 +15,8 @@ the three. Queries are new points of known classes in one table, and of new clas
 Kinds of data are from `never_worse`; those without a file in METRICFAST_DATA are left out. N of the
 training points are drawn, or all if there are fewer, and up to 600 queries. Settings of trained
 learners are starts and iterations; the default measure ends their training on parts of the points.
-A repeated run continues from the costs of all settings, which are stored in `results/judge`.
+Features keep their units. A repeated run continues from the costs of all settings, which are stored
+in `results/judge`.
 """
 
 from __future__ import annotations
@@ -72,6 +73,8 @@ class Record(NamedTuple):
 
 class AllMeasures(Judge):
     """The default judge, with the costs by other measures in columns that it does not read."""
+
+    _chooses_units = False
 
     def costs_by(self, numeric: bool = False) -> tuple[str, Callable[..., np.ndarray]]:
         return MEASURED[0], all_costs
