@@ -10,8 +10,8 @@ given and standardised, whichever is better on the other points; the difference 
 the full run and its standard error; and CPU seconds. An x marks differences below zero by more than
 two standard errors. The last line has the means.
 
-Data sets are those of scikit-learn, and the files of METRICFAST_DATA. N points are drawn of larger
-ones.
+Data sets come with scikit-learn or are files in METRICFAST_DATA. From larger ones, N points are
+drawn.
 """
 
 from __future__ import annotations

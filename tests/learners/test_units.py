@@ -107,3 +107,18 @@ def test_units_stay_that_mean_something_to_the_learner():
     across = XQDA().fit(WINE, KINDS, views=np.arange(len(WINE)) % 2)
     for found in (prior, across):
         assert found.judgement_.names[0] == NAMES[0] and NAMES[1] not in found.judgement_.names
+
+
+@every_learner
+def test_standardised_features_stay_where_no_part_can_be_learned_from(learner, monkeypatch):
+    whole = type(learner)._statistics
+
+    def fails_on_parts(self, X, *rest, **how):
+        if len(X) < len(WINE):
+            raise ValueError("too few points")
+        return whole(self, X, *rest, **how)
+
+    monkeypatch.setattr(type(learner), "_statistics", fails_on_parts)
+    found = clone(learner).fit(WINE, KINDS)
+    assert found.judgement_.name == NAMES[1] and np.isnan(found.judgement_.costs[2:]).all()
+    np.testing.assert_allclose(metric_of(found, SPREAD), np.eye(13) / 13, atol=1e-6)

@@ -74,7 +74,7 @@ class Scoring:
 
     @property
     def measured(self) -> bool:
-        """Whether the score is the measure of the judge."""
+        """Whether the score is the same as the judge's measure."""
         return not isinstance(self.judge.measure, str) or self.judge.measure != "auto"
 
     @property

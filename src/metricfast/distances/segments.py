@@ -102,9 +102,9 @@ class Space(NamedTuple):
 
     @property
     def centred(self) -> bool:
-        """Whether points may be shifted before they are embedded.
+        """Whether a shift of all points leaves the distances as they are.
 
-        Only differences under one map do not depend on the origin.
+        That holds for Euclidean distances under one map.
         """
         one_map = self.maps[0] is not None and self.maps[0] is self.maps[1]
         return one_map and self.metric == "euclidean"

@@ -373,7 +373,7 @@ class _Race:
             self._best, self._learner, self._path = name, learner, path
 
     def _better(self, name: str) -> bool:
-        """Return whether costs are lower than those of the base, by the rule of the judge."""
+        """Return whether a candidate is surely better than the distance to beat."""
         costs = np.stack([self._rows[self._base], self._rows[name]])
         guard = costs[..., 1] if costs.shape[2] > 1 else None
         return bool(choose(costs[..., 0], self._weight, errors=self._errors, guard=guard))

@@ -339,8 +339,8 @@ def judge_maps(
 
     def path(part: Part) -> Iterator[tuple[Array, Array]]:
         for L in maps(rows[part.train], points[part.train]):
-            embed = L.embed if isinstance(L, WideMap) else L.T.__rmatmul__
-            yield embed(coordinates[part.queries]), embed(coordinates[part.database])
+            Z = L.embed(coordinates) if isinstance(L, WideMap) else coordinates @ L.T
+            yield Z[part.queries], Z[part.database]
 
     parts = judge.split(
         points if divided is None else divided[rows], labels, shares,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -79,19 +78,20 @@ def choose_setting(
     earlier, part = learner._sums, copy.copy(learner)
     if hasattr(learner, "random_state"):
         part.random_state = 0
-    names, unlearned = [f"{tuned}={_as_text(setting)}" for setting in settings[1:]], list[Array]()
+    learned, unlearned = settings, list[Array]()
     if units is not None:
-        plain = _without_learning(learner, given, np.ones_like(units))
-        unlearned = [learner._span.inside(plain * (1 / units))]
+        forms = [_without_learning(learner, given, each) for each in (np.ones_like(units), units)]
+        learned, unlearned = settings[1:], [learner._span.inside(L * (1 / units)) for L in forms]
 
     def maps(rows: Integers, points: Array) -> Iterator[Array]:
+        yield from unlearned
         some = points, y[rows], None if weight is None else weight[rows]
         how = {} if views is None else {"views": views[rows]}
         statistics = part._statistics(*some, partial=bool(earlier), **how)
-        found = part._maps(statistics.after(earlier).normalized(), settings)
-        return chain(unlearned, found)
+        yield from part._maps(statistics.after(earlier).normalized(), learned)
 
-    base = len(unlearned)
+    base = int(units is not None)
+    names = [f"{tuned}={_as_text(setting)}" for setting in settings[1:]]
     learner.judgement_ = judge_maps(
         judge, [*_UNLEARNED[: base + 1], *names], X, _codes(learner, y), weight, maps,
         getattr(learner, "n_jobs", None), base=base, divided=given, **marks,

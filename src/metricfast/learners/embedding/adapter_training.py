@@ -231,7 +231,7 @@ class AdapterTraining:
 
     def run(self, pairs: Pairs, judge: Judge | None, rng: RandomState) -> Adaptation:
         """Return the map, and how it was chosen."""
-        # Of so many pairs, two thirds span half of the features, or fewer.
+        # With this many pairs, the training part spans at most half of the features.
         least = min(_SPANNED, pairs.database.shape[1] * 3 // 8)
         n = min(_SAMPLE, max(int(_SAMPLE_WORK / pairs.work), least, 10 * _LEAST))
         sample, judgement = pairs.sample(n, rng), None
@@ -271,7 +271,7 @@ class AdapterTraining:
             if not self._may_stay:
                 ranked = np.argsort(means(costs, weight), kind="stable")
                 found, costs, best = [found[i] for i in ranked], costs[ranked], 0
-            # Of equally good candidates, the first is used. Those of other starts come last.
+            # Among equally good candidates, the first is used. Other starts come last.
             order = [0.0] + [np.inf] * (len(found) - 1)
             for i in sorted({0, *self._rivals(found, costs, weight, best)}):
                 self._begin(folds, found[i].start)

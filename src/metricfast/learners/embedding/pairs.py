@@ -380,7 +380,7 @@ def _of_embedding(objective: Any, *given: Any) -> tuple[float, list[Array]]:
 def _scored_in_blocks(
     objective: Any, arrays: list[Array], batch: Batch | None, part: Any
 ) -> tuple[float, list[Array]]:
-    """Evaluate a loss of cosines of scored pairs; gradients of points are those of a block."""
+    """Evaluate a loss on the cosines of a block of scored pairs, with gradients of its points."""
     if batch is not None:
         return _of_embedding(objective, arrays, batch, part)
     tables = objective.X, objective.database
@@ -397,7 +397,7 @@ def _scored_in_blocks(
     cosines = np.concatenate(
         [np.einsum("ij,ij->i", Z, Z_database) for (Z, _), (Z_database, _) in mapped]
     )[:, None]
-    # The loss depends on products alone, which are those of cosines and ones.
+    # The loss depends only on inner products, so each cosine is the product of itself and 1.
     value, (slopes, _) = objective.loss.evaluate_two_sided(cosines, np.ones_like(cosines))
     gradients = [np.zeros_like(array) for array in arrays]
     for some, ((Z, cache), (Z_database, other)) in zip(blocks, mapped, strict=True):

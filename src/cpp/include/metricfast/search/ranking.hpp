@@ -104,7 +104,7 @@ class RoughDistances {
         database_.visit([&](auto v) { prefetch(v.row(static_cast<Index>(row)), v.cols); });
     }
 
-    /// Upper bound of the D of all points whose value is at most that of a point with this rough D.
+    /// Upper bound of D for all points that are at least as near as a point with this rough D.
     double above(double d) const { return d * (1 + relative_) + absolute_; }
 
   private:

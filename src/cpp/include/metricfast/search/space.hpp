@@ -73,7 +73,7 @@ class Images {
                sizeof(double) * static_cast<std::size_t>(double_.size());
     }
 
-    /// Sets a row to that of points times two factors.
+    /// Sets a row to the row of `from`, multiplied by two factors.
     void set(const Points &from, Index row, double first, double second) {
         from.visit([&](auto v) {
             visit_row(row, [&](auto *out) {
@@ -162,7 +162,7 @@ class Space {
     double height(std::int64_t row, double scale) const {
         return heights_.empty() ? 0 : heights_[row] * (scale / unit_) * (scale / unit_);
     }
-    /// If the value of x is at most that of y, D of x exceeds D of y by no more than this.
+    /// D of a point exceeds D of a point that is not nearer by no more than this.
     double margin(double scale) const { return margin_ * (scale / unit_) * (scale / unit_); }
     /// The size of each row, under the metric `cosine`.
     const std::vector<detail::PointSize> &sizes() const { return sizes_; }
@@ -172,7 +172,7 @@ class Space {
     double from_zero(std::int64_t row) const {
         return metric_ == Metric::cosine && sizes_[row].square > 0 ? 1 : 0;
     }
-    /// The frame of the images and those of some queries.
+    /// The frame of the images of the points and of some queries.
     Frame frame_with(const Points &queries) const {
         Frame frame = frame_of(images_, queries);
         if (!euclidean()) // lengths and heights have the magnitude of the frame
