@@ -1,4 +1,4 @@
-"""What Sphinx makes the site of: `python3 run.py docs`, or `python -m docs` where all is there."""
+"""Configuration of Sphinx, for `python3 run.py docs` and `python -m docs`."""
 
 import sys
 from importlib.metadata import version as version_of

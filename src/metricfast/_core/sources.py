@@ -77,7 +77,7 @@ class Source(ABC):
 
     @abstractmethod
     def read(self, start: int, stop: int) -> Array:
-        """Return rows from `start` up to `stop`, as an array of `dtype` that nobody else has.
+        """Return rows from `start` up to `stop`, as a new array of `dtype`.
 
         One thread reads at a time.
         """

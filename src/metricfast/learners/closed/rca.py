@@ -230,7 +230,7 @@ class RCA_Supervised(ClosedFormLearner):  # noqa: N801
     components_, shrinkage_
         As for :class:`RCA`.
     shrinkage_target_ : {"identity", "diagonal"}
-        Towards what.
+        The simpler metric towards which M is shrunk.
     n_features_in_, feature_names_in_, preprocessor_, validation_
         As for :class:`BaseMetricLearner`.
 

@@ -133,7 +133,7 @@ class ModelReader {
                       "its parameters name the same arrays too often");
     }
 
-    /// \param decides whether the model gets the precision of this array.
+    /// \param decides true if the model gets the precision of this array.
     RowMatrix<double> matrix(const Json &reference, bool decides, std::size_t axes = 2) {
         const Tensor &from = tensor(reference);
         const bool is_double = from.dtype == "F64";
