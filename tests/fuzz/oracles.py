@@ -98,15 +98,15 @@ def paired(a: Arguments, result: Any) -> str | None:
     return _off(result, D, size[rows, columns], _points(a["X"]).shape[1], a.get("squared"))
 
 
-def _allowed(where: Any, n: int, m: int) -> np.ndarray:
+def _allowed(where: Any, n: int, ids: np.ndarray) -> np.ndarray:
     """Return a mask of the points that `where` allows each query."""
     if where is None:
-        return np.ones((n, m), bool)
+        return np.ones((n, len(ids)), bool)
     if isinstance(where, tuple):
         first, second = (np.asarray(side).tolist() for side in where)
-        return np.array([[x != y for y in second] for x in first], bool).reshape(n, m)
+        return np.array([[x != y for y in second] for x in first], bool).reshape(n, len(ids))
     some = np.asarray(where)
-    mask = some if some.dtype == bool else np.isin(np.arange(m), some.astype(int))
+    mask = some if some.dtype == bool else np.isin(ids, some.astype(int))
     return np.tile(mask, (n, 1))
 
 
@@ -126,9 +126,9 @@ def _searched(
     exact = squares.max(initial=0) < 2**53 and not (squares % 1).any() and not (B % 1).any()
     exact &= a.get("metric", "euclidean") == "euclidean"
     eps = np.finfo(np.asarray(found).dtype).eps
-    allowed = _allowed(a.get("where"), *D.shape)
+    allowed = _allowed(a.get("where"), len(D), columns)
     for i, row in enumerate(D):
-        some = columns[allowed[i, columns]].tolist()
+        some = columns[allowed[i]].tolist()
         left = [j for j in some if exclude is None or j != np.asarray(exclude)[i]]
         want = sorted(left, key=lambda j: (row[j], j))[: len(indices[i])]
         got = [j for j in indices[i].tolist() if j >= 0]
@@ -288,7 +288,7 @@ def retrieval(name: str) -> Callable[[Arguments, Any], str | None]:
         if name in OF_NUMBERS:
             labels, known = labels.astype(float), known.astype(float)
         values = np.array([])
-        allowed = _allowed(a.get("where"), len(first), len(second))
+        allowed = _allowed(a.get("where"), len(first), np.arange(len(second)))
         for query, label, out, left in zip(
             first, labels, np.asarray(exclude), allowed, strict=True
         ):
