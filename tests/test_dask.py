@@ -75,11 +75,11 @@ def test_losses_of_parts_add_up_or_are_refused(name: str, weighted: bool, client
     by = loss._weighed_by.get(loss.reduction)
     if by is None or (by and weighted):
         with pytest.raises(ValueError, match="not known to be a sum over anchors"):
-            spread(objective, arrays, None)
+            spread(objective.loss, arrays, None)
         return
     for batch in (None, Batch(ORDER[:90], 90), Batch(ORDER[:90], 40)):
-        value, gradients = objective.of_loss(arrays, batch)
-        found_value, found = spread(objective, arrays, batch)
+        value, gradients = objective.loss(arrays, batch)
+        found_value, found = spread(objective.loss, arrays, batch)
         np.testing.assert_allclose(found_value, value)
         for one, other in zip(found, gradients, strict=True):
             np.testing.assert_allclose(one, other, atol=1e-9 * np.abs(other).max())
@@ -115,7 +115,7 @@ def test_the_number_of_anchors_decides_how_many_parts_there_are(
     samples = Samples(points, np.arange(n) // 2, np.arange((n + 1) // 2))
     objective = Objective(Problem(samples, losses.NCA()), arrays)
     batch = Batch(np.arange(n), n)
-    value, gradients = ByParts(workers, n_parts)(objective, arrays, batch)
+    value, gradients = ByParts(workers, n_parts)(objective.loss, arrays, batch)
     assert [len(task) for task in workers.tasks] == expected
     assert value == sum(expected)
     np.testing.assert_array_equal(gradients[0], value * np.eye(2))

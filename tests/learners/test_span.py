@@ -82,13 +82,13 @@ def test_sparse_points_have_the_span_of_dense_points(learner, params, monkeypatc
     points = np.where(RNG.uniform(size=X.shape) < 0.3, X, 0)
     model = learner(judge=None, max_iter=5, random_state=0, **params)
     expected = model.fit(points, Y).components_
-    widths, evaluate = set(), Objective.of_loss
+    widths, evaluate = set(), Objective.__call__
 
     def noting(self, *given):
         widths.add(self.X.shape[1])
         return evaluate(self, *given)
 
-    monkeypatch.setattr(Objective, "of_loss", noting)
+    monkeypatch.setattr(Objective, "__call__", noting)
     found = model.fit(csr_array(points), Y).components_
     assert widths == {D if "n_components" in params else N}
     np.testing.assert_allclose(found, expected, atol=1e-9 * np.abs(expected).max())
@@ -157,11 +157,11 @@ def test_another_problem_trains_on_all_features(learner, monkeypatch):
 def test_an_evaluation_sees_the_span_alone(model, width, monkeypatch):
     widths = []
 
-    def evaluate(self, arrays, batch, part=None):
+    def evaluate(self, x, batch=None):
         widths.append((self.X.shape[1], self.samples.n_features))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Objective, "of_loss", evaluate)
+    monkeypatch.setattr(Objective, "__call__", evaluate)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, Y)
     assert widths == [(width, D)]

@@ -40,7 +40,7 @@ every = pytest.mark.parametrize("learner", [NCA, MCML, LDML, MLKR])
 def test_the_scale_of_the_lowest_objective_is_found(best):
     tried = []
 
-    def evaluate(objective, arrays, batch, part):
+    def evaluate(loss, arrays, batch, part=None):
         (L,) = arrays
         tried.append(L)
         return float((np.log2(np.diag(L) / best / [4, 1, 1, 1]) ** 2).sum()), [L]

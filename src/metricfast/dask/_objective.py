@@ -13,7 +13,7 @@ from metricfast.dask._workers import Shared, Workers, threads_here, total
 from metricfast.exceptions import LossOverflowError
 from metricfast.losses._call import Loss
 from metricfast.samplers import Batch
-from metricfast.training.objective import Objective
+from metricfast.training.embedded_loss import EmbeddedLoss
 
 __all__ = ["ByParts"]
 
@@ -29,7 +29,7 @@ PartResult = tuple[float, list[Array], dict[str, Any]]
 
 
 class ByParts:
-    """Evaluate objectives on workers, in `n_parts` parts, whatever the number of workers.
+    """Evaluate losses on workers, in `n_parts` parts, whatever the number of workers.
 
     Points and labels are sent to each worker once. An evaluation sends parameters, and returns a
     value and a gradient of each part. Losses with lists of active pairs are evaluated in this
@@ -42,14 +42,14 @@ class ByParts:
         self._shared: Shared | None = None
 
     def __call__(
-        self, objective: Objective, arrays: list[Array], batch: Batch | None
+        self, loss: EmbeddedLoss, arrays: list[Array], batch: Batch | None
     ) -> tuple[float, list[Array]]:
         """Return the loss and its gradients by the parameters; no gradients if it is not finite."""
-        weighed_by = _weighed_by(objective)
-        here = objective.evaluate_pairs(arrays) if batch is None else None
+        weighed_by = _weighed_by(loss)
+        here = loss.evaluate_pairs(arrays) if batch is None else None
         if here is not None:  # faster than a round trip to the workers
             return here
-        n_anchors = objective.X.shape[0] if batch is None else batch.n_anchors
+        n_anchors = loss.X.shape[0] if batch is None else batch.n_anchors
         wanted = self._n_parts or min(_MOST, max(_FEWEST, n_anchors // _ANCHORS))
         n_parts = min(wanted, n_anchors)
         bounds = [n_anchors * i // n_parts for i in range(n_parts + 1)]
@@ -59,32 +59,32 @@ class ByParts:
         cuts = [n_parts * i // n_tasks for i in range(n_tasks + 1)]
         runs = [parts[start:stop] for start, stop in pairwise(cuts)]
         of_tasks: list[list[PartResult]] = self._workers.run(
-            _evaluate, runs, self._sent(objective), arrays=arrays, batch=batch
+            _evaluate, runs, self._sent(loss), arrays=arrays, batch=batch
         )
         values, gradients, counts = zip(*(part for task in of_tasks for part in task), strict=True)
         if not (all(gradients) and np.isfinite(values).all()):
             return math.nan, []
-        vars(objective.loss.loss).update(total(counts))
+        vars(loss.bound.loss).update(total(counts))
         shares = np.ones(n_parts)
         if weighed_by:
             shares = np.array([count["counts_"][weighed_by] for count in counts])
             shares = shares / max(1, shares.sum())
         return total(values, shares), total(gradients, shares)
 
-    def _sent(self, objective: Objective) -> Shared:
-        """Return the data of an objective on the workers. Only new and changed data are sent."""
-        of = objective.X, objective.loss, getattr(objective.loss, "targets", None)
+    def _sent(self, loss: EmbeddedLoss) -> Shared:
+        """Return a loss with its data on the workers. Only new and changed data are sent."""
+        of = loss.X, loss.bound, getattr(loss.bound, "targets", None)
         if self._shared is None or any(a is not b for a, b in zip(of, self._of, strict=True)):
-            self._of, self._shared = of, Shared(objective.for_thread(1))
+            self._of, self._shared = of, Shared(loss.for_thread(1))
         return self._shared
 
 
-def _weighed_by(objective: Objective) -> str:
+def _weighed_by(compared: EmbeddedLoss) -> str:
     """Return the name of the count that weights the mean of parts, or "" for sums."""
-    loss = objective.loss.loss
+    loss = compared.bound.loss
     known = loss._weighed_by if isinstance(loss, Loss) else {}
     by = known.get(loss.reduction) if known else None
-    if by is None or (by and getattr(objective.loss, "_weight", None) is not None):
+    if by is None or (by and getattr(compared.bound, "_weight", None) is not None):
         raise ValueError(
             f"{loss!r} is not known to be a sum over anchors, so gradients of parts do not add up: "
             "set sync='epochs', reduction='sum' where the loss has that, or fit the learner in one "
@@ -94,14 +94,14 @@ def _weighed_by(objective: Objective) -> str:
 
 
 def _evaluate(
-    parts: list[tuple[int, int]], objective: Objective, arrays: list[Array], batch: Batch | None,
+    parts: list[tuple[int, int]], loss: EmbeddedLoss, arrays: list[Array], batch: Batch | None,
     threads: int,
 ) -> list[PartResult]:  # fmt: skip
     """Evaluate the loss of several parts of the anchors; runs as a task."""
-    own, found = objective.for_thread(threads_here(threads)), []
+    own, found = loss.for_thread(threads_here(threads)), []
     try:
         for value, gradients in own.of_parts(arrays, batch, parts):
-            counts = {name: each for name, each in vars(own.loss.loss).items() if name[-1] == "_"}
+            counts = {name: each for name, each in vars(own.bound.loss).items() if name[-1] == "_"}
             found.append((value, gradients, counts))
     except LossOverflowError:
         return [(math.nan, [], {})]

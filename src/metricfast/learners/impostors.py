@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 import metricfast.losses as losses
 from metricfast.distances.neighbors import paired_distances
+from metricfast.losses._bound import is_whole
 from metricfast.samplers import Batch
 
 __all__ = ["MARGIN", "ImpostorLists", "TargetsAndImpostors"]
@@ -187,14 +188,15 @@ class TargetsAndImpostors:
         return self._bound(Z, targets=self.targets, impostors=lists)
 
     def __call__(
-        self, Z: NDArray[Any], rows: Any = None, anchors: slice | None = None
+        self, Z: NDArray[Any], rows: Any = None, anchors: Any = None
     ) -> tuple[float, NDArray[Any]]:
         """Return the loss of the anchors of a batch, or of all points, and its gradient."""
         if rows is None:
-            found = self.evaluate_pairs(Z) if anchors is None else None
+            whole = is_whole(anchors, len(Z))
+            found = self.evaluate_pairs(Z) if whole else None
             if found is None:
                 self.loss.regularization = self._regularization
-                targets = self.targets if anchors is None else self.targets[anchors]
+                targets = self.targets if whole else self.targets[anchors]
                 found = self._bound(Z, anchors=anchors, targets=targets)
             return found
         # The batch's points of other classes represent all of them.

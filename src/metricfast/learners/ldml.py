@@ -17,6 +17,7 @@ from metricfast._core.types import Array, Floats
 from metricfast.learners.linear import AllPairsLearner
 from metricfast.samplers import Batch
 from metricfast.training.embedded import map_points
+from metricfast.training.embedded_loss import EmbeddedLoss
 from metricfast.training.history import History, Vector
 from metricfast.training.objective import Objective
 from metricfast.training.preconditioner import FULL_BASIS, FlatParameters, Preconditioner
@@ -127,19 +128,19 @@ class LDML(AllPairsLearner):
         # The chosen number of iterations may be too small for the bias.
         L = objective.parameters(history.best_x)[0]
         self.bias_ = _best_bias(objective, L, self.bias_)
-        value = objective.of_loss([L, np.array([self.bias_])], None)[0]
+        value = objective.loss([L, np.array([self.bias_])])[0]
         self.objective_ = objective.unit * value
         self.loss_curve_.append(self.objective_)
         self.n_iter_ += 1
 
 
 def _evaluate(
-    objective: Objective, arrays: list[Array], batch: Batch | None, part: slice | None
+    loss: EmbeddedLoss, arrays: list[Array], batch: Batch | None, part: slice | None = None
 ) -> tuple[float, list[Array]]:
     """Return the loss of pairs, and its gradients by map and bias."""
-    of_pairs, (L, bias) = objective.loss.loss, arrays
+    of_pairs, (L, bias) = loss.bound.loss, arrays
     of_pairs.bias = float(bias[0])
-    value, gradients = objective.of_embedding([L], batch, part)
+    value, gradients = loss.of_embedding([L], batch, part)
     return value, gradients and [*gradients, np.array([of_pairs.bias_gradient_])]
 
 
@@ -158,7 +159,7 @@ def _best_bias(objective: Objective, L: Array, bias: float) -> float:
     """Return the optimal bias under a map; the loss is convex in the bias."""
 
     def slope(bias: float) -> float:
-        return float(objective.of_loss([L, np.array([bias])], None)[1][1][0])
+        return float(objective.loss([L, np.array([bias])])[1][1][0])
 
     here = there = slope(bias)
     end, step = bias, max(1.0, abs(bias)) * -math.copysign(_STEP, here)

@@ -16,7 +16,7 @@ from metricfast._core.types import Array, Floats, Integers
 from metricfast.learners.linear import LinearLearner
 from metricfast.samplers import Batch
 from metricfast.selection._judge import JudgeParameter
-from metricfast.training.objective import Objective, anchors_of
+from metricfast.training.embedded_loss import EmbeddedLoss
 from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples
 
@@ -116,18 +116,20 @@ class _Likelihood:
         self._means = group_means(X, weights, labels, int(labels.max()) + 1)
 
     def __call__(
-        self, objective: Objective, arrays: list[Array], batch: Batch | None, part: slice | None
-    ) -> tuple[float, list[Array]]:
+        self,
+        loss: EmbeddedLoss,
+        arrays: list[Array],
+        batch: Batch | None,
+        part: slice | None = None,
+    ) -> tuple[float, list[Array]]:  # fmt: skip
         """Return value and gradient."""
         (L,) = arrays
-        rows: Any = part or slice(None)
-        if batch is not None:
-            rows = batch.rows[anchors_of(batch, part)]
-        X, labels, weights = objective.X[rows], self._labels[rows], self._weights[rows]
+        rows = loss.anchors(batch, part)
+        X, labels, weights = loss.X[rows], self._labels[rows], self._weights[rows]
         embedded = self._means @ L.T
         own = np.arange(len(labels)), labels
         towards = embedded @ L
-        scores = apply_map(X, towards, objective.n_jobs).astype(np.float64)
+        scores = apply_map(X, towards, loss.n_jobs).astype(np.float64)
         scores -= np.einsum("ij,ij->i", embedded, embedded) / 2
         log_p = log_softmax(scores, axis=1)
         value = -float(weights @ log_p[own])
@@ -135,6 +137,6 @@ class _Likelihood:
         upstream[own] -= 1
         upstream *= weights[:, None]
         sums = upstream.sum(axis=0)
-        cross = map_gradient(upstream, X, objective.n_jobs)
+        cross = map_gradient(upstream, X, loss.n_jobs)
         centred = cross - sums[:, None] * self._means
         return value, [embedded.T @ centred + (L @ cross.T) @ self._means]

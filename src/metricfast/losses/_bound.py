@@ -14,9 +14,14 @@ from metricfast._core.types import Array, Floats
 from metricfast.exceptions import LossOverflowError
 from metricfast.losses._labels import BoundLabels, RowIndices
 
-__all__ = ["BoundLoss", "Call", "Gradient"]
+__all__ = ["BoundLoss", "Call", "Gradient", "is_whole"]
 
 Gradient = Array | tuple[Array, Array]
+
+
+def is_whole(anchors: Any, n: int) -> bool:
+    """Return whether anchors, a slice, indices or None, are all of n points in order."""
+    return anchors is None or (isinstance(anchors, slice) and anchors.indices(n) == (0, n, 1))
 
 
 @dataclass
@@ -68,26 +73,31 @@ class Call:
             f"{self.queries.dtype}. Divide Z, or lower the learning rate that led there."
         )
 
-    def check_finite(self, *arrays: Array | None) -> None:
-        """Raise LossOverflowError if points or gradients are not finite."""
-        if not all(get_kernels().all_finite(array) for array in arrays if array is not None):
-            self.refuse_overflow()
+    def check_points(self, *, squares: bool) -> None:
+        """Raise LossOverflowError if points are not finite, or with `squares`, if these overflow.
 
-    def check_squares(self) -> None:
-        """Raise LossOverflowError if squared distances overflow; softmax would ignore them."""
-        sides = [Z for Z in (self.queries, self.database) if Z is not None]
-        largest = max(max(Z.max(), -Z.min()) for Z in sides)
-        if not largest < np.sqrt(np.finfo(self.queries.dtype).max / self.queries.shape[1]) / 2:
-            self.refuse_overflow()
+        Softmax would ignore infinite squared distances.
+        """
+        limit = np.finfo(self.queries.dtype).max
+        if squares:
+            limit = np.sqrt(limit / self.queries.shape[1]) / 2
+        for Z in (self.queries, self.database):
+            if Z is not None and not (
+                get_kernels().all_finite(Z) and (not squares or max(Z.max(), -Z.min()) < limit)
+            ):
+                self.refuse_overflow()
 
     def result(self, value: float) -> tuple[float, Gradient]:
         """Return value and gradient; raise LossOverflowError unless they are finite."""
-        if not np.isfinite(value):
+        gradient, of_database = self.gradient, self.database_gradient
+        finite = get_kernels().all_finite
+        if not (np.isfinite(value) and finite(gradient)):
             self.refuse_overflow()
-        self.check_finite(self.gradient, self.database_gradient)
-        if self.database_gradient is None:
-            return value, self.gradient
-        return value, (self.gradient, self.database_gradient)
+        if of_database is None:
+            return value, gradient
+        if not finite(of_database):
+            self.refuse_overflow()
+        return value, (gradient, of_database)
 
 
 class BoundLoss:
@@ -111,25 +121,29 @@ class BoundLoss:
         self._workspace = get_kernels().workspace()
 
     def __call__(
-        self, Z: Array, rows: RowIndices = None, anchors: slice | None = None, **options: Any
+        self, Z: Array, rows: RowIndices = None, anchors: Any = None, **options: Any
     ) -> tuple[float, Array]:
         """Return value and gradient of points among themselves, excluding each point itself.
 
-        Only points in the slice ``anchors`` (by default all) are anchors.
+        Only points in ``anchors``, a slice or indices (by default all), are anchors.
         """
         own = np.arange(len(Z))
-        if anchors is None or anchors == slice(0, len(Z)):
-            found: tuple[float, Array] = self.loss._evaluate(
-                self.call(Z, None, rows, None, own, options)
-            )
-            return found
-        rows = own if rows is None else rows
-        call = self.call(Z[anchors], Z, rows[anchors], rows, own[anchors], options)
-        call.first = int(own[anchors][0])
+        if is_whole(anchors, len(Z)):
+            call = self.call(Z, None, rows, None, own, options)
+            whole: tuple[float, Array] = self.loss._result(call, self.loss._run(call))
+            return whole
+        exclude = own[anchors]
+        labelled = exclude if rows is None else rows[anchors]
+        call = self.call(Z[anchors], Z, labelled, rows, exclude, options)
+        if isinstance(anchors, slice):
+            call.first = int(exclude[0])
         if self.loss._weighs_columns and self._weight is not None:
-            call.column_weight = self._weight[rows]
-        value, (of_anchors, gradient) = self.loss._evaluate(call)
-        gradient[anchors] += of_anchors
+            call.column_weight = self._weight if rows is None else self._weight[rows]
+        value, (of_anchors, gradient) = self.loss._result(call, self.loss._run(call))
+        if isinstance(anchors, slice) or len(np.unique(anchors)) == len(anchors):
+            gradient[anchors] += of_anchors
+        else:
+            np.add.at(gradient, anchors, of_anchors)
         return value, gradient
 
     def evaluate_two_sided(
@@ -146,9 +160,8 @@ class BoundLoss:
         ``database_rows`` are the rows of their labels in ``y_database``, or in y without it.
         ``exclude`` holds for each point the row of Z_database to leave out, -1 for none.
         """
-        found: tuple[float, tuple[Array, Array]] = self.loss._evaluate(
-            self.call(Z, Z_database, rows, database_rows, exclude, options)
-        )
+        call = self.call(Z, Z_database, rows, database_rows, exclude, options)
+        found: tuple[float, tuple[Array, Array]] = self.loss._result(call, self.loss._run(call))
         return found
 
     def for_thread(self, n_jobs: int | None) -> BoundLoss:
@@ -189,8 +202,10 @@ class BoundLoss:
         weight = self._weight if rows is None or self._weight is None else self._weight[rows]
         y, y_database = self._labels.take(rows, database_rows, alone)
         exclude = None if exclude is None else np.ascontiguousarray(exclude, np.int64)
-        return Call(
+        call = Call(
             Z, Z_database, self._labels.kind, y, y_database, weight,
             weight if alone and self.loss._weighs_columns else None, exclude,
             self.loss.reduction, self._threads, self._lanes, options or {}, self._workspace,
         )  # fmt: skip
+        call.check_points(squares=self.loss._weighs_columns)
+        return call

@@ -90,7 +90,8 @@ class Loss(BaseEstimator, ABC):  # type: ignore[misc]
     @called_like(_call)
     def __call__(self, *args: Any, **kwargs: Any) -> tuple[float, Gradient]:
         """Return value and gradient; see the description of the module."""
-        return self._evaluate(self._call(*args, **kwargs))
+        call = self._call(*args, **kwargs)
+        return self._result(call, self._run(call))
 
     def on(
         self,
@@ -142,14 +143,13 @@ class Loss(BaseEstimator, ABC):  # type: ignore[misc]
         weight = None if sample_weight is None else as_vector(sample_weight, "sample_weight", n)
         return BoundLoss(self, labels, weight, as_threads(n_jobs))
 
-    def _evaluate(self, call: Call) -> tuple[float, Any]:
-        call.check_finite(call.queries, call.database)
-        if self._weighs_columns:
-            call.check_squares()
-        totals = self._run(call)
-        names = ("terms", "anchors", "skipped", "dropped")
-        self.counts_ = dict(zip(names, totals[1:], strict=True))
-        return call.result(totals[0])
+    def _result(self, call: Call, totals: Totals) -> tuple[float, Any]:
+        """Return value and gradient of a kernel's call, and set `counts_`."""
+        value, terms, anchors, skipped, dropped = totals
+        self.counts_ = {
+            "terms": terms, "anchors": anchors, "skipped": skipped, "dropped": dropped
+        }  # fmt: skip
+        return call.result(value)
 
     @abstractmethod
     def _run(self, call: Call) -> Totals:

@@ -91,7 +91,7 @@ class LMNN(Loss):
             call.options["targets"] = _as_targets(targets, n, m)
         if impostors is not None:
             call.options["impostors"] = _as_lists(impostors, n, m)
-        return self._evaluate(call)
+        return self._result(call, self._run(call))
 
     def _run(self, call: Call) -> Totals:
         targets, impostors = (call.options.get(name) for name in ("targets", "impostors"))

@@ -66,7 +66,7 @@ class ProxyNCA(Loss):
         root = math.sqrt(self.scale)
         with np.errstate(over="ignore"):
             scaled = replace(call, queries=root * call.queries, database=root * call.references)
-        scaled.check_finite(scaled.queries, scaled.database)
+        scaled.check_points(squares=False)
         totals = NCA("log")._run(scaled)
         call.gradient = root * scaled.gradient
         call.database_gradient = root * np.asarray(scaled.database_gradient)

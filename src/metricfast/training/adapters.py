@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from metricfast._core.dispatch import get_kernels
 from metricfast.embeddings import Embedding
 from metricfast.exceptions import LossOverflowError
+from metricfast.losses._bound import is_whole
 from metricfast.losses._call import Loss
 from metricfast.samplers import Batch, Epoch, Sampler
 from metricfast.training.samples import Samples
@@ -65,16 +66,16 @@ class BoundFunction:
         self.loss, self._y, self._weight, self._n_jobs = loss, y, weight, n_jobs
         self._y_database = y if y_database is None else y_database
 
-    def __call__(self, Z: Array, rows: Any = None, anchors: slice | None = None) -> Any:
+    def __call__(self, Z: Array, rows: Any = None, anchors: Any = None) -> Any:
         """Return value and gradient of points; only those in `anchors` are anchors."""
-        if anchors is None or anchors == slice(0, len(Z)):
+        if is_whole(anchors, len(Z)):
             return self._call((Z, _of(self._y, rows)), rows)
-        own = np.arange(len(Z))
-        rows = own if rows is None else rows
+        exclude = np.arange(len(Z))[anchors]
+        labelled = exclude if rows is None else rows[anchors]
         value, (of_anchors, upstream) = self.evaluate_two_sided(
-            Z[anchors], Z, rows[anchors], rows, own[anchors]
+            Z[anchors], Z, labelled, rows, exclude
         )
-        upstream[anchors] += of_anchors
+        np.add.at(upstream, anchors, of_anchors)
         return value, upstream
 
     def evaluate_two_sided(

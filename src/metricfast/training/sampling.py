@@ -43,7 +43,7 @@ class SamplerBatches:
     ) -> Callable[[], Iterator[Batch]]:
         """Return a function that draws the mini-batches of an epoch."""
         samples, share, loss = objective.samples, self.candidate_fraction, objective.problem.loss
-        y, apart = samples.labels, not isinstance(objective.database, str)
+        y, apart = samples.labels, not isinstance(objective.loss.database, str)
         options: dict[str, Any] = {"random_state": rng.randint(2**31 - 1)}
         n_database = None
         if apart and self.draws_database:
@@ -65,7 +65,7 @@ class SamplerBatches:
                     continue
                 if share is not None:
                     drawn = np.append(drawn, _others(drawn, len(rows), share, rng))
-                if objective.database == "batch":
+                if objective.loss.database == "batch":
                     _check_batch(loss, len(drawn))
                 yield Batch(rows[drawn], batch.n_anchors)
 
@@ -76,10 +76,10 @@ class SamplerBatches:
 def check_neighbors_of(objective: Objective, by_batches: bool) -> None:
     """Raise ValueError if there are too few points for the neighbours of the loss."""
     loss, n = objective.problem.loss, objective.X.shape[0]
-    if not isinstance(objective.database, str):
+    if not isinstance(objective.loss.database, str):
         if isinstance(loss, Gerrymander):
-            check_neighbors(loss.n_neighbors, objective.database.shape[0])
-    elif isinstance(loss, Gerrymander) and objective.database == "all":
+            check_neighbors(loss.n_neighbors, objective.loss.database.shape[0])
+    elif isinstance(loss, Gerrymander) and objective.loss.database == "all":
         check_neighbors(loss.n_neighbors, n - 1)
     elif not by_batches:
         _check_batch(loss, n)

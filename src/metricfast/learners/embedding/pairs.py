@@ -356,14 +356,14 @@ def _mean_of_batches(batches: list[Batch]) -> Evaluation:
     """Return a function that evaluates an objective as the mean over its batches."""
 
     def evaluate(
-        objective: Any, arrays: list[Array], batch: Batch | None, part: Any
+        loss: Any, arrays: list[Array], batch: Batch | None, part: Any = None
     ) -> tuple[float, list[Array]]:
         if batch is not None:
-            return _of_embedding(objective, arrays, batch, part)
-        total, gradients = 0.0, [np.zeros_like(each, objective.X.dtype) for each in arrays]
+            return _of_embedding(loss, arrays, batch, part)
+        total, gradients = 0.0, [np.zeros_like(each, loss.X.dtype) for each in arrays]
         for each in batches:
-            value, found = _of_embedding(objective, arrays, each, part)
-            share = each.n_anchors / len(objective.X)
+            value, found = _of_embedding(loss, arrays, each, part)
+            share = each.n_anchors / len(loss.X)
             total += share * value
             for i, slope in enumerate(found):
                 gradients[i] += share * slope
@@ -372,24 +372,24 @@ def _mean_of_batches(batches: list[Batch]) -> Evaluation:
     return evaluate
 
 
-def _of_embedding(objective: Any, *given: Any) -> tuple[float, list[Array]]:
-    found: tuple[float, list[Array]] = objective.of_embedding(*given)
+def _of_embedding(loss: Any, *given: Any) -> tuple[float, list[Array]]:
+    found: tuple[float, list[Array]] = loss.of_embedding(*given)
     return found
 
 
 def _scored_in_blocks(
-    objective: Any, arrays: list[Array], batch: Batch | None, part: Any
+    loss: Any, arrays: list[Array], batch: Batch | None, part: Any = None
 ) -> tuple[float, list[Array]]:
     """Evaluate a loss on the cosines of a block of scored pairs, with gradients of its points."""
     if batch is not None:
-        return _of_embedding(objective, arrays, batch, part)
-    tables = objective.X, objective.database
+        return _of_embedding(loss, arrays, batch, part)
+    tables = loss.X, loss.database
     arrays = [np.ascontiguousarray(array, tables[0].dtype) for array in arrays]
-    sides = objective._sides(arrays)
+    sides = [(embedding, arrays[own]) for embedding, own in loss.sides]
     blocks = list(gen_batches(len(tables[0]), _MAPPED))
     mapped = [
         [
-            embedding._forward(parameters, X[some], n_jobs=objective.n_jobs)
+            embedding._forward(parameters, X[some], n_jobs=loss.n_jobs)
             for (embedding, parameters), X in zip(sides, tables, strict=True)
         ]
         for some in blocks
@@ -398,15 +398,15 @@ def _scored_in_blocks(
         [np.einsum("ij,ij->i", Z, Z_database) for (Z, _), (Z_database, _) in mapped]
     )[:, None]
     # The loss depends only on inner products, so each cosine is the product of itself and 1.
-    value, (slopes, _) = objective.loss.evaluate_two_sided(cosines, np.ones_like(cosines))
+    value, (slopes, _) = loss.bound.evaluate_two_sided(cosines, np.ones_like(cosines))
     gradients = [np.zeros_like(array) for array in arrays]
     for some, ((Z, cache), (Z_database, other)) in zip(blocks, mapped, strict=True):
         ends = (cache, slopes[some] * Z_database), (other, slopes[some] * Z)
         found = [
-            embedding.backward(parameters, kept, slope, n_jobs=objective.n_jobs)
+            embedding.backward(parameters, kept, slope, n_jobs=loss.n_jobs)
             for (embedding, parameters), (kept, slope) in zip(sides, ends, strict=True)
         ]
-        if objective.embedding.asymmetric:
+        if loss.embedding.asymmetric:
             found = [found[0] + found[1]]
         for each in found:
             for i, slope in enumerate(each):

@@ -62,7 +62,7 @@ class VoteMetrics:
         """Switch to another objective."""
         self.n, weight = objective.X.shape[0], objective.samples.weight
         self.weight = float(self.n if weight is None else weight.sum())
-        self._loss: Gerrymander = objective.loss.loss
+        self._loss: Gerrymander = objective.loss.bound.loss
         objective.tally = self._count
 
     def _count(self, loss: float, value: float, batch: Batch | None) -> None:
@@ -106,7 +106,7 @@ def vote_batches(
     objective: Objective, rng: np.random.RandomState, batch_size: int | None
 ) -> Callable[[], Iterable[Batch]]:
     """Return a function that draws the batches of an epoch, each with database points."""
-    X, database = objective.X, objective.database
+    X, database = objective.X, objective.loss.database
     size = int(batch_size or min(1000, max(32, X.shape[0] // 20)))
     if isinstance(database, Chunked):
         return batches_of_both(X, database, rng, size)
@@ -150,7 +150,7 @@ def keep_best(
     `start`: the initial parameters; a warning says if their penalty is large.
     `remedy`: advice, besides fewer neighbours, if no set of neighbours is right.
     """
-    if history.curve and not is_beyond(objective.X, objective.database):
+    if history.curve and not is_beyond(objective.X, objective.loss.database):
         x, learner.objective_ = _select_best(objective, history)
         learner._set_map(objective, x)
     if not objective.samples.in_chunks:

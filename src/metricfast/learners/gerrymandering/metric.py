@@ -31,10 +31,11 @@ from metricfast.learners.trained import Plan
 from metricfast.losses import Gerrymander
 from metricfast.samplers import Batch
 from metricfast.selection._judge import JudgeParameter
-from metricfast.training.embedded import LinearMap, finite, map_points
+from metricfast.training.embedded import LinearMap, map_points
+from metricfast.training.embedded_loss import EmbeddedLoss
 from metricfast.training.history import History, Vector
 from metricfast.training.initialization import Initialization
-from metricfast.training.objective import Objective, anchors_of
+from metricfast.training.objective import Objective
 from metricfast.training.preconditioner import PSDProjection
 from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples
@@ -312,18 +313,15 @@ def _penalty_of_matrix(name: str | None, arrays: list[Array]) -> tuple[float, li
 
 
 def _loss_of_matrix(
-    objective: Objective, arrays: list[Array], batch: Batch | None, part: slice | None
+    loss: EmbeddedLoss, arrays: list[Array], batch: Batch | None, part: slice | None = None
 ) -> tuple[float, list[Array]]:
     """Return the loss of queries as a function of M, and its gradient."""
-    (M,), X, among = arrays, objective.X, None
-    anchors = rows = objective._anchors(batch, part)
-    if batch is not None and objective.database == "batch":
-        X, among = X[batch.rows], batch.rows
-        anchors = np.arange(len(among))[anchors_of(batch, part)]
-    Z = map_points(X, _root(M), objective.n_jobs)
-    if not finite(Z):
-        return float("nan"), []
-    call = objective.loss.call(Z[anchors], Z, rows, among, anchors)
-    value, weights = objective.loss.loss.of_distances(call)
-    gradient = metric_gradient(X[anchors], weights, X, M=M, n_jobs=objective.n_jobs)
+    (M,), bound, (rows, anchors) = arrays, loss.bound, loss.pool(batch, part)
+    X = loss.X if rows is None else loss.X[rows]
+    exclude = np.arange(X.shape[0])[anchors]
+    labelled = exclude if rows is None else rows[anchors]
+    Z = map_points(X, _root(M), loss.n_jobs)
+    call = bound.call(Z[anchors], Z, labelled, rows, exclude)
+    value, weights = bound.loss.of_distances(call)
+    gradient = metric_gradient(X[anchors], weights, X, M=M, n_jobs=loss.n_jobs)
     return value, [np.asarray(gradient)]
