@@ -18,7 +18,7 @@ from metricfast.training.objective import Objective
 from metricfast.training.preconditioner import FlatParameters
 from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples
-from metricfast.training.span import MapOfSpan, Span, span_of
+from metricfast.training.span import LazyBasis, MapOfSpan, trains_in_span
 
 RNG = np.random.default_rng(0)
 N, D = 40, 90
@@ -50,7 +50,7 @@ def test_the_map_is_that_of_training_on_all_features(learner, start, monkeypatch
     few_steps = {"judge": None, "max_iter": 5, "random_state": 0}
     model = learner(**few_steps | STARTS[start])
     found = model.fit(X, Y).components_
-    monkeypatch.setattr(linear, "span_of", lambda X: None)
+    monkeypatch.setattr(linear, "LazyBasis", lambda X: None)
     full = model.fit(X, Y).components_
     # MLKR takes the square root of a singular scatter, which halves the number of digits.
     precision = 1e-6 if learner is MLKR else 1e-9
@@ -61,14 +61,14 @@ def test_the_map_is_that_of_training_on_all_features(learner, start, monkeypatch
 @pytest.mark.parametrize("learner", [LDML, LMNN, MCML, MLKR, NCA, NCMML])
 def test_a_point_of_weight_two_counts_as_two_points(learner, monkeypatch):
     spans, weight = [], np.arange(N) % 3
-    noting = lambda X: spans.append(span_of(X)) or spans[-1]  # noqa: E731
-    monkeypatch.setattr(linear, "span_of", noting)
+    noting = lambda X: spans.append(LazyBasis(X)) or spans[-1]  # noqa: E731
+    monkeypatch.setattr(linear, "LazyBasis", noting)
     model = learner(judge=None, max_iter=5)
     found = model.fit(X, Y, sample_weight=weight).components_
     assert len(spans) == 1
     model.fit(X, Y, sample_weight=2 * weight)
     assert len(spans) == 1  # 78 points are too many for 90 features
-    monkeypatch.setattr(linear, "span_of", lambda X: None)
+    monkeypatch.setattr(linear, "LazyBasis", lambda X: None)
     full = model.fit(X, Y, sample_weight=weight).components_
     precision = 1e-6 if learner is MLKR else 1e-9
     np.testing.assert_allclose(found, full, atol=precision * np.abs(full).max())
@@ -141,7 +141,7 @@ class SparseNCA(NCA):
 def test_another_problem_trains_on_all_features(learner, monkeypatch):
     model = learner(init="identity", judge=None, max_iter=3)
     found = model.fit(X, Y).components_
-    monkeypatch.setattr(linear, "span_of", lambda X: None)
+    monkeypatch.setattr(linear, "LazyBasis", lambda X: None)
     np.testing.assert_array_equal(found, model.fit(X, Y).components_)
 
 
@@ -169,7 +169,7 @@ def test_an_evaluation_sees_the_span_alone(model, width, monkeypatch):
 
 @few
 def test_a_basis_is_computed_only_for_problems_in_the_span(monkeypatch):
-    monkeypatch.setattr(Span, "basis", property(lambda self: pytest.fail("not needed")))
+    monkeypatch.setattr(LazyBasis, "basis", property(lambda self: pytest.fail("not needed")))
     NeighborhoodGerrymandering(solver=LBFGS(1), judge=None).fit(X, Y)
     with pytest.raises(pytest.fail.Exception, match="not needed"):
         NCA(max_iter=1).fit(X, Y)
@@ -184,7 +184,7 @@ def test_a_constant_feature_is_not_standardised():
 
 
 def test_a_map_leaves_the_span_as_it_came():
-    basis = span_of(X).basis
+    basis = LazyBasis(X).basis
     for rows in (3, D):
         L = RNG.normal(size=(rows, D))
         start = MapOfSpan(L, basis)
@@ -198,4 +198,4 @@ def test_a_map_leaves_the_span_as_it_came():
         np.testing.assert_allclose(
             start.inner.T @ start.inner, dense.inner.T @ dense.inner, atol=1e-9 * units.max() ** 2
         )
-    assert span_of(X.T) is None
+    assert not trains_in_span(*X.T.shape)

@@ -11,7 +11,7 @@ from metricfast._core.arguments import check_random_state
 from metricfast._core.types import Array
 from metricfast.comparison.trial import Trial
 from metricfast.selection._folds import Path
-from metricfast.training.checkpoint import Checkpoint
+from metricfast.training.checkpoint import CheckpointFile
 from metricfast.training.fingerprint import fingerprint
 
 __all__ = ["Record"]
@@ -34,7 +34,7 @@ class Record:
         if path is None:
             return
         fixed = random_state if isinstance(random_state, (int, np.integer)) else None
-        self._file = Checkpoint(path, *of, fixed)
+        self._file = CheckpointFile(path, *of, fixed)
         found = self._file.read()
         if found is not None:
             self.seed, others, costs = found["seed"], found["numbers"], found["arrays"]

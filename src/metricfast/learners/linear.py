@@ -32,14 +32,14 @@ from metricfast.training.initialization import Initialization, n_rows
 from metricfast.training.model_selection import Candidates
 from metricfast.training.objective import Objective
 from metricfast.training.samples import (
+    LabelReader,
     Samples,
-    Target,
     as_classes,
     deduplicate_if_smaller,
     load_samples,
 )
 from metricfast.training.solvers import LBFGS, Solver, as_solver, check_solver_params
-from metricfast.training.span import is_wide, span_of
+from metricfast.training.span import LazyBasis, trains_in_span
 from metricfast.training.stopping import as_stopping_rule
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class LinearLearner(TrainedLearner, LinearParameters, MahalanobisMixin):
 
     _solver_names: tuple[str, ...] = ("lbfgs", "adam")
     _tolerance = "tol"  # name of the tolerance parameter of "lbfgs"
-    _target: Target = staticmethod(as_classes)  # converts y to classes, labels and unit
+    _target: LabelReader = staticmethod(as_classes)  # converts y to classes, labels and unit
     _accept_sparse: str | bool = "csr"
     _keeps_points = False  # whether `Samples.given` is needed
     _selects_shortest = True  # prefer fewest iterations among equally good settings
@@ -181,15 +181,16 @@ class LinearLearner(TrainedLearner, LinearParameters, MahalanobisMixin):
         self._exponent = samples.exponent
         X = samples.X
         n, d = X.shape
+        if samples.in_chunks or plan.solver.by_batches or plan.evaluator is not None:
+            return samples
         # A weighted point counts as repeated.
-        wide = not samples.in_chunks and is_wide(repetitions(samples.weight, n).sum(), d)
-        if not wide or plan.solver.by_batches or plan.evaluator is not None:
+        if not trains_in_span(max(n, repetitions(samples.weight, n).sum()), d):
             return samples
         if issparse(X) and n_rows(self.init, self.n_components, d) >= n:
             # A map of so many rows takes as much memory as the points in an array.
             X, exponent = center_and_rescale(X.toarray())
             samples = replace(samples, X=X, exponent=samples.exponent + exponent)
-        return replace(samples, span=span_of(X))
+        return replace(samples, span=None if issparse(X) else LazyBasis(X))
 
     def _begin(
         self, plan: Plan, train_samples: Samples, samples: Samples, rng: RandomState, kept: Any

@@ -13,7 +13,7 @@ import numpy as np
 
 from metricfast._core.arguments import check_random_state
 from metricfast._core.types import RandomState
-from metricfast.training import checkpoint as checkpoint_files
+from metricfast.training.checkpoint import CheckpointFile
 from metricfast.training.history import History, SolverState
 
 if TYPE_CHECKING:
@@ -94,13 +94,13 @@ class OpenCheckpoint:
 
     def __init__(self, callbacks: list[Any], random_state: Any, *depends_on: Any) -> None:
         paths = [each.path for each in callbacks if isinstance(each, Checkpoint)]
-        self._file: checkpoint_files.Checkpoint | None = None
+        self._file: CheckpointFile | None = None
         self._found: dict[str, Any] = {}
         self.rng: RandomState
         if not paths:
             self.rng = check_random_state(random_state)
             return
-        self._file = checkpoint_files.Checkpoint(paths[0], *depends_on)
+        self._file = CheckpointFile(paths[0], *depends_on)
         found = self._file.read()
         if found is None:
             seed = random_state

@@ -12,7 +12,7 @@ from metricfast._core.files import read_tensors, safetensors_module, write_tenso
 from metricfast.training.fingerprint import fingerprint
 from metricfast.training.history import History
 
-__all__ = ["Checkpoint", "Resumable"]
+__all__ = ["CheckpointFile", "Resumable"]
 
 _FORMAT = "metricfast training"
 
@@ -24,7 +24,7 @@ class Resumable(Protocol):
         """Return the state."""
 
 
-class Checkpoint:
+class CheckpointFile:
     """A file that holds the state of a training after its last complete epoch.
 
     A file of a training with other data or parameters (`of`) is refused. Raises ImportError without

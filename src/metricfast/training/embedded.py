@@ -14,7 +14,7 @@ from metricfast._core.types import Array
 from metricfast._core.wide_map import AnyMap, WideMap
 from metricfast.training.samples import Samples
 
-__all__ = ["EMBEDDED", "LinearMap", "embed", "embed_samples", "finite", "map_points"]
+__all__ = ["EMBEDDED", "PlainLinear", "embed", "embed_samples", "finite", "map_points"]
 
 # Maximum number of points per block of embeddings, including hidden layers.
 EMBEDDED = 16384
@@ -33,7 +33,7 @@ def map_points(X: Any, L: AnyMap, n_jobs: int | None = None) -> Array:
     return np.ascontiguousarray(Z - Z.mean(axis=0, dtype=np.float64).astype(Z.dtype))
 
 
-class LinearMap:
+class PlainLinear:
     """A linear map in float64, for points of either dtype: an embedding without checks."""
 
     asymmetric = False
@@ -72,7 +72,7 @@ def embed(
     n_jobs: int | None = None,
 ) -> Array:
     """Embed checked points in blocks, to limit the memory of hidden layers."""
-    if isinstance(embedding, LinearMap):
+    if isinstance(embedding, PlainLinear):
         return map_points(X, embedding.map_of(parameters), n_jobs)
     return by_blocks(
         X,
@@ -86,7 +86,7 @@ def embed_samples(
 ) -> tuple[Array, Array]:
     """Return queries and their database, embedded in the dtype of the points."""
     queries, database, arrays = samples.X, samples.points.X, parameters
-    if not isinstance(embedding, LinearMap):
+    if not isinstance(embedding, PlainLinear):
         arrays = [np.ascontiguousarray(array, queries.dtype) for array in parameters]
     elif issparse(queries):
         # Sparse points are centred after mapping, so both sides are mapped together.

@@ -41,7 +41,7 @@ class EmbeddedLoss:
         there are none.
     bound : BoundLoss, or an object called like it
         The loss, with the labels.
-    embedding : Embedding or LinearMap
+    embedding : Embedding or PlainLinear
     sides : tuple of two (embedding, slice)
         The embeddings of anchors and of the database, and which of the parameters are theirs.
     n_jobs : int

@@ -27,7 +27,7 @@ __all__ = ["Initialization", "choose_scale", "n_rows", "sample_points", "spread"
 _SAMPLE = 500
 _FIRST_SPREAD = 4.0
 # Alternative initial maps to the one of `init="auto"`. LFDA costs n_features^3.
-STANDARDIZED, DISCRIMINANT, GIVEN = "standardized", "discriminant", "given"
+STANDARDIZED, DISCRIMINANT, GIVEN_START = "standardized", "discriminant", "given"
 _WIDE = 500
 
 
@@ -88,7 +88,7 @@ class Initialization:
     @property
     def given(self) -> str | None:
         """The name of the map that changes distances least, or None for the map of `init`."""
-        return GIVEN if self._is_auto else None
+        return GIVEN_START if self._is_auto else None
 
     @property
     def _is_auto(self) -> bool:
@@ -156,11 +156,11 @@ class Initialization:
 
     def _alternative(self, name: str, L: AnyMap, data: Samples) -> AnyMap:
         """Return the named map with as many rows as L, or L if the points have no such map."""
-        if name == GIVEN and len(L) < L.shape[1]:
+        if name == GIVEN_START and len(L) < L.shape[1]:
             return initialize_components(data.X, None, "pca", len(L))
-        if name in (GIVEN, STANDARDIZED):
+        if name in (GIVEN_START, STANDARDIZED):
             given = _identity(L)
-            return given if name == GIVEN else _standardized(given, data)
+            return given if name == GIVEN_START else _standardized(given, data)
         assert self.discriminant is not None
         points = dense(data.X)
         try:

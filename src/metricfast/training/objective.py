@@ -17,7 +17,7 @@ from metricfast.exceptions import LossOverflowError
 from metricfast.samplers import Batch, class_batches
 from metricfast.selection._measures import neighbor_error
 from metricfast.training.chunks import batches_of
-from metricfast.training.embedded import LinearMap, embed_samples, finite
+from metricfast.training.embedded import PlainLinear, embed_samples, finite
 from metricfast.training.embedded_loss import EmbeddedLoss
 from metricfast.training.history import History, Vector
 from metricfast.training.preconditioner import FlatParameters
@@ -163,7 +163,7 @@ class Objective:
 
     def runs(self, weight_decay: float) -> list[tuple[slice, float, float]]:
         """Return slices of parameters with their weight decay and factor of the learning rate."""
-        if isinstance(self.problem.embedding, LinearMap):
+        if isinstance(self.problem.embedding, PlainLinear):
             return [(slice(None), float(weight_decay), 1.0)]
         shapes = self.preconditioner.shapes
         decays = [float(decay) for decay in self.problem.embedding.decays(weight_decay)]
@@ -199,7 +199,7 @@ class Objective:
     def learned(self, x: Vector) -> list[Any]:
         """Return the parameters for the given, unscaled points; a map may be a `WideMap`."""
         arrays: list[Any] = self.parameters(x)[: self._n_own]
-        if isinstance(self.problem.embedding, LinearMap):
+        if isinstance(self.problem.embedding, PlainLinear):
             L = self.problem.embedding.map_of(arrays)
             arrays = [L if self.of_span is None else self.of_span.outer(L)]
         return [self.samples.undo_scale(array) for array in arrays]

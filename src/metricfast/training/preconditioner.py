@@ -23,7 +23,7 @@ __all__ = [
     "class_preconditioner",
     "flat",
     "near_scale",
-    "parts",
+    "split_vector",
 ]
 
 Array = NDArray[Any]
@@ -42,7 +42,7 @@ def flat(arrays: Sequence[Array]) -> Array:
     return np.concatenate([array.ravel() for array in arrays])
 
 
-def parts(vector: Array, shapes: Sequence[tuple[int, ...]]) -> list[Array]:
+def split_vector(vector: Array, shapes: Sequence[tuple[int, ...]]) -> list[Array]:
     """Return the arrays that `flat` concatenated, as views of the vector."""
     arrays, start = [], 0
     for shape in shapes:
@@ -72,7 +72,7 @@ class FlatParameters:
 
     def arrays(self, vector: Array) -> list[Array]:
         """Convert the solver's vector to parameters."""
-        return parts(vector, self.shapes)
+        return split_vector(vector, self.shapes)
 
     def pullback(self, gradients: Sequence[Array]) -> Array:
         """Convert gradients by the parameters to the gradient by the solver's vector."""

@@ -10,7 +10,7 @@ from metricfast._core.types import Array, RandomState
 from metricfast._core.wide_map import AnyMap
 from metricfast.embeddings import Embedding
 from metricfast.samplers import Batch
-from metricfast.training.embedded import LinearMap
+from metricfast.training.embedded import PlainLinear
 from metricfast.training.history import Metrics
 from metricfast.training.preconditioner import FlatParameters
 from metricfast.training.samples import Samples
@@ -18,7 +18,7 @@ from metricfast.training.span import MapOfSpan
 
 __all__ = [
     "EMBEDDING",
-    "Batches",
+    "DrawsBatches",
     "Penalty",
     "Problem",
     "Traits",
@@ -30,7 +30,7 @@ __all__ = [
 Penalty = Callable[[list[Array], list[Array]], tuple[float, list[Array]]]
 # Takes an objective, a random generator and a batch size. Returns a function that draws the batches
 # of an epoch.
-Batches = Callable[[Any, RandomState, int | None], Callable[[], Iterable[Batch]]]
+DrawsBatches = Callable[[Any, RandomState, int | None], Callable[[], Iterable[Batch]]]
 Preconditioning = Callable[[list[Array], MapOfSpan | None], FlatParameters]
 
 
@@ -104,7 +104,7 @@ class Problem:
         trained on in their span, which is faster and gives the same map.
     loss : loss
         One of `metricfast.losses`, a function with the same arguments, or one that has its labels.
-    embedding : Embedding or LinearMap, default=LinearMap()
+    embedding : Embedding or PlainLinear, default=PlainLinear()
     penalty : callable, optional
         ``penalty(arrays, start)`` returns value and gradients, of parameters and of those that the
         training began with. A batch has its share of the penalty. If there are very many
@@ -158,12 +158,12 @@ class Problem:
     samples: Samples
     loss: Any
     _: KW_ONLY
-    embedding: Embedding | LinearMap = LinearMap()  # noqa: RUF009  (it has no state)
+    embedding: Embedding | PlainLinear = PlainLinear()  # noqa: RUF009  (it has no state)
     penalty: Penalty | None = None
     C: float = 1.0
     preconditioner: FlatParameters | Preconditioning | None = None
     database: str = "batch"
-    batches: Batches | None = None
+    batches: DrawsBatches | None = None
     evaluate: Callable[..., tuple[float, list[Array]]] | None = None
     extended: Callable[[list[Array]], list[Array]] | None = None
     refresh: Callable[[Array], None] | None = None

@@ -43,11 +43,11 @@ from metricfast.training.chunks import (
     rows_of,
     subtract_mean,
 )
-from metricfast.training.span import Span
+from metricfast.training.span import LazyBasis
 
 __all__ = [
+    "LabelReader",
     "Samples",
-    "Target",
     "as_classes",
     "as_targets",
     "center",
@@ -64,7 +64,7 @@ _OF_QUERIES, _OF_DATABASE = 1 / 16, 3 / 16
 _FEW = 0.8
 
 # Returns classes, codes or targets, and the unit of the objective.
-Target = Callable[[Any], tuple[Array, Array, float]]
+LabelReader = Callable[[Any], tuple[Array, Array, float]]
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Samples:
         Factor that turns the objective into units of the given targets.
     given : array, sparse array or Source, optional
         The points as they were given, if the learner keeps them.
-    span : Span, optional
+    span : LazyBasis, optional
         The span of points of many more features than there are points, if a problem may be
         trained in it.
     outer : int, optional
@@ -109,7 +109,7 @@ class Samples:
     exponent: int = 0
     unit: float = 1.0
     given: Any = None
-    span: Span | None = None
+    span: LazyBasis | None = None
     outer: int | None = None
     database: Samples | None = None
     distance: LabelDistance | None = None
@@ -239,7 +239,7 @@ def load_samples(
     y: Any,
     sample_weight: ArrayLike | None,
     *,
-    target: Target,
+    target: LabelReader,
     accept_sparse: str | bool = "csr",
     in_memory: tuple[str, str] | None = None,
     exponent: int | None = None,

@@ -42,7 +42,7 @@ __all__ = [
 _SINGLE_TOL = 1e-6
 _HINGE_TOL = 1e-3
 
-Batches = Callable[[], Iterable[Batch]]
+EpochBatches = Callable[[], Iterable[Batch]]
 
 
 @dataclass(eq=False, repr=False)
@@ -70,7 +70,7 @@ class FullBatchSolver(BaseEstimator):  # type: ignore[misc]
         """Raise ValueError if a parameter has a value that cannot be used."""
         check_parameters(self)
 
-    def minimize(self, problem: Any, history: History, batches: Batches | None = None) -> None:
+    def minimize(self, problem: Any, history: History, batches: EpochBatches | None = None) -> None:
         """Continue to minimise a problem from the last vector of the history.
 
         Parameters
@@ -114,7 +114,7 @@ class LBFGS(FullBatchSolver):
     tol: NonNegativeFloat | None = None
     min_iter: NonNegativeInt = 0
 
-    def minimize(self, problem: Any, history: History, batches: Batches | None = None) -> None:
+    def minimize(self, problem: Any, history: History, batches: EpochBatches | None = None) -> None:
         """Continue to minimise a problem from the last vector of the history."""
         del batches
         left = self.n_iter - len(history.curve)
@@ -202,7 +202,7 @@ class MiniBatchSolver(BaseEstimator):  # type: ignore[misc]
         """Raise ValueError if a parameter has a value that cannot be used."""
         check_parameters(self)
 
-    def minimize(self, problem: Any, history: History, batches: Batches) -> None:
+    def minimize(self, problem: Any, history: History, batches: EpochBatches) -> None:
         """Continue to minimise a problem from the last vector of the history."""
         _refresh_again(problem, history)
 
@@ -218,7 +218,9 @@ class MiniBatchSolver(BaseEstimator):  # type: ignore[misc]
             steps=self.steps(problem, history.start, self.n_iter),
         )  # fmt: skip
 
-    def run_epoch(self, problem: Any, history: History, batches: Batches, start: Vector) -> None:
+    def run_epoch(
+        self, problem: Any, history: History, batches: EpochBatches, start: Vector
+    ) -> None:
         """Take one step for each batch; `start` is the vector that the first epoch began with."""
         problem.begin_epoch()
         value = steps.run_epoch(problem, batches(), history, self.steps(problem, start, None))

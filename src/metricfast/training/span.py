@@ -19,7 +19,7 @@ from scipy.linalg import cholesky, qr, solve_triangular
 from metricfast._core.wide_map import AnyMap, WideMap
 from metricfast.training.preconditioner import FULL_BASIS, FlatParameters
 
-__all__ = ["MapOfSpan", "Span", "WithConstant", "is_wide", "span_of"]
+__all__ = ["LazyBasis", "MapOfSpan", "WithConstant", "trains_in_span"]
 
 Array = NDArray[Any]
 # Number of features per point above which training in the span saves more than the basis costs.
@@ -28,8 +28,8 @@ _WIDE = 1.5
 _PRECISE = 1e-2
 
 
-class Span:
-    """The span of points; its basis is computed at first use."""
+class LazyBasis:
+    """A basis of the span of points, computed at first use."""
 
     def __init__(self, X: Array) -> None:
         self._X = X
@@ -40,20 +40,12 @@ class Span:
         return np.asarray(qr(self._X.T.astype(np.float64), mode="economic", overwrite_a=True)[0])
 
 
-def is_wide(n_samples: float, n_features: int) -> bool:
+def trains_in_span(n_samples: float, n_features: int) -> bool:
     """Return whether there are so many features that training in the span pays.
 
     More than `FULL_BASIS` points are preconditioned by feature, which is impossible in a basis.
     """
     return bool(n_samples <= FULL_BASIS and n_features >= _WIDE * n_samples)
-
-
-def span_of(X: Any) -> Span | None:
-    """Return the span of points for the training, or None.
-
-    None if there are not many more features than points, or points are not an array in memory.
-    """
-    return Span(X) if isinstance(X, np.ndarray) and is_wide(*X.shape) else None
 
 
 class MapOfSpan:

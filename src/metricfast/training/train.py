@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from typing import Any
 
 from sklearn.exceptions import ConvergenceWarning
@@ -11,16 +10,13 @@ from metricfast._core.progress import Progress
 from metricfast._core.threadpool import one_blas_thread
 from metricfast._core.warn import warn_user
 from metricfast._core.wide_map import WideMap
-from metricfast.samplers import Batch
 from metricfast.training.callbacks import Checkpoint, OpenCheckpoint
 from metricfast.training.history import DivergedError, History, SolverState, Vector
 from metricfast.training.objective import Objective
 from metricfast.training.problem import Traits
-from metricfast.training.solvers import MiniBatchSolver, Solver
+from metricfast.training.solvers import EpochBatches, MiniBatchSolver, Solver
 
 __all__ = ["solve", "train"]
-
-Batches = Callable[[], Iterable[Batch]]
 
 
 class _Observers:
@@ -154,7 +150,7 @@ def solve(objective: Objective, history: History, solver: Solver) -> None:
         solver.minimize(objective, history, _batches(objective, history, solver))  # type: ignore[arg-type]
 
 
-def _batches(objective: Objective, history: History, solver: Solver) -> Batches | None:
+def _batches(objective: Objective, history: History, solver: Solver) -> EpochBatches | None:
     if not isinstance(solver, MiniBatchSolver):
         return None
     return objective.batches(history.rng, solver.batch_size)

@@ -15,7 +15,7 @@ from metricfast.embeddings._asymmetric import sides_of, with_length
 from metricfast.embeddings._correlated import correlated_maps
 from metricfast.embeddings._mlp import linear_rows, linear_start
 from metricfast.training.adapters import initial_parameters
-from metricfast.training.initialization import GIVEN
+from metricfast.training.initialization import GIVEN_START
 from metricfast.training.samples import Samples
 
 __all__ = ["alternatives", "given_of", "start_at"]
@@ -43,7 +43,7 @@ def alternatives(embedding: Embedding, samples: Samples) -> list[str]:
 def given_of(embedding: Embedding, samples: Samples) -> str | None:
     """Return the start that changes distances least, or None for the embedding's default."""
     alike = samples.X.shape[1] == samples.points.X.shape[1]
-    return GIVEN if alike and _is_open(embedding) else None
+    return GIVEN_START if alike and _is_open(embedding) else None
 
 
 def start_at(
@@ -60,7 +60,7 @@ def start_at(
     if name == CORRELATED:
         points = [(each.X, each.labels) for each in sides]
         return embedding, _holding(embedding, correlated_maps(points, n_rows, _BETWEEN, rng), rng)
-    if name == GIVEN:
+    if name == GIVEN_START:
         embedding = with_length(said, False)
         plain = Linear(n_rows, init="identity" if n_rows >= width else "pca")
         (L,) = plain.initialize(samples.points.X, None, rng)

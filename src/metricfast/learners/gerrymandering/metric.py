@@ -31,7 +31,7 @@ from metricfast.learners.trained import Plan
 from metricfast.losses import Gerrymander
 from metricfast.samplers import Batch
 from metricfast.selection._judge import JudgeParameter
-from metricfast.training.embedded import LinearMap, map_points
+from metricfast.training.embedded import PlainLinear, map_points
 from metricfast.training.embedded_loss import EmbeddedLoss
 from metricfast.training.history import History, Vector
 from metricfast.training.initialization import Initialization
@@ -284,7 +284,7 @@ def _factor(samples: Samples, loss: Gerrymander, n_jobs: int | None, L: Array) -
     return unit_scale(Z, Z, own, min(int(loss.n_neighbors), len(Z) - 1), largest_cost(loss))
 
 
-class _MapOfMatrix(LinearMap):
+class _MapOfMatrix(PlainLinear):
     """An embedding by a map L of M = L^T L, where M is the only parameter."""
 
     def map_of(self, parameters: list[Array]) -> Array:
