@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -11,8 +12,9 @@ from scipy.sparse import csr_array
 import metricfast.learners.linear as linear
 from metricfast import LDML, LMNN, MCML, MLKR, NCA, NCMML, NeighborhoodGerrymandering, losses
 from metricfast._core.wide_map import WideMap
+from metricfast.learners.gerrymandering.regularizers import REGULARIZERS, penalty
 from metricfast.selection import Judge
-from metricfast.solvers import LBFGS
+from metricfast.solvers import LBFGS, Adam
 from metricfast.training.initialization import _standardized
 from metricfast.training.objective import Objective
 from metricfast.training.preconditioner import FlatParameters
@@ -151,7 +153,9 @@ def test_another_problem_trains_on_all_features(learner, monkeypatch):
         (LMNN(), N),
         (LMNN(solver="adam"), D),
         (LDML(), N),
-        (NeighborhoodGerrymandering(solver="lbfgs"), D),
+        (NeighborhoodGerrymandering(solver="lbfgs"), N),
+        (NeighborhoodGerrymandering(), N),
+        (NeighborhoodGerrymandering(parameterization="M"), D),
     ],
 )
 def test_an_evaluation_sees_the_span_alone(model, width, monkeypatch):
@@ -170,9 +174,52 @@ def test_an_evaluation_sees_the_span_alone(model, width, monkeypatch):
 @few
 def test_a_basis_is_computed_only_for_problems_in_the_span(monkeypatch):
     monkeypatch.setattr(LazyBasis, "basis", property(lambda self: pytest.fail("not needed")))
-    NeighborhoodGerrymandering(solver=LBFGS(1), judge=None).fit(X, Y)
+    NeighborhoodGerrymandering(parameterization="M", judge=None).fit(X, Y)
     with pytest.raises(pytest.fail.Exception, match="not needed"):
         NCA(max_iter=1).fit(X, Y)
+
+
+@few
+@pytest.mark.parametrize("regularizer", ["frobenius2", "trace"])
+def test_a_penalty_pulls_in_the_span_as_in_all_features(regularizer):
+    """The penalty of the identity is a sum over the span and over all other directions."""
+    samples = Samples(X - X.mean(axis=0), Y, np.arange(3), span=Span(X - X.mean(axis=0)))
+    basis = samples.span.basis
+    L = 0.3 * np.eye(D) + 0.05 * basis @ RNG.normal(size=(N, N)) @ basis.T
+    rest = 0.3 * (np.eye(D) - basis @ basis.T)
+    model = NeighborhoodGerrymandering(regularizer=regularizer)
+    model.classes_ = np.arange(3)
+    inside = Objective(model._problem(samples), [L])
+    full = Objective(model._problem(replace(samples, span=None)), [L])
+    assert inside.start[0].shape == (N, N) and full.start[0].shape == (D, D)
+    assert inside.x0.size == N * N  # steps are relative to the map of the span
+    outside, _ = penalty(regularizer, [rest])
+    (value, slope), (whole, gradient) = inside(inside.x0), full(full.x0)
+    assert value + outside == pytest.approx(whole, rel=1e-12)
+    np.testing.assert_allclose(
+        inside.start[0].T @ slope.reshape(N, N),
+        (L @ basis).T @ gradient.reshape(D, D) @ basis,
+        atol=1e-10 * np.abs(gradient).max(),
+    )
+    np.testing.assert_allclose(inside.learned(inside.x0)[0], L, atol=1e-12)
+
+
+@few
+@pytest.mark.parametrize("regularizer", REGULARIZERS)
+def test_gerrymandering_ends_as_low_as_with_all_features(regularizer, monkeypatch):
+    params = {"judge": None, "regularizer": regularizer, "solver": LBFGS(100)}
+    found = NeighborhoodGerrymandering(**params).fit(X, Y).objective_
+    monkeypatch.setattr(linear, "span_of", lambda X: None)
+    assert found <= 1.01 * NeighborhoodGerrymandering(**params).fit(X, Y).objective_
+
+
+def test_gerrymandering_continues_from_a_fit_in_the_span():
+    model = NeighborhoodGerrymandering(random_state=0, judge=None, solver=Adam(max_epochs=2))
+    before = model.fit(X, Y).components_
+    assert before.shape == (D, D)
+    assert (model.partial_fit(X[:30], Y[:30]).components_ != before).any()
+    first = NeighborhoodGerrymandering(random_state=0).partial_fit(X, Y)
+    assert first.partial_fit(X[::-1], Y[::-1]).components_.shape == (D, D)
 
 
 def test_a_constant_feature_is_not_standardised():

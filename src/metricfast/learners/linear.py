@@ -80,6 +80,7 @@ class LinearLearner(TrainedLearner, LinearParameters, MahalanobisMixin):
     _min_class_size: int = 2  # minimum number of training points per class
     _weights_neighbors = False  # whether a weight of 2 equals a duplicate
     _selects_batches = False  # whether judge="auto" also judges mini-batch solvers
+    _batches_in_span: bool = False  # whether mini-batch solvers train in the span of wide points
     _exponent: int = 0
 
     def fit(
@@ -181,7 +182,8 @@ class LinearLearner(TrainedLearner, LinearParameters, MahalanobisMixin):
         self._exponent = samples.exponent
         X = samples.X
         n, d = X.shape
-        if samples.in_chunks or plan.solver.by_batches or plan.evaluator is not None:
+        by_batches = plan.solver.by_batches and not self._batches_in_span
+        if samples.in_chunks or by_batches or plan.evaluator is not None:
             return samples
         # A weighted point counts as repeated.
         if not trains_in_span(max(n, repetitions(samples.weight, n).sum()), d):

@@ -253,6 +253,7 @@ class TrainedLearner(CallbackMixin):
         samples = self._load(plan, given, kept, None, reset=not begun)
         if samples is None:
             return self
+        samples = replace(samples, span=None)  # later calls bring other points
         if self._training is None:
             rng = self._generator(check_random_state(self.random_state))
             objective, history = self._begin(replace(plan, judge=None), samples, samples, rng, kept)

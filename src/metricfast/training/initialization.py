@@ -21,7 +21,7 @@ from metricfast.training.preconditioner import FlatParameters, best_scale, near_
 from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples
 
-__all__ = ["Initialization", "choose_scale", "n_rows", "sample_points", "spread"]
+__all__ = ["Initialization", "choose_scale", "inner_map", "n_rows", "sample_points", "spread"]
 
 # Number of points to choose a scale, and their root mean squared distance at its start.
 _SAMPLE = 500
@@ -143,13 +143,13 @@ class Initialization:
         if name is not None:
             L = _spread_like(L, self._alternative(name, L, data), data)
         if new and isinstance(self.init, str) and problem.rescale is not None:
-            L = L * L.dtype.type(problem.rescale(_inner(problem, L)))
+            L = L * L.dtype.type(problem.rescale(inner_map(problem, L)))
         if new and self.by_batches:
             L = L * self._scale_by_batch(problem, L, rng)
         elif new and self.scale == "auto" and isinstance(self.init, str):
             L = self._scaled(problem, data, L, name)
         if name is not None and problem.refresh is not None:
-            problem.refresh(_inner(problem, L))
+            problem.refresh(inner_map(problem, L))
         objective = Objective(problem, [L])
         objective.initial_map = initial
         return objective
@@ -184,7 +184,7 @@ class Initialization:
         if name not in self.chosen:
             self.chosen[name] = choose_scale(problem, forms, sample, data.weight)
         form, wanted = self.chosen[name]
-        L, found = forms[form], spread(_inner(problem, forms[form]), X, sample, data.weight)
+        L, found = forms[form], spread(inner_map(problem, forms[form]), X, sample, data.weight)
         return L * L.dtype.type(wanted / found) if wanted > 0 and found > 0 else L
 
 
@@ -195,7 +195,7 @@ def choose_scale(
     found = list[tuple[float, int, float]]()
     for L in forms:
         value, _ = of_scales(problem, L)
-        own = spread(_inner(problem, L), problem.samples.X, batch, weight)
+        own = spread(inner_map(problem, L), problem.samples.X, batch, weight)
 
         def at(scale: float, value: Callable[[float, Batch], float] = value) -> float:
             return value(scale, batch)
@@ -210,7 +210,7 @@ def of_scales(problem: Problem, L: AnyMap) -> tuple[Callable[[float, Batch], flo
 
     The loss is the one for choosing the scale.
     """
-    inner, constrained = _inner(problem, L), problem.preconditioner
+    inner, constrained = inner_map(problem, L), problem.preconditioner
     if isinstance(constrained, FlatParameters):
         (inner,) = constrained.arrays(constrained.vector([inner]))
     loss = problem.loss if problem.scale_loss is None else problem.scale_loss
@@ -229,7 +229,7 @@ def of_scales(problem: Problem, L: AnyMap) -> tuple[Callable[[float, Batch], flo
     return value, objective
 
 
-def _inner(problem: Problem, L: Any) -> Array:
+def inner_map(problem: Problem, L: Any) -> Array:
     """Return a map in the problem's coordinates: a basis of the span, or the features."""
     start = problem.of_span(L)
     inner: Array = L if start is None else start.inner

@@ -111,7 +111,9 @@ class Objective:
             found = FlatParameters([array.shape for array in full])
         elif not isinstance(found, FlatParameters):
             found = found(arrays, self.of_span)
-        return found if self.of_span is None else WithConstant(found, self.of_span.rest_norm)
+        if self.of_span is None or self.problem.penalty is not None:
+            return found
+        return WithConstant(found, self.of_span.rest_norm)
 
     def __call__(self, x: Array, batch: Batch | None = None) -> tuple[float, Array]:
         """Return value and gradient for all points or for a batch.

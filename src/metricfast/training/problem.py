@@ -99,9 +99,10 @@ class Problem:
     Parameters
     ----------
     samples : Samples
-        ``samples.in_span`` if distances of points are all that the problem sees of a linear map: no
-        penalty, no constraint. Points of many more features than there are points are then
-        trained on in their span, which is faster and gives the same map.
+        ``samples.in_span`` if distances of points are all that the loss sees of a linear map, and
+        there is no constraint. Points of many more features than there are points are then
+        trained on in their span, which is faster. Without a penalty it gives the same map. A
+        penalty is that of the map of the span.
     loss : loss
         One of `metricfast.losses`, a function with the same arguments, or one that has its labels.
     embedding : Embedding or PlainLinear, default=PlainLinear()

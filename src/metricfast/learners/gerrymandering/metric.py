@@ -34,7 +34,7 @@ from metricfast.selection._judge import JudgeParameter
 from metricfast.training.embedded import PlainLinear, map_points
 from metricfast.training.embedded_loss import EmbeddedLoss
 from metricfast.training.history import History, Vector
-from metricfast.training.initialization import Initialization
+from metricfast.training.initialization import Initialization, inner_map
 from metricfast.training.objective import Objective
 from metricfast.training.preconditioner import PSDProjection
 from metricfast.training.problem import Problem
@@ -77,6 +77,10 @@ class GerrymanderingLearner(VoteParameters, LinearLearner):
             raise ValueError("solver must be 'adam' or 'subgradient' with parameterization='M'.")
 
     @property
+    def _batches_in_span(self) -> bool:  # type: ignore[override]
+        return self.parameterization == "L"
+
+    @property
     def _accept_sparse(self) -> str | bool:  # type: ignore[override]
         return False if self.parameterization == "M" else "csr"
 
@@ -97,13 +101,14 @@ class GerrymanderingLearner(VoteParameters, LinearLearner):
         check_neighbors(self.n_neighbors, samples.X.shape[0] - 1)
         loss, d = self._vote_loss(len(samples.classes)), samples.X.shape[1]
         over_matrix: dict[str, Any] = {}
+        # The best map is zero outside of the span, where no distance depends on it.
+        samples = samples.in_span
         if self.parameterization == "M":
             over_matrix = {
                 "embedding": _MapOfMatrix(), "evaluate": _loss_of_matrix,
                 "preconditioner": PSDProjection([(d, d)]),
             }  # fmt: skip
         penalize = _penalty_of_matrix if over_matrix else penalty
-        # Not `samples.in_span`: the regularizer shrinks the map in all directions.
         return vote_problem(
             samples, loss, C=self.C, tol=self.tol, n_jobs=self.n_jobs, searches_scale=False,
             penalty=lambda arrays, _: penalize(self.regularizer, arrays),
@@ -140,6 +145,7 @@ class GerrymanderingLearner(VoteParameters, LinearLearner):
         start, L = objective.start, objective.initial_map
         if history.max_iter is not None and isinstance(self.init, str) and L is not None:
             assert objective.problem.rescale is not None
+            L = inner_map(objective.problem, L)
             vector = objective.preconditioner.vector([L * objective.problem.rescale(L)])
             start = objective.parameters(vector)
         remedy = "lower n_bins" if hasattr(self, "n_bins") else "leave small classes out"
@@ -246,6 +252,9 @@ class NeighborhoodGerrymandering(DatabaseClassifierMixin, GerrymanderingLearner)
     tenth as large, C must be ten thousand times as large. Standardize them. Data whose largest
     standard deviation of a feature is below 2^-10 or above 2^10 are trained on times a power of two
     that makes it about 1, which `components_` undo; `objective_` belongs to the rescaled data.
+
+    If there are many more features than points, the map of their span is trained and regularized.
+    In other directions, which do not change who is a neighbour, the initial map stays.
 
     References
     ----------
