@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 import metricfast.learners.linear as linear
 from metricfast import LDML, LMNN, MCML, MLKR, NCA, NCMML, NeighborhoodGerrymandering, losses
 from metricfast._core.wide_map import WideMap
-from metricfast.learners.gerrymandering.regularizers import REGULARIZERS, penalty
+from metricfast.learners.gerrymandering.regularizers import penalty
 from metricfast.selection import Judge
 from metricfast.solvers import LBFGS, Adam
 from metricfast.training.initialization import _standardized
@@ -205,12 +205,13 @@ def test_a_penalty_pulls_in_the_span_as_in_all_features(regularizer):
 
 
 @few
-@pytest.mark.parametrize("regularizer", REGULARIZERS)
+@pytest.mark.parametrize("regularizer", ["frobenius2", "factors", "trace"])
 def test_gerrymandering_ends_as_low_as_with_all_features(regularizer, monkeypatch):
-    params = {"judge": None, "regularizer": regularizer, "solver": LBFGS(100)}
-    found = NeighborhoodGerrymandering(**params).fit(X, Y).objective_
+    params = {"judge": None, "regularizer": regularizer, "solver": Adam(max_epochs=200)}
+    model = NeighborhoodGerrymandering(random_state=0, **params)
+    found = model.fit(X, Y).objective_
     monkeypatch.setattr(linear, "span_of", lambda X: None)
-    assert found <= 1.01 * NeighborhoodGerrymandering(**params).fit(X, Y).objective_
+    assert found <= model.fit(X, Y).objective_
 
 
 def test_gerrymandering_continues_from_a_fit_in_the_span():
@@ -228,6 +229,11 @@ def test_a_constant_feature_is_not_standardised():
     points[:, 1] = 0.1 / 3 - 0.011
     L = _standardized(np.eye(3), Samples(points, np.arange(N) % 2))
     assert L[1, 1] == 1 and np.diag(L).min() == 1
+    rare = np.full((N, D), -1 / 37)
+    rare[:, ::2] = X[:, ::2]
+    for points in (rare, rare[1:], csr_array(rare[:-1]), rare[2:].astype(np.float32)):
+        L = _standardized(np.eye(D), Samples(points, np.arange(points.shape[0]) % 2))
+        assert (np.diag(L)[1::2] == 1).all() and np.diag(L).max() < 1e3
 
 
 def test_a_map_leaves_the_span_as_it_came():

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from metricfast._core.initialize import as_given_map, check_n_components, initialize_components
 from metricfast._core.points import dense
-from metricfast._core.scatter import within_scatter
+from metricfast._core.scatter import repetitions, within_scatter
 from metricfast._core.types import Array, Floats, RandomState
 from metricfast._core.wide_map import AnyMap, WideMap
 from metricfast.samplers import Batch, class_batches
@@ -179,7 +180,7 @@ class Initialization:
     def _scaled(self, problem: Problem, data: Samples, L: AnyMap, name: str | None) -> AnyMap:
         sample = sample_points(data)
         given = problem.standardizes and name is None and _is_identity(L)
-        forms = [L, _standardized(L, data.representative)] if given else [L]
+        forms = [L, _standardized(L, data)] if given else [L]
         X = problem.samples.X
         if name not in self.chosen:
             self.chosen[name] = choose_scale(problem, forms, sample, data.weight)
@@ -276,8 +277,14 @@ def _spread_like(L: AnyMap, other: AnyMap, data: Samples) -> AnyMap:
 
 def _standardized(L: AnyMap, data: Samples) -> AnyMap:
     """Return the map that first standardises the features."""
+    data = data.representative
     group = np.zeros(len(data.labels), np.int64)
     squares = within_scatter(data.X, group, data.weight, diagonal=True)
+    # A feature that is constant in a fold differs from its mean by rounding.
+    size = abs(data.X).max(axis=0)
+    size = size.toarray().ravel() if issparse(size) else size
+    rounding = len(group) * np.finfo(np.float64).eps * size.astype(np.float64)
+    varying = squares > repetitions(data.weight, len(group)).sum() * rounding**2
     units = np.sqrt(squares / (squares.max(initial=0) or 1.0))
-    units = np.where(units > 0, units, 1)
+    units = np.where(varying & (units > 0), units, 1)
     return L * (1 / units) if isinstance(L, WideMap) else np.asarray(L / units, L.dtype)
