@@ -11,12 +11,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import registry
 from benchmarks import __main__ as suite
 from benchmarks import (
     adapters,
     bounds,
     data,
     gerrymandering,
+    growth,
     never_worse,
     reid,
     study_defaults,
@@ -37,7 +39,7 @@ from sklearn.naive_bayes import GaussianNB
 from thinned import thinned
 
 import metricfast
-from metricfast import LMNN, MultiMetricLMNN
+from metricfast import LMNN, MultiMetricLMNN, metrics
 from metricfast.solvers import Adam
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -303,6 +305,47 @@ def test_never_worse(run):
     assert "Below by more than two standard errors: " in text.splitlines()[-1]
     with pytest.raises(SystemExit, match="--learner RCA: there are Covariance, LFDA, "):
         run("benchmarks.never_worse --learner RCA")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_growth(run):
+    lines = run("benchmarks.growth --only Covariance --only kneighbors --axis wide").splitlines()
+    assert [line.split()[0] for line in lines[1:]] == ["kneighbors", "Covariance", "Marked:"]
+    assert lines[-1] == "Marked: none"
+    with pytest.raises(SystemExit, match="--only Nca: there are "):
+        run("benchmarks.growth --only Nca")
+
+
+def test_growth_measures_what_grows():
+    """Quadratic time and memory are found, and errors and limits reported."""
+
+    def prepare(size):
+        return lambda: [np.ones((size.points, size.points)) @ np.ones(size.points) for _ in "ab"]
+
+    small, large = (growth.measured(prepare, growth.Size(n), 20) for n in (2000, 8000))
+    assert small[1] < large[1] / 8
+    assert growth.power(small[1], large[1], 4, 1) == pytest.approx(2, abs=0.3)
+    assert growth.power(1, 8, 2, 0.1) == pytest.approx(3)
+    assert growth.power(1, 8, 2, 10) == 0
+
+    def fail(size):
+        return lambda: int("text")
+
+    assert growth.measured(fail, growth.Size(), 20)[2].startswith("ValueError: invalid literal")
+    slow = growth.measured(lambda size: lambda: [0 for _ in iter(int, 1)], growth.Size(), 1)
+    assert slow[0] == np.inf and slow[2] == "took over 1 s"
+
+
+def test_growth_knows_what_is_public():
+    public = {*registry.REGISTRY, "KNeighborsClassifier", "KNeighborsRegressor", "NearestNeighbors"}
+    public |= {name for name in metrics.__all__ if name.endswith(("_at_k", "_at_r", "precision"))}
+    assert public <= set(growth.CALLS)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.filterwarnings("ignore")
+def test_nothing_grows_faster_than_promised(run):
+    assert run("benchmarks.growth").splitlines()[-1] == "Marked: none"
 
 
 def test_the_error_of_a_difference():

@@ -14,7 +14,7 @@ from metricfast import LDML, LMNN, MCML, MLKR, NCA, NCMML, NeighborhoodGerrymand
 from metricfast._core.wide_map import WideMap
 from metricfast.learners.gerrymandering.regularizers import penalty
 from metricfast.selection import Judge
-from metricfast.solvers import LBFGS, Adam
+from metricfast.solvers import Adam
 from metricfast.training.initialization import _standardized
 from metricfast.training.objective import Objective
 from metricfast.training.preconditioner import FlatParameters
