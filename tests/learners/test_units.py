@@ -1,4 +1,4 @@
-"""Features in unlike units: closed forms learn from standardised ones if these are better."""
+"""Features in unlike units: learners learn from standardised ones if these are better."""
 
 from __future__ import annotations
 
@@ -15,23 +15,39 @@ from metricfast import (
     LFDA,
     XQDA,
     GMML_Supervised,
+    ITML_Supervised,
     KISSME_Supervised,
+    LSML_Supervised,
+    MMC_Supervised,
     RCA_Supervised,
+    SCML_Supervised,
 )
 
 WINE, KINDS = load_wine(return_X_y=True)
 SPREAD = WINE.std(axis=0)
-LEARNERS = [
+CLOSED = [
     ANMM(), DMLMJ(), GMML_Supervised(), KISSME_Supervised(), LFDA(), XQDA(),
     RCA_Supervised(n_chunks=20, random_state=0),
 ]  # fmt: skip
+OF_TUPLES = [
+    ITML_Supervised(gamma=0.01, n_constraints=100, random_state=0), LSML_Supervised(random_state=0),
+    MMC_Supervised(random_state=0), MMC_Supervised(diagonal=True, random_state=0),
+    SCML_Supervised(random_state=0),
+]  # fmt: skip
 NAMES = ["given distance", "standardised features"]
-every_learner = pytest.mark.parametrize("learner", LEARNERS, ids=lambda each: type(each).__name__)
+
+
+def with_each(learners):
+    return pytest.mark.parametrize("learner", learners, ids=lambda each: type(each).__name__)
+
+
+every_learner, every_closed_form = with_each([*CLOSED, *OF_TUPLES]), with_each(CLOSED)
 
 
 NUMBERS = {
     "ANMM": "shrinkage", "DMLMJ": "reg", "GMML_Supervised": "reg",
     "KISSME_Supervised": "regularization", "XQDA": "regularization",
+    **dict.fromkeys(map("{}_Supervised".format, ("ITML", "LSML", "MMC", "SCML")), "shrinkage"),
 }  # fmt: skip
 
 
@@ -62,7 +78,7 @@ def test_a_learner_learns_from_standardised_features_where_they_are_better(learn
     if tuned := NUMBERS.get(type(learner).__name__):
         setting = {tuned: getattr(found, f"{tuned}_"), "judge": None}
         if setting[tuned] is None or not np.isinf(setting[tuned]):
-            plain = learner.set_params(**setting).fit(WINE / SPREAD, KINDS)
+            plain = learner.set_params(**setting).fit(WINE * (SPREAD.min() / SPREAD), KINDS)
             np.testing.assert_allclose(metric_of(found, SPREAD), metric_of(plain), atol=1e-9)
     np.testing.assert_allclose(found.transform(WINE), WINE @ found.components_.T, rtol=1e-9)
 
@@ -92,33 +108,65 @@ def test_fewer_points_than_features(learner, dtype):
 
 
 @every_learner
-def test_units_stay_without_a_judge_in_parts_and_where_they_are_alike(learner):
+def test_units_stay_without_a_judge_and_where_they_are_alike(learner):
     plain = clone(learner).set_params(judge=None)
     assert not hasattr(plain.fit(WINE, KINDS), "judgement_")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the given distance may stay
-        in_parts = clone(learner).partial_fit(WINE, KINDS)
-        assert not hasattr(in_parts, "judgement_") or NAMES[1] not in in_parts.judgement_.names
         assert NAMES[1] not in clone(learner).fit(WINE / SPREAD, KINDS).judgement_.names
 
 
-def test_units_stay_that_mean_something_to_the_learner():
-    prior = GMML_Supervised(prior="covariance").fit(WINE, KINDS)
-    across = XQDA().fit(WINE, KINDS, views=np.arange(len(WINE)) % 2)
-    for found in (prior, across):
-        assert found.judgement_.names[0] == NAMES[0] and NAMES[1] not in found.judgement_.names
+@every_closed_form
+def test_units_stay_in_parts(learner):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the given distance may stay
+        in_parts = clone(learner).partial_fit(WINE, KINDS)
+    assert not hasattr(in_parts, "judgement_") or NAMES[1] not in in_parts.judgement_.names
+
+
+@pytest.mark.parametrize(
+    ("learner", "how"),
+    [
+        (GMML_Supervised(prior="covariance"), {}),
+        (XQDA(), {"views": np.arange(len(WINE)) % 2}),
+        (ITML_Supervised(prior="random"), {}),
+        (ITML_Supervised(), {"bounds": [10.0, 500.0]}),
+        (MMC_Supervised(init="covariance"), {}),
+        (SCML_Supervised(basis=np.eye(13)), {}),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_units_stay_that_mean_something_to_the_learner(learner, how):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the given distance may stay
+        found = learner.fit(WINE, KINDS, **how)
+    assert found.judgement_.names[0] == NAMES[0] and NAMES[1] not in found.judgement_.names
+
+
+@pytest.mark.parametrize("n_components", [None, 3])
+def test_attributes_of_learners_of_tuples_are_in_the_units_of_the_points(n_components):
+    mmc = MMC_Supervised(shrinkage=None, n_components=n_components, random_state=0)
+    mmc.fit(WINE, KINDS)
+    assert NAMES[1] in mmc.judgement_.names and mmc.shrinkage_target_ == "variance"
+    L = np.linalg.eigh(mmc.A_)[1].T[::-1][: n_components or 13]
+    kept = mmc.components_.T @ mmc.components_
+    np.testing.assert_allclose(L @ kept @ L.T, L @ mmc.A_ @ L.T, rtol=1e-9, atol=1e-12)
+    itml = ITML_Supervised(random_state=0, shrinkage=None).fit(WINE, KINDS)
+    scaled = WINE * (SPREAD.min() / SPREAD)
+    assert 0 < itml.bounds_[0] < itml.bounds_[1] < np.ptp(scaled, axis=0).sum()
 
 
 @every_learner
 def test_standardised_features_stay_where_no_part_can_be_learned_from(learner, monkeypatch):
-    whole = type(learner)._statistics
+    name = "_statistics" if hasattr(learner, "_statistics") else "_learn"
+    whole = getattr(type(learner), name)
 
     def fails_on_parts(self, X, *rest, **how):
-        if len(X) < len(WINE):
+        if len(getattr(X, "points", X)) < len(WINE):
             raise ValueError("too few points")
         return whole(self, X, *rest, **how)
 
-    monkeypatch.setattr(type(learner), "_statistics", fails_on_parts)
+    monkeypatch.setattr(type(learner), name, fails_on_parts)
     found = clone(learner).fit(WINE, KINDS)
     assert found.judgement_.name == NAMES[1] and np.isnan(found.judgement_.costs[2:]).all()
     np.testing.assert_allclose(metric_of(found, SPREAD), np.eye(13) / 13, atol=1e-6)

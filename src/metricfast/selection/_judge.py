@@ -51,10 +51,10 @@ class Judge(BaseEstimator):  # type: ignore[misc]
     cost of the given distance by a number of standard errors of the paired difference. Otherwise
     the given distance stays, with a warning.
 
-    If features have standard deviations that differ by more than a factor of 2, a learner with a
-    closed form first compares the given distance with the one of standardised features. If that is
-    better by the same evidence, the learner learns from standardised features, and must be better
-    than these.
+    If features have standard deviations that differ by more than a factor of 2, closed forms and
+    learners of tuples from classes first compare the given distance with the one of standardised
+    features. If that is better by the same evidence, the learner learns from standardised features,
+    and must be better than these.
 
     Parameters
     ----------

@@ -1,14 +1,15 @@
-"""The choice of the units and of the setting of a learner with a closed form, by the judge."""
+"""The choice of the units and of the setting of a learner, by the judge."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from metricfast._core.initialize import check_n_components, initialize_components
+from metricfast._core.prior import is_identity
 from metricfast._core.scaling import center_and_rescale
 from metricfast._core.scatter import within_scatter
 from metricfast._core.targets import check_partial_target, class_codes
@@ -17,7 +18,7 @@ from metricfast._core.wide_map import AnyMap
 from metricfast.learners.base.span import SpanMap
 from metricfast.selection._judge import Judge, as_judge, judge_maps
 
-__all__ = ["advise", "choose_setting", "choose_units"]
+__all__ = ["advise", "choose_setting", "choose_units", "judge_settings"]
 
 # The distances that need no learning.
 _UNLEARNED = "given distance", "standardised features"
@@ -28,16 +29,15 @@ _ALIKE = 2
 def choose_units(learner: Any, X: Any, y: Any, weight: Floats | None, **marks: Any) -> Array | None:
     """Return factors that standardise the features, if they are surely better, or else None.
 
-    Points are left as they are for a learner that has a prior in their units, or learns from their
-    differences across views.
+    Points are left as they are for a learner that has a parameter in their units, or learns from
+    their differences across views.
 
     `marks`: indices of groups and views.
     """
-    judge, prior = _judge_of(learner), getattr(learner, "prior", "identity")
-    if judge is None or not judge._chooses_units:
+    judge = _judge_of(learner)
+    if judge is None or not judge._chooses_units or _has_units(learner):
         return None
-    across = learner._across_views and "views" in marks
-    if across or not (isinstance(prior, str) and prior == "identity"):
+    if learner._across_views and "views" in marks:
         return None
     codes = _codes(learner, y)
     rows = judge.draw(codes, weight)
@@ -57,46 +57,61 @@ def choose_units(learner: Any, X: Any, y: Any, weight: Floats | None, **marks: A
 
 
 def choose_setting(
-    learner: Any, X: Any, y: Any, weight: Floats | None, *, partial: bool = False,
-    units: Array | None = None, given: Any = None, **marks: Any,
-) -> Any:  # fmt: skip
+    learner: Any, X: Any, y: Any, weight: Floats | None, *, partial: bool = False, **how: Any
+) -> Any:
     """Return the setting to solve with: as given, as published, or chosen by the judge.
 
     Learners with statistics that add up exactly are not judged in `partial_fit`, because the result
-    must not depend on how points are divided into calls.
+    must not depend on how points are divided into calls. :func:`judge_settings` describes `how`.
+    """
+    tuned, settings = learner._tuned, learner._settings
+    if _judge_of(learner) is None or (partial and learner._exact_in_parts):
+        return learner._unjudged_setting()
+    views = how.get("views") if learner._across_views else None
+    earlier, part = learner._sums, copy.copy(learner)
+    if hasattr(learner, "random_state"):
+        part.random_state = 0
 
+    def maps(rows: Integers, points: Array, some: Sequence[Any]) -> Iterator[Array]:
+        given = points, y[rows], None if weight is None else weight[rows]
+        across = {} if views is None else {"views": views[rows]}
+        statistics = part._statistics(*given, partial=bool(earlier), **across)
+        yield from part._maps(statistics.after(earlier).normalized(), some)
+
+    names = [f"{tuned}={_as_text(setting)}" for setting in settings]
+    return judge_settings(learner, settings, names, X, y, weight, maps, **how)
+
+
+def judge_settings(
+    learner: Any, settings: Sequence[Any], names: Sequence[str], X: Any, y: Any,
+    weight: Floats | None, maps: Callable[[Integers, Array, Sequence[Any]], Iterator[Array]], *,
+    units: Array | None = None, given: Any = None, **marks: Any,
+) -> Any:  # fmt: skip
+    """Return the setting that the judge of a learner chooses, and set `judgement_`.
+
+    `settings`: of which the first is the distance of X.
     `X`: coordinates of the points in the units of :func:`choose_units`.
+    `maps`: takes rows to train on, their coordinates and settings, and yields the map of each.
     `units`: the result of :func:`choose_units`. Standardised features are then the distance to
         beat.
     `given`: the points as given, if there are units.
     `marks`: indices of groups and views.
     """
-    judge, tuned, settings = _judge_of(learner), learner._tuned, learner._settings
-    if judge is None or (partial and learner._exact_in_parts):
-        return learner._unjudged_setting()
-    views = marks.get("views") if learner._across_views else None
-    earlier, part = learner._sums, copy.copy(learner)
-    if hasattr(learner, "random_state"):
-        part.random_state = 0
-    learned, unlearned = settings, list[Array]()
+    judge, base, unlearned = _judge_of(learner), int(units is not None), list[Array]()
+    assert judge is not None
     if units is not None:
         forms = [_without_learning(learner, given, each) for each in (np.ones_like(units), units)]
-        learned, unlearned = settings[1:], [learner._span.inside(L * (1 / units)) for L in forms]
+        unlearned = [learner._span.inside(L * (1 / units)) for L in forms]
 
-    def maps(rows: Integers, points: Array) -> Iterator[Array]:
+    def all_maps(rows: Integers, points: Array) -> Iterator[Array]:
         yield from unlearned
-        some = points, y[rows], None if weight is None else weight[rows]
-        how = {} if views is None else {"views": views[rows]}
-        statistics = part._statistics(*some, partial=bool(earlier), **how)
-        yield from part._maps(statistics.after(earlier).normalized(), learned)
+        yield from maps(rows, points, settings[base:])
 
-    base = int(units is not None)
-    names = [f"{tuned}={_as_text(setting)}" for setting in settings[1:]]
     learner.judgement_ = judge_maps(
-        judge, [*_UNLEARNED[: base + 1], *names], X, _codes(learner, y), weight, maps,
-        getattr(learner, "n_jobs", None), base=base, divided=given, **marks,
+        judge, [*_UNLEARNED[: base + 1], *names[1:]], X, _codes(learner, y), weight,
+        all_maps, getattr(learner, "n_jobs", None), base=base, divided=given, **marks,
     )  # fmt: skip
-    return settings[learner.judgement_.chosen - base]
+    return settings[max(learner.judgement_.chosen - base, 0)]
 
 
 def advise(learner: Any) -> None:
@@ -109,6 +124,13 @@ def _judge_of(learner: Any) -> Judge | None:
     """Return the judge, or None if it has nothing to choose."""
     judge, tuned = as_judge(learner.judge), learner._tuned
     return judge if tuned is not None and getattr(learner, tuned) is None else None
+
+
+def _has_units(learner: Any) -> bool:
+    """Return whether a parameter is in the units of the points."""
+    starts = getattr(learner, "prior", "identity"), getattr(learner, "init", "identity")
+    basis = getattr(learner, "basis", None)
+    return not (all(map(is_identity, starts)) and (basis is None or isinstance(basis, str)))
 
 
 def _codes(learner: Any, y: Any) -> Integers:

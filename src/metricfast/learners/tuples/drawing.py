@@ -18,6 +18,7 @@ from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Integers, RandomState
 from metricfast._core.warn import warn_user
 from metricfast.constraints import Constraints, wrap_indices
+from metricfast.learners.base.choice import choose_units
 from metricfast.learners.base.learner import BaseMetricLearner
 from metricfast.training.callbacks import reports_to_sklearn
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DrawnConstraints", "SupervisedForm", "draw_index_pairs", "draw_pairs", "draw_triplets"]
 
-# Points, labels and weights, and indices of groups and views, if these are given.
+# Points, labels, weights, and further arguments of `judge_settings`.
 FitArguments = tuple[Any, Array, ArrayLike | None, dict[str, Any]]
 # Up to this many classes, the default number of pairs equals that of metric-learn.
 _MANY_CLASSES = 40
@@ -51,6 +52,9 @@ class SupervisedForm(BaseMetricLearner):
 
     _requires_y = True
     _partial_labels = True
+    judge: Any = None
+    _tuned: ClassVar[str | None] = "shrinkage"  # as for `ClosedFormLearner`
+    _across_views = False
 
     _draw: Callable[[Any, Array, ArrayLike | None, RandomState], TupleSet]
 
@@ -119,12 +123,30 @@ class SupervisedForm(BaseMetricLearner):
             X, y, ensure_min_samples=2, accept_sources=not validate
         )
         rng = check_random_state(self.random_state)
-        marks = check_marks(points.shape[0], groups=groups, views=views)
+        marks: dict[str, Any] = check_marks(points.shape[0], groups=groups, views=views)
+        weight = check_sample_weight(sample_weight, points.shape[0])
+        units = self._units(points, labels, weight, marks, **how)
+        if units is not None:
+            marks |= {"units": units, "given": points}
+            points = points * units
         drawn = self._draw(points, labels, sample_weight, rng)
         self._learn(drawn, (points, labels, sample_weight, marks), rng, **how)
+        if units is not None:
+            self._rescale(units)
         if validate:
             how |= {"groups": groups, "views": views}
             self._validate_fit(X, y, sample_weight=sample_weight, **how)
+
+    def _units(
+        self, X: Any, y: Any, weight: Any, marks: dict[str, Any], **how: Any
+    ) -> Array | None:
+        """Return factors of the features to learn with, or None; `how` as for `_learn`."""
+        in_units = any(value is not None for value in how.values())
+        return None if in_units else choose_units(self, X, y, weight, **marks)
+
+    def _rescale(self, units: Array) -> None:
+        """Convert the fitted attributes of points that were multiplied by units."""
+        self.components_ = self._map * units
 
 
 def draw_pairs(

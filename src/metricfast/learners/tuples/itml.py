@@ -325,6 +325,9 @@ class ITML_Supervised(SupervisedForm, DrawnConstraints, _ITML):  # noqa: N801
         The fraction in use.
     shrinkage_target_ : {"identity", "variance"}
         The simpler metric: the Euclidean distance, or the one of standardized features.
+    judgement_ : metricfast.selection.Judgement
+        What the judge tried. If it chose standardized features, the tuples are learned from these,
+        and `bounds_` are of distances between them.
     bounds_, components_, n_iter_, validation_, n_features_in_, feature_names_in_, preprocessor_
         As for :class:`ITML`.
 

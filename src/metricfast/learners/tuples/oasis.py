@@ -297,6 +297,7 @@ class OASIS_Supervised(SupervisedForm, _OASIS):  # noqa: N801
     k_impostor: PositiveInt = 10
 
     _draw = draw_triplets
+    _tuned = None
 
     def _learn(self, tuples: TupleSet, given: FitArguments, rng: RandomState, **_: Any) -> None:
         self._fit(tuples, rng)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,9 @@ from metricfast._core.targets import check_partial_target, check_sample_weight
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.warn import without_advice
+from metricfast.learners.base.choice import advise, judge_settings
 from metricfast.learners.base.span import GIVEN, GivenAxes, SpanMap, in_span
-from metricfast.selection._judge import Judge, Judgement, as_judge, judge_maps, judge_tuples
+from metricfast.selection._judge import Judge, Judgement, as_judge, judge_tuples
 from metricfast.selection._splits import split_tuples
 
 __all__ = ["half_of_pairs", "representative_sample", "shrink_by_tuples", "shrink_metric"]
@@ -62,42 +63,46 @@ def shrink_metric(
 
     `learn`: sets the fitted attributes of the metric without shrinkage.
     `sample`: the result of :func:`representative_sample`.
-    `given`: the points, labels and weights that the learner was fitted to, and the indices of
-        groups and views.
+    `given`: the points, labels and weights that the learner was fitted to, and further arguments of
+        :func:`judge_settings`.
     `params`: parameters of clones that differ from those of the learner, so that a clone takes
         about half as long.
     `span`: the coordinates in which to work.
     `how`: further arguments of `fit`.
     """
-    judge, fraction = as_judge(learner.judge), learner.shrinkage
-    name, n_components = _SIMPLER[0], learner.n_components
-    if fraction is None and judge is not None:
-        tried = [(name, f) for name in _SIMPLER for f in _FRACTIONS] + [(name, 0.0)]
-        if n_components is not None:
-            tried.remove(("variance", 1.0))  # has no leading directions
+    fraction, n_components = learner.shrinkage, learner.n_components
+    name = target = _SIMPLER[0]
+    judged = fraction is None and as_judge(learner.judge) is not None
+    if judged:
         points, labels, weight, marks = given
-        weight = check_sample_weight(weight, len(points))
-        codes, coordinates = check_partial_target(labels)[1], span.points(points)
+        in_units = "units" in marks
+        simpler, target = _SIMPLER[: 2 - in_units], _SIMPLER[in_units]
+        tried = [(name, f) for name in simpler for f in _FRACTIONS] + [(name, 0.0)]
+        if ("variance", 1.0) in tried and n_components is not None:
+            tried.remove(("variance", 1.0))  # has no leading directions
+        weight, coordinates = check_sample_weight(weight, len(points)), span.points(points)
 
-        def maps(rows: Integers, inside: Array) -> Iterator[Array]:
+        def maps(
+            rows: Integers, inside: Array, some: Sequence[tuple[str, float]]
+        ) -> Iterator[Array]:
             part = _clone(learner, None, **params)
-            w, some = None if weight is None else weight[rows], labels[rows]
-            part.fit(inside if span is GIVEN else points[rows], some, sample_weight=w, **how)
-            sample = representative_sample(inside, some, w)
+            w, y = None if weight is None else weight[rows], labels[rows]
+            part.fit(inside if span is GIVEN else points[rows], y, sample_weight=w, **how)
+            sample = representative_sample(inside, y, w)
             move = _Moves(_learned_map(part, span), sample, n_components, span)
-            for each in tried:
+            for each in some:
                 yield span.inside(move(*each))
 
-        names = [f"shrinkage={f:g} towards {name}" for name, f in tried]
-        learner.judgement_ = judge_maps(
-            judge, ["given distance", *names[1:]], coordinates, codes, weight, maps, **marks
+        names = [f"shrinkage={f:g} towards {target if n == name else n}" for n, f in tried]
+        name, fraction = judge_settings(
+            learner, tried, names, coordinates, labels, weight, maps, **marks
         )
-        name, fraction = tried[learner.judgement_.chosen]
     learn()
-    if learner.shrinkage is None and judge is not None:
-        learner.judgement_.warn("shrinkage")
+    if judged:
+        advise(learner)
     fraction = 0.0 if fraction is None else float(fraction)
-    learner.shrinkage_target_, learner.shrinkage_ = name, fraction
+    learner.shrinkage_ = fraction
+    learner.shrinkage_target_ = target if name == _SIMPLER[0] else name
     if fraction > 0:
         move = _Moves(
             _learned_map(learner, span), (span.points(sample[0]), sample[1]), n_components, span
