@@ -14,6 +14,7 @@ from metricfast import AsymmetricSimilarity, EmbeddingLearner, LogRatioLearner, 
 from metricfast.embeddings import MLP, Asymmetric, Linear
 from metricfast.neighbors import kneighbors
 from metricfast.selection import Judge
+from metricfast.solvers import Adam
 
 RNG = np.random.default_rng(0)
 CENTRES = RNG.normal(size=(120, 8))
@@ -135,6 +136,24 @@ def test_the_loss_decides_about_the_length_that_an_embedding_leaves_open(loss, e
     sides = [found] if len(lengths) == 1 else [found.query, found.database]
     assert [side.normalize for side in sides] == lengths
     assert repr(embedding) == before
+
+
+@pytest.mark.parametrize(
+    ("params", "n_epochs"),
+    [
+        ({}, 200),
+        ({"batch_size": 16}, 96),
+        ({"batch_size": 8}, 50),
+        ({"batch_size": 16, "max_epochs": 20}, 20),
+        ({"solver": Adam(batch_size=16)}, 50),
+    ],
+)
+def test_a_judge_tries_more_epochs_where_points_are_few(monkeypatch, params, n_epochs):
+    monkeypatch.setattr("metricfast.learners.embedding.base._PATIENCE", 1000)
+    found = supcon(Linear(2), **params).fit(NOISY[:100], CLASSES[:100]).judgement_
+    assert found.names[-1].endswith(f", {n_epochs} iterations")
+    alone = supcon(Linear(2), **params, judge=None).fit(NOISY[:100], CLASSES[:100])
+    assert alone.n_iter_ == params.get("max_epochs", 50)
 
 
 def test_training_goes_on_from_the_given_distance():

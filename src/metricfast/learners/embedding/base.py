@@ -43,7 +43,13 @@ from metricfast.training.objective import Objective
 from metricfast.training.problem import EMBEDDING, Problem, is_continuous, is_learnable
 from metricfast.training.samples import Samples, center
 from metricfast.training.sampling import SamplerBatches, check_neighbors_of
-from metricfast.training.solvers import LBFGS, Solver, as_solver, check_solver_params
+from metricfast.training.solvers import (
+    LBFGS,
+    MiniBatchSolver,
+    Solver,
+    as_solver,
+    check_solver_params,
+)
 from metricfast.training.steps import RISE
 from metricfast.training.stopping import as_stopping_rule
 
@@ -54,6 +60,9 @@ _LEAST = 1e-12
 # Epochs without improvement after which the training of a part stops, if there are classes. The
 # costs of numbers vary too much to stop.
 _PATIENCE = 7
+# Epochs by default. A judge of classes may choose more, until there are enough steps, with batches
+# of a usual size: that is, of few points.
+_EPOCHS, _MOST_EPOCHS, _ENOUGH_STEPS, _USUAL_BATCH = 50, 200, 600, 128
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -61,7 +70,7 @@ class EmbeddingParameters(TrainingParameters, EmbeddedMetricMixin):
     """The parameters of all learners of an embedding, which `EmbeddingLearner` describes."""
 
     learning_rate: float | None = None
-    max_epochs: PositiveInt = 50
+    max_epochs: PositiveInt | None = None
     judge: JudgeParameter = "auto"
 
 
@@ -222,8 +231,9 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
 
     def _solver(self) -> Solver:
         """Return the solver."""
+        epochs = _EPOCHS if self.max_epochs is None else self.max_epochs
         return as_solver(
-            self.solver, LBFGS(self.max_epochs), self._solver_names, max_epochs=self.max_epochs,
+            self.solver, LBFGS(epochs), self._solver_names, max_epochs=epochs,
             learning_rate=self.learning_rate, batch_size=self.batch_size,
         )  # fmt: skip
 
@@ -301,6 +311,11 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
     ) -> tuple[Objective, History]:
         loss, embedding = plan.parts[0], _as_preferred(plan.parts[1], plan.parts[0], samples)
         start = self._initialize(train_samples, loss, embedding, rng, kept and kept[0])
+        judged = plan.judge is not None and kept is None and not samples.in_chunks
+        chosen = judged and samples.has_classes and self.max_epochs is None
+        if chosen and isinstance(self.solver, str) and isinstance(plan.solver, MiniBatchSolver):
+            wanted = _ENOUGH_STEPS * (self.batch_size or _USUAL_BATCH) // len(samples.X)
+            plan.solver.max_epochs = min(max(wanted, _EPOCHS), _MOST_EPOCHS)
         choice = self._choose(plan, self._candidates(loss, embedding, samples), samples, kept)
         if choice.start is not None:
             start = self._initialize(train_samples, loss, embedding, rng, name=choice.start)
@@ -321,7 +336,7 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
 
         return Candidates(
             begin, [None, *alternatives(embedding, samples)], given_of(embedding, samples),
-            equal=0.0, patience=_PATIENCE if samples.has_classes else int(self.max_epochs),
+            equal=0.0, patience=_PATIENCE if samples.has_classes else self._solver().n_iter,
         )  # fmt: skip
 
     def _problem(self, samples: Samples) -> Problem:

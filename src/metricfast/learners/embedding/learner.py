@@ -41,8 +41,10 @@ class EmbeddingLearner(BaseEmbeddingLearner):
     batch_size : int, optional
         Largest number of points in a batch, if `solver` is a name. By default the sampler's. No
         batch is larger than the data.
-    max_epochs : int, default=50
-        Passes over the points, or iterations of "lbfgs", if `solver` is a name.
+    max_epochs : int, optional
+        Passes over the points, or iterations of "lbfgs", if `solver` is a name. By default 50; a
+        judge of classes may choose up to 200 if these are at most 600 batches of `batch_size`, by
+        default of 128.
     judge : "auto", None or Judge, default="auto"
         Chooses, for losses of classes, the start and the number of epochs by held-out points, see
         :class:`~metricfast.selection.Judge`. Points that are read in chunks, or have tags or other
