@@ -17,7 +17,8 @@ from metricfast.comparison.result import CONSTANT, EUCLIDEAN, SCALED, Comparison
 from metricfast.comparison.statistics import adjusted, expected_of_the_best, paired_p_value
 from metricfast.comparison.trial import Scoring, Trial, group_count, prepare, try_learner
 from metricfast.metrics._score import Score
-from metricfast.selection._folds import Path, cross_fitted, joined, judged, may_win, settled
+from metricfast.selection._folds import joined, judged, settled
+from metricfast.selection._race import Race
 
 __all__ = ["Folds", "Schedule", "TryFolds"]
 
@@ -45,7 +46,9 @@ class Schedule:
         race: bool = False,
     ) -> None:
         self.scoring, self.X, self.y, self.folds = scoring, X, y, folds
-        self.record, self.callbacks, self.race = record, callbacks, race
+        self.record, self.callbacks = record, callbacks
+        self.kind = "classes" if scoring.variances is None else "numbers"
+        self.race, self._drops = Race(scoring.judge, self.kind, None, scoring.bounds[1]), race
         self.left = math.inf if time_limit is None else time_limit
         self.try_folds = try_folds
         self.predictors: dict[str, Any] = {}
@@ -53,7 +56,6 @@ class Schedule:
         self.rows: dict[str, Row] = {}
         self.values: dict[str, Floats] = {}
         self.of_folds: dict[str, list[Floats]] = {}
-        self.paths: dict[str, list[Path]] = {}
         self._prepared: dict[tuple[int, Any], Array] = {}
 
     def all_of(self, learners: dict[str, Any]) -> bool:
@@ -76,7 +78,7 @@ class Schedule:
                 if stop:
                     break
                 self._enter(name, learner)
-                note = self._dropped([])
+                note = self._note([])
                 if note:
                     stop = self._keep(name, [Trial(None, math.nan, note)])
                 else:
@@ -105,7 +107,7 @@ class Schedule:
             trials.append(self._trial(name, i, seconds) if at_once is None else at_once[i])
             if trials[-1].path is None:
                 break
-            note = self._dropped(trials) if limited and i + 1 < len(self.folds) else ""
+            note = self._note(trials) if limited and i + 1 < len(self.folds) else ""
             if note:
                 trials.append(Trial(None, math.nan, note))
                 break
@@ -158,39 +160,11 @@ class Schedule:
                 return None
         return self._prepared[key]
 
-    def _dropped(self, trials: list[Trial]) -> str:
-        """Return why a learner is not tried any further, or an empty string.
-
-        `trials`: of its first folds.
-        """
-        rivals = [name for name in self.values if name != CONSTANT]
-        if not self.race or self.scoring.scorer is not None or not rivals:
+    def _note(self, trials: list[Trial]) -> str:
+        """Return why a learner is not tried any further after its first folds, or ''."""
+        if not self._drops or self.scoring.scorer is not None:
             return ""
-        name = max(rivals, key=lambda each: float(self.values[each].mean()))
-        best, highest = self.paths[name], self.scoring.bounds[1]
-        paths = [trial.path for trial in trials if trial.path is not None]
-        scores, seen = (self._all_scores(each) for each in (best, paths))
-        behind = float((scores[: len(seen)] - seen).mean()) if paths else 0.0
-        to_gain = highest - float(scores.mean())
-        if paths and all(path.costs.shape[2] > 1 for path in [*best, *paths]):
-            # Costs of the judge are finer than scores.
-            scores, seen, highest = -self._all_scores(best, 0), -self._all_scores(paths, 0), 0.0
-        if may_win(seen, scores, highest, np.ones(len(scores))):
-            return ""
-        if not paths:
-            return f"not tried: at most {to_gain:.3f} to gain over {name}"
-        by = f"{abs(behind):.3f} {'behind' if behind > 0 else 'before'} {name}"
-        by = by if behind else f"as good as {name}, no better"
-        return f"dropped after fold {len(paths)} of {len(self.folds)}: {by}"
-
-    def _all_scores(self, paths: list[Path], column: int = -1) -> Floats:
-        """Return the scores of all folds, or another column of the costs."""
-        return np.concatenate([*self._scores(paths, column), np.empty(0)])
-
-    def _scores(self, paths: list[Path], column: int = -1) -> list[Floats]:
-        """Return the scores of each fold, or another column of the costs."""
-        kind = "classes" if self.scoring.variances is None else "numbers"
-        return cross_fitted(paths, self.scoring.judge, kind, column)
+        return self.race.dropped([each.path for each in trials if each.path], len(self.folds))
 
     def _keep(self, name: str, trials: list[Trial]) -> bool:
         """Add the row of a learner's trials; return whether a callback asks to stop."""
@@ -204,8 +178,10 @@ class Schedule:
                 note += f"{len(self.folds)}: all would take more than the time that was left"
             row = replace(row, note=note)
         else:
-            self.paths[name], self.of_folds[name] = paths, self._scores(paths)
+            self.race.paths[name], self.of_folds[name] = paths, self.race.columns(paths)
             self.values[name] = values = self._held_out(self.of_folds[name])
+            rivals = [each for each in self.values if each != CONSTANT]
+            self.race.leader = max(rivals, key=lambda each: float(self.values[each].mean()))
             binary = self.scoring.variances is None and bool(np.isin(values, (0, 1)).all())
             binary = binary and self.scoring.scorer is None
             score = Score(values, math.nan, 1.0, bounds=self.scoring.bounds, binary=binary)
@@ -256,14 +232,13 @@ class Schedule:
 
     def refit(self, name: str) -> Any:
         """Fit the named learner to all points, with the setting that all folds choose."""
-        predictor, path = self.predictors[name], joined(self.paths[name])
+        predictor, path = self.predictors[name], joined(self.race.paths[name])
         if len(path.settings) == 1:
             return predictor.fit(self.X, self.y)
         learner = predictor[-1].metric
-        kind = "classes" if self.scoring.variances is None else "numbers"
         unit = "classes" if self.scoring.new_classes else "points"
         weight, own = np.ones(path.costs.shape[1]), learner.judge
-        judgement = judged(path, self.scoring.judge, weight, unit, kind, scored=True)
+        judgement = judged(path, self.scoring.judge, weight, unit, self.kind, scored=True)
         learner.judge = settled(path, judgement, own)
         fitted = predictor.fit(self.X, self.y)
         learner.judge = fitted[-1].metric_.judge = own

@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -29,6 +29,7 @@ from metricfast.predictors.classifiers import KNeighborsClassifier
 from metricfast.predictors.regressors import KNeighborsRegressor
 from metricfast.selection._folds import FoldJudge, Path, embedded_path, fold_path
 from metricfast.selection._judge import Judge
+from metricfast.selection._race import OutOfTimeError, with_scores
 from metricfast.selection._splits import Fold, Part
 from metricfast.training.history import SolverState
 
@@ -112,10 +113,6 @@ class Scoring:
         )
         first = "passthrough" if self.preprocessing is None else clone(self.preprocessing)
         return Pipeline([("preprocessing", first), ("units", units), ("predictor", learner)])
-
-
-class OutOfTimeError(Exception):
-    """The time of a trial is over."""
 
 
 @dataclass(frozen=True)
@@ -216,10 +213,7 @@ def _path(scoring: Scoring, last: Any, X: Array, y: Any, fold: Fold, check_time:
         if isinstance(learner, str) and learner != "euclidean":
             how["search"] = partial(_search, fitted)
         path = embedded_path(judge, embed, X, labels, str(learner), kind=kind, **how)
-    if scoring.measured:
-        costs = np.concatenate([path.costs, 1 - path.costs[..., :1]], axis=2)
-        return replace(path, costs=costs)
-    return path
+    return with_scores(path) if scoring.measured else path
 
 
 def _limited(learner: Any, check_time: Callable[..., None] | None) -> Any:

@@ -5,19 +5,21 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import norm
 from sklearn.base import clone
+from sklearn.utils import check_array
+from sklearn.utils.multiclass import type_of_target
 
-from metricfast._core.arguments import check_random_state
+import metricfast.losses as losses
+from metricfast._core.arguments import check_random_state, did_you_mean
 from metricfast._core.parameters import NonNegativeFloat, NumberOfJobs, Seed
-from metricfast._core.scaling import center_and_rescale, undo_scale
-from metricfast._core.scatter import repetitions
+from metricfast._core.scaling import center_and_rescale
 from metricfast._core.targets import (
     check_classification_target,
     check_marks,
@@ -25,20 +27,35 @@ from metricfast._core.targets import (
     check_sample_weight,
     labels_of_samples,
 )
-from metricfast._core.types import Array, Floats, Integers
+from metricfast._core.tuples import index_tuples
+from metricfast._core.types import Array, Floats
 from metricfast._core.warn import warn_user, without_advice
+from metricfast._core.wide_map import WideMap
+from metricfast._labels.tags import are_tags, as_tags
+from metricfast.distances.neighbors import paired_distances
+from metricfast.embeddings import Linear
+from metricfast.learners.base.choice import standardizing
+from metricfast.learners.base.inputs import begin_fit
 from metricfast.learners.base.learner import BaseMetricLearner, MahalanobisMixin
 from metricfast.learners.base.span import SpanMap
 from metricfast.learners.closed.anmm import ANMM
 from metricfast.learners.closed.lfda import LFDA
 from metricfast.learners.closed.rca import RCA_Supervised
+from metricfast.learners.embedding.base import BaseEmbeddingLearner
+from metricfast.learners.embedding.learner import EmbeddingLearner
+from metricfast.learners.embedding.presets import LogRatioLearner
 from metricfast.learners.gerrymandering.regressor import NeighborhoodGerrymanderingRegressor
 from metricfast.learners.lmnn import LMNN
 from metricfast.learners.mlkr import MLKR
 from metricfast.learners.nca import NCA
-from metricfast.learners.tuples.kissme import KISSME_Supervised
+from metricfast.learners.tuples.gmml import GMML
+from metricfast.learners.tuples.itml import ITML
+from metricfast.learners.tuples.kissme import KISSME, KISSME_Supervised
+from metricfast.learners.tuples.lsml import LSML
+from metricfast.learners.tuples.mmc import MMC
+from metricfast.learners.tuples.scml import SCML
+from metricfast.learners.tuples.sdml import SDML
 from metricfast.metrics._selection import look_continuous
-from metricfast.selection._evidence import choose, means
 from metricfast.selection._folds import (
     FoldJudge,
     Path,
@@ -46,11 +63,12 @@ from metricfast.selection._folds import (
     fold_path,
     joined,
     judged,
-    may_win,
     settled,
 )
-from metricfast.selection._judge import Judge, Judgement, JudgeParameter, as_judge
-from metricfast.selection._splits import Part
+from metricfast.selection._judge import Judge, Judgement, JudgeParameter, as_judge, judge_costs
+from metricfast.selection._measures import order
+from metricfast.selection._race import OutOfTimeError, Race, with_scores
+from metricfast.selection._splits import Part, split_tuples
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -58,10 +76,22 @@ if TYPE_CHECKING:
 __all__ = ["AutoLearner"]
 
 # The learners of "auto", the cheap ones first.
-_OF_CLASSES = (LFDA, RCA_Supervised, KISSME_Supervised, ANMM, NCA, LMNN)
-_OF_NUMBERS = (MLKR, NeighborhoodGerrymanderingRegressor)
+_SUITED: dict[str, tuple[Callable[[], Any], ...]] = {
+    "classes": (LFDA, RCA_Supervised, KISSME_Supervised, ANMM, NCA, LMNN),
+    "numbers": (MLKR, NeighborhoodGerrymanderingRegressor),
+    "vectors": (LogRatioLearner,),
+    "tags": (
+        partial(EmbeddingLearner, losses.NCA(), solver="lbfgs"),
+        partial(EmbeddingLearner, losses.SupCon(), Linear(normalize=False)),
+    ),
+    "pairs": (KISSME, GMML, SDML, ITML, MMC),
+    "triplets": (SCML,),
+    "quadruplets": (LSML,),
+}
+_TUPLES = {2: "pairs", 3: "triplets", 4: "quadruplets"}
 # Above this number of points, these are trained on mini-batches.
 _MANY, _BY_BATCHES = 10_000, (NCA, LMNN, MLKR)
+_GIVEN, _STANDARDIZED = "given distance", "standardised features"
 
 
 @dataclass(eq=False, repr=False)
@@ -78,10 +108,17 @@ class AutoLearner(MahalanobisMixin):
     Parameters
     ----------
     learners : "auto" or sequence of learners, default="auto"
-        Learners of a linear map, the cheap ones first. "auto" is `LFDA`, `RCA_Supervised`,
-        `KISSME_Supervised`, `ANMM`, `NCA` and `LMNN` for classes; `MLKR` and
-        `NeighborhoodGerrymanderingRegressor` for numbers. Standardised features are tried as well.
-        If they are better than the given features, learners get them.
+        Learners of a linear map, the cheap ones first. "auto" depends on the data:
+
+        - classes: `LFDA`, `RCA_Supervised`, `KISSME_Supervised`, `ANMM`, `NCA` and `LMNN`;
+        - numbers: `MLKR` and `NeighborhoodGerrymanderingRegressor`;
+        - vectors: `LogRatioLearner`;
+        - tags: `EmbeddingLearner` with the losses `NCA` and `SupCon`;
+        - pairs: `KISSME`, `GMML`, `SDML`, `ITML` and `MMC`;
+        - triplets: `SCML`; quadruplets: `LSML`.
+
+        Standardised features are tried as well. If they are better than the given features,
+        learners get them.
     judge : "auto" or Judge, default="auto"
         What is held out, and the cost of a held-out point, such as
         ``Judge(measure="verification")`` for pairs; see :class:`~metricfast.selection.Judge`.
@@ -89,9 +126,6 @@ class AutoLearner(MahalanobisMixin):
         Seconds for trying learners. The fit to all points at the end takes additional time.
     preprocessor : array-like or callable, optional
         Returns the points where `X` holds indicators of points.
-    task : {"auto", "classes", "numbers"}, default="auto"
-        What labels are. With "auto" they are numbers if they are fractions, or integers of which
-        most occur only once.
     random_state : int, RandomState or None, default=None
         For learners without a `random_state` of their own.
     n_jobs : int, optional
@@ -103,17 +137,22 @@ class AutoLearner(MahalanobisMixin):
         The learner in use, fitted to all points, with the same map. Its class has no public name
         if the given distance, or standardised features, are in use.
     judgement_ : metricfast.selection.Judgement
-        The given distance, the learners that were tried to the end, and their costs.
+        The given distance, standardised features, the learners that were tried to the end, and
+        their costs. Its `reason` is a sentence. The setting of a learner, such as its shrinkage, is
+        chosen by the other parts for each held-out part, so costs are not optimistic.
     dropped_ : dict of str to str
         The other learners, and why they were dropped.
     components_ : ndarray of shape (n_components, n_features)
         The learned map.
+    threshold_ : float
+        Only for pairs: the distance up to which pairs are similar, as for `predict_pairs`.
     n_features_in_, feature_names_in_, preprocessor_, validation_
         As for :class:`BaseMetricLearner`.
 
     Notes
     -----
-    :func:`metricfast.compare` also tries learners without a linear map, and predictors.
+    :func:`metricfast.compare` also tries learners without a linear map, and predictors. Half of the
+    tuples are held out in turn, and their order is judged.
 
     Examples
     --------
@@ -132,7 +171,6 @@ class AutoLearner(MahalanobisMixin):
     time_limit: NonNegativeFloat | None = None
     preprocessor: Any = None
     _: KW_ONLY
-    task: Literal["auto", "classes", "numbers"] = "auto"
     random_state: Seed = None
     n_jobs: NumberOfJobs = None
 
@@ -141,7 +179,7 @@ class AutoLearner(MahalanobisMixin):
     def fit(
         self,
         X: ArrayLike,
-        y: ArrayLike | None = None,
+        y: Any = None,
         sample_weight: ArrayLike | None = None,
         *,
         groups: ArrayLike | None = None,
@@ -152,10 +190,18 @@ class AutoLearner(MahalanobisMixin):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features), or (n_samples,) with a preprocessor
-            Points. float32 stays float32, everything else becomes float64.
-        y : array-like of shape (n_samples,)
-            Classes, at least two, or numbers.
+        X : array-like or source of shape (n_samples, n_features), or (n_samples,) with a \
+                preprocessor
+            Points. float32 stays float32, everything else becomes float64. Learners are tried on
+            5,000 points at most, drawn at random. Or tuples, of shape (n_tuples, size, n_features),
+            or (n_tuples, size) with a preprocessor: pairs, triplets, of which the second point is
+            nearer to the first than the third is, or quadruplets, of which the first two are nearer
+            to each other than the last two are.
+        y : array-like of shape (n_samples,) or (n_samples, n_labels), or sparse matrix
+            Classes, at least two; or numbers, if they are fractions, or integers of which most
+            occur only once, or if all given learners take numbers; or vectors; or tags, zeros and
+            ones in columns. For pairs, 1 if they are similar and -1 if not. Triplets and
+            quadruplets have no labels.
         sample_weight : array-like of shape (n_samples,), optional
             Non-negative weights of the points.
         groups : array-like of shape (n_samples,), optional
@@ -164,8 +210,8 @@ class AutoLearner(MahalanobisMixin):
             The view of each point, such as the camera, if neighbours will be searched among points
             of other views.
         validate : bool, default=False
-            Also fit a clone to a part of the data, compare it with the given distance on the rest,
-            and warn if it is worse. `validation_` has the result.
+            Also fit a clone to a part of the points, compare it with the given distance on the
+            rest, and warn if it is worse. `validation_` has the result.
 
         Returns
         -------
@@ -182,61 +228,133 @@ class AutoLearner(MahalanobisMixin):
         UserWarning
             If the given distance stays.
         """
-        points, labels = self._prepare_inputs(X, y, ensure_min_samples=2)
         judge = as_judge(self.judge)
         if judge is None:
             raise ValueError(
                 "judge must be 'auto' or a Judge, which chooses the learner; got None."
             )
-        n = len(points)
-        given, self._has_classes = labels_of_samples(labels, n, "y"), True
-        learners = self._candidates()
-        if self.task != "classes" and (self.task == "numbers" or _takes_numbers(learners, given)):
-            self._has_classes = False
-        codes, targets = np.zeros(n, np.int64), given
-        if self._has_classes:
-            codes = targets = check_classification_target(given)[1]
+        learners = self._given_learners()
+        self._tuple_size = self._size_of_tuples(X, learners)
+        given = {"sample_weight": sample_weight, "groups": groups, "views": views}
+        given = {name: each for name, each in given.items() if each is not None}
+        data: _Points | _Tuples
+        if self._tuple_size is None:
+            data = _Points(self, judge, learners, X, y, validate, given)
         else:
-            targets = check_regression_target(given)
-        weight = check_sample_weight(sample_weight, n)
-        marks = check_marks(n, groups=groups, views=views)
-        if weight is not None and not weight.all():
-            rows = np.flatnonzero(weight)
-            points, given, weight = points[rows], given[rows], weight[rows]
-            targets, codes = targets[rows], codes[rows]
-            marks = {name: each[rows] for name, each in marks.items()}
-        if learners == "auto":
-            learners = _suited(self._has_classes, n)
+            data = _Tuples(self, judge, X, y, validate, given)
+        if learners is None:
+            learners = _suited(data)
         seed = check_random_state(self.random_state).randint(2**31 - 1)
-        race = _Race(self, judge, points, given, targets, weight, marks)
-        parts = judge.split(points, codes, weight, **marks)
-        race.run(parts, [self._with_defaults(each, seed) for each in learners])
-        self.learner_ = race.fitted()
-        self.components_ = self.learner_._map
-        self.judgement_, self.dropped_ = race.judgement(), race.dropped
+        self._choose(data, judge, [self._with_defaults(each, seed) for each in learners])
+        if self._tuple_size == 2:
+            self.learner_.threshold_ = self.calibrate_threshold(X, y).threshold_
         if not self.judgement_.chosen:
             warn_user(
                 f"{self.judgement_.reason}, so the given distance stays: give more "
                 f"{self.judgement_.unit}, or use a learner with judge=None to learn anyway."
             )
         if validate:
-            self._validate_fit(X, y, sample_weight=sample_weight, groups=groups, views=views)
+            self._validate_fit(X, y, **given)
         return self
 
-    def _candidates(self) -> Any:
-        """Return the checked learners, or "auto"."""
-        if isinstance(self.learners, str) and self.learners == "auto":
-            return "auto"
+    def _choose(self, data: _Points | _Tuples, judge: Judge, learners: list[Any]) -> None:
+        """Try the learners on held-out parts, and set the fitted attributes."""
+        start, limit = time.perf_counter(), self.time_limit
+        end = start + (math.inf if limit is None else float(limit))
+        # Parts choose a setting by the lowest cost: evidence is asked for once, of the learner.
+        race, names = (
+            Race(replace(judge, errors=0), data.labels, data.weight),
+            [_GIVEN, _STANDARDIZED],
+        )
+        # As rare for the best of all learners by chance as `errors` are for one (Bonferroni).
+        errors = judge.errors_for(data.labels)
+        errors = float(norm.isf(norm.sf(errors) / len(learners))) if errors > 0 else 0.0
+        strict, base = replace(judge, errors=errors), 0
+        self.dropped_: dict[str, str] = {}
+
+        def judged_now() -> Judgement:
+            rows = [
+                np.stack([race.column(paths, i) for i in range(paths[0].costs.shape[2] - 1)], -1)
+                for paths in race.paths.values()
+            ]
+            costs = np.array(rows) if rows else np.empty((1, 0))
+            costs = costs[..., 0] if costs.ndim == 3 and costs.shape[2] == 1 else costs
+            return judge_costs(
+                strict, list(race.paths) or [_GIVEN], costs, data.weight, data.measure, data.unit,
+                labels=data.labels, base=base,
+            )  # fmt: skip
+
+        def check_time() -> None:
+            if time.perf_counter() >= end:
+                raise OutOfTimeError("no time left")
+
+        for name in names if data.parts else []:
+            unlearned = GivenDistance(name == _STANDARDIZED)
+            race.paths[name] = [with_scores(data.unlearned(unlearned, each)) for each in data.parts]
+        judgement = judged_now()
+        base, race.leader = judgement.chosen, judgement.name
+        found: dict[str, Any] = {}
+        for name, learner in _named(learners) if data.parts else ():
+            paths, note = list[Path](), ""
+            try:
+                for part in data.parts:
+                    note = race.dropped(paths, len(data.parts))
+                    if note:
+                        break
+                    check_time()
+                    with without_advice():
+                        path = data.path(learner, part, base == 1, check_time)
+                    paths.append(with_scores(path))
+            except OutOfTimeError as error:
+                note = str(error)
+            except Exception as error:  # a learner that fails must not end the others
+                note = f"{type(error).__name__}: {error}"
+            if note:
+                self.dropped_[name] = note
+                continue
+            race.paths[name], found[name] = paths, learner
+            judgement = judged_now()
+            race.leader = judgement.name
+        name, seconds = judgement.name, time.perf_counter() - start
+        if name in found:
+            self.learner_ = data.fitted(found[name], race.paths[name], base == 1)
+        else:
+            self.learner_ = data.fitted(GivenDistance(name == _STANDARDIZED))
+        self.components_ = _map_of(self.learner_)
+        self.judgement_ = replace(judgement, reason=_sentence(judgement, errors, seconds))
+
+    def _given_learners(self) -> list[Any] | None:
+        """Return the learners, or None for "auto"."""
         given = self.learners
-        for each in given if isinstance(given, (list, tuple)) else [given]:
-            if not isinstance(each, MahalanobisMixin) or each._tuple_size is not None:
-                raise TypeError(
-                    'learners must be "auto" or a list of learners of a linear map from points, '
-                    f"got {each!r}."
-                )
+        if isinstance(given, str) and given == "auto":
+            return None
         if not isinstance(given, (list, tuple)) or not given:
-            raise TypeError(f'learners must be "auto" or a list of learners, got {given!r}.')
+            hint = did_you_mean(given, ["auto"]) if isinstance(given, str) else ""
+            raise TypeError(f'learners must be "auto" or a list of learners, got {given!r}.{hint}')
+        size = getattr(given[0], "_tuple_size", None)
+        for each in given:
+            if isinstance(each, type):
+                name = each.__name__
+                raise TypeError(f"learners must not be classes: did you mean {name}()?")
+            if not _is_linear(each) or each._tuple_size != size:
+                raise TypeError(
+                    'learners must be "auto" or a list of learners of a linear map, all of points '
+                    f"or all of tuples of one size; got {each!r}."
+                )
         return list(given)
+
+    def _size_of_tuples(self, X: Any, learners: list[Any] | None) -> int | None:
+        """Return the number of points in a tuple, or None for points."""
+        shape = X.shape if hasattr(X, "shape") else np.shape(X)
+        if learners is not None:
+            return getattr(learners[0], "_tuple_size", None)
+        if len(shape) == 3 or (self.preprocessor is not None and len(shape) == 2):
+            if shape[1] not in _TUPLES:
+                raise ValueError(
+                    f"X must hold points, or pairs, triplets or quadruplets; found shape {shape}."
+                )
+            return int(shape[1])
+        return None
 
     def _with_defaults(self, learner: Any, seed: int) -> Any:
         """Return a copy of a learner with the seed and the threads, if it has none."""
@@ -249,6 +367,11 @@ class AutoLearner(MahalanobisMixin):
         """Return the points as `learner_` gets them."""
         return points
 
+    def _learned(self) -> Iterator[tuple[str, str]]:
+        if hasattr(self, "judgement_"):
+            yield "chosen", self.judgement_.reason
+        yield from super()._learned()
+
 
 class GivenDistance(MahalanobisMixin):
     """The Euclidean distance, of features as they are or standardised."""
@@ -260,205 +383,234 @@ class GivenDistance(MahalanobisMixin):
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, **_: Any) -> GivenDistance:
         """Set the map."""
         X = self._prepare_inputs(X)
-        scale = np.ones(X.shape[1], X.dtype)
-        if self.standardize:
-            points, exponent = center_and_rescale(X.astype(np.float64))
-            scale = np.ldexp(_spreads(points, sample_weight), exponent).astype(X.dtype)
-        self.components_ = SpanMap.of_features(1 / scale)
+        units = standardizing(X, sample_weight) if self.standardize else np.ones(X.shape[1])
+        self.components_ = SpanMap.of_features(units.astype(X.dtype))
         return self
 
 
-class _Race:
-    """Learners in a race on held-out parts, and the best one so far."""
+class _Points:
+    """Points with labels, their held-out parts, and learners on them."""
 
     def __init__(
-        self, auto: AutoLearner, judge: Judge, X: Array, y: Array, labels: Array,
-        weight: Floats | None, marks: dict[str, Integers],
+        self, auto: AutoLearner, judge: Judge, learners: list[Any] | None, X: Any, y: Any,
+        validate: bool, given: dict[str, Any],
     ) -> None:  # fmt: skip
-        self._judge, self._X, self._y, self._labels = judge, X, y, labels
-        # Points in safe units, whose squares neither overflow nor underflow.
-        self._safe, self._exponent = center_and_rescale(X.astype(np.float64))
-        self._kind = "classes" if auto._has_classes else "numbers"
-        self._how = {"sample_weight": weight, "views": marks.get("views")}
-        self._how = {name: each for name, each in self._how.items() if each is not None}
-        self._groups = marks.get("groups")
-        limit = math.inf if auto.time_limit is None else float(auto.time_limit)
-        self._end, self._start = time.perf_counter() + limit, time.perf_counter()
-        self.dropped: dict[str, str] = {}
-        self._rows: dict[str, Array] = {}  # costs by name
-        self._best = self._base = "given distance"
-        self._learner: Any = GivenDistance()
-        self._path: Path | None = None
-
-    def run(self, parts: list[Part], learners: list[Any]) -> None:
-        """Try the given distance, standardised features, and the learners."""
-        self._parts = parts
-        errors = self._judge.errors_for(self._kind)
-        # As rare for the best of all learners by chance as `errors` are for one (Bonferroni).
-        n_tests = len(learners) if errors > 0 else 1
-        self._errors = float(norm.isf(norm.sf(errors) / n_tests))
-        weights = [part.weight for part in parts] or [np.empty(0)]
-        self._weight = np.concatenate(weights)
-        self._spreads = [self._spread(part.train) for part in parts]
-        if not parts:
-            return
-        for name, learner in (
-            ("given distance", None),
-            ("standardised features", GivenDistance(standardize=True)),
-        ):
-            paths = [
-                embedded_path(
-                    self._judge_of(part),
-                    None if learner is None else partial(np.multiply, 1 / spread),
-                    self._safe, self._labels, name, kind=self._kind,
-                )
-                for part, spread in zip(parts, self._spreads, strict=True)
-            ]  # fmt: skip
-            self._rows[name] = joined(paths).costs[0]
-            if learner is not None and self._better(name):
-                self._best = self._base = name
-                self._learner = learner
-        for name, learner in _named(learners):
-            try:
-                with without_advice():
-                    path = self._tried(name, learner)
-            except OutOfTimeError:
-                self.dropped[name] = "no time left"
-            except Exception as error:  # a learner that fails must not end the others
-                self.dropped[name] = f"{type(error).__name__}: {error}"
+        columns = np.shape(y)[1:] if not hasattr(y, "shape") else y.shape[1:]
+        several = bool(columns) and columns != (1,)
+        tagged = several and (are_tags(y) or type_of_target(y) == "multilabel-indicator")
+        how: dict[str, Any] = {"ensure_min_samples": 2, "accept_sources": not validate}
+        if several:
+            X = auto._prepare_inputs(X, "no_validation", **how)
+        else:
+            X, y = auto._prepare_inputs(X, y, **how)
+        n = X.shape[0]
+        codes = np.zeros(n, np.int64)
+        numbers = {not each._has_classes for each in learners or ()}
+        if tagged:
+            self.kind, y = "tags", as_tags(y, "y", n)
+            targets = y
+        elif several:
+            self.kind = "vectors"
+            y = targets = check_array(y, dtype=np.float64, input_name="y")
+        else:
+            y = targets = labels_of_samples(y, n, "y")
+            of_numbers = look_continuous(y) if len(numbers) != 1 else numbers.pop()
+            self.kind = "numbers" if of_numbers else "classes"
+            if of_numbers:
+                targets = check_regression_target(y)
             else:
-                if path is not None:
-                    self._keep(name, learner, path)
+                codes = targets = check_classification_target(y)[1]
+        weight = check_sample_weight(given.get("sample_weight"), n)
+        marks = check_marks(n, **{m: given.get(m) for m in ("groups", "views")})
+        self.n_samples = n
+        self._all = X, y, {**marks, **({} if weight is None else {"sample_weight": weight})}
+        self.labels = "numbers" if self.kind in ("numbers", "vectors") else "classes"
+        auto._has_classes, self._judge = self.labels == "classes", judge
+        self.measure = judge.costs_by(self.labels)[0]
+        rows = judge.draw(codes, weight)
+        self._X, self._y, self._targets = X[rows], y[rows], targets[rows]
+        self._X = np.asarray(self._X)
+        self._coordinates = center_and_rescale(self._X.astype(np.float64))[0]
+        self._share = None if weight is None else weight[rows]
+        of_rows = {name: each[rows] for name, each in marks.items()}
+        self._how = {name: each for name, each in of_rows.items() if name == "views"}
+        if self._share is not None:
+            self._how["sample_weight"] = self._share
+        self.parts = judge.split(self._X, codes[rows], self._share, **of_rows)
+        self.unit = self.parts[0].unit if self.parts else "points"
+        self.weight = np.concatenate([each.weight for each in self.parts] or [np.empty(0)])
 
-    def _tried(self, name: str, learner: Any) -> Path | None:
-        """Return the path of a learner on all parts, or None if it is dropped."""
-        paths = list[Path]()
-        for part, spread in zip(self._parts, self._spreads, strict=True):
-            seen = np.empty(0)
-            if paths:
-                path = joined(paths)
-                row = path.choose(self._judge, self._kind, self._weight[: path.costs.shape[1]])
-                seen = -path.costs[row, :, 0]
-            best = -self._rows[self._best][:, 0]
-            if not may_win(seen, best, 0.0, self._weight):
-                done = f"after part {len(paths)} of {len(self._parts)}: " if paths else ""
-                self.dropped[name] = (
-                    f"{done}not expected to be better than {self._best.partition(',')[0]}"
-                )
-                return None
-            self._check_time()
-            X = self._X
-            if self._base != "given distance":
-                X = (self._safe / spread).astype(X.dtype)
-            judge, how = self._judge_of(part, self._check_time), self._how
-            paths.append(
-                fold_path(learner, judge, X, self._y, self._labels, kind=self._kind, **how)
-            )
-        return joined(paths)
+    def unlearned(self, given: GivenDistance, part: Part) -> Path:
+        """Return the path of a distance that needs no learning."""
+        units = self._units(part) if given.standardize else np.ones(1)
+        how: dict[str, Any] = {"name": "", "kind": self.labels}
+        return embedded_path(
+            self._judge_of(part), partial(np.multiply, units), self._coordinates, self._targets,
+            **how,
+        )  # fmt: skip
+
+    def path(
+        self, learner: Any, part: Part, standardize: bool, check_time: Callable[[], None]
+    ) -> Path:
+        """Return the path of a learner."""
+        X = self._X * self._units(part).astype(self._X.dtype) if standardize else self._X
+        judge = self._judge_of(part, check_time)
+        return fold_path(learner, judge, X, self._y, self._targets, kind=self.labels, **self._how)
+
+    def fitted(self, learner: Any, paths: Any = None, standardize: bool = False) -> Any:
+        """Return a learner that is fitted to all points, with a map of the points as given."""
+        X, y, how = self._all
+        if isinstance(learner, GivenDistance):
+            return learner.fit(self._X, None, self._share)
+        learner, path, units = clone(learner), joined(paths or []), None
+        if standardize:
+            units = standardizing(self._X, self._share)
+            X = X * units
+        own, chooses = getattr(learner, "judge", None), len(path.settings) > 1
+        if chooses:
+            path = replace(path, costs=path.costs[..., :-1])
+            judgement = judged(path, self._judge, self.weight, self.unit, self.labels)
+            learner.judge = settled(path, judgement, own)
+        learner.fit(X, y, **how)
+        if chooses:
+            learner.judge = own
+        if units is not None:
+            _rescale(learner, units)
+        return learner
+
+    def _units(self, part: Part) -> Array:
+        share = None if self._share is None else self._share[part.train]
+        return standardizing(self._coordinates[part.train], share)
 
     def _judge_of(self, part: Part, check_time: Callable[[], None] | None = None) -> FoldJudge:
         own = self._judge.get_params(deep=False)
-        return FoldJudge(fold=part, labels=self._labels, check_time=check_time, **own)
+        return FoldJudge(fold=part, labels=self._targets, check_time=check_time, **own)
 
-    def _keep(self, name: str, learner: Any, path: Path) -> None:
-        """Add the chosen setting of a learner, and lead with it if it is the best."""
-        row = path.choose(self._judge, self._kind, self._weight)
-        if len(path.settings) > 1:
-            if not row:
-                self.dropped[name] = f"not better than {self._base}"
-                return
-            name = f"{name}, {path.names[row]}"
-        self._rows[name] = path.costs[row]
-        if self._better(name) and self._mean(name) < self._mean(self._best):
-            self._best, self._learner, self._path = name, learner, path
 
-    def _better(self, name: str) -> bool:
-        """Return whether a candidate is surely better than the distance to beat."""
-        costs = np.stack([self._rows[self._base], self._rows[name]])
-        guard = costs[..., 1] if costs.shape[2] > 1 else None
-        return bool(choose(costs[..., 0], self._weight, errors=self._errors, guard=guard))
+class _Tuples:
+    """Pairs, triplets or quadruplets, of which each half is held out in turn."""
 
-    def _mean(self, name: str) -> float:
-        return float(means(self._rows[name][None, :, 0], self._weight)[0])
+    labels, measure, unit = "classes", "order", "tuples"
 
-    def fitted(self) -> Any:
-        """Return the best learner, fitted to all points, with its map of the points as given."""
-        learner, path = clone(self._learner), self._path
-        if path is None:
-            return learner.fit(self._X, self._y, **self._how)
-        own, unit = learner.judge if hasattr(learner, "judge") else None, self._parts[0].unit
-        if len(path.settings) > 1:
-            judgement = judged(path, self._judge, self._weight, unit, self._kind)
-            learner.judge = settled(path, judgement, own)
-        X, scale = self._X, None
-        if self._base != "given distance":
-            scale = self._spread(np.arange(len(X)))
-            X = (self._safe / scale).astype(X.dtype)
-        groups = {} if self._groups is None else {"groups": self._groups}
-        learner.fit(X, self._y, **self._how, **groups)
-        if len(path.settings) > 1:
-            learner.judge = own
-        if scale is not None:
-            learner.components_ = undo_scale(learner.components_ / scale, self._exponent, X.dtype)
+    def __init__(
+        self, auto: AutoLearner, judge: Judge, X: Any, y: Any, validate: bool, given: dict[str, Any]
+    ) -> None:
+        size = auto._tuple_size
+        assert size is not None
+        self.kind = _TUPLES[size]
+        for name in [*given, *["validate"] * validate]:
+            raise ValueError(f"{name} is for points, but X holds {self.kind}: leave it out.")
+        if judge.measure != "auto" or judge.unit != "auto":
+            raise ValueError(
+                "judge must have measure='auto' and unit='auto' for tuples, which are judged by "
+                f"their order; got {judge!r}."
+            )
+        if size == 2 and (y is None or not np.isin(y, (-1, 1)).all()):
+            raise ValueError(
+                "y must hold 1 for similar pairs and -1 for others. AdapterLearner learns from "
+                "scores of pairs, and from pairs that belong together, and judges itself."
+            )
+        begin_fit(auto)
+        how: dict[str, Any] = {"preprocessor": auto.preprocessor_, "tuple_size": size}
+        tuples = index_tuples(auto, X, y if size == 2 else None, reset=True, **how)
+        self.n_samples = len(tuples.index)
+        self._auto, self._index, self._y = auto, tuples.index, tuples.y
+        self._points, self._used = tuples.points, tuples.used_points()
+        self._coordinates = center_and_rescale(tuples.points.astype(np.float64))[0]
+        held = split_tuples(tuples, np.random.RandomState(0))
+        self.parts: list[Any] = [(~held, held), (held, ~held)]
+        kinds = [2 if self._y is None else len(set(self._y[held])) for _, held in self.parts]
+        if min(kinds) < 2 or not all(held.any() for _, held in self.parts):
+            self.parts = []
+        self.weight: Floats = np.ones(len(held) if self.parts else 0)
+
+    def unlearned(self, given: GivenDistance, part: Any) -> Path:
+        """Return the path of a distance that needs no learning."""
+        return self._path(given.fit(self._used), part)
+
+    def path(
+        self, learner: Any, part: Any, standardize: bool, check_time: Callable[[], None]
+    ) -> Path:
+        """Return the path of a learner."""
+        check_time()
+        return self._path(self._fit(learner, part[0], standardize), part)
+
+    def fitted(self, learner: Any, paths: Any = None, standardize: bool = False) -> Any:
+        """Return a learner that is fitted to all tuples, with a map of the points as given."""
+        if isinstance(learner, GivenDistance):
+            return learner.fit(self._used)
+        learner = self._fit(learner, np.ones(len(self._index), bool), standardize)
+        learner.preprocessor = self._auto.preprocessor
+        learner.preprocessor_ = self._auto.preprocessor_
         return learner
 
-    def judgement(self) -> Judgement:
-        """Return the judgement of the learners that were tried to the end."""
-        measure, _ = self._judge.costs_by(self._kind)
-        names, unit, n = list(self._rows) or ["given distance"], "points", len(self._weight)
-        if not self._parts:
-            none = np.full(1, np.nan)
-            reason = "Nothing could be held out to judge by"
-            return Judgement(names, none, none, 0, measure, unit, 0, reason)
-        unit = self._parts[0].unit
-        costs = np.stack([each[:, 0] for each in self._rows.values()])
-        share = self._weight / self._weight.sum()
-        errors = np.sqrt(np.square((costs - costs[0]) * share).sum(axis=1))
-        found, chosen = means(costs, self._weight), names.index(self._best)
-        reason = (
-            f"No learner was better than the given distance by {self._errors:.2g} standard errors "
-            f"on {n} held-out {unit}"
-        )
-        if chosen:
-            reason = (
-                f"{self._best}: {measure} {found[chosen]:.4f} instead of {found[0]:.4f} by the "
-                f"given distance on {n} held-out {unit}"
-            )
-        return Judgement(names, found, errors, chosen, measure, unit, n, reason)
+    def _fit(self, learner: Any, rows: Array, standardize: bool) -> Any:
+        units = standardizing(self._used, None) if standardize else None
+        points = self._points if units is None else self._points * units
+        labels = () if self._y is None else (self._y[rows],)
+        learner = clone(learner).set_params(preprocessor=points).fit(self._index[rows], *labels)
+        if units is not None:
+            _rescale(learner, units)
+        return learner
 
-    def _check_time(self) -> None:
-        if time.perf_counter() >= self._end:
-            raise OutOfTimeError
-
-    def _spread(self, rows: Integers) -> Floats:
-        weight = self._how.get("sample_weight")
-        return _spreads(self._safe[rows], None if weight is None else weight[rows])
+    def _path(self, learner: Any, part: Any) -> Path:
+        index, labels = self._index[part[1]], None if self._y is None else self._y[part[1]]
+        L, (_, size) = _map_of(learner), index.shape
+        Z = self._coordinates
+        Z = L.embed(Z) if isinstance(L, WideMap) else Z @ L.T.astype(np.float64)
+        scores = -paired_distances(Z, pairs=index[:, :2])
+        if size > 2:
+            scores += paired_distances(Z, pairs=index[:, [0, 2] if size == 3 else [2, 3]])
+        costs = order(scores, labels)
+        return Path([("",)], costs[None, :, None], np.zeros(1))
 
 
-class OutOfTimeError(Exception):
-    """The time for trying learners is over."""
-
-
-def _spreads(X: Array, weight: Any) -> Floats:
-    """Return the standard deviation of each feature; 1 for constant features."""
-    shares = repetitions(weight, len(X))
-    mean = np.average(X, axis=0, weights=shares)
-    spreads = np.sqrt(np.average((X - mean) ** 2, axis=0, weights=shares))
-    return np.where(spreads > 0, spreads, 1.0)
-
-
-def _suited(classes: bool, n_points: int) -> list[Any]:
+def _suited(data: _Points | _Tuples) -> list[Any]:
     """Return the learners of "auto"."""
+    many = data.n_samples > _MANY
     return [
-        kind(solver="adam") if n_points > _MANY and kind in _BY_BATCHES else kind()
-        for kind in (_OF_CLASSES if classes else _OF_NUMBERS)
+        kind(solver="adam") if many and kind in _BY_BATCHES else kind()
+        for kind in _SUITED[data.kind]
     ]
 
 
-def _takes_numbers(learners: Any, labels: Array) -> bool:
-    """Return whether labels are numbers, as the learners take them, or else by their values."""
-    kinds = set() if learners == "auto" else {each._has_classes for each in learners}
-    return not kinds.pop() if len(kinds) == 1 else look_continuous(labels)
+def _is_linear(learner: Any) -> bool:
+    """Return whether a learner learns a linear map of points."""
+    if isinstance(learner, BaseEmbeddingLearner):
+        embedding = learner._parts()[1]
+        loss = learner._parts()[0]
+        unit = embedding.normalize if hasattr(embedding, "normalize") else None
+        unit = getattr(loss, "of_unit_length", False) if unit is None else unit
+        return isinstance(embedding, Linear) and not unit
+    return isinstance(learner, MahalanobisMixin)
+
+
+def _map_of(learner: Any) -> Any:
+    """Return the linear map of a fitted learner."""
+    return learner.parameters_[0] if hasattr(learner, "parameters_") else learner._map
+
+
+def _rescale(learner: Any, units: Array) -> None:
+    """Turn a map of points times `units` into a map of the points."""
+    if hasattr(learner, "parameters_"):
+        learner.parameters_ = [learner.parameters_[0] * units]
+        learner.mean_ = learner.mean_ / units
+    else:
+        learner.components_ = learner._map * units
+
+
+def _sentence(judgement: Judgement, errors: float, seconds: float) -> str:
+    """Return what was chosen, and by how much it is better."""
+    if not judgement.n_held_out:
+        return judgement.reason
+    on = f"on {judgement.n_held_out} held-out {judgement.unit}"
+    if not judgement.chosen:
+        return f"No learner was better than the given distance by {errors:.2g} standard errors {on}"
+    given, cost = judgement.costs[[0, judgement.chosen]]
+    return (
+        f"{judgement.name}: {judgement.measure} {cost:.4f} instead of {given:.4f} by the given "
+        f"distance {on}, chosen in {seconds:.2g} s"
+    )
 
 
 def _named(learners: list[Any]) -> Iterator[tuple[str, BaseMetricLearner]]:

@@ -18,12 +18,20 @@ from metricfast._core.wide_map import AnyMap
 from metricfast.learners.base.span import SpanMap
 from metricfast.selection._judge import Judge, as_judge, judge_maps
 
-__all__ = ["advise", "choose_setting", "choose_units", "judge_settings"]
+__all__ = ["advise", "choose_setting", "choose_units", "judge_settings", "standardizing"]
 
 # The distances that need no learning.
 _UNLEARNED = "given distance", "standardised features"
 # Ratio of the standard deviations of features up to which their units count as alike.
 _ALIKE = 2
+
+
+def standardizing(X: Array, weight: Floats | None) -> Array:
+    """Return factors of 1 and less that give all features the same standard deviation."""
+    one_group, scaled = np.zeros(len(X), np.int64), center_and_rescale(X)[0]
+    spread = np.sqrt(within_scatter(scaled, one_group, weight, diagonal=True))
+    spread[spread == 0] = spread.max() or 1.0  # constant features
+    return np.asarray(spread.min() / spread, X.dtype)
 
 
 def choose_units(learner: Any, X: Any, y: Any, weight: Floats | None, **marks: Any) -> Array | None:
@@ -42,12 +50,9 @@ def choose_units(learner: Any, X: Any, y: Any, weight: Floats | None, **marks: A
     codes = _codes(learner, y)
     rows = judge.draw(codes, weight)
     points, share = np.asarray(X[rows]), None if weight is None else weight[rows]
-    one_group, scaled = np.zeros(len(rows), np.int64), center_and_rescale(points)[0]
-    spread = np.sqrt(within_scatter(scaled, one_group, share, diagonal=True))
-    spread[spread == 0] = spread.max()  # constant features
-    if not _ALIKE * spread.min() < spread.max():
+    units = standardizing(points, share)
+    if not _ALIKE * units.min() < 1:
         return None
-    units = (spread.min() / spread).astype(X.dtype)
     maps = [_without_learning(learner, points, each) for each in (np.ones_like(units), units)]
     judgement = judge_maps(
         judge, _UNLEARNED, points, codes[rows], share, lambda *_: maps,

@@ -1,0 +1,75 @@
+"""A race of learners on the same held-out parts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from metricfast._core.types import Floats
+from metricfast.selection._folds import Path, cross_fitted, may_win
+from metricfast.selection._judge import Judge
+
+__all__ = ["OutOfTimeError", "Race", "with_scores"]
+
+
+class OutOfTimeError(Exception):
+    """The time for a learner is over."""
+
+
+def with_scores(path: Path) -> Path:
+    """Return a path with 1 - cost as the score of each query, in a further column."""
+    return replace(path, costs=np.concatenate([path.costs, 1 - path.costs[..., :1]], axis=2))
+
+
+class Race:
+    """The paths of learners on the same held-out parts, and the learner to beat.
+
+    The last column of their costs holds scores. Each part is scored under the setting that the
+    other parts choose.
+
+    `labels`: their kind, as in :meth:`Judge.costs_by`.
+    `weight`: the weights of all held-out points, by default 1.
+    `highest`: the highest possible score.
+    """
+
+    def __init__(
+        self, judge: Judge, labels: str, weight: Floats | None = None, highest: float = 1.0
+    ) -> None:
+        self.paths: dict[str, list[Path]] = {}
+        self.leader: str | None = None
+        self._judge, self._labels, self._weight, self._highest = judge, labels, weight, highest
+
+    def columns(self, paths: Sequence[Path], column: int = -1) -> list[Floats]:
+        """Return the scores of each part, or another column of the costs."""
+        return cross_fitted(paths, self._judge, self._labels, column)
+
+    def column(self, paths: Sequence[Path], column: int = -1) -> Floats:
+        """Return the scores of all parts, or another column of the costs."""
+        return np.concatenate([*self.columns(paths, column), np.empty(0)])
+
+    def dropped(self, paths: Sequence[Path], n_parts: int) -> str:
+        """Return why a learner cannot be expected to win, or an empty string.
+
+        `paths`: of its first parts.
+        """
+        if self.leader is None:
+            return ""
+        best, highest = self.paths[self.leader], self._highest
+        scores, seen = self.column(best), self.column(paths)
+        weight = np.ones(len(scores)) if self._weight is None else self._weight
+        behind = float((scores[: len(seen)] - seen).mean()) if len(seen) else 0.0
+        to_gain = highest - float(np.average(scores, weights=weight))
+        if paths and all(path.costs.shape[2] > 1 for path in [*best, *paths]):
+            # Costs of the judge are finer than scores.
+            scores, seen, highest = -self.column(best, 0), -self.column(paths, 0), 0.0
+        if may_win(seen, scores, highest, weight):
+            return ""
+        if not paths:
+            return f"not tried: at most {to_gain:.3f} to gain over {self.leader}"
+        by = f"as good as {self.leader}, no better"
+        if behind:
+            by = f"{abs(behind):.3f} {'behind' if behind > 0 else 'ahead of'} {self.leader}"
+            by += ", within chance" if behind < 0 else ""
+        return f"dropped after fold {len(paths)} of {n_parts}: {by}"
