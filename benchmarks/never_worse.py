@@ -242,7 +242,7 @@ CLASS_LOSSES = [name for name, labels in LABELS.items() if labels == "class"]
 NUMERIC = ["MLKR", "LogRatioLearner", "NeighborhoodGerrymanderingRegressor"]
 NUMERIC += [f"loss-{name}" for name in LABELS if name not in CLASS_LOSSES]
 LEARNERS = [*study_defaults.LEARNERS, *study_defaults.OURS]
-LEARNERS += ["ProxyNCALearner", "TripletLearner", "AsymmetricSimilarity"]
+LEARNERS += ["ProxyNCALearner", "TripletLearner", "AsymmetricSimilarity", "AutoLearner"]
 LEARNERS += [f"loss-{name}" for name in CLASS_LOSSES]
 LEARNERS += [f"maps-{n}" for n in CLASS_LOSSES if not getattr(losses, n).learnable_database]
 LEARNERS = [name for name in LEARNERS if name not in ("MLKR", "OASIS_Supervised")] + NUMERIC
@@ -261,7 +261,7 @@ def make(learner: str, width: int, **params: Any) -> Any:
 
 
 def _suits(learner: str, kind: Kind, split: Split) -> bool:
-    if (learner in NUMERIC) != (kind.metric == "ndcg_at_k"):
+    if learner != "AutoLearner" and (learner in NUMERIC) != (kind.metric == "ndcg_at_k"):
         return False
     if learner.startswith("maps-"):
         return split.second is not None

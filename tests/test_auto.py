@@ -142,7 +142,7 @@ def test_tuples_are_judged_by_their_order(size):
     assert judgement.n_held_out == 300 and judgement.costs[judgement.chosen] < 0.25
     fresh = np.random.default_rng(1).normal(size=(100, 2, 4)) * [1, 1, 5, 5]
     true = np.linalg.norm(fresh[:, 0, :2] - fresh[:, 1, :2], axis=1)
-    assert np.corrcoef(true, auto.pair_distance(fresh))[0, 1] > 0.8
+    assert np.corrcoef(true, auto.pair_distance(fresh))[0, 1] > 0.7
     np.testing.assert_allclose(auto.pair_distance(fresh), auto.learner_.pair_distance(fresh))
     points, index = tuples.reshape(-1, 4), np.arange(300 * size).reshape(300, size)
     same = AutoLearner(preprocessor=points, random_state=0).fit(index, labels)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 import os
 import signal
@@ -47,6 +48,7 @@ from metricfast import (
     solvers,
 )
 from metricfast.comparison import candidates
+from metricfast.comparison.encoding import TableEncoder, encoder_of
 from metricfast.comparison.statistics import adjusted, expected_of_the_best, paired_p_value
 from metricfast.comparison.trial import Scoring, grouped_scores
 from metricfast.distances.neighbors import kneighbors
@@ -99,6 +101,7 @@ def test_scores_are_those_of_cross_validation():
     assert found.best_score_ == max(row.score for row in found.rows) >= found.expected_score_
     assert best.score(X, y) > 0.95
     assert list(found.table["score"]) == [row.score for row in found.rows]
+    assert found._repr_html_().count("<svg") == sum(not np.isnan(row.score) for row in found.rows)
     assert all(
         row.learner in found._repr_html_() and row.learner in repr(found) for row in found.rows
     )
@@ -509,6 +512,41 @@ def test_sparse_points_are_compared_as_arrays(tmp_path):
         assert (one.learner, one.score) == (other.learner, other.score)
 
 
+@pytest.mark.parametrize("kind", ["dates", "zoned", "durations", "polars", "arrow"])
+def test_dates_of_a_frame_are_numbers(kind):
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    days = rng.integers(1000, size=120)
+    frame = pd.DataFrame({"noise": rng.normal(size=120), "y": days > 500})
+    frame.insert(0, "when", pd.Timestamp("2020-01-01") + pd.to_timedelta(days, "D"))
+    frame.loc[3, "when"] = pd.NaT
+    if kind == "zoned":
+        frame["when"] = frame["when"].dt.tz_localize("Europe/Paris")
+    elif kind == "durations":
+        frame["when"] = frame["when"] - pd.Timestamp("2020-01-01")
+    encoder = encoder_of(frame.drop(columns="y"))
+    encoded = encoder.fit_transform(frame.drop(columns="y"))
+    known = np.arange(120) != 3
+    assert np.corrcoef(encoded[known, 0], days[known])[0, 1] > 0.9999
+    if kind in ("polars", "arrow"):
+        pl = pytest.importorskip("polars")
+        frame = pl.from_pandas(frame)
+        frame = frame.to_arrow() if kind == "arrow" else frame
+    found = compare(frame, "y", learners=["LFDA"], random_state=0)
+    assert rows_of(found)["LFDA"].score > 0.9
+    points = frame.drop(columns="y") if hasattr(frame, "iloc") else frame.drop(["y"])
+    assert len(found.best_estimator_.predict(points)) == 120
+
+
+def test_times_of_day_are_no_dates():
+    pd = pytest.importorskip("pandas")
+    values = np.array([datetime.time(1), datetime.time(2)], object)
+    with pytest.raises(ValueError, match="times in its column 'at' that are no dates"):
+        TableEncoder((), [0]).fit(pd.DataFrame({"at": values}))
+    with pytest.raises(ValueError, match="must have a column of dates at place 1"):
+        TableEncoder((), [1]).fit(pd.DataFrame({"at": values}))
+
+
 def test_callbacks_see_rows_and_end_the_comparison(capsys):
     seen = []
     found = compare(
@@ -517,7 +555,9 @@ def test_callbacks_see_rows_and_end_the_comparison(capsys):
     )  # fmt: skip
     before = ["Euclidean", "scaled Euclidean", "one answer", *candidates.DISTANCES]
     assert seen == [*before, "LFDA"]
-    assert [line.split("  ")[0] for line in capsys.readouterr().err.splitlines()] == seen
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split("  ")[0] for line in lines] == seen
+    assert lines[0].endswith("leads") and not lines[2].endswith("leads")
     assert not found.interrupted_
 
 

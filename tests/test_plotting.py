@@ -17,6 +17,7 @@ from sklearn.preprocessing import StandardScaler
 import metricfast as mf
 from metricfast import metrics
 from metricfast.plotting import (
+    ComparisonDisplay,
     EmbeddingDisplay,
     FeatureRelevanceDisplay,
     JudgementDisplay,
@@ -26,11 +27,12 @@ from metricfast.plotting import (
     RetrievalDisplay,
     VoteDisplay,
 )
-from metricfast.plotting._axes import DISSIMILAR, SIMILAR
+from metricfast.plotting._axes import BASELINE, DISSIMILAR, SIMILAR
 
 X, Y = load_iris(return_X_y=True)
 NUMBERS = X @ [1.0, 0.5, -1.0, 0.3]
 LFDA = mf.LFDA(2).fit(X, Y)
+COMPARISON = mf.compare(X, Y, learners=["LFDA", "NCA"], race=True, refit=False, random_state=0)
 PIPELINE = make_pipeline(StandardScaler(), mf.LFDA(2)).fit(X, Y)
 MLKR = mf.MLKR(n_components=2, tol=1e-2).fit(X, NUMBERS)
 SGD = mf.NCA(solver=mf.solvers.Adam(max_epochs=4), early_stopping=True, random_state=0).fit(X, Y)
@@ -58,6 +60,7 @@ DRAWN = {
     "components": (lambda **how: FeatureRelevanceDisplay.from_components([[1.0, 2.0]], **how), 2),
     "pairs": (lambda **how: PairScoreDisplay.from_estimator(LFDA, PAIRS, SAME, **how), 2),
     "distances": (lambda **how: PairScoreDisplay.from_predictions(SAME, [*range(6)], **how), 2),
+    "comparison": (lambda **how: ComparisonDisplay.from_comparison(COMPARISON, **how), 1),
     "judgement": (lambda **how: JudgementDisplay.from_estimator(LFDA, **how), 1),
     "curve": (lambda **how: LossCurveDisplay.from_estimator(SGD, **how), 1),
     "curves": (lambda **how: LossCurveDisplay.from_curves([3.0, 2.0], **how), 1),
@@ -230,6 +233,25 @@ def test_curves_are_those_of_the_training():
     assert display.line_.get_ydata().tolist() == kernel.learner_.loss_curve_
 
 
+def test_a_comparison_is_drawn_with_intervals_and_notes():
+    display = ComparisonDisplay.from_comparison(COMPARISON, color="black")
+    rows = COMPARISON.rows
+    tried = [row for row in rows if not np.isnan(row.score)]
+    assert 0 < len(tried) < len(rows)
+    line, _, (bars,) = display.intervals_
+    np.testing.assert_array_equal(line.get_xdata(), [row.score for row in tried])
+    ends = np.array([each[:, 0] for each in bars.get_segments()])
+    np.testing.assert_allclose(ends, [(row.low, row.high) for row in tried])
+    labels = display.ax_.get_yticklabels()
+    assert [each.get_text() for each in labels] == [row.learner for row in rows]
+    grey = [each.get_color() == BASELINE for each in labels]
+    assert grey == [bool(np.isnan(row.score)) for row in rows]
+    texts = [each.get_text() for each in display.ax_.texts]
+    assert texts == [row.note or f"{row.fit_seconds:.2f} s" for row in rows]
+    base = next(row for row in rows if row.learner == COMPARISON.baseline)
+    assert display.ax_.lines[-1].get_xdata() == [base.score] * 2
+
+
 def test_a_judgement_is_drawn_with_its_band():
     display = JudgementDisplay.from_estimator(PIPELINE, color="black")
     found = PIPELINE[-1].judgement_
@@ -338,6 +360,7 @@ WRONG = [
     (PairScoreDisplay.from_estimator, (LFDA, PAIRS, [1] * 6), {}, "y must hold 1 or -1"),
     (PairScoreDisplay.from_predictions, (SAME[:5], [0.0] * 6), {}, "y_true must hold 1 or -1"),
     (PairScoreDisplay.from_predictions, (SAME, [np.nan] * 6), {}, "distances contains NaN"),
+    (ComparisonDisplay.from_comparison, ([],), {}, "comparison must be the result of compare"),
     (JudgementDisplay.from_estimator, (mf.LFDA(judge=None),), {}, "estimator must be fitted, with"),
     (LossCurveDisplay.from_estimator, (LFDA,), {}, "estimator must be trained by iterations"),
     (CURVES, ([],), {}, "loss_curve is empty"),

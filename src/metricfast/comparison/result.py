@@ -140,11 +140,26 @@ class Comparison:
         return "\n".join([self.task, *_lines([row.cells() for row in self.rows]), self.verdict()])
 
     def _repr_html_(self) -> str:
+        rows = "".join(_html_row(row.cells(), picture=self._picture(row)) for row in self.rows)
         return (
             f"<table class='metricfast-comparison'><caption>{html.escape(self.task)}</caption>"
-            f"<thead>{_html_row(HEADINGS, 'th')}</thead>"
-            f"<tbody>{''.join(_html_row(row.cells()) for row in self.rows)}</tbody></table>"
+            f"<thead>{_html_row(HEADINGS, 'th')}</thead><tbody>{rows}</tbody></table>"
             f"<p>{'<br>'.join(html.escape(self.verdict()).splitlines())}</p>"
+        )
+
+    def _picture(self, row: Row) -> str:
+        """Return an SVG picture of the interval of a learner, and the band of the baseline."""
+        if math.isnan(row.score):
+            return ""
+        base = next(each for each in self.rows if each.learner == self.baseline)
+        least = min(each.low for each in self.rows if each.low > base.low - 0.5)
+        width = max(each.high for each in self.rows if each.high == each.high) - least or 1.0
+        ends = [row.low, row.high, row.score, base.low, base.high]
+        low, high, at, left, right = (max(100 * (end - least) / width, 0) for end in ends)
+        return (
+            "<td><svg width='160' height='12' viewBox='0 0 100 8' preserveAspectRatio='none'>"
+            f"<rect x='{left:.1f}' width='{right - left:.1f}' height='8' fill='#777' opacity='.2'/>"
+            f"<path d='M{low:.1f} 4H{high:.1f}M{at:.1f} 1V7' stroke='currentColor'/></svg></td>"
         )
 
 
@@ -160,7 +175,8 @@ def _lines(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
         yield "  ".join([row[0].ljust(widths[0]), *padded]).rstrip()
 
 
-def _html_row(cells: Sequence[str], tag: str = "td") -> str:
+def _html_row(cells: Sequence[str], tag: str = "td", picture: str = "") -> str:
     span = f" colspan='{len(HEADINGS) - 1}'" if len(cells) == 2 else ""
     first = f"<th style='text-align: left'>{html.escape(cells[0])}</th>"
-    return f"<tr>{first}{''.join(f'<{tag}{span}>{html.escape(c)}</{tag}>' for c in cells[1:])}</tr>"
+    rest = "".join(f"<{tag}{span}>{html.escape(each)}</{tag}>" for each in cells[1:])
+    return f"<tr>{first}{rest}{picture}</tr>"

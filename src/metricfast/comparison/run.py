@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -76,7 +77,7 @@ def compare(
     ----------
     X : array-like of shape (n, d), or frame
         Categories, text that repeats and missing values of a frame are encoded as for
-        `NCAClassifier`, unless there is `preprocessing`.
+        `NCAClassifier`, and dates are numbers of days, unless there is `preprocessing`.
     y : array-like of shape (n,) or (n, q), or str
         Classes, or continuous labels; or the column of the frame X that holds them.
     learners : "auto", str, estimator, sequence of these, or dict of them by name
@@ -137,7 +138,7 @@ def compare(
     n_jobs : int, optional
         Threads of the learners and searches.
     verbose : bool or int, default=False
-        Show each row on standard error.
+        Show each row on standard error, and which learner leads.
 
     Returns
     -------
@@ -186,7 +187,7 @@ def compare(
         raise TypeError(f"preprocessing must be a transformer, got {preprocessing!r}.")
     functions: Any = tuple(as_callbacks(callbacks))
     if verbose:
-        functions = (*functions, _show)
+        functions = (*functions, _shown())
     check_choice("task", task, ("auto", "classes", "numbers"))
     chosen = _judge_of(judge, scoring)
     race = isinstance(learners, str) and learners == "auto" if race is None else race
@@ -326,6 +327,15 @@ def _content(X: Any) -> Any:
     return columns or (X if hasattr(X, "tocsr") else np.asarray(X))
 
 
-def _show(row: Row) -> None:
-    name, *rest = row.cells()
-    print(f"{name:<35}", *rest, file=sys.stderr, flush=True)
+def _shown() -> Callable[[Row], None]:
+    """Return a callback that shows rows, and the leader so far."""
+    highest = -math.inf
+
+    def show(row: Row) -> None:
+        nonlocal highest
+        name, *rest = row.cells()
+        leads = row.score > highest
+        highest = row.score if leads else highest
+        print(f"{name:<35}", *rest, *["leads"] * leads, file=sys.stderr, flush=True)
+
+    return show

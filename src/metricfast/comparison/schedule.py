@@ -152,7 +152,8 @@ class Schedule:
         """
         key = i, predictor["units"].scale
         if key not in self._prepared:
-            if np.size(self.X) * len(self.folds) > _MOST_PREPARED:
+            shape = self.X.shape if hasattr(self.X, "shape") else np.shape(self.X)
+            if math.prod(shape) * len(self.folds) > _MOST_PREPARED:
                 return None
             try:
                 self._prepared[key] = prepare(predictor, self.X, self.y, self.folds[i])

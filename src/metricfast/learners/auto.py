@@ -17,7 +17,7 @@ from sklearn.utils import check_array
 from sklearn.utils.multiclass import type_of_target
 
 import metricfast.losses as losses
-from metricfast._core.arguments import check_random_state, did_you_mean
+from metricfast._core.arguments import as_array, check_random_state, did_you_mean
 from metricfast._core.parameters import NonNegativeFloat, NumberOfJobs, Seed
 from metricfast._core.scaling import center_and_rescale
 from metricfast._core.targets import (
@@ -345,9 +345,9 @@ class AutoLearner(MahalanobisMixin):
 
     def _size_of_tuples(self, X: Any, learners: list[Any] | None) -> int | None:
         """Return the number of points in a tuple, or None for points."""
-        shape = X.shape if hasattr(X, "shape") else np.shape(X)
         if learners is not None:
             return getattr(learners[0], "_tuple_size", None)
+        shape = _shape(X, "X")
         if len(shape) == 3 or (self.preprocessor is not None and len(shape) == 2):
             if shape[1] not in _TUPLES:
                 raise ValueError(
@@ -395,7 +395,7 @@ class _Points:
         self, auto: AutoLearner, judge: Judge, learners: list[Any] | None, X: Any, y: Any,
         validate: bool, given: dict[str, Any],
     ) -> None:  # fmt: skip
-        columns = np.shape(y)[1:] if not hasattr(y, "shape") else y.shape[1:]
+        columns = _shape(y, "y")[1:]
         several = bool(columns) and columns != (1,)
         tagged = several and (are_tags(y) or type_of_target(y) == "multilabel-indicator")
         how: dict[str, Any] = {"ensure_min_samples": 2, "accept_sources": not validate}
@@ -572,6 +572,11 @@ def _suited(data: _Points | _Tuples) -> list[Any]:
         kind(solver="adam") if many and kind in _BY_BATCHES else kind()
         for kind in _SUITED[data.kind]
     ]
+
+
+def _shape(values: Any, name: str) -> tuple[int, ...]:
+    """Return the shape of an array-like."""
+    return tuple((values if hasattr(values, "shape") else as_array(values, name)).shape)
 
 
 def _is_linear(learner: Any) -> bool:

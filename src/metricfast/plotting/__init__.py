@@ -11,6 +11,7 @@ try:
 except ImportError as error:
     raise ImportError("plotting needs matplotlib: pip install matplotlib") from error
 
+from metricfast.plotting._comparison import ComparisonDisplay
 from metricfast.plotting._embedding import EmbeddingDisplay, plot_before_after
 from metricfast.plotting._judgement import JudgementDisplay
 from metricfast.plotting._loss_curve import LossCurveDisplay
@@ -21,6 +22,7 @@ from metricfast.plotting._retrieval import RetrievalDisplay
 from metricfast.plotting._votes import VoteDisplay
 
 __all__ = [
+    "ComparisonDisplay",
     "EmbeddingDisplay",
     "FeatureRelevanceDisplay",
     "JudgementDisplay",

@@ -1,0 +1,114 @@
+"""Plot of a comparison of learners."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from metricfast.comparison import Comparison
+from metricfast.plotting._axes import BASELINE, Display
+
+__all__ = ["ComparisonDisplay"]
+
+
+@dataclass(eq=False, repr=False)
+class ComparisonDisplay(Display):
+    """Scores of learners on held-out points, the best on top, and the seconds of a fit.
+
+    The band is the 95 % interval of the baseline, which is the better one of the given Euclidean
+    distance and the scaled one. Learners that were not tried to the end are grey, and have their
+    note in place of a score. Make one by :meth:`from_comparison`.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        The result of :func:`metricfast.compare`.
+
+    Attributes
+    ----------
+    intervals_ : matplotlib ErrorbarContainer
+        The scores and their 95 % intervals.
+    ax_, figure_
+        Axes and figure of the drawing.
+
+    Examples
+    --------
+    >>> from metricfast import compare
+    >>> from metricfast.plotting import ComparisonDisplay
+    >>> from sklearn.datasets import load_wine
+    >>> found = compare(*load_wine(return_X_y=True), learners=["LFDA", "NCA"], random_state=0)
+    >>> display = ComparisonDisplay.from_comparison(found)
+    >>> display.ax_.get_xlabel()
+    'accuracy of 5 neighbours'
+    """
+
+    comparison: Comparison
+
+    @classmethod
+    def from_comparison(
+        cls, comparison: Comparison, *, ax: Any = None, **kwargs: Any
+    ) -> ComparisonDisplay:
+        """Draw the result of :func:`metricfast.compare`.
+
+        Parameters
+        ----------
+        comparison : Comparison
+        ax : matplotlib Axes, optional
+        **kwargs
+            For the intervals, see :meth:`matplotlib.axes.Axes.errorbar`.
+
+        Returns
+        -------
+        ComparisonDisplay
+
+        Raises
+        ------
+        TypeError
+            If it is another object.
+        """
+        if not isinstance(comparison, Comparison):
+            raise TypeError(f"comparison must be the result of compare, got {comparison!r}.")
+        return cls(comparison).plot(ax=ax, **kwargs)
+
+    def plot(self, *, ax: Any = None, **kwargs: Any) -> ComparisonDisplay:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+        **kwargs
+            For the intervals.
+
+        Returns
+        -------
+        ComparisonDisplay
+            The display.
+        """
+        rows = self.comparison.rows
+        (axes,) = self._panels(ax, size=(7, 0.8 + 0.3 * len(rows)))
+        tried = [i for i, row in enumerate(rows) if not math.isnan(row.score)]
+        scores, lows, highs = np.array(
+            [(rows[i].score, rows[i].low, rows[i].high) for i in tried]
+        ).T
+        how: dict[str, Any] = {"fmt": "o", "capsize": 3} | kwargs
+        ends = np.abs([scores - lows, highs - scores])
+        self.intervals_ = axes.errorbar(scores, tried, xerr=ends, **how)
+        base = next(row for row in rows if row.learner == self.comparison.baseline)
+        axes.axvspan(base.low, base.high, color=BASELINE, alpha=0.15, lw=0)
+        axes.axvline(base.score, color=BASELINE, ls=":")
+        score, _, data = self.comparison.task.partition(": ")
+        axes.set(ylim=(len(rows) - 0.5, -0.5), xlabel=score, title=data)
+        axes.set_yticks(range(len(rows)), [row.learner for row in rows])
+        across = axes.get_yaxis_transform()  # x from 0 to 1, y in rows
+        for i, (row, label) in enumerate(zip(rows, axes.get_yticklabels(), strict=True)):
+            if i in tried:
+                text = f"{row.fit_seconds:.2f} s"
+                axes.text(1.01, i, text, transform=across, va="center", fontsize="small")
+            else:
+                label.set_color(BASELINE)
+                how = {"transform": across, "va": "center", "fontsize": "small"}
+                axes.text(0.01, i, row.note, color=BASELINE, clip_on=True, **how)
+        return self
