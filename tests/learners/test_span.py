@@ -183,7 +183,7 @@ def test_a_basis_is_computed_only_for_problems_in_the_span(monkeypatch):
 @pytest.mark.parametrize("regularizer", ["frobenius2", "trace"])
 def test_a_penalty_pulls_in_the_span_as_in_all_features(regularizer):
     """The penalty of the identity is a sum over the span and over all other directions."""
-    samples = Samples(X - X.mean(axis=0), Y, np.arange(3), span=Span(X - X.mean(axis=0)))
+    samples = Samples(X - X.mean(axis=0), Y, np.arange(3), span=LazyBasis(X - X.mean(axis=0)))
     basis = samples.span.basis
     L = 0.3 * np.eye(D) + 0.05 * basis @ RNG.normal(size=(N, N)) @ basis.T
     rest = 0.3 * (np.eye(D) - basis @ basis.T)
