@@ -134,14 +134,11 @@ def test_what_helps_is_trained_on(learner):
 @folded
 @pytest.mark.parametrize(("before", "kept"), [(0.1, True), (0.2, False), (0.3, False)])
 def test_a_start_that_is_better_is_kept(learner, before, kept, monkeypatch):
-    def race(candidates, solver, splits):
-        n = sum(len(split.part.weight) for split in splits)
-        return {None: (np.arange(n) < n * np.array([[before], [0.2], [0.2]])).astype(float)}
+    def costs(candidates, solver, split, start, *, trained=True):
+        n = len(split.part.weight)
+        shares = [[before], [0.2], [0.2]] if trained else [[1]]
+        return (np.arange(n) < n * np.array(shares)).astype(float)
 
-    def costs(candidates, solver, split, start, *, trained):
-        return np.ones((1, len(split.part.weight)))
-
-    monkeypatch.setattr(model_selection, "_race", race)
     monkeypatch.setattr(model_selection, "_costs", costs)
     model = clone(learner).set_params(init="identity").fit(X, Y)
     assert model.n_iter_ <= 2 or not kept  # LDML optimises a bias
@@ -242,36 +239,41 @@ def test_folds_serve_all_kinds_of_points(learner, tmp_path):
     assert stopped.n_iter_ <= 1
 
 
-def candidates_of(costs, names):
-    """Return candidates, and a race of their made-up costs in two splits of 40 points."""
-    splits = [SimpleNamespace(part=SimpleNamespace(weight=np.ones(40)))] * 2
+def selected(costs, monkeypatch):
+    """Return the choice by made-up costs in two splits of 40 points, and the starts tried."""
+    part = SimpleNamespace(weight=np.ones(40), unit="points")
     tried = []
 
-    def found(candidates, solver, split, start):
+    def found(candidates, solver, split, start, *, trained=True):
+        if not trained:
+            return np.ones((1, 40))
         tried.append(start)
         if isinstance(costs[start], Exception):
             raise costs[start]
         return (np.arange(40) < 40 * np.array(costs[start])[:, None]).astype(float)
 
-    return Candidates(None, names, None), splits, tried, found
+    monkeypatch.setattr(model_selection, "_costs", found)
+    monkeypatch.setattr(
+        model_selection, "splits_of", lambda *_, **how: [SimpleNamespace(part=part)] * 2
+    )
+    candidates = Candidates(None, list(costs), "given")
+    samples = SimpleNamespace(kind="classes")
+    return model_selection.select_training(candidates, samples, Judge(), None), tried
 
 
 def test_starts_far_behind_are_given_up(monkeypatch):
     costs = {None: [0.1, 0.05], "discriminant": [0.9, 0.8]}
-    candidates, splits, tried, found = candidates_of(costs, list(costs))
-    monkeypatch.setattr(model_selection, "_costs", found)
-    left = model_selection._race(candidates, None, splits)
-    assert list(left) == [None] and tried == [None, "discriminant", None]
-    np.testing.assert_allclose(left[None].mean(axis=1), [0.1, 0.05])
+    choice, tried = selected(costs, monkeypatch)
+    assert tried == [None, "discriminant", None]
+    assert (choice.start, choice.n_iter) == (None, 1)
+    assert not any("discriminant" in name for name in choice.judgement.names)
 
 
 @pytest.mark.parametrize("error", [ValueError(), DivergedError(), np.linalg.LinAlgError()])
 def test_a_start_that_fails_has_lost(error, monkeypatch):
-    costs = {None: error, "discriminant": [0.9, 0.8]}
-    candidates, splits, tried, found = candidates_of(costs, list(costs))
-    monkeypatch.setattr(model_selection, "_costs", found)
-    left = model_selection._race(candidates, None, splits)
-    assert list(left) == ["discriminant"] and tried == [None, "discriminant", "discriminant"]
+    choice, tried = selected({None: error, "discriminant": [0.4, 0.3]}, monkeypatch)
+    assert tried == [None, "discriminant", "discriminant"]
+    assert choice.start == "discriminant"
 
 
 def test_pairs_of_views_are_judged_though_a_start_overflows():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -35,7 +35,6 @@ from metricfast.training.samples import (
     LabelReader,
     Samples,
     as_classes,
-    deduplicate_if_smaller,
     load_samples,
 )
 from metricfast.training.solvers import LBFGS, Solver, as_solver, check_solver_params
@@ -78,7 +77,6 @@ class LinearLearner(TrainedLearner, LinearParameters, MahalanobisMixin):
     _keeps_points = False  # whether `Samples.given` is needed
     _selects_shortest = True  # prefer fewest iterations among equally good settings
     _min_class_size: int = 2  # minimum number of training points per class
-    _weights_neighbors = False  # whether a weight of 2 equals a duplicate
     _selects_batches = False  # whether judge="auto" also judges mini-batch solvers
     _batches_in_span: bool = False  # whether mini-batch solvers train in the span of wide points
     _exponent: int = 0
@@ -194,30 +192,26 @@ class LinearLearner(TrainedLearner, LinearParameters, MahalanobisMixin):
             samples = replace(samples, X=X, exponent=samples.exponent + exponent)
         return replace(samples, span=None if issparse(X) else LazyBasis(X))
 
-    def _begin(
-        self, plan: Plan, train_samples: Samples, samples: Samples, rng: RandomState, kept: Any
-    ) -> tuple[Objective, History]:
-        if self._weights_neighbors and not plan.solver.by_batches:
-            train_samples = deduplicate_if_smaller(train_samples)
+    def _initialize(self, plan: Plan, samples: Samples, rng: RandomState, kept: Any) -> Any:
         initialization = self._initialization(plan.solver, kept)
-        L = initialization.initial_map(train_samples, rng)
-        self.components_ = train_samples.undo_scale(L)  # set early, for interrupts
-        choice = self._choose(plan, self._candidates(initialization, samples), samples, kept)
-        problem = self._problem(train_samples)
-        _refuse_inner_products(problem.loss)
-        objective = initialization.start(problem, train_samples, L, rng, choice.start)
-        history = objective.history(rng)
-        history.max_iter = choice.n_iter
-        return objective, history
+        L = initialization.initial_map(samples, rng)
+        self.components_ = samples.undo_scale(L)  # set early, for interrupts
+        return initialization, L
 
-    def _candidates(self, initialization: Initialization, samples: Samples) -> Candidates:
-        """Return the candidate starts for selection on splits of the samples."""
-        alike = replace(initialization, chosen={})  # same map on all splits
+    def _begin(
+        self, plan: Plan, samples: Samples, initial: Any, rng: RandomState, start: str | None
+    ) -> Objective:
+        (initialization, L), problem = initial, self._problem(samples)
+        _refuse_inner_products(problem.loss)
+        return cast(Objective, initialization.start(problem, samples, L, rng, start))
+
+    def _candidates(self, plan: Plan, samples: Samples) -> Candidates | None:
+        initialization = self._initialization(plan.solver, None)  # same map on all splits
 
         def begin(part: Samples, name: str | None) -> Objective:
             rng = np.random.RandomState(0)
-            L = alike.initial_map(part, rng, quiet=True)
-            return alike.start(self._problem(part), part, L, rng, name)
+            L = initialization.initial_map(part, rng, quiet=True)
+            return initialization.start(self._problem(part), part, L, rng, name)
 
         return Candidates(
             begin, [None, *initialization.alternatives(samples)], initialization.given,

@@ -21,7 +21,7 @@ from metricfast.training.history import History, Vector
 from metricfast.training.model_selection import Candidates, Choice, select_training
 from metricfast.training.objective import Evaluator, Objective
 from metricfast.training.problem import Problem, Traits
-from metricfast.training.samples import Samples
+from metricfast.training.samples import Samples, deduplicate_if_smaller
 from metricfast.training.solvers import Solver
 from metricfast.training.stopping import HeldOut, hold_out, naming_held_out
 from metricfast.training.train import train
@@ -108,6 +108,7 @@ class TrainedLearner(CallbackMixin):
 
     _fitted: str  # attribute that marks a fitted learner
     _traits: Traits = Traits()
+    _weights_neighbors = False  # whether a weight of 2 equals a duplicate
     _training: Any = None  # state of `partial_fit`: history, initial vector, preconditioner
     _validate_fit: Callable[..., None]
 
@@ -136,13 +137,18 @@ class TrainedLearner(CallbackMixin):
         """Return the problem to minimise."""
 
     @abstractmethod
-    def _begin(
-        self, plan: Plan, train_samples: Samples, samples: Samples, rng: RandomState, kept: Any
-    ) -> tuple[Objective, History]:
-        """Return the objective of the training samples at its start, and its history.
+    def _initialize(self, plan: Plan, samples: Samples, rng: RandomState, kept: Any) -> Any:
+        """Return the initial parameters in the form of `_begin`, and set them as attributes."""
 
-        `samples`: the training samples and the held-out samples.
-        """
+    @abstractmethod
+    def _begin(
+        self, plan: Plan, samples: Samples, initial: Any, rng: RandomState, start: str | None
+    ) -> Objective:
+        """Return the objective of samples at the initial parameters, or at a named start."""
+
+    @abstractmethod
+    def _candidates(self, plan: Plan, samples: Samples) -> Candidates | None:
+        """Return the starts from which the judge chooses, or None if it need not choose."""
 
     @abstractmethod
     def _earlier(self) -> Any:
@@ -166,21 +172,6 @@ class TrainedLearner(CallbackMixin):
 
     def _finish(self, objective: Objective, history: History, diverged: bool) -> None:
         """Choose the final parameters, and warn if they are useless."""
-
-    def _choose(self, plan: Plan, candidates: Candidates, samples: Samples, kept: Any) -> Choice:
-        """Let the judge choose the start and the iterations, unless an earlier fit continues.
-
-        Points on disk are not judged.
-        """
-        if plan.judge is None or kept is not None:
-            return Choice()
-        if samples.in_chunks:
-            if isinstance(self.judge, Judge):
-                raise ValueError("judge needs points in memory: set judge=None.")
-            return Choice()
-        choice = select_training(candidates, samples, plan.judge, plan.solver)
-        self.judgement_ = choice.judgement
-        return choice
 
     def _judge(self) -> Judge | None:
         """Return the judge of the start and the iterations; none with `early_stopping`."""
@@ -215,19 +206,31 @@ class TrainedLearner(CallbackMixin):
             assert samples is not None
             marks = check_marks(samples.X.shape[0], groups=groups, views=views)
             _refuse_marks(marks, plan.rule, samples)
+            if samples.in_chunks and kept is None and isinstance(self.judge, Judge):
+                raise ValueError("judge needs points in memory: set judge=None.")
             samples = replace(samples, marks=marks)
             checkpoint = OpenCheckpoint(
                 plan.callbacks, self.random_state, *samples.identity, *plan.parts,
                 *params_of(self, plan.solver, self._traits.schedule),
             )  # fmt: skip
             rng, rule, n = self._generator(checkpoint.rng), plan.rule, samples.X.shape[0]
-            train_samples, train_rows, test_rows = samples, None, None
+            train_samples, train_rows, test_rows, choice = samples, None, None, Choice()
             if isinstance(rule, HeldOut):
                 train_rows, test_rows = hold_out(rule.fraction, samples.X, samples.class_codes, rng)
                 train_samples = samples.take(train_rows)
+            if self._weights_neighbors and not plan.solver.by_batches:
+                train_samples = deduplicate_if_smaller(train_samples)
             with naming_held_out(test_rows, n):
-                objective, history = self._begin(plan, train_samples, samples, rng, kept)
+                initial = self._initialize(plan, train_samples, rng, kept)
+                if plan.judge is not None and kept is None and not samples.in_chunks:
+                    candidates = self._candidates(plan, samples)
+                    if candidates is not None:
+                        choice = select_training(candidates, samples, plan.judge, plan.solver)
+                        self.judgement_ = choice.judgement
+                objective = self._begin(plan, train_samples, initial, rng, choice.start)
             objective.all_samples, objective.evaluator = samples, evaluator
+            history = objective.history(rng)
+            history.max_iter = choice.n_iter
             if isinstance(rule, HeldOut):
                 held_out = objective.coordinates(samples).validation(train_rows, test_rows)
                 history.judge(partial(objective.cost, held_out), int(rule.patience))
@@ -256,7 +259,9 @@ class TrainedLearner(CallbackMixin):
         samples = replace(samples, span=None)  # later calls bring other points
         if self._training is None:
             rng = self._generator(check_random_state(self.random_state))
-            objective, history = self._begin(replace(plan, judge=None), samples, samples, rng, kept)
+            initial = self._initialize(plan, samples, rng, kept)
+            objective = self._begin(plan, samples, initial, rng, None)
+            history = objective.history(rng)
             self._training = history, objective.x0, objective.preconditioner
         else:
             history, *continued = self._training

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from metricfast.training.objective import Objective
 from metricfast.training.samples import Samples
 from metricfast.training.solvers import Solver
 from metricfast.training.splits import Split, splits_of
-from metricfast.training.train import solve
+from metricfast.training.train import epoch_batches, solve
 
 __all__ = ["Candidates", "Choice", "select_training"]
 
@@ -93,21 +93,30 @@ def select_training(candidates: Candidates, data: Samples, judge: Judge, solver:
         return Choice(start, None if to_the_end else n_iter, judgement)
     measure, costs_of = judge.costs_by(data.kind)
     splits = splits_of(data, costs_of, judge, least=candidates.least)
-    given, costs, failure = [], dict[str | None, Array](), None
+    given: list[Array] = []
+    found: dict[str | None, list[Array]] = {name: [] for name in candidates.names if splits}
+    failure: Exception | None = None
     try:
-        given = [
-            _costs(candidates, solver, split, candidates.given, trained=False) for split in splits
-        ]
-        costs = _race(candidates, solver, splits) if splits else {}
+        for number, split in enumerate(splits, 1):
+            given.append(_costs(candidates, solver, split, candidates.given, trained=False))
+            for start in list(found):
+                try:
+                    found[start].append(_costs(candidates, solver, split, start))
+                except _FAILURES:  # this start has lost
+                    del found[start]
+                    if not found:
+                        raise
+            found = _near_best(found, splits[:number], candidates.equal)
     except DivergedError:
         return Choice()
     except (ValueError, np.linalg.LinAlgError) as error:
-        splits, failure = [], error
+        splits, found, failure = [], {}, error
+    costs = {start: join_parts(each) for start, each in found.items()}
     if not splits:
         _begin_on_all(candidates, data, solver)
     names, rows, order = ["given distance"], [(candidates.given, 0)], [0.0]
-    for start, found in costs.items():
-        for n in range(len(found)):
+    for start, rated in costs.items():
+        for n in range(len(rated)):
             rows.append((start, n))
             names.append(f"{start or 'init'}, {n} iterations")
             # Among equally good settings, those without training come last.
@@ -136,26 +145,24 @@ def _costs(
         objective = candidates.begin(split.train, start)
         held_out = objective.coordinates(split.held_out)
 
-        def costs_at(x: Array) -> Array:
-            return split.costs(*objective.embed(held_out, x), objective.n_jobs)
+        costs: list[Array] = []
 
-        costs = [costs_at(objective.x0)]
-        if not trained:
-            return np.asarray(costs)
-
-        def mean_cost(x: Array) -> float:
-            costs.append(costs_at(x))
+        def cost(x: Array) -> float:
+            costs.append(split.costs(*objective.embed(held_out, x), objective.n_jobs))
             return float(means(_goals(costs[-1][None])[0], split.part.weight))
 
-        rng = np.random.RandomState(0)
-        history = History(
-            objective.x0, cost=mean_cost, patience=candidates.patience, rng=rng, quiet=True
-        )
-        try:
-            solve(objective, history, solver)
-        except DivergedError:
-            if not history.curve:
-                raise
+        cost(objective.x0)
+        if trained:
+            history = History(
+                objective.x0, cost=cost, patience=candidates.patience,
+                rng=np.random.RandomState(0), quiet=True,
+            )  # fmt: skip
+            try:
+                batches: Any = epoch_batches(objective, history, solver)
+                solver.minimize(objective, history, batches)
+            except DivergedError:
+                if not history.curve:
+                    raise
     return np.asarray(costs)
 
 
@@ -168,30 +175,15 @@ def _begin_on_all(candidates: Candidates, data: Samples, solver: Solver) -> None
         solve(objective, history, solver)
 
 
-def _race(candidates: Candidates, solver: Solver, splits: list[Split]) -> dict[str | None, Array]:
-    """Return the validation costs of the starts that remain near the best until the last split.
-
-    A start that fails has lost; if all fail, the error of the last is raised. Each array has one
-    row for no training and one per iteration, and one column per point.
-    """
-    costs: dict[str | None, list[Array]] = {start: [] for start in candidates.names}
-    joined: dict[str | None, Array] = {}
-    for number, split in enumerate(splits, 1):
-        for start in list(costs):
-            try:
-                costs[start].append(_costs(candidates, solver, split, start))
-            except _FAILURES:
-                del costs[start]
-                if not costs:
-                    raise
-        joined = {start: join_parts(found) for start, found in costs.items()}
-        seen = np.concatenate([each.part.weight for each in splits[:number]])
-        goals = {start: _goals(each) for start, each in joined.items()}
-        best = {start: each[means(each, seen).argmin()] for start, each in goals.items()}
-        lowest = min(best.values(), key=lambda each: float(means(each, seen)))
-        near = {s: excess(each, lowest, seen) <= 2 * candidates.equal for s, each in best.items()}
-        costs = {start: found for start, found in costs.items() if near[start]}
-    return {start: joined[start] for start in costs}
+def _near_best(
+    costs: dict[str | None, list[Array]], splits: list[Split], equal: float
+) -> dict[str | None, list[Array]]:
+    """Return the costs of the starts that are near the best on all splits so far."""
+    seen = np.concatenate([each.part.weight for each in splits])
+    goals = {start: _goals(join_parts(found)) for start, found in costs.items()}
+    best = {start: each[means(each, seen).argmin()] for start, each in goals.items()}
+    lowest = min(best.values(), key=lambda each: float(means(each, seen)))
+    return {s: costs[s] for s, each in best.items() if excess(each, lowest, seen) <= 2 * equal}
 
 
 def _goals(costs: Array) -> Array:

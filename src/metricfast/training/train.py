@@ -16,7 +16,7 @@ from metricfast.training.objective import Objective
 from metricfast.training.problem import Traits
 from metricfast.training.solvers import EpochBatches, MiniBatchSolver, Solver
 
-__all__ = ["solve", "train"]
+__all__ = ["epoch_batches", "solve", "train"]
 
 
 class _Observers:
@@ -115,7 +115,7 @@ def train(
     ConvergenceWarning
         If the training diverged later.
     """
-    batches = _batches(objective, history, solver)  # before the generator is restored
+    batches = epoch_batches(objective, history, solver)  # before the generator is restored
     if checkpoint is not None:
         checkpoint.restore(history, solver)
     observers = _Observers(learner, objective, history, callbacks, checkpoint)
@@ -147,10 +147,11 @@ def train(
 def solve(objective: Objective, history: History, solver: Solver) -> None:
     """Run a solver from the state of a history, without observers."""
     with one_blas_thread():
-        solver.minimize(objective, history, _batches(objective, history, solver))  # type: ignore[arg-type]
+        solver.minimize(objective, history, epoch_batches(objective, history, solver))  # type: ignore[arg-type]
 
 
-def _batches(objective: Objective, history: History, solver: Solver) -> EpochBatches | None:
+def epoch_batches(objective: Objective, history: History, solver: Solver) -> EpochBatches | None:
+    """Return a function that draws the mini-batches of an epoch, if the solver takes them."""
     if not isinstance(solver, MiniBatchSolver):
         return None
     return objective.batches(history.rng, solver.batch_size)

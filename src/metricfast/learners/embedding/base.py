@@ -306,27 +306,37 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
             self._training = None
         return samples
 
+    def _initialize(self, plan: Plan, samples: Samples, rng: RandomState, kept: Any) -> Any:
+        embedding = _as_preferred(plan.parts[1], plan.parts[0], samples)
+        embedding, start = self._start(samples, plan.parts[0], embedding, rng)
+        if kept is not None:
+            arrays = kept[0]
+            if [array.shape for array in arrays] != [array.shape for array in start]:
+                raise ValueError(
+                    "warm_start needs an embedding of the same shapes, and as many classes, as in "
+                    "the fit before: set warm_start=False."
+                )
+            start = [array.astype(samples.X.dtype) for array in arrays]
+        self._set_start(samples, embedding, start)
+        return embedding, start
+
     def _begin(
-        self, plan: Plan, train_samples: Samples, samples: Samples, rng: RandomState, kept: Any
-    ) -> tuple[Objective, History]:
+        self, plan: Plan, samples: Samples, initial: Any, rng: RandomState, start: str | None
+    ) -> Objective:
+        embedding, arrays = initial
+        if start is not None:
+            embedding, arrays = self._start(samples, plan.parts[0], embedding, rng, start)
+            self._set_start(samples, embedding, arrays)
+        objective = Objective(self._problem(samples), arrays)
+        check_neighbors_of(objective, plan.solver.by_batches)
+        return objective
+
+    def _candidates(self, plan: Plan, samples: Samples) -> Candidates | None:
         loss, embedding = plan.parts[0], _as_preferred(plan.parts[1], plan.parts[0], samples)
-        start = self._initialize(train_samples, loss, embedding, rng, kept and kept[0])
-        judged = plan.judge is not None and kept is None and not samples.in_chunks
-        chosen = judged and samples.has_classes and self.max_epochs is None
-        if chosen and isinstance(self.solver, str) and isinstance(plan.solver, MiniBatchSolver):
+        named = isinstance(self.solver, str) and isinstance(plan.solver, MiniBatchSolver)
+        if named and samples.has_classes and self.max_epochs is None:
             wanted = _ENOUGH_STEPS * (self.batch_size or _USUAL_BATCH) // len(samples.X)
             plan.solver.max_epochs = min(max(wanted, _EPOCHS), _MOST_EPOCHS)
-        choice = self._choose(plan, self._candidates(loss, embedding, samples), samples, kept)
-        if choice.start is not None:
-            start = self._initialize(train_samples, loss, embedding, rng, name=choice.start)
-        objective = Objective(self._problem(train_samples), start)
-        check_neighbors_of(objective, plan.solver.by_batches)
-        history = objective.history(rng)
-        history.max_iter = choice.n_iter
-        return objective, history
-
-    def _candidates(self, loss: Any, embedding: Embedding, samples: Samples) -> Candidates:
-        """Return the starts that compete on splits of the samples."""
 
         def begin(part: Samples, name: str | None) -> Objective:
             # Losses of embeddings ignore weights, so each distinct point counts once.
@@ -371,24 +381,12 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
     def _means(self) -> tuple[Array, Array]:
         return self._mean("query"), self._mean("database")
 
-    def _initialize(
-        self, samples: Samples, loss: Any, embedding: Embedding, rng: RandomState,
-        kept: list[Array] | None = None, name: str | None = None,
-    ) -> list[Array]:  # fmt: skip
-        """Return the initial parameters, and set them as fitted attributes."""
-        embedding, start = self._start(samples, loss, embedding, rng, name)
-        if kept is not None:
-            if [array.shape for array in kept] != [array.shape for array in start]:
-                raise ValueError(
-                    "warm_start needs an embedding of the same shapes, and as many classes, as in "
-                    "the fit before: set warm_start=False."
-                )
-            start = [array.astype(samples.X.dtype) for array in kept]
+    def _set_start(self, samples: Samples, embedding: Any, arrays: list[Array]) -> None:
+        """Set initial parameters as fitted attributes."""
         self.embedding_ = embedding
-        self._set(start)
+        self._set(arrays)
         X = samples.representative.X[:1]
         self.n_components_ = embed(embedding, self.parameters_, X, n_jobs=self.n_jobs).shape[1]
-        return start
 
     def _start(
         self, samples: Samples, loss: Any, embedding: Embedding, rng: RandomState,

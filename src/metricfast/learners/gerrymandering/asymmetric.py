@@ -40,7 +40,7 @@ from metricfast.training.callbacks import as_callbacks
 from metricfast.training.chunks import hold
 from metricfast.training.embedded import embed_samples
 from metricfast.training.history import History, Vector
-from metricfast.training.model_selection import Candidates, Choice
+from metricfast.training.model_selection import Candidates
 from metricfast.training.objective import Objective
 from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples, center
@@ -329,28 +329,30 @@ class AsymmetricSimilarity(
             ),
         )  # fmt: skip
 
-    def _begin(
-        self, plan: Plan, train_samples: Samples, samples: Samples, rng: RandomState, kept: Any
-    ) -> tuple[Objective, History]:
-        (embedding,) = plan.parts
-        cost = largest_cost(_vote_loss(self))
-        start = initial_maps(self, embedding, train_samples, rng, kept, cost)
+    def _initialize(self, plan: Plan, samples: Samples, rng: RandomState, kept: Any) -> Any:
+        (embedding,), cost = plan.parts, largest_cost(_vote_loss(self))
+        start = initial_maps(self, embedding, samples, rng, kept, cost)
         self.embedding_ = embedding
         self._set_parameters(start)
         if samples.database is None:
-            check_neighbors(self.n_neighbors, train_samples.X.shape[0] - 1)
-        choice = Choice()
-        if isinstance(self.judge, Judge) or samples.marks or holds_classes_out(samples):
+            check_neighbors(self.n_neighbors, samples.X.shape[0] - 1)
+        return start
 
-            def begin(part: Samples, name: str | None) -> Objective:
-                own = initial_maps(self, embedding, part, np.random.RandomState(0), None, cost)
-                return Objective(self._problem(part), own)
+    def _begin(
+        self, plan: Plan, samples: Samples, initial: Any, rng: RandomState, start: str | None
+    ) -> Objective:
+        return Objective(self._problem(samples), initial)
 
-            choice = self._choose(plan, Candidates(begin, [None], None), samples, kept)
-        objective = Objective(self._problem(train_samples), start)
-        history = objective.history(rng)
-        history.max_iter = choice.n_iter
-        return objective, history
+    def _candidates(self, plan: Plan, samples: Samples) -> Candidates | None:
+        if not (isinstance(self.judge, Judge) or samples.marks or holds_classes_out(samples)):
+            return None
+        (embedding,), cost = plan.parts, largest_cost(_vote_loss(self))
+
+        def begin(part: Samples, name: str | None) -> Objective:
+            own = initial_maps(self, embedding, part, np.random.RandomState(0), None, cost)
+            return Objective(self._problem(part), own)
+
+        return Candidates(begin, [None], None)
 
     def _earlier(self) -> list[Array] | None:
         return getattr(self, "parameters_", None)

@@ -116,12 +116,12 @@ class GerrymanderingLearner(VoteParameters, LinearLearner):
         )  # fmt: skip
 
     def _begin(
-        self, plan: Plan, train_samples: Samples, samples: Samples, rng: RandomState, kept: Any
-    ) -> tuple[Objective, History]:
-        objective, history = super()._begin(plan, train_samples, samples, rng, kept)
-        if not history.start.any():
+        self, plan: Plan, samples: Samples, initial: Any, rng: RandomState, start: str | None
+    ) -> Objective:
+        objective = super()._begin(plan, samples, initial, rng, start)
+        if not objective.x0.any():
             raise ValueError(_ZERO_INIT)
-        return objective, history
+        return objective
 
     def _set_map(self, objective: Objective, x: Vector) -> None:
         super()._set_map(objective, x)
