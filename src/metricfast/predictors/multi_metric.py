@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils import Tags
 
@@ -38,6 +37,8 @@ from metricfast.selection._evidence import means
 from metricfast.selection._judge import Judge, Judgement, JudgeParameter, join_parts, judge_costs
 from metricfast.selection._measures import Measure
 from metricfast.selection._splits import Part, split_points
+from metricfast.training.history import History
+from metricfast.training.lbfgs import minimize_smooth
 
 __all__ = ["MultiMetricLMNN"]
 
@@ -232,20 +233,14 @@ class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ig
 
         label, shown = type(self).__name__, self.verbose
         with Progress(label, n_iter, shown=shown) as progress:
-            n_done = 0
 
-            def callback(intermediate_result: Any) -> None:
-                nonlocal n_done
-                n_done += 1
-                progress(n_done, float(intermediate_result.fun))
-                if judged is not None and judged(intermediate_result.x.reshape(maps.shape)):
-                    raise StopIteration
+            def observer(iteration: int, value: float, x: Floats) -> bool:
+                progress(iteration, value)
+                return judged is not None and judged(x.reshape(maps.shape))
 
-            found = minimize(
-                function, maps.ravel(), jac=True, method="L-BFGS-B", callback=callback,
-                options={"maxiter": n_iter},
-            )  # fmt: skip
-        learned: Floats = found.x.reshape(maps.shape)
+            history = History(maps.ravel(), observer, quiet=True)
+            minimize_smooth(function, history.x, history, max_iter=n_iter)
+        learned: Floats = history.x.reshape(maps.shape)
         return learned
 
     def _learned(self) -> Iterator[tuple[str, str]]:

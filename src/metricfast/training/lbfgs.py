@@ -30,12 +30,12 @@ def minimize_smooth(
     *,
     max_iter: int,
     tol: float | None = None,
-    remedy: str = "raise max_iter, or give a larger tol",
+    **options: float,
 ) -> None:
-    """Minimise a smooth function by SciPy's L-BFGS-B; `tol` means SciPy's ``tol``.
+    """Minimise a smooth function by SciPy's L-BFGS-B.
 
-    Warns ConvergenceWarning unless it ends by convergence or by the observer; the `remedy` is the
-    advice if `max_iter` was too small.
+    `tol` and other `options` mean the same as in :func:`scipy.optimize.minimize`. Warns
+    ConvergenceWarning unless it ends by convergence or by the observer.
     """
     if max_iter < 1 or history.stalled:
         return
@@ -51,14 +51,14 @@ def minimize_smooth(
         method="L-BFGS-B",
         tol=tol,
         callback=report,
-        options={"maxiter": max_iter, "maxfun": math.inf},
+        options={"maxiter": max_iter, "maxfun": math.inf, **options},
     )
     if math.isinf(history.best_objective):
         if not math.isfinite(result.fun):
             raise DivergedError
         history.record_start(result.fun, result.x)
     if not result.success and not history.stopped:
-        reason = "without convergence"
+        reason, remedy = "without convergence", "raise max_iter, or give a larger tol"
         if result.nit < max_iter:
             reason, remedy = "as its line search found no lower objective", "rescale the points"
         _warn(history, f"L-BFGS stopped after {result.nit} iterations {reason}: {remedy}.")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 
 from metricfast._core.prior import initialize_metric
@@ -14,6 +13,7 @@ from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, RandomState
 from metricfast._core.warn import warn_user
 from metricfast.training.history import History
+from metricfast.training.lbfgs import minimize_smooth
 
 __all__ = ["minimize_factor", "start_metric"]
 
@@ -81,20 +81,11 @@ def minimize_factor(
         stopped = progress(iteration, value)
         return stopped or remaining(x) <= tol
 
-    def report(intermediate_result: Any) -> None:
-        if history(intermediate_result.fun, intermediate_result.x):
-            raise StopIteration
-
-    history = History(start.ravel(), observer)
+    history = History(start.ravel(), observer, quiet=True)
     try:
         if not remaining(history.best_x) <= tol:
-            minimize(
-                evaluate,
-                start.ravel(),
-                jac=True,
-                method="L-BFGS-B",
-                callback=report,
-                options={"maxiter": fitted.max_iter, "ftol": _ROUNDING, "gtol": 0.0},
+            minimize_smooth(
+                evaluate, history.x, history, max_iter=fitted.max_iter, ftol=_ROUNDING, gtol=0.0
             )
         distance = remaining(history.best_x)
     finally:
