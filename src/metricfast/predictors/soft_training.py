@@ -172,8 +172,8 @@ class Training:
         self._solver, batches = course.plan(embedding, len(samples.X), max_epochs)
         losses = [loss.on(y[self._train], samples.weight, n_jobs=n_jobs) for loss, y in task.losses]
         problem = Problem(
-            samples, _Outputs(losses), embedding=embedding, traits=EMBEDDING, batches=batches,
-            n_jobs=n_jobs,
+            samples, losses[0] if len(losses) == 1 else _Outputs(losses), embedding=embedding,
+            traits=EMBEDDING, batches=batches, n_jobs=n_jobs,
         )  # fmt: skip
         start = initial_parameters(embedding, samples.X, None, rng)
         self._objective = Objective(problem, start)

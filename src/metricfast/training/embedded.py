@@ -9,7 +9,7 @@ from scipy.sparse import issparse, vstack
 
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.points import apply_map, map_gradient, with_gradient
-from metricfast._core.sources import by_blocks, in_one_array
+from metricfast._core.sources import Source, by_blocks, in_one_array
 from metricfast._core.types import Array
 from metricfast._core.wide_map import AnyMap, WideMap
 from metricfast.training.samples import Samples
@@ -65,20 +65,19 @@ class PlainLinear:
 
 
 def embed(
-    embedding: Any,
-    parameters: list[Array],
-    X: Any,
-    side: str = "query",
-    n_jobs: int | None = None,
+    embedding: Any, parameters: list[Array], X: Any, side: str = "query", n_jobs: int | None = None
 ) -> Array:
-    """Embed checked points in blocks, to limit the memory of hidden layers."""
+    """Embed checked points, in blocks if there are many, to limit the memory of hidden layers."""
+    if isinstance(X, Source):
+        return in_one_array(X, lambda part: embed(embedding, parameters, part, side, n_jobs))
     if isinstance(embedding, PlainLinear):
         return map_points(X, embedding.map_of(parameters), n_jobs)
-    return by_blocks(
-        X,
-        EMBEDDED,
-        lambda block: embedding._forward(parameters, block, side=side, n_jobs=n_jobs)[0],
-    )
+    if X.shape[0] > EMBEDDED:
+        return by_blocks(
+            X, EMBEDDED, lambda block: embed(embedding, parameters, block, side, n_jobs)
+        )
+    Z: Array = embedding._forward(parameters, X, side=side, n_jobs=n_jobs)[0]
+    return Z
 
 
 def embed_samples(
@@ -92,8 +91,5 @@ def embed_samples(
         # Sparse points are centred after mapping, so both sides are mapped together.
         Z = embed(embedding, arrays, vstack([queries, database], format="csr"), n_jobs=n_jobs)
         return Z[: queries.shape[0]], Z[queries.shape[0] :]
-
-    def of(X: Any, side: str) -> Array:
-        return in_one_array(X, lambda part: embed(embedding, arrays, part, side, n_jobs))
-
-    return of(queries, "query"), of(database, "database")
+    Z = embed(embedding, arrays, queries, "query", n_jobs)
+    return Z, embed(embedding, arrays, database, "database", n_jobs)

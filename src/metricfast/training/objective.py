@@ -79,7 +79,8 @@ class Objective:
     ) -> None:
         samples = problem.samples
         self.problem, self.samples, self.all_samples = problem, samples, samples
-        self.loss, self.X, self.n_jobs = EmbeddedLoss(problem), samples.X, problem.n_jobs
+        self.loss, self.X = EmbeddedLoss(problem), samples.X
+        self.n_jobs = self.loss.n_jobs
         self.traits = problem.traits
         self.evaluator: Evaluator | None = None
         self.tally = problem.tally
