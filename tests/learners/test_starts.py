@@ -239,7 +239,7 @@ def test_folds_serve_all_kinds_of_points(learner, tmp_path):
     assert stopped.n_iter_ <= 1
 
 
-def selected(costs, monkeypatch):
+def choose(costs, monkeypatch):
     """Return the choice by made-up costs in two splits of 40 points, and the starts tried."""
     part = SimpleNamespace(weight=np.ones(40), unit="points")
     tried = []
@@ -263,7 +263,7 @@ def selected(costs, monkeypatch):
 
 def test_starts_far_behind_are_given_up(monkeypatch):
     costs = {None: [0.1, 0.05], "discriminant": [0.9, 0.8]}
-    choice, tried = selected(costs, monkeypatch)
+    choice, tried = choose(costs, monkeypatch)
     assert tried == [None, "discriminant", None]
     assert (choice.start, choice.n_iter) == (None, 1)
     assert not any("discriminant" in name for name in choice.judgement.names)
@@ -271,7 +271,7 @@ def test_starts_far_behind_are_given_up(monkeypatch):
 
 @pytest.mark.parametrize("error", [ValueError(), DivergedError(), np.linalg.LinAlgError()])
 def test_a_start_that_fails_has_lost(error, monkeypatch):
-    choice, tried = selected({None: error, "discriminant": [0.4, 0.3]}, monkeypatch)
+    choice, tried = choose({None: error, "discriminant": [0.4, 0.3]}, monkeypatch)
     assert tried == [None, "discriminant", "discriminant"]
     assert choice.start == "discriminant"
 

@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from difflib import get_close_matches
-from functools import cache, wraps
+from functools import wraps
 from numbers import Integral, Real
 from typing import Any, ParamSpec, TypeVar
 
@@ -241,17 +241,12 @@ def called_like(model: Callable[_P, Any]) -> Callable[[Callable[..., _T]], Calla
     return decorate
 
 
-@cache
-def _signature_of(cls: Any) -> inspect.Signature:
-    return inspect.signature(cls)
-
-
 def check_unused(estimator: Any, names: Iterable[str], reason: str) -> None:
     """Raise ValueError if a parameter that has no effect differs from its default.
 
     `reason`: the text of the error after the parameter's name and value.
     """
-    parameters = _signature_of(type(estimator)).parameters
+    parameters = inspect.signature(type(estimator)).parameters
     for name in names:
         if name not in parameters:
             continue
