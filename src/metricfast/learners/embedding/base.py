@@ -333,9 +333,9 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
 
     def _candidates(self, plan: Plan, samples: Samples) -> Candidates | None:
         loss, embedding = plan.parts[0], _as_preferred(plan.parts[1], plan.parts[0], samples)
-        named = isinstance(self.solver, str) and isinstance(plan.solver, MiniBatchSolver)
-        if named and samples.has_classes and self.max_epochs is None:
-            wanted = _ENOUGH_STEPS * (self.batch_size or _USUAL_BATCH) // len(samples.X)
+        chosen = samples.has_classes and self.max_epochs is None and isinstance(self.solver, str)
+        if chosen and isinstance(plan.solver, MiniBatchSolver):
+            wanted = _ENOUGH_STEPS * (self.batch_size or _USUAL_BATCH) // samples.X.shape[0]
             plan.solver.max_epochs = min(max(wanted, _EPOCHS), _MOST_EPOCHS)
 
         def begin(part: Samples, name: str | None) -> Objective:
