@@ -214,7 +214,7 @@ class TrainedLearner(CallbackMixin):
                 *params_of(self, plan.solver, self._traits.schedule),
             )  # fmt: skip
             rng, rule, n = self._generator(checkpoint.rng), plan.rule, samples.X.shape[0]
-            train_samples, train_rows, test_rows, choice = samples, None, None, Choice()
+            train_samples, train_rows, test_rows, selected = samples, None, None, Choice()
             if isinstance(rule, HeldOut):
                 train_rows, test_rows = hold_out(rule.fraction, samples.X, samples.class_codes, rng)
                 train_samples = samples.take(train_rows)
@@ -225,12 +225,12 @@ class TrainedLearner(CallbackMixin):
                 if plan.judge is not None and kept is None and not samples.in_chunks:
                     candidates = self._candidates(plan, samples)
                     if candidates is not None:
-                        choice = select_training(candidates, samples, plan.judge, plan.solver)
-                        self.judgement_ = choice.judgement
-                objective = self._begin(plan, train_samples, initial, rng, choice.start)
+                        selected = select_training(candidates, samples, plan.judge, plan.solver)
+                        self.judgement_ = selected.judgement
+                objective = self._begin(plan, train_samples, initial, rng, selected.start)
             objective.all_samples, objective.evaluator = samples, evaluator
             history = objective.history(rng)
-            history.max_iter = choice.n_iter
+            history.max_iter = selected.n_iter
             if isinstance(rule, HeldOut):
                 held_out = objective.coordinates(samples).validation(train_rows, test_rows)
                 history.judge(partial(objective.cost, held_out), int(rule.patience))
