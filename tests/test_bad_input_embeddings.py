@@ -98,7 +98,7 @@ LEARNER_CASES = {
         learner, label_distance="cosine", sampler=DenseTriplet(label_distance="euclidean")
     ),
     "learner-rate-twice": lambda learner: fit(
-        learner, solver=Adam(), max_epochs=50, learning_rate=0.1
+        learner, solver=Adam(), max_epochs=None, learning_rate=0.1
     ),
     "class-distance": lambda learner: fit(learner, label_distance="cosine"),
     "class-y-continuous": lambda learner: fit(learner, y=NUMBERS),

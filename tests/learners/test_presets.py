@@ -146,7 +146,11 @@ MEAN_NCA = losses.NCA(reduction="mean")
         ({"loss": whole, "database": "all"}, {"loss": MEAN_NCA}),
         ({"loss": whole, "sampler": DenseTriplet(3, 50, 5)}, {"loss": MEAN_NCA}),
         (
-            {"embedding": Map(), "solver": Adam(max_epochs=3, weight_decay=0.1), "max_epochs": 50},
+            {
+                "embedding": Map(),
+                "solver": Adam(max_epochs=3, weight_decay=0.1),
+                "max_epochs": None,
+            },
             {"embedding": Linear(2, "pca")},
         ),
         (
