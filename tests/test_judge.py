@@ -17,8 +17,10 @@ from metricfast import (
     DMLMJ,
     LFDA,
     LMNN,
+    MCML,
     MLKR,
     NCA,
+    NCMML,
     XQDA,
     AsymmetricSimilarity,
     EmbeddingLearner,
@@ -490,3 +492,20 @@ def test_a_function_may_judge():
         of_distances(lambda distances, relevant: 0.0)(
             np.eye(2), np.arange(2), np.eye(2), np.arange(2), None
         )
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [NCA(), LMNN(), MCML(), NCMML(), LFDA(), ITML_Supervised(gamma=0.1, n_constraints=100)],
+    ids=lambda each: type(each).__name__,
+)
+def test_the_given_distance_stays_on_noise_and_goes_where_classes_are_far_apart(learner):
+    rng, y = np.random.RandomState(1), np.arange(300) % 2
+    X = rng.standard_normal((300, 10))
+    if "random_state" in learner.get_params():
+        learner.set_params(random_state=0)
+    with pytest.warns(UserWarning, match="given distance stays"):
+        assert clone(learner).fit(X, y).judgement_.name == "given distance"
+    X[:, 0] += 3 * y
+    found = clone(learner).fit(X, y).judgement_
+    assert found.costs[0] - found.costs[found.chosen] >= 2 * found.errors[found.chosen] > 0
