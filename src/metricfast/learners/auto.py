@@ -204,14 +204,9 @@ class AutoLearner(MahalanobisMixin):
             quadruplets have no labels.
         sample_weight : array-like of shape (n_samples,), optional
             Non-negative weights of the points.
-        groups : array-like of shape (n_samples,), optional
-            The group of each point, such as the patient. Whole groups are held out.
-        views : array-like of shape (n_samples,), optional
-            The view of each point, such as the camera, if neighbours will be searched among points
-            of other views.
+        groups, views : array-like of shape (n_samples,), optional
         validate : bool, default=False
-            Also fit a clone to a part of the points, compare it with the given distance on the
-            rest, and warn if it is worse. `validation_` has the result.
+            All as for :meth:`LFDA.fit`.
 
         Returns
         -------

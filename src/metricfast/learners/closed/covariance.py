@@ -106,8 +106,7 @@ class Covariance(ClosedFormLearner):
             Non-negative weights. Whole numbers mean the same as repeated points; others are scaled
             to a mean of 1.
         validate : bool, default=False
-            Also fit a clone to a part of the data, compare it with the given distance on the rest,
-            and warn if it is worse. `validation_` has the result. This needs `y`.
+            As for :meth:`LFDA.fit`. This needs `y`.
 
         Returns
         -------

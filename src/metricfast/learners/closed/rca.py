@@ -136,8 +136,7 @@ class RCA(ClosedFormLearner):
         sample_weight : array-like of shape (n_samples,), optional
             Non-negative weights. Whole numbers mean the same as repeated points.
         validate : bool, default=False
-            Also fit a clone to a part of the data, compare it with the given distance on the rest,
-            and warn if it is worse. `validation_` has the result.
+            As for :meth:`LFDA.fit`.
 
         Returns
         -------

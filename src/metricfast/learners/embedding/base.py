@@ -123,15 +123,9 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
                 objects, optional
             Labels of the database, given with `X_database`. If label distances are precomputed,
             leave it out: y has shape (n_samples, n_database).
-        groups : array-like of shape (n_samples,), optional
-            The group of each point, such as the patient or the session. The judge and `validate`
-            hold out whole groups. Groups have no other effect.
-        views : array-like of shape (n_samples,), optional
-            The view of each point, such as the camera, if neighbours will be searched among points
-            of other views. So do held-out points, for the judge and for `validate`.
+        groups, views : array-like of shape (n_samples,), optional
         validate : bool, default=False
-            Also fit a clone to a part of the data, compare it with the given distance on the rest,
-            and warn if it is worse. `validation_` has the result.
+            All as for :meth:`LFDA.fit`.
         **unknown
             Other arguments, such as `sample_weight`, raise a TypeError.
 

@@ -163,8 +163,7 @@ class KernelizedMetricLearner(MetricTransformer, BaseMetricLearner):
         sample_weight : array-like of shape (n_samples,), optional
             Weights of samples, where the learner takes any. They have no effect on the map.
         validate : bool, default=False
-            Also fit a clone to a part of the data, compare it with the given distance on the rest,
-            and warn if it is worse. `validation_` has the result.
+            As for :meth:`LFDA.fit`.
         **fit_params
             Further arguments of the learner's `fit`.
 

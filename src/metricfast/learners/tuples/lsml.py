@@ -187,8 +187,7 @@ class LSML(QuadrupletsClassifierMixin, _LSML):
         weights : array-like of shape (n_quadruplets,), optional
             Non-negative weights; only their proportions count.
         validate : bool, default=False
-            Also fit a clone to a part of the data, compare it with the given distance on the rest,
-            and warn if it is worse. `validation_` has the result.
+            As for :meth:`SDML.fit`.
 
         Returns
         -------

@@ -205,8 +205,7 @@ class OASIS(TripletsClassifierMixin, _OASIS):
         sample_weight : array-like of shape (n_triplets,), optional
             Non-negative weights of the triplets, by which their `C` is multiplied.
         validate : bool, default=False
-            Also fit a clone to a part of the data, compare it with the given distance on the rest,
-            and warn if it is worse. `validation_` has the result.
+            As for :meth:`SDML.fit`.
 
         Returns
         -------

@@ -317,8 +317,7 @@ class SCML(TripletsClassifierMixin, _SCML):
             the second than to the third.
         y : ignored
         validate : bool, default=False
-            Also fit a clone to a part of the data, compare it with the given distance on the rest,
-            and warn if it is worse. `validation_` has the result.
+            As for :meth:`SDML.fit`.
 
         Returns
         -------
