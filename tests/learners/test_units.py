@@ -155,6 +155,23 @@ def test_attributes_of_learners_of_tuples_are_in_the_units_of_the_points(n_compo
     assert 0 < itml.bounds_[0] < itml.bounds_[1] < np.ptp(WINE / SPREAD, axis=0).sum()
 
 
+@with_each(OF_TUPLES)
+def test_an_interrupt_keeps_the_map_of_the_points(learner, monkeypatch):
+    found, whole = clone(learner), type(learner)._learn
+
+    def interrupted(self, *given, **how):
+        whole(self, *given, **how)
+        if self is found:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(type(learner), "_learn", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        found.fit(WINE, KINDS)
+    monkeypatch.undo()
+    learned = clone(learner).fit(WINE, KINDS)
+    np.testing.assert_array_equal(found.components_, learned.components_)
+
+
 @every_learner
 def test_standardised_features_stay_where_no_part_can_be_learned_from(learner, monkeypatch):
     name = "_statistics" if hasattr(learner, "_statistics") else "_learn"

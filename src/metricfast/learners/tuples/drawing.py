@@ -119,24 +119,20 @@ class SupervisedForm(BaseMetricLearner):
         rng = check_random_state(self.random_state)
         marks: dict[str, Any] = check_marks(points.shape[0], groups=groups, views=views)
         weight = check_sample_weight(sample_weight, points.shape[0])
-        units = self._units(points, labels, weight, marks, **how)
+        in_units = any(value is not None for value in how.values())  # of the points
+        units = None if in_units else choose_units(self, points, labels, weight, **marks)
         if units is not None:
             marks |= {"units": units, "given": points}
             points = points * units
         drawn = self._draw(points, labels, sample_weight, rng)
-        self._learn(drawn, (points, labels, sample_weight, marks), rng, **how)
-        if units is not None:
-            self._rescale(units)
+        try:
+            self._learn(drawn, (points, labels, sample_weight, marks), rng, **how)
+        finally:  # an interrupt keeps what is learned
+            if units is not None and "components_" in vars(self):
+                self._rescale(units)
         if validate:
             how |= {"groups": groups, "views": views}
             self._validate_fit(X, y, sample_weight=sample_weight, **how)
-
-    def _units(
-        self, X: Any, y: Any, weight: Any, marks: dict[str, Any], **how: Any
-    ) -> Array | None:
-        """Return factors of the features to learn with, or None; `how` as for `_learn`."""
-        in_units = any(value is not None for value in how.values())
-        return None if in_units else choose_units(self, X, y, weight, **marks)
 
     def _rescale(self, units: Array) -> None:
         """Convert the fitted attributes of points that were multiplied by units."""
