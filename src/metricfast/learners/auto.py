@@ -110,7 +110,8 @@ class AutoLearner(MahalanobisMixin):
     learners : "auto" or sequence of learners, default="auto"
         Learners of a linear map, the cheap ones first. "auto" depends on the data:
 
-        - classes: `LFDA`, `RCA_Supervised`, `KISSME_Supervised`, `ANMM`, `NCA` and `LMNN`;
+        - classes: `LFDA`, `RCA_Supervised`, `KISSME_Supervised`, `ANMM`, `NCA` and, unless classes
+          are held out, `LMNN`;
         - numbers: `MLKR` and `NeighborhoodGerrymanderingRegressor`;
         - vectors: `LogRatioLearner`;
         - tags: `EmbeddingLearner` with the losses `NCA` and `SupCon`;
@@ -257,10 +258,7 @@ class AutoLearner(MahalanobisMixin):
         start, limit = time.perf_counter(), self.time_limit
         end = start + (math.inf if limit is None else float(limit))
         # Parts choose a setting by the lowest cost: evidence is asked for once, of the learner.
-        race, names = (
-            Race(replace(judge, errors=0), data.labels, data.weight),
-            [_GIVEN, _STANDARDIZED],
-        )
+        race = Race(replace(judge, errors=0), data.labels, data.weight)
         # As rare for the best of all learners by chance as `errors` are for one (Bonferroni).
         errors = judge.errors_for(data.labels)
         errors = float(norm.isf(norm.sf(errors) / len(learners))) if errors > 0 else 0.0
@@ -283,9 +281,9 @@ class AutoLearner(MahalanobisMixin):
             if time.perf_counter() >= end:
                 raise OutOfTimeError("no time left")
 
-        for name in names if data.parts else []:
-            unlearned = GivenDistance(name == _STANDARDIZED)
-            race.paths[name] = [with_scores(data.unlearned(unlearned, each)) for each in data.parts]
+        for name in (_GIVEN, _STANDARDIZED) if data.parts else ():
+            given = GivenDistance(name == _STANDARDIZED)
+            race.paths[name] = [with_scores(data.unlearned(given, each)) for each in data.parts]
         judgement = judged_now()
         base, race.leader = judgement.chosen, judgement.name
         found: dict[str, Any] = {}
@@ -342,14 +340,15 @@ class AutoLearner(MahalanobisMixin):
         """Return the number of points in a tuple, or None for points."""
         if learners is not None:
             return getattr(learners[0], "_tuple_size", None)
-        shape = _shape(X, "X")
+        shape, size = _shape(X, "X"), None
         if len(shape) == 3 or (self.preprocessor is not None and len(shape) == 2):
-            if shape[1] not in _TUPLES:
-                raise ValueError(
-                    f"X must hold points, or pairs, triplets or quadruplets; found shape {shape}."
-                )
-            return int(shape[1])
-        return None
+            size = int(shape[1])
+        if size not in _TUPLES and len(shape) == 3:
+            raise ValueError(
+                f"X must hold points, or pairs, triplets or quadruplets; found shape {shape}."
+            )
+        indicators = len(shape) == 3 or np.asarray(X).dtype.kind != "f"
+        return size if size in _TUPLES and indicators else None
 
     def _with_defaults(self, learner: Any, seed: int) -> Any:
         """Return a copy of a learner with the seed and the threads, if it has none."""
@@ -562,11 +561,10 @@ class _Tuples:
 
 def _suited(data: _Points | _Tuples) -> list[Any]:
     """Return the learners of "auto"."""
-    many = data.n_samples > _MANY
-    return [
-        kind(solver="adam") if many and kind in _BY_BATCHES else kind()
-        for kind in _SUITED[data.kind]
-    ]
+    kinds, many = _SUITED[data.kind], data.n_samples > _MANY
+    if data.unit == "classes":  # of few points each, which have no neighbours of their class
+        kinds = tuple(kind for kind in kinds if kind is not LMNN)
+    return [kind(solver="adam") if many and kind in _BY_BATCHES else kind() for kind in kinds]
 
 
 def _shape(values: Any, name: str) -> tuple[int, ...]:
