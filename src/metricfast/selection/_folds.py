@@ -300,23 +300,18 @@ def settled(path: Path, judgement: Judgement, own: Any) -> Any:
 
 
 def may_win(seen: Floats, best: Floats, highest: float, weight: Floats, errors: float = 2) -> bool:
-    """Return whether a learner that was tried on some folds may become surely better than the best.
+    """Return whether a learner that was tried on some folds may still become the best.
 
-    It may not if it would not be with the highest score of every other point; nor if its gain of
-    the points seen, plus two standard errors for the others, amounts to less than two standard
-    errors of all points.
+    It may not if it is behind the best by a standard error, or if it would not be surely better
+    with the highest score of every other point.
 
     `seen`: its scores of the first points; `best`: the scores of the best learner of all points.
     """
-    n, total = len(seen), len(best)
+    n = len(seen)
     ideal = np.concatenate([seen, np.maximum(best[n:], highest)])
     if float(excess(ideal, best, weight)) <= errors:
         return False
-    gain = seen - best[:n]
-    if not gain.any():
-        return True
-    known = float(excess(seen, best[:n], weight[:n]))
-    return bool(known + errors * (1 - n / total) > errors * np.sqrt(n / total))
+    return n == 0 or float(excess(seen, best[:n], weight[:n])) > -1
 
 
 def _has_judge(learner: Any) -> bool:
