@@ -116,9 +116,9 @@ def compare(
     groups : array-like of shape (n,), optional
         The group of each point, such as the patient. Whole groups are held out.
     race : bool, optional
-        Whether to drop a learner as soon as it is behind the best one so far by a standard error,
-        or would not be better by two even if all further predictions were right. The cheap ones
-        come first. The rows say which were dropped, or not tried at all. By default only with
+        Whether to drop a learner as soon as it is behind the best one so far by half a standard
+        error, or would not be better by two even if all further predictions were right. The cheap
+        ones come first. The rows say which were dropped, or not tried at all. By default only with
         ``learners="auto"``.
     time_limit : float, optional
         Seconds for all learners, without the baselines and the last fit to all points. The time is

@@ -99,8 +99,8 @@ class AutoLearner(MahalanobisMixin):
     """The learner that suits the data, out of several, or the given distance.
 
     Each learner is trained on parts of the points, and judged by the points that are held out. The
-    cheap learners come first. A learner that is behind the best one so far by a standard error is
-    dropped after any part. The best learner is fitted to all points, with the setting
+    cheap learners come first. A learner that is behind the best one so far by half a standard
+    error is dropped after any part. The best learner is fitted to all points, with the setting
     that the held-out points chose. If no learner is better than the given distance beyond chance,
     this stays, with a warning. The evidence that the judge asks for is raised with the number of
     learners, because the best of several is better by chance more often than a single one.

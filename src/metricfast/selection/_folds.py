@@ -21,6 +21,8 @@ __all__ = [
     "may_win", "settled",
 ]  # fmt: skip
 
+# Number of standard errors behind the best at which a learner is dropped.
+_BEHIND = 0.5
 # The number of neighbours of most measures, and the measures that search neighbours.
 _AT_ONCE, _OF_NEIGHBORS = 5, MEASURES.keys() - {"verification"}
 # Returns scores of queries from a function that searches their neighbours in the database.
@@ -302,7 +304,7 @@ def settled(path: Path, judgement: Judgement, own: Any) -> Any:
 def may_win(seen: Floats, best: Floats, highest: float, weight: Floats, errors: float = 2) -> bool:
     """Return whether a learner that was tried on some folds may still become the best.
 
-    It may not if it is behind the best by a standard error, or if it would not be surely better
+    It may not if it is behind the best by half a standard error, or if it would not be surely better
     with the highest score of every other point.
 
     `seen`: its scores of the first points; `best`: the scores of the best learner of all points.
@@ -311,7 +313,7 @@ def may_win(seen: Floats, best: Floats, highest: float, weight: Floats, errors: 
     ideal = np.concatenate([seen, np.maximum(best[n:], highest)])
     if float(excess(ideal, best, weight)) <= errors:
         return False
-    return n == 0 or float(excess(seen, best[:n], weight[:n])) > -1
+    return n == 0 or float(excess(seen, best[:n], weight[:n])) > -_BEHIND
 
 
 def _has_judge(learner: Any) -> bool:
