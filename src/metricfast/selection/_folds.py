@@ -304,8 +304,8 @@ def settled(path: Path, judgement: Judgement, own: Any) -> Any:
 def may_win(seen: Floats, best: Floats, highest: float, weight: Floats, errors: float = 2) -> bool:
     """Return whether a learner that was tried on some folds may still become the best.
 
-    It may not if it is behind the best by half a standard error, or if it would not be surely better
-    with the highest score of every other point.
+    It may not if it is behind the best by half a standard error, or if it would not be surely
+    better with the highest score of every other point.
 
     `seen`: its scores of the first points; `best`: the scores of the best learner of all points.
     """
