@@ -133,6 +133,21 @@ def test_mini_batches_learn():
     assert after.loss_curve_[-1] < after.loss_curve_[0]
 
 
+@pytest.mark.parametrize("learner", [NCA, MCML, LDML, MLKR])
+def test_a_fit_of_more_than_a_minute_says_so_before_it_begins(learner, monkeypatch):
+    """Of 12,000 points, all of whose pairs take 6 ns each at 32 features, 100 times."""
+    points = np.random.default_rng(0).normal(size=(12_000, 32))
+    monkeypatch.setattr(LinearLearner, "_begin", lambda *_: pytest.fail("begun"))
+    for params in ({"max_iter": 20}, {"n_components": 2}, {"solver": "adam"}, {"n_jobs": 8}):
+        with pytest.raises(pytest.fail.Exception, match="begun"):
+            learner(**params).fit(points, np.arange(12_000) % 5)
+    with (
+        pytest.warns(UserWarning, match="all pairs of 12,000 points: 100 iterations .* 2 minutes"),
+        pytest.raises(pytest.fail.Exception, match="begun"),
+    ):
+        learner(n_jobs=1).fit(points, np.arange(12_000) % 5)
+
+
 def test_a_lone_point_attracts_nobody():
     model = NCA(max_iter=1000).fit(RAW[:101], Y[:101])
     assert -100 <= model.objective_ < -95

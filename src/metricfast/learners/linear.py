@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -11,6 +12,7 @@ from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
 
+from metricfast._core.arrays import as_threads
 from metricfast._core.parameters import (
     NonNegativeFloat,
     PositiveInt,
@@ -45,6 +47,11 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 __all__ = ["AllPairsLearner", "LinearLearner"]
+
+# Seconds of a thread for a pair of points, and for each of its coordinates, in an iteration.
+_PAIR, _COORDINATE = 2e-9, 1.25e-10
+# Most iterations that a training usually needs.
+_ITERATIONS, _LONG = 100, 60.0
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -266,6 +273,23 @@ class AllPairsLearner(LinearLearner):
     init_scale: Literal["auto"] | None = "auto"
 
     _weights_neighbors = True
+
+    def _initialize(self, plan: Plan, samples: Samples, rng: RandomState, kept: Any) -> Any:
+        if not plan.solver.by_batches and plan.evaluator is None:
+            self._warn_of_time(*samples.X.shape)
+        return super()._initialize(plan, samples, rng, kept)
+
+    def _warn_of_time(self, n: int, n_features: int) -> None:
+        """Warn before a training that may take more than a minute."""
+        p = min(n, n_rows(self.init, self.n_components, n_features))
+        n_iter, n_threads = min(int(self.max_iter), _ITERATIONS), as_threads(self.n_jobs)
+        seconds = n_iter * float(n) ** 2 * (_PAIR + p * _COORDINATE) / n_threads
+        if seconds > _LONG:
+            warn_user(
+                f"Each iteration compares all pairs of {n:,} points: {n_iter} iterations take about "
+                f"{math.ceil(seconds / 60):,} minutes on {n_threads} thread(s), and the judge needs "
+                "some more. solver='adam' is faster, because a step compares the points of a batch."
+            )
 
 
 def _discriminant(

@@ -14,6 +14,7 @@ from metricfast._core.initialize import as_given_map, check_n_components, initia
 from metricfast._core.points import dense
 from metricfast._core.scatter import repetitions, within_scatter
 from metricfast._core.types import Array, Floats, RandomState
+from metricfast._core.warn import warn_user
 from metricfast._core.wide_map import AnyMap, WideMap
 from metricfast.samplers import Batch, class_batches
 from metricfast.training.embedded import map_points
@@ -22,7 +23,15 @@ from metricfast.training.preconditioner import FlatParameters, best_scale, near_
 from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples
 
-__all__ = ["Initialization", "choose_scale", "inner_map", "n_rows", "sample_points", "spread"]
+__all__ = [
+    "Initialization",
+    "choose_scale",
+    "inner_map",
+    "n_rows",
+    "sample_points",
+    "spread",
+    "warn_of_size",
+]
 
 # Number of points to choose a scale, and their root mean squared distance at its start.
 _SAMPLE = 500
@@ -30,6 +39,20 @@ _FIRST_SPREAD = 4.0
 # Alternative initial maps to the one of `init="auto"`. LFDA costs n_features^3.
 STANDARDIZED, DISCRIMINANT, GIVEN_START = "standardized", "discriminant", "given"
 _WIDE = 500
+# Number of parameters whose steps take seconds an epoch.
+_MANY = 10_000_000
+
+
+def warn_of_size(arrays: Sequence[Array]) -> None:
+    """Warn before a training of so many parameters that it may take more than a minute."""
+    n_entries = sum(array.size for array in arrays)
+    if n_entries > _MANY:
+        size = 6 * sum(array.nbytes for array in arrays) / 2**30  # with moments and copies
+        warn_user(
+            f"Each step changes all {n_entries:,} parameters: the training may take minutes, and "
+            f"about {size:,.1f} GiB of memory. A small n_components, such as 64, or PCA of the "
+            "points before `fit` makes it faster."
+        )
 
 
 def n_rows(init: Any, n_components: int | None, n_features: int) -> int:

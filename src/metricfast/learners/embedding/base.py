@@ -38,6 +38,7 @@ from metricfast.training.callbacks import as_callbacks
 from metricfast.training.embedded import embed
 from metricfast.training.fingerprint import fingerprint
 from metricfast.training.history import History, Vector
+from metricfast.training.initialization import warn_of_size
 from metricfast.training.model_selection import Candidates
 from metricfast.training.objective import Objective
 from metricfast.training.problem import EMBEDDING, Problem, is_continuous, is_learnable
@@ -303,6 +304,7 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
     def _initialize(self, plan: Plan, samples: Samples, rng: RandomState, kept: Any) -> Any:
         embedding = _as_preferred(plan.parts[1], plan.parts[0], samples)
         embedding, start = self._start(samples, plan.parts[0], embedding, rng)
+        warn_of_size(start)
         if kept is not None:
             arrays = kept[0]
             if [array.shape for array in arrays] != [array.shape for array in start]:

@@ -40,6 +40,7 @@ from metricfast.training.callbacks import as_callbacks
 from metricfast.training.chunks import hold
 from metricfast.training.embedded import embed_samples
 from metricfast.training.history import History, Vector
+from metricfast.training.initialization import warn_of_size
 from metricfast.training.model_selection import Candidates
 from metricfast.training.objective import Objective
 from metricfast.training.problem import Problem
@@ -328,6 +329,7 @@ class AsymmetricSimilarity(
         start = initial_maps(self, embedding, samples, rng, kept, cost)
         self.embedding_ = embedding
         self._set_parameters(start)
+        warn_of_size(start)
         if samples.database is None:
             check_neighbors(self.n_neighbors, samples.X.shape[0] - 1)
         return start
