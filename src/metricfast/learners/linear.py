@@ -286,9 +286,10 @@ class AllPairsLearner(LinearLearner):
         seconds = n_iter * float(n) ** 2 * (_PAIR + p * _COORDINATE) / n_threads
         if seconds > _LONG:
             warn_user(
-                f"Each iteration compares all pairs of {n:,} points: {n_iter} iterations take about "
-                f"{math.ceil(seconds / 60):,} minutes on {n_threads} thread(s), and the judge needs "
-                "some more. solver='adam' is faster, because a step compares the points of a batch."
+                f"Each iteration compares all pairs of {n:,} points: {n_iter} iterations take "
+                f"about {math.ceil(seconds / 60):,} minutes on {n_threads} thread(s), and the "
+                "judge needs some more. solver='adam' is faster, because a step compares the "
+                "points of one batch."
             )
 
 
