@@ -54,9 +54,9 @@ class Size:
 AXES = {
     "points": (Size(), Size(1600)),
     "features": (Size(), Size(features=64)),
-    "wide": (Size(60, 500), Size(60, 2000)),
+    "wide": (Size(60, 300), Size(60, 1200)),
     "classes": (Size(1600, 8, 25), Size(1600, 8, 400)),
-    "neighbors": (Size(neighbors=3), Size(neighbors=24)),
+    "neighbors": (Size(neighbors=2), Size(neighbors=16)),
 }
 # The largest powers of time, and of memory. All pairs of points, but in blocks; a decomposition of
 # a features x features matrix, but never of more features than points.
@@ -67,6 +67,8 @@ SQUARE = ("AdapterLearner", "AsymmetricSimilarity", "EmbeddingLearner", "FixedDa
 SQUARE += ("LogRatioLearner", "ProxyNCALearner", "TripletLearner", "MultiMetricLMNN", "SDML*")
 # Powers that are measured with an error of up to .3. Below these seconds and bytes they are noise.
 SLACK, SECONDS, BYTES = 0.3, 0.5, 32 << 20
+# Points of a tuple, for learners of tuples.
+WIDTHS = {"GMML": 2, "ITML": 2, "KISSME": 2, "MMC": 2, "SDML": 2, "OASIS": 3, "SCML": 3, "LSML": 4}
 NAMES = ("n_neighbors", "k")  # parameters that count neighbours
 LARGE = 8
 # Standard deviation of class means, in that of points: some neighbours are of other classes.
@@ -91,7 +93,7 @@ def _fit(kind: type, size: Size) -> Call:
     needed = {"loss": losses.SupCon(), "learner": metricfast.LFDA()}
     params |= {name: needed[name] for name in needed if _is_required(known, name)}
     if kind is metricfast.FixedDatabase:
-        params |= {"learner": metricfast.AsymmetricSimilarity(random_state=0)}
+        params = {"estimator": metricfast.AsymmetricSimilarity(random_state=0)}
         params |= {"X_database": X[::2], "y_database": y[::2]}
     if "radius" in known:
         params["radius"] = math.sqrt(size.features)
@@ -100,7 +102,7 @@ def _fit(kind: type, size: Size) -> Call:
     def call() -> None:
         model.fit(*given)
         for method in ("predict", "kneighbors"):
-            if hasattr(model, method) and len(given[0]) == len(X):
+            if hasattr(model, method) and kind.__name__ not in WIDTHS:
                 getattr(model, method)(X)
                 break
 
@@ -113,20 +115,18 @@ def _is_required(parameters: Any, name: str) -> bool:
 
 def _arguments(name: str, X: Array, y: Array) -> tuple[Any, ...]:
     """Return the arguments of `fit` of an estimator."""
-    kind = getattr(metricfast, name, None) or getattr(neighbors, name)
     rng = np.random.default_rng(1)
     if name == "AdapterLearner":
         pairs = rng.integers(len(X), size=(len(X), 2))
         return X[pairs], (y[pairs[:, 0]] == y[pairs[:, 1]]).astype(float)
     if any(name.startswith(each) for each in ("MLKR", "LogRatio")) or "Regressor" in name:
         return X, np.sin(X[:, 0]) + X[:, 1]
-    width = {"OASIS": 3, "SCML": 3, "LSML": 4}.get(name)
-    if width is None and not issubclass(kind, metricfast.PairsClassifierMixin):
+    if name not in WIDTHS:
         return X, y
     a, b, c, d = metricfast.Constraints(y).positive_negative_pairs(len(X) // 2, random_state=0)
-    if width == 4:
+    if WIDTHS[name] == 4:
         return (X[np.c_[a, b, c, d]],)
-    if width == 3:
+    if WIDTHS[name] == 3:
         return (X[np.c_[a, b, np.where(y[c] == y[a], d, c)]],)
     return X[np.r_[np.c_[a, b], np.c_[c, d]]], np.repeat([1, -1], len(a))
 
@@ -163,22 +163,12 @@ FUNCTIONS: dict[str, Callable[[Array, Array, int], Any]] = {
     "pairwise_distances": lambda X, y, k: metricfast.pairwise_distances(X[:1000], X),
     "paired_distances": lambda X, y, k: metricfast.paired_distances(X, X[::-1]),
     "metric_gradient": lambda X, y, k: metricfast.metric_gradient(
-        X[:400], np.ones((len(X[:400]), len(X))), X
+        X[:400], np.ones((len(X[:400]), len(X))), X, L=np.eye(X.shape[1])
     ),
     "inference.both": lambda X, y, k: inference.both(X, X, y, y, k),
     "generate_knntriplets": lambda X, y, k: metricfast.Constraints(y).generate_knntriplets(X, k, k),
-    "precision_at_1": lambda X, y, k: metrics.precision_at_1(X, y),
-    "recall_at_k": metrics.recall_at_k,
-    "cmc_at_k": lambda X, y, k: metrics.cmc_at_k(X, y, ks=[k]),
-    "ndcg_at_k": metrics.ndcg_at_k,
-    "mean_label_distance_at_k": metrics.mean_label_distance_at_k,
-    "r_precision": lambda X, y, k: metrics.r_precision(X, y),
-    "map_at_r": lambda X, y, k: metrics.map_at_r(X, y),
-    "mean_average_precision": lambda X, y, k: metrics.mean_average_precision(X, y),
-    "mean_reciprocal_rank": lambda X, y, k: metrics.mean_reciprocal_rank(X, y),
-    "retrieval_report": lambda X, y, k: metrics.retrieval_report(X, y),
     "cross_validate_retrieval": lambda X, y, k: metrics.cross_validate_retrieval(
-        metricfast.LFDA(), X, y, unit="points"
+        metricfast.LFDA(), X, y, folds=2
     ),
     "verification_report": lambda X, y, k: metrics.verification_report(
         np.where(y == 0, 1, -1), X[:, 0] ** 2
@@ -187,14 +177,34 @@ FUNCTIONS: dict[str, Callable[[Array, Array, int], Any]] = {
 }
 
 
+SCORES = ("map_at_r", "mean_average_precision", "mean_reciprocal_rank", "precision_at_1")
+SCORES += ("r_precision", "retrieval_report")
+
+
+def _scores() -> dict[str, Callable[[Array, Array, int], Any]]:
+    """Return the metrics of retrieval."""
+
+    def at(name: str, X: Array, y: Array, k: int) -> Any:
+        return getattr(metrics, name)(X, y, k=k)
+
+    def of_all(name: str, X: Array, y: Array, k: int) -> Any:
+        del k
+        return getattr(metrics, name)(X, y)
+
+    names = [name for name in metrics.__all__ if name.endswith("_at_k")]
+    return {name: partial(at, name) for name in names} | {
+        name: partial(of_all, name) for name in SCORES
+    }
+
+
 def _partial_fit(learner: Any, X: Array, y: Array) -> None:
-    for rows in np.array_split(np.argsort(y, kind="stable"), 4):
+    for rows in np.array_split(np.argsort(y, kind="stable"), 2):
         learner.partial_fit(X[rows], y[rows])
 
 
 CALLS: dict[str, Callable[[Size], Call]] = {
     **_estimators(),
-    **{name: partial(_function, call) for name, call in FUNCTIONS.items()},
+    **{name: partial(_function, call) for name, call in (FUNCTIONS | _scores()).items()},
 }
 
 
