@@ -62,9 +62,17 @@ AXES = {
 # a features x features matrix, but never of more features than points.
 TIME = {"points": 2, "features": 3, "wide": 1, "classes": 1, "neighbors": 1.5}
 MEMORY = {"points": 1, "features": 2, "wide": 1, "classes": 1, "neighbors": 1}
-# Learners of mini-batches train a map of all features, unless `n_components` is given.
+# Learners of mini-batches train a map of all features, unless `n_components` is given. SDML is
+# sparse in the features as given, and SCML needs as many triplets as features.
 SQUARE = ("AdapterLearner", "AsymmetricSimilarity", "EmbeddingLearner", "FixedDatabase")
-SQUARE += ("LogRatioLearner", "ProxyNCALearner", "TripletLearner", "MultiMetricLMNN", "SDML*")
+SQUARE += (
+    "LogRatioLearner",
+    "ProxyNCALearner",
+    "TripletLearner",
+    "MultiMetricLMNN",
+    "SCML",
+    "SDML*",
+)
 # Powers that are measured with an error of up to .3. Below these seconds and bytes they are noise.
 SLACK, SECONDS, BYTES = 0.3, 0.5, 32 << 20
 # Points of a tuple, for learners of tuples.
@@ -127,7 +135,9 @@ def _arguments(name: str, X: Array, y: Array) -> tuple[Any, ...]:
     if WIDTHS[name] == 4:
         return (X[np.c_[a, b, c, d]],)
     if WIDTHS[name] == 3:
-        return (X[np.c_[a, b, np.where(y[c] == y[a], d, c)]],)
+        triplets = np.c_[a, b, np.where(y[c] == y[a], d, c)]
+        count = max(len(a), X.shape[1] if name == "SCML" else 0)
+        return (X[np.resize(triplets, (count, 3))],)
     return X[np.r_[np.c_[a, b], np.c_[c, d]]], np.repeat([1, -1], len(a))
 
 
