@@ -1,225 +1,212 @@
-"""Adapters of given embeddings, next to the same maps and losses in torch.
+"""Adapters of given embeddings, next to other ways to adapt them.
 
-    python -m benchmarks.adapters [--only TASK] [--pairs N] [--limit FACTOR]
+    python -m benchmarks.adapters [--full] [--only PATTERN]...
 
-The tasks are the judged sentences of stsb_static.npz, both sides mapped or queries alone, by
-CoSENT; made clicks, both sides mapped, by a softmax over each batch; and queries of another
-encoder, which find the embeddings of the old one. `AdapterLearner` has default parameters. torch,
-if it is installed, trains a linear map from the identity (of another encoder, from torch's own
-start) on the same pairs by the same loss: with the recipe of llama_index and
-sentence-transformers, AdamW at rate 2e-5 in batches of 10, and with Adam in batches of 512 at
-higher rates. It gets `--limit` times the processor seconds of `AdapterLearner`. Scores are of test
-pairs: Spearman's correlation of cosines and scores, or the mean reciprocal rank of the document
-among the nearest 100. The test score of torch is looked at all along, which is not on its clock: a
-row has the best one, the one after as many seconds as `AdapterLearner` took, and the seconds to
-reach its score.
+The tasks are pairs of sentences that people have judged (stsb_static.npz), and the close ones among
+them; docstrings of NumPy, SciPy and scikit-learn by the encoder wordllama, if it is installed,
+whose first paragraphs find the rest of them, or of all that they mention; the same under another
+encoder; images and texts (wikipedia_image_text.npz); and made embeddings. Both sides are mapped, or
+queries alone. A score is the mean average precision of test queries, or Spearman's correlation of
+test pairs.
+
+`AdapterLearner` has default parameters. Closed forms have the best regularisation of four by the
+test score. With torch, the same maps are trained by MultipleNegativesRankingLoss (MNRL) or CoSENT:
+with the default parameters of sentence-transformers, with those of llama_index, and with the rate,
+scale and number of epochs that are best on a fifth of the training queries. Tuning is part of the
+seconds, all of one processor. "minus ours" has the standard error of the difference. The last two
+columns look at the test score while torch trains: after as many seconds as `AdapterLearner` took,
+and until it reaches its score, without the time to tune.
+
+A second table shows seconds, peak memory beyond the embeddings, and scores by the numbers of
+features and pairs. Without `--full`, three recipes are tuned instead of six or nine, and sizes are
+small.
 """
 
 from __future__ import annotations
 
-__all__ = ["main"]
+__all__ = ["check", "main"]
 
 import argparse
+import multiprocessing
 import time
+import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from fnmatch import fnmatch
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.sparse import eye_array
-from sklearn.preprocessing import normalize
+from scipy.stats import spearmanr
+from sklearn.metrics import average_precision_score
+from threadpoolctl import threadpool_limits
 
-from benchmarks import data
+from benchmarks import adapter_data, adapter_peers
+from benchmarks.adapter_data import TASKS, Task
+from benchmarks.worker import memory, new_peak
 from metricfast import AdapterLearner
-from metricfast.metrics import pair_report, relevance_report
 
-_SCALE, _TEMPERATURE = 5.0, 0.07
-_N_FEATURES, _N_TEST, _K = 768, 2000, 100
-# Optimizer, learning rate and batch size.
-PEERS = (("AdamW", 2e-5, 10), ("Adam", 1e-4, 512), ("Adam", 1e-3, 512))
-# Looks at the test score within the seconds of AdapterLearner.
-_LOOKS = 10
-
-
-class Pairs(NamedTuple):
-    """Rows that belong together, or have scores."""
-
-    queries: np.ndarray
-    database: np.ndarray
-    scores: np.ndarray | None = None
-
-    def judge(self, queries: np.ndarray, database: np.ndarray) -> float:
-        """Return the score of mapped points."""
-        Z, Z_database = normalize(queries), normalize(database)
-        if self.scores is not None:
-            return pair_report(self.scores, (Z * Z_database).sum(axis=1))["spearman"]
-        k = min(_K, len(Z))
-        return relevance_report(Z, eye_array(len(Z)), Z_database, k=k)["mrr_at_k"].mean
+# Features and pairs of the second table.
+SIZES = [(1536, 1000)]
+FULL_SIZES = [(d, n) for d in (1536, 3072, 4096) for n in (1000, 10_000)]
+FULL_SIZES += [(1536, 100_000), (9600, 2000)]
+HEAD = ("method", "CPU s", "score", "minus ours", "error", "after our s", "s to our score")
+# Tuned recipes, and the seconds of each compared with those of `AdapterLearner`, without --full.
+_TUNED, _LIMIT, _FULL_LIMIT = 3, 2.0, 6.0
 
 
-@dataclass(frozen=True)
-class Task:
-    """Pairs to train on and to test, and the side to map."""
+class Row(NamedTuple):
+    """A way to adapt, seconds, and test values; for torch, the course of the test score."""
 
     name: str
-    side: str
-    train: Pairs
-    test: Pairs
+    seconds: float
+    values: np.ndarray
+    course: adapter_peers.Course | None = None
 
-    def mapped(self, L: np.ndarray) -> float:
-        """Return the test score of a map."""
-        queries, database, _ = self.test
-        return self.test.judge(queries @ L.T, database @ L.T if self.side == "both" else database)
-
-
-def sentences(side: str) -> Task:
-    """Return judged pairs of sentences."""
-    with np.load(data.folder() / "stsb_static.npz") as saved:
-        train, test = (
-            Pairs(*(saved[f"{part}_{name}"].astype(np.float32) for name in "aby"))
-            for part in ("train", "test")
-        )
-    return Task(f"judged sentences, {side}", side, train, test)
-
-
-def clicks(n: int) -> Task:
-    """Return embeddings whose topics are smaller than what their texts do not share."""
-    rng = np.random.default_rng(0)
-    directions = rng.normal(size=(48, _N_FEATURES))
-    topics = rng.normal(size=(n + _N_TEST, 24))
-
-    def embeddings() -> np.ndarray:
-        own = topics + 0.9 * rng.normal(size=topics.shape)
-        others = np.hstack([own, 2 * rng.normal(size=topics.shape)])
-        found = others @ directions + 3 * rng.normal(size=(len(topics), _N_FEATURES))
-        return np.asarray(found, np.float32)
-
-    queries, database = embeddings(), embeddings()
-    return Task(
-        f"made clicks, {n:,} of {_N_FEATURES} features", "both",
-        Pairs(queries[:n], database[:n]), Pairs(queries[n:], database[n:]),
-    )  # fmt: skip
+    def cells(self, ours: Row) -> list[str]:
+        """Return the cells of the table."""
+        found = [self.name, f"{self.seconds:.1f}" if self.seconds else ""]
+        found.append(f"{self.values.mean():.4f}")
+        if self is ours:
+            return [*found, *[""] * 4]
+        differences = self.values - ours.values
+        error = differences.std() / np.sqrt(len(differences))
+        found += [f"{differences.mean():+.4f}", f"{error:.4f}"]
+        if self.course is None:
+            return [*found, "", ""]
+        seconds, scores = self.course
+        equal = scores[max(np.searchsorted(seconds, ours.seconds, side="right") - 1, 0)]
+        reached = np.flatnonzero(scores >= ours.values.mean())
+        when = f"{seconds[reached[0]]:.1f}" if len(reached) else f"not in {seconds[-1]:.1f}"
+        return [*found, f"{equal:.4f}", when]
 
 
-def encoders(n: int) -> Task:
-    """Return made texts under two encoders."""
-    rng = np.random.default_rng(1)
-    texts = rng.normal(size=(n + _N_TEST, 200)) / np.arange(1, 201) ** 0.5
-
-    def encoder(width: int) -> np.ndarray:
-        found = np.tanh(texts @ rng.normal(size=(200, width)) / 2)
-        return (found + 1.5 * rng.normal(size=found.shape)).astype(np.float32)
-
-    new, old = encoder(_N_FEATURES), encoder(_N_FEATURES // 2)
-    return Task(
-        f"another encoder, {n:,} texts", "query", Pairs(new[:n], old[:n]), Pairs(new[n:], old[n:])
-    )
-
-
-TASKS = {
-    "both": lambda n: sentences("both"),
-    "query": lambda n: sentences("query"),
-    "clicks": clicks,
-    "encoder": lambda n: encoders(n // 10),
-}
+def check() -> None:
+    """Raise an error unless scores agree with scikit-learn, SciPy and `AdapterLearner.score`."""
+    for scored in (True, False):
+        task = adapter_data.made("both", 100, 16, scored=scored, n_test=60)
+        learner, _ = _fit(task)
+        Z, Z_database = (learner.transform(task.test[i]) for i in (0, 2))
+        if scored:
+            expected = spearmanr((Z * Z_database).sum(axis=1), task.test.y)[0]
+        else:
+            relevant = task.test.y.toarray()
+            pairs = zip(relevant, Z @ Z_database.T, strict=True)
+            expected = np.mean([average_precision_score(*each) for each in pairs])
+        found = task.mapped(learner.parameters_[0]).mean()
+        np.testing.assert_allclose([found, learner.score(*task.test)], expected, rtol=1e-5)
 
 
-def torch_maps(
-    task: Task, optimizer: str, rate: float, batch: int, every: float
-) -> Iterator[tuple[float, np.ndarray]]:
-    """Yield the seconds so far and the map, each time that some seconds have passed."""
-    import torch
-    from torch.nn.functional import cross_entropy
-    from torch.nn.functional import normalize as unit
-
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
-    Q, D = (torch.from_numpy(np.ascontiguousarray(each)) for each in task.train[:2])
-    y = None if task.train.scores is None else torch.from_numpy(task.train.scores)
-    adapter = torch.nn.Linear(Q.shape[1], D.shape[1], bias=False)
-    if Q.shape[1] == D.shape[1]:
-        torch.nn.init.eye_(adapter.weight)
-    steps = getattr(torch.optim, optimizer)(adapter.parameters(), lr=rate)
-    seconds, looked, begin = 0.0, 0.0, time.process_time()
-    while True:
-        for rows in torch.randperm(len(Q)).split(batch):
-            a = unit(adapter(Q[rows]))
-            b = unit(adapter(D[rows]) if task.side == "both" else D[rows])
-            if y is None:
-                loss = cross_entropy(a @ b.T / _TEMPERATURE, torch.arange(len(rows)))
-            else:
-                s = _SCALE * (a * b).sum(1)
-                greater = y[rows][:, None] > y[rows]
-                terms = (s - s[:, None])[greater]
-                loss = torch.logsumexp(torch.cat([torch.zeros(1), terms]), 0)
-            steps.zero_grad()
-            loss.backward()
-            steps.step()
-            spent = time.process_time() - begin
-            if seconds + spent - looked >= every:
-                seconds += spent
-                looked = seconds
-                yield seconds, adapter.weight.detach().numpy().copy()
-                begin = time.process_time()
+def _fit(task: Task) -> tuple[AdapterLearner, float]:
+    """Return the learner, fitted to the training pairs, and seconds."""
+    learner, begin = AdapterLearner(task.side, random_state=0, n_jobs=1), time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # if points stay as they are
+        learner.fit(*task.train)
+    return learner, time.process_time() - begin
 
 
-def course(task: Task, peer: tuple[str, float, int], ours: float, limit: float) -> Any:
-    """Return seconds and test scores of torch."""
-    found = []
-    for seconds, L in torch_maps(task, *peer, ours / _LOOKS):
-        found.append((seconds, task.mapped(L)))
-        if seconds >= limit * ours:
-            return np.array(found).T
-
-
-def run(task: Task, limit: float) -> None:
-    """Print the rows of a task."""
-    queries, database, y = task.train
-    print(f"| {task.name}: as given | | {_given(task)} | | |")
-    begin = time.process_time()
-    learner = AdapterLearner(task.side, random_state=0, n_jobs=1).fit(queries, y, database)
-    ours = time.process_time() - begin
-    score = task.mapped(learner.parameters_[0])
-    print(f"| {task.name}: `AdapterLearner` | {ours:.1f} | {score:.4f} | | |", flush=True)
-    for peer in PEERS:
-        name = "torch, {} at {:g}, batches of {}".format(*peer)
+def rows(task: Task, full: bool) -> Iterator[Row]:
+    """Yield `AdapterLearner` first, then points as given, closed forms, and torch."""
+    learner, seconds = _fit(task)
+    yield Row("`AdapterLearner`", seconds, task.mapped(learner.parameters_[0]))
+    given = task.given()
+    if given is not None:
+        yield Row("as given", 0.0, given)
+    for name, (make, side, settings) in adapter_peers.CLOSED.items():
+        if side != task.side and not (name == "whitening" and given is not None):
+            continue
+        begin = time.process_time()
+        found = [task.mapped(make(task, each)) for each in settings]
+        best = max(found, key=np.mean)
+        yield Row(name, time.process_time() - begin, best)
+    for name, choices in adapter_peers.recipes(task).items():
         try:
-            seconds, scores = course(task, peer, ours, limit)
+            yield _trained(name, task, choices, seconds * (_FULL_LIMIT if full else _LIMIT), full)
         except ImportError:
-            print("\ntorch is not installed: pip install torch", flush=True)
+            yield Row(f"{name}: torch is not installed", 0.0, np.array([np.nan]))
             return
-        equal = scores[max(np.searchsorted(seconds, ours, side="right") - 1, 0)]
-        reached = np.flatnonzero(scores >= score)
-        when = f"{seconds[reached[0]]:.1f}" if len(reached) else f"not in {seconds[-1]:.0f}"
-        print(
-            f"| {task.name}: {name} | {seconds[scores.argmax()]:.1f} | {scores.max():.4f} | "
-            f"{equal:.4f} | {when} |",
-            flush=True,
-        )
 
 
-def _given(task: Task) -> str:
-    queries, database = task.test[:2]
-    if queries.shape[1] != database.shape[1]:
-        return ""
-    return f"{task.test.judge(queries, database):.4f}"
+def _trained(
+    name: str, task: Task, choices: list[adapter_peers.Recipe], limit: float, full: bool
+) -> Row:
+    spent, recipe = 0.0, choices[0]
+    if len(choices) > 1:
+        choices = choices if full else choices[1 :: len(choices) // _TUNED]
+        recipe, spent = adapter_peers.tune(task, choices, limit)
+        name += f": rate {recipe.rate:g}, scale {recipe.scale:g}, {recipe.epochs} epochs"
+        limit = np.inf
+    course, L = adapter_peers.courses(
+        task, task.train, recipe, lambda L: float(task.mapped(L).mean()), limit
+    )
+    return Row(name, spent + course.seconds[-1], task.mapped(L), course)
+
+
+def _sized(n_features: int, n: int, scored: bool, answers: Any) -> None:
+    """Send a row of the second table."""
+    with threadpool_limits(1):
+        task = adapter_data.made("both", n, n_features, scored)
+        before = new_peak() or 0
+        learner, seconds = _fit(task)
+        peak = (memory("VmHWM") - before) / 1e6 if before else np.nan
+        size = sum(each.nbytes for each in (task.train.queries, task.train.database)) / 1e6
+        scores = task.given().mean(), task.mapped(learner.parameters_[0]).mean()  # type: ignore[union-attr]
+        answers.send((seconds, size, peak, *scores))
+
+
+def sizes(full: bool) -> None:
+    """Print the second table, each row by a process of its own."""
+    print("\n| features | pairs | CPU s | MB of pairs | MB more | given | score |")
+    print("|---:|---:|---:|---:|---:|---:|---:|")
+    context = multiprocessing.get_context("spawn")
+    for n_features, n in FULL_SIZES if full else SIZES:
+        for scored in (True, False):
+            ours, theirs = context.Pipe(duplex=False)
+            process = context.Process(target=_sized, args=(n_features, n, scored, theirs))
+            process.start()
+            theirs.close()
+            try:
+                seconds, size, peak, *scores = ours.recv()
+                cells = (
+                    f"{seconds:.1f} | {size:.0f} | {peak:.0f} | {scores[0]:.4f} | {scores[1]:.4f}"
+                )
+            except EOFError:
+                cells = "| | | |"
+            kind = "scored" if scored else "positive"
+            print(f"| {n_features:,} | {n:,} {kind} | {cells} |", flush=True)
+            process.join()
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Run the benchmark, and print its table."""
+    """Run the benchmark, and print its tables."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.adapters",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--only", action="append", choices=list(TASKS), metavar="TASK")
-    parser.add_argument("--pairs", type=int, default=100_000, metavar="N")
-    parser.add_argument("--limit", type=float, default=10.0, metavar="FACTOR")
-    given = parser.parse_args(argv)
-    print("| | seconds | score | score after equal time | seconds to equal score |")
-    print("|---|---:|---:|---:|---:|")
-    for name in given.only or list(TASKS):
-        run(TASKS[name](given.pairs), given.limit)
+    parser.add_argument("--full", action="store_true", help="all recipes and sizes")
+    parser.add_argument("--only", action="append", metavar="PATTERN", help="tasks, or 'sizes'")
+    options = parser.parse_args(argv)
+
+    def chosen(name: str) -> bool:
+        return not options.only or any(fnmatch(name, each) for each in options.only)
+
+    check()
+    with threadpool_limits(1):
+        for name, (make, sides) in TASKS.items():
+            for side in sides if chosen(name) else ():
+                try:
+                    task = make(side)
+                except (FileNotFoundError, ImportError) as error:
+                    print(f"\n{name}: {error}", flush=True)
+                    continue
+                print(f"\n{name}, {side}: {len(task.train.queries):,} queries\n")
+                print(f"| {' | '.join(HEAD)} |\n|---{'|---:' * (len(HEAD) - 1)}|")
+                ours = None
+                for row in rows(task, options.full):
+                    ours = ours or row
+                    print(f"| {' | '.join(row.cells(ours))} |", flush=True)
+    if chosen("sizes"):
+        sizes(options.full)
 
 
 if __name__ == "__main__":

@@ -18,8 +18,13 @@ two linear maps. Learners of one map are fitted to the points of both views. Ima
 different features: two maps compete there with canonical correlations. Faces have continuous
 labels, and learners of these. All parameters are the defaults.
 
+The kinds "adapter-*-N" are N queries that train an `AdapterLearner` of both sides, and one of
+queries alone: pairs with scores, pairs that belong together, and clicks. Test queries are new, and
+documents as well unless "queries" are new. The values are the average precision of queries, and
+terms of Spearman's correlation. There, the distance to beat is the cosine of points as given.
+
 Kinds of data without a file in METRICFAST_DATA are left out. Without the folder there are: wide,
-few-points, noise, many-points, many-classes and digits.
+few-points, noise, many-points, many-classes, digits and made pairs.
 """
 
 from __future__ import annotations
@@ -57,7 +62,7 @@ from sklearn.preprocessing import Normalizer, normalize
 from threadpoolctl import threadpool_limits
 
 import metricfast
-from benchmarks import data, study_defaults
+from benchmarks import data, never_worse_adapters, study_defaults
 from metricfast import EmbeddingLearner, losses
 from metricfast.embeddings import Asymmetric, Linear
 from metricfast.metrics import retrieval_report
@@ -246,6 +251,7 @@ LEARNERS += ["ProxyNCALearner", "TripletLearner", "AsymmetricSimilarity", "AutoL
 LEARNERS += [f"loss-{name}" for name in CLASS_LOSSES]
 LEARNERS += [f"maps-{n}" for n in CLASS_LOSSES if not getattr(losses, n).learnable_database]
 LEARNERS = [name for name in LEARNERS if name not in ("MLKR", "OASIS_Supervised")] + NUMERIC
+ADAPTERS = ["adapter-both", "adapter-query"]
 
 
 def make(learner: str, width: int, **params: Any) -> Any:
@@ -364,7 +370,6 @@ def compare(name: str, learners: list[str], n_splits: int, n_jobs: int) -> Itera
     for split in splits if learners else []:
         for distance, *points in _unlearned(split):
             unlearned.setdefault(distance, []).append(_values(kind, split, *points, n_jobs))
-    means = {distance: np.nanmean(np.concatenate(each)) for distance, each in unlearned.items()}
     for learner in learners:
         values, seconds = [], []
         try:
@@ -376,14 +381,44 @@ def compare(name: str, learners: list[str], n_splits: int, n_jobs: int) -> Itera
         except ValueError as error:
             print(f"| {name} | {kind.new} | {learner} | {str(error).partition(chr(10))[0]} |")
             continue
-        mean, error = difference(values, unlearned[max(means, key=means.get)], groups)
-        row = Row(name, kind.new, learner, mean, mean < -ERRORS * error)
-        shares = [means.get(each, np.nan) for each in ("given", "standardised")]
-        shares.append(np.nanmean(np.concatenate(values)))
-        cells = [name, kind.new, learner, *(f"{share:.3f}" for share in shares)]
-        cells += [f"{mean:+.4f}", f"{error:.4f}", "x" if row.below else ""]
-        print(f"| {' | '.join(cells)} | {np.mean(seconds):.2f} |", flush=True)
-        yield row
+        yield _row(name, kind.new, learner, values, unlearned, groups, seconds)
+
+
+def _row(
+    name: str, new: str, learner: str, values: list[np.ndarray],
+    unlearned: dict[str, list[np.ndarray]], groups: list[np.ndarray], seconds: list[float],
+) -> Row:  # fmt: skip
+    """Print and return a row. Lists have values of the queries of each split."""
+    means = {distance: np.nanmean(np.concatenate(each)) for distance, each in unlearned.items()}
+    mean, error = difference(values, unlearned[max(means, key=means.get)], groups)
+    row = Row(name, new, learner, mean, mean < -ERRORS * error)
+    shares = [means.get(each, np.nan) for each in ("given", "standardised")]
+    shares.append(np.nanmean(np.concatenate(values)))
+    cells = [name, new, learner, *(f"{share:.3f}" for share in shares)]
+    cells += [f"{mean:+.4f}", f"{error:.4f}", "x" if row.below else ""]
+    print(f"| {' | '.join(cells)} | {np.mean(seconds):.2f} |", flush=True)
+    return row
+
+
+def compare_adapters(name: str, learners: list[str], n_splits: int, n_jobs: int) -> Iterator[Row]:
+    """Print and yield the rows of a kind of pairs."""
+    for learner in (each for each in learners if each in ADAPTERS):
+        side = learner.partition("-")[2]
+        given, values, groups, seconds = [], [], [], []
+        for seed in range(n_splits):
+            task = never_worse_adapters.task(name, side, seed)
+            if task is None:
+                print(f"| {name} | {learner} | too few pairs |", flush=True)
+                return
+            model = metricfast.AdapterLearner(side, random_state=seed, n_jobs=n_jobs)
+            start = time.process_time()
+            model.fit(*task.train)
+            seconds.append(time.process_time() - start)
+            values.append(task.mapped(model.parameters_[0]))
+            given.append(task.given())
+            groups.append(np.arange(len(given[-1])))
+        new = never_worse_adapters.KINDS[name][0].new
+        yield _row(name, new, learner, values, {"given": given}, groups, seconds)
 
 
 def choose_names(names: Iterable[str], patterns: list[str] | None, option: str) -> list[str]:
@@ -406,8 +441,8 @@ def main() -> None:
     parser.add_argument("--n-jobs", type=int, default=1, help="number of threads")
     parser.add_argument("--list", action="store_true", help="print kinds of data and learners")
     options = parser.parse_args()
-    kinds = choose_names(KINDS, options.data, "--data")
-    learners = choose_names(LEARNERS, options.learner, "--learner")
+    kinds = choose_names([*KINDS, *never_worse_adapters.KINDS], options.data, "--data")
+    learners = choose_names([*LEARNERS, *ADAPTERS], options.learner, "--learner")
     if options.list:
         print("data:", *kinds, "\nlearners:", *learners)
         return
@@ -416,17 +451,19 @@ def main() -> None:
     rows: list[Row] = []
     with threadpool_limits(options.n_jobs):
         for name in kinds:
+            rows_of = compare if name in KINDS else compare_adapters
             try:
-                rows += compare(name, learners, options.splits, options.n_jobs)
+                rows += rows_of(name, learners, options.splits, options.n_jobs)
             except FileNotFoundError as error:
                 print(f"| {name} | no {error.filename}: see benchmarks/DATA.md |", flush=True)
+            except ModuleNotFoundError as error:
+                print(f"| {name} | no package {error.name} |", flush=True)
     print("\n| learner | new points | new classes | all |\n|---|---|---|---|")
     for learner in [*learners, "all"]:
         ours = [row for row in rows if learner in (row.learner, "all")]
-        parts = [
-            [row.difference for row in ours if new in (row.new, None)]
-            for new in (POINTS, CLASSES, None)
-        ]
+        new_points = [row for row in ours if row.new != CLASSES]
+        new_classes = [row for row in ours if row.new == CLASSES]
+        parts = [[row.difference for row in some] for some in (new_points, new_classes, ours)]
         cells = [f"{np.mean(part):+.4f}" if part else "" for part in parts]
         if ours:
             print(f"| {learner} | {' | '.join(cells)} |")

@@ -14,6 +14,8 @@ import pytest
 import registry
 from benchmarks import __main__ as suite
 from benchmarks import (
+    adapter_data,
+    adapter_peers,
     adapters,
     bounds,
     data,
@@ -241,26 +243,66 @@ def test_reid_of_faces(run, monkeypatch, tmp_path):
     assert accuracy["| KISSME"] > 0.95 > 0.75 > accuracy["| Euclidean"]
 
 
-@pytest.mark.filterwarnings("ignore:.*the given distance stays")
-@pytest.mark.parametrize("installed", [True, False])
-def test_adapters(run, monkeypatch, tmp_path, installed):
-    if installed:
-        pytest.importorskip("torch")
-    else:
-        monkeypatch.setitem(sys.modules, "torch", None)
+@pytest.fixture
+def small_pairs(monkeypatch, tmp_path):
+    """Shrink the tasks of adapters; judged sentences are made, and there is no wordllama."""
     rng = np.random.default_rng(0)
     sentences = {f"{part}_y": np.arange(60) % 6.0 for part in ("train", "test")}
     for name in ("train_a", "train_b", "test_a", "test_b"):
         sentences[name] = rng.normal(size=(60, 4)).astype(np.float16)
     np.savez(tmp_path / "stsb_static.npz", **sentences)
+    monkeypatch.setitem(sys.modules, "wordllama", None)
+    adapter_data._docstrings.cache_clear()
+    for name in ("made scores", "made clicks"):
+        make = partial(
+            adapter_data.made, n=60, n_features=8, scored=name == "made scores", n_test=40
+        )
+        monkeypatch.setitem(adapters.TASKS, name, (make, ("both", "query")))
+    monkeypatch.setattr(adapters, "SIZES", [(8, 50)])
+    monkeypatch.setattr(adapter_peers, "_EPOCHS", 2)
+
+
+@pytest.mark.filterwarnings("ignore:.*the given distance stays")
+@pytest.mark.parametrize("installed", [True, False])
+def test_adapters(run, monkeypatch, tmp_path, small_pairs, installed):
+    if installed:
+        pytest.importorskip("torch")
+    else:
+        monkeypatch.setitem(sys.modules, "torch", None)
     monkeypatch.setenv("METRICFAST_DATA", str(tmp_path))
-    monkeypatch.setattr(adapters, "_N_TEST", 30)
-    monkeypatch.setattr(adapters, "_N_FEATURES", 16)
-    text = run("benchmarks.adapters --pairs 400 --limit 1")
-    found = [row.partition(":")[0] for row in rows(text)]
-    names = [adapters.TASKS[each](400).name for each in adapters.TASKS]
-    assert [found.count(name) for name in names] == 4 * [2 + installed * len(adapters.PEERS)]
+    text = run("benchmarks.adapters --only *")
+    found = rows(text)
+    assert found.count("`AdapterLearner`") == found.count("as given") == 8  # two sides each
+    assert found.count("ridge regression") == 4
+    assert found.count("llama_index") == 2 * installed
+    assert sum(each.startswith(("MNRL, tuned", "CoSENT, tuned")) for each in found) == 8 * installed
     assert ("torch is not installed" in text) != installed
+    assert "docstrings: " in text and "images and texts: " in text
+    assert re.search(r"\| 8 \| 50 scored \| [\d.]+ \| 0 \|", text)
+
+
+def test_docstrings_as_pairs(monkeypatch):
+    pytest.importorskip("wordllama")
+    monkeypatch.setattr(adapter_data, "_MODULES", ["numpy.linalg", "numpy.fft"])
+    adapter_data._docstrings.cache_clear()
+    task = adapter_data.TASKS["clicks on docstrings"][0]("both")
+    adapter_data._docstrings.cache_clear()
+    n = len(task.train.database)
+    assert 30 < n == len(task.train.queries) + len(task.test.queries)
+    assert task.given().mean() > 0.3 > 5 / n
+    assert task.test.y.sum(axis=1).max() > 1  # what is mentioned
+
+
+def test_never_worse_of_adapters(run, monkeypatch, tmp_path, small_pairs):
+    monkeypatch.setenv("METRICFAST_DATA", str(tmp_path))
+    text = run(
+        "benchmarks.never_worse --data adapter-scores-* --data adapter-docstrings-50 "
+        "--data adapter-made-*-50 --learner adapter-* --splits 2"
+    )
+    assert "| adapter-scores-5000 | adapter-both | too few pairs |" in text
+    assert "| adapter-docstrings-50 | no package wordllama |" in text
+    assert sum(line.startswith("| adapter-made-") for line in text.splitlines()) == 4
+    assert "Below by more than two standard errors: " in text
 
 
 def test_a_kernel_is_printed_beside_its_lower_bound(run, monkeypatch):

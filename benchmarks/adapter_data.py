@@ -1,0 +1,279 @@
+"""Pairs of embeddings that adapters learn from: real sentences and docstrings, and made ones."""
+
+from __future__ import annotations
+
+__all__ = ["TASKS", "Pairs", "Task", "made", "spearman_terms"]
+
+import importlib
+import inspect
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_array, eye_array
+from scipy.stats import rankdata
+from sklearn.decomposition import TruncatedSVD
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.preprocessing import normalize
+
+from benchmarks import data
+
+_MODULES = [
+    "numpy", *(f"numpy.{name}" for name in ("fft", "linalg", "ma", "polynomial", "random")),
+    *(f"scipy.{name}" for name in ("cluster.hierarchy", "fft", "integrate", "interpolate")),
+    *(f"scipy.{name}" for name in ("io", "linalg", "ndimage", "optimize", "signal", "sparse")),
+    *(f"scipy.{name}" for name in ("sparse.csgraph", "sparse.linalg", "spatial")),
+    *(f"scipy.{name}" for name in ("spatial.distance", "special", "stats", "stats.mstats")),
+    *(f"sklearn.{name}" for name in ("cluster", "covariance", "decomposition", "ensemble")),
+    *(f"sklearn.{name}" for name in ("feature_extraction.text", "linear_model", "metrics")),
+    *(f"sklearn.{name}" for name in ("model_selection", "neighbors", "pipeline")),
+    *(f"sklearn.{name}" for name in ("preprocessing", "svm", "tree", "utils")),
+]  # fmt: skip
+
+
+class Pairs(NamedTuple):
+    """Queries and a database.
+
+    `y`: scores of rows that are pairs; or a sparse matrix, above 0 where a point of the database
+    belongs to a query.
+    """
+
+    queries: np.ndarray
+    y: Any
+    database: np.ndarray
+
+    @property
+    def scored(self) -> bool:
+        """Whether rows have scores."""
+        return isinstance(self.y, np.ndarray)
+
+    def take(self, rows: np.ndarray) -> Pairs:
+        """Return some queries; a database of scored pairs has the same rows."""
+        database = self.database[rows] if self.scored else self.database
+        return Pairs(self.queries[rows], self.y[rows], database)
+
+    def values(self, queries: np.ndarray, database: np.ndarray) -> np.ndarray:
+        """Return the average precision of each query, by mapped points.
+
+        For scored pairs, return numbers whose mean is Spearman's correlation.
+        """
+        Z, Z_database = normalize(queries), normalize(database)
+        if self.scored:
+            return spearman_terms((Z * Z_database).sum(axis=1), self.y)
+        similarities, found = Z @ Z_database.T, []
+        for i, row in enumerate(similarities):
+            own = row[self.y.indices[slice(*self.y.indptr[i : i + 2])]]
+            places = [(row >= each).sum() for each in np.sort(own)[::-1]]
+            found.append(np.mean(np.arange(1, len(own) + 1) / places))
+        return np.array(found)
+
+
+class Task(NamedTuple):
+    """Pairs to train on and to test, and the side to map."""
+
+    side: str
+    train: Pairs
+    test: Pairs
+
+    def mapped(self, L: np.ndarray) -> np.ndarray:
+        """Return the test values of a map."""
+        database = self.test.database
+        return self.test.values(
+            self.test.queries @ L.T, database @ L.T if self.side == "both" else database
+        )
+
+    def given(self) -> np.ndarray | None:
+        """Return the test values of points as given, if both sides have the same features."""
+        same = self.test.queries.shape[1] == self.test.database.shape[1]
+        return self.test.values(self.test.queries, self.test.database) if same else None
+
+
+def spearman_terms(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return numbers whose mean is Spearman's correlation.
+
+    Their standard deviation, divided by the root of their number, is its standard error.
+    """
+    x, y = ((rank - rank.mean()) / (rank.std() or 1) for rank in map(rankdata, (a, b)))
+    correlation = (x * y).mean()
+    return np.asarray(x * y - correlation * (x**2 + y**2) / 2 + correlation)
+
+
+def _sentences() -> tuple[Pairs, Pairs]:
+    """Return judged pairs of sentences, for training and for tests."""
+    with np.load(data.folder() / "stsb_static.npz") as saved:
+        parts = [
+            [np.asarray(saved[f"{part}_{name}"], np.float32) for name in "ayb"]
+            for part in ("train", "test")
+        ]
+    return Pairs(*parts[0]), Pairs(*parts[1])
+
+
+def judged(side: str) -> Task:
+    """Return pairs of sentences that people have judged."""
+    return Task(side, *_sentences())
+
+
+def close(side: str) -> Task:
+    """Return pairs of sentences that people have judged to mean the same, or nearly.
+
+    No sentence is in two pairs.
+    """
+    found = []
+    for pairs in _sentences():
+        known, kept = set[bytes](), []
+        for i in np.flatnonzero(pairs.y >= 4):
+            both = {pairs.queries[i].tobytes(), pairs.database[i].tobytes()}
+            if len(both - known) == 2:
+                kept.append(i)
+            known |= both
+        found.append(Pairs(pairs.queries[kept], _rows(len(kept)), pairs.database[kept]))
+    return Task(side, *found)
+
+
+def _rows(n: int) -> csr_array:
+    return csr_array(eye_array(n))
+
+
+@dataclass(frozen=True)
+class _Docstrings:
+    """First paragraphs of docstrings, the rest of them, and its embeddings."""
+
+    summaries: np.ndarray
+    bodies: np.ndarray
+    texts: list[str]
+    mentions: csr_array  # of other docstrings in their sections "See Also"
+
+
+@cache
+def _docstrings() -> _Docstrings:
+    from wordllama import WordLlama
+
+    folder = Path(inspect.getfile(WordLlama)).parent
+    model = WordLlama.load(cache_dir=folder, disable_download=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of what is deprecated
+        found = dict(_read())
+    names = {name: i for i, name in enumerate(found)}
+    pairs = [
+        (i, names[each])
+        for i, (_, body) in enumerate(found.values())
+        for each in body.partition("See Also --------")[2].partition("----")[0].split()
+        if each in names and names[each] != i
+    ]
+    rows, columns = zip(*sorted(set(pairs)), strict=True)
+    shape = len(found), len(found)
+    mentions = csr_array((np.ones(len(rows)), (rows, columns)), shape=shape)
+    summaries, bodies = zip(*found.values(), strict=True)
+    encoded = (model.embed(list(each)).astype(np.float32) for each in (summaries, bodies))
+    return _Docstrings(*encoded, list(bodies), mentions)
+
+
+def _read() -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yield names, first paragraphs and the rest of docstrings; a first paragraph once."""
+    known = set[str]()
+    for module in map(importlib.import_module, _MODULES):
+        for name in sorted(dir(module)):
+            thing = getattr(module, name)
+            text = inspect.getdoc(thing) or ""
+            if name[0] == "_" or inspect.ismodule(thing):
+                continue
+            head, *rest = text.split("\n\n")
+            if "(" in head[: len(name) + 1] and rest:  # the signature
+                head, *rest = rest
+            summary, body = (" ".join(each.split()) for each in (head, " ".join(rest)))
+            if summary not in known and len(summary) >= 20 and len(body) >= 200:
+                known.add(summary)
+                yield name, (summary, body)
+
+
+def _halves() -> tuple[_Docstrings, np.ndarray, np.ndarray]:
+    docs = _docstrings()
+    order = np.random.default_rng(0).permutation(len(docs.summaries))
+    return docs, *np.split(order, [2 * len(order) // 3])
+
+
+def docstrings(side: str) -> Task:
+    """Return first paragraphs of docstrings, which find the rest of them."""
+    docs, train, test = _halves()
+    return Task(
+        side, *(Pairs(docs.summaries[n], _rows(len(n)), docs.bodies[n]) for n in (train, test))
+    )
+
+
+def clicks(side: str) -> Task:
+    """Return first paragraphs that find the rest and that of mentioned docstrings.
+
+    New queries search the documents that others have clicked on.
+    """
+    docs, train, test = _halves()
+    relevant = csr_array(_rows(len(docs.bodies)) + docs.mentions)
+    return Task(side, *(Pairs(docs.summaries[n], relevant[n], docs.bodies) for n in (train, test)))
+
+
+def encoders(side: str) -> Task:
+    """Return docstrings that search the same ones under an encoder of word counts."""
+    docs, train, test = _halves()
+    counts = TfidfVectorizer(sublinear_tf=True, min_df=3).fit_transform(docs.texts)
+    old = TruncatedSVD(128, random_state=0).fit_transform(counts).astype(np.float32)
+    return Task(side, *(Pairs(docs.bodies[n], _rows(len(n)), old[n]) for n in (train, test)))
+
+
+def articles(side: str) -> Task:
+    """Return images that search the texts of their articles."""
+    with np.load(data.folder() / "wikipedia_image_text.npz") as saved:
+        image, text, n = (saved[name] for name in ("image", "text", "n_train"))
+    parts = [
+        [np.asarray(each[some], np.float32) for each in (image, text)]
+        for some in (slice(n), slice(n, None))
+    ]
+    return Task(side, *(Pairs(a, _rows(len(a)), b) for a, b in parts))
+
+
+def made(
+    side: str, n: int = 2000, n_features: int = 256, scored: bool = False, n_test: int = 1000,
+    noise: float = 2.0,
+) -> Task:  # fmt: skip
+    """Return made embeddings whose topics are smaller than what their texts do not share.
+
+    Without noise, nothing can be learned: all directions are alike.
+    """
+    rng = np.random.default_rng(0)
+    directions = rng.normal(size=(48, n_features))
+    topics = rng.normal(size=(n + n_test, 24))
+
+    def embeddings(topics: np.ndarray) -> np.ndarray:
+        if not noise:
+            rotated = topics @ np.linalg.qr(directions.T)[0].T[:24]
+            return np.asarray(rotated + 0.2 * rng.normal(size=rotated.shape), np.float32)
+        own = topics + 0.9 * rng.normal(size=topics.shape)
+        others = np.hstack([own, noise * rng.normal(size=topics.shape)])
+        found = others @ directions + 3 * rng.normal(size=(len(topics), n_features))
+        return np.asarray(found, np.float32)
+
+    parts = slice(n), slice(n, None)
+    if not scored:
+        tables = embeddings(topics), embeddings(topics)
+        return Task(
+            side, *(Pairs(*(tables[0][s], _rows(len(topics[s])), tables[1][s])) for s in parts)
+        )
+    others = topics + rng.normal(size=topics.shape) * rng.uniform(0, 3, size=(len(topics), 1))
+    y = (normalize(topics) * normalize(others)).sum(axis=1) + 0.1 * rng.normal(size=len(topics))
+    tables = embeddings(topics), embeddings(others)
+    return Task(side, *(Pairs(tables[0][some], y[some], tables[1][some]) for some in parts))
+
+
+# Name: how to make it, and the sides that are mapped.
+TASKS = {
+    "judged sentences": (judged, ("both", "query")),
+    "close sentences": (close, ("both", "query")),
+    "docstrings": (docstrings, ("both", "query")),
+    "clicks on docstrings": (clicks, ("both", "query")),
+    "another encoder": (encoders, ("query",)),
+    "images and texts": (articles, ("query",)),
+    "made scores": (lambda side: made(side, scored=True), ("both", "query")),
+    "made clicks": (made, ("both", "query")),
+}
