@@ -8,7 +8,9 @@ import json
 import pkgutil
 import re
 import runpy
+import shutil
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -77,7 +79,48 @@ LONG = {
 )
 def test_code_on_pages_runs_and_prints_what_is_shown(page):
     """All blocks of a page run in order and share their names, as a reader would type them."""
+    if page.stem == "clicks":
+        pytest.importorskip("wordllama")
     blocks.check(page)
+
+
+def test_the_service_of_an_adapter():
+    """Eight clients ask while the map is replaced: each answer is by one map, and none is lost."""
+    pytest.importorskip("fastapi")
+    client = pytest.importorskip("fastapi.testclient").TestClient
+    rng = np.random.default_rng(0)
+    queries, texts = rng.normal(size=(2, 200, 6))
+    np.save("texts.npy", texts)
+    maps = []
+    for seed in range(2):
+        adapter = metricfast.AdapterLearner("query", judge=None, random_state=seed)
+        adapter.fit(queries[100 * seed :][:100], X_database=texts[100 * seed :][:100])
+        metricfast.save(adapter, f"{seed}.safetensors")
+        mapped = adapter.transform(queries, side="query") @ adapter.transform(texts, "database").T
+        maps.append(np.argsort(-mapped, axis=1)[:, :3].tolist())
+    assert maps[0] != maps[1]
+    page = (ROOT / "docs/service.md").read_text(encoding="utf-8")
+    program = re.search(r"^## An adapter$.*?^```\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    shutil.copy("0.safetensors", "adapter.safetensors")
+    exec(program[1], names := {})
+
+    def ask(number):
+        found = client(names["app"]).post(
+            "/search", params={"n_neighbors": 3}, json=[queries[number].tolist()]
+        )
+        return found.status_code, found.json()[0] in (each[number] for each in maps)
+
+    with ThreadPoolExecutor(8) as clients:
+        answers = clients.map(ask, range(100))
+        for i in range(6):
+            shutil.copy(f"{1 - i % 2}.safetensors", "new.safetensors")
+            Path("new.safetensors").replace("adapter.safetensors")
+            assert client(names["app"]).post("/reload").status_code == 200
+        assert list(answers) == 100 * [(200, True)]
+    for wrong in ([[1, 2]], [[1, 2], [3]], []):
+        found = client(names["app"]).post("/search", json=wrong)
+        assert found.status_code == 400, found.text
+    assert "6" in client(names["app"]).post("/search", json=[[1, 2]]).json()["detail"]
 
 
 @pytest.mark.parametrize(
@@ -230,8 +273,8 @@ def test_the_glossary_has_the_words_of_other_fields(monkeypatch):
     words = {
         "anomalies": "anomaly detection, outlier detection",
         "cameras": "person re-identification",
-        "embeddings_you_own": "fine-tune, hard negatives, RAG, rerank, semantic search, "
-        "sentence embeddings",
+        "clicks": "fine-tune, RAG, rerank, semantic search, sentence embeddings",
+        "embeddings_you_own": "hard negatives",
         "embeddings": "triplet loss",
         "columns": "feature importance",
         "must_link": "cannot-link, must-link, semi-supervised clustering",

@@ -38,6 +38,8 @@ __all__ = ["AdapterLearner"]
 
 # The scale of CoSENT: gentler than the default of the loss, which suits embeddings in training.
 _SCALE = 5.0
+# The temperatures of NTXent if one side is mapped, and if both are. One map moves cosines less.
+_TEMPERATURES = 0.03, 0.07
 
 
 def _check_dimensions(name: str, value: Any) -> None:
@@ -76,8 +78,8 @@ class AdapterLearner(EmbeddedMetricMixin):
         is ``I + A @ B.T``, where A and B have so many columns, if it starts from the identity.
     loss : "auto" or loss, default="auto"
         `CoSENT` for scores, by default with scale 5; a loss with `takes_tags` for pairs that belong
-        together, by default ``NTXent()``, with the other pairs of a block of 512
-        queries as negatives.
+        together, by default `NTXent` with temperature 0.07, or 0.03 if one side is mapped. The
+        other pairs of a block of 512 queries are negatives.
     judge : "auto", None or Judge, default="auto"
         Chooses the start and the penalty on held-out pairs; see
         :class:`~metricfast.selection.Judge`, of which `n_splits` and `errors` may be set. With
@@ -275,7 +277,9 @@ class AdapterLearner(EmbeddedMetricMixin):
         """Return the loss that fits the pairs."""
         scored, given = pairs.scores is not None, self.loss
         if isinstance(given, str) and given == "auto":
-            return CoSENT(_SCALE) if scored else NTXent()
+            if scored:
+                return CoSENT(_SCALE)
+            return NTXent(_TEMPERATURES[self.side == "both"])
         if isinstance(given, CoSENT) if scored else getattr(given, "takes_tags", False):
             found: Loss = clone(given, safe=False)
             return found
