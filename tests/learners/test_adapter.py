@@ -780,6 +780,33 @@ def test_negatives_of_queries_without_clicks_are_not_used():
     np.testing.assert_array_equal(compact.database, DOCUMENTS[:401])
 
 
+@pytest.mark.parametrize("store", ["faiss", "usearch.index"])
+def test_stores_find_what_the_adapter_finds(fitted, store):
+    module, model = pytest.importorskip(store), fitted["query", "positives"]
+    vectors = model.transform(DOCUMENTS, side="database").astype(np.float32)
+    mapped = model.transform(QUERIES[TEST], side="query").astype(np.float32)
+    if store == "faiss":
+        index = module.IndexFlatIP(N_FEATURES)
+        index.add(vectors)
+        nearest = index.search(mapped, 5)[1]
+    else:
+        index = module.Index(ndim=N_FEATURES, metric="ip", dtype="f32")
+        index.add(np.arange(N), vectors)
+        nearest = index.search(mapped, 5, exact=True).keys
+    expected = model.kneighbors(QUERIES[TEST], DOCUMENTS, 5)[1]
+    assert (nearest == expected).mean() > 0.999  # but for ties in float32
+
+
+def test_one_side_has_a_lower_temperature():
+    """The default is the loss that the docstring names."""
+    for side, temperature in (("both", 0.07), ("query", 0.03), ("database", 0.03)):
+        default, named = (
+            AdapterLearner(side, loss=loss, judge=None).fit(POSITIVES[:60]).parameters_[0]
+            for loss in ("auto", losses.NTXent(temperature))
+        )
+        np.testing.assert_array_equal(default, named)
+
+
 @pytest.mark.data
 @pytest.mark.parametrize(("side", "least"), [("both", 0.78), ("query", 0.775)])
 def test_judged_sentences(side, least):
