@@ -333,7 +333,7 @@ def test_solver_steps(dtype):
     exact, plain_x, u = x.astype(float), x.astype(float), np.zeros(3000, dtype)
     y, y_out = x.copy(), np.empty_like(x)
     for step in (1, 2, 3):
-        get_kernels().adam_step(x, g, m, v, out, 0.1, 0.01, float(step))
+        get_kernels().adam_step(x, g, m, v, out, (0.1, 0.01, step, False))
         x, out = out, x
         total = g + 0.01 * exact
         exact_m = 0.9 * exact_m + 0.1 * total

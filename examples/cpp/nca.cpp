@@ -113,8 +113,9 @@ static RowMatrix<double> learn(const Data &data, Index components, int steps) {
         problem.exclude = self;
         metricfast::RowEngine<double> engine(problem, loss, {}, &scratch);
         const double value = engine.value_and_gradient(metricfast::view(dz), {}).value;
-        gradient = metricfast::linear_backward<double>(metricfast::view(std::as_const(dz)),
-                                                       metricfast::view(x));
+        gradient.resize(components, d);
+        metricfast::linear_backward<double>(metricfast::view(std::as_const(dz)),
+                                            metricfast::view(x), metricfast::view(gradient));
         return value;
     };
     RowMatrix<double> gradient, next_gradient;

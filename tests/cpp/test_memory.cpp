@@ -93,7 +93,9 @@ TEST(row_losses) {
 
 TEST(linear_maps) {
     const RowMatrix<double> x = random_points<double>(2400, 9), dz = random_points<double>(2400, 9);
-    every_allocation_may_fail([&] { linear_backward<double>(seen(dz), seen(x), alone); });
+    RowMatrix<double> gradient(9, 9);
+    every_allocation_may_fail(
+        [&] { linear_backward<double>(seen(dz), seen(x), view(gradient), alone); });
 }
 
 TEST(scatter_of_groups) {

@@ -7,7 +7,29 @@
 #include "metricfast/library.hpp"
 #include "products.hpp"
 
+// Defines `const Table<T> &function<T>()`: the members of LIST are the functions of these names in
+// the namespace `level`, else in `metricfast`.
+#define METRICFAST_TABLE_OF_T(Table, LIST, function)                                               \
+    template <class T> const Table<T> &function() {                                                \
+        static const Table<T> table = [] {                                                         \
+            Table<T> kernels;                                                                      \
+            LIST(METRICFAST_ENTER_OF_T)                                                            \
+            static_assert(sizeof kernels == (LIST(METRICFAST_COUNT)) * sizeof(Kernel<void()>),     \
+                          "the list must name every member");                                      \
+            return kernels;                                                                        \
+        }();                                                                                       \
+        return table;                                                                              \
+    }                                                                                              \
+    template const Table<float> &function();                                                       \
+    template const Table<double> &function();
+#define METRICFAST_ENTER_OF_T(name) kernels.name = &level::name<T>;
+#define METRICFAST_COUNT(name) +1
+
 METRICFAST_NAMESPACE_BEGIN
+
+namespace level {
+using namespace metricfast;
+}
 
 const PointKernels &point_kernels();
 const LossTools &loss_tools();

@@ -64,7 +64,9 @@ def map_gradient(upstream: Array, X: Any, n_jobs: int | None = None) -> Floats:
     if issparse(X):
         return sparse_gradient(upstream, X)
     upstream = upstream.astype(X.dtype, copy=False)
-    return np.asarray(get_kernels().linear_backward(upstream, X, as_threads(n_jobs)))
+    gradient = np.empty((upstream.shape[1], X.shape[1]))
+    get_kernels().linear_backward(upstream, X, gradient, as_threads(n_jobs))
+    return gradient
 
 
 def with_gradient(upstream: Array, *arrays: Any) -> tuple[Any, ...]:

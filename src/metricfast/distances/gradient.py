@@ -17,6 +17,7 @@ from metricfast._core.arrays import (
     common_precision,
 )
 from metricfast._core.dispatch import get_kernels
+from metricfast._core.points import map_gradient
 from metricfast._core.scaling import times_power_of_two
 from metricfast._core.sparse import check_structure
 from metricfast._core.types import Array, Integers
@@ -118,8 +119,8 @@ def metric_gradient(
         else:
             grad_q, grad_d = np.empty_like(zq), np.empty_like(zd)
             kernels.given(zq, zd, starts, columns, grad_q, grad_d, threads, values)
-            grad_u = np.asarray(kernels.linear_backward(grad_q, x, threads))
-            grad_v = np.asarray(kernels.linear_backward(grad_d, y, threads))
+            grad_u = map_gradient(grad_q, x, threads)
+            grad_v = map_gradient(grad_d, y, threads)
         back = of_weights + of_maps + 2 * of_points
         grad_u, grad_v = (np.asarray(np.ldexp(each, back)) for each in (grad_u, grad_v))
         sums = (grad_u, grad_v) if U is not None else (grad_u + grad_v,)
@@ -149,7 +150,7 @@ def _of_dense(
         return out
 
     def backward(gradient: Array, points: Array) -> Array:
-        return np.asarray(kernels.linear_backward(gradient, points, threads))
+        return map_gradient(gradient, points, threads)
 
     ones = np.ones((len(weights), 1), weights.dtype)
     of_rows = product(np.ones((1, len(y)), weights.dtype))

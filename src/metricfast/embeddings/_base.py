@@ -334,26 +334,25 @@ class LayeredEmbedding(CompiledEmbedding):
         return True
 
     def _outputs(self, parameters: Parameters, X: Any, threads: int) -> list[Array]:
-        weights, biases = self._layers(parameters)
-        dtype = weights[0].dtype
-        outputs = [np.empty((X.shape[0], len(weight)), dtype) for weight in weights]
+        layers = list(zip(*self._layers(parameters), strict=True))
+        outputs = [np.empty((X.shape[0], len(weight)), weight.dtype) for weight, _ in layers]
         if issparse(X):
-            outputs[0] = np.ascontiguousarray(X @ weights[0].T)
+            outputs[0] = np.ascontiguousarray(X @ layers[0][0].T)
         points = None if issparse(X) else X
-        get_kernels().layers_forward(points, weights, biases, self.activation, outputs, threads)
+        get_kernels().layers_forward(points, layers, self.activation, outputs, threads)
         return outputs
 
     def _pull(
         self, parameters: Parameters, cache: Cache, upstream: Array, threads: int
     ) -> Parameters:
-        weights, biases = self._layers(parameters)
+        layers = list(zip(*self._layers(parameters), strict=True))
         upstream, X, *outputs = with_gradient(upstream, cache.X, *cache.outputs)
         deltas = [np.empty_like(output) for output in outputs[:-1]] + [upstream]
         gradients = [np.empty_like(array) for array in parameters]
-        into = self._layers(gradients)
+        into = list(zip(*self._layers(gradients), strict=True))
         points = None if issparse(X) else X
         get_kernels().layers_backward(
-            points, weights, biases, self.activation, outputs, deltas, *into, threads
+            points, layers, self.activation, outputs, deltas, into, threads
         )
         if points is None:
             into[0][0][:] = (X.T @ deltas[0]).T

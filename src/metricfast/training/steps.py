@@ -53,7 +53,7 @@ def adam_step(
     `relative`: ignore gradients that are rounding errors, relative to the scale of the data.
     """
     moved = np.empty_like(x)
-    finite = get_kernels().adam_step(x, gradient, *moments, moved, rate, decay, float(t), relative)
+    finite = get_kernels().adam_step(x, gradient, *moments, moved, (rate, decay, float(t), relative))
     if not finite:
         raise DivergedError
     return moved

@@ -127,6 +127,7 @@ using Weights = Span<const double>;
 /// given values.
 class Points {
   public:
+    Points() : Points(View<const double>()) {} ///< no points
     Points(View<const float> v) : single_(v), is_double_(false), rows_(v.rows), cols_(v.cols) {}
     Points(View<const double> v) : double_(v), is_double_(true), rows_(v.rows), cols_(v.cols) {}
     Points(View<float> v) : Points(View<const float>(v)) {}

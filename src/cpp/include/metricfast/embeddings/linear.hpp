@@ -143,11 +143,14 @@ void linear_forward(View<const T> x, View<const T> L, View<T> z, const Control &
     });
 }
 
-/// dL = dZ^T X, summed in double over fixed blocks, so that results do not depend on the number of
-/// threads.
+/// Computes gradient = dZ^T X, summed in double over fixed blocks, so that results do not depend on
+/// the number of threads.
 template <class T>
-RowMatrix<double> linear_backward(View<const T> dz, View<const T> x, const Control &control = {}) {
+void linear_backward(View<const T> dz, View<const T> x, View<double> gradient,
+                     const Control &control = {}) {
     require(x.rows == dz.rows, "linear_backward: dZ and X differ in their number of rows");
+    require(gradient.rows == dz.cols && gradient.cols == x.cols,
+            "linear_backward: the gradient must have the map's shape");
     constexpr Index lanes = 8, least = detail::embedding_block;
     // Limits a block to less than a second, for interruptions.
     const Index block = std::max(
@@ -166,11 +169,11 @@ RowMatrix<double> linear_backward(View<const T> dz, View<const T> x, const Contr
         }
     };
     parallel_blocks(std::min<Index>(lanes, blocks), control, sum_lane, blocks);
-    RowMatrix<double> gradient = RowMatrix<double>::Zero(dz.cols, x.cols);
+    auto total = eigen(gradient);
+    total.setZero();
     for (const auto &sum : sums)
         if (sum.size() != 0)
-            gradient += sum;
-    return gradient;
+            total += sum;
 }
 
 METRICFAST_NAMESPACE_END
