@@ -15,9 +15,9 @@ HEADER = Path(metricfast.get_include(), "metricfast.h").read_text()
 DECLARATION = re.compile(r"METRICFAST_API ([\w ]+?[ *])(metricfast_\w+)\(([^)]*)\);")
 NAMES = re.findall(r"METRICFAST_(\w+) = (\d)", HEADER)
 STATUS = {int(value): name for name, value in NAMES if name.startswith(("OK", "ERROR"))}
-FILTERS = re.findall(r"^    const \w+ \*(\w+);", HEADER, re.MULTILINE)
 TYPES = {"int": ctypes.c_int, "metricfast_side": ctypes.c_int, "int64_t": ctypes.c_int64}
 TYPES |= {"size_t": ctypes.c_size_t, "void": None, "metricfast_metric": ctypes.c_int}
+TYPES |= {"double": ctypes.c_double, "metricfast_ties": ctypes.c_int}
 
 
 def _type_of(declared: str) -> Any:
@@ -86,10 +86,23 @@ class Model:
         return scores
 
 
-class Filter(ctypes.Structure):
-    """A struct of the header: addresses of arrays."""
+def _struct(name: str) -> type[ctypes.Structure]:
+    """Return a struct of the header, with addresses for arrays."""
+    body = re.search(rf"typedef struct {name} {{(.*?)}}", HEADER, re.DOTALL)
+    members = re.findall(r"^    ([\w ]+[ *]+)(\w+);", body[1] if body else "", re.MULTILINE)
+    fields = [(member, _type_of(declared)) for declared, member in members]
+    return type(name, (ctypes.Structure,), {"_fields_": fields})
 
-    _fields_ = [(name, ctypes.c_void_p) for name in FILTERS]
+
+FILTER, LISTS, VOTES, SETS = (
+    _struct(f"metricfast_{name}") for name in ("filter", "lists", "votes", "sets")
+)
+
+
+def _filled(struct: type[ctypes.Structure], **given: Any) -> Any:
+    """Return a reference to a struct, with addresses of arrays."""
+    values = {n: a.ctypes.data if isinstance(a, np.ndarray) else a for n, a in given.items()}
+    return ctypes.byref(struct(**values))
 
 
 class Database:
@@ -111,8 +124,42 @@ class Database:
         self, X: np.ndarray, k: int, n_threads: int = 0, **filters: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         X = np.ascontiguousarray(X)
-        filter = Filter(**{name: values.ctypes.data for name, values in filters.items()})
         distances, rows = np.empty((len(X), k), X.dtype), np.empty((len(X), k), np.int64)
         name = f"database_search_{_suffix(X)}"
-        call(name, self.handle, X, len(X), k, ctypes.byref(filter), distances, rows, n_threads)
+        call(
+            name, self.handle, X, len(X), k, _filled(FILTER, **filters), distances, rows, n_threads
+        )
         return distances, rows
+
+    def radius_neighbors(
+        self, X: np.ndarray, radius: float, **filters: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        X, found = np.ascontiguousarray(X), ctypes.POINTER(LISTS)()
+        name = f"database_radius_{_suffix(X)}"
+        filter = _filled(FILTER, **filters)
+        call(name, self.handle, X, len(X), radius, filter, 0, ctypes.byref(found))
+        lists = found.contents
+
+        def array(address: int, dtype: type, size: int) -> np.ndarray:
+            return np.frombuffer(ctypes.string_at(address, 8 * size) if size else b"", dtype)
+
+        starts = array(lists.row_starts, np.int64, lists.n_queries + 1)
+        size = int(starts[-1])
+        result = array(lists.distances, np.float64, size), array(lists.rows, np.int64, size), starts
+        LIBRARY.metricfast_lists_free(found)
+        return result
+
+    def infer(self, X: np.ndarray, k: int, **votes: Any) -> list[dict[str, np.ndarray]]:
+        X = np.ascontiguousarray(X)
+        sets = [
+            {
+                "rows": np.empty((len(X), k), np.int64), "values": np.empty(len(X)),
+                "costs": np.empty(len(X)), "feasible": np.empty(len(X), np.bool_),
+            }
+            for _ in range(2)
+        ]  # fmt: skip
+        call(
+            f"database_infer_{_suffix(X)}", self.handle, X, len(X),
+            _filled(VOTES, n_neighbors=k, **votes), *(_filled(SETS, **each) for each in sets), 0,
+        )  # fmt: skip
+        return sets

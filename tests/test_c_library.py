@@ -276,6 +276,44 @@ def test_the_program_in_rust(iris) -> None:
     assert run("./serve iris.safetensors", directory) == expected
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_points_within_a_radius_are_those_of_python(content, path, dtype) -> None:
+    path.write_bytes(content)
+    learner = metricfast.load(path)
+    database = Database(Model(content), X.astype(dtype))
+    Z = learner.transform(X.astype(dtype), side="database").astype(dtype)
+    queries = learner.transform(X[::7].astype(dtype)).astype(dtype)
+    exclude = np.arange(0, len(X), 7)
+    distances, rows, starts = database.radius_neighbors(X[::7].astype(dtype), 1.0, exclude=exclude)
+    expected = metricfast.neighbors.radius_neighbors(queries, Z, 1.0, exclude=exclude)
+    assert len(rows) > 100
+    np.testing.assert_allclose(distances, expected[0], rtol=1e-5)
+    np.testing.assert_array_equal(rows, expected[1])
+    np.testing.assert_array_equal(starts, expected[2])
+    with pytest.raises(CError, match=r"ERROR_ARGUMENT: .*radius must be finite"):
+        database.radius_neighbors(X[:1], -1.0)
+
+
+@pytest.mark.parametrize("ties", range(4))
+def test_inference_is_that_of_python(content, path, ties) -> None:
+    path.write_bytes(content)
+    learner = metricfast.load(path)
+    database = Database(Model(content), X)
+    Z, queries = learner.transform(X, side="database"), learner.transform(X[::3])
+    name = ("pessimistic", "optimistic", "label", "nearest")[ties]
+    wrong = (Y[::3] + 1) % 3
+    votes = {"query_labels": wrong, "database_labels": Y, "n_classes": 3, "ties": ties}
+    found = database.infer(X[::3], 5, **votes)
+    expected = metricfast.inference.both(queries, Z, wrong, Y, 5, ties=name)
+    for sets, same in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(sets["rows"], same.indices)
+        np.testing.assert_array_equal(sets["feasible"], same.feasible)
+        np.testing.assert_allclose(sets["values"], same.values)
+        np.testing.assert_allclose(sets["costs"], same.delta)
+    with pytest.raises(CError, match="ERROR_ARGUMENT: n_neighbors must be from 1"):
+        database.infer(X[:1], 151, **votes)
+
+
 def test_cosines_and_inner_products(path) -> None:
     learner = metricfast.LFDA(2).fit(X, Y)
     metricfast.save(learner, path)

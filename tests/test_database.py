@@ -384,3 +384,42 @@ def test_threads_that_share_cells_find_what_one_finds():
     for a, b in zip(alone, database.kneighbors(queries, 20, n_jobs=4), strict=True):
         np.testing.assert_array_equal(a, b)
     np.testing.assert_array_equal(alone[1][:2], nearest(exact(queries[:2], X), 20))
+
+
+@pytest.mark.parametrize("n_queries", [1, 7, 300])
+@pytest.mark.parametrize("n_classes", [3, 90])
+def test_a_prepared_database_finds_the_nearest_of_each_class(n_queries, n_classes) -> None:
+    rng = np.random.default_rng(0)
+    X, queries = rng.normal(size=(5000, 24)), rng.normal(size=(n_queries, 24))
+    X[100:200] = X[:100]
+    y, exclude = rng.integers(n_classes, size=5000), rng.integers(-1, 5000, size=n_queries)
+    shape = n_queries, n_classes, 70
+    distances, rows = np.empty(shape), np.empty(shape, np.int64)
+    prepared = Database(X)._held.segments[0].prepared
+    get_kernels().kneighbors_per_class(
+        queries, prepared, y, n_classes, 70, exclude, True, distances, rows, 2
+    )
+    expected = mf.neighbors.kneighbors_per_class(queries, X, y, 70, exclude=exclude, squared=True)
+    np.testing.assert_array_equal(rows, expected[1])
+    np.testing.assert_array_equal(distances, expected[0])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("scale", [1.0, 1e-30, 1e18])
+def test_few_queries_vote_as_many_do(dtype, scale) -> None:
+    rng = np.random.default_rng(0)
+    X, queries = (scale * rng.normal(size=(n, 24)).astype(dtype) for n in (3000, 5))
+    X, queries = X.astype(dtype), queries.astype(dtype)
+    values, weight = rng.random((3000, 3)).astype(dtype), rng.normal(size=3000)
+    exclude, out = np.array([-1, 3, 2999, 0, 7]), np.empty((5, 3))
+    X[:5] = queries
+    prepared = Database(X)._held.segments[0].prepared
+    for points in (X, prepared):
+        get_kernels().soft_votes(queries, points, values, weight, exclude, out, 1)
+        for i in range(5):
+            one, row = exclude[i : i + 1], np.empty((1, 3))
+            get_kernels().soft_votes(queries[i : i + 1], points, values, weight, one, row, 2)
+            np.testing.assert_allclose(row[0], out[i], rtol=2e-4 if dtype is np.float32 else 1e-7)
+    with pytest.raises(ValueError, match="must be finite"):
+        X[9, 3] = np.nan
+        get_kernels().soft_votes(queries[:1], X, values, weight, None, out[:1], 1)

@@ -20,6 +20,7 @@ CPP_LAYERS = [
     ["version"],
     ["core/"],
     [f"{room}/types" for room in [*ROOMS, "model"]],
+    ["library/kernel"],
     [f"library/{name}" for name in ("constrained", "embeddings", "losses", "models", "search")],
     ["library"],
     ["library/calls"],

@@ -248,7 +248,7 @@ array, call = {
     "targets": (targets, lambda: lmnn(X, y, targets=targets, n_jobs=1)),
     "columns": (columns, lambda: lmnn(X, y, targets=targets, impostors=(starts, columns))),
     "pairs": (
-        pairs, lambda: kernels.paired_distances(X, X, pairs, None, None, False, out, 1)
+        pairs, lambda: kernels.paired_distances(X, X, (None, None), pairs, False, out, 1)
     ),
     "triplets": (
         triplets, lambda: kernels.triplet_objective(X, basis, triplets, None, 0.0, 1)

@@ -91,12 +91,14 @@ CALLS = {
     "NCA of a database": lambda X, n: losses.NCA("log")(X, Y, X[:300], Y[:300], n_jobs=n),
     "LMNN": lambda X, n: losses.LMNN()(X, Y, targets=TARGETS, n_jobs=n),
     "LMNN of lists": lambda X, n: losses.LMNN()(X, Y, targets=TARGETS, impostors=LISTS, n_jobs=n),
-    "lsml_loss": lambda X, n: get_kernels().lsml_loss(X, TUPLES, np.ones(20_000), np.eye(6), n),
-    "sum_of_distances": lambda X, n: get_kernels().sum_of_distances(
-        X, TUPLES[:, :2].copy(), np.eye(6), False, False, n
+    "lsml_loss": lambda X, n: value_and_scatter(
+        "lsml_loss", 6, X, TUPLES, np.ones(20_000), np.eye(6), n
     ),
-    "sum_of_distances, diagonal": lambda X, n: get_kernels().sum_of_distances(
-        X, TUPLES[:, :2].copy(), np.ones((1, 6)), True, False, n
+    "sum_of_distances": lambda X, n: value_and_scatter(
+        "sum_of_distances", 6, X, TUPLES[:, :2].copy(), np.eye(6), False, n
+    ),
+    "sum_of_distances, diagonal": lambda X, n: value_and_scatter(
+        "sum_of_distances", 1, X, TUPLES[:, :2].copy(), np.ones((1, 6)), True, n
     ),
     "group_scatter": lambda X, n: scatter(np.tile(X, (6, 12)), n),
     "triplet_objective": lambda X, n: get_kernels().triplet_objective(
@@ -105,10 +107,15 @@ CALLS = {
 }
 
 
+def value_and_scatter(name, rows, X, *arguments):
+    out = np.empty((rows, X.shape[1]))
+    return getattr(get_kernels(), name)(out, X, *arguments), out
+
+
 def scatter(X, threads):
     found, ones = np.empty((X.shape[1],) * 2), np.ones(len(X))
     zeros = np.zeros(len(X), np.int64)
-    get_kernels().group_scatter(X, ones, zeros, 0 * X[:1].astype(float), None, None, found, threads)
+    get_kernels().group_scatter(found, X, ones, zeros, 0 * X[:1].astype(float), None, threads, None)
     return found
 
 

@@ -629,10 +629,10 @@ TEST(weights_and_labels_that_are_no_numbers) {
         CHECK_THROWS(bad, "weights must be",
                      oasis<double>(view(x), triplets, weights, {}, 1, view(W)));
         CHECK_THROWS(bad, "weights must be",
-                     triplet_objective(Points(view(x)), W, triplets, weights, 0.1));
-        CHECK_THROWS(
-            bad, "penalty",
-            triplet_objective(Points(view(x)), W, triplets, nullptr, wrong > 0 ? -wrong : wrong));
+                     triplet_objective(Points(view(x)), view(W), triplets, weights, 0.1));
+        CHECK_THROWS(bad, "penalty",
+                     triplet_objective(Points(view(x)), view(W), triplets, nullptr,
+                                       wrong > 0 ? -wrong : wrong));
         CHECK_THROWS(bad, "weights must be",
                      group_sums(Points(view(x)), weights, y, view(W), nullptr));
         CHECK_THROWS(

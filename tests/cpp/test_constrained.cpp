@@ -235,12 +235,12 @@ TEST(triplet_objective_is_the_mean_hinge_at_the_best_scale) {
         }
         return total;
     };
-    const auto found = triplet_objective(points, L, triplets, nullptr, 0.0);
+    const auto found = triplet_objective(points, view(L), triplets, nullptr, 0.0);
     CHECK_NEAR(found.value, at(found.scale), 1e-9);
     for (const double factor : {0.5, 0.9, 1.1, 2.0})
         CHECK(at(found.scale) <= at(found.scale * factor) + 1e-6 || found.scale == 1);
     CHECK_THROWS(std::invalid_argument, "there are no triplets",
-                 triplet_objective(points, L, nullptr, nullptr, 0.0));
+                 triplet_objective(points, view(L), nullptr, nullptr, 0.0));
 }
 
 TEST(oasis_is_passive_aggressive) {

@@ -181,7 +181,7 @@ TEST(nan_is_reported) {
     refuses([&] { local_scatter(view(x), ones, 1); });
     refuses([&] { group_scatter(points, ones, y, view(M), nullptr); });
     refuses([&] { group_sums(points, ones, y, view(W)); });
-    refuses([&] { triplet_objective(points, L, triplet, nullptr, 0.0); });
+    refuses([&] { triplet_objective(points, view(L), triplet, nullptr, 0.0); });
     refuses([&] { sum_of_distances(points, {pair, 2}, view(L), false); });
     refuses([&] { Scml<double>(view(x), triplet, view(L), {1, 1, 1}); });
     refuses([&] { Itml({points, pair, 1}, {1, 2, 1}, view(M)); });

@@ -64,7 +64,7 @@ def assert_same_rows(found, expected, rtol=1e-7):
 
 def local_scatter(points, weights, k, threads=2):
     scatter = np.empty((points.shape[1], points.shape[1]))
-    get_kernels().local_scatter(points, weights, k, scatter, threads)
+    get_kernels().local_scatter(scatter, points, weights, k, threads)
     return scatter
 
 

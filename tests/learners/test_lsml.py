@@ -31,7 +31,8 @@ def test_kernel_against_finite_differences(d, n, dtype):
 
     def loss(M):
         L = np.linalg.cholesky(M).T.copy()
-        return get_kernels().lsml_loss(points, q, weights, L, 1)
+        scatter = np.empty((d, d))
+        return get_kernels().lsml_loss(scatter, points, q, weights, L, 1), scatter
 
     M = root.T @ root
     value, scatter = loss(M)
@@ -44,10 +45,11 @@ def test_kernel_against_finite_differences(d, n, dtype):
 
 
 def test_kernel_refuses_what_does_not_fit():
+    out = np.empty_like(IDENTITY)
     with pytest.raises(ValueError, match="outside"):
-        get_kernels().lsml_loss(X, np.full((1, 4), 150), np.ones(1), IDENTITY, 1)
+        get_kernels().lsml_loss(out, X, np.full((1, 4), 150), np.ones(1), IDENTITY, 1)
     with pytest.raises(ValueError, match="differ in width"):
-        get_kernels().lsml_loss(X, Q, np.ones(len(Q)), np.eye(3), 1)
+        get_kernels().lsml_loss(out, X, Q, np.ones(len(Q)), np.eye(3), 1)
 
 
 @pytest.mark.parametrize("weights", [None, np.arange(1.0, len(Q) + 1)])

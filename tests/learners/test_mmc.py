@@ -32,9 +32,9 @@ def test_kernel_against_the_definition(d, n, dtype):
         given = scale if diagonal else L
         lengths = np.sqrt([row @ M @ row for row in v])
         for squared in (False, True):
-            total, scatter = get_kernels().sum_of_distances(
-                points, pairs, given, diagonal, squared, 1
-            )
+            kernels, scatter = get_kernels(), np.empty((len(given) if diagonal else d, d))
+            kernel = kernels.sum_of_squared_distances if squared else kernels.sum_of_distances
+            total = kernel(scatter, points, pairs, given, diagonal, 1)
             weights = [1.0 if squared else 1 / length if length else 0.0 for length in lengths]
             expected = sum(w * np.outer(row, row) for w, row in zip(weights, v, strict=True))
             assert total == pytest.approx((lengths ** (1 + squared)).sum(), rel=1e-9)

@@ -46,7 +46,7 @@ def run_kernel(points, triplets, basis, draws, beta, gamma, period):
         return draws[n_iter : n_iter + period] if n_iter < len(draws) else None
 
     batch = draws.shape[1]
-    get_kernels().scml(points, triplets, basis, beta, gamma, batch, weights, next_draws)
+    get_kernels().scml(points, triplets, basis, (beta, gamma, batch), weights, next_draws)
     return np.array(path[1:])
 
 

@@ -77,37 +77,6 @@ class Indices {
     std::vector<std::int64_t> values_;
 };
 
-/// The rows that each query may find. It refers to the arrays `allowed` and `labels`.
-class RowFilter {
-  public:
-    /// \param allowed 0 for each excluded row, for all queries (a vector) or per query (a matrix);
-    ///   or None.
-    /// \param labels the labels of queries and database, and whether a query finds rows with its
-    ///   own label; or None.
-    RowFilter(const py::object &exclude, const py::object &allowed, const py::object &labels,
-              Index queries, Index points)
-        : excluded_(exclude, queries, "exclude") {
-        filter_.exclude = excluded_;
-        if (!allowed.is_none() && py::cast<py::array>(allowed).ndim() == 2)
-            filter_.pairs = matrix<std::uint8_t>(py::cast<py::array>(allowed));
-        else
-            filter_.rows = elements<std::uint8_t>(allowed, points, "rows");
-        if (!labels.is_none()) {
-            const auto given = py::cast<std::tuple<py::object, py::object, bool>>(labels);
-            filter_.query_labels = elements<std::int64_t>(std::get<0>(given), queries, "labels");
-            filter_.labels = elements<std::int64_t>(std::get<1>(given), points, "labels");
-            filter_.equal = std::get<2>(given);
-        }
-    }
-    RowFilter(const RowFilter &) = delete;
-
-    operator const Filter &() const { return filter_; }
-
-  private:
-    Indices excluded_;
-    Filter filter_;
-};
-
 /// Calls f(T{}) with the array's precision.
 template <class F> auto by_precision(const py::array &a, F &&f) {
     require(holds<float>(a) || holds<double>(a), "expected float32 or float64");
@@ -124,33 +93,6 @@ template <class T> py::array_t<T> owning(std::vector<T> values) {
     auto *kept = new std::vector<T>(std::move(values));
     const py::capsule owner(kept, [](void *p) { delete static_cast<std::vector<T> *>(p); });
     return py::array_t<T>(static_cast<py::ssize_t>(kept->size()), kept->data(), owner);
-}
-
-/// Calls search(lists), and returns the lists (distances, indices, row_starts, number of pairs).
-template <class Search> py::object by_radius(bool single, Search &&search) {
-    const auto run = [&](auto lists) -> py::object {
-        search(lists);
-        return py::make_tuple(owning(std::move(lists.distances)), owning(std::move(lists.indices)),
-                              owning(std::move(lists.row_starts)), lists.pairs);
-    };
-    return single ? run(NeighborLists<float>()) : run(NeighborLists<double>());
-}
-
-/// Returns the metric of a name.
-inline Metric metric_of(const std::string &name) {
-    require(name == "euclidean" || name == "cosine" || name == "inner_product",
-            "unknown metric " + name);
-    return name == "euclidean" ? Metric::euclidean
-           : name == "cosine"  ? Metric::cosine
-                               : Metric::inner_product;
-}
-
-/// Returns the maps U and V of a distance |U x - V y|. None stands for the identity.
-inline Maps maps(const py::object &U, const py::object &V) {
-    if (U.is_none())
-        return {};
-    const Points query = points(py::cast<py::array>(U));
-    return U.is(V) ? Maps(query) : Maps(query, points(py::cast<py::array>(V)));
 }
 
 } // namespace metricfast::python

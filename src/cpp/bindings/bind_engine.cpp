@@ -6,7 +6,7 @@ namespace metricfast::python {
 namespace {
 
 /// \param weights one value per listed column.
-py::tuple given(py::array queries, py::object database, const py::object &row_starts,
+RowTotals given(py::array queries, py::object database, const py::object &row_starts,
                 const py::object &columns, py::array gradient, py::object database_gradient,
                 int threads, const py::array &weights) {
     Call call(std::move(queries), std::move(database), std::move(gradient),
@@ -25,13 +25,8 @@ py::tuple given(py::array queries, py::object database, const py::object &row_st
 } // namespace
 
 void register_engine(py::module_ &m) {
-    const py::class_<Workspace> workspace(m, "Workspace");
-    m.def(
-        "workspace", [] { return kernels().losses.workspace(); },
-        "Working memory that successive evaluations of a loss reuse.");
-    m.def("given", &given, py::arg("queries"), py::arg("database"), py::arg("row_starts"),
-          py::arg("columns"), py::arg("gradient"), py::arg("database_gradient"), py::arg("threads"),
-          py::arg("weights"));
+    const py::class_<Workspace> type(m, "Workspace");
+    m.def("given", &given);
 }
 
 } // namespace metricfast::python

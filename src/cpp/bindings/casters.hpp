@@ -7,7 +7,8 @@
 
 #include "arrays.hpp"
 
-namespace pybind11::detail {
+namespace PYBIND11_NAMESPACE { // hidden
+namespace detail {
 
 namespace python = metricfast::python;
 
@@ -47,6 +48,18 @@ template <class T> struct type_caster<metricfast::Span<T>> {
     }
 };
 
+/// Flags are booleans.
+template <> struct type_caster<metricfast::Span<std::uint8_t>> {
+    PYBIND11_TYPE_CASTER(metricfast::Span<std::uint8_t>, const_name("A | None"));
+    bool load(handle source, bool) {
+        if (source.is_none())
+            return true;
+        auto given = reinterpret_borrow<array>(source);
+        value = python::writable_flags(given, given.size(), "the output array");
+        return true;
+    }
+};
+
 /// Indices are copied.
 template <> struct type_caster<metricfast::Codes> {
     PYBIND11_TYPE_CASTER(metricfast::Codes, const_name("Rows"));
@@ -82,6 +95,101 @@ template <> struct type_caster<metricfast::Control> {
     }
 };
 
+/// U and V, of a distance |U x - V y|. None stands for the identity.
+template <> struct type_caster<metricfast::Maps> {
+    PYBIND11_TYPE_CASTER(metricfast::Maps, const_name("Maps"));
+    bool load(handle source, bool) {
+        const auto given = reinterpret_borrow<tuple>(source);
+        const object U = given[0], V = given[1];
+        const auto map = [](const object &a) {
+            return python::points(reinterpret_borrow<array>(a));
+        };
+        if (!U.is_none())
+            value = U.is(V) ? metricfast::Maps(map(U)) : metricfast::Maps(map(U), map(V));
+        return true;
+    }
+};
+
+/// The rows that each query may find: a row that each excludes; 0 for rows that all exclude (a
+/// vector) or that one does (a matrix); labels of queries and of the database, and whether a query
+/// finds rows with its own label. Each may be None.
+template <> struct type_caster<metricfast::Filter> {
+    PYBIND11_TYPE_CASTER(metricfast::Filter, const_name("Filter"));
+    bool load(handle source, bool convert) {
+        const auto given = reinterpret_borrow<tuple>(source);
+        const object allowed = given[1], labels = given[2];
+        excluded_.load(given[0], convert);
+        value.exclude = excluded_;
+        if (!allowed.is_none() && reinterpret_borrow<array>(allowed).ndim() == 2)
+            value.pairs = python::matrix<std::uint8_t>(reinterpret_borrow<array>(allowed));
+        else if (!allowed.is_none())
+            value.rows = python::elements<std::uint8_t>(
+                allowed, reinterpret_borrow<array>(allowed).size(), "rows");
+        if (!labels.is_none()) {
+            const auto both = reinterpret_borrow<tuple>(labels);
+            const auto of = [&](int side) {
+                const auto codes = reinterpret_borrow<array>(both[side]);
+                return python::elements<std::int64_t>(codes, codes.size(), "labels");
+            };
+            value.query_labels = of(0);
+            value.labels = of(1);
+            value.equal = both[2].cast<bool>();
+        }
+        return true;
+    }
+
+  private:
+    type_caster<metricfast::Codes> excluded_;
+};
+
+/// Pairs are not copied: kernels check them when they read them.
+template <> struct type_caster<metricfast::PairList> {
+    PYBIND11_TYPE_CASTER(metricfast::PairList, const_name("Rows"));
+    bool load(handle source, bool) {
+        if (source.is_none())
+            return true;
+        const auto given = reinterpret_borrow<array>(source);
+        value.pairs = python::elements<std::int64_t>(given, given.size(), "pairs");
+        return true;
+    }
+};
+
+/// A centre and a scale.
+template <> struct type_caster<metricfast::Frame> {
+    PYBIND11_TYPE_CASTER(metricfast::Frame, const_name("Frame"));
+    bool load(handle source, bool) {
+        const auto given = reinterpret_borrow<tuple>(source);
+        const auto centre = reinterpret_borrow<array>(given[0]);
+        const auto values = python::elements<double>(centre, centre.size(), "centre");
+        value = {{values.begin(), values.end()}, given[1].cast<double>()};
+        return true;
+    }
+    static handle cast(const metricfast::Frame &of, return_value_policy, handle) {
+        return make_tuple(python::copied(of.centre), of.scale).release();
+    }
+};
+
+/// Lists (row_starts, columns), or None if they are not complete.
+template <> struct type_caster<metricfast::CandidateLists> {
+    PYBIND11_TYPE_CASTER(metricfast::CandidateLists, const_name("Lists | None"));
+    static handle cast(const metricfast::CandidateLists &of, return_value_policy, handle) {
+        if (!of.complete)
+            return none().release();
+        return make_tuple(python::copied(of.row_starts), python::copied(of.columns)).release();
+    }
+};
+
+/// Lists (distances, indices, row_starts).
+template <class T> struct type_caster<metricfast::NeighborLists<T>> {
+    PYBIND11_TYPE_CASTER(metricfast::NeighborLists<T>, const_name("tuple[A, Ids, Ids]"));
+    static handle cast(metricfast::NeighborLists<T> &&of, return_value_policy, handle) {
+        return make_tuple(python::owning(std::move(of.distances)),
+                          python::owning(std::move(of.indices)),
+                          python::owning(std::move(of.row_starts)))
+            .release();
+    }
+};
+
 /// A sequence of the fields.
 template <class Struct, class... Fields> struct fields_caster {
     PYBIND11_TYPE_CASTER(Struct, const_name("Sequence[Any]"));
@@ -90,8 +198,7 @@ template <class Struct, class... Fields> struct fields_caster {
     }
 
   private:
-    template <std::size_t... I>
-    bool load(handle source, bool convert, std::index_sequence<I...>) {
+    template <std::size_t... I> bool load(handle source, bool convert, std::index_sequence<I...>) {
         if (!isinstance<sequence>(source) || pybind11::len(source) != sizeof...(Fields))
             return false;
         const auto given = reinterpret_borrow<sequence>(source);
@@ -108,16 +215,16 @@ template <class Struct, class... Fields> struct fields_caster {
 template <class Enum> struct name_caster {
     PYBIND11_TYPE_CASTER(Enum, const_name("str"));
     bool load(handle source, bool) {
-        const auto name = pybind11::cast<std::string>(source);
+        const auto given = pybind11::cast<std::string>(source);
         int place = 0;
         for (const char *const each : type_caster<Enum>::names) {
-            if (name == each) {
+            if (given == each) {
                 value = static_cast<Enum>(place);
                 return true;
             }
             ++place;
         }
-        throw std::invalid_argument("unknown name " + name);
+        throw std::invalid_argument("unknown name " + given);
     }
 };
 
@@ -144,7 +251,92 @@ template <>
 struct type_caster<metricfast::AdamSettings>
     : fields_caster<metricfast::AdamSettings, double, double, double, bool> {};
 
-} // namespace pybind11::detail
+template <> struct type_caster<metricfast::Metric> : name_caster<metricfast::Metric> {
+    static constexpr const char *names[] = {"euclidean", "cosine", "inner_product"};
+};
+template <> struct type_caster<metricfast::Ties> : name_caster<metricfast::Ties> {
+    static constexpr const char *names[] = {"pessimistic", "optimistic", "label", "nearest"};
+};
+template <>
+struct type_caster<metricfast::VoteLoss>
+    : fields_caster<metricfast::VoteLoss, metricfast::Span<const double>, metricfast::Index> {};
+template <>
+struct type_caster<metricfast::InferenceOptions>
+    : fields_caster<metricfast::InferenceOptions, metricfast::Index, metricfast::VoteLoss,
+                    metricfast::Ties, bool> {};
+template <>
+struct type_caster<metricfast::RadiusSettings>
+    : fields_caster<metricfast::RadiusSettings, double, metricfast::Filter, bool, bool> {};
+template <> struct type_caster<metricfast::Mining> : name_caster<metricfast::Mining> {
+    static constexpr const char *names[] = {"all", "semihard", "hardest"};
+};
+template <> struct type_caster<metricfast::RowKind> : name_caster<metricfast::RowKind> {
+    static constexpr const char *names[] = {"sqeuclidean", "euclidean", "inner_product"};
+};
+template <>
+struct type_caster<metricfast::NcaSettings>
+    : fields_caster<metricfast::NcaSettings, bool, bool, metricfast::Weights> {};
+template <>
+struct type_caster<metricfast::TripletSettings>
+    : fields_caster<metricfast::TripletSettings, double, metricfast::Mining, bool> {};
+template <>
+struct type_caster<metricfast::ContrastiveSettings>
+    : fields_caster<metricfast::ContrastiveSettings, double, double, bool> {};
+template <>
+struct type_caster<metricfast::SoftplusSettings>
+    : fields_caster<metricfast::SoftplusSettings, double, double, double, double, double, double> {
+};
+template <>
+struct type_caster<metricfast::LiftedSettings>
+    : fields_caster<metricfast::LiftedSettings, double, double, bool> {};
+template <>
+struct type_caster<metricfast::LmnnSettings>
+    : fields_caster<metricfast::LmnnSettings, metricfast::Codes, metricfast::Index, double,
+                    double> {};
+template <>
+struct type_caster<metricfast::RatioSettings>
+    : fields_caster<metricfast::RatioSettings, bool, bool, double, double> {};
+
+template <>
+struct type_caster<metricfast::ScmlSettings>
+    : fields_caster<metricfast::ScmlSettings, double, double, metricfast::Index> {};
+/// Tuples as an array of one row each.
+template <> struct type_caster<metricfast::TupleList> {
+    PYBIND11_TYPE_CASTER(metricfast::TupleList, const_name("A"));
+    bool load(handle source, bool convert) {
+        const auto given = reinterpret_borrow<array>(source);
+        metricfast::require(given.ndim() == 2, "tuples must have two dimensions");
+        codes_.load(source, convert);
+        value = {codes_, given.shape(1)};
+        return true;
+    }
+
+  private:
+    type_caster<metricfast::Codes> codes_;
+};
+
+template <> struct type_caster<metricfast::OasisTotals> {
+    PYBIND11_TYPE_CASTER(metricfast::OasisTotals, const_name("tuple[float, int]"));
+    static handle cast(const metricfast::OasisTotals &of, return_value_policy, handle) {
+        return make_tuple(of.loss, of.updates).release();
+    }
+};
+template <> struct type_caster<metricfast::TripletObjective> {
+    PYBIND11_TYPE_CASTER(metricfast::TripletObjective, const_name("tuple[float, float]"));
+    static handle cast(const metricfast::TripletObjective &of, return_value_policy, handle) {
+        return make_tuple(of.value, of.scale).release();
+    }
+};
+/// Returns value, terms, anchors, skipped, dropped.
+template <> struct type_caster<metricfast::RowTotals> {
+    PYBIND11_TYPE_CASTER(metricfast::RowTotals, const_name("Totals"));
+    static handle cast(const metricfast::RowTotals &of, return_value_policy, handle) {
+        return make_tuple(of.value, of.terms, of.anchors, of.skipped, of.dropped).release();
+    }
+};
+
+} // namespace detail
+} // namespace PYBIND11_NAMESPACE
 
 namespace metricfast::python {
 

@@ -8,15 +8,10 @@ namespace metricfast::python {
 void register_build(pybind11::module_ &m);
 void register_embeddings(pybind11::module_ &m);
 void register_distance(pybind11::module_ &m);
-void register_database(pybind11::module_ &m);
-void register_neighbors(pybind11::module_ &m);
 void register_engine(pybind11::module_ &m);
 void register_inference(pybind11::module_ &m);
 void register_losses(pybind11::module_ &m);
 void register_itml(pybind11::module_ &m);
-void register_psd_learners(pybind11::module_ &m);
-void register_oasis(pybind11::module_ &m);
-void register_scatter(pybind11::module_ &m);
-void register_scml(pybind11::module_ &m);
+void register_constrained(pybind11::module_ &m);
 
 } // namespace metricfast::python

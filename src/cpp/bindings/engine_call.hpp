@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "arrays.hpp"
+#include "casters.hpp"
 
 namespace metricfast::python {
 
@@ -23,7 +23,11 @@ class Call {
           reduction_(py::cast<std::string>(call.attr("reduction"))),
           threads_(py::cast<int>(call.attr("threads"))),
           lanes_(py::cast<Index>(call.attr("lanes"))), first_(py::cast<Index>(call.attr("first"))),
-          workspace_(call.attr("workspace")) {}
+          workspace_(call.attr("workspace")) {
+        const py::object lists = call.attr("lists");
+        if (!lists.is_none())
+            list(lists[py::int_(0)], lists[py::int_(1)]);
+    }
 
     /// A call without labels, for given derivatives by squared distances.
     Call(py::array queries, py::object database, py::array gradient, py::object database_gradient,
@@ -59,6 +63,7 @@ class Call {
                                        : LabelMetric::cityblock,
                 labels, matrix<double>(py::cast<py::array>(database_labels_))};
     }
+    const py::object &column_weight() const { return column_weight_; }
     Weights column_weights() const {
         return elements<double>(column_weight_, m(), "sample_weight");
     }
@@ -67,12 +72,9 @@ class Call {
     /// Keeps indices alive as long as this object.
     Codes held(Indices indices) { return held_.emplace_back(std::move(indices)); }
 
-    /// Sets lists of columns that replace whole rows; None for whole rows. The lists may be large,
-    /// so they are not copied: the engine checks each column as it reads it.
+    /// Sets lists of columns that replace whole rows. The lists may be large, so they are not
+    /// copied: the engine checks each column as it reads it.
     void list(const py::object &row_starts, const py::object &columns) {
-        candidates_ = {};
-        if (row_starts.is_none())
-            return;
         candidates_.row_starts = held({row_starts, n() + 1, "row_starts"});
         candidates_.columns = elements<std::int64_t>(
             columns, static_cast<Index>(candidates_.row_starts[n()]), "columns");
@@ -99,8 +101,7 @@ class Call {
 
     /// \param make a function that returns the loss, given the LossKernels of the points'
     ///   precision.
-    /// \return value, terms, anchors, skipped, dropped.
-    template <class Make> py::tuple run(Make &&make) {
+    template <class Make> RowTotals run(Make &&make) {
         return by_precision(queries_, [&](auto zero) {
             using T = decltype(zero);
             const LossKernels<T> &of = kernels().of<T>().losses;
@@ -109,7 +110,7 @@ class Call {
     }
 
   private:
-    template <class T> py::tuple run(const LossKernels<T> &of, const Loss<T> &loss) {
+    template <class T> RowTotals run(const LossKernels<T> &of, const Loss<T> &loss) {
         const RowProblem<T> problem = this->problem<T>();
         const View<T> grad = writable<T>(gradient_);
         View<T> other;
@@ -117,15 +118,10 @@ class Call {
             auto holder = py::cast<py::array>(database_gradient_);
             other = writable<T>(holder);
         }
-        RowTotals totals;
         const metricfast::Control how = control();
         auto *const workspace = workspace_.is_none() ? nullptr : py::cast<Workspace *>(workspace_);
-        {
-            const Released release;
-            totals = of.value_and_gradient(problem, loss, grad, other, how, workspace);
-        }
-        return py::make_tuple(totals.value, totals.terms, totals.anchors, totals.skipped,
-                              totals.dropped);
+        const Released release;
+        return of.value_and_gradient(problem, loss, grad, other, how, workspace);
     }
     template <class L> Labels<L> labels() const {
         return {elements<L>(labels_, n(), "y"), elements<L>(database_labels_, m(), "y_database")};
@@ -154,27 +150,5 @@ class Call {
     std::deque<Indices> held_; ///< a deque: its elements do not move
     Candidates candidates_;
 };
-
-/// Returns a loss of classes or of tags. \param make returns the loss of given classes. It is
-/// called without the GIL.
-template <class Kernels, class Make>
-auto of_classes(const Kernels &of, const Call &call, Make make) {
-    return call.kind() == "tags" ? of.of_tags(call.tags(), make) : make(call.classes());
-}
-
-/// Adds the function `name(call, *, parameters...)`. make(kernels, call, parameters...) returns the
-/// loss.
-template <class... Parameters, class Make, class... Names>
-void add_loss(py::module_ &m, const char *name, Make make, Names... names) {
-    static_assert(sizeof...(Names) == sizeof...(Parameters), "one name per parameter");
-    const auto run = [make](const py::object &given, Parameters... parameters) {
-        Call call(given);
-        return call.run([&](const auto &of) { return make(of, call, parameters...); });
-    };
-    if constexpr (sizeof...(Parameters) > 0)
-        m.def(name, run, py::arg("call"), py::kw_only(), py::arg(names)...);
-    else
-        m.def(name, run, py::arg("call"));
-}
 
 } // namespace metricfast::python

@@ -6,14 +6,9 @@ PYBIND11_MODULE(_kernels, m, pybind11::mod_gil_not_used()) {
     register_build(m);
     register_embeddings(m);
     register_distance(m);
-    register_database(m);
-    register_neighbors(m);
     register_engine(m);
     register_inference(m);
     register_losses(m);
     register_itml(m);
-    register_psd_learners(m);
-    register_oasis(m);
-    register_scatter(m);
-    register_scml(m);
+    register_constrained(m);
 }

@@ -5,7 +5,7 @@
 #include <optional>
 #include <type_traits>
 
-#include "arrays.hpp"
+#include "casters.hpp"
 #include "common.hpp"
 
 namespace metricfast::python {
@@ -61,38 +61,30 @@ class SharedDatabase {
         return std::move(result);
     }
 
-    void search(const py::array &x, Index k, const py::object &exclude, const py::object &allowed,
-                const py::object &labels, bool squared, py::array distances, py::array indices,
-                int threads) const {
-        const Points queries = points(x);
-        const RowFilter filter(exclude, allowed, labels, queries.rows(),
-                               database_->points().rows());
-        const View<std::int64_t> rows = writable<std::int64_t>(indices);
-        by_precision(distances, [&](auto zero) {
-            using T = decltype(zero);
-            const View<T> result = writable<T>(distances);
-            const bool quick = brief(queries);
-            const Control run = quick ? control_with_gil(threads) : control(threads);
-            std::optional<Released> release;
-            if (!quick)
-                release.emplace();
-            database_->search(queries, k, filter, squared, result, rows, run);
-        });
+    template <class T>
+    void search(const Points &queries, Index k, const Filter &filter, bool squared,
+                View<T> distances, View<std::int64_t> indices, int threads) const {
+        const bool quick = brief(queries);
+        const Control run = quick ? control_with_gil(threads) : control(threads);
+        std::optional<Released> release;
+        if (!quick)
+            release.emplace();
+        kernels().of<T>().database.kneighbors(queries, *database_, k, filter, squared, distances,
+                                              indices, run);
     }
 
-    /// Returns the result of lists().
-    py::object radius_neighbors(const py::array &x, double radius, const py::object &exclude,
-                                const py::object &allowed, const py::object &labels, bool sorted,
-                                bool squared, bool single, int threads) const {
-        const Points queries = points(x);
-        const RowFilter filter(exclude, allowed, labels, queries.rows(),
-                               database_->points().rows());
-        const RadiusSettings settings{radius, filter, sorted, squared};
-        return by_radius(single, [&](auto &found) {
-            const Control run = control(threads);
-            const Released release;
-            database_->radius_neighbors(queries, settings, found, run);
-        });
+    /// \param single whether distances are float32.
+    py::object radius_neighbors(const Points &queries, const RadiusSettings &settings, bool single,
+                                const Control &run) const {
+        const auto search = [&](auto zero) {
+            const auto found = [&] {
+                const Released release;
+                return kernels().of<decltype(zero)>().database.radius_neighbors(queries, *database_,
+                                                                                settings, run);
+            };
+            return py::cast(found());
+        };
+        return single ? search(float{}) : search(double{});
     }
 
     std::string algorithm() const {
@@ -107,7 +99,6 @@ class SharedDatabase {
     }
     std::size_t bytes() const { return database_->bytes(); }
     const SearchDatabase &get() const { return *database_; }
-    Index size() const { return database_->points().rows(); }
 
   private:
     /// Returns true if a search takes less time than releasing and reacquiring the GIL.
@@ -128,3 +119,24 @@ class SharedDatabase {
 };
 
 } // namespace metricfast::python
+
+namespace PYBIND11_NAMESPACE {
+namespace detail {
+
+template <> struct type_caster<metricfast::SearchDatabase> {
+    static constexpr auto name = const_name("PreparedDatabase");
+    template <class> using cast_op_type = const metricfast::SearchDatabase &;
+    bool load(handle source, bool) {
+        if (!isinstance<metricfast::python::SharedDatabase>(source))
+            return false;
+        value_ = &source.cast<const metricfast::python::SharedDatabase &>().get();
+        return true;
+    }
+    operator const metricfast::SearchDatabase &() { return *value_; }
+
+  private:
+    const metricfast::SearchDatabase *value_ = nullptr;
+};
+
+} // namespace detail
+} // namespace PYBIND11_NAMESPACE

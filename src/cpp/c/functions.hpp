@@ -23,7 +23,12 @@
     DO(database_free)                                                                              \
     DO(database_n_points)                                                                          \
     DO(database_search_f32)                                                                        \
-    DO(database_search_f64)
+    DO(database_search_f64)                                                                        \
+    DO(database_radius_f32)                                                                        \
+    DO(database_radius_f64)                                                                        \
+    DO(lists_free)                                                                                 \
+    DO(database_infer_f32)                                                                         \
+    DO(database_infer_f64)
 
 namespace metricfast {
 

@@ -170,9 +170,79 @@ int database_search(const metricfast_database *database, const T *queries, std::
         const View<const T> points = matrix("queries", queries, n_queries, database->n_features);
         const View<T> found = matrix("distances", distances, n_queries, k);
         const View<std::int64_t> found_rows = matrix("rows", rows, n_queries, k);
-        database->points->search(points, k,
-                                 filter_of(given, points.rows, database->points->points().rows()),
-                                 false, found, found_rows, {n_threads, {}, {}});
+        const Filter filter = filter_of(given, points.rows, database->points->points().rows());
+        database_kernels<T>().kneighbors(points, *database->points, k, filter, false, found,
+                                         found_rows, {n_threads, {}, {}});
+    });
+}
+
+/// Lists that own what they show.
+struct OwnedLists : metricfast_lists {
+    explicit OwnedLists(NeighborLists<double> found) : lists(std::move(found)) {
+        n_queries = static_cast<std::int64_t>(lists.row_starts.size()) - 1;
+        row_starts = lists.row_starts.data();
+        rows = lists.indices.data();
+        distances = lists.distances.data();
+    }
+    NeighborLists<double> lists;
+};
+
+template <class T>
+int database_radius(const metricfast_database *database, const T *queries, std::int64_t n_queries,
+                    double radius, const metricfast_filter *given, int n_threads,
+                    metricfast_lists **lists) {
+    return guarded([&] {
+        require(lists != nullptr, "the output pointer `lists` is null");
+        *lists = nullptr;
+        require(database != nullptr, "the database is null");
+        const View<const T> points = matrix("queries", queries, n_queries, database->n_features);
+        RadiusSettings settings;
+        settings.radius = radius;
+        settings.filter = filter_of(given, points.rows, database->points->points().rows());
+        *lists = new OwnedLists(database_kernels<double>().radius_neighbors(
+            points, *database->points, settings, {n_threads, {}, {}}));
+    });
+}
+
+void lists_free(metricfast_lists *lists) { delete static_cast<OwnedLists *>(lists); }
+
+InferenceOutput sets_of(const metricfast_sets *given, Index queries, Index k) {
+    if (given == nullptr)
+        return {};
+    return {{given->rows, queries * k},
+            {given->values, queries},
+            {given->costs, queries},
+            {given->feasible, queries}};
+}
+
+template <class T>
+int database_infer(const metricfast_database *database, const T *queries, std::int64_t n_queries,
+                   const metricfast_votes *votes, const metricfast_sets *targeted,
+                   const metricfast_sets *augmented, int n_threads) {
+    return guarded([&] {
+        require(database != nullptr, "the database is null");
+        require(votes != nullptr, "votes is null");
+        require(votes->ties >= METRICFAST_TIES_PESSIMISTIC &&
+                    votes->ties <= METRICFAST_TIES_NEAREST,
+                "ties must be one of metricfast_ties");
+        const View<const T> points = matrix("queries", queries, n_queries, database->n_features);
+        const Index n = points.rows, m = database->points->points().rows();
+        const auto k = static_cast<Index>(votes->n_neighbors);
+        const auto classes = static_cast<Index>(votes->n_classes);
+        // Sizes are checked before they are multiplied.
+        require(k >= 1 && k <= m, "n_neighbors must be from 1 to the number of points");
+        require(classes >= 1 && classes <= std::numeric_limits<std::int32_t>::max(),
+                "n_classes must be from 1 to 2^31 - 1");
+        InferenceProblem problem;
+        problem.query_labels = {votes->query_labels, n};
+        problem.database_labels = {votes->database_labels, m};
+        problem.exclude = {votes->exclude, n};
+        problem.options.k = k;
+        problem.options.loss = {{votes->loss_matrix, classes * classes}, classes};
+        problem.options.ties = static_cast<Ties>(votes->ties);
+        problem.targeted = sets_of(targeted, n, k);
+        problem.augmented = sets_of(augmented, n, k);
+        point_kernels().infer_prepared(points, *database->points, problem, {n_threads, {}, {}});
     });
 }
 
@@ -184,6 +254,10 @@ constexpr auto database_create_f32 = &database_create<float>;
 constexpr auto database_create_f64 = &database_create<double>;
 constexpr auto database_search_f32 = &database_search<float>;
 constexpr auto database_search_f64 = &database_search<double>;
+constexpr auto database_radius_f32 = &database_radius<float>;
+constexpr auto database_radius_f64 = &database_radius<double>;
+constexpr auto database_infer_f32 = &database_infer<float>;
+constexpr auto database_infer_f64 = &database_infer<double>;
 
 #define METRICFAST_NAME(name) name,
 constexpr LevelFunctions functions{METRICFAST_LEVEL_FUNCTIONS(METRICFAST_NAME)};

@@ -81,6 +81,10 @@ int64_t metricfast_database_n_points(const metricfast_database *database) {
     return call<int64_t>(0, [=](const auto &f) { return f.database_n_points(database); });
 }
 
+void metricfast_lists_free(metricfast_lists *lists) {
+    status([=](const auto &f) { return f.lists_free(lists), 0; });
+}
+
 // Functions in both precisions.
 #define METRICFAST_FORWARD(T, suffix)                                                              \
     int metricfast_transform_##suffix(const metricfast_model *model, metricfast_side side,         \
@@ -111,6 +115,23 @@ int64_t metricfast_database_n_points(const metricfast_database *database) {
         return status([=](const auto &f) {                                                         \
             return f.database_search_##suffix(database, queries, n_queries, n_neighbors, filter,   \
                                               distances, rows, n_threads);                         \
+        });                                                                                        \
+    }                                                                                              \
+    int metricfast_database_radius_##suffix(                                                       \
+        const metricfast_database *database, const T *queries, int64_t n_queries, double radius,   \
+        const metricfast_filter *filter, int n_threads, metricfast_lists **lists) {                \
+        return status([=](const auto &f) {                                                         \
+            return f.database_radius_##suffix(database, queries, n_queries, radius, filter,        \
+                                              n_threads, lists);                                   \
+        });                                                                                        \
+    }                                                                                              \
+    int metricfast_database_infer_##suffix(const metricfast_database *database, const T *queries,  \
+                                           int64_t n_queries, const metricfast_votes *votes,       \
+                                           const metricfast_sets *targeted,                        \
+                                           const metricfast_sets *augmented, int n_threads) {      \
+        return status([=](const auto &f) {                                                         \
+            return f.database_infer_##suffix(database, queries, n_queries, votes, targeted,        \
+                                             augmented, n_threads);                                \
         });                                                                                        \
     }
 

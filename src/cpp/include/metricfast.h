@@ -151,6 +151,70 @@ METRICFAST_API int metricfast_database_search_f64(const metricfast_database *dat
                                                   const metricfast_filter *filter,
                                                   double *distances, int64_t *rows, int n_threads);
 
+/* Neighbours of queries: those of query i have the places from row_starts[i] to
+ * row_starts[i + 1] - 1 of the other two. */
+typedef struct metricfast_lists {
+    int64_t n_queries;
+    const int64_t *row_starts; /* n_queries + 1 */
+    const int64_t *rows;
+    const double *distances;
+} metricfast_lists;
+
+/* All points within a radius of each query, nearest first and ties by the lower row. Free `*lists`
+ * by metricfast_lists_free. It is null after an error. */
+METRICFAST_API int metricfast_database_radius_f32(const metricfast_database *database,
+                                                  const float *queries, int64_t n_queries,
+                                                  double radius, const metricfast_filter *filter,
+                                                  int n_threads, metricfast_lists **lists);
+METRICFAST_API int metricfast_database_radius_f64(const metricfast_database *database,
+                                                  const double *queries, int64_t n_queries,
+                                                  double radius, const metricfast_filter *filter,
+                                                  int n_threads, metricfast_lists **lists);
+
+/* Null is allowed. */
+METRICFAST_API void metricfast_lists_free(metricfast_lists *lists);
+
+/* The winner among classes with equally many votes: the one with the highest or the lowest cost,
+ * the lowest class, or the class of the nearest member of the set. */
+typedef enum metricfast_ties {
+    METRICFAST_TIES_PESSIMISTIC = 0,
+    METRICFAST_TIES_OPTIMISTIC = 1,
+    METRICFAST_TIES_LABEL = 2,
+    METRICFAST_TIES_NEAREST = 3
+} metricfast_ties;
+
+/* Votes of sets of neighbours. Labels are from 0 to n_classes - 1. */
+typedef struct metricfast_votes {
+    const int64_t *query_labels;    /* n_queries */
+    const int64_t *database_labels; /* n_points */
+    int64_t n_classes;
+    int64_t n_neighbors;       /* size of a set */
+    const double *loss_matrix; /* n_classes x n_classes, the cost of each answer; null for 0 and 1 */
+    metricfast_ties ties;
+    const int64_t *exclude; /* n_queries: a row to leave out, -1 for none; or null */
+} metricfast_votes;
+
+/* The best set of each query, written. A null member is not needed. */
+typedef struct metricfast_sets {
+    int64_t *rows;     /* n_queries x n_neighbors, nearest first; -1 if there is no set */
+    double *values;    /* n_queries: minus the sum of squared distances, plus the cost of the vote */
+    double *costs;     /* n_queries: the cost of the vote */
+    uint8_t *feasible; /* n_queries: 0 if there is no set */
+} metricfast_sets;
+
+/* The nearest sets that vote right (targeted), and the sets of the highest value, in which a wrong
+ * vote counts for them (augmented). Either may be null. The metric must be Euclidean. */
+METRICFAST_API int metricfast_database_infer_f32(const metricfast_database *database,
+                                                 const float *queries, int64_t n_queries,
+                                                 const metricfast_votes *votes,
+                                                 const metricfast_sets *targeted,
+                                                 const metricfast_sets *augmented, int n_threads);
+METRICFAST_API int metricfast_database_infer_f64(const metricfast_database *database,
+                                                 const double *queries, int64_t n_queries,
+                                                 const metricfast_votes *votes,
+                                                 const metricfast_sets *targeted,
+                                                 const metricfast_sets *augmented, int n_threads);
+
 #ifdef __cplusplus
 }
 #endif

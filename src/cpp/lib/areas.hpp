@@ -7,8 +7,20 @@
 #include "metricfast/library.hpp"
 #include "products.hpp"
 
-// Defines `const Table<T> &function<T>()`: the members of LIST are the functions of these names in
-// the namespace `level`, else in `metricfast`.
+// Defines `const Table &function()`, and of T `function<T>()`: the members of LIST are the functions
+// of these names in the namespace `level`, else in `metricfast`.
+#define METRICFAST_TABLE(Table, LIST, function)                                                    \
+    const Table &function() {                                                                      \
+        static const Table table = [] {                                                            \
+            Table kernels;                                                                         \
+            LIST(METRICFAST_ENTER)                                                                 \
+            static_assert(sizeof kernels == (LIST(METRICFAST_COUNT)) * sizeof(Kernel<void()>),     \
+                          "the list must name every member");                                      \
+            return kernels;                                                                        \
+        }();                                                                                       \
+        return table;                                                                              \
+    }
+#define METRICFAST_ENTER(name) kernels.name = &level::name;
 #define METRICFAST_TABLE_OF_T(Table, LIST, function)                                               \
     template <class T> const Table<T> &function() {                                                \
         static const Table<T> table = [] {                                                         \
@@ -31,6 +43,7 @@ namespace level {
 using namespace metricfast;
 }
 
+const ThreadKernels &thread_kernels();
 const PointKernels &point_kernels();
 const LossTools &loss_tools();
 std::unique_ptr<Workspace> make_workspace();
@@ -38,6 +51,15 @@ const ConstraintKernels &constraint_kernels();
 const ModelKernels &model_kernels();
 const LevelFunctions &c_functions();
 template <class T> const SearchKernels<T> &search_kernels();
+template <class T> const DatabaseKernels<T> &database_kernels();
+/// Calls the last argument with the images of queries.
+using Embed = std::function<void(const Points &queries, const Control &control,
+                                 const std::function<void(const Points &)> &search)>;
+/// Prepares images of points.
+/// \param held owns the images, of this size.
+std::unique_ptr<SearchDatabase> prepare_images(const Points &images, DatabaseOptions options,
+                                               std::shared_ptr<const void> held, std::size_t bytes,
+                                               Embed embed, const Control &control);
 template <class T> const LossKernels<T> &loss_kernels();
 template <class T>
 RowTotals run_engine(const RowProblem<T> &problem, const Loss<T> &loss, View<T> gradient,

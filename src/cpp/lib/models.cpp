@@ -1,9 +1,7 @@
 /// Models that Python saved.
-#include <variant>
-
+#include "models.hpp"
 #include "areas.hpp"
 #include "metricfast/model/model.hpp"
-#include "models.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 
@@ -14,80 +12,6 @@ DatabaseOptions with_metric(Metric metric) {
     options.metric = metric;
     return options;
 }
-
-/// A database of embedded points. The model embeds the queries, too.
-class EmbeddedDatabase final : public SearchDatabase {
-  public:
-    EmbeddedDatabase(std::shared_ptr<const Model> model, const Points &points, Metric metric,
-                     const Control &control)
-        : model_(std::move(model)) {
-        points.visit([&](auto v) {
-            using T = std::remove_const_t<std::remove_pointer_t<decltype(v.data)>>;
-            const auto &z = embedded_.template emplace<RowMatrix<T>>(
-                model_->transform(v, ModelSide::database, control));
-            database_ = point_kernels().prepare_database(view(z), {}, with_metric(metric), control);
-        });
-    }
-
-    void search(const Points &queries, Index k, const Filter &filter, bool squared,
-                View<float> distances, View<std::int64_t> indices,
-                const Control &control) const override {
-        run(queries, k, filter, squared, distances, indices, control);
-    }
-    void search(const Points &queries, Index k, const Filter &filter, bool squared,
-                View<double> distances, View<std::int64_t> indices,
-                const Control &control) const override {
-        run(queries, k, filter, squared, distances, indices, control);
-    }
-    void radius_neighbors(const Points &queries, const RadiusSettings &settings,
-                          NeighborLists<float> &found, const Control &control) const override {
-        within(queries, settings, found, control);
-    }
-    void radius_neighbors(const Points &queries, const RadiusSettings &settings,
-                          NeighborLists<double> &found, const Control &control) const override {
-        within(queries, settings, found, control);
-    }
-    void infer(const Points &queries, const InferenceProblem &problem,
-               const Control &control) const override {
-        queries.visit([&](auto v) {
-            const auto z = model_->transform(v, ModelSide::query, control);
-            database_->infer(view(z), problem, control);
-        });
-    }
-    const Points &points() const override { return database_->points(); }
-    SearchRoute route() const override { return database_->route(); }
-    Index cells() const override { return database_->cells(); }
-    std::size_t bytes() const override {
-        const auto size = [](const auto &z) {
-            return static_cast<std::size_t>(z.size()) * sizeof(*z.data());
-        };
-        return database_->bytes() + std::visit(size, embedded_);
-    }
-    DatabaseState state() const override { return database_->state(); }
-
-  private:
-    template <class T>
-    void run(const Points &queries, Index k, const Filter &filter, bool squared, View<T> distances,
-             View<std::int64_t> indices, const Control &control) const {
-        queries.visit([&](auto v) {
-            const auto z = model_->transform(v, ModelSide::query, control);
-            database_->search(view(z), k, filter, squared, distances, indices, control);
-        });
-    }
-
-    template <class T>
-    void within(const Points &queries, const RadiusSettings &settings, NeighborLists<T> &found,
-                const Control &control) const {
-        queries.visit([&](auto v) {
-            const auto z = model_->transform(v, ModelSide::query, control);
-            database_->radius_neighbors(view(z), settings, found, control);
-        });
-    }
-
-    std::shared_ptr<const Model> model_;
-    std::variant<RowMatrix<float>, RowMatrix<double>> embedded_;
-    std::unique_ptr<SearchDatabase> database_;
-};
 
 class LevelModel final : public SavedModel {
   public:
@@ -121,28 +45,42 @@ class LevelModel final : public SavedModel {
         if (model_->kind() == ModelKind::linear)
             return point_kernels().prepare_database(points, Maps(view(model_->components())),
                                                     with_metric(metric), control);
-        return std::make_unique<EmbeddedDatabase>(model_, points, metric, control);
+        std::unique_ptr<SearchDatabase> database;
+        points.visit([&](auto v) {
+            const auto z = std::make_shared<const decltype(model_->transform(v))>(
+                model_->transform(v, ModelSide::database, control));
+            const auto embed = [model = model_](const Points &queries, const Control &how,
+                                                const auto &search) {
+                queries.visit([&](auto q) {
+                    const auto image = model->transform(q, ModelSide::query, how);
+                    search(Points(view(image)));
+                });
+            };
+            database = prepare_images(view(*z), with_metric(metric), z,
+                                      sizeof(*z->data()) * static_cast<std::size_t>(z->size()),
+                                      embed, control);
+        });
+        return database;
     }
 
   private:
     std::shared_ptr<const Model> model_; ///< shared with its databases
 };
 
-class LevelModels final : public ModelKernels {
-  public:
-    std::unique_ptr<SavedModel> load(const std::filesystem::path &path) const override {
-        return std::make_unique<LevelModel>(Model::load(path));
-    }
-    std::unique_ptr<SavedModel> parse(std::string content) const override {
-        return std::make_unique<LevelModel>(Model::parse(std::move(content)));
-    }
-};
-
 } // namespace
 
-const ModelKernels &model_kernels() {
-    static const LevelModels kernels;
-    return kernels;
+namespace level {
+
+std::unique_ptr<SavedModel> load(const std::filesystem::path &path) {
+    return std::make_unique<LevelModel>(Model::load(path));
 }
+
+std::unique_ptr<SavedModel> parse(std::string content) {
+    return std::make_unique<LevelModel>(Model::parse(std::move(content)));
+}
+
+} // namespace level
+
+METRICFAST_TABLE(ModelKernels, METRICFAST_MODEL_KERNELS, model_kernels)
 
 METRICFAST_NAMESPACE_END

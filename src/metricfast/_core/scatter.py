@@ -255,7 +255,7 @@ def group_sums(
     """Return weighted sums of points minus the origin, by group, and the largest offset."""
     sums = np.empty((n_groups, X.shape[1]))
     given = _arrays(X, weights, group)
-    return sums, get_kernels().group_sums(*given, origin, sums, as_threads(n_jobs))
+    return sums, get_kernels().group_sums(*given, sums, origin, as_threads(n_jobs))
 
 
 def _arrays(X: Array, weights: Floats, group: Integers) -> tuple[Array, Floats, Integers]:
@@ -291,7 +291,7 @@ def scatter_matrix(
     for rows, block in readings(X):
         part = np.empty_like(scatter)
         given = _arrays(block, weights[rows], group[rows])
-        get_kernels().group_scatter(*given, means, scale, origin, part, as_threads(n_jobs))
+        get_kernels().group_scatter(part, *given, means, scale, as_threads(n_jobs), origin)
         scatter += part
     return scatter
 

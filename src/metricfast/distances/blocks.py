@@ -108,7 +108,7 @@ def _origin(points: Points) -> Floats:
         extremes = np.stack(
             [extremes.min(axis=0), block.min(axis=0), extremes.max(axis=0), block.max(axis=0)]
         )
-        origin = get_kernels().embedding_origin(extremes)
+        origin = np.array(get_kernels().embedding_origin(extremes))
         if not origin.any():
             break
     return origin
@@ -212,8 +212,9 @@ def nearest_in_part(
     shape = len(block.queries), min(best.k, len(block.points))
     keys, found = np.empty(shape), np.empty(shape, np.int64)
     get_kernels().kneighbors(
-        block.queries, block.points, shape[1], best.metric, None, None, block.exclude,
-        *where.of_points(block.rows).arguments(), best.within(), True, keys, found, threads,
+        block.queries, block.points, (None, None), shape[1],
+        (block.exclude, *where.of_points(block.rows).arguments()), True, keys, found, threads,
+        best.within(), best.metric,
     )  # fmt: skip
     found[found >= 0] += block.rows.start
     return keys, found

@@ -172,7 +172,8 @@ class Database:
     @property
     def algorithm_(self) -> Literal["tree", "cells", "int8", "float32"]:
         """How a search excludes points that are too far."""
-        return self._held.segments[0].prepared.algorithm()
+        name: Any = self._held.segments[0].prepared.algorithm()
+        return name  # type: ignore[no-any-return]
 
     @property
     def nbytes_(self) -> int:

@@ -145,8 +145,8 @@ def _search(
     def run(*wanted: bool) -> tuple[Inference, Inference]:
         right, worst = (empty_sets(n, k) if each else None for each in wanted)
         get_kernels().infer(
-            points, searched, *labels[:2], k, labels[2], matrix, ties, method == "greedy", left_out,
-            right, worst, None, None, threads,
+            points, searched, *labels[:2], (k, (matrix, labels[2]), ties, method == "greedy"),
+            left_out, right, worst, None, None, threads,
         )  # fmt: skip
         for found in (right, worst):
             if found is not None and not (found.feasible & np.isfinite(found.values)).all():

@@ -122,7 +122,7 @@ def pairwise_distances(
     if on_disk(queries, database) or isinstance(out, np.memmap):
         pairwise_by_blocks(queries, database, maps, squared, out, threads)
     else:
-        get_kernels().pairwise_distances(queries, database, *maps, squared, out, threads)
+        get_kernels().pairwise_distances(queries, database, maps, squared, out, threads)
     return out
 
 
@@ -229,7 +229,7 @@ def paired_distances(
     if on_disk(left, right):
         paired_by_blocks(left, right, index, maps, squared, out, threads)
     else:
-        get_kernels().paired_distances(left, right, index, *maps, squared, out, threads)
+        get_kernels().paired_distances(left, right, maps, index, squared, out, threads)
     return out
 
 
@@ -330,8 +330,8 @@ def kneighbors(
     if not on_disk(query, base):
         if filtered.mask is None or not filtered.alike:
             get_kernels().kneighbors(
-                query, base, n_neighbors, metric, *maps, left_out, *filtered.arguments(), None,
-                squared, distances, indices, threads,
+                query, base, maps, n_neighbors, (left_out, *filtered.arguments()), squared,
+                distances, indices, threads, None, metric,
             )  # fmt: skip
         else:
             _search_some(
@@ -367,8 +367,8 @@ def _search_some(
     if left_out is not None:
         left_out = rows_among(left_out, rows)
     get_kernels().kneighbors(
-        queries[:], points[rows], k, metric, None, None, left_out, None, None, None, squared,
-        distances[:, :k], indices[:, :k], threads,
+        queries[:], points[rows], (None, None), k, (left_out, None, None), squared,
+        distances[:, :k], indices[:, :k], threads, None, metric,
     )  # fmt: skip
     name_rows(indices[:, :k], rows)
 
@@ -420,15 +420,15 @@ def kneighbors_per_class(
     indices = np.empty(shape, np.int64)
     size, search = shape[1:], get_kernels().kneighbors_per_class
     if not on_disk(query, base):
-        search(query, base, codes, *size, *maps, left_out, squared, distances, indices, threads)
+        search(query, base, maps, codes, *size, left_out, squared, distances, indices, threads)
         return distances, indices
 
     def of_block(block: Block, threads: int) -> tuple[Array, Array]:
         keys = np.empty((len(block.queries), *size))
         rows = np.empty(keys.shape, np.int64)
         search(
-            block.queries, block.points, codes[block.rows], *size, None, None, block.exclude, True,
-            keys, rows, threads,
+            block.queries, block.points, (None, None), codes[block.rows], *size, block.exclude,
+            True, keys, rows, threads,
         )  # fmt: skip
         rows[rows >= 0] += block.rows.start
         return keys, rows

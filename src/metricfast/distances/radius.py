@@ -27,7 +27,6 @@ __all__ = ["check_radius", "radius_neighbors", "reach_of"]
 Found = tuple[Array, Integers, Integers]
 
 _LARGEST = float(np.finfo(np.float64).max)
-_ALL = 2**62  # maximum number of pairs; the kernel only counts further pairs
 
 
 def radius_neighbors(
@@ -124,9 +123,9 @@ def _search(
     search = get_kernels().radius_neighbors
     reach = reach_of(radius, dtype)
     if not on_disk(query, base):
-        distances, indices, row_starts, _ = search(
-            query, base, reach, metric, *maps, left_out, sort_results, False,
-            dtype is np.float32, _ALL, threads,
+        distances, indices, row_starts = search(
+            query, base, maps, (reach, (left_out, None, None), sort_results, False), threads,
+            metric, dtype is np.float32,
         )  # fmt: skip
         return distances, indices, row_starts
 
@@ -137,9 +136,9 @@ def _search(
             limit = min(float(np.ldexp(reach, -powers * part.exponent)), _LARGEST)
 
         def of_block(block: Block, threads: int, limit: float = limit) -> Found:
-            keys, near, starts, _ = search(
-                block.queries, block.points, limit, metric, None, None, block.exclude, False,
-                True, False, _ALL, threads,
+            keys, near, starts = search(
+                block.queries, block.points, (None, None),
+                (limit, (block.exclude, None, None), False, True), threads, metric, False,
             )  # fmt: skip
             of_query = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
             return keys, near + block.rows.start, of_query

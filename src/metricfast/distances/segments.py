@@ -88,8 +88,9 @@ class Segment(NamedTuple):
         if exclude is not None:
             exclude = self.rows(exclude)
         self.prepared.search(
-            queries, k, exclude, *self.filtered(where).arguments(), squared, distances, ids, threads
-        )
+            queries, k, (exclude, *self.filtered(where).arguments()), squared, distances, ids,
+            threads,
+        )  # fmt: skip
         name_rows(ids, self.ids)
 
 
@@ -116,7 +117,7 @@ class Space(NamedTuple):
         """
         if not self.centred:
             return None
-        origin = get_kernels().embedding_origin(points)
+        origin = np.array(get_kernels().embedding_origin(points))
         return origin if origin.any() else None
 
     def embed(self, points: Array, side: int, origin: Floats | None, threads: int) -> Array:
@@ -392,9 +393,10 @@ class Snapshot:
         parts, start, alone = list[tuple[Array, Integers, Integers]](), 0, len(self.segments) == 1
         for segment in self.segments:
             part = slice(start, start + segment.size)
-            keys, rows, row_starts, _ = segment.prepared.radius_neighbors(
-                queries, radius, None if exclude is None else segment.rows(exclude),
-                *segment.filtered(where.of_points(part)).arguments(), sort_results, not alone,
+            left_out = None if exclude is None else segment.rows(exclude)
+            filtered = (left_out, *segment.filtered(where.of_points(part)).arguments())
+            keys, rows, row_starts = segment.prepared.radius_neighbors(
+                queries, (radius, filtered, sort_results, not alone),
                 alone and dtype == np.float32, threads,
             )  # fmt: skip
             name_rows(rows, segment.ids)

@@ -30,7 +30,7 @@ def pairwise_by_blocks(
     kernels = get_kernels()
     queries, database = embedded(X, Y, maps, threads)
     frame = _frame(queries, database)
-    together = kernels.pairwise_rows(out)
+    together = kernels.pairwise_block(out)
     columns = block_rows(row_bytes(database))
     most = working_memory() // 8 // (out.itemsize * min(columns, len(database)))
     n_rows = max(1, min(block_rows(row_bytes(queries)), most) // together) * together
@@ -39,7 +39,7 @@ def pairwise_by_blocks(
         for part, block in parts(database, columns):
             tile = out[first : first + len(points), part]
             kernels.pairwise_distances_of_part(
-                points, block, *frame, len(database), squared, tile, cancelled, threads
+                points, block, frame, len(database), squared, tile, cancelled, threads
             )
 
     for start in range(0, len(queries), n_rows):
@@ -90,4 +90,4 @@ def paired_by_blocks(
         rows: Any = slice(start, min(start + size, len(out)))
         of_left, of_right = (rows, rows) if pairs is None else pairs[rows].T
         one, other = map(np.ascontiguousarray, (left[of_left], right[of_right]))
-        get_kernels().paired_distances(one, other, None, *maps, squared, out[rows], threads)
+        get_kernels().paired_distances(one, other, maps, None, squared, out[rows], threads)

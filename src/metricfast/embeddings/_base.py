@@ -338,7 +338,7 @@ class LayeredEmbedding(CompiledEmbedding):
         outputs = [np.empty((X.shape[0], len(weight)), weight.dtype) for weight, _ in layers]
         if issparse(X):
             outputs[0] = np.ascontiguousarray(X @ layers[0][0].T)
-        points = None if issparse(X) else X
+        points: Any = None if issparse(X) else X
         get_kernels().layers_forward(points, layers, self.activation, outputs, threads)
         return outputs
 
@@ -350,7 +350,7 @@ class LayeredEmbedding(CompiledEmbedding):
         deltas = [np.empty_like(output) for output in outputs[:-1]] + [upstream]
         gradients = [np.empty_like(array) for array in parameters]
         into = list(zip(*self._layers(gradients), strict=True))
-        points = None if issparse(X) else X
+        points: Any = None if issparse(X) else X
         get_kernels().layers_backward(
             points, layers, self.activation, outputs, deltas, into, threads
         )

@@ -62,7 +62,7 @@ class LDML(AllPairsLoss):
 
     def _run(self, call: Call) -> Totals:
         gradient = np.empty(len(call.queries))
-        totals = get_kernels().ldml(call, bias=self.bias, bias_gradient=gradient)
+        totals = get_kernels().ldml(call, self.bias, gradient)
         total = gradient.sum() if call.weight is None else call.weight @ gradient
         self.bias_gradient_ = float(total)
         return totals
@@ -151,7 +151,7 @@ class MLKR(AllPairsLoss):
     _outputs = True
 
     def _run(self, call: Call) -> Totals:
-        return get_kernels().mlkr(call, squared=self.squared)
+        return get_kernels().mlkr(call, self.squared)
 
 
 @dataclass(eq=False, repr=False)
@@ -202,4 +202,5 @@ class NCA(AllPairsLoss):
     squared: bool = True
 
     def _run(self, call: Call) -> Totals:
-        return get_kernels().nca(call, log_form=self.form == "log", squared=self.squared)
+        settings = (self.form == "log", self.squared, call.column_weight)
+        return get_kernels().nca(call, settings)

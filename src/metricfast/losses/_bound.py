@@ -10,7 +10,7 @@ import numpy as np
 
 from metricfast._core.arrays import as_threads
 from metricfast._core.dispatch import get_kernels
-from metricfast._core.types import Array, Floats
+from metricfast._core.types import Array, Floats, Integers
 from metricfast.exceptions import LossOverflowError
 from metricfast.losses._labels import BoundLabels, RowIndices
 
@@ -41,6 +41,7 @@ class Call:
     lanes: int  # maximum number of work shares with separate sums; 0: automatic
     options: dict[str, Any]  # arguments specific to the loss
     workspace: Any = None
+    lists: tuple[Integers, Integers] | None = None  # columns of each row, in place of all
     first: int = -1  # database row of the first query, if queries are consecutive rows of it
     gradient: Array = field(init=False)
     database_gradient: Array | None = field(init=False)

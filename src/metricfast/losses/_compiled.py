@@ -105,7 +105,7 @@ class Compiled(Loss):
         data = self.data.ctypes.data if isinstance(self.data, np.ndarray) else self.data or 0
         if not isinstance(data, int) or data < 0:
             raise ValueError(f"data must be an address or an array; found {self.data!r}.")
-        return get_kernels().compiled(call, function=self.function, data=data, metric=self.metric)
+        return get_kernels().compiled(call, self.function, data, self.metric)
 
     def __getstate__(self) -> NoReturn:
         """Raise TypeError: a function pointer cannot be pickled."""

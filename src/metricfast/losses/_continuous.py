@@ -63,13 +63,9 @@ class _OfRatios(Loss):
         if self.ties == "epsilon" and self.eps_log == 0:
             raise ValueError("ties='epsilon' needs eps_log above 0.")
         published = 1e-4 / call.queries.shape[1]
-        totals: Totals = self._kernel(get_kernels())(
-            call,
-            squared=self.squared,
-            drop_ties=self.ties == "drop",
-            eps_distance=published if self.eps_distance is None else self.eps_distance,
-            eps_log=self.eps_log,
-        )
+        eps_distance = published if self.eps_distance is None else self.eps_distance
+        settings = (self.squared, self.ties == "drop", eps_distance, self.eps_log)
+        totals: Totals = self._kernel(get_kernels())(call, settings)
         return totals
 
 
@@ -210,4 +206,4 @@ class RankNContrast(Loss):
     _default_label_distance = "cityblock"
 
     def _run(self, call: Call) -> Totals:
-        return get_kernels().rank_n_contrast(call, temperature=self.temperature)
+        return get_kernels().rank_n_contrast(call, self.temperature)

@@ -145,10 +145,9 @@ class CoSENT(Loss):
         log_weights: Floats | None = None,
     ) -> Totals:  # fmt: skip
         """Return value and counts; overwrite the scores with derivatives by the similarities."""
-        value, terms = get_kernels().cosent(
-            similarities, scores, rounding=rounding, scale=self.scale,
-            weights=scores, log_weights=log_weights,
-        )  # fmt: skip
+        value, terms, *_ = get_kernels().cosent(
+            similarities, scores, self.scale, scores, rounding, log_weights
+        )
         pairs = len(scores)
         return value, terms, points, 0, pairs * (pairs - 1) // 2 - terms
 

@@ -156,9 +156,9 @@ class Gerrymander(Loss):
         targeted, augmented = empty_sets(n, k), empty_sets(n, k)
         plain, wrong = np.empty(n), np.empty(n, bool)
         get_kernels().infer(
-            call.queries, call.references, y, y_database, k, classes, matrix, self.ties,
-            self.inference == "greedy", call.exclude, targeted, augmented, plain, wrong,
-            call.threads,
+            call.queries, call.references, y, y_database,
+            (k, (matrix, classes), self.ties, self.inference == "greedy"), call.exclude, targeted,
+            augmented, plain, wrong, call.threads,
         )  # fmt: skip
         self.vote_loss_, self.vote_errors_ = float(weight @ plain), float(weight @ wrong)
         return targeted, augmented

@@ -101,15 +101,9 @@ class LMNN(Loss):
                 call.queries, call.y, call.references, call.y_database, k, call.exclude,
                 call.threads,
             )  # fmt: skip
-        starts, columns = (None, None) if impostors is None else impostors
-        return get_kernels().lmnn(
-            call,
-            regularization=self.regularization,
-            margin=self.margin,
-            targets=targets,
-            row_starts=starts,
-            columns=columns,
-        )
+        call.lists = impostors
+        settings = (targets, targets.shape[1], self.regularization, self.margin)
+        return get_kernels().lmnn(call, settings)
 
     @staticmethod
     def find_targets(

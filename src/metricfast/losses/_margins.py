@@ -69,10 +69,8 @@ class Contrastive(Loss):
     def _run(self, call: Call) -> Totals:
         return get_kernels().contrastive(
             call,
-            positive_margin=self.pos_margin,
-            negative_margin=self.neg_margin,
-            squared_hinge=self.power == 2,
-            mean={"sum": "", "mean": "all", "mean_nonzero": "active"}[call.reduction],
+            (self.pos_margin, self.neg_margin, self.power == 2),
+            {"sum": "", "mean": "all", "mean_nonzero": "active"}[call.reduction],
         )
 
 
@@ -125,12 +123,7 @@ class GeneralizedLifted(Loss):
     takes_tags = True
 
     def _run(self, call: Call) -> Totals:
-        return get_kernels().lifted(
-            call,
-            positive_margin=self.pos_margin,
-            negative_margin=self.neg_margin,
-            squared=self.squared,
-        )
+        return get_kernels().lifted(call, (self.pos_margin, self.neg_margin, self.squared))
 
 
 @dataclass(eq=False, repr=False)
@@ -212,4 +205,4 @@ class Triplet(Loss):
     def _run(self, call: Call) -> Totals:
         kernels = get_kernels()
         kernel = kernels.triplet if call.kind in ("class", "tags") else kernels.dense_triplet
-        return kernel(call, margin=self.margin, mining=self.mining, squared=self.squared)
+        return kernel(call, (self.margin, self.mining, self.squared))

@@ -131,10 +131,5 @@ class ProxyAnchor(Loss):
         n_with_points = int(with_points[call.y_database].sum())
         return get_kernels().softplus_pairs(
             call.swapped(),
-            alpha=alpha,
-            base_positive=margin,
-            f_positive=1 / max(n_with_points, 1),
-            beta=alpha,
-            base_negative=-margin,
-            f_negative=1 / len(call.references),
+            (alpha, margin, 1 / max(n_with_points, 1), alpha, -margin, 1 / len(call.references)),
         )

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-
 from metricfast._core.arguments import check_count
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.parameters import FiniteFloat, PositiveFloat
@@ -70,7 +68,7 @@ class Circle(SimilarityLoss):
     reduction: Literal["mean", "sum"] = "mean"
 
     def _run(self, call: Call) -> Totals:
-        return get_kernels().circle(call, margin=self.margin, gamma=self.gamma)
+        return get_kernels().circle(call, self.margin, self.gamma)
 
 
 @dataclass(eq=False, repr=False)
@@ -120,10 +118,8 @@ class MultiSimilarity(SimilarityLoss):
 
     def _run(self, call: Call) -> Totals:
         alpha, beta, base = self.alpha, self.beta, self.base
-        return get_kernels().softplus_pairs(
-            call, alpha=alpha, base_positive=base, f_positive=1 / alpha, beta=beta,
-            base_negative=base, f_negative=1 / beta,
-        )  # fmt: skip
+        positive, negative = (alpha, base, 1 / alpha), (beta, base, 1 / beta)
+        return get_kernels().softplus_pairs(call, (*positive, *negative))
 
 
 @dataclass(eq=False, repr=False)
@@ -169,7 +165,7 @@ class SupCon(SimilarityLoss):
     reduction: Literal["mean", "sum"] = "mean"
 
     def _run(self, call: Call) -> Totals:
-        return get_kernels().supcon(call, temperature=self.temperature)
+        return get_kernels().supcon(call, self.temperature)
 
 
 @dataclass(eq=False, repr=False)
@@ -217,7 +213,7 @@ class NTXent(SimilarityLoss):
     reduction: Literal["mean_nonzero", "mean", "sum"] = "mean_nonzero"
 
     def _run(self, call: Call) -> Totals:
-        return get_kernels().ntxent(call, temperature=self.temperature)
+        return get_kernels().ntxent(call, self.temperature)
 
 
 @dataclass(eq=False, repr=False)
@@ -263,7 +259,7 @@ class SmoothAP(SimilarityLoss):
     reduction: Literal["mean", "sum"] = "mean"
 
     def _run(self, call: Call) -> Totals:
-        return get_kernels().smooth_ap(call, temperature=self.temperature)
+        return get_kernels().smooth_ap(call, self.temperature)
 
 
 @dataclass(eq=False, repr=False)
@@ -316,8 +312,6 @@ class RecallAtK(SimilarityLoss):
     def _run(self, call: Call) -> Totals:
         several = self.k if isinstance(self.k, Sequence) and len(self.k) else [self.k]
         return get_kernels().recall_at_k(
-            call,
-            k=np.array([check_count("k", each) for each in several], np.float64),
-            temperature=self.temperature,
-            rank_temperature=self.rank_temperature,
-        )
+            call, [check_count("k", each) for each in several], self.temperature,
+            self.rank_temperature,
+        )  # fmt: skip

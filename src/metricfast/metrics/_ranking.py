@@ -27,6 +27,7 @@ __all__ = ["Ranking", "Search"]
 
 # Bytes per entry of a block, including temporary arrays of metrics.
 _ENTRY = 256
+_RANKS = np.dtype(list(zip(ClassRanks._fields, "qqdd", strict=True)))
 
 
 @dataclass
@@ -135,17 +136,17 @@ class Search:
         n = len(queries)
         with Progress("retrieval", n, "queries", shown=self.verbose) as progress:
             L, U, V = map(options.get, "LUV")
-            found = get_kernels().rank_classes(
-                queries, database, metric, *as_maps(L, U, V, queries.shape[1]),
-                of_queries, of_references, self.exclude, *self.where.arguments(),
-                as_threads(n_jobs),
+            found = np.empty(n, _RANKS)
+            get_kernels().rank_classes(
+                queries, database, as_maps(L, U, V, queries.shape[1]), of_queries, of_references,
+                (self.exclude, *self.where.arguments()), metric, found, as_threads(n_jobs),
             )  # fmt: skip
             progress(n, n)
         if self.exclude is None and self.where.argument is None:
             some = self.sample
             _, near = kneighbors(queries[some], database, 1, metric=metric, **options)
             self.nearest[some] = near[:, 0]
-        return ClassRanks(*found)
+        return ClassRanks(*(found[name].copy() for name in ClassRanks._fields))
 
     @property
     def sample(self) -> Integers:

@@ -53,7 +53,9 @@ def adam_step(
     `relative`: ignore gradients that are rounding errors, relative to the scale of the data.
     """
     moved = np.empty_like(x)
-    finite = get_kernels().adam_step(x, gradient, *moments, moved, (rate, decay, float(t), relative))
+    first, second = moments
+    settings = (rate, decay, float(t), relative)
+    finite = get_kernels().adam_step(x, gradient, first, second, moved, settings)
     if not finite:
         raise DivergedError
     return moved
@@ -74,8 +76,8 @@ def momentum_step(
     x: Vector, gradient: Vector, moments: list[Vector], rate: float, decay: float, momentum: float
 ) -> Vector:
     """Return the parameters after a step of gradient descent with momentum."""
-    moved = np.empty_like(x)
-    get_kernels().momentum_step(x, gradient, *moments, moved, rate, decay, momentum)
+    moved, (velocity,) = np.empty_like(x), moments
+    get_kernels().momentum_step(x, gradient, velocity, moved, rate, decay, momentum)
     return moved
 
 

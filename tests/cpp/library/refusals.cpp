@@ -55,7 +55,7 @@ void search(Index k, Codes exclude = nullptr) {
     const Index size = std::min<Index>(5 * std::max<Index>(k, 0), 50);
     std::vector<double> distances(static_cast<std::size_t>(size));
     std::vector<std::int64_t> rows(static_cast<std::size_t>(size));
-    library().of<double>().search.kneighbors(points, points, k, {}, exclude, false,
+    library().of<double>().search.kneighbors(points, points, {}, k, exclude, false,
                                              view(distances, 5, size / 5), view(rows, 5, size / 5));
 }
 
@@ -68,7 +68,7 @@ void infer(Index k, Codes queries, Codes database, VoteLoss loss, Codes exclude 
     problem.options.loss = loss;
     problem.exclude = exclude;
     problem.plain = plain;
-    library().of<double>().search.infer(view(distances, 5, 5), problem);
+    library().of<double>().search.infer_from_distances(view(distances, 5, 5), problem);
     library().points.infer(points, points, problem);
 }
 
@@ -79,7 +79,7 @@ void infer(double cost, std::size_t place) {
 }
 
 NeighborLists<double> within(const RadiusSettings &settings) {
-    return library().of<double>().search.radius_neighbors(points, points, settings, {});
+    return library().of<double>().search.radius_neighbors(points, points, {}, settings);
 }
 
 void votes(Weights log_weight, Codes exclude = nullptr) {
@@ -120,17 +120,17 @@ void group_scatter(double weight, double of_group) {
     std::vector<double> out(4);
     const auto &weights = with(weight);
     const auto &groups = code(of_group);
-    constraints().group_scatter(points, weights, groups, metric, nullptr, nullptr, view(out, 2, 2));
+    constraints().group_scatter(view(out, 2, 2), points, weights, groups, metric, nullptr);
 }
 void local(double weight, Index k) {
     std::vector<double> out(4);
     const auto &weights = with(weight);
-    constraints().local_scatter(points, weights, k, view(out, 2, 2));
+    constraints().local_scatter(view(out, 2, 2), points, weights, k);
 }
 void lsml(double weight, Codes quadruplets) {
     std::vector<double> out(4);
     const auto &weights = with(weight);
-    constraints().lsml_loss(points, {quadruplets, 4}, weights, metric, view(out, 2, 2));
+    constraints().lsml_loss(view(out, 2, 2), points, {quadruplets, 4}, weights, metric);
 }
 void oasis(double weight, double C, Codes three) {
     std::vector<double> W = identity;
@@ -147,7 +147,7 @@ void itml(ItmlBounds bounds) {
 }
 void scml(ScmlSettings settings) {
     std::vector<double> weights(2);
-    library().of<double>().triplets.scml(points, triplets, metric, settings, weights, {},
+    library().of<double>().triplets.scml(points, triplets, metric, settings, weights,
                                          [](Index) { return ScmlDraws{}; });
 }
 const std::vector<std::int64_t> &outside(double row) {
@@ -223,21 +223,21 @@ TEST(values_of_each_argument) {
          {-1},
          [](double v) {
              const auto &below_zero = code(v);
-             losses().nca({below_zero, below_zero});
+             losses().nca({below_zero, below_zero}, {});
          }},
-        {"column weights", no_weight, [](double v) { losses().nca(classes, {}, with(v)); }},
+        {"column weights", no_weight,
+         [](double v) { losses().nca(classes, {false, true, with(v)}); }},
         {"column weights", no_weight, [](double v) { losses().mcml(classes, with(v)); }},
         // the row engine
-        {"weights must be", no_weight, [](double v) { run(losses().nca(classes), with(v)); }},
+        {"weights must be", no_weight, [](double v) { run(losses().nca(classes, {}), with(v)); }},
         {"the rows from",
          {1, 5},
-         [](double v) { run(losses().nca(classes), nullptr, static_cast<Index>(v)); }},
+         [](double v) { run(losses().nca(classes, {}), nullptr, static_cast<Index>(v)); }},
         {"rounding",
          {-1, nan},
          [](double v) {
              std::vector<double> weights(5);
-             std::int64_t terms = 0;
-             library().losses.cosent(line, line, 1, weights, terms, v);
+             library().losses.cosent(line, line, 1, weights, v, nullptr);
          }},
         // searches
         {"n_neighbors", below_one, [](double v) { search(static_cast<Index>(v)); }},
@@ -268,7 +268,7 @@ TEST(values_of_each_argument) {
          [](double v) {
              std::vector<double> distances(10);
              std::vector<std::int64_t> rows(10);
-             library().of<double>().search.kneighbors_per_class(points, points, code(v), 2, 1, {},
+             library().of<double>().search.kneighbors_per_class(points, points, {}, code(v), 2, 1,
                                                                 nullptr, false, distances, rows);
          }},
         // inference
@@ -321,7 +321,7 @@ TEST(values_of_each_argument) {
     const Tags tags(starts, labels, members, code(2), 5);
     CHECK_THROWS(bad, "no loss", losses().of_tags(tags, [](ClassLabels) { return nullptr; }));
     CHECK_THROWS(bad, "one label", losses().of_tags(tags, [](ClassLabels) {
-        return losses().nca({{labels.data(), 1}, {labels.data(), 1}});
+        return losses().nca({{labels.data(), 1}, {labels.data(), 1}}, {});
     }));
 }
 
@@ -334,9 +334,8 @@ TEST(a_loss_that_overflows) {
 TEST(lengths) {
     const std::vector<double> three{1, 2, 3}, L{1, 2};
     std::vector<double> one(1), out(5);
-    std::int64_t terms = 0;
-    CHECK_THROWS(bad, "same length", library().losses.cosent(three, three, 1, one, terms, 0));
-    CHECK_THROWS(bad, "same length", library().losses.cosent(three, one, 1, out, terms, 0));
+    CHECK_THROWS(bad, "same length", library().losses.cosent(three, three, 1, one, 0, nullptr));
+    CHECK_THROWS(bad, "same length", library().losses.cosent(three, one, 1, out, 0, nullptr));
     const auto embed = [&](Span<const double> origin) {
         library().points.embed(points, view(L, 1, 2), origin, view(out, 5, 1));
     };
@@ -400,8 +399,9 @@ TEST(rows_to_exclude) {
     for (const std::int64_t wrong : {std::int64_t(5), std::int64_t(-2)}) {
         const std::vector<std::int64_t> exclude{0, 1, wrong, 3, 4};
         CHECK_THROWS(bad, "exclude holds",
-                     prepare_database(points)->search(points, 1, exclude, false,
-                                                      view(distances, 5, 1), view(rows, 5, 1)));
+                     library().of<double>().database.kneighbors(
+                         points, *prepare_database(points), 1, exclude, false,
+                         view(distances, 5, 1), view(rows, 5, 1)));
     }
 }
 

@@ -18,22 +18,26 @@
 
 namespace metricfast {
 
-class ThreadKernels {
-  public:
-    virtual ~ThreadKernels() = default;
+#define METRICFAST_THREAD_KERNELS(DO)                                                              \
+    DO(default_threads)                                                                            \
+    DO(available_cpus)                                                                             \
+    DO(set_limit)                                                                                  \
+    DO(threads_used)
 
+struct ThreadKernels {
     /// Number of threads of calls whose `Control` does not set it.
-    virtual int default_threads() const = 0;
-    virtual int available_cpus() const = 0;
+    Kernel<int()> default_threads;
+    Kernel<int()> available_cpus;
     /// Sets the maximum number of threads of a call; 0 for no limit.
-    virtual void set_limit(int threads) const = 0;
+    Kernel<void(int threads)> set_limit;
     /// Number of threads that actually run the blocks of a call with `threads`.
-    virtual int threads_used(int threads) const = 0;
+    Kernel<int(int threads)> threads_used;
 };
 
 /// Kernels of one precision.
 template <class T> struct KernelsOf {
     const SearchKernels<T> &search;
+    const DatabaseKernels<T> &database;
     const LossKernels<T> &losses;
     const EmbeddingKernels<T> &embeddings;
     const TripletKernels<T> &triplets;
@@ -75,7 +79,7 @@ METRICFAST_API const metricfast::Kernels *metricfast_kernels(void);
 namespace metricfast {
 
 /// Returns the kernels of the level in use. Throws std::runtime_error if none can be loaded, or if
-/// these headers are of another version, whose virtual functions differ.
+/// these headers are of another version, whose tables differ.
 inline const Kernels &library() {
     static const Kernels *const kernels = metricfast_kernels();
     if (kernels == nullptr)

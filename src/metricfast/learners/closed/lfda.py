@@ -287,7 +287,7 @@ def _all_scatters(
     within, scatter = np.zeros_like(mixed), np.empty_like(mixed)
     for label, members in members_of_groups(codes):
         deviations = np.subtract(X[members], means[label], dtype=np.float64)
-        get_kernels().local_scatter(deviations, weights[members], k, scatter, as_threads(n_jobs))
+        get_kernels().local_scatter(scatter, deviations, weights[members], k, as_threads(n_jobs))
         mixed += scatter / total
         within += scatter / counts[label]
     plain = scatter_matrix(X, weights, codes, means)
@@ -314,7 +314,7 @@ def local_sums(
             w = weights[rows[members]]
             deviations, exponents[label] = center_and_rescale(block[members])
             deviations = (deviations - w @ deviations / w.sum()).astype(np.float64)
-            get_kernels().local_scatter(deviations, w, k, scatters[label], as_threads(n_jobs))
+            get_kernels().local_scatter(scatters[label], deviations, w, k, as_threads(n_jobs))
     scatters /= counts[:, None, None]
     exponent = int(exponents[scatters.any(axis=(1, 2))].max(initial=exponents.min()))
     scatters = np.ldexp(scatters, 2 * (exponents - exponent)[:, None, None])

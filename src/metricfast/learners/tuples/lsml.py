@@ -73,8 +73,9 @@ class _LSML(CallbackMixin, MahalanobisMixin):
         threads = as_threads(None)
 
         def loss(L: Floats) -> tuple[float, Floats]:
-            value, scatter = get_kernels().lsml_loss(
-                points, index, self.w_, np.ascontiguousarray(L), threads
+            scatter = np.empty((points.shape[1], points.shape[1]))
+            value = get_kernels().lsml_loss(
+                scatter, points, index, self.w_, np.ascontiguousarray(L), threads
             )
             return strength * value, strength * scatter
 

@@ -105,7 +105,7 @@ class _OASIS(CallbackMixin, BilinearMixin):
                     if self.shuffle:
                         order = rng.permutation(len(index))
                     loss, n_updates = get_kernels().oasis(
-                        points, index, weight, order, float(self.C), W
+                        points, index, weight, order, float(self.C), W, 1
                     )
                     if not np.isfinite(loss) or not np.isfinite(W).all():
                         raise ValueError("The similarities overflow: rescale the features.")

@@ -127,15 +127,11 @@ class _Pairs:
         return self._sum(np.zeros((1, self._points.shape[1])), True)[1]
 
     def _sum(self, L: Floats, squared: bool) -> tuple[float, Floats]:
-        found: tuple[float, Floats] = get_kernels().sum_of_distances(
-            self._points,
-            self._index,
-            np.ascontiguousarray(L),
-            self._diagonal,
-            squared,
-            self._threads,
-        )
-        return found
+        kernels, d = get_kernels(), self._points.shape[1]
+        kernel = kernels.sum_of_squared_distances if squared else kernels.sum_of_distances
+        scatter, L = np.empty((1 if self._diagonal else d, d)), np.ascontiguousarray(L)
+        value = kernel(scatter, self._points, self._index, L, self._diagonal, self._threads)
+        return value, scatter
 
 
 class _FullCoordinates:

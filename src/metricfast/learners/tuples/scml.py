@@ -170,9 +170,7 @@ class _SCML(CallbackMixin, MahalanobisMixin):
                 triplets.points,
                 np.ascontiguousarray(triplets.index),
                 np.ascontiguousarray(inner, dtype),
-                self.beta,
-                self.gamma,
-                self.batch_size,
+                (self.beta, self.gamma, self.batch_size),
                 weights,
                 next_draws,
             )

@@ -129,9 +129,10 @@ inline void excesses_of_triplets(const Points &x, const RowMatrix<double> &L,
 /// \param triplets (n_triplets x 3) rows of `x`; consecutive triplets of the same (a, b) share
 ///   work. \param weights one per triplet, or null for ones. The result does not depend on the
 ///   number of threads.
-inline TripletObjective triplet_objective(const Points &x, const RowMatrix<double> &L,
-                                          Codes triplets, Weights weights, double penalty,
+inline TripletObjective triplet_objective(const Points &x, View<const double> map, Codes triplets,
+                                          Weights weights, double penalty,
                                           const Control &control = {}) {
+    const RowMatrix<double> L = eigen(map);
     const Index n_triplets = count_triplets(triplets, x.rows(), "triplet_objective");
     require(n_triplets > 0, "triplet_objective: there are no triplets");
     require(L.cols() == x.cols(), "triplet_objective: points and map differ in width");

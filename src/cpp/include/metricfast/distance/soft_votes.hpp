@@ -8,6 +8,14 @@
 
 METRICFAST_NAMESPACE_BEGIN
 
+namespace detail {
+
+/// Exponentials of logits this far below the highest do not change a sum. Exponentials of lower
+/// logits would be denormal.
+template <class T> constexpr T lowest_logit = std::is_same_v<T, float> ? T(-80) : T(-700);
+
+} // namespace detail
+
 /// The votes of a database, in T. A block of queries processes the database in chunks. For each
 /// query, it stores the largest logit so far, the sum of exponentials relative to it, and their
 /// sums times values (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018).
@@ -73,9 +81,6 @@ template <class T> class VoteStream {
         double sum = 0;
     };
 
-    /// Exponentials of logits this far below the highest do not change a sum. Lower logits would be
-    /// denormal.
-    static constexpr T lowest = std::is_same_v<T, float> ? T(-80) : T(-700);
     /// The share of |a|^2 + |b|^2 below which the product form of |a - b|^2 has lost too many
     /// digits. Above it, errors of logits are about 1e-4 in float and 1e-8 in double.
     static constexpr T share = std::is_same_v<T, float> ? T(1e-3) : T(1e-6);
@@ -162,7 +167,7 @@ template <class T> class VoteStream {
             eigen(sums) *= factor;
             state.highest = highest;
         }
-        all = (all - highest).max(lowest);
+        all = (all - highest).max(detail::lowest_logit<T>);
         exponentials(logits, count);
         if (excluded >= 0)
             logits[excluded] = T(0);
@@ -180,6 +185,59 @@ template <class T> class VoteStream {
     Index chunk_;   ///< panels that fit into a cache
     std::vector<T> log_weight_, norms_;
 };
+
+namespace detail {
+
+/// The votes for few queries, from differences: this reads the database once, and packs nothing.
+template <class T>
+void votes_of_differences(View<const T> queries, View<const T> database, View<const T> values,
+                          Weights log_weight, Codes exclude, View<double> out,
+                          const Control &control) {
+    using Array = Eigen::Array<T, Eigen::Dynamic, 1>;
+    constexpr Index block = 1024;
+    const Index m = database.rows, d = database.cols;
+    // Below this, squares of coordinates may have underflowed.
+    const T least =
+        static_cast<T>(d + 8) * std::numeric_limits<T>::min() / std::numeric_limits<T>::epsilon();
+    Array logits(m);
+    RowMatrix<T> sums(1, values.cols);
+    for (Index i = 0; i < queries.rows; ++i) {
+        const T *const a = queries.row(i);
+        const Eigen::Map<const Array> query(a, d);
+        parallel_blocks((m + block - 1) / block, control, [&](Index first, Worker &) {
+            for (Index j = first * block; j < std::min(m, (first + 1) * block); ++j) {
+                const T *const b = database.row(j);
+                const T square = (Eigen::Map<const Array>(b, d) - query).square().sum();
+                T distance = std::sqrt(square);
+                if (!(square > least && square <= std::numeric_limits<T>::max())) {
+                    const auto half = [&](Index k) {
+                        require(std::isfinite(b[k]), "coordinates must be finite");
+                        return static_cast<double>(a[k]) / 2 - static_cast<double>(b[k]) / 2;
+                    };
+                    distance = static_cast<T>(2 * squared_length(d, half).root());
+                }
+                logits[j] =
+                    (log_weight == nullptr ? T(0) : static_cast<T>(log_weight[j])) - distance;
+            }
+        });
+        if (exclude != nullptr && exclude[i] >= 0)
+            logits[static_cast<Index>(exclude[i])] = -std::numeric_limits<T>::infinity();
+        const T highest = m > 0 ? logits.maxCoeff() : -std::numeric_limits<T>::infinity();
+        const bool any = std::isfinite(highest);
+        // Lower exponentials would be denormal.
+        logits = any ? (logits - highest).max(lowest_logit<T>).eval() : Array::Zero(m).eval();
+        if (any)
+            exponentials(logits.data(), m);
+        if (exclude != nullptr && exclude[i] >= 0)
+            logits[static_cast<Index>(exclude[i])] = T(0);
+        multiply<T>(View<T>(logits.data(), 1, m), values, view(sums));
+        const double sum = any ? sum_of(logits.data(), m) : 0;
+        for (Index v = 0; v < values.cols; ++v)
+            out.row(i)[v] = static_cast<double>(sums(0, v)) / sum;
+    }
+}
+
+} // namespace detail
 
 /// Computes out(i, v) = sum_j p_ij values(j, v), where p_i is the softmax over j of log_weight_j -
 /// |q_i - x_j|. In double, means of values up to 1 are exact to 1e-6; in float, logits to about
@@ -200,11 +258,25 @@ void soft_votes(const Points &queries, const Points &database, View<const T> val
                 "soft_votes: log_weight must hold numbers below infinity");
     require_excluded(exclude, queries.rows(), database.rows(), "soft_votes");
     require_finite(queries, "coordinates must be finite");
-    require_finite(database, "coordinates must be finite");
-    using Stream = VoteStream<T>;
     const Control how = worth_it(control, static_cast<double>(queries.rows()) *
                                               static_cast<double>(database.rows()) *
                                               static_cast<double>(queries.cols() + 16));
+    constexpr Index few = 4;
+    constexpr bool wide = std::is_same_v<T, double>;
+    if (queries.rows() <= few && queries.is_double() == wide && database.is_double() == wide) {
+        const auto typed = [](const Points &points) {
+            View<const T> found;
+            points.visit([&](auto v) {
+                if constexpr (std::is_same_v<decltype(v), View<const T>>)
+                    found = v;
+            });
+            return found;
+        };
+        return detail::votes_of_differences<T>(typed(queries), typed(database), values, log_weight,
+                                               exclude, out, how);
+    }
+    require_finite(database, "coordinates must be finite");
+    using Stream = VoteStream<T>;
     const Stream stream(queries, database, values, log_weight, exclude, how);
     constexpr Index block = Stream::block;
     parallel_blocks((out.rows + block - 1) / block, how, [&](Index b, Worker &) {

@@ -12,18 +12,27 @@ METRICFAST_NAMESPACE_BEGIN
 
 namespace detail {
 
+/// Whether the vote's winner limits the points of other classes, whatever the costs.
+inline bool by_votes(const InferenceProblem &problem) {
+    return problem.options.loss.matrix == nullptr && problem.options.ties != Ties::nearest;
+}
+
 /// Lower bound of the cost of a set with a right vote that has a point beyond the candidates.
+/// \param members the k nearest points of class y, or all; null if they are not known.
 inline double least_beyond(const InferenceProblem &problem, Index y,
-                           const std::vector<Candidate> &candidates) {
+                           const std::vector<Candidate> &candidates,
+                           const std::vector<Candidate> *members) {
     const Index k = problem.options.k;
     const double farthest = candidates.back().distance;
-    std::vector<double> sums{0}, own{0}; // of the nearest points, and of those of class y
+    std::vector<double> sums{0}, own{0}, others{0}; // of the nearest points, by class
     std::vector<std::pair<std::int32_t, Index>> sizes;
+    const auto add = [k](std::vector<double> &to, double distance) {
+        if (static_cast<Index>(to.size()) <= k)
+            to.push_back(to.back() + distance);
+    };
     for (const Candidate &c : candidates) {
-        if (static_cast<Index>(sums.size()) <= k)
-            sums.push_back(sums.back() + c.distance);
-        if (c.label == y && static_cast<Index>(own.size()) <= k)
-            own.push_back(own.back() + c.distance);
+        add(sums, c.distance);
+        add(c.label == y ? own : others, c.distance);
         const auto same = std::find_if(sizes.begin(), sizes.end(),
                                        [&](const auto &size) { return size.first == c.label; });
         if (same == sizes.end())
@@ -32,61 +41,83 @@ inline double least_beyond(const InferenceProblem &problem, Index y,
             ++same->second;
     }
     const double any = sums[static_cast<std::size_t>(k - 1)] + farthest;
-    if (problem.options.loss.matrix != nullptr || problem.options.ties == Ties::nearest)
+    if (!by_votes(problem))
         return any;
+    if (members != nullptr) {
+        own = {0};
+        for (const Candidate &c : *members)
+            add(own, c.distance);
+    }
+    while (static_cast<Index>(others.size()) <= k)
+        add(others, farthest);
     // Sets with m votes for y, the winner: its m nearest points, and others up to m of each class.
     double least = std::numeric_limits<double>::infinity();
     for (Index m = 1; m <= k; ++m) {
         const Index known = std::min(m, static_cast<Index>(own.size()) - 1);
         if (known < m) {
-            least = std::min(least, own[static_cast<std::size_t>(known)] +
-                                        static_cast<double>(m - known) * farthest);
+            if (members == nullptr)
+                least = std::min(least, own[static_cast<std::size_t>(known)] +
+                                            static_cast<double>(m - known) * farthest);
             continue;
         }
         const Index most = problem.options.ties == Ties::pessimistic ? m - 1 : m;
         if ((problem.options.loss.classes - 1) * most < k - m)
-            continue;     // there is no such set
-        Index others = 0; // at least as many are admissible, whatever the ties
+            continue;         // there is no such set
+        Index admissible = 0; // at least as many others are, whatever the ties
         for (const auto &[label, size] : sizes)
-            others += label != y ? std::min(size, m - 1) : 0;
-        if (others < k - m)
-            least = std::min(least, any);
+            admissible += label != y ? std::min(size, m - 1) : 0;
+        if (admissible < k - m)
+            least = std::min(least, own[static_cast<std::size_t>(m)] +
+                                        others[static_cast<std::size_t>(k - m - 1)] + farthest);
     }
     return least;
 }
 
 /// Solves the problem for one query if no point beyond the candidates matters. Returns whether it
 /// did.
+/// \param candidates the nearest points.
+/// \param members see least_beyond().
 /// \param all whether these are all points that the query may use.
 inline bool solve_among(const InferenceProblem &problem, SetSolver &solver, Index query,
-                        const std::vector<Candidate> &candidates, bool all) {
+                        const std::vector<Candidate> &candidates,
+                        const std::vector<Candidate> *members, bool all) {
     const Index k = problem.options.k;
     if (static_cast<Index>(candidates.size()) < k && !all)
         return false;
     if (!candidates.empty() && !std::isfinite(candidates.back().distance))
         return false;
-    if (!all) {
-        constexpr double rounding = 1e-9;
-        const auto y = static_cast<Index>(problem.query_labels[query]);
-        solver.set_query(y, candidates);
-        const double plain = solver.plain().delta, largest = problem.options.loss.largest(y);
-        if (problem.targeted.wanted() && plain != 0) {
-            const NeighborSet set = solver.targeted();
-            if (!set.feasible ||
-                !(set.cost < (1 - rounding) * least_beyond(problem, y, candidates)))
-                return false;
-        }
-        if (problem.augmented.wanted() && plain < largest) {
-            double least = candidates.back().distance;
-            for (Index i = 0; i < k - 1; ++i)
-                least += candidates[static_cast<std::size_t>(i)].distance;
-            const NeighborSet set = solver.augmented();
-            const double value = set.delta - set.cost, beyond = largest - least;
-            if (!(value > beyond + rounding * (least + largest)))
-                return false;
-        }
+    if (all) {
+        solve_query(problem, solver, query, candidates);
+        return true;
     }
-    solve_query(problem, solver, query, candidates);
+    std::vector<Candidate> points(candidates);
+    if (members != nullptr) {
+        for (const Candidate &c : *members)
+            if (std::none_of(candidates.begin(), candidates.end(),
+                             [&](const Candidate &other) { return other.index == c.index; }))
+                points.push_back(c);
+        std::sort(points.begin(), points.end());
+    }
+    constexpr double rounding = 1e-9;
+    const auto y = static_cast<Index>(problem.query_labels[query]);
+    solver.set_query(y, points);
+    const double plain = solver.plain().delta, largest = problem.options.loss.largest(y);
+    if (problem.targeted.wanted() && plain != 0) {
+        const NeighborSet set = solver.targeted();
+        if (!set.feasible ||
+            !(set.cost < (1 - rounding) * least_beyond(problem, y, candidates, members)))
+            return false;
+    }
+    if (problem.augmented.wanted() && plain < largest) {
+        double least = candidates.back().distance;
+        for (Index i = 0; i < k - 1; ++i)
+            least += candidates[static_cast<std::size_t>(i)].distance;
+        const NeighborSet set = solver.augmented();
+        const double value = set.delta - set.cost, beyond = largest - least;
+        if (!(value > beyond + rounding * (least + largest)))
+            return false;
+    }
+    solve_query(problem, solver, query, points);
     return true;
 }
 
@@ -103,46 +134,79 @@ inline void infer(const Database &database, const Points &queries, const Inferen
     problem.check_sizes(n, m);
     const Index k = problem.options.k;
     std::vector<std::int64_t> ids = identity_order(n);
+    // Lists of the nearest points of each query in ids, of all classes or of the query's class.
+    using Lists = std::vector<std::vector<Candidate>>;
+    const auto nearest = [&](Index size, bool of_class) {
+        const auto count = static_cast<Index>(ids.size());
+        detail::Images some(queries, queries.is_double());
+        std::vector<std::int64_t> excluded, labels;
+        if (count < n)
+            some.take(queries, ids);
+        for (const std::int64_t id : ids) {
+            excluded.push_back(problem.excluded(id));
+            labels.push_back(problem.query_labels[id]);
+        }
+        Filter filter;
+        if (problem.exclude != nullptr)
+            filter.exclude = excluded;
+        if (of_class) {
+            filter.query_labels = labels;
+            filter.labels = problem.database_labels;
+            filter.equal = true;
+        }
+        RowMatrix<double> distances(count, size);
+        RowMatrix<std::int64_t> rows(count, size);
+        database.search<double>(count < n ? some.points() : queries, size, filter, true,
+                                view(distances), view(rows), memory, control.silent());
+        Lists lists(ids.size());
+        for (Index i = 0; i < count; ++i)
+            for (Index r = 0; r < size && rows(i, r) >= 0; ++r) {
+                const std::int64_t label = problem.database_labels[rows(i, r)];
+                require(label >= 0 && label < problem.options.loss.classes,
+                        "inference: database label out of range");
+                lists[i].push_back({distances(i, r), rows(i, r), static_cast<std::int32_t>(label)});
+            }
+        return lists;
+    };
+    /// Solves the problem for queries in ids, and keeps the others.
+    const auto solve = [&](Lists &lists, Lists *members, bool all) {
+        const auto count = static_cast<Index>(ids.size());
+        std::vector<char> solved(ids.size(), 0);
+        constexpr Index block = 16;
+        const Control how =
+            worth_it(control.silent(), 100.0 * static_cast<double>(count * lists[0].size()));
+        parallel_blocks((count + block - 1) / block, how, [&](Index b, Worker &) {
+            SetSolver solver(problem.options);
+            for (Index i = b * block; i < std::min(count, (b + 1) * block); ++i)
+                solved[i] =
+                    detail::solve_among(problem, solver, static_cast<Index>(ids[i]), lists[i],
+                                        members != nullptr ? &(*members)[i] : nullptr, all);
+        });
+        std::size_t kept = 0;
+        for (std::size_t i = 0; i < ids.size(); ++i)
+            if (!solved[i]) {
+                ids[kept] = ids[i];
+                lists[kept].swap(lists[i]);
+                if (members != nullptr)
+                    (*members)[kept].swap((*members)[i]);
+                ++kept;
+            }
+        ids.resize(kept);
+    };
+    const bool of_class = problem.targeted.wanted() && detail::by_votes(problem);
+    Lists members;
     constexpr Index most = 5000; // more nearest points cost more than a search of all
     for (Index size = 8 * k + 24; !ids.empty() && !problem.options.greedy && size <= most;
          size *= 8) {
-        const auto count = static_cast<Index>(ids.size());
         const Index found = std::min(size, m);
-        detail::Images some(queries, queries.is_double());
-        std::vector<std::int64_t> excluded;
-        if (count < n)
-            some.take(queries, ids);
-        for (Index i = 0; problem.exclude != nullptr && i < count; ++i)
-            excluded.push_back(problem.exclude[ids[i]]);
-        RowMatrix<double> distances(count, found);
-        RowMatrix<std::int64_t> rows(count, found);
-        database.search<double>(count < n ? some.points() : queries, found,
-                                problem.exclude != nullptr ? Filter(excluded) : Filter(), true,
-                                view(distances), view(rows), memory, control.silent());
-        std::vector<char> solved(static_cast<std::size_t>(count), 0);
-        constexpr Index block = 16;
-        const Control how = worth_it(control.silent(), 100.0 * static_cast<double>(count * found));
-        parallel_blocks((count + block - 1) / block, how, [&](Index b, Worker &) {
-            SetSolver solver(problem.options);
-            std::vector<Candidate> candidates;
-            for (Index i = b * block; i < std::min(count, (b + 1) * block); ++i) {
-                candidates.clear();
-                for (Index r = 0; r < found && rows(i, r) >= 0; ++r) {
-                    const std::int64_t label = problem.database_labels[rows(i, r)];
-                    require(label >= 0 && label < problem.options.loss.classes,
-                            "inference: database label out of range");
-                    candidates.push_back(
-                        {distances(i, r), rows(i, r), static_cast<std::int32_t>(label)});
-                }
-                solved[i] = detail::solve_among(problem, solver, static_cast<Index>(ids[i]),
-                                                candidates, found == m);
-            }
-        });
-        std::vector<std::int64_t> rest;
-        for (Index i = 0; i < count; ++i)
-            if (!solved[i])
-                rest.push_back(ids[i]);
-        ids.swap(rest);
+        Lists lists = nearest(found, false);
+        if (members.empty())
+            solve(lists, nullptr, found == m);
+        if (!of_class || ids.empty())
+            continue;
+        if (members.empty())
+            members = nearest(std::min(k, m), true);
+        solve(lists, &members, found == m);
     }
     if (!ids.empty())
         InferenceSearch(queries, points, problem).run(control, std::move(ids));

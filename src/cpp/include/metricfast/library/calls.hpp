@@ -47,18 +47,19 @@ template <class Q, class X>
 auto kneighbors(View<Q> queries, View<X> database, Index k, const Points &L = View<const double>(),
                 const Control &control = {}, Metric metric = Metric::euclidean) {
     return neighbors_of(queries, database.rows, k, [&](auto distances, auto indices) {
-        library().of<std::remove_const_t<Q>>().search.kneighbors(queries, database, k, map_of(L),
+        library().of<std::remove_const_t<Q>>().search.kneighbors(queries, database, map_of(L), k,
                                                                  nullptr, false, distances, indices,
                                                                  control, nullptr, metric);
     });
 }
 
-/// The same for a prepared database.
+/// The same for a prepared database, among the points that a filter allows.
 template <class Q>
 auto kneighbors(View<Q> queries, const SearchDatabase &database, Index k,
-                const Control &control = {}) {
+                const Control &control = {}, const Filter &filter = {}) {
     return neighbors_of(queries, database.points().rows(), k, [&](auto distances, auto indices) {
-        database.search(queries, k, nullptr, false, distances, indices, control);
+        library().of<std::remove_const_t<Q>>().database.kneighbors(
+            queries, database, k, filter, false, distances, indices, control);
     });
 }
 
@@ -77,11 +78,16 @@ inline std::unique_ptr<SearchDatabase> prepare_database(const Points &points,
 template <class Q>
 auto radius_neighbors(View<Q> queries, const SearchDatabase &database, double radius,
                       const Control &control = {}) {
-    NeighborLists<std::remove_const_t<Q>> found;
     RadiusSettings settings;
     settings.radius = radius;
-    database.radius_neighbors(queries, settings, found, control);
-    return found;
+    return library().of<std::remove_const_t<Q>>().database.radius_neighbors(queries, database,
+                                                                            settings, control);
+}
+
+/// Targeted and loss-augmented inference for queries among the points of a prepared database.
+inline void infer(const Points &queries, const SearchDatabase &database,
+                  const InferenceProblem &problem, const Control &control = {}) {
+    library().points.infer_prepared(queries, database, problem, control);
 }
 
 /// Returns the points embedded by a model, (n x n_components).

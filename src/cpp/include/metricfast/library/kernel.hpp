@@ -47,19 +47,16 @@ template <class... A> constexpr std::size_t required_arguments() {
 }
 
 template <class R, class... A>
-using KernelCall =
-    std::conditional_t<required_arguments<A...>() == sizeof...(A), Call<R, A...>,
-                       BriefCall<std::make_index_sequence<required_arguments<A...>()>,
-                                 std::make_index_sequence<sizeof...(A) -
-                                                          required_arguments<A...>()>,
-                                 R, A...>>;
+using KernelCall = std::conditional_t<
+    required_arguments<A...>() == sizeof...(A), Call<R, A...>,
+    BriefCall<std::make_index_sequence<required_arguments<A...>()>,
+              std::make_index_sequence<sizeof...(A) - required_arguments<A...>()>, R, A...>>;
 
 } // namespace detail
 
 /// A function of a level. A call may omit its Control, together with the arguments after it.
 template <class Signature> class Kernel;
-template <class R, class... A>
-class Kernel<R(A...)> : public detail::KernelCall<R, A...> {
+template <class R, class... A> class Kernel<R(A...)> : public detail::KernelCall<R, A...> {
   public:
     constexpr Kernel(R (*run)(A...) = nullptr) : detail::KernelCall<R, A...>(run) {}
 };

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "metricfast/core/control.hpp"
 #include "metricfast/engine/types.hpp"
+#include "metricfast/library/kernel.hpp"
 #include "metricfast/losses/types.hpp"
 
 namespace metricfast {
@@ -18,82 +18,109 @@ class Workspace {
     virtual ~Workspace() = default;
 };
 
-template <class T> class LossKernels {
-  public:
+// The members of LossKernels. Those of the second list have the arguments labels and settings.
+#define METRICFAST_LOSS_KERNELS(DO)                                                                \
+    DO(value_and_gradient)                                                                         \
+    DO(dense_weights)                                                                              \
+    DO(sparse_weights)                                                                             \
+    DO(contrastive)                                                                                \
+    DO(contrastive_of_tags)                                                                        \
+    DO(of_tags)                                                                                    \
+    DO(mlkr)                                                                                       \
+    DO(compiled)                                                                                   \
+    METRICFAST_LABEL_LOSSES(DO)
+#define METRICFAST_LABEL_LOSSES(DO)                                                                \
+    DO(nca)                                                                                        \
+    DO(mcml)                                                                                       \
+    DO(ldml)                                                                                       \
+    DO(triplet)                                                                                    \
+    DO(softplus_pairs)                                                                             \
+    DO(supcon)                                                                                     \
+    DO(ntxent)                                                                                     \
+    DO(lifted)                                                                                     \
+    DO(lmnn)                                                                                       \
+    DO(circle)                                                                                     \
+    DO(smooth_ap)                                                                                  \
+    DO(recall_at_k)                                                                                \
+    DO(log_ratio)                                                                                  \
+    DO(plain_ratio)                                                                                \
+    DO(bounded_ratio)                                                                              \
+    DO(dense_triplet)                                                                              \
+    DO(rank_n_contrast)
+
+template <class T> struct LossKernels {
     using Precision = T;
     using Made = std::unique_ptr<Loss<T>>;
-    virtual ~LossKernels() = default;
 
     /// Returns the value of a loss and writes its gradient by the embedded points.
     /// \param gradient the gradient by the queries; for a symmetric problem, by the points in both
     ///   roles.
     /// \param database_gradient not written for a symmetric problem.
-    virtual RowTotals value_and_gradient(const RowProblem<T> &problem, const Loss<T> &loss,
-                                         View<T> gradient, View<T> database_gradient,
-                                         const Control &control = {},
-                                         Workspace *workspace = nullptr) const = 0;
+    Kernel<RowTotals(const RowProblem<T> &problem, const Loss<T> &loss, View<T> gradient,
+                     View<T> database_gradient, const Control &control, Workspace *workspace)>
+        value_and_gradient;
 
     // Losses with given derivatives by squared distances, for all pairs or for listed pairs.
-    virtual Made dense_weights(View<const T> weights) const = 0;
-    virtual Made sparse_weights(Codes row_starts, Span<const T> weights) const = 0;
+    Kernel<Made(View<const T> weights)> dense_weights;
+    Kernel<Made(Codes row_starts, Span<const T> weights)> sparse_weights;
 
     // Losses of classes.
-    virtual Made nca(ClassLabels labels, const NcaSettings &settings = {},
-                     Weights column_weights = nullptr) const = 0;
-    virtual Made mcml(ClassLabels labels, Weights column_weights) const = 0;
-    virtual Made ldml(ClassLabels labels, Weights column_weights, double bias,
-                      Span<double> bias_gradient) const = 0;
-    virtual Made triplet(ClassLabels labels, const TripletSettings &settings) const = 0;
+    Kernel<Made(ClassLabels labels, const NcaSettings &settings)> nca;
+    Kernel<Made(ClassLabels labels, Weights column_weights)> mcml;
+    Kernel<Made(ClassLabels labels, Weights column_weights, double bias,
+                Span<double> bias_gradient)>
+        ldml;
+    Kernel<Made(ClassLabels labels, const TripletSettings &settings)> triplet;
     /// \param mean over "all" or "active" pairs of each kind, or "" for sums.
-    virtual Made contrastive(ClassLabels labels, const ContrastiveSettings &settings,
-                             const std::string &mean, const RowProblem<T> &problem,
-                             const Control &control = {}) const = 0;
-    virtual Made softplus_pairs(ClassLabels labels, Weights column_weights,
-                                const SoftplusSettings &settings) const = 0;
-    virtual Made supcon(ClassLabels labels, double temperature) const = 0;
-    virtual Made ntxent(ClassLabels labels, double temperature) const = 0;
-    virtual Made lifted(ClassLabels labels, const LiftedSettings &settings) const = 0;
-    virtual Made lmnn(ClassLabels labels, const LmnnSettings &settings) const = 0;
-    virtual Made circle(ClassLabels labels, double margin, double gamma) const = 0;
-    virtual Made smooth_ap(ClassLabels labels, double temperature) const = 0;
-    virtual Made recall_at_k(ClassLabels labels, std::vector<double> k, double temperature,
-                             double rank_temperature) const = 0;
+    Kernel<Made(ClassLabels labels, const ContrastiveSettings &settings, const std::string &mean,
+                const RowProblem<T> &problem, const Control &control)>
+        contrastive;
+    Kernel<Made(ClassLabels labels, Weights column_weights, const SoftplusSettings &settings)>
+        softplus_pairs;
+    Kernel<Made(ClassLabels labels, double temperature)> supcon, ntxent, smooth_ap;
+    Kernel<Made(ClassLabels labels, const LiftedSettings &settings)> lifted;
+    Kernel<Made(ClassLabels labels, const LmnnSettings &settings)> lmnn;
+    Kernel<Made(ClassLabels labels, double margin, double gamma)> circle;
+    Kernel<Made(ClassLabels labels, const std::vector<double> &k, double temperature,
+                double rank_temperature)>
+        recall_at_k;
 
     /// Applies a loss of classes to tags. \param make returns the loss of given classes. It is
     /// called for each anchor, by several threads at once.
-    virtual Made of_tags(const Tags &tags, std::function<Made(ClassLabels)> make) const = 0;
-    /// \param mean over "all" or "active" pairs of each kind, or "" for sums.
-    virtual Made contrastive(const Tags &tags, const ContrastiveSettings &settings,
-                             const std::string &mean, const RowProblem<T> &problem,
-                             const Control &control = {}) const = 0;
+    Kernel<Made(const Tags &tags, std::function<Made(ClassLabels)> make)> of_tags;
+    Kernel<Made(const Tags &tags, const ContrastiveSettings &settings, const std::string &mean,
+                const RowProblem<T> &problem, const Control &control)>
+        contrastive_of_tags;
 
     // Losses of continuous labels.
-    virtual Made mlkr(View<const double> queries, View<const double> database,
-                      Weights column_weights, bool squared) const = 0;
-    virtual Made log_ratio(const LabelPairs &labels, const RatioSettings &settings) const = 0;
-    virtual Made plain_ratio(const LabelPairs &labels, const RatioSettings &settings) const = 0;
-    virtual Made bounded_ratio(const LabelPairs &labels, const RatioSettings &settings) const = 0;
-    virtual Made dense_triplet(const LabelPairs &labels, const TripletSettings &settings) const = 0;
-    virtual Made rank_n_contrast(const LabelPairs &labels, double temperature) const = 0;
+    Kernel<Made(View<const double> queries, View<const double> database, Weights column_weights,
+                bool squared)>
+        mlkr;
+    Kernel<Made(const LabelPairs &labels, const RatioSettings &settings)> log_ratio, plain_ratio,
+        bounded_ratio;
+    Kernel<Made(const LabelPairs &labels, const TripletSettings &settings)> dense_triplet;
+    Kernel<Made(const LabelPairs &labels, double temperature)> rank_n_contrast;
 
     /// Returns a user-defined loss. The labels are copied.
-    virtual Made compiled(metricfast_row_function function, void *data, RowKind kind,
-                          std::vector<double> labels,
-                          std::vector<double> database_labels) const = 0;
+    Kernel<Made(metricfast_row_function function, void *data, RowKind kind,
+                const std::vector<double> &labels, const std::vector<double> &database_labels)>
+        compiled;
 };
 
-/// Functions that do not depend on the precision of points.
-class LossTools {
-  public:
-    virtual ~LossTools() = default;
+// The members of LossTools.
+#define METRICFAST_LOSS_TOOLS(DO)                                                                  \
+    DO(workspace)                                                                                  \
+    DO(cosent)
 
-    virtual std::unique_ptr<Workspace> workspace() const = 0;
+/// Functions that do not depend on the precision of points.
+struct LossTools {
+    Kernel<std::unique_ptr<Workspace>()> workspace;
     /// Returns the CoSENT loss of pairs with given similarities. \param weights the derivatives,
     /// written.
-    /// \param log_weights empty for equal weights.
-    virtual double cosent(Span<const double> similarities, Span<const double> scores, double scale,
-                          Span<double> weights, std::int64_t &terms, double rounding,
-                          Span<const double> log_weights = {}) const = 0;
+    /// \param log_weights null for equal weights.
+    Kernel<RowTotals(Span<const double> similarities, Span<const double> scores, double scale,
+                     Span<double> weights, double rounding, Span<const double> log_weights)>
+        cosent;
 };
 
 } // namespace metricfast

@@ -47,15 +47,16 @@ class SavedModel {
                      Metric metric = Metric::euclidean) const = 0;
 };
 
-class ModelKernels {
-  public:
-    virtual ~ModelKernels() = default;
+#define METRICFAST_MODEL_KERNELS(DO)                                                               \
+    DO(load)                                                                                       \
+    DO(parse)
 
+struct ModelKernels {
     /// \throws std::filesystem::filesystem_error if the file cannot be read, ModelError if it is
     ///   damaged or is not a model that this library reads. The message names the file.
-    virtual std::unique_ptr<SavedModel> load(const std::filesystem::path &path) const = 0;
+    Kernel<std::unique_ptr<SavedModel>(const std::filesystem::path &path)> load;
     /// Reads a model from the bytes of such a file.
-    virtual std::unique_ptr<SavedModel> parse(std::string content) const = 0;
+    Kernel<std::unique_ptr<SavedModel>(std::string content)> parse;
 };
 
 } // namespace metricfast

@@ -5,9 +5,9 @@
 #include <memory>
 #include <utility>
 
-#include "metricfast/core/control.hpp"
 #include "metricfast/distance/types.hpp"
 #include "metricfast/inference/types.hpp"
+#include "metricfast/library/kernel.hpp"
 #include "metricfast/search/types.hpp"
 
 namespace metricfast {
@@ -26,34 +26,11 @@ struct Maps {
     bool any() const { return query.rows() > 0; }
 };
 
-/// A database prepared for many searches. It refers to its points unless it maps them. Any number
-/// of threads may search at once.
+/// A database prepared for many searches by DatabaseKernels. It refers to its points unless it maps
+/// them. Any number of threads may search at once.
 class SearchDatabase {
   public:
     virtual ~SearchDatabase() = default;
-
-    /// Finds the k nearest points of each query, nearest first, ties by the lower row.
-    /// \param squared ignored, unless the metric is Euclidean.
-    /// \param distances, indices (queries x k), written; padded with inf and -1 if the filter
-    ///   leaves fewer points.
-    virtual void search(const Points &queries, Index k, const Filter &filter, bool squared,
-                        View<float> distances, View<std::int64_t> indices,
-                        const Control &control = {}) const = 0;
-    virtual void search(const Points &queries, Index k, const Filter &filter, bool squared,
-                        View<double> distances, View<std::int64_t> indices,
-                        const Control &control = {}) const = 0;
-
-    /// Finds all points within a radius of each query.
-    virtual void radius_neighbors(const Points &queries, const RadiusSettings &settings,
-                                  NeighborLists<float> &found,
-                                  const Control &control = {}) const = 0;
-    virtual void radius_neighbors(const Points &queries, const RadiusSettings &settings,
-                                  NeighborLists<double> &found,
-                                  const Control &control = {}) const = 0;
-
-    /// Targeted and loss-augmented inference, for Euclidean distances.
-    virtual void infer(const Points &queries, const InferenceProblem &problem,
-                       const Control &control = {}) const = 0;
 
     /// The searched points, after the map if there is one.
     virtual const Points &points() const = 0;
@@ -67,97 +44,156 @@ class SearchDatabase {
     virtual DatabaseState state() const = 0;
 };
 
-/// Functions that do not depend on the precision of results.
-class PointKernels {
-  public:
-    virtual ~PointKernels() = default;
+// The members of PointKernels. Those of the second list have no prepared database.
+#define METRICFAST_POINT_KERNELS(DO)                                                               \
+    DO(prepare_database)                                                                           \
+    DO(restore_database)                                                                           \
+    DO(infer)                                                                                      \
+    DO(infer_prepared)                                                                             \
+    METRICFAST_POINT_FUNCTIONS(DO)
+#define METRICFAST_POINT_FUNCTIONS(DO)                                                             \
+    DO(all_finite)                                                                                 \
+    DO(extent)                                                                                     \
+    DO(frame)                                                                                      \
+    DO(embedding_origin)                                                                           \
+    DO(embed)                                                                                      \
+    DO(find_impostors)                                                                             \
+    DO(rank_classes)                                                                               \
+    DO(has_int8)
 
-    virtual bool all_finite(const Points &points) const = 0;
+/// Functions that do not depend on the precision of results.
+struct PointKernels {
+    Kernel<bool(const Points &points)> all_finite;
     /// Returns the largest coordinate and the largest offset from `from`, both times `unit`.
-    virtual std::pair<double, double> extent(const Points &points, Span<const double> from,
-                                             double unit) const = 0;
+    Kernel<std::pair<double, double>(const Points &points, Span<const double> from, double unit)>
+        extent;
     /// \param some a sample of the database.
-    virtual Frame frame(const Points &some, double unit, double spread) const = 0;
+    Kernel<Frame(const Points &some, double unit, double spread)> frame;
     /// Returns the offset to subtract from points before embed(). The subtraction is exact.
-    virtual std::vector<double> embedding_origin(const Points &points) const = 0;
+    Kernel<std::vector<double>(const Points &points)> embedding_origin;
     /// Computes out = (x - origin) L^T.
-    virtual void embed(const Points &x, const Points &L, Span<const double> origin,
-                       View<double> out, const Control &control = {}) const = 0;
+    Kernel<void(const Points &x, const Points &L, Span<const double> origin, View<double> out,
+                const Control &control)>
+        embed;
     /// Finds, for each point, the points of other classes within its radius. \param limit maximum
     /// total length of the lists.
-    virtual CandidateLists find_impostors(const Points &points, Codes labels, Index classes,
-                                          Weights radius, std::size_t limit,
-                                          const Control &control = {}) const = 0;
-    virtual std::unique_ptr<SearchDatabase> prepare_database(const Points &points,
-                                                             const Maps &maps = {},
-                                                             DatabaseOptions options = {},
-                                                             const Control &control = {}) const = 0;
+    Kernel<CandidateLists(const Points &points, Codes labels, Index classes, Weights radius,
+                          std::size_t limit, const Control &control)>
+        find_impostors;
+    Kernel<std::unique_ptr<SearchDatabase>(const Points &points, const Maps &maps,
+                                           DatabaseOptions options, const Control &control)>
+        prepare_database;
     /// \param state must outlive the result.
-    virtual std::unique_ptr<SearchDatabase>
-    restore_database(const Points &points, const DatabaseState &state,
-                     Metric metric = Metric::euclidean) const = 0;
+    Kernel<std::unique_ptr<SearchDatabase>(const Points &points, const DatabaseState &state,
+                                           Metric metric)>
+        restore_database;
     /// Summarises, for each query, the ranks of the points with its label, among the points that
     /// the filter allows. \param out one per query, written.
-    virtual void rank_classes(const Points &queries, const Points &database, const Maps &maps,
-                              Codes query_labels, Codes labels, const Filter &filter, Metric metric,
-                              Span<RankSummary> out, const Control &control = {}) const = 0;
+    Kernel<void(const Points &queries, const Points &database, const Maps &maps, Codes query_labels,
+                Codes labels, const Filter &filter, Metric metric, Span<RankSummary> out,
+                const Control &control)>
+        rank_classes;
     /// Returns true if the processor has instructions for products of 8-bit integers.
-    virtual bool has_int8() const = 0;
-    virtual void infer(const Points &queries, const Points &database,
-                       const InferenceProblem &problem, const Control &control = {}) const = 0;
+    Kernel<bool()> has_int8;
+    /// Targeted and loss-augmented inference, for Euclidean distances.
+    Kernel<void(const Points &queries, const SearchDatabase &database,
+                const InferenceProblem &problem, const Control &control)>
+        infer_prepared;
+    Kernel<void(const Points &queries, const Points &database, const InferenceProblem &problem,
+                const Control &control)>
+        infer;
 };
 
-/// \tparam T the precision of results.
-template <class T> class SearchKernels {
-  public:
-    virtual ~SearchKernels() = default;
+// The members of SearchKernels. Those of the second list read or write an array of T.
+#define METRICFAST_SEARCH_KERNELS(DO)                                                              \
+    DO(pairwise_block)                                                                             \
+    DO(most_cancelled)                                                                             \
+    DO(radius_neighbors)                                                                           \
+    DO(infer_from_distances)                                                                       \
+    METRICFAST_SEARCH_FUNCTIONS(DO)
+#define METRICFAST_SEARCH_FUNCTIONS(DO)                                                            \
+    DO(pairwise_distances)                                                                         \
+    DO(pairwise_distances_of_part)                                                                 \
+    DO(paired_distances)                                                                           \
+    DO(kneighbors)                                                                                 \
+    DO(kneighbors_per_class)                                                                       \
+    DO(soft_votes)
 
+/// \tparam T the precision of results.
+template <class T> struct SearchKernels {
     /// Computes out(i, j), the distance from query i to database row j.
-    virtual void pairwise_distances(const Points &queries, const Points &database, const Maps &maps,
-                                    bool squared, View<T> out,
-                                    const Control &control = {}) const = 0;
+    Kernel<void(const Points &queries, const Points &database, const Maps &maps, bool squared,
+                View<T> out, const Control &control)>
+        pairwise_distances;
     /// The same for a part of a database of `columns` points, with the frame of the whole database.
     /// \param cancelled one count per block of `pairwise_block()` queries, summed over the parts.
-    virtual void pairwise_distances_of_part(const Points &queries, const Points &part,
-                                            const Frame &frame, Index columns, bool squared,
-                                            View<T> out, Span<std::int64_t> cancelled,
-                                            const Control &control = {}) const = 0;
-    virtual Index pairwise_block() const = 0;
-    virtual Index most_cancelled(Index rows, Index columns) const = 0;
+    Kernel<void(const Points &queries, const Points &part, const Frame &frame, Index columns,
+                bool squared, View<T> out, Span<std::int64_t> cancelled, const Control &control)>
+        pairwise_distances_of_part;
+    Kernel<Index()> pairwise_block;
+    Kernel<Index(Index rows, Index columns)> most_cancelled;
 
-    virtual void paired_distances(const Points &x, const Points &y, const PairList &pairs,
-                                  const Maps &maps, bool squared, Span<T> out,
-                                  const Control &control = {}) const = 0;
+    Kernel<void(const Points &x, const Points &y, const Maps &maps, const PairList &pairs,
+                bool squared, Span<T> out, const Control &control)>
+        paired_distances;
     /// Finds the k nearest database rows of each query, nearest first, ties by the lower row.
     /// \param within null, or the squared distance per query beyond which neighbours are not
     ///   needed.
-    virtual void kneighbors(const Points &queries, const Points &database, Index k,
-                            const Maps &maps, const Filter &filter, bool squared, View<T> distances,
-                            View<std::int64_t> indices, const Control &control = {},
-                            Span<const double> within = nullptr,
-                            Metric metric = Metric::euclidean) const = 0;
+    Kernel<void(const Points &queries, const Points &database, const Maps &maps, Index k,
+                const Filter &filter, bool squared, View<T> distances, View<std::int64_t> indices,
+                const Control &control, Span<const double> within, Metric metric)>
+        kneighbors;
     /// Finds the k nearest points of each class, (queries, classes, k), padded with inf and -1 if a
     /// class has fewer than k points.
-    virtual void kneighbors_per_class(const Points &queries, const Points &database, Codes labels,
-                                      Index classes, Index k, const Maps &maps, Codes exclude,
-                                      bool squared, Span<T> distances, Span<std::int64_t> indices,
-                                      const Control &control = {}) const = 0;
-    virtual NeighborLists<T> radius_neighbors(const Points &queries, const Points &database,
-                                              const RadiusSettings &settings, const Maps &maps,
-                                              const Control &control = {},
-                                              Metric metric = Metric::euclidean) const = 0;
+    Kernel<void(const Points &queries, const Points &database, const Maps &maps, Codes labels,
+                Index classes, Index k, Codes exclude, bool squared, Span<T> distances,
+                Span<std::int64_t> indices, const Control &control)>
+        kneighbors_per_class;
+    Kernel<NeighborLists<T>(const Points &queries, const Points &database, const Maps &maps,
+                            const RadiusSettings &settings, const Control &control, Metric metric)>
+        radius_neighbors;
     /// Computes out(i, v) = sum_j p_ij values(j, v), where p_i is the softmax over j of
     /// log_weight_j - |q_i - x_j|, in T and in one pass over the database.
     /// \param values (database x outputs).
     /// \param log_weight one per database row, or null for zeros.
     /// \param exclude null, or the excluded row per query, -1 for none.
     /// \param out (queries x outputs), written; NaN if no row is left.
-    virtual void soft_votes(const Points &queries, const Points &database, View<const T> values,
-                            Weights log_weight, Codes exclude, View<double> out,
-                            const Control &control = {}) const = 0;
+    Kernel<void(const Points &queries, const Points &database, View<const T> values,
+                Weights log_weight, Codes exclude, View<double> out, const Control &control)>
+        soft_votes;
     /// \param distances squared, (queries x database).
-    virtual void infer(View<const T> distances, const InferenceProblem &problem,
-                       const Control &control = {}) const = 0;
+    Kernel<void(View<const T> distances, const InferenceProblem &problem, const Control &control)>
+        infer_from_distances;
+};
+
+// The members of DatabaseKernels.
+#define METRICFAST_DATABASE_KERNELS(DO)                                                            \
+    DO(kneighbors)                                                                                 \
+    DO(radius_neighbors)                                                                           \
+    DO(kneighbors_per_class)                                                                       \
+    DO(soft_votes)
+
+/// Searches of a prepared database, with the results of the functions of these names in
+/// SearchKernels.
+template <class T> struct DatabaseKernels {
+    /// \param squared ignored, unless the metric is Euclidean.
+    /// \param distances, indices (queries x k), written; padded with inf and -1 if the filter
+    ///   leaves fewer points.
+    Kernel<void(const Points &queries, const SearchDatabase &database, Index k,
+                const Filter &filter, bool squared, View<T> distances, View<std::int64_t> indices,
+                const Control &control)>
+        kneighbors;
+    Kernel<NeighborLists<T>(const Points &queries, const SearchDatabase &database,
+                            const RadiusSettings &settings, const Control &control)>
+        radius_neighbors;
+    Kernel<void(const Points &queries, const SearchDatabase &database, Codes labels, Index classes,
+                Index k, Codes exclude, bool squared, Span<T> distances, Span<std::int64_t> indices,
+                const Control &control)>
+        kneighbors_per_class;
+    /// The metric must be Euclidean.
+    Kernel<void(const Points &queries, const SearchDatabase &database, View<const T> values,
+                Weights log_weight, Codes exclude, View<double> out, const Control &control)>
+        soft_votes;
 };
 
 } // namespace metricfast

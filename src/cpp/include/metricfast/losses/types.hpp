@@ -76,6 +76,7 @@ struct Tags {
 struct NcaSettings {
     bool log_form = false;
     bool squared = true;
+    Weights column_weights = nullptr; ///< weight per database point; null for ones
 };
 
 /// LMNN with `k` targets for each query, the rows (queries x k) of the database; -1 for none.

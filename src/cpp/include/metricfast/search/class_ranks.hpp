@@ -17,9 +17,11 @@ METRICFAST_NAMESPACE_BEGIN
 class ClassRanks {
   public:
     /// \param screen of `space`, sorted by class, in one segment.
+    /// \param places the position of each row.
     ClassRanks(const Space &space, const Frame &frame, const ScreenedDatabase<double> &screen,
-               const Queries &queries, const Filter &filter)
-        : space_(space), frame_(frame), screen_(screen), queries_(queries), filter_(filter) {}
+               const std::vector<Index> &places, const Queries &queries, const Filter &filter)
+        : space_(space), frame_(frame), screen_(screen), places_(places), queries_(queries),
+          filter_(filter) {}
 
     /// Returns the statistics of a query's ranking.
     /// \param lower a bound for each position.
@@ -35,10 +37,22 @@ class ClassRanks {
             return result;
         width_ = 1.01 * (screen_.most_slack() + 2 * screen_.error() * norm);
         arrange();
-        counts_.assign(members_.size() + 1, 0);
+        counts_.assign(members_.size() + 2, 0); // the last one is not a rank
         unsure_.clear();
+        Index first = end, last = space_.points().rows(); // without the one that is excluded
+        if (!filter_.several() && filter_.exclude != nullptr && filter_.exclude[query] >= 0) {
+            const Index out = places_[filter_.exclude[query]];
+            if (out < begin) {
+                count(query, lower, 0, out);
+                count(query, lower, out + 1, begin);
+                begin = 0;
+            } else if (out >= end) {
+                count(query, lower, end, out);
+                first = out + 1;
+            }
+        }
         count(query, lower, 0, begin);
-        count(query, lower, end, space_.points().rows());
+        count(query, lower, first, last);
         decide(query);
         return summary();
     }
@@ -58,9 +72,18 @@ class ClassRanks {
     };
 
     std::size_t size() const { return members_.size(); }
-    std::size_t bucket(double x) const {
-        const double at = (x - lowest_) * per_unit_;
-        return static_cast<std::size_t>(std::max(0.0, std::min(at, last_bucket_)));
+    /// Ascends with x. The first and the last bucket are not near any member, as a rule.
+    std::int32_t bucket(double x) const {
+        const double at = (x - lowest_) * per_unit_ + 2;
+        return static_cast<std::int32_t>(std::max(0.0, std::min(at, last_bucket_)));
+    }
+
+    /// The number of a bucket near several members.
+    static constexpr std::int32_t general = std::numeric_limits<std::int32_t>::min();
+    /// Buckets are in groups.
+    static constexpr std::size_t together = 16;
+    static std::size_t group(std::int32_t bucket) {
+        return static_cast<std::size_t>(bucket) / together;
     }
 
     /// Sorts the members by their bounds, and indexes them by buckets of bounds.
@@ -70,26 +93,43 @@ class ClassRanks {
                                 [](const Member &a, const Member &b) { return a.lower < b.lower; });
         lowest_ = low->lower;
         highest_ = high->lower;
-        std::size_t buckets = 16;
-        while (buckets < 8 * size() && buckets < (std::size_t(1) << 16))
+        std::size_t buckets = 64;
+        while (buckets < 16 * size() && buckets < (std::size_t(1) << 17))
             buckets *= 2;
         last_bucket_ = static_cast<double>(buckets - 1);
         const double span = highest_ - lowest_;
-        per_unit_ = span > 0 && std::isfinite(last_bucket_ / span) ? last_bucket_ / span : 0;
-        starts_.assign(buckets + 1, 0);
+        per_unit_ = span > 0 && std::isfinite(last_bucket_ / span) ? (last_bucket_ - 4) / span : 0;
+        // Sorted by groups of buckets, then by the bounds.
+        const std::size_t groups = buckets / together;
+        starts_.assign(groups + 2, 0);
         for (const Member &m : members_)
-            ++starts_[bucket(m.lower) + 1];
-        for (std::size_t b = 0; b < buckets; ++b)
-            starts_[b + 1] += starts_[b];
-        fill_.assign(starts_.begin(), starts_.end() - 1);
+            ++starts_[group(bucket(m.lower)) + 2];
+        for (std::size_t g = 2; g < groups + 2; ++g)
+            starts_[g] += starts_[g - 1];
         sorted_.resize(size());
-        for (const Member &m : members_)
-            sorted_[static_cast<std::size_t>(fill_[bucket(m.lower)]++)] = m;
+        for (const Member &m : members_) // then, starts_[g + 1] is the end of group g
+            sorted_[static_cast<std::size_t>(starts_[group(bucket(m.lower)) + 1]++)] = m;
         members_.swap(sorted_);
-        for (std::size_t b = 0; b < buckets; ++b)
-            if (starts_[b + 1] - starts_[b] > 1)
-                std::sort(members_.begin() + starts_[b], members_.begin() + starts_[b + 1],
-                          [](const Member &x, const Member &y) { return x.lower < y.lower; });
+        const auto nearer = [](const Member &x, const Member &y) { return x.lower < y.lower; };
+        for (std::size_t g = 0; g < groups; ++g)
+            if (starts_[g + 1] - starts_[g] > 1)
+                std::sort(members_.begin() + starts_[g], members_.begin() + starts_[g + 1], nearer);
+        // Buckets near no member decide for all of their points, those near one by its bound.
+        before_.resize(buckets);
+        const double apart = 1.01 * width_;
+        auto next = before_.begin();
+        for (std::size_t i = 0; i < size(); ++i) {
+            const auto near = before_.begin() + bucket(members_[i].lower - apart);
+            const auto end = before_.begin() + bucket(members_[i].lower + apart) + 1;
+            if (near > next)
+                next = std::fill_n(next, near - next, static_cast<std::int32_t>(i));
+            std::fill(near, std::max(near, std::min(next, end)), general);
+            if (end > next)
+                next = std::fill_n(next, end - next, -1 - static_cast<std::int32_t>(i));
+        }
+        std::fill(next, before_.end(), static_cast<std::int32_t>(size()));
+        if (per_unit_ == 0) // NaN for infinite bounds, in the first bucket
+            before_[0] = general;
         bounds_.resize(size() + 2);
         bounds_.front() = -std::numeric_limits<double>::infinity();
         bounds_.back() = std::numeric_limits<double>::infinity();
@@ -100,41 +140,63 @@ class ClassRanks {
     /// Counts the points at the positions [begin, end), none of which is of the query's class.
     void count(Index query, const double *lower, Index begin, Index end) {
         const auto &packed = screen_.packed();
-        const bool all = !filter_.several();
-        const std::int64_t out = all && filter_.exclude != nullptr ? filter_.exclude[query] : -1;
-        const double farthest = highest_ + width_;
-        for (Index p = begin; p < end; ++p) {
-            const double x = lower[p];
-            if (!(x <= farthest)) // follows all members, or padding
-                continue;
-            const std::size_t b = bucket(x);
-            std::int32_t before = starts_[b];
-            const std::int32_t stop = starts_[b + 1];
-            if (stop - before > 8)
-                before = static_cast<std::int32_t>(
-                    std::lower_bound(bounds_.begin() + 1 + before, bounds_.begin() + 1 + stop, x) -
-                    bounds_.begin() - 1);
-            else
-                while (before < stop && bounds_[static_cast<std::size_t>(before) + 1] < x)
-                    ++before;
-            const auto at = static_cast<std::size_t>(before);
-            const bool sure = bounds_[at] + width_ < x && x + width_ < bounds_[at + 1];
-            const std::int64_t row = packed.id(p);
-            if (all ? row == out : !filter_(query, row))
-                continue;
-            if (sure) {
-                ++counts_[at];
-                continue;
+        const bool several = filter_.several();
+        constexpr Index chunk = 512;
+        std::int32_t buckets[chunk], near[chunk];
+        for (Index first = begin; first < end; first += chunk) {
+            const Index size = std::min(chunk, end - first);
+            const double *const x = lower + first;
+            for (Index i = 0; i < size; ++i)
+                buckets[i] = bucket(x[i]);
+            // Most points need no more than their bucket.
+            Index unclear = 0;
+            const auto trash = static_cast<std::int32_t>(this->size()) + 1;
+            for (Index i = 0; i < size; ++i) {
+                const std::int32_t before = before_[static_cast<std::size_t>(buckets[i])];
+                const bool clear =
+                    before >= 0 && (!several || filter_(query, packed.id(first + i)));
+                ++counts_[static_cast<std::size_t>(clear ? before : trash)];
+                near[unclear] = static_cast<std::int32_t>(i);
+                unclear += before < 0 ? 1 : 0;
             }
-            const auto from = bounds_.begin() + 1, to = bounds_.end() - 1;
-            const auto first =
-                std::partition_point(from, to, [&](double member) { return member + width_ < x; });
-            const auto last = std::partition_point(
-                first, to, [&](double member) { return !(x + width_ < member); });
-            unsure_.push_back({static_cast<std::int32_t>(row),
-                               static_cast<std::int32_t>(first - from),
-                               static_cast<std::int32_t>(last - from)});
+            for (Index u = 0; u < unclear; ++u) {
+                const Index i = near[u];
+                const std::int64_t row = packed.id(first + i);
+                const std::int32_t member = -1 - before_[static_cast<std::size_t>(buckets[i])];
+                if (several && !filter_(query, row))
+                    continue;
+                if (member < trash) {
+                    const double apart = x[i] - members_[static_cast<std::size_t>(member)].lower;
+                    if (std::abs(apart) > 1.01 * width_) {
+                        ++counts_[static_cast<std::size_t>(member + (apart > 0 ? 1 : 0))];
+                        continue;
+                    }
+                }
+                place(row, x[i], buckets[i]);
+            }
         }
+    }
+
+    /// Counts a point in a bucket near several members, or leaves it to decide().
+    void place(std::int64_t row, double x, std::int32_t in) {
+        if (!(x <= highest_ + width_)) // follows all members, or padding
+            return;
+        const auto members = bounds_.begin() + 1;
+        const auto before =
+            std::lower_bound(members + starts_[group(in)], members + starts_[group(in) + 1], x) -
+            members;
+        const auto at = static_cast<std::size_t>(before);
+        if (bounds_[at] + width_ < x && x + width_ < bounds_[at + 1]) {
+            ++counts_[at];
+            return;
+        }
+        const auto from = bounds_.begin() + 1, to = bounds_.end() - 1;
+        const auto first =
+            std::partition_point(from, to, [&](double member) { return member + width_ < x; });
+        const auto last =
+            std::partition_point(first, to, [&](double member) { return !(x + width_ < member); });
+        unsure_.push_back({static_cast<std::int32_t>(row), static_cast<std::int32_t>(first - from),
+                           static_cast<std::int32_t>(last - from)});
     }
 
     /// Counts the remaining points by exact distances.
@@ -207,13 +269,16 @@ class ClassRanks {
     const Space &space_;
     const Frame &frame_;
     const ScreenedDatabase<double> &screen_;
+    const std::vector<Index> &places_;
     const Queries &queries_;
     const Filter &filter_;
     double lowest_ = 0, highest_ = 0, per_unit_ = 0, last_bucket_ = 0;
     double width_ = 0; ///< bounds that differ by more decide
     std::vector<Member> members_, sorted_;
-    std::vector<double> bounds_; ///< of the members, between -inf and inf
-    std::vector<std::int32_t> starts_, fill_, counts_, needed_, run_of_;
+    std::vector<double> bounds_;       ///< of the members, between -inf and inf
+    std::vector<std::int32_t> starts_; ///< the first member of each group of buckets
+    std::vector<std::int32_t> before_; ///< members below each bucket; -1 if it does not decide
+    std::vector<std::int32_t> counts_, needed_, run_of_;
     std::vector<Run> runs_;
     std::vector<Unsure> unsure_;
     std::vector<Neighbor> exact_;
@@ -240,6 +305,9 @@ inline void rank_classes(const Points &queries, const Points &points, Codes quer
     const Frame frame = space.frame_with(asked.images());
     const ScreenedDatabase<double> screen(space, frame, order, {0}, control);
     starts.push_back(points.rows());
+    std::vector<Index> places(order.size());
+    for (std::size_t p = 0; p < order.size(); ++p)
+        places[order[p]] = static_cast<Index>(p);
     const auto by_class =
         order_by_label(classes.queries, classes.classes, nullptr); // members stay in the cache
     const Index positions = screen.packed().positions(), n = queries.rows();
@@ -256,7 +324,7 @@ inline void rank_classes(const Points &queries, const Points &points, Codes quer
     parallel_blocks(blocks, how, [&](Index b, Worker &worker) {
         Memory &m = memories[static_cast<std::size_t>(worker.id())];
         if (!m.ranks) {
-            m.ranks = std::make_unique<ClassRanks>(space, frame, screen, asked, filter);
+            m.ranks = std::make_unique<ClassRanks>(space, frame, screen, places, asked, filter);
             m.lower.resize(static_cast<std::size_t>(rows * positions));
         }
         const Index first = b * rows, count = std::min(rows, n - first);

@@ -26,14 +26,13 @@ void kneighbors(const Points &queries, const Points &database, Index k, const Fi
         .search(queries, k, filter, squared, distances, indices, memory, control, within);
 }
 
-/// The k nearest database rows of each class: like kneighbors, outputs (n, classes, k) contiguous,
-/// padded with inf and -1 if a class has fewer than k points.
-/// \param labels database labels in [0, classes).
+namespace detail {
+
+/// Checks the arguments of kneighbors_per_class().
 template <class T>
-void kneighbors_per_class(const Points &queries, const Points &database, Codes labels,
-                          Index classes, Index k, Codes exclude, bool squared, Span<T> distances,
-                          Span<std::int64_t> indices, const Control &control = {}) {
-    detail::check_search(queries, database, k);
+void check_classes(const Points &queries, const Points &database, Codes labels, Index classes,
+                   Index k, Span<T> distances, Span<std::int64_t> indices) {
+    check_search(queries, database, k);
     const Index lists = classes >= 0 && queries.rows() > 0 ? indices.size() / queries.rows() : 0;
     require(classes >= 0 && distances.size() == indices.size() &&
                 is_matrix(indices.size(), queries.rows(), lists) &&
@@ -44,6 +43,18 @@ void kneighbors_per_class(const Points &queries, const Points &database, Codes l
             "kneighbors_per_class: there must be one label for each database point");
     for (const std::int64_t label : labels)
         require(label >= 0 && label < classes, "kneighbors_per_class: label out of range");
+}
+
+} // namespace detail
+
+/// The k nearest database rows of each class: like kneighbors, outputs (n, classes, k) contiguous,
+/// padded with inf and -1 if a class has fewer than k points.
+/// \param labels database labels in [0, classes).
+template <class T>
+void kneighbors_per_class(const Points &queries, const Points &database, Codes labels,
+                          Index classes, Index k, Codes exclude, bool squared, Span<T> distances,
+                          Span<std::int64_t> indices, const Control &control = {}) {
+    detail::check_classes(queries, database, labels, classes, k, distances, indices);
     if (queries.rows() == 0 || classes == 0)
         return;
     Segments rows;
@@ -60,6 +71,56 @@ void kneighbors_per_class(const Points &queries, const Points &database, Codes l
             detail::write_neighbors(found, distances.data() + at, indices.data() + at, k,
                                     [&](double d) { return unscaled<T>(d, scale, squared); });
         });
+}
+
+/// The same for a prepared database, under its metric. Each class is searched by a filter.
+template <class T>
+void kneighbors_per_class(const Points &queries, const Database &database, Codes labels,
+                          Index classes, Index k, Codes exclude, bool squared, Span<T> distances,
+                          Span<std::int64_t> indices, DatabaseMemory &memory,
+                          const Control &control = {}) {
+    const Index n = queries.rows(), m = database.points().rows(), found = std::min(k, m);
+    detail::check_classes(queries, database.points(), labels, classes, k, distances, indices);
+    require_excluded(exclude, n, m, "kneighbors_per_class");
+    std::fill(distances.begin(), distances.end(), std::numeric_limits<T>::infinity());
+    std::fill(indices.begin(), indices.end(), -1);
+    if (classes == 0 || found == 0)
+        return;
+    // Each query once for each class, in blocks.
+    const Index block = std::max<Index>(1, 4096 / classes);
+    std::vector<std::int64_t> ids, wanted, excluded;
+    detail::Images copies(queries, queries.is_double());
+    RowMatrix<T> values;
+    RowMatrix<std::int64_t> rows;
+    for (Index first = 0; first < n; first += block) {
+        const Index count = std::min(block, n - first) * classes;
+        ids.resize(static_cast<std::size_t>(count));
+        wanted.resize(ids.size());
+        for (Index i = 0; i < count; ++i) {
+            ids[i] = first + i / classes;
+            wanted[i] = i % classes;
+        }
+        copies.take(queries, ids);
+        Filter filter;
+        if (exclude != nullptr) {
+            excluded.clear();
+            for (const std::int64_t id : ids)
+                excluded.push_back(exclude[id]);
+            filter.exclude = excluded;
+        }
+        filter.query_labels = wanted;
+        filter.labels = labels;
+        filter.equal = true;
+        renew(values, count, found);
+        renew(rows, count, found);
+        database.search<T>(copies.points(), found, filter, squared, view(values), view(rows),
+                           memory, control);
+        for (Index i = 0; i < count; ++i) {
+            const Index at = (first * classes + i) * k;
+            std::copy_n(&values(i, 0), found, distances.data() + at);
+            std::copy_n(&rows(i, 0), found, indices.data() + at);
+        }
+    }
 }
 
 METRICFAST_NAMESPACE_END

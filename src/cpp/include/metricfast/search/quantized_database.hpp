@@ -14,6 +14,7 @@
 #include <cstring>
 #include <functional>
 
+#include "metricfast/core/large_pages.hpp"
 #include "metricfast/search/cells.hpp"
 #include "metricfast/search/rounding.hpp"
 #include "metricfast/search/space.hpp"
@@ -154,8 +155,8 @@ class QuantizedDatabase : public PanelLayout {
         const auto n = static_cast<std::size_t>(positions());
         const auto all = [&](Index i) { return order[i]; };
         const double common = step(points, frame, static_cast<Index>(order.size()), all, nullptr);
-        data_.resize(n * static_cast<std::size_t>(4 * groups()));
-        start_.resize(n);
+        allocate(data_, n * static_cast<std::size_t>(4 * groups()));
+        allocate(start_, n);
         norms_.assign(n, 0.0);
         error_.resize(static_cast<std::size_t>(panels()));
         norm_.resize(static_cast<std::size_t>(panels()));
@@ -202,6 +203,13 @@ class QuantizedDatabase : public PanelLayout {
         parts_.norm = span(norm_);
         parts_.order = span(order_);
         parts_.cell_starts = span(starts_);
+    }
+
+    /// Resizes an empty vector, in large pages if it is large.
+    template <class Vector> static void allocate(Vector &values, std::size_t size) {
+        values.reserve(size);
+        prefer_large_pages(values.data(), size * sizeof(values[0]));
+        values.resize(size);
     }
 
     Index starts_end(Index c, const std::vector<std::int64_t> &order) const {
