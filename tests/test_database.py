@@ -395,7 +395,7 @@ def test_a_prepared_database_finds_the_nearest_of_each_class(n_queries, n_classe
     y, exclude = rng.integers(n_classes, size=5000), rng.integers(-1, 5000, size=n_queries)
     shape = n_queries, n_classes, 70
     distances, rows = np.empty(shape), np.empty(shape, np.int64)
-    prepared = Database(X)._held.segments[0].prepared
+    prepared = mf.Database(X)._held.segments[0].prepared
     get_kernels().kneighbors_per_class(
         queries, prepared, y, n_classes, 70, exclude, True, distances, rows, 2
     )
@@ -413,13 +413,13 @@ def test_few_queries_vote_as_many_do(dtype, scale) -> None:
     values, weight = rng.random((3000, 3)).astype(dtype), rng.normal(size=3000)
     exclude, out = np.array([-1, 3, 2999, 0, 7]), np.empty((5, 3))
     X[:5] = queries
-    prepared = Database(X)._held.segments[0].prepared
+    prepared = mf.Database(X)._held.segments[0].prepared
     for points in (X, prepared):
         get_kernels().soft_votes(queries, points, values, weight, exclude, out, 1)
         for i in range(5):
             one, row = exclude[i : i + 1], np.empty((1, 3))
             get_kernels().soft_votes(queries[i : i + 1], points, values, weight, one, row, 2)
             np.testing.assert_allclose(row[0], out[i], rtol=2e-4 if dtype is np.float32 else 1e-7)
+    X[9, 3] = np.nan
     with pytest.raises(ValueError, match="must be finite"):
-        X[9, 3] = np.nan
         get_kernels().soft_votes(queries[:1], X, values, weight, None, out[:1], 1)
