@@ -178,8 +178,7 @@ def test_a_regression_is_not_worse_than_its_start():
 
 def selected(learner, data):
     plan = learner._plan()
-    initialization = learner._initialization(plan.solver, None)
-    candidates = learner._candidates(initialization, data)
+    candidates = learner._candidates(plan, data)
     return select_training(candidates, data, plan.judge, plan.solver)
 
 
