@@ -183,7 +183,7 @@ def test_per_class(make, dtype):
 
 
 @pytest.mark.parametrize("dtype", PRECISIONS)
-@pytest.mark.parametrize("classes", [1, 4])
+@pytest.mark.parametrize("classes", [1, 4, 50])
 def test_impostor_lists_miss_nothing(dtype, classes):
     X = grid(160, 3, dtype) + dtype(50)
     labels = np.random.default_rng(0).integers(0, classes, 160)

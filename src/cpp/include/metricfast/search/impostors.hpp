@@ -14,7 +14,9 @@ METRICFAST_NAMESPACE_BEGIN
 /// Finds, for each point i, every l with labels[l] != labels[i] and ||z_i - z_l|| <= radius[i], in
 /// ascending order. Because of rounding, a few may be slightly farther; none is missing.
 ///
-/// The database is sorted by class, so that a block of queries of one class skips its own.
+/// The database is sorted by class, so that a block of queries of one class skips its own. If
+/// classes are smaller than a panel on average, all points are one segment, and hits in the own
+/// class are dropped.
 /// \param labels class codes in [0, classes). Memory grows with the classes that occur.
 /// \param radius plain (unsquared) distances, from 0 on; may be infinite.
 /// \param limit largest total length of the lists.
@@ -34,6 +36,9 @@ inline CandidateLists find_impostors(const Points &points, Codes labels, Index c
     const ClassNumbers numbers(nullptr, labels);
     std::vector<Index> starts;
     const auto order = order_by_label(numbers.database, numbers.classes, &starts);
+    const bool mixed = n < numbers.classes * ScreenedDatabase<float>::cols;
+    if (mixed)
+        starts.assign(1, 0);
     const Frame frame = frame_of(points, points);
     const ScreenedDatabase<float> screen(points, frame, order, starts, control);
     const auto &packed = screen.packed();
@@ -41,12 +46,12 @@ inline CandidateLists find_impostors(const Points &points, Codes labels, Index c
 
     const Index block = queries_of_block(points.cols() * Index(sizeof(float)));
     struct Block {
-        Index label, first, count;
+        Index segment, first, count;
     };
     std::vector<Block> blocks;
-    for (Index c = 0; c < numbers.classes; ++c)
-        for (Index first = starts[c]; first < starts[c + 1]; first += block)
-            blocks.push_back({c, first, std::min(block, starts[c + 1] - first)});
+    for (Index s = 0; s + 1 < static_cast<Index>(starts.size()); ++s)
+        for (Index first = starts[s]; first < starts[s + 1]; first += block)
+            blocks.push_back({s, first, std::min(block, starts[s + 1] - first)});
 
     struct Hit {
         std::int32_t row; ///< within the block
@@ -66,11 +71,14 @@ inline CandidateLists find_impostors(const Points &points, Codes labels, Index c
         }
         auto &hits = found[b];
         const auto hit = [&](Index r, Index position, float) {
+            if (mixed && labels[order[part.first + r]] == labels[packed.id(position)])
+                return;
             hits.push_back({static_cast<std::int32_t>(r), static_cast<std::int32_t>(position)});
         };
         // In chunks, so that a search with too many results ends early.
         constexpr Index stretch = 64;
-        const Index same = packed.segment_begin(part.label), after = packed.segment_end(part.label);
+        const Index same = mixed ? packed.panels() : packed.segment_begin(part.segment);
+        const Index after = packed.segment_end(part.segment);
         for (Index begin = 0; begin < packed.panels(); begin += stretch) {
             const Index end = std::min(begin + stretch, packed.panels());
             sweep.run(begin, std::min(end, same), hit);
