@@ -282,7 +282,7 @@ def test_points_within_a_radius_are_those_of_python(content, path, dtype) -> Non
     learner = metricfast.load(path)
     database = Database(Model(content), X.astype(dtype))
     Z = learner.transform(X.astype(dtype), side="database").astype(dtype)
-    queries = learner.transform(X[::7].astype(dtype)).astype(dtype)
+    queries = learner.transform(X[::7].astype(dtype), side="query").astype(dtype)
     exclude = np.arange(0, len(X), 7)
     distances, rows, starts = database.radius_neighbors(X[::7].astype(dtype), 1.0, exclude=exclude)
     expected = metricfast.neighbors.radius_neighbors(queries, Z, 1.0, exclude=exclude)
@@ -299,7 +299,10 @@ def test_inference_is_that_of_python(content, path, ties) -> None:
     path.write_bytes(content)
     learner = metricfast.load(path)
     database = Database(Model(content), X)
-    Z, queries = learner.transform(X, side="database"), learner.transform(X[::3])
+    Z, queries = (
+        learner.transform(points, side=side)
+        for points, side in ((X, "database"), (X[::3], "query"))
+    )
     name = ("pessimistic", "optimistic", "label", "nearest")[ties]
     wrong = (Y[::3] + 1) % 3
     votes = {"query_labels": wrong, "database_labels": Y, "n_classes": 3, "ties": ties}

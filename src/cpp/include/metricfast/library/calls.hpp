@@ -143,7 +143,7 @@ ValueAndGradient value_and_gradient(const Loss<T> &loss, View<X> x, View<M> L,
     problem.symmetric = true;
     problem.exclude = self;
     ValueAndGradient found;
-    found.value = kernels.losses.value_and_gradient(problem, loss, dz, {}, control).value;
+    found.value = kernels.losses.value_and_gradient(problem, loss, dz, {}, control, nullptr).value;
     found.gradient.resize(static_cast<std::size_t>(p * d));
     kernels.embeddings.linear_backward(dz, x, View<double>(found.gradient.data(), p, d), control);
     if (!std::isfinite(found.value) || !std::all_of(found.gradient.begin(), found.gradient.end(),
