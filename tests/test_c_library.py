@@ -285,7 +285,9 @@ def test_points_within_a_radius_are_those_of_python(content, path, dtype) -> Non
     queries = learner.transform(X[::7].astype(dtype), side="query").astype(dtype)
     exclude = np.arange(0, len(X), 7)
     distances, rows, starts = database.radius_neighbors(X[::7].astype(dtype), 1.0, exclude=exclude)
-    expected = metricfast.neighbors.radius_neighbors(queries, Z, 1.0, exclude=exclude)
+    expected = metricfast.neighbors.radius_neighbors(
+        queries, Z, 1.0, exclude=exclude, sort_results=True
+    )
     assert len(rows) > 100
     np.testing.assert_allclose(distances, expected[0], rtol=1e-5)
     np.testing.assert_array_equal(rows, expected[1])
