@@ -239,7 +239,7 @@ def made(
 ) -> Task:  # fmt: skip
     """Return made embeddings whose topics are smaller than what their texts do not share.
 
-    Without noise, nothing can be learned: all directions are alike.
+    With ``noise=0``, the rest is alike in all directions: little or nothing can be learned.
     """
     rng = np.random.default_rng(0)
     directions = rng.normal(size=(48, n_features))
@@ -248,7 +248,7 @@ def made(
     def embeddings(topics: np.ndarray) -> np.ndarray:
         if not noise:
             rotated = topics @ np.linalg.qr(directions.T)[0].T[:24]
-            return np.asarray(rotated + 0.2 * rng.normal(size=rotated.shape), np.float32)
+            return np.asarray(rotated + 0.8 * rng.normal(size=rotated.shape), np.float32)
         own = topics + 0.9 * rng.normal(size=topics.shape)
         others = np.hstack([own, noise * rng.normal(size=topics.shape)])
         found = others @ directions + 3 * rng.normal(size=(len(topics), n_features))
