@@ -7,8 +7,8 @@
 #include "metricfast/library.hpp"
 #include "products.hpp"
 
-// Defines `const Table &function()`, and of T `function<T>()`: the members of LIST are the functions
-// of these names in the namespace `level`, else in `metricfast`.
+// Defines `const Table &function()`, and of T `function<T>()`: the members of LIST are the
+// functions of these names in the namespace `level`, else in `metricfast`.
 #define METRICFAST_TABLE(Table, LIST, function)                                                    \
     const Table &function() {                                                                      \
         static const Table table = [] {                                                            \
