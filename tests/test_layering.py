@@ -47,7 +47,7 @@ PYTHON_LAYERS = [
     [*(f"learners/{name}" for name in ("nca", "mcml", "mlkr", "ldml", "ncmml", "lmnn"))],
     ["learners/embedding/"],
     ["learners/gerrymandering/", "learners/kernel/"],
-    ["learners/auto"],
+    ["learners/auto_data", "learners/auto"],
     ["predictors/"],
     ["learners/__init__"],
     ["comparison/"],
