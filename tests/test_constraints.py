@@ -326,8 +326,15 @@ def test_labels_of_any_whole_kind():
         np.testing.assert_array_equal(Constraints(labels).partial_labels, Y)
 
 
+def test_text_names_classes():
+    names = np.array(["lynx", "ant", "-1"])[Y % 3]
+    found = Constraints(names).positive_negative_pairs(20, random_state=0)
+    expected = Constraints(np.array([2, 1, 0])[Y % 3]).positive_negative_pairs(20, random_state=0)
+    np.testing.assert_array_equal(np.concatenate(found), np.concatenate(expected))
+
+
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("labels", [["a", "b"], [0.5, 1.0], [np.nan, 1.0], [None, 1]], ids=str)
+@pytest.mark.parametrize("labels", [[2**70, 1], [0.5, 1.0], [np.nan, 1.0], [None, 1]], ids=str)
 def test_other_labels_are_refused(labels):
     """metric-learn rounds 0.5 to class 0."""
     with pytest.raises(ValueError, match=r"partial_labels (must be whole numbers|contains N)"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from metricfast._core.arguments import as_array, check_bool, check_count, check_
 from metricfast._core.arrays import as_points, as_points_or_source
 from metricfast._core.pair_draws import class_bounds, draw_different_pairs
 from metricfast._core.parameters import DEPRECATED, renamed
-from metricfast._core.targets import as_label_array, by_appearance, check_sample_weight
+from metricfast._core.targets import as_label_array, by_appearance, check_sample_weight, encode
 from metricfast._core.types import Array, Integers, RandomState
 from metricfast._core.warn import warn_user
 from metricfast.distances.neighbors import kneighbors
@@ -31,18 +32,19 @@ class Constraints:
 
     Parameters
     ----------
-    partial_labels : array-like of int of shape (n_samples,)
-        Classes. A negative label means that the class is unknown: such points appear in no
+    partial_labels : array-like of int or str of shape (n_samples,)
+        Classes. A negative number means that the class is unknown: such points appear in no
         constraint.
 
     Attributes
     ----------
     partial_labels : ndarray of int64 of shape (n_samples,)
+        The classes; for text, the indices of the classes in sorted order.
 
     Raises
     ------
     ValueError
-        If the labels are not whole numbers.
+        If the labels are neither whole numbers nor text.
 
     Examples
     --------
@@ -64,11 +66,13 @@ class Constraints:
             whole = bool((labels == given).all())
         except (TypeError, ValueError, OverflowError):
             whole = False
-        if not whole:
+        if not whole and isinstance(given[0], Number):
             raise ValueError(
-                "partial_labels must be whole numbers, negative for unknown classes; got values "
-                f"of dtype {given.dtype} that are not. Encode labels by sklearn's LabelEncoder."
+                "partial_labels must be whole numbers, negative for unknown classes, or text; got "
+                f"values of dtype {given.dtype} that are not."
             )
+        if not whole:
+            labels = encode(given, "partial_labels")[1]
         self.partial_labels: Integers = labels
 
     def positive_negative_pairs(
