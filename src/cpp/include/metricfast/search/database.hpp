@@ -28,7 +28,7 @@ class Database {
         if (route_ == SearchRoute::tree)
             tree_ = std::make_unique<KdTree>(points, frame.exact_scale, control);
         if (route_ == SearchRoute::integers && options.cells) {
-            const Cells cells = find_cells(space_.images(), frame, control);
+            const Cells cells = find_cells(space_.images(), frame, space_.by_height(), control);
             prepared_ =
                 std::make_unique<PreparedDatabase>(space_, std::move(frame), cells, control);
         } else {

@@ -62,11 +62,13 @@ class QuantizedDatabase : public PanelLayout {
     QuantizedDatabase(const Space &space, const Frame &frame, const Cells &cells,
                       const Control &control)
         : PanelLayout(cols, cells.order, cells.starts), depth_(space.images().cols()),
-          divided_(cells.centroids.rows() > 0) {
+          divided_(segments() > 1) {
         if (divided_) {
             centroids_.assign(static_cast<std::size_t>(segments() * padded()), 0.0);
             for (Index c = 0; c < segments(); ++c)
                 std::copy_n(cells.centroids.row(c).data(), depth_, &centroids_[c * padded()]);
+        }
+        if (divided_ || !std::is_sorted(cells.order.begin(), cells.order.end())) {
             order_ = cells.order;
             starts_.assign(cells.starts.begin(), cells.starts.end());
         }
@@ -76,7 +78,7 @@ class QuantizedDatabase : public PanelLayout {
     /// \param ready parts() of an equal database, which must outlive this one.
     QuantizedDatabase(const Points &points, const QuantizedParts &ready)
         : PanelLayout(cols, order_of(points, ready), starts_of(ready)), depth_(points.cols()),
-          divided_(ready.order.size() > 0), parts_(ready) {
+          divided_(segments() > 1), parts_(ready) {
         require(parts_.data.size() == positions() * 4 * groups() &&
                     parts_.start.size() == positions() && parts_.error.size() == panels() &&
                     parts_.norm.size() == panels() &&

@@ -14,7 +14,7 @@
 
 #include "metricfast/core/work.hpp"
 #include "metricfast/search/types.hpp"
-#include "metricfast/simd/frame.hpp"
+#include "metricfast/simd/packing.hpp"
 
 METRICFAST_NAMESPACE_BEGIN
 
@@ -168,6 +168,16 @@ class Space {
     const std::vector<detail::PointSize> &sizes() const { return sizes_; }
     /// Rows of zeros, under the metric `cosine`.
     const std::vector<std::int64_t> &zeros() const { return zeros_; }
+    /// Rows by ascending height. Under the metric `inner_product`, points of great length come
+    /// first, which are near to most queries.
+    std::vector<std::int64_t> by_height() const {
+        std::vector<std::int64_t> order = identity_order(points_.rows());
+        if (!heights_.empty())
+            std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
+                return heights_[a] < heights_[b];
+            });
+        return order;
+    }
     /// The distance of settle() from a query of zeros.
     double from_zero(std::int64_t row) const {
         return metric_ == Metric::cosine && sizes_[row].square > 0 ? 1 : 0;

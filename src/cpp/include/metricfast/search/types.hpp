@@ -84,7 +84,7 @@ struct QuantizedParts {
     Span<const std::int32_t> start;       ///< for each point -|r|^2 / (2 s t), rounded up
     Span<const float> error, norm;        ///< for each panel e / s and b / s
     Span<const double> cells;             ///< for each cell s, radius, centroid
-    Span<const std::int64_t> order;       ///< rows by cell; empty for one cell without a centroid
+    Span<const std::int64_t> order;       ///< rows by cell; empty for one cell of ascending rows
     Span<const std::int64_t> cell_starts; ///< index in `order` of each cell's first row
 };
 
