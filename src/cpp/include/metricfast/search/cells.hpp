@@ -174,17 +174,17 @@ inline double left_by_cells(const Points &points, const Frame &frame) {
 
 } // namespace detail
 
-/// Divides points in clusters into cells; points without clusters are one cell, in the order
-/// `whole`.
+/// Divides points in clusters into cells; the cell of points without clusters
+/// is `whole`.
 ///
 /// Points are divided in two stages, so that each is compared with few centroids.
-inline Cells find_cells(const Points &points, const Frame &frame, std::vector<std::int64_t> whole,
+inline Cells find_cells(const Points &points, const Frame &frame, const Cells &whole,
                         const Control &control) {
     constexpr Index least = 4096;    // minimum number of points
     constexpr double diffuse = 0.45; // above this remaining share, points have no clusters
     const Index n = points.rows();
     if (n < least || detail::left_by_cells(points, frame) >= diffuse)
-        return {std::move(whole), {0}, {}};
+        return whole;
     const auto row = [](Index i) { return i; };
     const Index count = std::min<Index>(256, n / 400);
     const auto coarse = static_cast<Index>(std::sqrt(static_cast<double>(count)));

@@ -27,14 +27,16 @@ class Database {
         frame.exact_scale = std::ldexp(frame.exact_scale, -2 * most_doublings(frame));
         if (route_ == SearchRoute::tree)
             tree_ = std::make_unique<KdTree>(points, frame.exact_scale, control);
-        if (route_ == SearchRoute::integers && options.cells) {
-            const Cells cells = find_cells(space_.images(), frame, space_.by_height(), control);
+        if (route_ == SearchRoute::integers) {
+            const Cells whole{space_.by_height(), {0}, {}};
+            const Cells cells =
+                options.cells ? find_cells(space_.images(), frame, whole, control) : whole;
             prepared_ =
                 std::make_unique<PreparedDatabase>(space_, std::move(frame), cells, control);
         } else {
             prepared_ = std::make_unique<PreparedDatabase>(
-                space_, std::move(frame), Segments{identity_order(points.rows()), {0}},
-                route_ == SearchRoute::integers, control);
+                space_, std::move(frame), Segments{identity_order(points.rows()), {0}}, false,
+                control);
         }
     }
 

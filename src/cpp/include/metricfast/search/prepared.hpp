@@ -50,7 +50,7 @@ class PreparedDatabase {
     PreparedDatabase(const Space &space, Frame frame, const QuantizedParts &ready)
         : space_(space), frame_(std::move(frame)),
           rows_{identity_order(space.points().rows()), {0}},
-          quantized_(std::make_unique<QuantizedDatabase>(space_.images(), ready)) {}
+          quantized_(std::make_unique<QuantizedDatabase>(space_, ready)) {}
 
     /// The coordinates that are not zero, if they are few: then exact distances cost little.
     const SparseRows &sparse(const Control &control) const {

@@ -76,9 +76,9 @@ class QuantizedDatabase : public PanelLayout {
     }
 
     /// \param ready parts() of an equal database, which must outlive this one.
-    QuantizedDatabase(const Points &points, const QuantizedParts &ready)
-        : PanelLayout(cols, order_of(points, ready), starts_of(ready)), depth_(points.cols()),
-          divided_(segments() > 1), parts_(ready) {
+    QuantizedDatabase(const Space &space, const QuantizedParts &ready)
+        : PanelLayout(cols, order_of(space.points(), ready), starts_of(ready)),
+          depth_(space.points().cols()), divided_(segments() > 1), parts_(ready) {
         require(parts_.data.size() == positions() * 4 * groups() &&
                     parts_.start.size() == positions() && parts_.error.size() == panels() &&
                     parts_.norm.size() == panels() &&
@@ -89,6 +89,7 @@ class QuantizedDatabase : public PanelLayout {
         for (Index c = 0; divided_ && c < segments(); ++c)
             std::copy_n(&parts_.cells[c * (2 + depth_) + 2], depth_, &centroids_[c * padded()]);
         describe();
+        measure_stretches(space);
     }
     QuantizedDatabase(const QuantizedDatabase &) = delete;
     QuantizedDatabase &operator=(const QuantizedDatabase &) = delete;
@@ -105,6 +106,14 @@ class QuantizedDatabase : public PanelLayout {
     const std::int32_t *start(Index q) const { return parts_.start.data() + q * cols; }
     float error(Index q) const { return parts_.error[q]; }
     float norm(Index q) const { return parts_.norm[q]; }
+    /// The largest values of `stretch` panels.
+    struct Stretch {
+        std::int32_t start;
+        float error, norm;
+    };
+    static constexpr Index stretch = 64;
+    /// Empty unless the metric is `inner_product`.
+    const std::vector<Stretch> &stretches() const { return stretches_; }
     const QuantizedCell &cell(Index c) const { return cells_[c]; }
     Index cell_of_panel(Index q) const { return panel_cells_[q]; }
     /// Null if it is zero; padded to whole registers.
@@ -205,6 +214,21 @@ class QuantizedDatabase : public PanelLayout {
         parts_.norm = span(norm_);
         parts_.order = span(order_);
         parts_.cell_starts = span(starts_);
+        measure_stretches(space);
+    }
+
+    /// By ascending height, points are far from all queries from some stretch on.
+    void measure_stretches(const Space &space) {
+        if (space.metric() != Metric::inner_product)
+            return;
+        for (Index q = 0; q < panels(); ++q) {
+            if (q % stretch == 0)
+                stretches_.push_back({-Int8Bounds::largest_start, 0, 0});
+            Stretch &s = stretches_.back();
+            s.start = std::max(s.start, *std::max_element(start(q), start(q) + cols));
+            s.error = std::max(s.error, error(q));
+            s.norm = std::max(s.norm, norm(q));
+        }
     }
 
     /// Resizes an empty vector, in large pages if it is large.
@@ -319,6 +343,7 @@ class QuantizedDatabase : public PanelLayout {
     QuantizedParts parts_;
     std::vector<QuantizedCell> cells_;
     std::vector<std::int32_t> panel_cells_;
+    std::vector<Stretch> stretches_;
     AlignedVector<double> centroids_;  ///< rows of padded() numbers
     AlignedVector<std::uint8_t> data_; ///< owned memory, like the following vectors
     AlignedVector<std::int32_t> start_;

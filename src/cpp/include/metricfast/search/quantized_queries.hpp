@@ -151,7 +151,14 @@ class QuantizedQueries {
     template <class Hit>
     void sweep(const QuantizedDatabase &database, Index begin, Index end, Hit &&hit) const {
 #ifdef METRICFAST_INT8
-        with_rows([&](auto r) { sweep_rows<r>(database, begin, end, hit); });
+        if (database.stretches().empty())
+            return with_rows([&](auto r) { sweep_rows<r>(database, begin, end, hit); });
+        constexpr Index size = QuantizedDatabase::stretch;
+        for (Index first = begin, next; first < end; first = next) {
+            next = std::min(end, (first / size + 1) * size);
+            if (may_hold(database.stretches()[first / size]))
+                with_rows([&](auto r) { sweep_rows<r>(database, first, next, hit); });
+        }
 #else
         (void)database, (void)begin, (void)end, (void)hit;
 #endif
@@ -165,6 +172,20 @@ class QuantizedQueries {
         double offset = 0;            ///< correction for products of unsigned coordinates
         double limit = std::numeric_limits<double>::infinity();
     };
+
+    /// Returns whether a stretch of the entered cell may hold a neighbour of any query: <u, v> is
+    /// at most |u| |v|.
+    bool may_hold(const QuantizedDatabase::Stretch &stretch) const {
+        const double norm = stretch.norm, error = stretch.error, start = stretch.start;
+        for (Index i = 0; i < count_; ++i) {
+            const Query &query = queries_[i];
+            const double most = norm * (query.length + query.error) * (1 + 1e-9);
+            const double wrong = error * query.length + norm * query.error;
+            if (!(start + query.offset + most + wrong <= bounds_[i / rows].base[i % rows]))
+                return true;
+        }
+        return false;
+    }
 
     /// Rounds a query minus a centroid.
     void round(Index i, double step, const double *centroid) {
