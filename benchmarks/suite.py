@@ -15,6 +15,7 @@ from benchmarks.quality import PROTOCOLS, quality
 from benchmarks.scale import GIGABYTES, SMALL, million, scale
 from benchmarks.scale_dask import scale_dask
 from benchmarks.search import searches
+from benchmarks.similarity import similarities
 
 
 def cases(level: Level = "normal", only: list[str] | None = None) -> list[Case]:
@@ -24,6 +25,7 @@ def cases(level: Level = "normal", only: list[str] | None = None) -> list[Case]:
     found += [neighbors(dtype) for dtype in ("float32", "float64")]
     found += [soft_votes(dtype) for dtype in ("float32", "float64")]
     found += searches()
+    found += similarities()
     found += [inference("separate", 0.5), inference("overlapping", 0.0)]
     # The scale makes distances comparable to the cost of a wrong answer.
     found += [inference("near", 0.5, 0.05), inference("near-overlapping", 0.0, 0.05)]

@@ -71,7 +71,12 @@ def neighbors(data: Data, threads: int, k: int) -> Call:
 
 
 def search(
-    data: Data, threads: int, k: int, precision: str = "auto", dtype: str | None = None
+    data: Data,
+    threads: int,
+    k: int,
+    precision: str = "auto",
+    dtype: str | None = None,
+    **metric: str,
 ) -> Call:
     """Time the search of a database, excluding its construction if the revision has `Database`."""
     queries, database = (
@@ -82,7 +87,9 @@ def search(
         return Call(
             lambda: metricfast.kneighbors(queries, database, k, L=linear, n_jobs=threads), found
         )
-    prepared = metricfast.Database(database, L=linear, precision=precision, n_jobs=threads)
+    prepared = metricfast.Database(
+        database, L=linear, precision=precision, n_jobs=threads, **metric
+    )
     return Call(
         lambda: prepared.kneighbors(queries, k, n_jobs=threads),
         lambda result: found(result) | {"bytes": np.asarray(prepared.nbytes_)},

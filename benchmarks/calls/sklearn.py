@@ -20,9 +20,10 @@ def pairwise(data: Data, threads: int) -> Call:
     return Call(lambda: euclidean_distances(x @ linear.T, y @ linear.T), sampled)
 
 
-def neighbors(data: Data, threads: int, k: int) -> Call:
+def neighbors(data: Data, threads: int, k: int, metric: str = "euclidean") -> Call:
     """Time NearestNeighbors by brute force, excluding `fit`."""
-    model = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(data["database"])
+    model = NearestNeighbors(n_neighbors=k, algorithm="brute", metric=metric)
+    model.fit(data["database"])
     return Call(lambda: model.kneighbors(data["queries"]), found)
 
 

@@ -9,16 +9,23 @@ from usearch.index import MetricKind, search
 
 from benchmarks.calls import Call, Data, embedded, found
 
+KINDS = {
+    "euclidean": MetricKind.L2sq,
+    "cosine": MetricKind.Cos,
+    "inner_product": MetricKind.IP,
+}
 
-def neighbors(data: Data, threads: int, k: int) -> Call:
-    """Time the exact search by squared distances, which needs no preparation."""
+
+def neighbors(data: Data, threads: int, k: int, metric: str = "euclidean") -> Call:
+    """Time the exact search, which needs no preparation; Euclidean distances are not squared."""
     database = embedded(data, "database")
+    root = np.sqrt if metric == "euclidean" else np.asarray
     return Call(
         lambda: search(
-            database, embedded(data, "queries"), k, MetricKind.L2sq, exact=True, threads=threads
+            database, embedded(data, "queries"), k, KINDS[metric], exact=True, threads=threads
         ),
         lambda result: found(
             # For a single query, results lack the first axis.
-            (np.sqrt(result.distances).reshape(-1, k), result.keys.astype(np.int64).reshape(-1, k))
+            (root(result.distances).reshape(-1, k), result.keys.astype(np.int64).reshape(-1, k))
         ),
     )
