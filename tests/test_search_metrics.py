@@ -126,6 +126,30 @@ def test_points_within_a_radius_are_those_of_all_pairs(metric, kind):
             np.testing.assert_array_equal(indices, np.concatenate(ordered))
 
 
+@pytest.mark.parametrize("kind", ["normal", "off centre", "clusters"])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_inner_products_of_long_and_short_points(kind, dtype, tmp_path):
+    pytest.importorskip("safetensors")
+    rng = np.random.default_rng(0)
+    points, queries = make(kind, 9000, 24, 1), make(kind, 40, 24, 2).astype(dtype)
+    lengths = rng.choice([0.5, 1, 2, 100], p=[0.9, 0.08, 0.015, 0.005], size=(9000, 1))
+    points = (points * lengths).astype(dtype)
+    points[5000:5100] = points[:100]
+    keys = distances_of("inner_product", queries, points)
+    database = mf.Database(points, metric="inner_product")
+    database.save(tmp_path / "points.safetensors")
+    for each in (database, mf.Database.load(tmp_path / "points.safetensors")):
+        for k in (1, 10, 200):
+            for one, other in zip(each.kneighbors(queries, k), nearest(keys, k), strict=True):
+                np.testing.assert_array_equal(one, other.astype(one.dtype))
+            single = each.kneighbors(queries[:1], k)
+            np.testing.assert_array_equal(single[1], nearest(keys[:1], k)[1])
+        for radius in np.quantile(keys, [0.001, 0.02]):
+            _, ids, starts = each.radius_neighbors(queries, float(radius))
+            rows = np.repeat(np.arange(40), np.diff(starts))
+            np.testing.assert_array_equal((rows, ids), np.nonzero(keys <= radius))
+
+
 @pytest.mark.parametrize("metric", METRICS)
 def test_filters_and_exclusions(metric):
     rng = np.random.default_rng(3)
