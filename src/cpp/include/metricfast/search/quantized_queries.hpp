@@ -151,14 +151,7 @@ class QuantizedQueries {
     template <class Hit>
     void sweep(const QuantizedDatabase &database, Index begin, Index end, Hit &&hit) const {
 #ifdef METRICFAST_INT8
-        if (database.stretches().empty())
-            return with_rows([&](auto r) { sweep_rows<r>(database, begin, end, hit); });
-        constexpr Index size = QuantizedDatabase::stretch;
-        for (Index first = begin, next; first < end; first = next) {
-            next = std::min(end, (first / size + 1) * size);
-            if (may_hold(database.stretches()[first / size]))
-                with_rows([&](auto r) { sweep_rows<r>(database, first, next, hit); });
-        }
+        with_rows([&](auto r) { sweep_rows<r>(database, begin, end, hit); });
 #else
         (void)database, (void)begin, (void)end, (void)hit;
 #endif
@@ -175,7 +168,7 @@ class QuantizedQueries {
 
     /// Returns whether a stretch of the entered cell may hold a neighbour of any query: <u, v> is
     /// at most |u| |v|.
-    bool may_hold(const QuantizedDatabase::Stretch &stretch) const {
+    METRICFAST_NOINLINE bool may_hold(const QuantizedDatabase::Stretch &stretch) const {
         const double norm = stretch.norm, error = stretch.error, start = stretch.start;
         for (Index i = 0; i < count_; ++i) {
             const Query &query = queries_[i];
@@ -260,7 +253,17 @@ class QuantizedQueries {
     template <int Rows, class Hit>
     void sweep_rows(const QuantizedDatabase &database, Index begin, Index end, Hit &hit) const {
         Int8Tile tile;
+        const auto &stretches = database.stretches();
+        constexpr Index size = QuantizedDatabase::stretch;
+        Index tested = stretches.empty() ? end : begin;
         for (Index q = begin; q < end; ++q) {
+            if (q == tested) {
+                tested = (q / size + 1) * size;
+                if (!may_hold(stretches[q / size])) {
+                    q = std::min(tested, end) - 1;
+                    continue;
+                }
+            }
             const std::uint8_t *panel = database.panel(q);
             for (Index m = 0; m < micro_panels(); ++m) {
                 if (!active_[m])
