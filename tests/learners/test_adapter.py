@@ -162,7 +162,7 @@ def test_the_gradient_is_the_slope(side, scored):
 @pytest.mark.parametrize("scored", [True, False])
 @EVERY_SIDE
 def test_evaluation_by_blocks(side, scored, monkeypatch):
-    monkeypatch.setattr("metricfast.learners.embedding.pairs._BLOCK", 60)
+    monkeypatch.setattr("metricfast.learners.embedding.pairs.BLOCK", 60)
     monkeypatch.setattr("metricfast.learners.embedding.pairs._MAPPED", 60)
     rng = np.random.default_rng(0)
     index = np.c_[np.arange(150), rng.integers(0, N, 150)]
@@ -478,7 +478,7 @@ def test_many_multiplications(fitted, monkeypatch, kind, size):
     # A few mini-batches are trained on by L-BFGS, and many by Adam.
     training = "metricfast.learners.embedding.adapter_training"
     monkeypatch.setattr("metricfast.learners.embedding.pairs._BATCH", size)
-    monkeypatch.setattr("metricfast.learners.embedding.pairs._BLOCK", size)
+    monkeypatch.setattr("metricfast.learners.embedding.pairs.BLOCK", size)
     given = (POSITIVES,) if kind == "positives" else (PAIRS, SCORES)
     models = []
     for work in (2e10, 60_000):  # of all 500 pairs, not of a fold

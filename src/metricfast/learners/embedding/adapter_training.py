@@ -18,7 +18,7 @@ from metricfast._core.threadpool import one_blas_thread
 from metricfast._core.types import Array, Floats, RandomState
 from metricfast._core.warn import without_advice
 from metricfast.embeddings import Embedding
-from metricfast.learners.embedding.pairs import Pairs, PrefixesLoss
+from metricfast.learners.embedding.pairs import BLOCK, Pairs, PrefixesLoss
 from metricfast.selection import Judge, Judgement
 from metricfast.selection._evidence import choose, excess, means
 from metricfast.selection._judge import judge_costs
@@ -60,11 +60,16 @@ _RIVAL = 2.0
 # map of all pairs.
 _SAMPLE, _SAMPLE_WORK, _SPANNED, _WORK = 10_000, 4e9, 825, 2e10
 _ITERATIONS, _TOL = 8, 1e-5
+# Multiplications of the training of all pairs, which mini-batches keep to: L-BFGS takes so many
+# evaluations. The map is judged if mini-batches keep to them, since few steps may not suffice.
+_LAST_WORK, _EVALUATIONS = 4e11, 10
 # Minimum number of steps and epochs of mini-batches, and how far the steps lead, compared with the
 # distance of the first map from the start. L-BFGS takes the place of more epochs than the third
 # number, unless the map has more parameters than the fourth one, of which it holds 25 copies. If
 # there is no first map, it would be so far, as a share of the length of the start.
 _STEPS, _EPOCHS, _MOST_EPOCHS, _PARAMETERS, _TRAVEL, _MOVES = 128, 2, 8, 1 << 24, 8.0, 0.1
+# Scored pairs of a mini-batch, at least, where larger ones would be too few steps.
+_LEAST_BATCH = 256
 
 
 def identity(n_components: int, pairs: Pairs) -> Array:
@@ -152,39 +157,40 @@ class _Fold:
     """Pairs to train on, and validation pairs, for maps of several weights of the penalty."""
 
     def __init__(self, solver: Callable[..., Array], train: Pairs, held_out: Pairs) -> None:
-        self._solver, self._train, self._held_out = solver, train, held_out
+        self._solver, self.pairs, self.held_out = solver, train, held_out
 
     def begin(self, start: Start, costs_of: Callable[[Array, Pairs], Floats]) -> Floats:
         """Return the validation costs of a start."""
-        self._start = start(self._train)
+        self._start = start(self.pairs)
         self._costs_of, self.maps = costs_of, dict[int, Array]()
-        return costs_of(self._start, self._held_out)
+        return costs_of(self._start, self.held_out)
 
     def train(self, halvings: int, before: int) -> Floats:
         """Train with a weight of the penalty, from the map of another, and return the costs."""
         first = self.maps.get(before, self._start)
-        penalty = penalty_of(halvings, self._train)
-        L = self._solver(self._train, self._start, first, penalty)
+        penalty = penalty_of(halvings, self.pairs)
+        L = self._solver(self.pairs, self._start, first, penalty)
         self.maps[halvings] = L
-        return self._costs_of(L, self._held_out)
+        return self._costs_of(L, self.held_out)
 
     @property
     def weight(self) -> Floats:
         """The weights of the costs."""
-        return self._held_out.value_weight
+        return self.held_out.value_weight
 
 
 @dataclass(frozen=True)
 class _Candidate:
     """A start, and how often the weight of the penalty is halved; None if nothing is trained.
 
-    `first`: the map of a fold, to train all pairs from.
+    `first`: the map to train all pairs from, of `fold`, if there is one.
     """
 
     name: str
     start: Start
     halvings: int | None = None
     first: Any = None
+    fold: _Fold | None = None
 
     @property
     def kind(self) -> str:
@@ -244,12 +250,38 @@ class AdapterTraining:
             else:
                 folds = self._folds(sample, judge.n_splits, rng)
                 judgement, chosen = self._judged(judge, folds, pairs)
-            start = chosen.start(pairs)
             if chosen.halvings is None:
-                return Adaptation(start, chosen.kind, math.inf, judgement)
-            penalty = penalty_of(chosen.halvings, pairs)
-            L = self._solve(pairs, start, chosen.first, penalty)
+                return Adaptation(chosen.start(pairs), chosen.kind, math.inf, judgement)
+            L, trained = self._last(pairs, chosen, rng)
+            penalty = penalty_of(chosen.halvings, trained)
             return Adaptation(L, chosen.kind, penalty, judgement)
+
+    def _last(self, pairs: Pairs, chosen: _Candidate, rng: RandomState) -> tuple[Array, Pairs]:
+        """Return the map of all pairs, and these; of a part of them if all would take too long.
+
+        Such a map is compared with that of a fold on the pairs that the fold held out.
+        """
+        assert chosen.halvings is not None
+        work, fold, rest = self._work(pairs), chosen.fold, pairs
+        capped = work * _EVALUATIONS > _LAST_WORK
+        if capped and fold is not None:
+            rest = pairs.without(fold.held_out)
+        if _EPOCHS * work > _LAST_WORK:
+            rest = rest.sample(max(BLOCK, int(len(pairs) * _LAST_WORK / (_EPOCHS * work))), rng)
+        penalty = penalty_of(chosen.halvings, pairs)
+        L = self._solve(rest, chosen.start(rest), chosen.first, penalty)
+        if capped and fold is not None:
+            costs = [self._costs(each, fold.held_out) for each in (L, chosen.first)]
+            if means(costs[0] - costs[1], fold.weight) > 0:
+                return chosen.first, fold.pairs
+        return L, pairs
+
+    def _work(self, pairs: Pairs) -> float:
+        """Return the multiplications of an evaluation, about, in the span of the pairs."""
+        sides = {"query": pairs.queries, "database": pairs.database}
+        n = sum(len(X) for side, X in sides.items() if self.side in (side, "both"))
+        width = sides["database" if self.side == "database" else "query"].shape[1]
+        return len(pairs) * pairs.work * (n / width if 2 * n <= width else 1.0) ** 2
 
     def _judged(
         self, judge: Judge, folds: list[_Fold], pairs: Pairs
@@ -276,7 +308,9 @@ class AdapterTraining:
             for i in sorted({0, *self._rivals(found, costs, weight, best)}):
                 self._begin(folds, found[i].start)
                 for halvings, row in sorted(self._search(folds, weight).items()):
-                    each = replace(found[i], halvings=halvings, first=folds[0].maps[halvings])
+                    each = replace(
+                        found[i], halvings=halvings, first=folds[0].maps[halvings], fold=folds[0]
+                    )
                     found.append(each)
                     costs = np.concatenate([costs, row[None]])
                     order.append(np.inf if i or not self._may_stay else len(order))
@@ -362,12 +396,16 @@ class AdapterTraining:
         """Return the map of lowest loss and penalty, from a first one."""
         whole, pairs = start, pairs.compact()
         pairs, start, first, bases = self._in_span(pairs, start, first)
-        samples, loss, batches = pairs.parts(self.loss, self.n_jobs)
+        work = len(pairs) * pairs.work
+        epochs = max(_EPOCHS, int(_LAST_WORK / work))
+        capped = work * _EVALUATIONS > _LAST_WORK
+        size = max(_LEAST_BATCH, len(pairs) * epochs // _STEPS) if capped else None
+        samples, loss, batches = pairs.parts(self.loss, self.n_jobs, size)
         if len(self.sizes) > 1:
             loss = PrefixesLoss(loss, self.sizes)
-        n_epochs = max(_EPOCHS, -(-_STEPS // len(batches)))
+        n_epochs = max(_EPOCHS, min(epochs, -(-_STEPS // len(batches))))
         few = n_epochs > _MOST_EPOCHS and start.size <= _PARAMETERS
-        large = len(pairs) * pairs.work > _WORK and not few
+        large = capped or (work > _WORK and not few)
         # A batch has its share of the penalty, and the loss is a mean.
         weight = penalty * (len(batches) if large else 1)
 

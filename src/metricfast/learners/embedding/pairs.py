@@ -22,11 +22,11 @@ from metricfast.samplers import Batch
 from metricfast.selection._splits import deal_pairs
 from metricfast.training.samples import Samples
 
-__all__ = ["Pairs", "PrefixesLoss", "load_pairs"]
+__all__ = ["BLOCK", "Pairs", "PrefixesLoss", "load_pairs"]
 
 # Queries of a block, which are compared with the database points of the block alone; and scored
 # pairs of a mini-batch.
-_BLOCK, _BATCH = 512, 1024
+BLOCK, _BATCH = 512, 1024
 # Maximum number of points of the database among which a sample of pairs is searched, besides its
 # own, and of similarities of a block of searches.
 _DATABASE, _SIMILARITIES = 10_000, 1 << 22
@@ -124,6 +124,14 @@ class Pairs:
         others = () if self.scores is not None else rng.permutation(len(self.database))
         return found.compact(others[:_DATABASE])
 
+    def without(self, others: Pairs) -> Pairs:
+        """Return the pairs that share no query, and of positives no document, with other ones."""
+        kept = np.ones(len(self), bool)
+        for i, name in enumerate(("queries", "database") if self.scores is None else ("queries",)):
+            keys = [_row_keys(getattr(each, name)) for each in (self, others)]
+            kept &= ~np.isin(keys[0][self.index[:, i]], keys[1][others.index[:, i]])
+        return self.take(kept).compact()
+
     def folds(self, n_folds: int, rng: RandomState) -> Iterator[tuple[Pairs, Pairs]]:
         """Yield pairs to train on and validation pairs, which share no query.
 
@@ -152,15 +160,20 @@ class Pairs:
     def work(self) -> int:
         """The number of multiplications for a pair: by the map, and with the others of a block."""
         n_features, width = self.queries.shape[1], self.database.shape[1]
-        return int(width * (n_features + (_BLOCK if self.scores is None else 0)))
+        return int(width * (n_features + (BLOCK if self.scores is None else 0)))
 
     @property
     def tables(self) -> Samples:
         """The points of both sides."""
         return Samples(self.queries, database=Samples(self.database))
 
-    def parts(self, loss: Any, n_jobs: int | None) -> tuple[Samples, Any, list[Batch]]:
-        """Return samples, the loss with its labels, and mini-batches."""
+    def parts(
+        self, loss: Any, n_jobs: int | None, size: int | None = None
+    ) -> tuple[Samples, Any, list[Batch]]:
+        """Return samples, the loss with its labels, and mini-batches.
+
+        `size`: of mini-batches of scored pairs, at most.
+        """
         if self.scores is None:
             positives = _PositivesLoss(loss, self, n_jobs)
             batches = [Batch(np.concatenate(block), len(block[0])) for block in positives.blocks]
@@ -169,9 +182,10 @@ class Pairs:
         queries, database = _take_rows(self.queries, left), _take_rows(self.database, right)
         samples = Samples(queries, database=Samples(database))
         rows = np.random.RandomState(0).permutation(len(self))
+        size = _BATCH if size is None else min(size, _BATCH)
         batches = [
             Batch(np.tile(some, 2), len(some))
-            for some in np.array_split(rows, -(-len(rows) // _BATCH))
+            for some in np.array_split(rows, -(-len(rows) // size))
         ]
         return samples, loss.on_pairs(self.scores, self.weight, n_jobs=n_jobs), batches
 
@@ -202,7 +216,7 @@ class Pairs:
         relevance, found = self.relevance, list[float]()
         hidden = self._ones(self.hidden)
         rows = np.flatnonzero(np.diff(relevance.indptr))
-        size = min(_BLOCK, max(1, _SIMILARITIES // len(self.database)))
+        size = min(BLOCK, max(1, _SIMILARITIES // len(self.database)))
         for some in np.array_split(rows, -(-len(rows) // size) or 1):
             similarities = Z[some] @ Z_database.T
             similarities[hidden[some].nonzero()] = -np.inf
@@ -431,7 +445,7 @@ class _PositivesLoss:
         members = pairs.members
         self.blocks = [
             (some, np.unique(members[some].indices))
-            for some in np.array_split(rows, -(-len(rows) // _BLOCK))
+            for some in np.array_split(rows, -(-len(rows) // BLOCK))
         ]
 
     def evaluate_two_sided(
