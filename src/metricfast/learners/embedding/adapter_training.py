@@ -24,9 +24,10 @@ from metricfast.selection._evidence import choose, excess, means
 from metricfast.selection._judge import judge_costs
 from metricfast.selection._splits import ENOUGH
 from metricfast.training.embedded import embed_samples
+from metricfast.training.lbfgs import minimize_smooth
 from metricfast.training.objective import Objective
 from metricfast.training.problem import EMBEDDING, Problem
-from metricfast.training.solvers import LBFGS, Adam, Solver
+from metricfast.training.solvers import Adam
 from metricfast.training.train import solve
 
 __all__ = [
@@ -65,11 +66,13 @@ _ITERATIONS, _TOL = 8, 1e-5
 _LAST_WORK, _EVALUATIONS = 4e11, 10
 # Minimum number of steps and epochs of mini-batches, and how far the steps lead, compared with the
 # distance of the first map from the start. L-BFGS takes the place of more epochs than the third
-# number, unless the map has more parameters than the fourth one, of which it holds 25 copies. If
+# number, unless the map has more parameters than the fourth one, of which it holds many copies. If
 # there is no first map, it would be so far, as a share of the length of the start.
 _STEPS, _EPOCHS, _MOST_EPOCHS, _PARAMETERS, _TRAVEL, _MOVES = 128, 2, 8, 1 << 24, 8.0, 0.1
 # Scored pairs of a mini-batch, at least, where larger ones would be too few steps.
 _LEAST_BATCH = 256
+# Parameters from which on L-BFGS keeps half as many pairs of steps, each of two copies.
+_LARGE = 1 << 22
 
 
 def identity(n_components: int, pairs: Pairs) -> Array:
@@ -153,25 +156,63 @@ def _orthogonal(side: str, tie: float, pairs: Pairs) -> Array:
     return np.ascontiguousarray(L * (math.sqrt(len(L)) / (np.linalg.norm(L) or 1.0)), X.dtype)
 
 
+class _Inner(NamedTuple):
+    """Pairs and their start, in bases of the spans of mapped and of given points; None for none.
+
+    `whole`: the start, as a map of the points as given.
+    """
+
+    pairs: Pairs
+    start: Array
+    whole: Array
+    mapped: Array | None
+    given: Array | None
+
+    def coordinates(self, L: Array) -> Array:
+        """Return a map in the bases."""
+        L = L if self.given is None else L @ self.given.T
+        return L if self.mapped is None else self.mapped @ L
+
+    def map(self, change: Array) -> Array:
+        """Return the map that differs from the start by a change in the bases."""
+        if self.mapped is not None:
+            change = self.mapped.T @ change
+        return np.asarray(self.whole + (change if self.given is None else change @ self.given))
+
+    def embed(self, X: Array, change: Array) -> Array:
+        """Map points, without the map itself, which may be large."""
+        moved = _coordinates(X, self.given) @ change.T
+        return np.asarray(
+            _times(X, self.whole) + (moved if self.mapped is None else moved @ self.mapped)
+        )
+
+
 class _Fold:
     """Pairs to train on, and validation pairs, for maps of several weights of the penalty."""
 
-    def __init__(self, solver: Callable[..., Array], train: Pairs, held_out: Pairs) -> None:
-        self._solver, self.pairs, self.held_out = solver, train, held_out
+    def __init__(self, training: AdapterTraining, train: Pairs, held_out: Pairs) -> None:
+        self._training, self.pairs, self.held_out = training, train, held_out
 
-    def begin(self, start: Start, costs_of: Callable[[Array, Pairs], Floats]) -> Floats:
+    def begin(self, start: Start) -> Floats:
         """Return the validation costs of a start."""
-        self._start = start(self.pairs)
-        self._costs_of, self.maps = costs_of, dict[int, Array]()
-        return costs_of(self._start, self.held_out)
+        self._start, self._changes = start(self.pairs), dict[int, Array]()
+        return self._training.costs(self._start, self.held_out)
 
     def train(self, halvings: int, before: int) -> Floats:
         """Train with a weight of the penalty, from the map of another, and return the costs."""
-        first = self.maps.get(before, self._start)
-        penalty = penalty_of(halvings, self.pairs)
-        L = self._solver(self.pairs, self._start, first, penalty)
-        self.maps[halvings] = L
-        return self._costs_of(L, self.held_out)
+        if not self._changes:
+            self._inner = self._training.in_span(self.pairs, self._start)
+        inner, penalty = self._inner, penalty_of(halvings, self.pairs)
+        first = inner.start + self._changes[before] if before in self._changes else inner.start
+        change = self._training._solve(inner.pairs, inner.start, first, penalty)
+        self._changes[halvings] = change
+        if inner.given is None:
+            return self._training.costs(inner.map(change), self.held_out)
+        return self._training.costs_of_change(inner, change, self.held_out)
+
+    def trained(self, halvings: int) -> Callable[[], Array]:
+        """Return a function that returns the map of a weight, which is not kept."""
+        return partial(self._inner.map, self._changes[halvings])
 
     @property
     def weight(self) -> Floats:
@@ -183,14 +224,14 @@ class _Fold:
 class _Candidate:
     """A start, and how often the weight of the penalty is halved; None if nothing is trained.
 
-    `first`: the map to train all pairs from, of `fold`, if there is one.
+    `first`: returns the map of a fold, or of more pairs, as `note` says.
     """
 
     name: str
     start: Start
     halvings: int | None = None
     first: Any = None
-    fold: _Fold | None = None
+    note: str = ""
 
     @property
     def kind(self) -> str:
@@ -201,7 +242,7 @@ class _Candidate:
         """Return the name and the weight of the penalty for these pairs."""
         if self.halvings is None:
             return self.name
-        return f"{self.name}, penalty={penalty_of(self.halvings, pairs):.3g}"
+        return f"{self.name}, penalty={penalty_of(self.halvings, pairs):.3g}{self.note}"
 
 
 class Adaptation(NamedTuple):
@@ -244,37 +285,52 @@ class AdapterTraining:
         with one_blas_thread(), without_advice():
             chosen = _Candidate(*self._first)
             if judge is None:
-                start = chosen.start(sample)
-                first = self._solve(sample, start, start, penalty_of(0, sample))
-                chosen = replace(chosen, halvings=0, first=first)
+                inner = self.in_span(sample, chosen.start(sample))
+                change = self._solve(inner.pairs, inner.start, inner.start, penalty_of(0, sample))
+                chosen = replace(chosen, halvings=0, first=partial(inner.map, change))
             else:
                 folds = self._folds(sample, judge.n_splits, rng)
-                judgement, chosen = self._judged(judge, folds, pairs)
+                judgement, chosen = self._judged(judge, folds, pairs, rng)
             if chosen.halvings is None:
                 return Adaptation(chosen.start(pairs), chosen.kind, math.inf, judgement)
-            L, trained = self._last(pairs, chosen, rng)
-            penalty = penalty_of(chosen.halvings, trained)
+            penalty, capped = penalty_of(chosen.halvings, pairs), self._capped(pairs)
+            L = chosen.first() if capped and judge is not None else self._last(pairs, chosen, rng)
             return Adaptation(L, chosen.kind, penalty, judgement)
 
-    def _last(self, pairs: Pairs, chosen: _Candidate, rng: RandomState) -> tuple[Array, Pairs]:
-        """Return the map of all pairs, and these; of a part of them if all would take too long.
+    def _last(
+        self, pairs: Pairs, chosen: _Candidate, rng: RandomState, anew: bool = False
+    ) -> Array:
+        """Return the map of all pairs, or of a part of them if all would take too long.
 
-        Such a map is compared with that of a fold on the pairs that the fold held out.
+        `anew`: begin with the start, not with the map of a fold.
         """
         assert chosen.halvings is not None
-        work, fold, rest = self._work(pairs), chosen.fold, pairs
-        capped = work * _EVALUATIONS > _LAST_WORK
-        if capped and fold is not None:
-            rest = pairs.without(fold.held_out)
-        if _EPOCHS * work > _LAST_WORK:
-            rest = rest.sample(max(BLOCK, int(len(pairs) * _LAST_WORK / (_EPOCHS * work))), rng)
+        work = _EPOCHS * self._work(pairs)
         penalty = penalty_of(chosen.halvings, pairs)
-        L = self._solve(rest, chosen.start(rest), chosen.first, penalty)
-        if capped and fold is not None:
-            costs = [self._costs(each, fold.held_out) for each in (L, chosen.first)]
-            if means(costs[0] - costs[1], fold.weight) > 0:
-                return chosen.first, fold.pairs
-        return L, pairs
+        if work > _LAST_WORK:
+            pairs = pairs.sample(max(BLOCK, int(len(pairs) * _LAST_WORK / work)), rng)
+        inner = self.in_span(pairs, chosen.start(pairs))
+        first = inner.coordinates(chosen.first())
+        moves = float(np.linalg.norm(first - inner.start))
+        first = inner.start if anew else first
+        return inner.map(self._solve(inner.pairs, inner.start, first, penalty, moves))
+
+    def _unseen(
+        self, folds: list[_Fold], chosen: _Candidate, pairs: Pairs, rng: RandomState
+    ) -> tuple[_Candidate, Floats]:
+        """Return a map of all pairs that no fold holds out, and its costs on those.
+
+        It does not begin with the map of a fold, which was trained on the pairs of others.
+        """
+        for fold in folds:
+            pairs = pairs.without(fold.held_out)
+        L = self._last(pairs, chosen, rng, anew=True)
+        costs = np.concatenate([self.costs(L, fold.held_out) for fold in folds])
+        return replace(chosen, first=lambda: L, note=", more pairs"), costs
+
+    def _capped(self, pairs: Pairs) -> bool:
+        """Return whether L-BFGS would take too long on all pairs."""
+        return self._work(pairs) * _EVALUATIONS > _LAST_WORK
 
     def _work(self, pairs: Pairs) -> float:
         """Return the multiplications of an evaluation, about, in the span of the pairs."""
@@ -284,7 +340,7 @@ class AdapterTraining:
         return len(pairs) * pairs.work * (n / width if 2 * n <= width else 1.0) ** 2
 
     def _judged(
-        self, judge: Judge, folds: list[_Fold], pairs: Pairs
+        self, judge: Judge, folds: list[_Fold], pairs: Pairs, rng: RandomState
     ) -> tuple[Judgement, _Candidate]:
         """Return the judgement of starts and of maps trained from the first and from the best one.
 
@@ -308,12 +364,18 @@ class AdapterTraining:
             for i in sorted({0, *self._rivals(found, costs, weight, best)}):
                 self._begin(folds, found[i].start)
                 for halvings, row in sorted(self._search(folds, weight).items()):
-                    each = replace(
-                        found[i], halvings=halvings, first=folds[0].maps[halvings], fold=folds[0]
-                    )
+                    first = folds[0].trained(halvings)
+                    each = replace(found[i], halvings=halvings, first=first)
                     found.append(each)
                     costs = np.concatenate([costs, row[None]])
                     order.append(np.inf if i or not self._may_stay else len(order))
+            if self._capped(pairs):
+                trained = [i for i, each in enumerate(found) if each.halvings is not None]
+                best = trained[int(means(costs[trained], weight).argmin())]
+                each, row = self._unseen(folds, found[best], pairs, rng)
+                found.append(each)
+                costs = np.concatenate([costs, row[None]])
+                order.append(0.5)
         names = [each.title(pairs) for each in found]
         judge = copy.copy(judge)
         if names[0] == LAST:
@@ -375,27 +437,39 @@ class AdapterTraining:
         for train, held_out in sample.folds(n_folds, rng):
             if min(train.n_values, held_out.n_values) < (_LEAST // n_folds or 1):
                 return []
-            folds.append(_Fold(self._solve, train, held_out))
+            folds.append(_Fold(self, train, held_out))
             n_values += held_out.n_values
             if n_values >= ENOUGH:
                 break
         return folds
 
     def _begin(self, folds: list[_Fold], start: Start) -> Floats:
-        return np.concatenate([fold.begin(start, self._costs) for fold in folds])
+        return np.concatenate([fold.begin(start) for fold in folds])
 
-    def _costs(self, L: Array, pairs: Pairs) -> Floats:
-        Z, Z_database = embed_samples(self.embedding, [L], pairs.tables, self.n_jobs)
-        values = [
-            pairs.values(normalize(Z[:, :size]), normalize(Z_database[:, :size]))
-            for size in self.sizes
+    def costs(self, L: Array, pairs: Pairs) -> Floats:
+        """Return the costs of a map: a number for each pair or query."""
+        return self._costs(embed_samples(self.embedding, [L], pairs.tables, self.n_jobs), pairs)
+
+    def costs_of_change(self, inner: _Inner, change: Array, pairs: Pairs) -> Floats:
+        """Return the costs of the map that differs by a change from the start."""
+        sides = {"query": pairs.queries, "database": pairs.database}
+        mapped = [
+            inner.embed(X, change) if self.side in (side, "both") else X
+            for side, X in sides.items()
         ]
+        return self._costs(mapped, pairs)
+
+    def _costs(self, mapped: Sequence[Array], pairs: Pairs) -> Floats:
+        values = [pairs.values(*(normalize(Z[:, :size]) for Z in mapped)) for size in self.sizes]
         return 1 - np.asarray(np.mean(values, axis=0))
 
-    def _solve(self, pairs: Pairs, start: Array, first: Array, penalty: float) -> Array:
-        """Return the map of lowest loss and penalty, from a first one."""
-        whole, pairs = start, pairs.compact()
-        pairs, start, first, bases = self._in_span(pairs, start, first)
+    def _solve(
+        self, pairs: Pairs, start: Array, first: Array, penalty: float, moves: float = 0.0
+    ) -> Array:
+        """Return the change of the start of lowest loss and penalty, from a first map.
+
+        `moves`: about the length of the change, if it is known.
+        """
         work = len(pairs) * pairs.work
         epochs = max(_EPOCHS, int(_LAST_WORK / work))
         capped = work * _EVALUATIONS > _LAST_WORK
@@ -422,42 +496,44 @@ class AdapterTraining:
         objective = Objective(problem, [start])
         history = objective.history(np.random.RandomState(0))
         history.restart(first.ravel())
-        solver: Solver = LBFGS(max_iter=_ITERATIONS, tol=_TOL)
         if large:
-            moves = np.linalg.norm(first - start) or _MOVES * np.linalg.norm(start)
-            length = float(moves) / math.sqrt(first.size)
+            moves = moves or _MOVES * float(np.linalg.norm(start))
+            length = moves / math.sqrt(first.size)
             rate = _TRAVEL * length / (n_epochs * len(batches))
-            solver = Adam(rate, max_epochs=n_epochs, schedule="cosine")
-        solve(objective, history, solver)
+            solve(objective, history, Adam(rate, max_epochs=n_epochs, schedule="cosine"))
+        else:
+            memory = _ITERATIONS if start.size <= _LARGE else _ITERATIONS // 2
+            x = history.x.astype(np.float64)
+            minimize_smooth(objective, x, history, max_iter=_ITERATIONS, tol=_TOL, maxcor=memory)
         found = history.x if large else history.best_x
         change = objective.parameters(found)[0].astype(start.dtype) - start
-        change = _of_coordinates(change, *bases)
-        change = change if self.rank is None else nearest_of_rank(change, self.rank)
-        return np.asarray(whole + change)
+        return np.asarray(change if self.rank is None else nearest_of_rank(change, self.rank))
 
-    def _in_span(
-        self, pairs: Pairs, start: Array, first: Array
-    ) -> tuple[Pairs, Array, Array, tuple[Array | None, Array | None]]:
-        """Return pairs and two maps in bases of spans, and the bases of mapped and given points.
+    def in_span(self, pairs: Pairs, start: Array) -> _Inner:
+        """Return pairs and a start in bases of spans.
 
         The best change of the start takes the span of the points to map to the span of mapped
         points and of those that are compared with them. Prefixes have no other basis.
         """
+        pairs = pairs.compact()
         sides = {"query": pairs.queries, "database": pairs.database}
         moving = {side: X for side, X in sides.items() if self.side in (side, "both")}
         given, mapped = span_of(list(moving.values())), None
         if given is None:
-            return pairs, start, first, (None, None)
+            return _Inner(pairs, start, start, None, None)
         if len(self.sizes) == 1:
-            mapped = span_of([X @ start.T if side in moving else X for side, X in sides.items()])
+            if self.side == "both" and is_identity(start):
+                mapped = given
+            else:
+                mapped = span_of(
+                    [_times(X, start) if side in moving else X for side, X in sides.items()]
+                )
         queries, database = (
             _coordinates(X, given if side in moving else mapped) for side, X in sides.items()
         )
-        start, first = (
-            L @ given.T if mapped is None else mapped @ L @ given.T for L in (start, first)
-        )
         found = replace(pairs, queries=queries, database=database)
-        return found, start, first, (mapped, given)
+        inner = _times(given, start).T
+        return _Inner(found, inner if mapped is None else mapped @ inner, start, mapped, given)
 
 
 def span_of(tables: Sequence[Array]) -> Array | None:
@@ -475,6 +551,18 @@ def _of_coordinates(L: Array, mapped: Array | None, given: Array | None) -> Arra
     """Return the map of points, of a map of coordinates in bases."""
     L = L if mapped is None else mapped.T @ L
     return L if given is None else L @ given
+
+
+def is_identity(L: Array) -> bool:
+    """Return whether a map leaves points as they are."""
+    return bool(
+        L.shape[0] == L.shape[1] and (np.diag(L) == 1).all() and np.count_nonzero(L) == len(L)
+    )
+
+
+def _times(X: Array, L: Array) -> Array:
+    """Return mapped points; the same array under the identity."""
+    return X if is_identity(L) else X @ L.T
 
 
 def nearest_of_rank(change: Array, rank: int) -> Array:
