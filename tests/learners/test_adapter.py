@@ -523,6 +523,80 @@ def test_the_weight_is_chosen_on_a_sample(monkeypatch):
     assert sizes[-1] == 500
 
 
+@pytest.fixture
+def capped(monkeypatch):
+    """Let the multiplications of an adapter allow for some epochs of 500 pairs."""
+    training = "metricfast.learners.embedding.adapter_training"
+    monkeypatch.setattr(f"{training}._SAMPLE", 320)
+    monkeypatch.setattr(f"{training}._LEAST_BATCH", 8)
+    monkeypatch.setattr("metricfast.learners.embedding.pairs.BLOCK", 32)
+
+    def cap(kind, epochs):
+        work = 500 * N_FEATURES * (N_FEATURES + 32 * (kind == "positives"))
+        monkeypatch.setattr(f"{training}._LAST_WORK", epochs * work)
+
+    return cap
+
+
+@pytest.mark.parametrize(("kind", "epochs"), [("scores", 4), ("positives", 4), ("scores", 1)])
+@EVERY_SIDE
+def test_many_pairs_keep_to_a_number_of_multiplications(
+    fitted, monkeypatch, capped, side, kind, epochs
+):
+    capped(kind, epochs)
+    last, folds, seen = AdapterTraining._last, Pairs.folds, {"held out": [], "steps": []}
+
+    def noted(self, pairs, *given, **how):
+        seen["trained"] = pairs
+        evaluate = Objective.__call__
+
+        def counted(self, x, batch=None):
+            seen["steps"].append(len(self.X) if batch is None else batch.n_anchors)
+            return evaluate(self, x, batch)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Objective, "__call__", counted)
+            return last(self, pairs, *given, **how)
+
+    def kept(self, *given):
+        for train, held_out in folds(self, *given):
+            seen["held out"].append(held_out)
+            yield train, held_out
+
+    monkeypatch.setattr(AdapterTraining, "_last", noted)
+    monkeypatch.setattr(Pairs, "folds", kept)
+    given = (POSITIVES,) if kind == "positives" else (PAIRS, SCORES)
+    model = AdapterLearner(side, random_state=0).fit(*(each[TRAIN] for each in given))
+    assert sum(seen["steps"]) <= 1.25 * 500 * epochs  # L-BFGS evaluates more than it iterates
+    assert len(seen["steps"]) > 2 * epochs
+    assert seen["trained"].index.shape[0] > 100
+    for held_out in seen["held out"]:
+        for name, i in [("queries", 0), ("database", 1)][: 1 + (kind == "positives")]:
+            rows = [
+                {row.tobytes() for row in getattr(each, name)[each.index[:, i]]}
+                for each in (seen["trained"], held_out)
+            ]
+            assert rows[0].isdisjoint(rows[1])
+    assert model.judgement_.names[-1].endswith(", more pairs")
+    test = [each[TEST] for each in given]
+    score = model.score(*test)
+    if side == "both":
+        assert score > fitted[side, kind].score(*test) - 0.1
+    model.parameters_ = [np.eye(N_FEATURES)]
+    assert score > model.score(*test) + (0 if epochs == 1 else 0.02)
+
+
+def test_the_map_of_more_pairs_is_returned_only_if_it_is_good(monkeypatch, capped):
+    capped("scores", 4)
+    bad = -np.ones((N_FEATURES, N_FEATURES))
+    monkeypatch.setattr(AdapterTraining, "_last", lambda *given, **how: bad)
+    model = AdapterLearner(random_state=0).fit(PAIRS[TRAIN], SCORES[TRAIN])
+    assert model.judgement_.costs[-1] > model.judgement_.costs[0]
+    assert not model.judgement_.name.endswith("more pairs")
+    given = spearmanr(cosines(PAIRS[TEST, 0], PAIRS[TEST, 1]), SCORES[TEST])[0]
+    assert model.score(PAIRS[TEST], SCORES[TEST]) > given + 0.1
+
+
 def test_starts_as_long_as_the_identity():
     pairs = Pairs(QUERIES, DOCUMENTS, np.c_[np.arange(N), np.arange(N)])
     for _, start in regressions("query") + orthogonal_maps("query", True):

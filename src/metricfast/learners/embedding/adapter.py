@@ -126,7 +126,10 @@ class AdapterLearner(EmbeddedMetricMixin):
     Fewer than 32 pairs cannot be divided: nothing is learned from them. The weight is chosen on a
     sample of at most 10,000 pairs, fewer if they have many features. It is then multiplied by the
     root of the share of the sample, since errors of the map decrease with the root of the number
-    of pairs.
+    of pairs. If L-BFGS on all pairs would take too many multiplications, such as on 10,000 pairs of
+    3,072 features, some epochs of mini-batches train another map on the pairs, or on a part of
+    them, that are not in the sample. It is judged on the sample like the others, and is used only
+    if it is best: its name in `judgement_` ends in "more pairs".
 
     A point of length 0 has cosine 0 with all others. A pair of a point with itself keeps cosine 1
     under ``side="both"``. Without scores, such a pair is left out: a query that is equal to a point

@@ -61,9 +61,9 @@ _RIVAL = 2.0
 # map of all pairs.
 _SAMPLE, _SAMPLE_WORK, _SPANNED, _WORK = 10_000, 4e9, 825, 2e10
 _ITERATIONS, _TOL = 8, 1e-5
-# Multiplications of the training of all pairs, which mini-batches keep to: L-BFGS takes so many
-# evaluations. The map is judged if mini-batches keep to them, since few steps may not suffice.
-_LAST_WORK, _EVALUATIONS = 4e11, 10
+# Multiplications of the training of all pairs, about. If the iterations of L-BFGS would take more,
+# mini-batches of fewer epochs, or pairs, train a map, which is judged as those of the sample.
+_LAST_WORK = 3e11
 # Minimum number of steps and epochs of mini-batches, and how far the steps lead, compared with the
 # distance of the first map from the start. L-BFGS takes the place of more epochs than the third
 # number, unless the map has more parameters than the fourth one, of which it holds many copies. If
@@ -330,7 +330,7 @@ class AdapterTraining:
 
     def _capped(self, pairs: Pairs) -> bool:
         """Return whether L-BFGS would take too long on all pairs."""
-        return self._work(pairs) * _EVALUATIONS > _LAST_WORK
+        return self._work(pairs) * _ITERATIONS > _LAST_WORK
 
     def _work(self, pairs: Pairs) -> float:
         """Return the multiplications of an evaluation, about, in the span of the pairs."""
@@ -472,7 +472,7 @@ class AdapterTraining:
         """
         work = len(pairs) * pairs.work
         epochs = max(_EPOCHS, int(_LAST_WORK / work))
-        capped = work * _EVALUATIONS > _LAST_WORK
+        capped = work * _ITERATIONS > _LAST_WORK
         size = max(_LEAST_BATCH, len(pairs) * epochs // _STEPS) if capped else None
         samples, loss, batches = pairs.parts(self.loss, self.n_jobs, size)
         if len(self.sizes) > 1:
@@ -485,7 +485,9 @@ class AdapterTraining:
 
         def moved(arrays: list[Array], start: list[Array]) -> tuple[float, list[Array]]:
             away = arrays[0] - start[0]
-            return weight * float(np.vdot(away, away)), [2 * weight * away]
+            value = weight * float(np.vdot(away, away))
+            away *= 2 * weight
+            return value, [away]
 
         evaluate = None if len(self.sizes) > 1 else pairs.evaluation(batches)
         problem = Problem(
