@@ -283,19 +283,19 @@ class AdapterTraining:
         n = min(_SAMPLE, max(int(_SAMPLE_WORK / pairs.work), least, 10 * _LEAST))
         sample, judgement = pairs.sample(n, rng), None
         with one_blas_thread(), without_advice():
-            chosen = _Candidate(*self._first)
+            chosen, rest = _Candidate(*self._first), None
             if judge is None:
                 inner = self.in_span(sample, chosen.start(sample))
                 change = self._solve(inner.pairs, inner.start, inner.start, penalty_of(0, sample))
                 chosen = replace(chosen, halvings=0, first=partial(inner.map, change))
             else:
                 folds = self._folds(sample, judge.n_splits, rng)
-                judgement, chosen = self._judged(judge, folds, pairs, rng)
+                rest = self._rest(pairs, folds)
+                judgement, chosen = self._judged(judge, folds, pairs, rest, rng)
             if chosen.halvings is None:
                 return Adaptation(chosen.start(pairs), chosen.kind, math.inf, judgement)
-            penalty, capped = penalty_of(chosen.halvings, pairs), self._capped(pairs)
-            L = chosen.first() if capped and judge is not None else self._last(pairs, chosen, rng)
-            return Adaptation(L, chosen.kind, penalty, judgement)
+            L = self._last(pairs, chosen, rng) if rest is None else chosen.first()
+            return Adaptation(L, chosen.kind, penalty_of(chosen.halvings, pairs), judgement)
 
     def _last(
         self, pairs: Pairs, chosen: _Candidate, rng: RandomState, anew: bool = False
@@ -315,36 +315,42 @@ class AdapterTraining:
         first = inner.start if anew else first
         return inner.map(self._solve(inner.pairs, inner.start, first, penalty, moves))
 
-    def _unseen(
-        self, folds: list[_Fold], chosen: _Candidate, pairs: Pairs, rng: RandomState
-    ) -> tuple[_Candidate, Floats]:
-        """Return a map of all pairs that no fold holds out, and its costs on those.
+    def _rest(self, pairs: Pairs, folds: list[_Fold]) -> Pairs | None:
+        """Return the pairs that no fold holds out, if L-BFGS would take too long on all pairs.
 
-        It does not begin with the map of a fold, which was trained on the pairs of others.
+        None also if they are less than half of the pairs, such as where all share few documents.
         """
+        if self._work(pairs) * _ITERATIONS <= _LAST_WORK or not folds:
+            return None
+        rest = pairs
         for fold in folds:
-            pairs = pairs.without(fold.held_out)
-        L = self._last(pairs, chosen, rng, anew=True)
-        costs = np.concatenate([self.costs(L, fold.held_out) for fold in folds])
-        return replace(chosen, first=lambda: L, note=", more pairs"), costs
-
-    def _capped(self, pairs: Pairs) -> bool:
-        """Return whether L-BFGS would take too long on all pairs."""
-        return self._work(pairs) * _ITERATIONS > _LAST_WORK
+            rest = rest.without(fold.held_out)
+        return rest if 2 * len(rest) >= len(pairs) else None
 
     def _work(self, pairs: Pairs) -> float:
-        """Return the multiplications of an evaluation, about, in the span of the pairs."""
-        sides = {"query": pairs.queries, "database": pairs.database}
-        n = sum(len(X) for side, X in sides.items() if self.side in (side, "both"))
-        width = sides["database" if self.side == "database" else "query"].shape[1]
-        return len(pairs) * pairs.work * (n / width if 2 * n <= width else 1.0) ** 2
+        """Return the multiplications of an evaluation, with pairs in bases of their spans."""
+        tables = {"query": pairs.queries, "database": pairs.database}
+        rows = sum(len(X) for side, X in tables.items() if self.side in (side, "both"))
+        every = sum(map(len, tables.values()))
+        widths = []
+        for side, X in tables.items():
+            n = rows if self.side in (side, "both") else every
+            widths.append(n if 2 * n <= X.shape[1] else X.shape[1])
+        queries, database = (np.empty((0, width)) for width in widths)
+        return len(pairs) * replace(pairs, queries=queries, database=database).work
 
     def _judged(
-        self, judge: Judge, folds: list[_Fold], pairs: Pairs, rng: RandomState
+        self,
+        judge: Judge,
+        folds: list[_Fold],
+        pairs: Pairs,
+        rest: Pairs | None,
+        rng: RandomState,
     ) -> tuple[Judgement, _Candidate]:
         """Return the judgement of starts and of maps trained from the first and from the best one.
 
         `pairs`: all pairs, whose weights of the penalty are in the names.
+        `rest`: pairs that no fold holds out, to train and judge a map on more pairs; None for none.
         """
         measure, unit = "Spearman's correlation", "pairs"
         if pairs.scores is None:
@@ -369,11 +375,13 @@ class AdapterTraining:
                     found.append(each)
                     costs = np.concatenate([costs, row[None]])
                     order.append(np.inf if i or not self._may_stay else len(order))
-            if self._capped(pairs):
+            if rest is not None:
                 trained = [i for i, each in enumerate(found) if each.halvings is not None]
-                best = trained[int(means(costs[trained], weight).argmin())]
-                each, row = self._unseen(folds, found[best], pairs, rng)
-                found.append(each)
+                like = found[trained[int(means(costs[trained], weight).argmin())]]
+                # Not from the map of a fold, which was trained on the pairs of other ones.
+                L = self._last(rest, like, rng, anew=True)
+                row = np.concatenate([self.costs(L, fold.held_out) for fold in folds])
+                found.append(replace(like, first=lambda: L, note=", more pairs"))
                 costs = np.concatenate([costs, row[None]])
                 order.append(0.5)
         names = [each.title(pairs) for each in found]
