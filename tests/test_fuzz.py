@@ -42,7 +42,11 @@ def test_oracles_tell_what_is_nearly_right():
     assert search.oracle(changed, (distances, ids)) is None
     for wrong in ((distances, ids[:, ::-1]), ((1 + 1e-9) * distances, ids)):
         assert search.oracle(changed, wrong).startswith("row 0")
-    for change in ({"ids": ids[0, :1]}, {"where": ids[0, 1:]}, {"where": (ids[:, 0], range(312))}):
+    for change in (
+        {"ids": ids[0, :1]},
+        {"where": ids[0, 1:]},
+        {"where": (ids[:, 0], np.delete(range(312), [1, 2]))},
+    ):
         assert "should be" in search.oracle(changed | change, (distances, ids))
 
 

@@ -82,8 +82,6 @@ def test_cap_warns_and_an_observer_stops_silently(hinge):
 def test_smooth_says_what_to_change():
     with pytest.warns(ConvergenceWarning, match=r"^L-BFGS stopped after 2 .*: raise max_iter, or"):
         minimize_smooth(least_squares, START, History(START), max_iter=2)
-    with pytest.warns(ConvergenceWarning, match="after 1 iterations .*: raise max_epochs.$"):
-        minimize_smooth(least_squares, START, History(START), max_iter=1, remedy="raise max_epochs")
 
     def lowest_at_start(x):
         return float((x != START).any()), np.ones_like(START)

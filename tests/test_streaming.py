@@ -48,9 +48,9 @@ OF_POINTS: dict[str, tuple[Any, Array, float]] = {
     "SDML_Supervised": (mf.SDML_Supervised(random_state=0, balance_param=1e-5), Y, 1),
     "ANMM": (mf.ANMM(), Y, 60),
     "DMLMJ": (mf.DMLMJ(), Y, 60),
-    "ITML_Supervised": (mf.ITML_Supervised(gamma=0.01, random_state=0), Y, 3),
-    "LSML_Supervised": (mf.LSML_Supervised(random_state=0), Y, 3),
-    "MMC_Supervised": (mf.MMC_Supervised(random_state=0, max_iter=20), Y, 3),
+    "ITML_Supervised": (mf.ITML_Supervised(gamma=0.01, random_state=0), Y, 5),
+    "LSML_Supervised": (mf.LSML_Supervised(random_state=0), Y, 5),
+    "MMC_Supervised": (mf.MMC_Supervised(random_state=0, max_iter=20), Y, 5),
 }
 
 

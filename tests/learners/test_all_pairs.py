@@ -15,7 +15,7 @@ from sklearn.neighbors import KNeighborsClassifier, NeighborhoodComponentsAnalys
 from sklearn.preprocessing import scale
 
 from metricfast import LDML, MCML, MLKR, NCA, kneighbors, losses
-from metricfast.learners import linear
+from metricfast.learners import trained
 from metricfast.learners.linear import LinearLearner
 from metricfast.losses._call import BoundLoss
 from metricfast.solvers import Adam
@@ -229,7 +229,7 @@ def test_copies_of_points_are_looked_at_once(learner, monkeypatch):
     learner = partial(learner, callbacks=stop, judge=None)
     few = learner().fit(np.repeat(X, 3, axis=0), np.repeat(Y, 3))
     assert set(seen) == {len(np.unique(np.column_stack([X, Y]), axis=0))}
-    monkeypatch.setattr(linear, "deduplicate_if_smaller", lambda data: data)
+    monkeypatch.setattr(trained, "deduplicate_if_smaller", lambda data: data)
     every = learner().fit(np.repeat(X, 3, axis=0), np.repeat(Y, 3))
     assert max(seen) == 3 * len(X)
     assert few.objective_ == pytest.approx(every.objective_)

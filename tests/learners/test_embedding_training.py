@@ -247,8 +247,7 @@ def test_a_training_of_many_parameters_says_so_before_it_begins(learner, count, 
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(type(learner), "_choose", stop)
-    monkeypatch.setattr(type(learner), "_problem", stop)
+    monkeypatch.setattr(type(learner), "_candidates", stop)
     with (
         pytest.warns(UserWarning, match=f"all {count} parameters: .* n_components"),
         pytest.raises(KeyboardInterrupt),

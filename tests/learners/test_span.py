@@ -210,7 +210,7 @@ def test_gerrymandering_ends_as_low_as_with_all_features(regularizer, monkeypatc
     params = {"judge": None, "regularizer": regularizer, "solver": Adam(max_epochs=200)}
     model = NeighborhoodGerrymandering(random_state=0, **params)
     found = model.fit(X, Y).objective_
-    monkeypatch.setattr(linear, "span_of", lambda X: None)
+    monkeypatch.setattr(linear, "LazyBasis", lambda X: None)
     assert found <= model.fit(X, Y).objective_
 
 
