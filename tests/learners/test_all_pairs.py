@@ -137,7 +137,8 @@ def test_mini_batches_learn():
 def test_a_fit_of_more_than_a_minute_says_so_before_it_begins(learner, monkeypatch):
     """Of 12,000 points, all of whose pairs take 6 ns each at 32 features, 100 times."""
     points = np.random.default_rng(0).normal(size=(12_000, 32))
-    monkeypatch.setattr(LinearLearner, "_begin", lambda *_: pytest.fail("begun"))
+    for name in ("_candidates", "_begin"):
+        monkeypatch.setattr(LinearLearner, name, lambda *_: pytest.fail("begun"))
     for params in ({"max_iter": 20}, {"n_components": 2}, {"solver": "adam"}, {"n_jobs": 8}):
         with pytest.raises(pytest.fail.Exception, match="begun"):
             learner(**params).fit(points, np.arange(12_000) % 5)
