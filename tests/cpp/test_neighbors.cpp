@@ -148,7 +148,7 @@ TEST(bounds_of_integers_hold_in_cells) {
     const Frame frame{std::vector<double>(21, 0.0), 1, 1};
     const QuantizedDatabase database(Space(points), frame, cells, {1, {}, {}});
     check_bounds(x, q, frame, database);
-    check_bounds(x, q, frame, {points, database.parts()});
+    check_bounds(x, q, frame, {Space(points), database.parts()});
 }
 
 TEST(clusters_are_searched_by_cells) {
