@@ -48,7 +48,7 @@ class Pairs(NamedTuple):
 
     @property
     def scored(self) -> bool:
-        """Whether rows have scores."""
+        """True if `y` has a score for each row."""
         return isinstance(self.y, np.ndarray)
 
     def take(self, rows: np.ndarray) -> Pairs:
@@ -205,7 +205,7 @@ def docstrings(side: str) -> Task:
 
 
 def clicks(side: str) -> Task:
-    """Return first paragraphs that find the rest and that of mentioned docstrings.
+    """Return first paragraphs, which find their own docstring and those that it mentions.
 
     New queries search the documents that others have clicked on.
     """

@@ -54,7 +54,7 @@ def _procrustes(task: Task, share: float) -> np.ndarray:
     return left @ right
 
 
-# How to make a map, which sides it suits, and settings.
+# For each method: a function that returns a map, the sides it suits, and its settings.
 CLOSED: dict[str, tuple[Callable[[Task, float], np.ndarray], str, tuple[float, ...]]] = {
     "whitening": (_whitening, "both", _SHARES),
     "ridge regression": (_ridge, "query", _SHARES),

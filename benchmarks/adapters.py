@@ -49,7 +49,7 @@ SIZES = [(1536, 1000)]
 FULL_SIZES = [(d, n) for d in (1536, 3072, 4096) for n in (1000, 10_000)]
 FULL_SIZES += [(1536, 100_000), (9600, 2000)]
 HEAD = ("method", "CPU s", "score", "minus ours", "error", "after our s", "s to our score")
-# Tuned recipes, and the seconds of each compared with those of `AdapterLearner`, without --full.
+# Number of tuned recipes; time limits of a recipe, as multiples of the time of `AdapterLearner`.
 _TUNED, _LIMIT, _FULL_LIMIT = 3, 2.0, 6.0
 
 

@@ -79,7 +79,7 @@ SLACK, SECONDS, BYTES = 0.3, 0.5, 32 << 20
 WIDTHS = {"GMML": 2, "ITML": 2, "KISSME": 2, "MMC": 2, "SDML": 2, "OASIS": 3, "SCML": 3, "LSML": 4}
 NAMES = ("n_neighbors", "k")  # parameters that count neighbours
 LARGE = 8
-# Standard deviation of class means, in that of points: some neighbours are of other classes.
+# Standard deviation of class means, relative to that of points. Classes overlap a little.
 SEPARATION = 3
 
 

@@ -32,7 +32,7 @@ Rows = Ids | None
 Lists = tuple[Ids, Ids]
 Maps = tuple[A | None, A | None]
 Frame = tuple[NDArray[float64], float]
-# Of queries and of a database, and whether equal ones are found.
+# Labels of queries, labels of a database, and whether a search keeps equal labels.
 Labels = tuple[Ids, Ids, bool] | None
 Filter = tuple[Rows, A | None, Labels]
 Totals = tuple[float, int, int, int, int]

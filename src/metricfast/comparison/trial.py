@@ -75,7 +75,7 @@ class Scoring:
 
     @property
     def measured(self) -> bool:
-        """Whether the score is the same as the judge's measure."""
+        """True if the score is the measure of the judge."""
         return not isinstance(self.judge.measure, str) or self.judge.measure != "auto"
 
     @property

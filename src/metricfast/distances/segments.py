@@ -103,7 +103,7 @@ class Space(NamedTuple):
 
     @property
     def centred(self) -> bool:
-        """Whether a shift of all points leaves the distances as they are.
+        """True if a shift of all points does not change the distances.
 
         That holds for Euclidean distances under one map.
         """

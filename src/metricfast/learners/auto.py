@@ -19,7 +19,14 @@ from metricfast._core.arguments import check_random_state, did_you_mean
 from metricfast._core.parameters import NonNegativeFloat, NumberOfJobs, Seed
 from metricfast._core.warn import warn_user, without_advice
 from metricfast.embeddings import Linear
-from metricfast.learners.auto_data import TUPLES, GivenDistance, Points, Tuples, map_of, shape_of
+from metricfast.learners.auto_data import (
+    TUPLES,
+    GivenDistance,
+    LabelledPoints,
+    LabelledTuples,
+    map_of,
+    shape_of,
+)
 from metricfast.learners.base.learner import BaseMetricLearner, MahalanobisMixin
 from metricfast.learners.closed.anmm import ANMM
 from metricfast.learners.closed.lfda import LFDA
@@ -203,11 +210,11 @@ class AutoLearner(MahalanobisMixin):
         self._tuple_size = self._size_of_tuples(X, learners)
         given = {"sample_weight": sample_weight, "groups": groups, "views": views}
         given = {name: each for name, each in given.items() if each is not None}
-        data: Points | Tuples
+        data: LabelledPoints | LabelledTuples
         if self._tuple_size is None:
-            data = Points(self, judge, learners, X, y, validate, given)
+            data = LabelledPoints(self, judge, learners, X, y, validate, given)
         else:
-            data = Tuples(self, judge, X, y, validate, given)
+            data = LabelledTuples(self, judge, X, y, validate, given)
         if learners is None:
             learners = _suited(data)
         seed = check_random_state(self.random_state).randint(2**31 - 1)
@@ -223,7 +230,9 @@ class AutoLearner(MahalanobisMixin):
             self._validate_fit(X, y, **given)
         return self
 
-    def _choose(self, data: Points | Tuples, judge: Judge, learners: list[Any]) -> None:
+    def _choose(
+        self, data: LabelledPoints | LabelledTuples, judge: Judge, learners: list[Any]
+    ) -> None:
         """Try the learners on held-out parts, and set the fitted attributes."""
         start, limit = time.perf_counter(), self.time_limit
         end = start + (math.inf if limit is None else float(limit))
@@ -337,7 +346,7 @@ class AutoLearner(MahalanobisMixin):
         yield from super()._learned()
 
 
-def _suited(data: Points | Tuples) -> list[Any]:
+def _suited(data: LabelledPoints | LabelledTuples) -> list[Any]:
     """Return the learners of "auto"."""
     many = data.n_samples > _MANY
     return [

@@ -44,7 +44,7 @@ from metricfast.selection._judge import Judge
 from metricfast.selection._measures import order
 from metricfast.selection._splits import Part, split_tuples
 
-__all__ = ["TUPLES", "GivenDistance", "Points", "Tuples", "map_of", "shape_of"]
+__all__ = ["TUPLES", "GivenDistance", "LabelledPoints", "LabelledTuples", "map_of", "shape_of"]
 
 # Names of tuples by size.
 TUPLES = {2: "pairs", 3: "triplets", 4: "quadruplets"}
@@ -65,7 +65,7 @@ class GivenDistance(MahalanobisMixin):
         return self
 
 
-class Points:
+class LabelledPoints:
     """Points with labels, their held-out parts, and learners on them."""
 
     def __init__(
@@ -164,7 +164,7 @@ class Points:
         return FoldJudge(fold=part, labels=self._targets, check_time=check_time, **own)
 
 
-class Tuples:
+class LabelledTuples:
     """Pairs, triplets or quadruplets, of which each half is held out in turn."""
 
     labels, measure, unit = "classes", "order", "tuples"

@@ -61,8 +61,8 @@ _RIVAL = 2.0
 # map of all pairs.
 _SAMPLE, _SAMPLE_WORK, _SPANNED, _WORK = 10_000, 4e9, 825, 2e10
 _ITERATIONS, _TOL = 8, 1e-5
-# Multiplications of the training of all pairs, about. If the iterations of L-BFGS would take more,
-# mini-batches of fewer epochs, or pairs, train a map, which is judged as those of the sample.
+# Largest number of multiplications in the training of all pairs. If L-BFGS would need more, a map
+# is trained by mini-batches, with fewer epochs or pairs, and is judged like the maps of the sample.
 _LAST_WORK = 3e11
 # Minimum number of steps and epochs of mini-batches, and how far the steps lead, compared with the
 # distance of the first map from the start. L-BFGS takes the place of more epochs than the third
@@ -532,7 +532,7 @@ class AdapterTraining:
         if given is None:
             return _Inner(pairs, start, start, None, None)
         if len(self.sizes) == 1:
-            if self.side == "both" and is_identity(start):
+            if self.side == "both" and is_identity_map(start):
                 mapped = given
             else:
                 mapped = span_of(
@@ -563,7 +563,7 @@ def _of_coordinates(L: Array, mapped: Array | None, given: Array | None) -> Arra
     return L if given is None else L @ given
 
 
-def is_identity(L: Array) -> bool:
+def is_identity_map(L: Array) -> bool:
     """Return whether a map leaves points as they are."""
     return bool(
         L.shape[0] == L.shape[1] and (np.diag(L) == 1).all() and np.count_nonzero(L) == len(L)
@@ -572,7 +572,7 @@ def is_identity(L: Array) -> bool:
 
 def _times(X: Array, L: Array) -> Array:
     """Return mapped points; the same array under the identity."""
-    return X if is_identity(L) else X @ L.T
+    return X if is_identity_map(L) else X @ L.T
 
 
 def nearest_of_rank(change: Array, rank: int) -> Array:
