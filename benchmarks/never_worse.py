@@ -4,13 +4,14 @@
                                      [--splits N] [--n-jobs N]
     python -m benchmarks.never_worse --list
 
-Prints a line for each kind of data and each learner: the share of queries whose nearest reference
-is of their class, or another metric of retrieval, and its difference to the better of two
-distances: the distance of the points as given, and of standardised features. The mean is over
-queries and splits. Its standard error is over queries (over their classes, where these are new), or
-over splits if that is larger. An x marks differences below zero by more than two standard errors.
-A second table has the mean differences of each learner, for data whose queries are new points of
-known classes and for data whose queries are of new classes. The last line names what is marked.
+Prints a line for each kind of data, each learner and each metric of retrieval: the share of
+queries whose nearest reference is of their class, and MAP@R. A line has the difference to the
+better of two distances: the distance of the points as given, and of standardised features. The
+mean is over queries and splits. Its standard error is over queries (over their classes, where these
+are new), or over splits if that is larger. An x marks differences below zero by more than two
+standard errors. Further tables, one for each metric, have the mean differences of each learner, for
+data whose queries are new points of known classes and for data whose queries are of new classes.
+The last line names what is marked.
 
 Patterns may contain wildcards: "mnist-*", "loss-*". The study includes all learners of classes,
 "loss-NAME" for `EmbeddingLearner(NAME())` and, for data of two views, "maps-NAME" for the same with
@@ -68,10 +69,12 @@ from metricfast.embeddings import Asymmetric, Linear
 from metricfast.metrics import retrieval_report
 
 ERRORS = 2.0
-HEAD = ("data", "new at test", "learner", "given", "standardised", "learned", "difference", "error")
-HEAD += ("below", "CPU s")
+HEAD = ("data", "new at test", "learner", "metric", "given", "standardised", "learned")
+HEAD += ("difference", "error", "below", "CPU s")
 CLASSES, POINTS = "classes", "points"
+NEAREST = "precision_at_1"
 Points = tuple[Any, np.ndarray]
+Values = dict[str, np.ndarray]
 
 
 class Split(NamedTuple):
@@ -94,7 +97,7 @@ class Kind(NamedTuple):
     new: str
     read: Callable[[], tuple[Any, ...]]
     split: Callable[..., Split]
-    metric: str = "precision_at_1"
+    metrics: tuple[str, ...] = (NEAREST, "map_at_r")
 
 
 def _of_points(seed: int, X: Any, y: np.ndarray, n: int, n_test: int) -> Split:
@@ -198,7 +201,7 @@ def _split_articles(_: int, a: np.ndarray, b: np.ndarray, y: np.ndarray, n: np.n
 
 def _articles(*views: str) -> Kind:
     read = partial(_saved, "wikipedia_image_text", *views, "y", "n_train")
-    return Kind(POINTS, read, _split_articles, "mean_average_precision")
+    return Kind(POINTS, read, _split_articles, ("mean_average_precision",))
 
 
 KINDS = {
@@ -212,9 +215,10 @@ KINDS = {
     "digits": Kind(
         POINTS, partial(load_digits, return_X_y=True), partial(_of_points, n=1198, n_test=599)
     ),
-    "sentences": Kind(CLASSES, _sentences, _split_sentences),
+    "sentences": Kind(CLASSES, _sentences, _split_sentences, (NEAREST,)),
     "viper": Kind(
-        CLASSES, partial(_saved, "viper_mdf", "camera_a", "camera_b", "splits"), _split_viper
+        CLASSES, partial(_saved, "viper_mdf", "camera_a", "camera_b", "splits"), _split_viper,
+        (NEAREST,),
     ),
     "images-to-texts": _articles("image", "text"),
     "texts-to-images": _articles("text", "image"),
@@ -236,7 +240,7 @@ KINDS = {
     "isolet-classes": Kind(CLASSES, partial(_read, "isolet"), partial(_of_classes, n=1300)),
     "faces": Kind(
         POINTS, partial(_saved, "faces", "X", "Y"), partial(_of_points, n=400, n_test=298),
-        "ndcg_at_k",
+        ("ndcg_at_k",),
     ),
 }  # fmt: skip
 
@@ -267,7 +271,7 @@ def make(learner: str, width: int, **params: Any) -> Any:
 
 
 def _suits(learner: str, kind: Kind, split: Split) -> bool:
-    if learner != "AutoLearner" and (learner in NUMERIC) != (kind.metric == "ndcg_at_k"):
+    if learner != "AutoLearner" and (learner in NUMERIC) != ("ndcg_at_k" in kind.metrics):
         return False
     if learner.startswith("maps-"):
         return split.second is not None
@@ -323,14 +327,14 @@ def difference(values: list[np.ndarray], given: list[np.ndarray], groups: list[n
     return every.mean(), error
 
 
-def _values(kind: Kind, split: Split, queries: Any, database: Any, n_jobs: int) -> np.ndarray:
-    """Return the metric of each query."""
+def _values(kind: Kind, split: Split, queries: Any, database: Any, n_jobs: int) -> Values:
+    """Return the metrics of each query, by name."""
     own = np.arange(len(queries)) if split.database is split.queries else None
     report = retrieval_report(
-        queries, split.queries[1], database, split.database[1], metrics=kind.metric, exclude=own,
-        baselines=False, n_jobs=n_jobs,
+        queries, split.queries[1], database, split.database[1], metrics=list(kind.metrics),
+        exclude=own, baselines=False, n_jobs=n_jobs,
     )  # fmt: skip
-    return report[kind.metric].values
+    return {name: report[name].values for name in kind.metrics}
 
 
 def _fit(learner: str, split: Split, seed: int, n_jobs: int) -> tuple[Any, Any]:
@@ -355,6 +359,7 @@ class Row(NamedTuple):
     data: str
     new: str
     learner: str
+    metric: str
     difference: float
     below: bool
 
@@ -366,7 +371,7 @@ def compare(name: str, learners: list[str], n_splits: int, n_jobs: int) -> Itera
     splits = [kind.split(seed, *arrays) for seed in range(n_splits)]
     learners = [learner for learner in learners if _suits(learner, kind, splits[0])]
     groups = [split.groups for split in splits]
-    unlearned: dict[str, list[np.ndarray]] = {}
+    unlearned: dict[str, list[Values]] = {}
     for split in splits if learners else []:
         for distance, *points in _unlearned(split):
             unlearned.setdefault(distance, []).append(_values(kind, split, *points, n_jobs))
@@ -381,20 +386,27 @@ def compare(name: str, learners: list[str], n_splits: int, n_jobs: int) -> Itera
         except ValueError as error:
             print(f"| {name} | {kind.new} | {learner} | {str(error).partition(chr(10))[0]} |")
             continue
-        yield _row(name, kind.new, learner, values, unlearned, groups, seconds)
+        for metric in kind.metrics:
+            names = name, kind.new, learner, metric
+            given = {distance: _of(metric, each) for distance, each in unlearned.items()}
+            yield _row(names, _of(metric, values), given, groups, seconds)
+
+
+def _of(metric: str, splits: list[Values]) -> list[np.ndarray]:
+    return [values[metric] for values in splits]
 
 
 def _row(
-    name: str, new: str, learner: str, values: list[np.ndarray],
+    names: tuple[str, str, str, str], values: list[np.ndarray],
     unlearned: dict[str, list[np.ndarray]], groups: list[np.ndarray], seconds: list[float],
 ) -> Row:  # fmt: skip
     """Print and return a row. Lists have values of the queries of each split."""
     means = {distance: np.nanmean(np.concatenate(each)) for distance, each in unlearned.items()}
     mean, error = difference(values, unlearned[max(means, key=means.get)], groups)
-    row = Row(name, new, learner, mean, mean < -ERRORS * error)
+    row = Row(*names, mean, mean < -ERRORS * error)
     shares = [means.get(each, np.nan) for each in ("given", "standardised")]
     shares.append(np.nanmean(np.concatenate(values)))
-    cells = [name, new, learner, *(f"{share:.3f}" for share in shares)]
+    cells = [*names, *(f"{share:.3f}" for share in shares)]
     cells += [f"{mean:+.4f}", f"{error:.4f}", "x" if row.below else ""]
     print(f"| {' | '.join(cells)} | {np.mean(seconds):.2f} |", flush=True)
     return row
@@ -418,7 +430,7 @@ def compare_adapters(name: str, learners: list[str], n_splits: int, n_jobs: int)
             given.append(task.given())
             groups.append(np.arange(len(given[-1])))
         new = never_worse_adapters.KINDS[name][0].new
-        yield _row(name, new, learner, values, {"given": given}, groups, seconds)
+        yield _row((name, new, learner, "rank"), values, {"given": given}, groups, seconds)
 
 
 def choose_names(names: Iterable[str], patterns: list[str] | None, option: str) -> list[str]:
@@ -428,6 +440,17 @@ def choose_names(names: Iterable[str], patterns: list[str] | None, option: str) 
         found = " ".join(patterns or [])
         raise SystemExit(f"no name matches {option} {found}: there are {', '.join(names)}")
     return chosen
+
+
+def _print_means(metric: str, rows: list[Row]) -> None:
+    print(f"\n{metric}\n\n| learner | new points | new classes | all |\n|---|---|---|---|")
+    for learner in [*dict.fromkeys(row.learner for row in rows), "all"]:
+        ours = [row for row in rows if learner in (row.learner, "all")]
+        new_points = [row for row in ours if row.new != CLASSES]
+        new_classes = [row for row in ours if row.new == CLASSES]
+        parts = [[row.difference for row in some] for some in (new_points, new_classes, ours)]
+        cells = [f"{np.mean(part):+.4f}" if part else "" for part in parts]
+        print(f"| {learner} | {' | '.join(cells)} |")
 
 
 def main() -> None:
@@ -458,16 +481,9 @@ def main() -> None:
                 print(f"| {name} | no {error.filename}: see benchmarks/DATA.md |", flush=True)
             except ModuleNotFoundError as error:
                 print(f"| {name} | no package {error.name} |", flush=True)
-    print("\n| learner | new points | new classes | all |\n|---|---|---|---|")
-    for learner in [*learners, "all"]:
-        ours = [row for row in rows if learner in (row.learner, "all")]
-        new_points = [row for row in ours if row.new != CLASSES]
-        new_classes = [row for row in ours if row.new == CLASSES]
-        parts = [[row.difference for row in some] for some in (new_points, new_classes, ours)]
-        cells = [f"{np.mean(part):+.4f}" if part else "" for part in parts]
-        if ours:
-            print(f"| {learner} | {' | '.join(cells)} |")
-    below = ", ".join(f"{row.learner} on {row.data}" for row in rows if row.below)
+    for metric in dict.fromkeys(row.metric for row in rows):
+        _print_means(metric, [row for row in rows if row.metric == metric])
+    below = ", ".join(f"{row.learner} on {row.data} ({row.metric})" for row in rows if row.below)
     print(f"\nBelow by more than two standard errors: {below or 'none'}.")
 
 

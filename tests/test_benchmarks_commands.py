@@ -339,8 +339,10 @@ def test_never_worse(run):
         "--data sentences --learner RCA_Sup* --learner maps-SupCon"
     )
     assert rows(text) == [
-        *("data", "few-points", "sentences", "viper", "viper", "images-to-texts"),
+        *("data", "few-points", "few-points", "sentences", "viper", "viper", "images-to-texts"),
         *("learner", "RCA_Supervised", "maps-SupCon", "all"),
+        *("learner", "RCA_Supervised", "all"),
+        *("learner", "maps-SupCon", "all"),
     ]
     assert "| sentences | no " in text
     assert "| points | maps-SupCon | " in text
