@@ -369,7 +369,7 @@ def compare(name: str, learners: list[str], n_splits: int, n_jobs: int) -> Itera
     kind = KINDS[name]
     arrays = kind.read()
     splits = [kind.split(seed, *arrays) for seed in range(n_splits)]
-    learners = [learner for learner in learners if _suits(learner, kind, splits[0])]
+    learners = [each for each in learners if each in LEARNERS and _suits(each, kind, splits[0])]
     groups = [split.groups for split in splits]
     unlearned: dict[str, list[Values]] = {}
     for split in splits if learners else []:
