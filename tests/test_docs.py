@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import io
 import json
 import pkgutil
 import re
@@ -265,6 +266,33 @@ def test_the_check_of_the_site_sees_what_is_wrong(monkeypatch, tmp_path):
     index["indexentries"].clear()
     (tmp_path / "searchindex.js").write_text(f"Search.setIndex({json.dumps(index)})")
     assert len(check.problems(tmp_path)) == 8
+
+
+def test_a_page_without_its_style_looks_different(monkeypatch, tmp_path):
+    """A page with a few other lines looks as before."""
+    image = pytest.importorskip("PIL.Image")
+    monkeypatch.syspath_prepend(ROOT / "docs" / "_site")
+    looks = importlib.import_module("looks")
+    monkeypatch.setattr(looks, "FOLDER", tmp_path / "kept")
+
+    def problems(*screens):
+        shots = []
+        for screen in screens:
+            image.fromarray(screen.astype(np.uint8)).save(shot := io.BytesIO(), "png")
+            shots.append(shot.getvalue())
+        return looks.problems("reference/page", shots, tmp_path)
+
+    screen = np.full((900, 640), 255)
+    screen[100:200, 50:600] = screen[300:800, 50:600] = 100
+    (first,) = problems(screen, screen[:, :320])
+    assert first.startswith("reference/page: 100% looks different")
+    (tmp_path / "looks").rename(looks.FOLDER)
+    assert problems(screen, screen[:, :320]) == []
+    other = screen.copy()
+    other[240:300, 50:600] = 100
+    assert problems(other, screen[:, :320]) == []
+    assert len(problems(np.full_like(screen, 255), screen[:, :320])) == 1
+    assert len(problems(screen, screen[:, :160])) == 1
 
 
 def test_the_glossary_has_the_words_of_other_fields(monkeypatch):

@@ -1,4 +1,4 @@
-"""Open every page of a built site in Chromium, as wide as a screen and as narrow as a phone.
+"""Open every page of a built site in Chromium, as wide as a screen, a tablet and a phone.
 
 python docs/_site/browse.py build/site
 
@@ -17,7 +17,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-PHONE, SCREEN = {"width": 360, "height": 740}, {"width": 1280, "height": 900}
+import looks
+
+SCREEN, TABLET, PHONE = ({"width": width, "height": 900} for width in (1280, 768, 390))
 # Pixels that a page or its article is too wide, pictures that did not load, and tables whose second
 # column is beyond the right edge.
 LOOK = """() => {
@@ -74,7 +76,9 @@ def problems(site: Path) -> list[str]:
         files = sorted(set(site.rglob("*.html")) - set(site.glob("_static/**/*.html")))
         for file in files:
             name = file.relative_to(site).as_posix()
-            for size in (SCREEN, PHONE):
+            looked_at = name.removesuffix(".html") in looks.PAGES
+            screenshots = []
+            for size in (SCREEN, TABLET, PHONE) if looked_at else (SCREEN, PHONE):
                 page.set_viewport_size(size)
                 page.goto(f"{address}/{name}", wait_until="load")
                 wide, broken, hidden = page.evaluate(LOOK)
@@ -82,6 +86,10 @@ def problems(site: Path) -> list[str]:
                     found.append(f"{name}: {wide} pixels too wide for {size['width']}")
                 found += [f"{name}: {picture} does not load" for picture in broken]
                 found += [f"{name}: column {text!r} is out of sight" for text in hidden]
+                if looked_at:
+                    screenshots.append(page.screenshot())
+            if looked_at:
+                found += looks.problems(name.removesuffix(".html"), screenshots, site.parent)
         page.goto(f"{address}/search.html?q=LMNN")
         page.wait_for_selector("#search-results li a", timeout=20_000)
         titles = page.locator("#search-results li a").all_inner_texts()
