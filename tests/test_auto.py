@@ -27,7 +27,9 @@ from metricfast import (
     KISSME_Supervised,
     KNeighborsClassifier,
     KNeighborsRegressor,
+    LogRatioLearner,
 )
+from metricfast.distances.neighbors import kneighbors
 from metricfast.selection import Judge
 from metricfast.selection._judge import Judge as PrivateJudge
 
@@ -195,6 +197,37 @@ def test_vectors_and_tags():
     for auto in found:
         assert auto.judgement_.measure == "neighbors" and auto.judgement_.chosen
         np.testing.assert_array_equal(auto.components_, found[0].components_)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_labels_with_a_distance_of_their_own():
+    """Names, functions and matrices of the same label distance give the same map."""
+    rng = np.random.default_rng(0)
+    hours = rng.uniform(0, 24, size=200)
+    turns = np.c_[np.cos(hours * np.pi / 12), np.sin(hours * np.pi / 12)]
+    points = np.c_[turns, 2 * rng.normal(size=(200, 3))] @ rng.normal(size=(5, 5))
+    gaps = np.abs(hours[:, None] - hours)
+    gaps = np.minimum(gaps, 24 - gaps)
+    named = ("angular", 24)
+    found = [
+        AutoLearner(label_distance=named, random_state=0).fit(points, hours),
+        AutoLearner([LogRatioLearner(label_distance=named)], random_state=0).fit(points, hours),
+        AutoLearner(label_distance="precomputed", random_state=0).fit(points, gaps),
+    ]
+    for auto in found:
+        judgement = auto.judgement_
+        assert judgement.measure == "label_distance" and judgement.name == "LogRatioLearner"
+        np.testing.assert_allclose(judgement.costs, found[0].judgement_.costs, rtol=1e-5)
+    costs = []
+    for part in PrivateJudge().split(points, np.zeros(200, int)):
+        near = kneighbors(points[part.queries], points[part.database], 5)[1]
+        costs.append(gaps[part.queries[:, None], part.database[near]].mean(axis=1))
+    assert found[0].judgement_.costs[0] == pytest.approx(np.concatenate(costs).mean(), rel=1e-5)
+    validated = AutoLearner(label_distance="precomputed", random_state=0)
+    validated.fit(points, gaps, validate=True)
+    assert validated.validation_.costs[1] < validated.validation_.costs[0]
+    with pytest.raises(ValueError, match="learners must have a parameter label_distance"):
+        AutoLearner([MLKR()], label_distance=named).fit(points, hours)
 
 
 def test_learners_are_tried_on_a_sample_of_many_points(tmp_path):

@@ -241,6 +241,21 @@ def test_whole_groups_are_held_out():
         compare(points, labels, judge=Judge(unit="groups"), **how)
 
 
+@pytest.mark.parametrize("scoring", [None, "balanced_accuracy"])
+def test_the_judge_chooses_the_units_of_the_learners(scoring):
+    rng = np.random.default_rng(0)
+    labels = np.arange(200) % 2
+    points = np.c_[labels + 0.3 * rng.normal(size=200), rng.normal(size=200)]
+    how = {"learners": ["KISSME_Supervised", "cosine"], "refit": False, "scoring": scoring}
+    for spread, better in [(100, True), (1, False)]:
+        found, expected = (
+            rows_of(compare(points * [1, spread], labels, scale=scale, **how))
+            for scale in ("auto", better)
+        )
+        for name in how["learners"]:
+            assert found[name].score == expected[name].score
+
+
 def test_copies_of_a_point_are_in_one_fold():
     rng = np.random.default_rng(0)
     points, labels = rng.normal(size=(60, 3)), np.arange(60) % 2
@@ -344,7 +359,7 @@ def test_intervals_end_where_scores_do(scoring, least, most):
 
 def test_bounds_of_scores():
     def bounds(scorer, variances=None):
-        return Scoring(5, variances, scorer, None, False, None).bounds
+        return Scoring(5, variances, scorer, None, None).bounds
 
     everything = (-math.inf, math.inf)
     assert bounds(None) == bounds(get_scorer("precision_macro")) == (0, 1)

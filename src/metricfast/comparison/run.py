@@ -107,8 +107,8 @@ def compare(
     preprocessing : transformer, optional
         Converts the points to numbers. Fitted to the training points of each fold.
     scale : "auto" or bool, default="auto"
-        Whether learners are given standardised features. "auto" asks the Euclidean neighbours of
-        the training points of each fold.
+        Whether learners are given standardised features. "auto" lets the judge choose, by the
+        Euclidean neighbours of held-out points.
     judge : "auto" or Judge, default="auto"
         Chooses among the settings of a learner. If it names a measure, such as
         ``Judge(measure="verification")``, the score is 1 minus the mean cost. Its `unit` says what
@@ -240,10 +240,10 @@ def compare(
             "in a fold of cv: lower it, or give more points."
         )
     scorer = None if plain else get_scorer(scoring)
-    how = Scoring(
-        n_neighbors, labels.variances, scorer, preprocessing, scale, n_jobs, new_classes, chosen
+    how = Scoring(n_neighbors, labels.variances, scorer, preprocessing, n_jobs, new_classes, chosen)
+    run = Schedule(
+        how, X, labels.values, cv, record, functions, time_limit, _try_folds, bool(race), scale
     )
-    run = Schedule(how, X, labels.values, cv, record, functions, time_limit, _try_folds, bool(race))
     interrupted = run.all_of(_seeded(found, record.seed))
     score = labels.score if plain else str(scoring)
     held_out = " of classes" if new_classes else " of groups" if marks else ""

@@ -18,7 +18,7 @@ from metricfast.comparison.statistics import adjusted, expected_of_the_best, pai
 from metricfast.comparison.trial import Scoring, Trial, group_count, prepare, try_learner
 from metricfast.metrics._score import Score
 from metricfast.selection._folds import joined, judged, settled
-from metricfast.selection._race import Race
+from metricfast.selection._race import Race, standardizes
 
 __all__ = ["Folds", "Schedule", "TryFolds"]
 
@@ -44,11 +44,13 @@ class Schedule:
         time_limit: float | None,
         try_folds: TryFolds | None = None,
         race: bool = False,
+        scale: bool | str = "auto",
     ) -> None:
         self.scoring, self.X, self.y, self.folds = scoring, X, y, folds
         self.record, self.callbacks = record, callbacks
         self.kind = "classes" if scoring.variances is None else "numbers"
         self.race, self._drops = Race(scoring.judge, self.kind, None, scoring.bounds[1]), race
+        self.scale = scale
         self.left = math.inf if time_limit is None else time_limit
         self.try_folds = try_folds
         self.predictors: dict[str, Any] = {}
@@ -73,11 +75,14 @@ class Schedule:
             if trials[-1].path is None:
                 raise ValueError(f"X: the {EUCLIDEAN} distance cannot be tried: {trials[-1].note}")
             stop = self._keep(name, trials) or stop
+        scale, paths = self.scale, self.race.paths
+        if scale == "auto":
+            scale = standardizes(paths[EUCLIDEAN], paths[SCALED], self.scoring.judge, self.kind)
         try:
             for name, learner in learners.items():
                 if stop:
                     break
-                self._enter(name, learner)
+                self._enter(name, learner, bool(scale))
                 note = self._note([])
                 if note:
                     stop = self._keep(name, [Trial(None, math.nan, note)])
@@ -87,7 +92,7 @@ class Schedule:
             return True
         return False
 
-    def _enter(self, name: str, learner: Any, scale: bool | None = None) -> None:
+    def _enter(self, name: str, learner: Any, scale: bool) -> None:
         self.predictors[name] = self.scoring.predictor(learner, scale)
         # Trials do not depend on the number of threads.
         self.keys[name] = replace(self.scoring, n_jobs=None).predictor(learner, scale)

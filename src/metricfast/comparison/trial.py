@@ -17,7 +17,6 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import _safe_indexing
 
-from metricfast._core.arguments import check_choice
 from metricfast._core.arrays import as_points
 from metricfast._core.checks import check_points
 from metricfast._core.threadpool import one_blas_thread
@@ -37,8 +36,6 @@ __all__ = ["Scoring", "Trial", "group_count", "grouped_scores", "prepare", "try_
 
 _NEIGHBORS = (KNeighborsClassifier, KNeighborsRegressor)
 
-# Maximum number of points on which the choice of units is based.
-_MOST_JUDGED = 2000
 # How points are checked: the predictor may take missing values.
 _TABLE: dict[str, Any] = {"preprocessor": None, "ensure_all_finite": "allow-nan"}
 # The lowest values of those scikit-learn metrics whose highest value is 1.
@@ -58,7 +55,6 @@ class Scoring:
     `variances`: variances of the columns of continuous labels, or None for classes.
     `scorer`: a function of an estimator, points and labels in place of accuracy or R².
     `preprocessing`: a transformer of the points as given, or None.
-    `scale`: "auto", True or False, as in :class:`ChosenUnits`.
     `new_classes`: whether the classes of held-out points are unseen in training. A point then
         counts as correct if its nearest neighbour among all other points has its class.
     `judge`: chooses the settings of learners. If it names a measure, 1 minus this is the score.
@@ -68,7 +64,6 @@ class Scoring:
     variances: Floats | None
     scorer: Callable[..., Any] | None
     preprocessing: BaseEstimator | None
-    scale: bool | str
     n_jobs: int | None
     new_classes: bool = False
     judge: Judge = field(default_factory=Judge)
@@ -94,11 +89,12 @@ class Scoring:
         name = getattr(metric, "__name__", "").removesuffix("_score")
         return _LEAST.get(name, -math.inf), 1.0 if name in _LEAST else math.inf
 
-    def predictor(self, learner: Any, scale: bool | str | None = None) -> Pipeline:
-        """Return the pipeline to fit: a choice of units, the learner, and nearest neighbours.
+    def predictor(self, learner: Any, scale: bool) -> Pipeline:
+        """Return the pipeline to fit: units, the learner, and nearest neighbours.
 
         `learner`: an estimator with `transform` or `predict`, or the name of a distance, such as
             "euclidean". Without `predict`, nearest neighbours make the predictions.
+        `scale`: whether to standardise features.
         """
         continuous = self.variances is not None
         if isinstance(learner, BaseEstimator) and "n_jobs" in learner.get_params(deep=False):
@@ -108,11 +104,9 @@ class Scoring:
         if not predicts:
             kind = KNeighborsRegressor if continuous else KNeighborsClassifier
             learner = kind(self.n_neighbors, metric=learner, n_jobs=self.n_jobs)
-        units = ChosenUnits(
-            self.scale if scale is None else scale, self.n_neighbors, continuous, self.n_jobs
-        )
         first = "passthrough" if self.preprocessing is None else clone(self.preprocessing)
-        return Pipeline([("preprocessing", first), ("units", units), ("predictor", learner)])
+        steps = ("preprocessing", first), ("units", Units(scale)), ("predictor", learner)
+        return Pipeline(list(steps))
 
 
 @dataclass(frozen=True)
@@ -293,52 +287,25 @@ def group_count(n_points: int) -> int:
     return min(10, n_points)
 
 
-class ChosenUnits(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Standardise features, or leave them unchanged.
+class Units(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Standardise features if `scale` is true, or leave them unchanged."""
 
-    `scale`: True, False or "auto", which chooses by the leave-one-out error of nearest neighbours
-        on the training points. Features with one unit, such as pixels, are usually better unscaled.
-    """
+    def __init__(self, scale: bool = True) -> None:
+        self.scale = scale
 
-    def __init__(
-        self,
-        scale: bool | str = "auto",
-        n_neighbors: int = 5,
-        continuous: bool = False,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.scale, self.n_neighbors = scale, n_neighbors
-        self.continuous, self.n_jobs = continuous, n_jobs
-
-    def fit(self, X: Any, y: Any = None) -> ChosenUnits:
-        """Choose whether to scale."""
-        check_choice("scale", self.scale, ["auto", True, False])
-        X = check_points(self, X, reset=True, **_TABLE)
-        self.scaler_ = StandardScaler().fit(X)
-        self.scaled_ = bool(self._better(X, y) if self.scale == "auto" else self.scale)
+    def fit(self, X: Any, y: Any = None) -> Units:
+        """Compute the spread of each feature."""
+        self.scaler_ = StandardScaler().fit(check_points(self, X, reset=True, **_TABLE))
         return self
-
-    def _better(self, X: Any, y: Any) -> bool:
-        rows = np.random.default_rng(0).permutation(len(y))[:_MOST_JUDGED]
-        points, scaled = (
-            as_points(np.asarray(Z)[rows], "X") for Z in (X, self.scaler_.transform(X))
-        )
-        kind = KNeighborsRegressor if self.continuous else KNeighborsClassifier
-        judge = kind(min(self.n_neighbors, len(rows) - 1), n_jobs=self.n_jobs)
-        y = np.asarray(y)[rows]
-        return bool(judge.fit(scaled, y).loo_score_ > judge.fit(points, y).loo_score_)
 
     @property
     def scale_(self) -> Array:
         """The divisor of each feature."""
-        found: Array = self.scaler_.scale_ if self.scaled_ else np.ones(self.n_features_in_)
+        found: Array = self.scaler_.scale_ if self.scale else np.ones(self.n_features_in_)
         return found
 
     def transform(self, X: Any) -> Array:
-        """Return points in the chosen units; sparse points become an array."""
+        """Return points in these units; sparse points become an array."""
         X = check_points(self, X, reset=False, **_TABLE)
-        if self.scaled_:
-            scaled: Array = self.scaler_.transform(X)
-            return scaled
-        points: Array = as_points(X, "X")
+        points: Array = self.scaler_.transform(X) if self.scale else as_points(X, "X")
         return points

@@ -17,16 +17,22 @@ from sklearn.base import clone
 import metricfast.losses as losses
 from metricfast._core.arguments import check_random_state, did_you_mean
 from metricfast._core.parameters import NonNegativeFloat, NumberOfJobs, Seed
+from metricfast._core.targets import check_marks, check_sample_weight
+from metricfast._core.tuples import TupleSet, index_tuples
 from metricfast._core.warn import warn_user, without_advice
+from metricfast._labels.binding import SaidDistance, agreed
 from metricfast.embeddings import Linear
 from metricfast.learners.auto_data import (
     TUPLES,
     GivenDistance,
     LabelledPoints,
     LabelledTuples,
+    Labels,
+    has_columns,
     map_of,
     shape_of,
 )
+from metricfast.learners.base.inputs import begin_fit
 from metricfast.learners.base.learner import BaseMetricLearner, MahalanobisMixin
 from metricfast.learners.closed.anmm import ANMM
 from metricfast.learners.closed.lfda import LFDA
@@ -47,7 +53,7 @@ from metricfast.learners.tuples.scml import SCML
 from metricfast.learners.tuples.sdml import SDML
 from metricfast.selection._folds import Path
 from metricfast.selection._judge import Judge, Judgement, JudgeParameter, as_judge, judge_costs
-from metricfast.selection._race import OutOfTimeError, Race, with_scores
+from metricfast.selection._race import OutOfTimeError, Race, standardizes, with_scores
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -59,6 +65,7 @@ _SUITED: dict[str, tuple[Callable[[], Any], ...]] = {
     "classes": (LFDA, RCA_Supervised, KISSME_Supervised, ANMM, NCA, LMNN),
     "numbers": (MLKR, NeighborhoodGerrymanderingRegressor),
     "vectors": (LogRatioLearner,),
+    "labels": (LogRatioLearner,),
     "tags": (
         partial(EmbeddingLearner, losses.NCA(), solver="lbfgs"),
         partial(EmbeddingLearner, losses.SupCon(), Linear(normalize=False)),
@@ -90,7 +97,7 @@ class AutoLearner(MahalanobisMixin):
 
         - classes: `LFDA`, `RCA_Supervised`, `KISSME_Supervised`, `ANMM`, `NCA` and `LMNN`;
         - numbers: `MLKR` and `NeighborhoodGerrymanderingRegressor`;
-        - vectors: `LogRatioLearner`;
+        - vectors, and labels with a `label_distance`: `LogRatioLearner`;
         - tags: `EmbeddingLearner` with the losses `NCA` and `SupCon`;
         - pairs: `KISSME`, `GMML`, `SDML`, `ITML` and `MMC`;
         - triplets: `SCML`; quadruplets: `LSML`.
@@ -104,6 +111,9 @@ class AutoLearner(MahalanobisMixin):
         Seconds for trying learners. The fit to all points at the end takes additional time.
     preprocessor : array-like or callable, optional
         Returns the points where `X` holds indicators of points.
+    label_distance : str, tuple or callable, optional
+        The distance of continuous labels, as for `EmbeddingLearner`. Learners without one of their
+        own get it, and the judge measures it.
     random_state : int, RandomState or None, default=None
         For learners without a `random_state` of their own.
     n_jobs : int, optional
@@ -149,6 +159,7 @@ class AutoLearner(MahalanobisMixin):
     time_limit: NonNegativeFloat | None = None
     preprocessor: Any = None
     _: KW_ONLY
+    label_distance: SaidDistance | None = None
     random_state: Seed = None
     n_jobs: NumberOfJobs = None
 
@@ -212,13 +223,20 @@ class AutoLearner(MahalanobisMixin):
         given = {name: each for name, each in given.items() if each is not None}
         data: LabelledPoints | LabelledTuples
         if self._tuple_size is None:
-            data = LabelledPoints(self, judge, learners, X, y, validate, given)
+            data = self._with_labels(judge, learners, X, y, validate, given)
         else:
-            data = LabelledTuples(self, judge, X, y, validate, given)
+            for name in [*given, *["validate"] * validate]:
+                raise ValueError(
+                    f"{name} is for points, but X holds {TUPLES[self._tuple_size]}: leave it out."
+                )
+            data = LabelledTuples(judge, self._checked_tuples(X, y))
         if learners is None:
             learners = _suited(data)
         seed = check_random_state(self.random_state).randint(2**31 - 1)
         self._choose(data, judge, [self._with_defaults(each, seed) for each in learners])
+        if self._tuple_size is not None:
+            self.learner_.preprocessor = self.preprocessor
+            self.learner_.preprocessor_ = self.preprocessor_
         if self._tuple_size == 2:
             self.learner_.threshold_ = self.calibrate_threshold(X, y).threshold_
         if not self.judgement_.chosen:
@@ -229,6 +247,42 @@ class AutoLearner(MahalanobisMixin):
         if validate:
             self._validate_fit(X, y, **given)
         return self
+
+    def _with_labels(
+        self, judge: Judge, learners: list[Any] | None, X: Any, y: Any, validate: bool,
+        given: dict[str, Any],
+    ) -> LabelledPoints:  # fmt: skip
+        """Check points with labels. `given`: weights, groups and views."""
+        said = self._said_label_distance
+        how: dict[str, Any] = {"ensure_min_samples": 2, "accept_sources": not validate}
+        if said is None and not has_columns(y):
+            X, y = self._prepare_inputs(X, y, **how)
+        else:
+            X = self._prepare_inputs(X, "no_validation", **how)
+        n, numeric = X.shape[0], {not each._has_classes for each in learners or ()}
+        of_numbers = numeric.pop() if len(numeric) == 1 else None
+        labels = Labels.of(y, n, of_numbers, said)
+        self._has_classes = labels.measured == "classes"
+        weight = check_sample_weight(given.get("sample_weight"), n)
+        marks = check_marks(n, **{name: given.get(name) for name in ("groups", "views")})
+        return LabelledPoints(judge, X, labels, weight, marks)
+
+    def _checked_tuples(self, X: Any, y: Any) -> TupleSet:
+        if self._tuple_size == 2 and (y is None or not np.isin(y, (-1, 1)).all()):
+            raise ValueError(
+                "y must hold 1 for similar pairs and -1 for others. AdapterLearner learns from "
+                "scores of pairs, and from pairs that belong together, and judges itself."
+            )
+        begin_fit(self)
+        how: dict[str, Any] = {"preprocessor": self.preprocessor_, "tuple_size": self._tuple_size}
+        return index_tuples(self, X, y if self._tuple_size == 2 else None, reset=True, **how)
+
+    @property
+    def _said_label_distance(self) -> Any:
+        """The label distance that the parameter or the learners give."""
+        given = {} if isinstance(self.learners, str) else dict(_named(self.learners))
+        said = {name: getattr(e, "_said_label_distance", None) for name, e in given.items()}
+        return agreed({"AutoLearner": self.label_distance, **said})
 
     def _choose(
         self, data: LabelledPoints | LabelledTuples, judge: Judge, learners: list[Any]
@@ -263,8 +317,10 @@ class AutoLearner(MahalanobisMixin):
         for name in (_GIVEN, _STANDARDIZED) if data.parts else ():
             given = GivenDistance(name == _STANDARDIZED)
             race.paths[name] = [with_scores(data.unlearned(given, each)) for each in data.parts]
+        if data.parts:
+            base = int(standardizes(*race.paths.values(), strict, data.labels, data.weight))
         judgement = judged_now()
-        base, race.leader = judgement.chosen, judgement.name
+        race.leader = judgement.name
         found: dict[str, Any] = {}
         for name, learner in _named(learners) if data.parts else ():
             paths, note = list[Path](), ""
@@ -313,6 +369,11 @@ class AutoLearner(MahalanobisMixin):
                     'learners must be "auto" or a list of learners of a linear map, all of points '
                     f"or all of tuples of one size; got {each!r}."
                 )
+            if self.label_distance is not None and not hasattr(each, "label_distance"):
+                raise ValueError(
+                    "learners must have a parameter label_distance, as LogRatioLearner has; got "
+                    f"{each!r}."
+                )
         return list(given)
 
     def _size_of_tuples(self, X: Any, learners: list[Any] | None) -> int | None:
@@ -330,8 +391,9 @@ class AutoLearner(MahalanobisMixin):
         return size if size in TUPLES and indicators else None
 
     def _with_defaults(self, learner: Any, seed: int) -> Any:
-        """Return a copy of a learner with the seed and the threads, if it has none."""
-        own = {"random_state": int(seed), "n_jobs": self.n_jobs}
+        """Return a copy of a learner with seed, threads and label distance, if it has none."""
+        own: dict[str, Any] = {"random_state": int(seed), "n_jobs": self.n_jobs}
+        own["label_distance"] = self._said_label_distance
         known = learner.get_params(deep=False)
         unset = {n: each for n, each in own.items() if n in known and known[n] is None}
         return clone(learner).set_params(**unset)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -16,19 +16,18 @@ from metricfast._core.arguments import as_array
 from metricfast._core.scaling import center_and_rescale
 from metricfast._core.targets import (
     check_classification_target,
-    check_marks,
     check_regression_target,
-    check_sample_weight,
     labels_of_samples,
 )
-from metricfast._core.tuples import index_tuples
-from metricfast._core.types import Array, Floats
+from metricfast._core.tuples import TupleSet
+from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.wide_map import WideMap
+from metricfast._labels.binding import bind_labels, label_sequence
+from metricfast._labels.distance import LabelDistance, subset
 from metricfast._labels.tags import are_tags, as_tags
 from metricfast.distances.neighbors import paired_distances
 from metricfast.learners.base.choice import standardizing
-from metricfast.learners.base.inputs import begin_fit
-from metricfast.learners.base.learner import BaseMetricLearner, MahalanobisMixin
+from metricfast.learners.base.learner import MahalanobisMixin
 from metricfast.learners.base.span import SpanMap
 from metricfast.metrics._selection import look_continuous
 from metricfast.selection._folds import (
@@ -44,7 +43,10 @@ from metricfast.selection._judge import Judge
 from metricfast.selection._measures import order
 from metricfast.selection._splits import Part, split_tuples
 
-__all__ = ["TUPLES", "GivenDistance", "LabelledPoints", "LabelledTuples", "map_of", "shape_of"]
+__all__ = [
+    "TUPLES", "GivenDistance", "LabelledPoints", "LabelledTuples", "Labels", "has_columns",
+    "map_of", "shape_of",
+]  # fmt: skip
 
 # Names of tuples by size.
 TUPLES = {2: "pairs", 3: "triplets", 4: "quadruplets"}
@@ -65,55 +67,88 @@ class GivenDistance(MahalanobisMixin):
         return self
 
 
+@dataclass(frozen=True)
+class Labels:
+    """The labels of points.
+
+    Attributes
+    ----------
+    kind : {"classes", "numbers", "vectors", "tags", "labels"}
+    values : array-like
+        The labels as learners take them.
+    targets : ndarray or sparse matrix
+        The labels as measures take them.
+    codes : ndarray of shape (n,)
+        Class indices, all 0 for other labels.
+    distance : LabelDistance or None
+        The distance of the labels, if one was given.
+    """
+
+    kind: str
+    values: Any
+    targets: Any
+    codes: Integers
+    distance: LabelDistance | None = None
+
+    @classmethod
+    def of(cls, y: Any, n: int, numeric: bool | None, said: Any) -> Labels:
+        """Check the labels of n points.
+
+        `numeric`: whether labels in one column are numbers. None: their values decide.
+        `said`: the label distance, or None.
+        """
+        codes, several = np.zeros(n, np.int64), has_columns(y)
+        if said is not None:
+            distance, targets, _ = bind_labels(said, y, sizes=(n, n))
+            return cls("labels", label_sequence(said, y, "y"), targets, codes, distance)
+        if several and (are_tags(y) or type_of_target(y) == "multilabel-indicator"):
+            tags = as_tags(y, "y", n)
+            return cls("tags", tags, tags, codes)
+        if several:
+            vectors = check_array(y, dtype=np.float64, input_name="y")
+            return cls("vectors", vectors, vectors, codes)
+        y = labels_of_samples(y, n, "y")
+        if look_continuous(y) if numeric is None else numeric:
+            return cls("numbers", y, check_regression_target(y), codes)
+        codes = check_classification_target(y)[1]
+        return cls("classes", y, codes, codes)
+
+    @property
+    def measured(self) -> str:
+        """Their kind, as in :meth:`Judge.costs_by`."""
+        if self.distance is not None and not self.distance.is_euclidean:
+            return "distances"
+        return "classes" if self.kind in ("classes", "tags") else "numbers"
+
+
 class LabelledPoints:
-    """Points with labels, their held-out parts, and learners on them."""
+    """Points with labels, their held-out parts, and learners on them.
+
+    `marks`: indices of groups and views.
+    """
 
     def __init__(
-        self, auto: BaseMetricLearner, judge: Judge, learners: list[Any] | None, X: Any, y: Any,
-        validate: bool, given: dict[str, Any],
-    ) -> None:  # fmt: skip
-        columns = shape_of(y, "y")[1:]
-        several = bool(columns) and columns != (1,)
-        tagged = several and (are_tags(y) or type_of_target(y) == "multilabel-indicator")
-        how: dict[str, Any] = {"ensure_min_samples": 2, "accept_sources": not validate}
-        if several:
-            X = auto._prepare_inputs(X, "no_validation", **how)
-        else:
-            X, y = auto._prepare_inputs(X, y, **how)
-        n = X.shape[0]
-        codes = np.zeros(n, np.int64)
-        numbers = {not each._has_classes for each in learners or ()}
-        if tagged:
-            self.kind, y = "tags", as_tags(y, "y", n)
-            targets = y
-        elif several:
-            self.kind = "vectors"
-            y = targets = check_array(y, dtype=np.float64, input_name="y")
-        else:
-            y = targets = labels_of_samples(y, n, "y")
-            of_numbers = look_continuous(y) if len(numbers) != 1 else numbers.pop()
-            self.kind = "numbers" if of_numbers else "classes"
-            if of_numbers:
-                targets = check_regression_target(y)
-            else:
-                codes = targets = check_classification_target(y)[1]
-        weight = check_sample_weight(given.get("sample_weight"), n)
-        marks = check_marks(n, **{m: given.get(m) for m in ("groups", "views")})
-        self.n_samples = n
-        self._all = X, y, {**marks, **({} if weight is None else {"sample_weight": weight})}
-        self.labels = "numbers" if self.kind in ("numbers", "vectors") else "classes"
-        auto._has_classes, self._judge = self.labels == "classes", judge
+        self,
+        judge: Judge,
+        X: Any,
+        labels: Labels,
+        weight: Floats | None,
+        marks: dict[str, Integers],
+    ) -> None:
+        self.kind, self.labels, self.n_samples = labels.kind, labels.measured, X.shape[0]
+        given = {} if weight is None else {"sample_weight": weight}
+        self._all, self._judge = (X, labels.values, {**marks, **given}), judge
         self.measure = judge.costs_by(self.labels)[0]
-        rows = judge.draw(codes, weight)
-        self._X, self._y, self._targets = X[rows], y[rows], targets[rows]
-        self._X = np.asarray(self._X)
+        rows = judge.draw(labels.codes, weight)
+        self._X, self._y = np.asarray(X[rows]), subset(labels.values, rows)
+        self._targets, self._distance = labels.targets[rows], labels.distance
         self._coordinates = center_and_rescale(self._X.astype(np.float64))[0]
         self._share = None if weight is None else weight[rows]
         of_rows = {name: each[rows] for name, each in marks.items()}
         self._how = {name: each for name, each in of_rows.items() if name == "views"}
         if self._share is not None:
             self._how["sample_weight"] = self._share
-        self.parts = judge.split(self._X, codes[rows], self._share, **of_rows)
+        self.parts = judge.split(self._X, labels.codes[rows], self._share, **of_rows)
         self.unit = self.parts[0].unit if self.parts else "points"
         self.weight = np.concatenate([each.weight for each in self.parts] or [np.empty(0)])
 
@@ -161,7 +196,8 @@ class LabelledPoints:
 
     def _judge_of(self, part: Part, check_time: Callable[[], None] | None = None) -> FoldJudge:
         own = self._judge.get_params(deep=False)
-        return FoldJudge(fold=part, labels=self._targets, check_time=check_time, **own)
+        how = {"labels": self._targets, "distance": self._distance, "check_time": check_time}
+        return FoldJudge(fold=part, **own, **how)
 
 
 class LabelledTuples:
@@ -169,35 +205,15 @@ class LabelledTuples:
 
     labels, measure, unit = "classes", "order", "tuples"
 
-    def __init__(
-        self,
-        auto: BaseMetricLearner,
-        judge: Judge,
-        X: Any,
-        y: Any,
-        validate: bool,
-        given: dict[str, Any],
-    ) -> None:
-        size = auto._tuple_size
-        assert size is not None
-        self.kind = TUPLES[size]
-        for name in [*given, *["validate"] * validate]:
-            raise ValueError(f"{name} is for points, but X holds {self.kind}: leave it out.")
+    def __init__(self, judge: Judge, tuples: TupleSet) -> None:
         if judge.measure != "auto" or judge.unit != "auto":
             raise ValueError(
                 "judge must have measure='auto' and unit='auto' for tuples, which are judged by "
                 f"their order; got {judge!r}."
             )
-        if size == 2 and (y is None or not np.isin(y, (-1, 1)).all()):
-            raise ValueError(
-                "y must hold 1 for similar pairs and -1 for others. AdapterLearner learns from "
-                "scores of pairs, and from pairs that belong together, and judges itself."
-            )
-        begin_fit(auto)
-        how: dict[str, Any] = {"preprocessor": auto.preprocessor_, "tuple_size": size}
-        tuples = index_tuples(auto, X, y if size == 2 else None, reset=True, **how)
+        self.kind = TUPLES[tuples.index.shape[1]]
         self.n_samples = len(tuples.index)
-        self._auto, self._index, self._y = auto, tuples.index, tuples.y
+        self._index, self._y = tuples.index, tuples.y
         self._points, self._used = tuples.points, tuples.used_points()
         self._coordinates = center_and_rescale(tuples.points.astype(np.float64))[0]
         held = split_tuples(tuples, np.random.RandomState(0))
@@ -222,10 +238,7 @@ class LabelledTuples:
         """Return a learner that is fitted to all tuples, with a map of the points as given."""
         if isinstance(learner, GivenDistance):
             return learner.fit(self._used)
-        learner = self._fit(learner, np.ones(len(self._index), bool), standardize)
-        learner.preprocessor = self._auto.preprocessor
-        learner.preprocessor_ = self._auto.preprocessor_
-        return learner
+        return self._fit(learner, np.ones(len(self._index), bool), standardize)
 
     def _fit(self, learner: Any, rows: Array, standardize: bool) -> Any:
         units = standardizing(self._used, None) if standardize else None
@@ -251,6 +264,12 @@ class LabelledTuples:
 def shape_of(values: Any, name: str) -> tuple[int, ...]:
     """Return the shape of an array-like."""
     return tuple((values if hasattr(values, "shape") else as_array(values, name)).shape)
+
+
+def has_columns(y: Any) -> bool:
+    """Return whether labels are in several columns."""
+    columns = shape_of(y, "y")[1:]
+    return bool(columns) and columns != (1,)
 
 
 def map_of(learner: Any) -> Any:

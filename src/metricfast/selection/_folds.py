@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import clone
 
 from metricfast._core.types import Array, Floats, Integers
+from metricfast._labels.distance import subset
 from metricfast.distances.neighbors import kneighbors
 from metricfast.selection._evidence import choose, excess
 from metricfast.selection._judge import Judge, Judgement, Verdict, in_single_precision, judge_costs
@@ -88,12 +89,14 @@ class FoldJudge(Judge):
 
     `fold`: rows of the table of all points.
     `labels`: of all points; numbers, which learners may have in units of their own, are replaced.
+    `distance`: of the labels of all points, if they are neither classes nor numbers.
     `scores`: computes a last column, or None.
     `check_time`: called before each setting is measured; it may raise an error.
     """
 
     fold: Part | None = None
     labels: Array | None = None
+    distance: Any = None
     scores: Scores | None = None
     check_time: Callable[[], None] | None = None
 
@@ -121,10 +124,12 @@ class FoldJudge(Judge):
         ) -> Array:
             if self.check_time is not None:
                 self.check_time()
-            if labels == "numbers" and self.labels is not None and self.fold is not None:
+            if labels != "classes" and self.labels is not None and self.fold is not None:
                 y, y_database = (
                     self.labels[rows] for rows in (self.fold.queries, self.fold.database)
                 )
+            if labels == "distances":
+                how["distance"] = self.distance
             if self.scores is None:
                 return costs_of(queries, y, database, y_database, weight, **how)
             names = {"exclude", "where", "n_jobs"} & how.keys()
@@ -204,7 +209,7 @@ def fold_path(
         except Judged as found:
             return found.path
     fitted = clone(learner).fit(
-        X[fold.train], y[fold.train], **{n: each[fold.train] for n, each in given.items()}
+        X[fold.train], subset(y, fold.train), **{n: each[fold.train] for n, each in given.items()}
     )
     return embedded_path(judge, fitted.transform, X, labels, type(learner).__name__, kind=kind)
 

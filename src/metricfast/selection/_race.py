@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 
 from metricfast._core.types import Floats
-from metricfast.selection._folds import Path, cross_fitted, may_win
+from metricfast.selection._folds import Path, cross_fitted, joined, may_win
 from metricfast.selection._judge import Judge
 
-__all__ = ["OutOfTimeError", "Race", "with_scores"]
+__all__ = ["OutOfTimeError", "Race", "standardizes", "with_scores"]
 
 
 class OutOfTimeError(Exception):
@@ -21,6 +21,21 @@ class OutOfTimeError(Exception):
 def with_scores(path: Path) -> Path:
     """Return a path with 1 - cost as the score of each query, in a further column."""
     return replace(path, costs=np.concatenate([path.costs, 1 - path.costs[..., :1]], axis=2))
+
+
+def standardizes(
+    given: Sequence[Path], standardized: Sequence[Path], judge: Judge, labels: str,
+    weight: Floats | None = None,
+) -> bool:  # fmt: skip
+    """Return whether a judge prefers standardised features to the given ones.
+
+    `given`, `standardized`: the paths of each fold, with scores in the last column.
+    `weight`: of all held-out points, by default 1.
+    """
+    costs = np.concatenate([joined(paths).costs for paths in (given, standardized)])
+    costs = costs[..., :-1] if costs.shape[2] > 1 else -costs
+    both = Path([("given distance",), ("standardised features",)], costs, np.arange(2.0))
+    return both.choose(judge, labels, np.ones(costs.shape[1]) if weight is None else weight) == 1
 
 
 class Race:
