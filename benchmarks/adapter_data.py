@@ -9,7 +9,7 @@ import inspect
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ from scipy.stats import rankdata
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.preprocessing import normalize
+from sklearn.utils import gen_batches
 
 from benchmarks import data
 
@@ -33,6 +34,8 @@ _MODULES = [
     *(f"sklearn.{name}" for name in ("model_selection", "neighbors", "pipeline")),
     *(f"sklearn.{name}" for name in ("preprocessing", "svm", "tree", "utils")),
 ]  # fmt: skip
+# Rows of a block of made embeddings.
+_BLOCK = 4096
 
 
 class Pairs(NamedTuple):
@@ -102,28 +105,46 @@ def spearman_terms(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.asarray(x * y - correlation * (x**2 + y**2) / 2 + correlation)
 
 
-def _sentences() -> tuple[Pairs, Pairs]:
-    """Return judged pairs of sentences, for training and for tests."""
+def _sentences(draw: int) -> list[Pairs]:
+    """Return judged pairs of sentences, for training and for tests.
+
+    They are as published, or with draw > 0, drawn from all pairs. No test sentence of a draw is in
+    a training pair.
+    """
     with np.load(data.folder() / "stsb_static.npz") as saved:
         parts = [
             [np.asarray(saved[f"{part}_{name}"], np.float32) for name in "ayb"]
             for part in ("train", "test")
         ]
-    return Pairs(*parts[0]), Pairs(*parts[1])
+    if draw:
+        rows = np.split(_shuffled(sum(len(y) for _, y, _ in parts), draw), [len(parts[0][1])])
+        whole = [np.concatenate(each) for each in zip(*parts, strict=True)]
+        parts = [[each[some] for each in whole] for some in rows]
+        known = {row.tobytes() for i in (0, 2) for row in parts[0][i]}
+        new = [
+            i for i, both in enumerate(zip(*parts[1][::2], strict=True))
+            if known.isdisjoint(row.tobytes() for row in both)
+        ]  # fmt: skip
+        parts[1] = [each[new] for each in parts[1]]
+    return [Pairs(*each) for each in parts]
 
 
-def judged(side: str) -> Task:
+def _shuffled(n: int, draw: int) -> np.ndarray:
+    return np.random.default_rng(draw).permutation(n)
+
+
+def judged(side: str, draw: int = 0) -> Task:
     """Return pairs of sentences that people have judged."""
-    return Task(side, *_sentences())
+    return Task(side, *_sentences(draw))
 
 
-def close(side: str) -> Task:
+def close(side: str, draw: int = 0) -> Task:
     """Return pairs of sentences that people have judged to mean the same, or nearly.
 
     No sentence is in two pairs.
     """
     found = []
-    for pairs in _sentences():
+    for pairs in _sentences(draw):
         known, kept = set[bytes](), []
         for i in np.flatnonzero(pairs.y >= 4):
             both = {pairs.queries[i].tobytes(), pairs.database[i].tobytes()}
@@ -190,58 +211,59 @@ def _read() -> Iterator[tuple[str, tuple[str, str]]]:
                 yield name, (summary, body)
 
 
-def _halves() -> tuple[_Docstrings, np.ndarray, np.ndarray]:
+def _parts(draw: int) -> tuple[_Docstrings, np.ndarray, np.ndarray]:
     docs = _docstrings()
-    order = np.random.default_rng(0).permutation(len(docs.summaries))
+    order = _shuffled(len(docs.summaries), draw)
     return docs, *np.split(order, [2 * len(order) // 3])
 
 
-def docstrings(side: str) -> Task:
+def docstrings(side: str, draw: int = 0) -> Task:
     """Return first paragraphs of docstrings, which find the rest of them."""
-    docs, train, test = _halves()
+    docs, train, test = _parts(draw)
     return Task(
         side, *(Pairs(docs.summaries[n], _rows(len(n)), docs.bodies[n]) for n in (train, test))
     )
 
 
-def clicks(side: str) -> Task:
+def clicks(side: str, draw: int = 0) -> Task:
     """Return first paragraphs, which find their own docstring and those that it mentions.
 
     New queries search the documents that others have clicked on.
     """
-    docs, train, test = _halves()
+    docs, train, test = _parts(draw)
     relevant = csr_array(_rows(len(docs.bodies)) + docs.mentions)
     return Task(side, *(Pairs(docs.summaries[n], relevant[n], docs.bodies) for n in (train, test)))
 
 
-def encoders(side: str) -> Task:
+def encoders(side: str, draw: int = 0) -> Task:
     """Return docstrings that search the same ones under an encoder of word counts."""
-    docs, train, test = _halves()
+    docs, train, test = _parts(draw)
     counts = TfidfVectorizer(sublinear_tf=True, min_df=3).fit_transform(docs.texts)
     old = TruncatedSVD(128, random_state=0).fit_transform(counts).astype(np.float32)
     return Task(side, *(Pairs(docs.bodies[n], _rows(len(n)), old[n]) for n in (train, test)))
 
 
-def articles(side: str) -> Task:
+def articles(side: str, draw: int = 0) -> Task:
     """Return images that search the texts of their articles."""
     with np.load(data.folder() / "wikipedia_image_text.npz") as saved:
         image, text, n = (saved[name] for name in ("image", "text", "n_train"))
+    rows = _shuffled(len(image), draw) if draw else np.arange(len(image))
     parts = [
         [np.asarray(each[some], np.float32) for each in (image, text)]
-        for some in (slice(n), slice(n, None))
+        for some in np.split(rows, [int(n)])
     ]
     return Task(side, *(Pairs(a, _rows(len(a)), b) for a, b in parts))
 
 
 def made(
-    side: str, n: int = 2000, n_features: int = 256, scored: bool = False, n_test: int = 1000,
-    noise: float = 2.0,
+    side: str, draw: int = 0, n: int = 2000, n_features: int = 256, scored: bool = False,
+    n_test: int = 1000, noise: float = 2.0,
 ) -> Task:  # fmt: skip
     """Return made embeddings whose topics are smaller than what their texts do not share.
 
     With ``noise=0``, the rest is alike in all directions: little or nothing can be learned.
     """
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(draw)
     directions = rng.normal(size=(48, n_features))
     topics = rng.normal(size=(n + n_test, 24))
 
@@ -251,8 +273,11 @@ def made(
             return np.asarray(rotated + 0.8 * rng.normal(size=rotated.shape), np.float32)
         own = topics + 0.9 * rng.normal(size=topics.shape)
         others = np.hstack([own, noise * rng.normal(size=topics.shape)])
-        found = others @ directions + 3 * rng.normal(size=(len(topics), n_features))
-        return np.asarray(found, np.float32)
+        found = np.empty((len(topics), n_features), np.float32)
+        for some in gen_batches(len(topics), _BLOCK):
+            part = others[some] @ directions
+            found[some] = part + 3 * rng.normal(size=part.shape)
+        return found
 
     parts = slice(n), slice(n, None)
     if not scored:
@@ -274,6 +299,6 @@ TASKS = {
     "clicks on docstrings": (clicks, ("both", "query")),
     "another encoder": (encoders, ("query",)),
     "images and texts": (articles, ("query",)),
-    "made scores": (lambda side: made(side, scored=True), ("both", "query")),
+    "made scores": (partial(made, scored=True), ("both", "query")),
     "made clicks": (made, ("both", "query")),
 }

@@ -19,7 +19,8 @@ and until it reaches its score, without the time to tune.
 
 A second table shows seconds, peak memory beyond the embeddings, and scores by the numbers of
 features and pairs. Without `--full`, three recipes are tuned instead of six or nine, and sizes are
-small.
+small. `--draw 1` has other training and test pairs than the default, 0, on which default parameters
+of `AdapterLearner` were chosen.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ import argparse
 import multiprocessing
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fnmatch import fnmatch
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,8 +48,8 @@ from metricfast import AdapterLearner
 
 # Features and pairs of the second table.
 SIZES = [(1536, 1000)]
-FULL_SIZES = [(d, n) for d in (1536, 3072, 4096) for n in (1000, 10_000)]
-FULL_SIZES += [(1536, 100_000), (9600, 2000)]
+FULL_SIZES = [(d, n) for n in (1000, 10_000, 100_000) for d in (1536, 3072, 4096)]
+FULL_SIZES += [(256, 50_000), (9600, 2000)]
 HEAD = ("method", "CPU s", "score", "minus ours", "error", "after our s", "s to our score")
 # Number of tuned recipes; time limits of a recipe, as multiples of the time of `AdapterLearner`.
 _TUNED, _LIMIT, _FULL_LIMIT = 3, 2.0, 6.0
@@ -82,7 +84,7 @@ class Row(NamedTuple):
 def check() -> None:
     """Raise an error unless scores agree with scikit-learn, SciPy and `AdapterLearner.score`."""
     for scored in (True, False):
-        task = adapter_data.made("both", 100, 16, scored=scored, n_test=60)
+        task = adapter_data.made("both", n=100, n_features=16, scored=scored, n_test=60)
         learner, _ = _fit(task)
         Z, Z_database = (learner.transform(task.test[i]) for i in (0, 2))
         if scored:
@@ -144,7 +146,7 @@ def _trained(
 def _sized(n_features: int, n: int, scored: bool, answers: Any) -> None:
     """Send a row of the second table."""
     with threadpool_limits(1):
-        task = adapter_data.made("both", n, n_features, scored)
+        task = adapter_data.made("both", n=n, n_features=n_features, scored=scored)
         before = new_peak() or 0
         learner, seconds = _fit(task)
         peak = (memory("VmHWM") - before) / 1e6 if before else np.nan
@@ -153,27 +155,30 @@ def _sized(n_features: int, n: int, scored: bool, answers: Any) -> None:
         answers.send((seconds, size, peak, *scores))
 
 
-def sizes(full: bool) -> None:
+def sizes(full: bool, chosen: Callable[[str], bool]) -> None:
     """Print the second table, each row by a process of its own."""
+    cases = [
+        (d, n, kind)
+        for (d, n), kind in product(FULL_SIZES if full else SIZES, ("scored", "positive"))
+        if chosen(f"sizes {d} x {n} {kind}")
+    ]
+    if not cases:
+        return
     print("\n| features | pairs | CPU s | MB of pairs | MB more | given | score |")
     print("|---:|---:|---:|---:|---:|---:|---:|")
     context = multiprocessing.get_context("spawn")
-    for n_features, n in FULL_SIZES if full else SIZES:
-        for scored in (True, False):
-            ours, theirs = context.Pipe(duplex=False)
-            process = context.Process(target=_sized, args=(n_features, n, scored, theirs))
-            process.start()
-            theirs.close()
-            try:
-                seconds, size, peak, *scores = ours.recv()
-                cells = (
-                    f"{seconds:.1f} | {size:.0f} | {peak:.0f} | {scores[0]:.4f} | {scores[1]:.4f}"
-                )
-            except EOFError:
-                cells = "| | | |"
-            kind = "scored" if scored else "positive"
-            print(f"| {n_features:,} | {n:,} {kind} | {cells} |", flush=True)
-            process.join()
+    for n_features, n, kind in cases:
+        ours, theirs = context.Pipe(duplex=False)
+        process = context.Process(target=_sized, args=(n_features, n, kind == "scored", theirs))
+        process.start()
+        theirs.close()
+        try:
+            seconds, size, peak, *scores = ours.recv()
+            cells = f"{seconds:.1f} | {size:.0f} | {peak:.0f} | {scores[0]:.4f} | {scores[1]:.4f}"
+        except EOFError:
+            cells = "| | | |"
+        print(f"| {n_features:,} | {n:,} {kind} | {cells} |", flush=True)
+        process.join()
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -184,7 +189,11 @@ def main(argv: list[str] | None = None) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--full", action="store_true", help="all recipes and sizes")
-    parser.add_argument("--only", action="append", metavar="PATTERN", help="tasks, or 'sizes'")
+    parser.add_argument("--draw", type=int, default=0, help="training and test pairs to draw")
+    parser.add_argument(
+        "--only", action="append", metavar="PATTERN",
+        help="tasks, or sizes such as 'sizes 3072 x 10000 positive'",
+    )  # fmt: skip
     options = parser.parse_args(argv)
 
     def chosen(name: str) -> bool:
@@ -195,7 +204,7 @@ def main(argv: list[str] | None = None) -> None:
         for name, (make, sides) in TASKS.items():
             for side in sides if chosen(name) else ():
                 try:
-                    task = make(side)
+                    task = make(side, options.draw)
                 except (FileNotFoundError, ImportError) as error:
                     print(f"\n{name}: {error}", flush=True)
                     continue
@@ -205,8 +214,7 @@ def main(argv: list[str] | None = None) -> None:
                 for row in rows(task, options.full):
                     ours = ours or row
                     print(f"| {' | '.join(row.cells(ours))} |", flush=True)
-    if chosen("sizes"):
-        sizes(options.full)
+    sizes(options.full, chosen)
 
 
 if __name__ == "__main__":

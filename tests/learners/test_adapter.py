@@ -20,6 +20,7 @@ from metricfast.exceptions import PreprocessorError
 from metricfast.learners.base.inputs import begin_fit
 from metricfast.learners.embedding.adapter_training import (
     AdapterTraining,
+    affordable,
     orthogonal_maps,
     regressions,
 )
@@ -150,13 +151,12 @@ def test_the_gradient_is_the_slope(side, scored):
     )  # fmt: skip
     learned = Linear(3, normalize=True)
     both = {"query": Identity(True), "database": Identity(True), side: learned}
-    samples, loss, batches = pairs.parts(losses.CoSENT(2.0) if scored else losses.NTXent(1.0), 1)
+    samples, loss, _ = pairs.parts(losses.CoSENT(2.0) if scored else losses.NTXent(1.0), 1)
     problem = Problem(samples, loss, embedding=learned if side == "both" else Asymmetric(**both))
     objective = Objective(problem, [np.eye(3)])
     x = rng.normal(size=9)
-    for batch in (None, *batches):
-        slope = numeric_gradient(lambda x, batch=batch: objective(x, batch)[0], x)
-        np.testing.assert_allclose(objective(x, batch)[1], slope, atol=1e-6)
+    slope = numeric_gradient(lambda x: objective(x)[0], x)
+    np.testing.assert_allclose(objective(x)[1], slope, atol=1e-6)
 
 
 @pytest.mark.parametrize("scored", [True, False])
@@ -170,18 +170,17 @@ def test_evaluation_by_blocks(side, scored, monkeypatch):
     learned = Linear(N_FEATURES, normalize=True)
     both = {"query": Identity(True), "database": Identity(True), side: learned}
     loss = losses.CoSENT(2.0) if scored else losses.NTXent(1.0)
-    samples, loss, batches = pairs.parts(loss, 1)
+    samples, loss, by_blocks = pairs.parts(loss, 1)
     embedding = learned if side == "both" else Asymmetric(**both)
     found = [
         Objective(Problem(samples, loss, embedding=embedding, evaluate=each), [np.eye(N_FEATURES)])
-        for each in (None, pairs.evaluation(batches))
+        for each in (None, by_blocks)
     ]
-    assert found[1].problem.evaluate is not None
+    assert by_blocks is not None
     x = rng.normal(size=N_FEATURES**2)
-    for batch in (None, batches[0]):
-        (value, slope), (again, slope_again) = (each(x, batch) for each in found)
-        assert again == pytest.approx(value)
-        np.testing.assert_allclose(slope_again, slope, atol=1e-10)
+    (value, slope), (again, slope_again) = (each(x) for each in found)
+    assert again == pytest.approx(value)
+    np.testing.assert_allclose(slope_again, slope, atol=1e-10)
 
 
 def test_positives_are_softmax_over_their_block():
@@ -429,13 +428,12 @@ def test_the_gradient_of_prefixes_is_the_slope(scored):
     index = np.c_[np.arange(5), np.arange(5)]
     rng = np.random.default_rng(0)
     pairs = Pairs(*rng.normal(size=(2, 5, 3)), index, rng.normal(size=5) if scored else None)
-    samples, loss, batches = pairs.parts(losses.CoSENT(2.0) if scored else losses.NTXent(1.0), 1)
+    samples, loss, _ = pairs.parts(losses.CoSENT(2.0) if scored else losses.NTXent(1.0), 1)
     loss = PrefixesLoss(loss, [1, 2, 3])
     objective = Objective(Problem(samples, loss, embedding=Linear(3, normalize=True)), [np.eye(3)])
     x = rng.normal(size=9)
-    for batch in (None, *batches):
-        slope = numeric_gradient(lambda x, batch=batch: objective(x, batch)[0], x)
-        np.testing.assert_allclose(objective(x, batch)[1], slope, atol=1e-6)
+    slope = numeric_gradient(lambda x: objective(x)[0], x)
+    np.testing.assert_allclose(objective(x)[1], slope, atol=1e-6)
     U, slopes = np.zeros((2, 5, 3))
     value, slopes = loss.evaluate_two_sided(U, pairs.database)
     assert np.isfinite(value)
@@ -473,24 +471,6 @@ def test_float32_and_files(fitted, side, tmp_path):
     assert again.score(PAIRS[TEST], SCORES[TEST]) == model.score(PAIRS[TEST], SCORES[TEST])
 
 
-@pytest.mark.parametrize(("kind", "size"), [("scores", 250), ("scores", 16), ("positives", 250)])
-def test_many_multiplications(fitted, monkeypatch, kind, size):
-    # A few mini-batches are trained on by L-BFGS, and many by Adam.
-    training = "metricfast.learners.embedding.adapter_training"
-    monkeypatch.setattr("metricfast.learners.embedding.pairs._BATCH", size)
-    monkeypatch.setattr("metricfast.learners.embedding.pairs.BLOCK", size)
-    given = (POSITIVES,) if kind == "positives" else (PAIRS, SCORES)
-    models = []
-    for work in (2e10, 60_000):  # of all 500 pairs, not of a fold
-        monkeypatch.setattr(f"{training}._WORK", work)
-        model = AdapterLearner(random_state=0).fit(*(each[TRAIN] for each in given))
-        models.append(model)
-    change = np.abs(models[1].parameters_[0] - models[0].parameters_[0]).max()
-    assert change == 0 if size == 250 else change > 0
-    expected = models[0].score(*(each[TEST] for each in given))
-    assert models[1].score(*(each[TEST] for each in given)) > expected - 0.005
-
-
 @pytest.mark.parametrize("n_components", [None, 20, (10, 20)])
 @pytest.mark.parametrize("scored", [True, False])
 @EVERY_SIDE
@@ -509,18 +489,20 @@ def test_wide_points_are_trained_on_in_their_span(side, scored, n_components, mo
     assert model.penalty_ == expected.penalty_ < np.inf
 
 
-def test_the_weight_is_chosen_on_a_sample(monkeypatch):
+def test_the_penalty_is_chosen_on_a_sample(monkeypatch):
     monkeypatch.setattr("metricfast.learners.embedding.adapter_training._SAMPLE", 320)
-    solve, sizes = AdapterTraining._solve, []
+    minimize, sizes = AdapterTraining._minimize, []
 
-    def counted(self, pairs, *given):
-        sizes.append(len(pairs))
-        return solve(self, pairs, *given)
+    def counted(self, inner, *given):
+        sizes.append(len(inner.pairs))
+        return minimize(self, inner, *given)
 
-    monkeypatch.setattr(AdapterTraining, "_solve", counted)
-    AdapterLearner(random_state=0).fit(PAIRS[TRAIN], SCORES[TRAIN])
+    monkeypatch.setattr(AdapterTraining, "_minimize", counted)
+    model = AdapterLearner(random_state=0).fit(PAIRS[TRAIN], SCORES[TRAIN])
     assert max(sizes[:-1]) < 320
     assert sizes[-1] == 500
+    # The penalty does not depend on the number of pairs.
+    assert model.judgement_.name == f"identity, penalty={model.penalty_:.3g}"
 
 
 @pytest.fixture
@@ -528,12 +510,12 @@ def capped(monkeypatch):
     """Let the multiplications of an adapter allow for some epochs of 500 pairs."""
     training = "metricfast.learners.embedding.adapter_training"
     monkeypatch.setattr(f"{training}._SAMPLE", 240)
-    monkeypatch.setattr(f"{training}._LEAST_BATCH", 8)
+    monkeypatch.setattr(f"{training}._BATCH", (8, 1024))
     monkeypatch.setattr("metricfast.learners.embedding.pairs.BLOCK", 32)
 
     def cap(kind, epochs):
         work = 500 * N_FEATURES * (N_FEATURES + 32 * (kind == "positives"))
-        monkeypatch.setattr(f"{training}._LAST_WORK", epochs * work)
+        monkeypatch.setattr(f"{training}._WORK", epochs * work / 8)
 
     return cap
 
@@ -542,32 +524,32 @@ def capped(monkeypatch):
 @EVERY_SIDE
 def test_many_pairs_keep_to_a_number_of_multiplications(monkeypatch, capped, side, kind, epochs):
     capped(kind, epochs)
-    last, folds, seen = AdapterTraining._last, Pairs.folds, {"held out": [], "steps": []}
+    train, folds, seen = AdapterTraining._in_batches, Pairs.folds, {"held out": [], "steps": []}
 
-    def noted(self, pairs, *given, **how):
+    def noted(self, pairs, like):
         seen["trained"] = pairs
         evaluate = Objective.__call__
 
         def counted(self, x, batch=None):
-            seen["steps"].append(len(self.X) if batch is None else batch.n_anchors)
+            seen["steps"].append(batch.n_anchors)
             return evaluate(self, x, batch)
 
         with monkeypatch.context() as patch:
             patch.setattr(Objective, "__call__", counted)
-            return last(self, pairs, *given, **how)
+            return train(self, pairs, like)
 
     def kept(self, *given):
         for train, held_out in folds(self, *given):
             seen["held out"].append(held_out)
             yield train, held_out
 
-    monkeypatch.setattr(AdapterTraining, "_last", noted)
+    monkeypatch.setattr(AdapterTraining, "_in_batches", noted)
     monkeypatch.setattr(Pairs, "folds", kept)
     given = (POSITIVES,) if kind == "positives" else (PAIRS, SCORES)
     model = AdapterLearner(side, random_state=0).fit(*(each[TRAIN] for each in given))
-    assert sum(seen["steps"]) <= 1.25 * 500 * epochs  # L-BFGS evaluates more than it iterates
+    assert sum(seen["steps"]) <= 500 * epochs
     assert len(seen["steps"]) > 2 * epochs
-    assert seen["trained"].index.shape[0] > 100
+    assert seen["trained"].index.shape[0] > 160
     for held_out in seen["held out"]:
         for name, i in [("queries", 0), ("database", 1)][: 1 + (kind == "positives")]:
             rows = [
@@ -583,7 +565,7 @@ def test_many_pairs_keep_to_a_number_of_multiplications(monkeypatch, capped, sid
     assert score > given + (0.1 if side == "both" else -0.02)
 
 
-def test_pairs_that_share_all_documents_are_all_trained_on(monkeypatch, capped):
+def test_pairs_that_share_all_documents(monkeypatch, capped):
     # Without the documents of held-out pairs, none would be left.
     capped("positives", 4)
     monkeypatch.setattr("metricfast.learners.embedding.adapter_training._SAMPLE", 400)
@@ -598,12 +580,31 @@ def test_pairs_that_share_all_documents_are_all_trained_on(monkeypatch, capped):
 def test_the_map_of_more_pairs_is_returned_only_if_it_is_good(monkeypatch, capped):
     capped("scores", 4)
     bad = -np.ones((N_FEATURES, N_FEATURES))
-    monkeypatch.setattr(AdapterTraining, "_last", lambda *given, **how: bad)
+    monkeypatch.setattr(AdapterTraining, "_in_batches", lambda *given: bad)
     model = AdapterLearner(random_state=0).fit(PAIRS[TRAIN], SCORES[TRAIN])
     assert model.judgement_.costs[-1] > model.judgement_.costs[0]
     assert not model.judgement_.name.endswith("more pairs")
     given = spearmanr(cosines(PAIRS[TEST, 0], PAIRS[TEST, 1]), SCORES[TEST])[0]
     assert model.score(PAIRS[TEST], SCORES[TEST]) > given + 0.1
+
+
+def test_more_pairs_are_tried_if_a_sample_proves_nothing(monkeypatch):
+    monkeypatch.setattr("metricfast.learners.embedding.adapter_training._SAMPLE", 40)
+    model = AdapterLearner(random_state=0).fit(PAIRS[TRAIN], SCORES[TRAIN])
+    assert model.judgement_.name.endswith("more pairs")
+    given = spearmanr(cosines(PAIRS[TEST, 0], PAIRS[TEST, 1]), SCORES[TEST])[0]
+    assert model.score(PAIRS[TEST], SCORES[TEST]) > given + 0.1
+
+
+def test_the_largest_number_of_pairs():
+    width = 1000
+    few = Pairs(*np.empty((2, 10, width)), np.empty((10, 2), np.int64), np.empty(10))
+    for work, expected in ((5e9, 5000), (1e6, 320)):
+        assert affordable(few, work) == expected
+    # In the span of n pairs: 4 n^2 multiplications for each, by the map of 2n coordinates.
+    wide = Pairs(*np.empty((2, 10, 20 * width)), np.empty((10, 2), np.int64), np.empty(10))
+    assert affordable(wide, 4 * 1001**3) == 1001
+    assert affordable(wide, 4 * 9000**3) == 7290  # their span is too large
 
 
 def test_starts_as_long_as_the_identity():

@@ -106,7 +106,8 @@ class AdapterLearner(EmbeddedMetricMixin):
         directions; the map of the last fit. With one side fixed also least squares from the points
         of a side to those that belong to them, or the rotation of the largest cosines.
     penalty_ : float
-        The weight of the penalty that was chosen: infinity if the map is the start.
+        The weight of the penalty that was chosen: infinity if the map is the start. It does not
+        depend on the number of pairs.
     judgement_ : Judgement
         The starts and penalties that were tried, and their costs on held-out queries or pairs: 1 -
         average precision, or 1 - Spearman's correlation. Not set with ``judge=None``.
@@ -119,17 +120,17 @@ class AdapterLearner(EmbeddedMetricMixin):
 
     Notes
     -----
-    The objective is the loss plus ``penalty_`` times the squared distance of the map from its
-    start. Scores are judged by Spearman's correlation, pairs that belong together by the average
-    precision of all points that belong to a query, among all points of the database. No query is
-    in both training and held-out pairs; nor is, without scores, a point that belongs to a query.
-    Fewer than 32 pairs cannot be divided: nothing is learned from them. The weight is chosen on a
-    sample of at most 10,000 pairs, fewer if they have many features. It is then multiplied by the
-    root of the share of the sample, since errors of the map decrease with the root of the number
-    of pairs. If L-BFGS on all pairs would take too many multiplications, such as on 10,000 pairs of
-    3,072 features, some epochs of mini-batches train another map on the pairs, or on a part of
-    them, that are not in the sample. It is judged on the sample like the others, and is used only
-    if it is best: its name in `judgement_` ends in "more pairs".
+    The objective is the loss plus ``penalty_ / sqrt(n_pairs)`` times the squared distance of the
+    map from its start, since errors of the map decrease with the root of the number of pairs.
+    Scores are judged by Spearman's correlation, pairs that belong together by the average precision
+    of all points that belong to a query, among all points of the database. No query is in both
+    training and held-out pairs; nor is, without scores, a point that belongs to a query. Fewer than
+    32 pairs cannot be divided: nothing is learned from them.
+
+    The penalty is chosen on a sample of at most 10,000 pairs, fewer if they have many features. The
+    last training continues on all pairs from a map that was judged. If one evaluation of all pairs
+    takes more than 3.75e10 multiplications, such as of 10,000 pairs of 3,072 features, it continues
+    on a larger sample, here of 3,973 pairs.
 
     A point of length 0 has cosine 0 with all others. A pair of a point with itself keeps cosine 1
     under ``side="both"``. Without scores, such a pair is left out: a query that is equal to a point

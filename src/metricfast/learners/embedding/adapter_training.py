@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -18,7 +18,8 @@ from metricfast._core.threadpool import one_blas_thread
 from metricfast._core.types import Array, Floats, RandomState
 from metricfast._core.warn import without_advice
 from metricfast.embeddings import Embedding
-from metricfast.learners.embedding.pairs import BLOCK, Pairs, PrefixesLoss
+from metricfast.learners.embedding.pairs import Pairs, PrefixesLoss
+from metricfast.samplers import Batch
 from metricfast.selection import Judge, Judgement
 from metricfast.selection._evidence import choose, excess, means
 from metricfast.selection._judge import judge_costs
@@ -39,9 +40,8 @@ __all__ = [
 Start = Callable[[Pairs], Array]
 # The start of `warm_start`.
 LAST = "last fit"
-# The weight of the penalty that is tried first, times the root of the number of pairs, and how
-# often it is doubled or halved, at most.
-_WEIGHT, _DOUBLED = 0.8, 6
+# The weight of the penalty that is tried first, and how often it is doubled or halved, at most.
+_PENALTY, _DOUBLED = 0.8, 6
 # Weights of the penalty of a regression, as shares of the mean square of features.
 _RIDGES = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
 # Weights of the identity in an orthogonal map, in the same unit, if widths agree. And the share of
@@ -56,21 +56,13 @@ _EQUAL = 0.5
 _NEW = 1.0
 # Standard errors by which a start may be worse than the best one of another kind, to be trained.
 _RIVAL = 2.0
-# Pairs of the sample that chooses the weight, at most, their multiplications, and pairs that are
-# trained on in their span whatever these are; multiplications from which on mini-batches train the
-# map of all pairs.
-_SAMPLE, _SAMPLE_WORK, _SPANNED, _WORK = 10_000, 4e9, 825, 2e10
+# Maximum number of pairs of the sample that chooses the penalty. Maximum number of multiplications
+# of an evaluation of the sample, and of the pairs that L-BFGS trains the last map on.
+_SAMPLE, _SAMPLE_WORK, _WORK = 10_000, 4e9, 3.75e10
 _ITERATIONS, _TOL = 8, 1e-5
-# Largest number of multiplications in the training of all pairs. If L-BFGS would need more, a map
-# is trained by mini-batches, with fewer epochs or pairs, and is judged like the maps of the sample.
-_LAST_WORK = 3e11
-# Minimum number of steps and epochs of mini-batches, and how far the steps lead, compared with the
-# distance of the first map from the start. L-BFGS takes the place of more epochs than the third
-# number, unless the map has more parameters than the fourth one, of which it holds many copies. If
-# there is no first map, it would be so far, as a share of the length of the start.
-_STEPS, _EPOCHS, _MOST_EPOCHS, _PARAMETERS, _TRAVEL, _MOVES = 128, 2, 8, 1 << 24, 8.0, 0.1
-# Scored pairs of a mini-batch, at least, where larger ones would be too few steps.
-_LEAST_BATCH = 256
+# Minimum number of steps and of epochs of mini-batches, and their range of sizes for scored pairs.
+# They lead this many times as far as the map of a fold is from its start.
+_STEPS, _EPOCHS, _BATCH, _TRAVEL = 128, 2, (256, 1024), 8.0
 # Parameters from which on L-BFGS keeps half as many pairs of steps, each of two copies.
 _LARGE = 1 << 22
 
@@ -202,9 +194,9 @@ class _Fold:
         """Train with a weight of the penalty, from the map of another, and return the costs."""
         if not self._changes:
             self._inner = self._training.in_span(self.pairs, self._start)
-        inner, penalty = self._inner, penalty_of(halvings, self.pairs)
+        inner = self._inner
         first = inner.start + self._changes[before] if before in self._changes else inner.start
-        change = self._training._solve(inner.pairs, inner.start, first, penalty)
+        change = self._training._minimize(inner, first, halvings)
         self._changes[halvings] = change
         if inner.given is None:
             return self._training.costs(inner.map(change), self.held_out)
@@ -214,35 +206,42 @@ class _Fold:
         """Return a function that returns the map of a weight, which is not kept."""
         return partial(self._inner.map, self._changes[halvings])
 
-    @property
-    def weight(self) -> Floats:
-        """The weights of the costs."""
-        return self.held_out.value_weight
-
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A start, and how often the weight of the penalty is halved; None if nothing is trained.
+    """A start, or a map that is trained from it.
 
-    `first`: returns the map of a fold, or of more pairs, as `note` says.
+    `halvings`: how often the weight of the penalty is halved; None for the start itself.
+    `map`: returns the map of a fold; or the last one, of more pairs, if `is_last`.
+    `costs`: of held-out queries or pairs.
+    `place`: the order among equally good candidates.
     """
 
     name: str
     start: Start
     halvings: int | None = None
-    first: Any = None
-    note: str = ""
+    map: Any = None
+    costs: Floats = field(default_factory=lambda: np.empty(0))
+    place: float = math.inf
+    is_last: bool = False
 
     @property
     def kind(self) -> str:
         """The name without parameters."""
         return self.name.partition(",")[0]
 
-    def title(self, pairs: Pairs) -> str:
-        """Return the name and the weight of the penalty for these pairs."""
+    @property
+    def penalty(self) -> float:
+        """The weight of the penalty; infinity if nothing is trained."""
+        return math.inf if self.halvings is None else penalty_of(self.halvings)
+
+    @property
+    def title(self) -> str:
+        """The name and the weight of the penalty."""
         if self.halvings is None:
             return self.name
-        return f"{self.name}, penalty={penalty_of(self.halvings, pairs):.3g}{self.note}"
+        more = ", more pairs" if self.is_last else ""
+        return f"{self.name}, penalty={self.penalty:.3g}{more}"
 
 
 class Adaptation(NamedTuple):
@@ -278,114 +277,95 @@ class AdapterTraining:
 
     def run(self, pairs: Pairs, judge: Judge | None, rng: RandomState) -> Adaptation:
         """Return the map, and how it was chosen."""
-        # With this many pairs, the training part spans at most half of the features.
-        least = min(_SPANNED, pairs.database.shape[1] * 3 // 8)
-        n = min(_SAMPLE, max(int(_SAMPLE_WORK / pairs.work), least, 10 * _LEAST))
-        sample, judgement = pairs.sample(n, rng), None
         with one_blas_thread(), without_advice():
-            chosen, rest = _Candidate(*self._first), None
+            sample = pairs.sample(min(_SAMPLE, affordable(pairs, _SAMPLE_WORK)), rng)
             if judge is None:
-                inner = self.in_span(sample, chosen.start(sample))
-                change = self._solve(inner.pairs, inner.start, inner.start, penalty_of(0, sample))
-                chosen = replace(chosen, halvings=0, first=partial(inner.map, change))
+                judgement, chosen = None, self._unjudged(sample)
             else:
-                folds = self._folds(sample, judge.n_splits, rng)
-                rest = self._rest(pairs, folds)
-                judgement, chosen = self._judged(judge, folds, pairs, rest, rng)
-            if chosen.halvings is None:
-                return Adaptation(chosen.start(pairs), chosen.kind, math.inf, judgement)
-            L = self._last(pairs, chosen, rng) if rest is None else chosen.first()
-            return Adaptation(L, chosen.kind, penalty_of(chosen.halvings, pairs), judgement)
+                judgement, chosen = self._judged(judge, sample, pairs, rng)
+            if chosen.is_last:
+                L = chosen.map()
+            else:
+                L = chosen.start(pairs)
+                if chosen.halvings is not None:
+                    # Trained as the map that was judged, and from there.
+                    inner = self.in_span(pairs.sample(affordable(pairs, _WORK), rng), L)
+                    first = inner.coordinates(chosen.map())
+                    L = inner.map(self._minimize(inner, first, chosen.halvings))
+            return Adaptation(L, chosen.kind, chosen.penalty, judgement)
 
-    def _last(
-        self, pairs: Pairs, chosen: _Candidate, rng: RandomState, anew: bool = False
-    ) -> Array:
-        """Return the map of all pairs, or of a part of them if all would take too long.
-
-        `anew`: begin with the start, not with the map of a fold.
-        """
-        assert chosen.halvings is not None
-        work = _EPOCHS * self._work(pairs)
-        penalty = penalty_of(chosen.halvings, pairs)
-        if work > _LAST_WORK:
-            pairs = pairs.sample(max(BLOCK, int(len(pairs) * _LAST_WORK / work)), rng)
-        inner = self.in_span(pairs, chosen.start(pairs))
-        first = inner.coordinates(chosen.first())
-        moves = float(np.linalg.norm(first - inner.start))
-        first = inner.start if anew else first
-        return inner.map(self._solve(inner.pairs, inner.start, first, penalty, moves))
-
-    def _rest(self, pairs: Pairs, folds: list[_Fold]) -> Pairs | None:
-        """Return the pairs that no fold holds out, if L-BFGS would take too long on all pairs.
-
-        None also if they are less than half of the pairs, such as where all share few documents.
-        """
-        if self._work(pairs) * _ITERATIONS <= _LAST_WORK or not folds:
-            return None
-        rest = pairs
-        for fold in folds:
-            rest = rest.without(fold.held_out)
-        return rest if 2 * len(rest) >= len(pairs) else None
-
-    def _work(self, pairs: Pairs) -> float:
-        """Return the multiplications of an evaluation, with pairs in bases of their spans."""
-        tables = {"query": pairs.queries, "database": pairs.database}
-        rows = sum(len(X) for side, X in tables.items() if self.side in (side, "both"))
-        every = sum(map(len, tables.values()))
-        widths = []
-        for side, X in tables.items():
-            n = rows if self.side in (side, "both") else every
-            widths.append(n if 2 * n <= X.shape[1] else X.shape[1])
-        queries, database = (np.empty((0, width)) for width in widths)
-        return len(pairs) * replace(pairs, queries=queries, database=database).work
+    def _unjudged(self, sample: Pairs) -> _Candidate:
+        """Return the first start, and the map that is trained from it."""
+        first = _Candidate(*self._first)
+        fold = _Fold(self, sample, sample)
+        fold.begin(first.start)
+        fold.train(0, 0)
+        return replace(first, halvings=0, map=fold.trained(0))
 
     def _judged(
-        self,
-        judge: Judge,
-        folds: list[_Fold],
-        pairs: Pairs,
-        rest: Pairs | None,
-        rng: RandomState,
+        self, judge: Judge, sample: Pairs, pairs: Pairs, rng: RandomState
     ) -> tuple[Judgement, _Candidate]:
-        """Return the judgement of starts and of maps trained from the first and from the best one.
+        """Return the judgement, and the best candidate.
 
-        `pairs`: all pairs, whose weights of the penalty are in the names.
-        `rest`: pairs that no fold holds out, to train and judge a map on more pairs; None for none.
+        A map of pairs outside of the sample is tried if no map of the sample is surely good, or if
+        all pairs are too many for the training that was judged.
         """
-        measure, unit = "Spearman's correlation", "pairs"
-        if pairs.scores is None:
-            measure, unit = "average precision", "queries"
-        found = [_Candidate(*self._first)]
-        costs, weight, order = np.empty((1, 0)), np.empty(0), [0.0]
-        if folds:
-            found = [_Candidate(*each) for each in self.starts]
-            costs = np.array([self._begin(folds, each.start) for each in found])
-            weight = np.concatenate([fold.weight for fold in folds])
-            best = choose(costs, weight, errors=judge.errors_for())
-            if not self._may_stay:
-                ranked = np.argsort(means(costs, weight), kind="stable")
-                found, costs, best = [found[i] for i in ranked], costs[ranked], 0
-            # Among equally good candidates, the first is used. Other starts come last.
-            order = [0.0] + [np.inf] * (len(found) - 1)
-            for i in sorted({0, *self._rivals(found, costs, weight, best)}):
-                self._begin(folds, found[i].start)
-                for halvings, row in sorted(self._search(folds, weight).items()):
-                    first = folds[0].trained(halvings)
-                    each = replace(found[i], halvings=halvings, first=first)
-                    found.append(each)
-                    costs = np.concatenate([costs, row[None]])
-                    order.append(np.inf if i or not self._may_stay else len(order))
-            if rest is not None:
-                trained = [i for i, each in enumerate(found) if each.halvings is not None]
-                like = found[trained[int(means(costs[trained], weight).argmin())]]
-                # Not from the map of a fold, which was trained on the pairs of other ones.
-                L = self._last(rest, like, rng, anew=True)
-                row = np.concatenate([self.costs(L, fold.held_out) for fold in folds])
-                found.append(replace(like, first=lambda: L, note=", more pairs"))
-                costs = np.concatenate([costs, row[None]])
-                order.append(0.5)
-        names = [each.title(pairs) for each in found]
-        judge = copy.copy(judge)
+        folds = self._folds(sample, judge.n_splits, rng)
+        tried = self._tried(folds, judge.errors_for())
+        judgement = self._judge(judge, tried, folds, sample)
+        if folds and not (judgement.chosen and len(pairs) <= affordable(pairs, _WORK)):
+            tried += self._of_more_pairs(pairs, folds, tried, rng)
+            judgement = self._judge(judge, tried, folds, sample)
+        return judgement, tried[judgement.chosen]
+
+    def _tried(self, folds: list[_Fold], errors: float) -> list[_Candidate]:
+        """Return starts and maps that are trained from the best one, with their costs."""
+        if not folds:
+            return [_Candidate(*self._first)]
+        weight = weights_of(folds)
+        tried = [_Candidate(*each, costs=self._begin(folds, each[1])) for each in self.starts]
+        costs = np.array([each.costs for each in tried])
+        best = choose(costs, weight, errors=errors)
+        if not self._may_stay:
+            ranked = np.argsort(means(costs, weight), kind="stable")
+            tried, costs, best = [tried[i] for i in ranked], costs[ranked], 0
+        # Among equally good candidates, the first is used. Other starts come last.
+        tried[0] = replace(tried[0], place=0.0)
+        for i in sorted({0, *self._rivals(tried, costs, weight, best)}):
+            self._begin(folds, tried[i].start)
+            for place, (halvings, row) in enumerate(sorted(self._search(folds, weight).items())):
+                tried.append(
+                    replace(
+                        tried[i], halvings=halvings, map=folds[0].trained(halvings), costs=row,
+                        place=np.inf if i or not self._may_stay else 1.0 + place,
+                    )
+                )  # fmt: skip
+        return tried
+
+    def _of_more_pairs(
+        self, pairs: Pairs, folds: list[_Fold], tried: list[_Candidate], rng: RandomState
+    ) -> list[_Candidate]:
+        """Return a map that mini-batches train like the best one, on pairs that no fold holds out.
+
+        Return none if these are fewer than the pairs of a fold.
+        """
+        for fold in folds:
+            pairs = pairs.without(fold.held_out)
+        pairs = pairs.sample(int(_ITERATIONS * _WORK / (_EPOCHS * pairs.work)), rng)
+        if len(pairs) <= len(folds[0].pairs):
+            return []
+        weight = weights_of(folds)
+        trained = [each for each in tried if each.halvings is not None]
+        like = trained[int(means(np.array([each.costs for each in trained]), weight).argmin())]
+        L = self._in_batches(pairs, like)
+        costs = np.concatenate([self.costs(L, fold.held_out) for fold in folds])
+        return [replace(like, map=lambda: L, costs=costs, place=0.5, is_last=True)]
+
+    def _judge(
+        self, judge: Judge, tried: list[_Candidate], folds: list[_Fold], sample: Pairs
+    ) -> Judgement:
+        """Return the judgement of the candidates."""
+        names, judge = [each.title for each in tried], copy.copy(judge)
         if names[0] == LAST:
             names[0] = "map of the last fit"
             judge.errors = _NEW if judge.errors is None else judge.errors
@@ -393,10 +373,14 @@ class AdapterTraining:
             names[0] = "given distance"
         else:
             judge.errors = 0.0
-        judgement = judge_costs(
-            judge, names, costs, weight, measure, unit, equal=_EQUAL, order=np.array(order)
-        )
-        return judgement, found[judgement.chosen]
+        measure, unit = "Spearman's correlation", "pairs"
+        if sample.scores is None:
+            measure, unit = "average precision", "queries"
+        costs, order = np.array([each.costs for each in tried]), [each.place for each in tried]
+        return judge_costs(
+            judge, names, costs, weights_of(folds), measure, unit, equal=_EQUAL,
+            order=np.array(order),
+        )  # fmt: skip
 
     @property
     def _first(self) -> tuple[str, Start]:
@@ -471,25 +455,41 @@ class AdapterTraining:
         values = [pairs.values(*(normalize(Z[:, :size]) for Z in mapped)) for size in self.sizes]
         return 1 - np.asarray(np.mean(values, axis=0))
 
-    def _solve(
-        self, pairs: Pairs, start: Array, first: Array, penalty: float, moves: float = 0.0
-    ) -> Array:
-        """Return the change of the start of lowest loss and penalty, from a first map.
+    def _minimize(self, inner: _Inner, first: Array, halvings: int) -> Array:
+        """Return the change of the start of lowest loss and penalty, from a first map."""
+        objective = self._objective(inner, halvings)
+        history = objective.history(np.random.RandomState(0))
+        history.restart(first.ravel())
+        memory = _ITERATIONS if first.size <= _LARGE else _ITERATIONS // 2
+        x = history.x.astype(np.float64)
+        minimize_smooth(objective, x, history, max_iter=_ITERATIONS, tol=_TOL, maxcor=memory)
+        return self._change(inner, objective, history.best_x)
 
-        `moves`: about the length of the change, if it is known.
-        """
-        work = len(pairs) * pairs.work
-        epochs = max(_EPOCHS, int(_LAST_WORK / work))
-        capped = work * _ITERATIONS > _LAST_WORK
-        size = max(_LEAST_BATCH, len(pairs) * epochs // _STEPS) if capped else None
-        samples, loss, batches = pairs.parts(self.loss, self.n_jobs, size)
+    def _in_batches(self, pairs: Pairs, like: _Candidate) -> Array:
+        """Return the map that mini-batches train from a start, about as far as another map."""
+        assert like.halvings is not None
+        inner = self.in_span(pairs, like.start(pairs))
+        moves = float(np.linalg.norm(inner.coordinates(like.map()) - inner.start))
+        epochs = int(_ITERATIONS * _WORK / (len(pairs) * inner.pairs.work))
+        batches = inner.pairs.batches(np.clip(len(pairs) * epochs // _STEPS, *_BATCH))
+        epochs = max(_EPOCHS, min(epochs, -(-_STEPS // len(batches))))
+        objective = self._objective(inner, like.halvings, batches)
+        history = objective.history(np.random.RandomState(0))
+        rate = _TRAVEL * moves / (math.sqrt(inner.start.size) * epochs * len(batches))
+        solve(objective, history, Adam(rate, max_epochs=epochs, schedule="cosine"))
+        return inner.map(self._change(inner, objective, history.x))
+
+    def _objective(
+        self, inner: _Inner, halvings: int, batches: list[Batch] | None = None
+    ) -> Objective:
+        """Return the loss and the penalty as a function of the map."""
+        samples, loss, evaluate = inner.pairs.parts(self.loss, self.n_jobs)
         if len(self.sizes) > 1:
-            loss = PrefixesLoss(loss, self.sizes)
-        n_epochs = max(_EPOCHS, min(epochs, -(-_STEPS // len(batches))))
-        few = n_epochs > _MOST_EPOCHS and start.size <= _PARAMETERS
-        large = capped or (work > _WORK and not few)
-        # A batch has its share of the penalty, and the loss is a mean.
-        weight = penalty * (len(batches) if large else 1)
+            loss, evaluate = PrefixesLoss(loss, self.sizes), None
+        # Errors of the map decrease with the root of the number of pairs.
+        weight = penalty_of(halvings) / math.sqrt(len(inner.pairs))
+        if batches is not None:  # each has its share of the penalty, and the loss is a mean
+            weight, evaluate = weight * len(batches), None
 
         def moved(arrays: list[Array], start: list[Array]) -> tuple[float, list[Array]]:
             away = arrays[0] - start[0]
@@ -497,26 +497,16 @@ class AdapterTraining:
             away *= 2 * weight
             return value, [away]
 
-        evaluate = None if len(self.sizes) > 1 else pairs.evaluation(batches)
         problem = Problem(
             samples, loss, embedding=self.embedding, penalty=moved, traits=EMBEDDING,
-            batches=lambda objective, rng, size: lambda: batches, evaluate=evaluate,
+            batches=lambda objective, rng, size: lambda: batches or (), evaluate=evaluate,
             n_jobs=self.n_jobs,
         )  # fmt: skip
-        objective = Objective(problem, [start])
-        history = objective.history(np.random.RandomState(0))
-        history.restart(first.ravel())
-        if large:
-            moves = moves or _MOVES * float(np.linalg.norm(start))
-            length = moves / math.sqrt(first.size)
-            rate = _TRAVEL * length / (n_epochs * len(batches))
-            solve(objective, history, Adam(rate, max_epochs=n_epochs, schedule="cosine"))
-        else:
-            memory = _ITERATIONS if start.size <= _LARGE else _ITERATIONS // 2
-            x = history.x.astype(np.float64)
-            minimize_smooth(objective, x, history, max_iter=_ITERATIONS, tol=_TOL, maxcor=memory)
-        found = history.x if large else history.best_x
-        change = objective.parameters(found)[0].astype(start.dtype) - start
+        return Objective(problem, [inner.start])
+
+    def _change(self, inner: _Inner, objective: Objective, x: Array) -> Array:
+        """Return the change of the start, of the rank that is asked for."""
+        change = objective.parameters(x)[0].astype(inner.start.dtype) - inner.start
         return np.asarray(change if self.rank is None else nearest_of_rank(change, self.rank))
 
     def in_span(self, pairs: Pairs, start: Array) -> _Inner:
@@ -581,6 +571,21 @@ def nearest_of_rank(change: Array, rank: int) -> Array:
     return np.ascontiguousarray((U[:, :rank] * values[:rank]) @ V[:rank])
 
 
-def penalty_of(halvings: int, pairs: Pairs) -> float:
-    """Return the weight of the penalty: errors decrease with the root of the number of pairs."""
-    return math.ldexp(_WEIGHT / math.sqrt(len(pairs)), -halvings)
+def weights_of(folds: list[_Fold]) -> Floats:
+    """Return the weights of the held-out queries or pairs of all folds."""
+    return np.concatenate([np.empty(0), *(fold.held_out.value_weight for fold in folds)])
+
+
+def penalty_of(halvings: int) -> float:
+    """Return the weight of the penalty, times the root of the number of pairs."""
+    return math.ldexp(_PENALTY, -halvings)
+
+
+def affordable(pairs: Pairs, work: float) -> int:
+    """Return the number of pairs whose evaluation takes so many multiplications.
+
+    Pairs of many features are trained on in the span of their points, if these are at most half as
+    many: n pairs take 4n^3 multiplications.
+    """
+    in_span = min(np.cbrt(work / 4), pairs.database.shape[1] / 4)
+    return max(int(work / pairs.work), round(float(in_span)), 10 * _LEAST)

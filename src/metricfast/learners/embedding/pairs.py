@@ -24,9 +24,8 @@ from metricfast.training.samples import Samples
 
 __all__ = ["BLOCK", "Pairs", "PrefixesLoss", "load_pairs"]
 
-# Queries of a block, which are compared with the database points of the block alone; and scored
-# pairs of a mini-batch.
-BLOCK, _BATCH = 512, 1024
+# Queries of a block, which are compared with the database points of the block alone.
+BLOCK = 512
 # Maximum number of points of the database among which a sample of pairs is searched, besides its
 # own, and of similarities of a block of searches.
 _DATABASE, _SIMILARITIES = 10_000, 1 << 22
@@ -36,8 +35,8 @@ _HASHED, _MAPPED = 1024, 4096
 # with different points, all are mapped at once.
 _REPEATED = 1.5
 
-# Takes an objective, parameters, a batch and a part of it; returns the loss and its gradients.
-Evaluation = Callable[[Any, list[Array], Batch | None, Any], tuple[float, list[Array]]]
+# Takes an objective and parameters; returns the loss and its gradients.
+Evaluation = Callable[..., tuple[float, list[Array]]]
 
 
 @dataclass(frozen=True)
@@ -167,38 +166,40 @@ class Pairs:
         """The points of both sides."""
         return Samples(self.queries, database=Samples(self.database))
 
-    def parts(
-        self, loss: Any, n_jobs: int | None, size: int | None = None
-    ) -> tuple[Samples, Any, list[Batch]]:
-        """Return samples, the loss with its labels, and mini-batches.
+    def parts(self, loss: Any, n_jobs: int | None) -> tuple[Samples, Any, Evaluation | None]:
+        """Return samples, the loss with its labels, and a function that evaluates it by blocks.
 
-        `size`: of mini-batches of scored pairs, at most.
+        The function is None if blocks do not pay.
         """
         if self.scores is None:
             positives = _PositivesLoss(loss, self, n_jobs)
-            batches = [Batch(np.concatenate(block), len(block[0])) for block in positives.blocks]
-            return self.tables, positives, batches
+            n = sum(len(rows) + len(others) for rows, others in positives.blocks)
+            worse = n > _REPEATED * (len(self.queries) + len(self.database))
+            by_blocks = len(positives.blocks) > 1 and not worse
+            return self.tables, positives, _positives_in_blocks if by_blocks else None
         left, right = self.index.T
         queries, database = _take_rows(self.queries, left), _take_rows(self.database, right)
         samples = Samples(queries, database=Samples(database))
-        rows = np.random.RandomState(0).permutation(len(self))
-        size = _BATCH if size is None else min(size, _BATCH)
-        batches = [
-            Batch(np.tile(some, 2), len(some))
-            for some in np.array_split(rows, -(-len(rows) // size))
-        ]
-        return samples, loss.on_pairs(self.scores, self.weight, n_jobs=n_jobs), batches
+        bound = loss.on_pairs(self.scores, self.weight, n_jobs=n_jobs)
+        return samples, bound, _scored_in_blocks if len(self) > _MAPPED else None
 
-    def evaluation(self, batches: list[Batch]) -> Evaluation | None:
-        """Return a function that evaluates a loss by blocks; None if that does not pay.
-
-        `batches`: as `parts` returns them.
-        """
+    def batches(self, size: int) -> list[Batch]:
+        """Return mini-batches: blocks of positives, or scored pairs, at most so many each."""
         if self.scores is None:
-            n = sum(len(batch.rows) for batch in batches)
-            worse = n > _REPEATED * (len(self.queries) + len(self.database))
-            return None if len(batches) == 1 or worse else _mean_of_batches(batches)
-        return _scored_in_blocks if len(self) > _MAPPED else None
+            return [Batch(np.concatenate(block), len(block[0])) for block in self.blocks]
+        rows = np.random.RandomState(0).permutation(len(self))
+        parts = np.array_split(rows, -(-len(rows) // size))
+        return [Batch(np.tile(some, 2), len(some)) for some in parts]
+
+    @property
+    def blocks(self) -> list[tuple[Integers, Integers]]:
+        """Rows of queries, and of the points of the database that they are compared with."""
+        rows = np.random.RandomState(0).permutation(len(self.queries))
+        members = self._ones(np.concatenate([self.index, self.negatives]))
+        return [
+            (some, np.unique(members[some].indices))
+            for some in np.array_split(rows, -(-len(rows) // BLOCK))
+        ]
 
     def values(self, Z: Array, Z_database: Array) -> Floats:
         """Return how well embedded tables rank pairs: a value for each pair or query.
@@ -247,11 +248,6 @@ class Pairs:
     def relevance(self) -> csr_array:
         """Ones where a point of the database belongs to a query."""
         return self._ones(self.index)
-
-    @property
-    def members(self) -> csr_array:
-        """Ones where a point of the database belongs to a query or is its negative."""
-        return self._ones(np.concatenate([self.index, self.negatives]))
 
     def _ones(self, index: Integers) -> csr_array:
         shape = len(self.queries), len(self.database)
@@ -366,37 +362,25 @@ def _check_scores(y: Any, n: int, vary: bool) -> Floats:
     return scores
 
 
-def _mean_of_batches(batches: list[Batch]) -> Evaluation:
-    """Return a function that evaluates an objective as the mean over its batches."""
-
-    def evaluate(
-        loss: Any, arrays: list[Array], batch: Batch | None, part: Any = None
-    ) -> tuple[float, list[Array]]:
-        if batch is not None:
-            return _of_embedding(loss, arrays, batch, part)
-        total, gradients = 0.0, [np.zeros_like(each, loss.X.dtype) for each in arrays]
-        for each in batches:
-            value, found = _of_embedding(loss, arrays, each, part)
-            share = each.n_anchors / len(loss.X)
-            total += share * value
-            for i, slope in enumerate(found):
-                gradients[i] += share * slope
-        return total, gradients
-
-    return evaluate
-
-
-def _of_embedding(loss: Any, *given: Any) -> tuple[float, list[Array]]:
-    found: tuple[float, list[Array]] = loss.of_embedding(*given)
-    return found
+def _positives_in_blocks(
+    loss: Any, arrays: list[Array], batch: None, part: None = None
+) -> tuple[float, list[Array]]:
+    """Evaluate a loss of positives as the mean over its blocks."""
+    total, gradients = 0.0, [np.zeros_like(each, loss.X.dtype) for each in arrays]
+    for rows, others in loss.bound.blocks:
+        block = Batch(np.concatenate([rows, others]), len(rows))
+        value, found = loss.of_embedding(arrays, block, part)
+        share = len(rows) / len(loss.X)
+        total += share * value
+        for i, slope in enumerate(found):
+            gradients[i] += share * slope
+    return total, gradients
 
 
 def _scored_in_blocks(
-    loss: Any, arrays: list[Array], batch: Batch | None, part: Any = None
+    loss: Any, arrays: list[Array], batch: None, part: None = None
 ) -> tuple[float, list[Array]]:
-    """Evaluate a loss on the cosines of a block of scored pairs, with gradients of its points."""
-    if batch is not None:
-        return _of_embedding(loss, arrays, batch, part)
+    """Evaluate a loss on the cosines of scored pairs, with gradients of a block of points."""
     tables = loss.X, loss.database
     arrays = [np.ascontiguousarray(array, tables[0].dtype) for array in arrays]
     sides = [(embedding, arrays[own]) for embedding, own in loss.sides]
@@ -441,12 +425,7 @@ class _PositivesLoss:
         classes = csr_array(eye_array(len(pairs.database)))
         self._bound = loss.on(relevance, weight, y_database=classes, n_jobs=n_jobs)
         self._own = pairs.own
-        rows = np.random.RandomState(0).permutation(len(pairs.queries))
-        members = pairs.members
-        self.blocks = [
-            (some, np.unique(members[some].indices))
-            for some in np.array_split(rows, -(-len(rows) // BLOCK))
-        ]
+        self.blocks = pairs.blocks
 
     def evaluate_two_sided(
         self, Z: Array, Z_database: Array, rows: Any = None, database_rows: Any = None,
