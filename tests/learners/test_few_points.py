@@ -11,12 +11,14 @@ from stored import Stored
 from thinned import thinned
 
 import metricfast as mf
+from metricfast import losses
 from metricfast._core.scatter_statistics import ScatterStatistics
 from metricfast._core.wide_map import WideMap
 from metricfast.constraints import Constraints
 from metricfast.learners.base import span
 from metricfast.learners.base.closed_form import ClosedFormLearner, Statistics
 from metricfast.learners.base.span import SpanMap
+from metricfast.neighbors import MultiMetricLMNN
 
 RNG = np.random.default_rng(0)
 N, D = 30, 45
@@ -67,7 +69,10 @@ CASES = [
     (mf.SCML_Supervised, BASES, (X, Y)),
     (mf.SDML, {"preprocessor": X, "sparsity_param": 0, "balance_param": 1e-3}, PAIRS),
     (mf.SDML_Supervised, {"sparsity_param": 0, "random_state": 0}, (X, Y)),
-    (mf.SDML_Supervised, {"random_state": 0}, (X, Y)),
+    *(
+        (mf.SDML_Supervised, {"random_state": 0, "sparsity_param": s}, (X, Y))
+        for s in (0.01, 0.05, 0.2)
+    ),
 ]
 # Learners whose result is not restricted to the span of the points.
 IN_FEATURES = (mf.SCML_Supervised, mf.SDML_Supervised)
@@ -168,6 +173,10 @@ def test_a_map_may_be_too_large_to_form():
             mf.MCML(max_iter=5),
             mf.LDML(max_iter=5),
             mf.MLKR(max_iter=5),
+            mf.EmbeddingLearner(losses.SupCon(), max_epochs=3, random_state=0),
+            mf.TripletLearner(n_components=4, max_epochs=3, random_state=0),
+            mf.ProxyNCALearner(max_epochs=3, judge=None, random_state=0),
+            mf.SDML_Supervised(n_constraints=20, random_state=0),
         ],
         10,
     ),
@@ -179,7 +188,18 @@ def test_twenty_thousand_features(learner):
     points[:, :50] += 3 * y[:, None]
     assert peak_memory(lambda: learner.fit(points, y)) < 100e6  # a square map has 1.6 GB
     assert learner.transform(points[:3]).dtype == np.float32
-    assert learner._map.shape[0] <= 20 or isinstance(learner._map, WideMap)
+    (L,) = learner._parameters if hasattr(learner, "_parameters") else [learner._map]
+    assert L.shape[0] <= 20 or isinstance(L, WideMap)
+
+
+@quiet
+def test_a_map_of_each_class_of_twenty_thousand_features():
+    y = np.arange(20) % 2
+    points = RNG.normal(size=(20, 20_000))
+    points[:, :50] += 3 * y[:, None]
+    model = MultiMetricLMNN(2)
+    assert peak_memory(lambda: model.fit(points, y)) < 100e6
+    assert model.score(points, y) == 1
 
 
 @quiet

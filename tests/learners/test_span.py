@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
+from sklearn.metrics import pairwise_distances
 
+import metricfast.learners.embedding.base as embedding_base
 import metricfast.learners.linear as linear
-from metricfast import LDML, LMNN, MCML, MLKR, NCA, NCMML, NeighborhoodGerrymandering, losses
+import metricfast.predictors.multi_metric as multi_metric
+from metricfast import (
+    LDML,
+    LMNN,
+    MCML,
+    MLKR,
+    NCA,
+    NCMML,
+    EmbeddingLearner,
+    NeighborhoodGerrymandering,
+    losses,
+)
 from metricfast._core.wide_map import WideMap
+from metricfast.embeddings import Linear
 from metricfast.learners.gerrymandering.regularizers import penalty
+from metricfast.neighbors import MultiMetricLMNN
 from metricfast.selection import Judge
 from metricfast.solvers import Adam
 from metricfast.training.initialization import _standardized
@@ -57,6 +73,81 @@ def test_the_map_is_that_of_training_on_all_features(learner, start, monkeypatch
     # MLKR takes the square root of a singular scatter, which halves the number of digits.
     precision = 1e-6 if learner is MLKR else 1e-9
     np.testing.assert_allclose(found, full, atol=precision * np.abs(full).max())
+
+
+EMBEDDINGS = {
+    "SupCon": lambda **more: EmbeddingLearner(losses.SupCon(), **more),
+    "four rows": lambda **more: EmbeddingLearner(losses.SupCon(), Linear(4), **more),
+    "NCA": lambda **more: EmbeddingLearner(losses.NCA(reduction="mean"), **more),
+    "proxies": lambda **more: EmbeddingLearner(losses.ProxyNCA(), **more),
+    "log ratio": lambda **more: EmbeddingLearner(losses.LogRatio(), **more),
+}
+
+
+@few
+@pytest.mark.parametrize("name", EMBEDDINGS)
+def test_an_embedding_by_all_points_is_that_of_training_on_all_features(name, monkeypatch):
+    few_steps = {"solver": "lbfgs", "max_epochs": 5, "judge": None, "random_state": 0}
+    model = EMBEDDINGS[name](**few_steps)
+    found = deepcopy(model.fit(X, Y))
+    assert found.parameters_[0].shape[1] == D
+    monkeypatch.setattr(embedding_base, "_spans", lambda *_: False)
+    full = model.fit(X, Y)
+    np.testing.assert_allclose(found.loss_curve_, full.loss_curve_, rtol=1e-7)
+    np.testing.assert_allclose(
+        pairwise_distances(found.transform(X)), pairwise_distances(full.transform(X)), atol=1e-5
+    )
+    if name == "proxies":
+        np.testing.assert_allclose(
+            pairwise_distances(found.proxies_, found.transform(X)),
+            pairwise_distances(full.proxies_, full.transform(X)),
+            atol=1e-5,
+        )
+
+
+@few
+@pytest.mark.parametrize("name", EMBEDDINGS)
+def test_an_embedding_by_batches_lowers_the_loss_and_keeps_the_rest(name):
+    model = EMBEDDINGS[name](max_epochs=20, judge=None, random_state=0).fit(X, Y)
+    assert model.loss_curve_[-1] < model.loss_curve_[0]
+    (L,), new = model.parameters_, RNG.normal(size=(5, D))
+    assert L.shape == (model.n_components_, D)
+    assert model.transform(new).shape == (5, model.n_components_)
+    embedded, _ = model.embedding_.forward([L], new - model.mean_)
+    np.testing.assert_allclose(model.transform(new), embedded, atol=1e-12)
+    distance = model.pair_distance(new[None, :2])[0]
+    assert model.get_metric()(*new[:2]) == pytest.approx(distance)
+    if L.shape[0] == D and not model.embedding_.normalize:
+        # Directions that no training point has keep their length.
+        outside = new[0] - X.T @ np.linalg.lstsq(X.T, new[0], rcond=None)[0]
+        assert np.linalg.norm(L @ outside) == pytest.approx(np.linalg.norm(outside))
+    first = model.loss_curve_[0]
+    again = model.set_params(warm_start=True, max_epochs=1).fit(X, Y)
+    assert again.loss_curve_[0] < first
+    assert again.partial_fit(X, Y).parameters_[0].shape == L.shape
+
+
+def test_given_distances_stay_where_nothing_is_learned():
+    noise = RNG.normal(size=(N, D))
+    model = EmbeddingLearner(losses.NCA(reduction="mean"), judge=Judge(errors=50), random_state=0)
+    model.fit(noise, Y)
+    new = RNG.normal(size=(5, D))
+    np.testing.assert_allclose(pairwise_distances(model.transform(new)), pairwise_distances(new))
+
+
+@few
+@pytest.mark.parametrize("rows", [None, 4])
+def test_a_metric_of_each_class_is_that_of_training_on_all_features(rows, monkeypatch):
+    model = MultiMetricLMNN(2, rows, judge=None, max_iter=5)
+    found = deepcopy(model.fit(X, Y))
+    monkeypatch.setattr(multi_metric, "trains_in_span", lambda *_: False)
+    monkeypatch.setattr(linear, "LazyBasis", lambda X: None)
+    full = model.fit(X, Y)
+    assert found.maps_.shape == full.maps_.shape == (3, rows or D, D)
+    new = RNG.normal(size=(20, D))
+    for points in (None, new):
+        for ours, theirs in zip(found.kneighbors(points), full.kneighbors(points), strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-9)
 
 
 @few

@@ -41,6 +41,8 @@ class WideMap:
         self.left, self.right = none if left is None else left, none if right is None else right
         self.dtype = np.dtype(dtype)
 
+    ndim = 2
+
     @property
     def shape(self) -> tuple[int, int]:
         """(n_features, n_features)."""
@@ -58,6 +60,11 @@ class WideMap:
         """Return ``L * 2**exponent``."""
         diagonal, left = (times_power_of_two(a, exponent) for a in (self.diagonal, self.left))
         return WideMap(diagonal, left, self.right, self.dtype)
+
+    def astype(self, dtype: Any, **how: Any) -> WideMap:
+        """Return the map for points of a dtype, like that of an array."""
+        del how
+        return WideMap(self.diagonal, self.left, self.right, dtype)
 
     def undo_scale(self, exponent: int, dtype: Any) -> WideMap:
         """Return the map of the given points, like :func:`metricfast._core.scaling.undo_scale`."""

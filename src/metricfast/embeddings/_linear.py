@@ -13,6 +13,7 @@ from metricfast._core.parameters import PositiveInt, check_parameters
 from metricfast._core.points import values_of
 from metricfast._core.sources import on_disk
 from metricfast._core.types import Array, RandomState
+from metricfast._core.wide_map import WideMap
 from metricfast.embeddings._base import LayeredEmbedding, Parameters, check_start
 
 __all__ = ["Linear"]
@@ -97,6 +98,12 @@ class Linear(LayeredEmbedding):
 
     def _layers(self, parameters: Parameters) -> tuple[list[Array], list[Array | None]]:
         return parameters[:1], [None]
+
+    def _outputs(self, parameters: Parameters, X: Any, threads: int) -> list[Array]:
+        (L,) = parameters
+        if isinstance(L, WideMap):
+            return [np.ascontiguousarray(L.embed(X))]
+        return super()._outputs(parameters, X, threads)
 
     def decays(self, default: float) -> list[float]:
         return [default]

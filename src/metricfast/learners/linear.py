@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -12,7 +11,6 @@ from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
 
-from metricfast._core.arrays import as_threads
 from metricfast._core.parameters import (
     NonNegativeFloat,
     PositiveInt,
@@ -30,7 +28,7 @@ from metricfast.learners.trained import Given, Plan, TrainedLearner, for_mini_ba
 from metricfast.selection._judge import JudgeParameter
 from metricfast.training.callbacks import as_callbacks
 from metricfast.training.history import History, Vector
-from metricfast.training.initialization import Initialization, n_rows
+from metricfast.training.initialization import Initialization, n_rows, warn_of_cost
 from metricfast.training.model_selection import Candidates
 from metricfast.training.objective import Objective
 from metricfast.training.samples import (
@@ -47,11 +45,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 __all__ = ["AllPairsLearner", "LinearLearner"]
-
-# Seconds of a thread for a pair of points, and for each of its coordinates, in an iteration.
-_PAIR, _COORDINATE = 2e-9, 1.25e-10
-# Most iterations that a training usually needs.
-_ITERATIONS, _LONG = 100, 60.0
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -276,21 +269,12 @@ class AllPairsLearner(LinearLearner):
 
     def _initialize(self, plan: Plan, samples: Samples, rng: RandomState, kept: Any) -> Any:
         if not plan.solver.by_batches and plan.evaluator is None:
-            self._warn_of_time(*samples.X.shape)
+            n, d = samples.X.shape
+            rows, width = n_rows(self.init, self.n_components, d), d
+            if samples.span is not None:
+                rows, width = min(rows, n), n
+            warn_of_cost([(rows, width)], n, n, n, plan.solver, self.n_jobs)
         return super()._initialize(plan, samples, rng, kept)
-
-    def _warn_of_time(self, n: int, n_features: int) -> None:
-        """Warn before a training that may take more than a minute."""
-        p = min(n, n_rows(self.init, self.n_components, n_features))
-        n_iter, n_threads = min(int(self.max_iter), _ITERATIONS), as_threads(self.n_jobs)
-        seconds = n_iter * float(n) ** 2 * (_PAIR + p * _COORDINATE) / n_threads
-        if seconds > _LONG:
-            warn_user(
-                f"Each iteration compares all pairs of {n:,} points: {n_iter} iterations take "
-                f"about {math.ceil(seconds / 60):,} minutes on {n_threads} thread(s), and the "
-                "judge needs some more. solver='adam' is faster, because a step compares the "
-                "points of one batch."
-            )
 
 
 def _discriminant(

@@ -236,7 +236,8 @@ class TrainedLearner(CallbackMixin):
                 history.judge(partial(objective.cost, held_out), int(rule.patience))
             diverged = train(self, objective, history, plan.solver, plan.callbacks, checkpoint)
             self._finish(objective, history, diverged)
-            if plan.solver.by_batches and objective.traits.keeps_last and not history.costs:
+            keeps_last = objective.traits.keeps_last and samples.outer is None
+            if plan.solver.by_batches and keeps_last and not history.costs:
                 self._training = history, objective.x0, objective.preconditioner
         if validate:
             others = {

@@ -23,6 +23,7 @@ from metricfast._core.parameters import (
 )
 from metricfast._core.progress import Progress
 from metricfast._core.types import Array, Floats, Integers
+from metricfast._core.wide_map import AnyMap, WideMap
 from metricfast.distances.database import Database
 from metricfast.distances.neighbors import kneighbors
 from metricfast.learners.base.inputs import forget
@@ -39,6 +40,7 @@ from metricfast.selection._measures import Measure
 from metricfast.selection._splits import Part, split_points
 from metricfast.training.history import History
 from metricfast.training.lbfgs import minimize_smooth
+from metricfast.training.span import LazyBasis, MapOfSpan, trains_in_span
 
 __all__ = ["MultiMetricLMNN"]
 
@@ -155,11 +157,18 @@ class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ig
             raise ValueError("y must have two classes at least, got one class.")
         self.classes_ = labels.known[0]
         L, self.n_iter_ = self._single(points, codes), int(self.max_iter)
+        coordinates, of_span = points, None
+        if trains_in_span(*points.shape):
+            centred = points - points.mean(axis=0)
+            basis = LazyBasis(centred).basis
+            of_span = MapOfSpan(L, basis)
+            coordinates, L = centred @ basis, of_span.inner
         if judge is not None:
-            self.judgement_ = self._judged(judge, points, codes, L)
+            self.judgement_ = self._judged(judge, coordinates, codes, L)
             self.n_iter_ = self.judgement_.chosen
-        self.maps_ = self._learn(points, codes, L, self.n_iter_)
-        self._space = _MetricOfEachClass(_members(codes), self.maps_)
+        learned = self._learn(coordinates, codes, L, self.n_iter_)
+        self._maps = [L if of_span is None else of_span.outer(L) for L in learned]
+        self._space = _MetricOfEachClass(_members(codes), self._maps)
         self._database, self._as_queries = Database(points, n_jobs=self.n_jobs), None
         self._count()
         self.metric_ = "euclidean"
@@ -203,13 +212,18 @@ class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ig
         goals = [float(means(each.T, part.weight).flat[0]) for each in costs]
         return len(goals) - int(np.argmin(goals)) > _PATIENCE
 
-    def _single(self, points: Array, codes: Integers) -> Floats:
+    @property
+    def maps_(self) -> Floats:
+        """The map of each class."""
+        return np.stack([L.array() if isinstance(L, WideMap) else L for L in self._maps])
+
+    def _single(self, points: Array, codes: Integers) -> Any:
         """Return the map of `LMNN`."""
         start = LMNN(
             n_neighbors=self.n_neighbors, n_components=self.n_components, random_state=0,
             regularization=self.regularization, judge=self.judge, n_jobs=self.n_jobs,
         ).fit(points, self.classes_[codes])  # fmt: skip
-        return np.asarray(start.components_, np.float64)
+        return start._map.astype(np.float64)
 
     def _learn(
         self, points: Array, codes: Integers, L: Floats, n_iter: int, judged: Any = None
@@ -245,8 +259,8 @@ class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ig
 
     def _learned(self) -> Iterator[tuple[str, str]]:
         yield "points that are searched", str(self.n_samples_fit_)
-        n_classes, n_components, n_features = self.maps_.shape
-        yield "maps", f"{n_classes}, of {n_features} features to {n_components} components"
+        n_components, n_features = self._maps[0].shape
+        yield "maps", f"{len(self._maps)}, of {n_features} features to {n_components} components"
         yield "iterations", str(self.n_iter_)
         if hasattr(self, "judgement_"):
             yield "cost, held out", f"{self.judgement_.costs[self.judgement_.chosen]:.4g}"
@@ -264,10 +278,10 @@ class _MetricOfEachClass(Metric):
     ----------
     members : list of ndarray
         The points of each class.
-    class_maps : ndarray of shape (n_classes, n_components, n_features)
+    class_maps : list of (ndarray of shape (n_components, n_features) or WideMap)
     """
 
-    def __init__(self, members: list[Integers], class_maps: Floats) -> None:
+    def __init__(self, members: list[Integers], class_maps: list[AnyMap]) -> None:
         super().__init__("euclidean", {})
         self.members, self.class_maps = members, class_maps
 
@@ -291,7 +305,7 @@ class _MetricOfEachClass(Metric):
 
 
 def _search(
-    queries: Array, points: Array, members: list[Integers], maps: Floats, k: int,
+    queries: Array, points: Array, members: list[Integers], maps: Any, k: int,
     exclude: Integers | None, n_jobs: int | None,
 ) -> tuple[Array, Integers]:  # fmt: skip
     """Return the nearest points under the distance of the class of each point; the first in a tie.
@@ -310,8 +324,11 @@ def _search(
             some = np.flatnonzero((own >= 0) == among)
             size = min(k, len(rows) - among)
             if len(some) and size:
+                sides = queries[some], points[rows]
+                if isinstance(L, WideMap):
+                    sides = L.embed(sides[0] - points[0]), L.embed(sides[1] - points[0])
                 found = kneighbors(
-                    queries[some], points[rows], size, L=L, exclude=own[some],
+                    *sides, size, L=None if isinstance(L, WideMap) else L, exclude=own[some],
                     n_jobs=n_jobs,
                 )  # fmt: skip
                 near[some, start : start + size] = found[0]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
+from metricfast._core.arrays import as_threads
 from metricfast._core.initialize import as_given_map, check_n_components, initialize_components
 from metricfast._core.points import dense
 from metricfast._core.scatter import repetitions, within_scatter
@@ -22,6 +23,7 @@ from metricfast.training.objective import Objective
 from metricfast.training.preconditioner import FlatParameters, best_scale, near_scale
 from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples
+from metricfast.training.solvers import Solver
 
 __all__ = [
     "Initialization",
@@ -30,7 +32,7 @@ __all__ = [
     "n_rows",
     "sample_points",
     "spread",
-    "warn_of_size",
+    "warn_of_cost",
 ]
 
 # Number of points to choose a scale, and their root mean squared distance at its start.
@@ -39,20 +41,46 @@ _FIRST_SPREAD = 4.0
 # Alternative initial maps to the one of `init="auto"`. LFDA costs n_features^3.
 STANDARDIZED, DISCRIMINANT, GIVEN_START = "standardized", "discriminant", "given"
 _WIDE = 500
-# Number of parameters whose steps take seconds an epoch.
-_MANY = 10_000_000
+# Seconds of a thread: for a pair of points, and for each of its coordinates; for an entry of a map
+# and a point, and for a step of the solver.
+_PAIR, _COORDINATE, _PRODUCT, _CHANGE = 2e-9, 1.25e-10, 4e-10, 6e-9
+# Most iterations that a training usually needs; copies of the parameters, with moments.
+_ITERATIONS, _COPIES = 100, 6
+# Seconds, and gibibytes, that a user should know of.
+_LONG, _LARGE = 60.0, 2.0
 
 
-def warn_of_size(arrays: Sequence[Array]) -> None:
-    """Warn before a training of so many parameters that it may take more than a minute."""
-    n_entries = sum(array.size for array in arrays)
-    if n_entries > _MANY:
-        size = 6 * sum(array.nbytes for array in arrays) / 2**30  # with moments and copies
-        warn_user(
-            f"Each step changes all {n_entries:,} parameters: the training may take minutes, and "
-            f"about {size:,.1f} GiB of memory. A small n_components, such as 64, or PCA of the "
-            "points before `fit` makes it faster."
-        )
+def warn_of_cost(
+    shapes: Sequence[tuple[int, ...]], n_points: int, n_compared: int, batch: int, solver: Solver,
+    n_jobs: int | None,
+) -> None:  # fmt: skip
+    """Warn before a training that may take more than a minute, or gigabytes of memory.
+
+    `shapes`: of the parameters; the last has a row for each component.
+    `n_compared`: the number of points that a point is compared with in an iteration.
+    `batch`: the number of points of a step.
+    """
+    n_entries, n_iter = sum(map(math.prod, shapes)), min(solver.n_iter, _ITERATIONS)
+    pairs = float(n_points) * n_compared * (_PAIR + shapes[-1][0] * _COORDINATE)
+    changes = n_entries * (n_points * _PRODUCT + n_points / batch * _CHANGE)
+    n_threads = as_threads(n_jobs)
+    seconds = n_iter * (pairs + changes) / n_threads
+    size = _COPIES * 8 * n_entries / 2**30
+    if seconds <= _LONG and size <= _LARGE:
+        return
+    work = f"changes all {n_entries:,} parameters"
+    faster = "a small n_components, such as 64, or PCA of the points before `fit`"
+    if pairs > changes:
+        work = f"compares all pairs of {n_points:,} points"
+        faster = "solver='adam', because a step compares the points of one batch,"
+    if pairs > changes and solver.by_batches:
+        work = f"compares {n_points:,} points with {n_compared:,} each"
+        faster = "a smaller max_epochs"
+    warn_user(
+        f"Each iteration {work}: {n_iter} iterations may take {math.ceil(seconds / 60):,} "
+        f"minute(s) on {n_threads} thread(s), and {size:,.1f} GiB of memory; the judge needs some "
+        f"more. Faster: {faster}."
+    )
 
 
 def n_rows(init: Any, n_components: int | None, n_features: int) -> int:

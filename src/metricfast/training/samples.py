@@ -32,7 +32,7 @@ from metricfast._core.targets import (
 )
 from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.warn import warn_user
-from metricfast._core.wide_map import WideMap
+from metricfast._core.wide_map import AnyMap, WideMap
 from metricfast._labels.distance import LabelDistance
 from metricfast.training.chunks import (
     SHARE,
@@ -204,6 +204,30 @@ class Samples:
         if isinstance(L, WideMap):
             return L.undo_scale(self.exponent, self.X.dtype)
         return undo_scale(L, self.exponent, self.X.dtype)
+
+    def in_span_and_beyond(self) -> Samples:
+        """Return the samples in coordinates of `span`, and a coordinate of zeros.
+
+        The last coordinate stands for all directions that no point has.
+        """
+        found = self.in_span
+        return replace(found, X=np.pad(found.X, ((0, 0), (0, 1))))
+
+    def outer_map(self, A: Array) -> AnyMap:
+        """Convert a square map of the coordinates of `in_span_and_beyond` to a map of features."""
+        if self.outer is None:
+            return A
+        assert self.span is not None
+        basis, beyond = self.span.basis, float(A[-1, -1])
+        change = A[:-1, :-1].astype(np.float64) - beyond * np.eye(len(A) - 1)
+        return WideMap(np.full(self.outer, beyond), basis @ change, basis, A.dtype)
+
+    def outer_points(self, Z: Array) -> Array:
+        """Convert points embedded by a map of coordinates to points embedded by `outer_map`."""
+        if self.outer is None:
+            return Z
+        assert self.span is not None
+        return np.asarray(Z[:, :-1] @ self.span.basis.T, Z.dtype)
 
     def rescale_map(self, L: Array, *, quiet: bool = False) -> Array:
         """Convert a map of the given points to a map of `X`.

@@ -56,7 +56,7 @@ class MapOfSpan:
 
     Parameters
     ----------
-    L : ndarray of shape (n_components, n_features), or WideMap without directions
+    L : ndarray of shape (n_components, n_features), or WideMap
         The initial map.
     basis : ndarray of shape (n_features, n_directions)
 
@@ -75,7 +75,7 @@ class MapOfSpan:
         n_features, n_directions = basis.shape
         # Without U, it is L Q A_0^-1, for the initial A_0.
         self._left: Array | None = None
-        if isinstance(L, WideMap) and (L.diagonal == L.diagonal[0]).all():
+        if isinstance(L, WideMap) and not L.left.size and (L.diagonal == L.diagonal[0]).all():
             self._left, self._start = basis, L.diagonal[0] * np.eye(n_directions)
             self.rest_norm = abs(float(L.diagonal[0])) * math.sqrt(n_features - n_directions)
         elif isinstance(L, WideMap):
@@ -94,7 +94,7 @@ class MapOfSpan:
     def _inside(self) -> Array:
         """L Q."""
         if isinstance(self._L, WideMap):
-            return np.asarray(self._L.diagonal[:, None] * self._basis)
+            return np.asarray(self._L.embed(self._basis.T).T)
         return np.asarray(self._L.astype(np.float64) @ self._basis)
 
     def outer(self, inner: Array) -> AnyMap:
@@ -104,7 +104,8 @@ class MapOfSpan:
             self._left = solve_triangular(self._start, inside.T, trans="T").T
         change = (inner if self._left is None else self._left @ inner) - inside
         if isinstance(L, WideMap):
-            return WideMap(L.diagonal, change, self._basis, L.dtype)
+            left, right = np.hstack([L.left, change]), np.hstack([L.right, self._basis])
+            return WideMap(L.diagonal, left, right, L.dtype)
         return np.asarray(L + change @ self._basis.T)
 
 

@@ -18,7 +18,7 @@ from metricfast._core.types import Array, RandomState
 from metricfast._core.warn import warn_user
 from metricfast._labels.binding import agreed, bind_labels, is_precomputed
 from metricfast._labels.distance import LabelDistance
-from metricfast.embeddings import Embedding
+from metricfast.embeddings import Embedding, Linear
 from metricfast.embeddings._asymmetric import sides_of, with_length
 from metricfast.learners.base.inputs import forget
 from metricfast.learners.embedding.input import (
@@ -38,7 +38,7 @@ from metricfast.training.callbacks import as_callbacks
 from metricfast.training.embedded import embed
 from metricfast.training.fingerprint import fingerprint
 from metricfast.training.history import History, Vector
-from metricfast.training.initialization import warn_of_size
+from metricfast.training.initialization import warn_of_cost
 from metricfast.training.model_selection import Candidates
 from metricfast.training.objective import Objective
 from metricfast.training.problem import EMBEDDING, Problem, is_continuous, is_learnable
@@ -51,6 +51,7 @@ from metricfast.training.solvers import (
     as_solver,
     check_solver_params,
 )
+from metricfast.training.span import LazyBasis, trains_in_span
 from metricfast.training.steps import RISE
 from metricfast.training.stopping import as_stopping_rule
 
@@ -297,6 +298,8 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
         self.mean_ = means[1]
         if not alone:
             self.mean_query_ = means[0]
+        if reset and kept is None and plan.evaluator is None and _spans(embedding, samples):
+            samples = replace(samples, span=LazyBasis(samples.X)).in_span_and_beyond()
         if self._training is not None and self._training[0].x.dtype != samples.X.dtype:
             self._training = None
         return samples
@@ -304,7 +307,10 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
     def _initialize(self, plan: Plan, samples: Samples, rng: RandomState, kept: Any) -> Any:
         embedding = _as_preferred(plan.parts[1], plan.parts[0], samples)
         embedding, start = self._start(samples, plan.parts[0], embedding, rng)
-        warn_of_size(start)
+        n, shapes = samples.X.shape[0], [array.shape for array in start]
+        batch = min(n, self.batch_size or _USUAL_BATCH) if plan.solver.by_batches else n
+        compared = samples.points.X.shape[0] if self.database == "all" else batch
+        warn_of_cost(shapes, n, compared, batch, plan.solver, self.n_jobs)
         if kept is not None:
             arrays = kept[0]
             if [array.shape for array in arrays] != [array.shape for array in start]:
@@ -364,7 +370,7 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
 
     def _earlier(self) -> tuple[list[Array], tuple[Array, Array]] | None:
         """Return the parameters and the means of an earlier fit, if there was one."""
-        if not hasattr(self, "parameters_"):
+        if not hasattr(self, self._fitted):
             return None
         return self._all_parameters(), self._means()
 
@@ -380,9 +386,11 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
     def _set_start(self, samples: Samples, embedding: Any, arrays: list[Array]) -> None:
         """Set initial parameters as fitted attributes."""
         self.embedding_ = embedding
-        self._set(arrays)
+        self._set(samples, arrays)
         X = samples.representative.X[:1]
-        self.n_components_ = embed(embedding, self.parameters_, X, n_jobs=self.n_jobs).shape[1]
+        own = arrays[: len(embedding.decays(0.0))]
+        Z = embed(embedding, own, X, n_jobs=self.n_jobs)
+        self.n_components_ = samples.outer_points(Z).shape[1]
 
     def _start(
         self, samples: Samples, loss: Any, embedding: Embedding, rng: RandomState,
@@ -400,13 +408,17 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
 
     def _set_map(self, objective: Objective, x: Vector) -> None:
         dtype = objective.X.dtype
-        self._set([array.astype(dtype) for array in objective.parameters(x)])
+        arrays = [array.astype(dtype) for array in objective.parameters(x)]
+        self._set(objective.samples, arrays)
 
-    def _set(self, arrays: list[Array]) -> None:
+    def _set(self, samples: Samples, arrays: list[Array]) -> None:
         n_own = len(self.embedding_.decays(0.0))
-        self.parameters_ = [array.copy() for array in arrays[:n_own]]
+        if samples.outer is None:
+            self.parameters_ = [array.copy() for array in arrays[:n_own]]
+        else:
+            self.parameters_ = [samples.outer_map(arrays[0])]
         if len(arrays) > n_own:
-            self.proxies_ = arrays[n_own].copy()
+            self.proxies_ = samples.outer_points(arrays[n_own]).copy()
 
     def _set_fitted(self, objective: Objective, history: History, x: Vector, final: bool) -> None:
         super()._set_fitted(objective, history, x, final)
@@ -430,6 +442,22 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
                 "training diverged. Lower learning_rate.",
                 ConvergenceWarning,
             )
+
+
+def _spans(embedding: Embedding, samples: Samples) -> bool:
+    """Return whether to train on coordinates of the points in their span.
+
+    Only maps of all features do: with few rows, time and memory grow with the features anyway.
+    """
+    X = samples.X
+    if type(embedding) is not Linear or not isinstance(X, np.ndarray):
+        return False
+    square = embedding.n_components is None and _is_identity(embedding.init)
+    return square and samples.database is None and trains_in_span(*X.shape)
+
+
+def _is_identity(init: Any) -> bool:
+    return isinstance(init, str) and init in ("auto", "identity")
 
 
 class _Feasible:

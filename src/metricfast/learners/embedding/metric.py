@@ -22,6 +22,7 @@ from metricfast._core.targets import (
     check_class_labels,
     check_comparable,
 )
+from metricfast._core.wide_map import WideMap
 from metricfast._labels.binding import is_precomputed
 from metricfast._labels.distance import LabelDistance
 from metricfast._labels.tags import are_tags
@@ -49,17 +50,17 @@ class EmbeddedDistance:
     """
 
     def __init__(
-        self, embedding: Embedding, parameters: list[Array], means: tuple[Array, Array]
+        self, embedding: Embedding, parameters: list[Any], means: tuple[Array, Array]
     ) -> None:
         self._embedding = embedding
-        self._parameters = [np.array(array, np.float64, order="C") for array in parameters]
+        self._parameters = [array.astype(np.float64, order="C") for array in parameters]
         self._means = [np.array(mean, np.float64) for mean in means]
 
     def __call__(self, u: ArrayLike, v: ArrayLike, squared: bool = False) -> float:
         """Return the distance of query u to database point v, both of shape (n_features,)."""
         points = as_vectors(u, v, *map(len, self._means))
         ends = [
-            self._embedding.forward(self._parameters, (point - mean)[None], side=side)[0][0]
+            embed(self._embedding, self._parameters, (point - mean)[None], side)[0]
             for point, mean, side in zip(points, self._means, ("query", "database"), strict=True)
         ]
         distance = finite_between(float(np.sum((ends[0] - ends[1]) ** 2)), *points)
@@ -73,24 +74,45 @@ class EmbeddedMetricMixin(MetricTransformer, BaseMetricLearner):
     After a `fit` with a database, `mean_` is the database's mean, and queries have `mean_query_`.
     """
 
-    _fitted = "parameters_"
+    _fitted = "_parameters"
     _sparse_formats = ("csr",)
     _said_label_distance: Any = None  # the chosen distance of continuous labels, if any
 
     _bind_labels: Callable[..., tuple[LabelDistance, Array, Array]]  # only for continuous labels
     embedding_: Embedding
-    parameters_: list[Array]
     mean_: Array
     feature_names_database_in_: Array
     n_components_: int
     n_jobs: int | None
+
+    @property
+    def parameters_(self) -> list[Array]:
+        """The parameters of the embedding."""
+        return [A.array() if isinstance(A, WideMap) else A for A in self._parameters]
+
+    @parameters_.setter
+    def parameters_(self, arrays: list[Any]) -> None:
+        self.__dict__["parameters_"] = arrays
+
+    @parameters_.deleter
+    def parameters_(self) -> None:
+        del self.__dict__["parameters_"]
+
+    @property
+    def _parameters(self) -> list[Any]:
+        """The parameters of the embedding, of which a map may be a `WideMap`."""
+        try:
+            return list(vars(self)["parameters_"])
+        except KeyError:
+            message = f"{type(self).__name__!r} object has no attribute 'parameters_'"
+            raise AttributeError(message) from None
 
     def _embed(self, X: Any, side: str = "query") -> Array:
         """Embed checked points of one side."""
         return embed_points(X, lambda block: self._forward(block, side))
 
     def _forward(self, X: Any, side: str) -> Array:
-        parameters = [array.astype(X.dtype, copy=False) for array in self.parameters_]
+        parameters = [array.astype(X.dtype, copy=False) for array in self._parameters]
         mean = self._mean(side).astype(X.dtype, copy=False)
         layers = sum(array.shape[0] for array in parameters if array.ndim == 2)
         row_bytes = 4 * X.dtype.itemsize * (X.shape[1] + layers)
@@ -211,9 +233,9 @@ class EmbeddedMetricMixin(MetricTransformer, BaseMetricLearner):
         Later fits do not change it. For many distances, it is far faster to transform the points
         first.
         """
-        check_is_fitted(self, "parameters_")
+        check_is_fitted(self, self._fitted)
         return EmbeddedDistance(
-            self.embedding_, self.parameters_, (self._mean("query"), self._mean("database"))
+            self.embedding_, self._parameters, (self._mean("query"), self._mean("database"))
         )
 
     def kneighbors(

@@ -24,6 +24,7 @@ from metricfast.learners.gerrymandering.classifier import DatabaseClassifierMixi
 from metricfast.learners.gerrymandering.history import (
     keep_best,
     objective_of,
+    usual_batch,
     vote_problem,
 )
 from metricfast.learners.gerrymandering.two_sides import (
@@ -40,7 +41,7 @@ from metricfast.training.callbacks import as_callbacks
 from metricfast.training.chunks import hold
 from metricfast.training.embedded import embed_samples
 from metricfast.training.history import History, Vector
-from metricfast.training.initialization import warn_of_size
+from metricfast.training.initialization import warn_of_cost
 from metricfast.training.model_selection import Candidates
 from metricfast.training.objective import Objective
 from metricfast.training.problem import Problem
@@ -329,9 +330,13 @@ class AsymmetricSimilarity(
         start = initial_maps(self, embedding, samples, rng, kept, cost)
         self.embedding_ = embedding
         self._set_parameters(start)
-        warn_of_size(start)
+        n, m = samples.X.shape[0], samples.points.X.shape[0]
         if samples.database is None:
-            check_neighbors(self.n_neighbors, samples.X.shape[0] - 1)
+            check_neighbors(self.n_neighbors, n - 1)
+        batch = usual_batch(n) if plan.solver.by_batches else n
+        warn_of_cost(
+            [array.shape for array in start], n, min(m, batch), batch, plan.solver, self.n_jobs
+        )
         return start
 
     def _begin(

@@ -28,6 +28,7 @@ __all__ = [
     "keep_best",
     "objective_of",
     "unit_scale",
+    "usual_batch",
     "vote_problem",
 ]
 
@@ -102,12 +103,17 @@ def vote_problem(
     )  # fmt: skip
 
 
+def usual_batch(n_points: int) -> int:
+    """Return the default number of queries in a batch."""
+    return min(1000, max(32, n_points // 20))
+
+
 def vote_batches(
     objective: Objective, rng: np.random.RandomState, batch_size: int | None
 ) -> Callable[[], Iterable[Batch]]:
     """Return a function that draws the batches of an epoch, each with database points."""
     X, database = objective.X, objective.loss.database
-    size = int(batch_size or min(1000, max(32, X.shape[0] // 20)))
+    size = int(batch_size or usual_batch(X.shape[0]))
     if isinstance(database, Chunked):
         return batches_of_both(X, database, rng, size)
     pooled = isinstance(database, str) and database == "batch"

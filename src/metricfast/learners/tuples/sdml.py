@@ -20,9 +20,14 @@ from metricfast._core.types import Array, Floats
 from metricfast._core.warn import warn_user
 from metricfast.learners.base.closed_form import ClosedFormLearner, Statistics
 from metricfast.learners.base.learner import MahalanobisMixin
-from metricfast.learners.base.span import GIVEN, span_of
+from metricfast.learners.base.span import GIVEN, Span, span_of
 from metricfast.learners.tuples.drawing import DrawnConstraints, draw_pairs
-from metricfast.learners.tuples.graphical_lasso import MAX_ITER, graphical_lasso
+from metricfast.learners.tuples.graphical_lasso import (
+    MAX_ITER,
+    BlockMatrix,
+    ScatterOfSpan,
+    graphical_lasso,
+)
 from metricfast.learners.tuples.pair_sums import PairSumsLearner, pair_sums, prior_matrix
 from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 
@@ -48,8 +53,8 @@ class _SDML(CallbackMixin, MahalanobisMixin):
 
     @property
     def _spans(self) -> bool:
-        """Whether the result is invariant to rotations; the l1 penalty is not."""
-        return is_identity(self.prior) and not self.sparsity_param
+        """Whether the pairs matter by coordinates of their points and by the basis alone."""
+        return is_identity(self.prior)
 
     def _solve(self, statistics: Statistics, setting: None) -> None:
         """Learn from sums over pairs."""
@@ -64,21 +69,33 @@ class _SDML(CallbackMixin, MahalanobisMixin):
         with np.errstate(over="ignore", invalid="ignore"):
             self.balance_param_ = self._bounded_balance(loss, prior, statistics.tuples)
             inverse = prior if is_identity(self.prior) else inv(prior)
-            matrix = _check_finite(inverse + self.balance_param_ * loss)
-        M = prior
+            loss = _check_finite(self.balance_param_ * loss)
+            matrix = _check_finite(inverse + loss)
+        S: Floats | ScatterOfSpan = (matrix + matrix.T) / 2
+        n_components, sparsity = self.n_components, float(self.sparsity_param)
+        if isinstance(self._span, Span) and sparsity:
+            # The penalty is on features, so coordinates do not suffice.
+            n = self._span.basis.shape[1]
+            S, n_components = ScatterOfSpan(self._span.basis, loss[:n, :n]), self._span.n_rows
+            M = BlockMatrix(np.ones(len(self._span.basis)), [])
+        else:
+            M = BlockMatrix(np.diag(prior), [(np.arange(len(prior)), prior)])
 
         def set_fitted() -> None:
-            L = components_from_metric(M, n_components=self.n_components)
+            if isinstance(S, ScatterOfSpan):
+                L = M.components(n_components)
+            else:
+                L = components_from_metric(M.array(), n_components=n_components)
             self.components_ = L.astype(pairs.dtype, copy=False)
 
-        def observer(iteration: int, off: float, present: Floats) -> bool:
+        def observer(iteration: int, off: float, present: BlockMatrix) -> bool:
             nonlocal M
             M = present
             return progress(iteration, off)
 
         try:
             with IterationProgress(self, MAX_ITER, set_fitted) as progress:
-                M = graphical_lasso((matrix + matrix.T) / 2, float(self.sparsity_param), observer)
+                M = graphical_lasso(S, sparsity, observer)
         except np.linalg.LinAlgError as error:
             raise ValueError(
                 "The matrix that balance_param makes of the points has no inverse in float64: "
