@@ -17,9 +17,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import metricfast as mf
-from metricfast import metrics, neighbors, solvers
+from metricfast import losses, metrics, neighbors, solvers
 from metricfast._core import warn
 from metricfast.constraints import Constraints
+from metricfast.training import initialization
+from metricfast.training.initialization import warn_of_cost
 
 PACKAGE = Path(mf.__file__).parent
 RNG = np.random.default_rng(0)
@@ -83,6 +85,46 @@ def test_workers_warn_once_at_the_line_of_the_learner(monkeypatch):
     fits = [delayed(clone(STOPPED).fit)(X, Y) for _ in range(6)]
     (path,) = caught_in(lambda: Parallel(2, backend="threading")(fits))
     assert PACKAGE in path.parents
+
+
+ADAM = solvers.Adam(max_epochs=50)
+COSTS = {
+    "pairs": (
+        [(10, 10)],
+        60_000,
+        60_000,
+        60_000,
+        solvers.LBFGS(),
+        r"all pairs of 60,000 .* 'adam'",
+    ),
+    "parameters": ([(9000, 9000)], 3000, 128, 128, ADAM, r"all 81,000,000 .* 3\.6 GiB.* PCA"),
+    "batches": ([(64, 64)], 10**6, 5000, 500, ADAM, r"1,000,000 points with 5,000 .* max_epochs"),
+}
+
+
+@pytest.mark.parametrize("name", COSTS)
+def test_a_long_training_is_warned_of_with_what_is_faster(name):
+    *how, message = COSTS[name]
+    with pytest.warns(UserWarning, match=message) as caught:
+        warn_of_cost(*how, 1)
+    assert "on 1 thread(s)" in str(caught[0].message)
+    warn_of_cost([(10, 10)], 1000, 1000, 1000, how[-1], 1)
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [
+        mf.NCA(max_iter=2, judge=None),
+        mf.EmbeddingLearner(losses.SupCon(), max_epochs=1, judge=None),
+        mf.AsymmetricSimilarity(solver=solvers.Adam(max_epochs=1)),
+    ],
+    ids=lambda learner: type(learner).__name__,
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_trainings_are_warned_of(learner, monkeypatch):
+    monkeypatch.setattr(initialization, "_LONG", 0.0)
+    with pytest.warns(UserWarning, match=r"may take 1 minute\(s\)"):
+        learner.fit(X, Y)
 
 
 def test_a_warning_names_a_parameter_of_its_learner():

@@ -7,10 +7,11 @@ import pytest
 from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import scale
+from working_memory import working_memory
 
 from metricfast import SDML, SDML_Supervised
 from metricfast.learners.tuples import graphical_lasso as _graphical_lasso
-from metricfast.learners.tuples.graphical_lasso import graphical_lasso
+from metricfast.learners.tuples.graphical_lasso import ScatterOfSpan, graphical_lasso
 
 X, Y = load_iris(return_X_y=True)
 INDEX = np.random.RandomState(0).randint(150, size=(60, 2))
@@ -79,7 +80,7 @@ def test_lasso_converges_for_badly_conditioned_matrices():
         axes = np.linalg.qr(rng.normal(size=(d, d)))[0]
         matrix = (axes * np.logspace(-seed % 4, 0, d)) @ axes.T * 10.0 ** (seed - 6)
         for sparsity in np.array([1e-6, 1e-4, 1e-2, 0.1]) * np.diag(matrix).mean():
-            M = graphical_lasso(matrix, sparsity)
+            M = graphical_lasso(matrix, sparsity).array()
             assert np.linalg.eigvalsh(M)[0] > 0
             assert_optimal(M, matrix, sparsity, 1e-5 * np.diag(matrix).mean())
 
@@ -116,9 +117,9 @@ def test_features_that_are_not_connected_are_solved_for_apart():
     S = np.cov(np.random.RandomState(0).randn(9, 20)) + np.eye(9)
     S[:4, 4:] = S[4:, :4] = 0.05
     S[8, :8] = S[:8, 8] = -0.05
-    together = graphical_lasso(S, 0.0499)
+    together = graphical_lasso(S, 0.0499).array()
     seen = []
-    apart = graphical_lasso(S, 0.0501, lambda *found: seen.append(found[2].shape))
+    apart = graphical_lasso(S, 0.0501, lambda *found: seen.append(found[2].array().shape)).array()
     np.testing.assert_allclose(apart, together, atol=2e-3)
     assert not apart[:4, 4:].any() and not apart[8, :8].any()
     gradient = S - np.linalg.inv(apart)
@@ -127,6 +128,25 @@ def test_features_that_are_not_connected_are_solved_for_apart():
     np.testing.assert_allclose(gradient[off], -0.0501 * np.sign(apart[off]), atol=1e-5)
     assert np.abs(gradient[~off & ~np.eye(9, dtype=bool)]).max() < 0.0501 + 1e-5
     assert set(seen) == {(9, 9)}
+
+
+@pytest.mark.parametrize("sparsity", [0.02, 0.05, 0.2])
+def test_entries_are_those_of_the_whole_matrix(sparsity):
+    rng = np.random.default_rng(0)
+    basis = np.linalg.qr(rng.normal(size=(90, 6)) * rng.exponential(size=(90, 1)) ** 4)[0]
+    inner = np.diag(np.linspace(-0.6, 4, 6))
+    S = np.eye(90) + basis @ inner @ basis.T
+    with working_memory(1 << 15):  # several blocks
+        found = graphical_lasso(ScatterOfSpan(basis, inner), sparsity)
+    expected = graphical_lasso(S, sparsity).array()
+    assert 1 < len(found.blocks[0][0]) < 45
+    np.testing.assert_allclose(found.array(), expected, atol=1e-9)
+    L = found.components(None)
+    np.testing.assert_allclose(L.array().T @ L.array(), expected, atol=1e-9)
+    leading = found.components(20)
+    values = np.linalg.eigvalsh(expected)
+    np.testing.assert_allclose(np.square(leading).sum(axis=1), values[::-1][:20])
+    np.testing.assert_allclose(leading @ expected, values[::-1][:20, None] * leading, atol=1e-9)
 
 
 def test_many_features_that_depend_on_each_other_are_warned_of(monkeypatch):

@@ -56,7 +56,7 @@ def warn_of_cost(
 ) -> None:  # fmt: skip
     """Warn before a training that may take more than a minute, or gigabytes of memory.
 
-    `shapes`: of the parameters; the last has a row for each component.
+    `shapes`: of the parameters; the last has as many rows as there are components or proxies.
     `n_compared`: the number of points that a point is compared with in an iteration.
     `batch`: the number of points of a step.
     """
@@ -72,14 +72,14 @@ def warn_of_cost(
     faster = "a small n_components, such as 64, or PCA of the points before `fit`"
     if pairs > changes:
         work = f"compares all pairs of {n_points:,} points"
-        faster = "solver='adam', because a step compares the points of one batch,"
+        faster = "solver='adam', whose steps compare the points of one batch"
     if pairs > changes and solver.by_batches:
         work = f"compares {n_points:,} points with {n_compared:,} each"
         faster = "a smaller max_epochs"
+    memory = f", and {size:,.1f} GiB of memory" if size > _LARGE else ""
     warn_user(
         f"Each iteration {work}: {n_iter} iterations may take {math.ceil(seconds / 60):,} "
-        f"minute(s) on {n_threads} thread(s), and {size:,.1f} GiB of memory; the judge needs some "
-        f"more. Faster: {faster}."
+        f"minute(s) on {n_threads} thread(s){memory}; the judge needs some more. Faster: {faster}."
     )
 
 
