@@ -8,10 +8,14 @@ __all__ = [
     "TREE",
     "Search",
     "adversarial",
+    "checked_rows",
     "concurrent",
+    "disagreements",
     "map_at_r",
+    "memory",
     "search",
     "searches",
+    "seconds_at_least",
     "some",
     "stream",
 ]
@@ -192,9 +196,8 @@ def _check(arrays: Arrays, digests: dict[str, Arrays]) -> dict[str, str]:
         return {}
     wide = {name: array.astype(np.float64) for name, array in arrays.items()}
     exact = {name: embedded(wide, name) for name in ("queries", "database")}
-    n, k = found[OURS].shape
-    count = min(n, max(5, min(100, CHECKED_VALUES // exact["database"].size)))
-    some = np.linspace(0, n - 1, count).astype(int)
+    k = found[OURS].shape[1]
+    some = checked_rows(exact)
     checked = exact | {"queries": exact["queries"][some]}
     nearest = [
         np.argsort(((exact["database"] - query) ** 2).sum(axis=1), kind="stable")[:k]
@@ -205,6 +208,17 @@ def _check(arrays: Arrays, digests: dict[str, Arrays]) -> dict[str, str]:
         wrong[label] = _differ(exact, found[label], found[OURS], rounded=True)
     if FLOATS in found:
         wrong[FLOATS] = float((found[FLOATS] != found[OURS]).any(axis=1).mean())
+    return disagreements(wrong)
+
+
+def checked_rows(arrays: Arrays) -> np.ndarray:
+    """Return rows of some queries, evenly spaced: fewer among many points."""
+    n, size = len(arrays["queries"]), arrays["database"].size
+    return np.linspace(0, n - 1, min(n, max(5, min(100, CHECKED_VALUES // size)))).astype(int)
+
+
+def disagreements(wrong: dict[str, float]) -> dict[str, str]:
+    """Return messages for shares of queries with other neighbours."""
     return {
         label: f"disagrees: other neighbours of {share:.2%} of the queries"
         for label, share in wrong.items()
@@ -212,8 +226,15 @@ def _check(arrays: Arrays, digests: dict[str, Arrays]) -> dict[str, str]:
     }
 
 
-def _score(arrays: Arrays, digest: Arrays) -> dict[str, float]:
+def memory(arrays: Arrays, digest: Arrays) -> dict[str, float]:
+    """Return the memory of a prepared database as a score."""
     return {"MB held": float(digest["bytes"]) / 1e6} if "bytes" in digest else {}
+
+
+def seconds_at_least(rates: Rates, points: int, width: int, queries: int) -> float:
+    """Return the time of 8-bit products, four times as fast as float32, or of reading 8 bits."""
+    size = points * width
+    return max(size / rates.read, 2 * queries * size / (4 * rates.gemm["float32"]))
 
 
 def _case(
@@ -225,7 +246,7 @@ def _case(
     bound: Callable[[Rates], float] | None = None,
     when: Level = "normal",
 ) -> Case:
-    return Case(f"search-{name}", title, arrays, entries, bound, targets, _check, _score, when=when)
+    return Case(f"search-{name}", title, arrays, entries, bound, targets, _check, memory, when=when)
 
 
 def _ours(label: str, k: int, **params: str) -> Entry:
@@ -270,14 +291,9 @@ def _entries(search: Search) -> list[Entry]:
 def search(search: Search) -> Case:
     """Return the case of a search among synthetic points.
 
-    The bound is the time of 8-bit products, four times as fast as float32, or of reading all points
-    in 8 bits. It does not hold for a tree.
+    The bound, `seconds_at_least`, does not hold for a tree.
     """
-
-    def bound(rates: Rates) -> float:
-        size = search.points * search.width
-        return max(size / rates.read, 2 * search.queries * size / (4 * rates.gemm["float32"]))
-
+    size = {"points": search.points, "width": search.width, "queries": search.queries}
     return _case(
         search.name,
         f"{search.k} nearest of {search.points}"
@@ -286,7 +302,7 @@ def search(search: Search) -> Case:
         partial(_made, search),
         _entries(search),
         [Speedup(label, factor) for label, factor in search.faster.items()],
-        None if search.width <= TREE else bound,
+        None if search.width <= TREE else partial(seconds_at_least, **size),
         search.when,
     )
 

@@ -10,9 +10,18 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from benchmarks.bounds import Rates
 from benchmarks.case import OURS, Arrays, Case, Entry, Level
-from benchmarks.search import CHECKED_VALUES, CORES, EXACT, FEW, MANY, ROUNDED
+from benchmarks.search import (
+    CORES,
+    EXACT,
+    FEW,
+    MANY,
+    ROUNDED,
+    checked_rows,
+    disagreements,
+    memory,
+    seconds_at_least,
+)
 from benchmarks.targets import Speedup, TimesAtMost
 
 Metric = Literal["cosine", "inner_product"]
@@ -78,11 +87,10 @@ def _check(metric: Metric, arrays: Arrays, digests: dict[str, Arrays]) -> dict[s
         )
         return np.sort(products * scale[those] / unit[rows, None], axis=1)
 
-    n = len(queries)
-    some = np.linspace(0, n - 1, min(n, max(5, min(100, CHECKED_VALUES // database.size))))
+    some = checked_rows(arrays)
     wrong = dict.fromkeys(found, 0.0)
     wide = database.astype(np.float64)
-    for row in some.astype(int):
+    for row in some:
         best = np.argsort(-(wide @ queries[row].astype(np.float64)) * scale, kind="stable")[:K]
         pair = (similarities(np.array([row]), each[None]) for each in (found[OURS][row], best))
         wrong[OURS] += float((np.abs(np.subtract(*pair)) > EXACT).any() / len(some))
@@ -90,16 +98,10 @@ def _check(metric: Metric, arrays: Arrays, digests: dict[str, Arrays]) -> dict[s
         rows = np.flatnonzero((found[label] != found[OURS]).any(axis=1))
         for part in np.array_split(rows, len(rows) // 1000 + 1):
             theirs, ours = (similarities(part, found[each][part]) for each in (label, OURS))
-            wrong[label] += float((np.abs(theirs - ours) > ROUNDED).any(axis=1).sum() / n)
-    return {
-        label: f"disagrees: other neighbours of {share:.2%} of the queries"
-        for label, share in wrong.items()
-        if share
-    }
-
-
-def _score(arrays: Arrays, digest: Arrays) -> dict[str, float]:
-    return {"MB held": float(digest["bytes"]) / 1e6} if "bytes" in digest else {}
+            wrong[label] += float(
+                (np.abs(theirs - ours) > ROUNDED).any(axis=1).sum() / len(queries)
+            )
+    return disagreements(wrong)
 
 
 def _entries(search: Similar) -> list[Entry]:
@@ -125,21 +127,17 @@ def _entries(search: Similar) -> list[Entry]:
 
 def similar(search: Similar) -> Case:
     """Return the case of a search by cosine or inner product, with the bound of other searches."""
-
-    def bound(rates: Rates) -> float:
-        size = search.points * search.width
-        return max(size / rates.read, 2 * search.queries * size / (4 * rates.gemm["float32"]))
-
+    size = {"points": search.points, "width": search.width, "queries": search.queries}
     return Case(
         search.name,
         f"{K} nearest of {search.points} by {search.metric.replace('_', ' ')}, "
         f"{search.queries} queries, d={search.width}, float32",
         partial(_made, search),
         _entries(search),
-        bound,
+        partial(seconds_at_least, **size),
         [Speedup("faiss", search.faster), TimesAtMost(EUCLIDEAN, 1.15)],
         partial(_check, search.metric),
-        _score,
+        memory,
         when=search.when,
     )
 

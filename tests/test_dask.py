@@ -30,8 +30,8 @@ from metricfast.dask import (
     _workers,
     compare,
 )
-from metricfast.dask._objective import ByParts
 from metricfast.dask._rows import OnWorkers, blocks_of
+from metricfast.dask._training import ByParts
 from metricfast.learners.impostors import TargetsAndImpostors
 from metricfast.samplers import Batch
 from metricfast.training.objective import Objective

@@ -34,7 +34,7 @@ CPP_LAYERS = [
     ["metricfast"],
 ]
 PYTHON_LAYERS = [
-    ["_kernels", "_core/threadpool", "_core/kernels", "_core/types"],
+    ["_kernels", "_core/threadpool", "_core/kernels", "_core/types", "_exports"],
     ["_core/dispatch", "_core/frames", "_core/arguments", "exceptions"],
     ["_core/", "_labels/", "distances/", "losses/", "embeddings/"],
     ["selection/"],

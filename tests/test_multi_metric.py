@@ -11,7 +11,7 @@ from working_memory import working_memory
 
 from metricfast import LMNN, KNeighborsClassifier, losses
 from metricfast.neighbors import MultiMetricLMNN
-from metricfast.predictors.local_objective import LocalObjective
+from metricfast.predictors.multi_metric import LocalObjective
 from metricfast.selection import Judge
 from metricfast.selection._measures import MEASURES
 from metricfast.selection._splits import split_points

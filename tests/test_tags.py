@@ -282,7 +282,7 @@ def test_tags_of_a_function_are_few_and_relate_what_it_says(monkeypatch):
     related = RNG.random((50, 50)) < 0.2
     related |= related.T
     rows = np.repeat(np.arange(50), 2)[RNG.permutation(100)]
-    monkeypatch.setattr("metricfast._labels.relations.rows_per_block", lambda width: 7)
+    monkeypatch.setattr("metricfast._labels.tags.rows_per_block", lambda width: 7)
     for function in (lambda a, b: related[np.ix_(a, b)], lambda a, b: related[a, b]):
         tags = tags_of(function, rows).toarray().astype(int)
         shared = tags @ tags.T > 0

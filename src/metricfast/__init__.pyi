@@ -21,7 +21,7 @@ from metricfast import sources as sources
 from metricfast import stopping as stopping
 from metricfast import torch as torch
 from metricfast._core.dispatch import build_info as build_info
-from metricfast._labels.relations import tags_of as tags_of
+from metricfast._labels.tags import tags_of as tags_of
 from metricfast._paths import get_cmake_dir as get_cmake_dir
 from metricfast._paths import get_include as get_include
 from metricfast._paths import get_library_dir as get_library_dir

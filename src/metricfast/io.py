@@ -24,6 +24,7 @@ import metricfast
 from metricfast._checked_model import MAP, NAMES, SCALER, check_map, check_scaler
 from metricfast._core.files import read_tensors, write_tensors
 from metricfast._core.preprocessors import check_preprocessor
+from metricfast._exports import LEARNERS
 from metricfast.learners.base.bilinear import BilinearMixin
 from metricfast.learners.base.learner import MahalanobisMixin
 from metricfast.learners.embedding.metric import EmbeddedMetricMixin
@@ -265,7 +266,7 @@ def _as_path(path: object) -> Path:
 def _maps() -> dict[str, type[BaseEstimator]]:
     """Return the learners whose map a file holds."""
     kinds = (MahalanobisMixin, BilinearMixin, EmbeddedMetricMixin)
-    learners = [getattr(metricfast, name) for name in metricfast.learners.__all__]
+    learners = [getattr(metricfast, name) for name in LEARNERS]
     return {learner.__name__: learner for learner in learners if issubclass(learner, kinds)}
 
 

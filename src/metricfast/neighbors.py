@@ -11,12 +11,16 @@ from metricfast.distances.neighbors import (
 )
 from metricfast.distances.radius import radius_neighbors
 from metricfast.predictors.classifiers import KNeighborsClassifier, RadiusNeighborsClassifier
-from metricfast.predictors.graphs import kneighbors_graph, radius_neighbors_graph
 from metricfast.predictors.multi_metric import MultiMetricLMNN
-from metricfast.predictors.nearest import NearestNeighbors
+from metricfast.predictors.nearest import (
+    KNeighborsTransformer,
+    NearestNeighbors,
+    RadiusNeighborsTransformer,
+    kneighbors_graph,
+    radius_neighbors_graph,
+)
 from metricfast.predictors.regressors import KNeighborsRegressor, RadiusNeighborsRegressor
 from metricfast.predictors.stores import to_faiss
-from metricfast.predictors.transformers import KNeighborsTransformer, RadiusNeighborsTransformer
 
 __all__ = [
     "Database",

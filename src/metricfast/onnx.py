@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import metricfast
 from metricfast._core.types import Array
+from metricfast._exports import LEARNERS
 from metricfast.embeddings import MLP, Asymmetric, Identity, Linear, Periodic
 from metricfast.embeddings._base import check_side
 from metricfast.learners.base.learner import MahalanobisMixin
@@ -144,7 +145,7 @@ def register_converters() -> Any:
 
 
 def _exported() -> tuple[type, ...]:
-    learners = [getattr(metricfast, name) for name in metricfast.learners.__all__]
+    learners = [getattr(metricfast, name) for name in LEARNERS]
     return tuple(
         each for each in learners if issubclass(each, (MahalanobisMixin, EmbeddedMetricMixin))
     )

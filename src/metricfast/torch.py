@@ -30,7 +30,7 @@ from metricfast.embeddings import Asymmetric, Identity, Linear
 from metricfast.embeddings._base import check_side
 from metricfast.learners.base.learner import MahalanobisMixin
 from metricfast.learners.embedding.metric import EmbeddedMetricMixin
-from metricfast.losses._call import Loss as RowLoss
+from metricfast.losses._call import BaseLoss
 
 __all__ = ["LinearMap", "Loss", "ProxyLoss", "knn_func", "module"]
 
@@ -47,7 +47,7 @@ class _Function(torch.autograd.Function):
         ctx: Any,
         Z: torch.Tensor,
         Z_database: torch.Tensor | None,
-        loss: RowLoss,
+        loss: BaseLoss,
         y: ArrayLike,
         y_database: ArrayLike | None,
         keywords: dict[str, Any],
@@ -122,7 +122,7 @@ class Loss(nn.Module):
     torch.Size([2, 3])
     """
 
-    def __init__(self, loss: RowLoss) -> None:
+    def __init__(self, loss: BaseLoss) -> None:
         super().__init__()
         if isinstance(loss, type) or not callable(loss):
             raise TypeError(
@@ -185,7 +185,7 @@ class ProxyLoss(Loss):
     """
 
     def __init__(
-        self, loss: RowLoss, n_classes: int, n_components: int, *, normalize: bool = True
+        self, loss: BaseLoss, n_classes: int, n_components: int, *, normalize: bool = True
     ) -> None:
         super().__init__(loss)
         if not getattr(loss, "learnable_database", False):

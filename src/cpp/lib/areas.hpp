@@ -10,30 +10,23 @@
 // Defines `const Table &function()`, and of T `function<T>()`: the members of LIST are the
 // functions of these names in the namespace `level`, else in `metricfast`.
 #define METRICFAST_TABLE(Table, LIST, function)                                                    \
-    const Table &function() {                                                                      \
-        static const Table table = [] {                                                            \
-            Table kernels;                                                                         \
-            LIST(METRICFAST_ENTER)                                                                 \
-            static_assert(sizeof kernels == (LIST(METRICFAST_COUNT)) * sizeof(Kernel<void()>),     \
-                          "the list must name every member");                                      \
-            return kernels;                                                                        \
-        }();                                                                                       \
-        return table;                                                                              \
-    }
-#define METRICFAST_ENTER(name) kernels.name = &level::name;
+    const Table &function() { METRICFAST_FILLED(Table, LIST, METRICFAST_ENTER) }
 #define METRICFAST_TABLE_OF_T(Table, LIST, function)                                               \
     template <class T> const Table<T> &function() {                                                \
-        static const Table<T> table = [] {                                                         \
-            Table<T> kernels;                                                                      \
-            LIST(METRICFAST_ENTER_OF_T)                                                            \
-            static_assert(sizeof kernels == (LIST(METRICFAST_COUNT)) * sizeof(Kernel<void()>),     \
-                          "the list must name every member");                                      \
-            return kernels;                                                                        \
-        }();                                                                                       \
-        return table;                                                                              \
+        METRICFAST_FILLED(Table<T>, LIST, METRICFAST_ENTER_OF_T)                                   \
     }                                                                                              \
     template const Table<float> &function();                                                       \
     template const Table<double> &function();
+#define METRICFAST_FILLED(Table, LIST, ENTER)                                                      \
+    static const Table table = [] {                                                                \
+        Table kernels;                                                                             \
+        LIST(ENTER)                                                                                \
+        static_assert(sizeof kernels == (LIST(METRICFAST_COUNT)) * sizeof(Kernel<void()>),         \
+                      "the list must name every member");                                          \
+        return kernels;                                                                            \
+    }();                                                                                           \
+    return table;
+#define METRICFAST_ENTER(name) kernels.name = &level::name;
 #define METRICFAST_ENTER_OF_T(name) kernels.name = &level::name<T>;
 #define METRICFAST_COUNT(name) +1
 

@@ -195,54 +195,55 @@ class Named(Source):
         return self._source.read(start, stop)
 
 
-class Scaled(Source):
+class _Changed(Source):
+    """Points of another source, whose blocks are changed by `_change` when they are read."""
+
+    def __init__(self, source: Source) -> None:
+        self._like(source)
+        self._source = source
+
+    @abstractmethod
+    def _change(self, block: Array) -> Array:
+        """Return the changed points, in the same array if possible."""
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes per point during reading."""
+        return self._source.row_bytes
+
+    def read(self, start: int, stop: int) -> Array:
+        """Return rows."""
+        return self._change(self._source.read(start, stop))
+
+    def _gather(self, rows: Integers) -> Array:
+        return self._change(self._source._gather(rows))
+
+
+class Scaled(_Changed):
     """Points of another source minus a mean, times ``2**-exponent``, converted to a dtype."""
 
     def __init__(self, source: Source, mean: Array, exponent: int = 0, dtype: Any = None) -> None:
-        self._like(source)
+        super().__init__(source)
         self.dtype = np.dtype(source.dtype if dtype is None else dtype)
-        self._source, self._mean, self._exponent = source, mean.astype(self.dtype), exponent
+        self._mean, self._exponent = mean.astype(self.dtype), exponent
 
-    @property
-    def row_bytes(self) -> int:
-        """Bytes per point during reading."""
-        return self._source.row_bytes
-
-    def read(self, start: int, stop: int) -> Array:
-        """Return rows."""
-        block = self._source.read(start, stop)
+    def _change(self, block: Array) -> Array:
         flags = np.asarray(block).flags
         own = block.dtype == self.dtype and flags.owndata and flags.writeable
-        return self._moved(block, out=block if own else None)
-
-    def _gather(self, rows: Integers) -> Array:
-        found = self._source._gather(rows)
-        return self._moved(found, out=found if found.dtype == self.dtype else None)
-
-    def _moved(self, block: Array, out: Array | None = None) -> Array:
         with np.errstate(over="ignore", invalid="ignore"):
-            block = np.subtract(block, self._mean, out=out)
+            block = np.subtract(block, self._mean, out=block if own else None)
         return times_power_of_two(block, -self._exponent) if self._exponent else block
 
 
-class InUnits(Source):
+class InUnits(_Changed):
     """Points of another source, whose features are multiplied by factors."""
 
     def __init__(self, source: Source, factors: Array) -> None:
-        self._like(source)
-        self._source, self._factors = source, factors
+        super().__init__(source)
+        self._factors = factors
 
-    @property
-    def row_bytes(self) -> int:
-        """Bytes per point during reading."""
-        return self._source.row_bytes
-
-    def read(self, start: int, stop: int) -> Array:
-        """Return rows."""
-        return self._source.read(start, stop) * self._factors
-
-    def _gather(self, rows: Integers) -> Array:
-        return self._source._gather(rows) * self._factors
+    def _change(self, block: Array) -> Array:
+        return block * self._factors
 
 
 class Subset(Source):

@@ -11,6 +11,7 @@ from sklearn.pipeline import Pipeline
 
 import metricfast.learners as learners
 from metricfast._core.arguments import did_you_mean
+from metricfast._exports import LEARNERS
 from metricfast.learners.base.learner import BaseMetricLearner
 from metricfast.predictors.multi_metric import MultiMetricLMNN
 from metricfast.predictors.soft import NCAClassifier, NCARegressor
@@ -112,7 +113,7 @@ def _estimator(given: Any) -> Any:
     if isinstance(given, str) and given in DISTANCES:
         return given
     if isinstance(given, str):
-        known = [*learners.__all__, *PREDICTORS, *DISTANCES]
+        known = [*sorted(LEARNERS), *PREDICTORS, *DISTANCES]
         if given not in known:
             raise ValueError(
                 f"learners must be names among {', '.join(known)}, got {given!r}."

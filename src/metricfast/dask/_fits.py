@@ -15,9 +15,8 @@ from metricfast._core.scatter_statistics import ScatterStatistics
 from metricfast._core.targets import as_label_array, check_sample_weight, codes_among, encode
 from metricfast._core.thresholds import best_threshold
 from metricfast._core.types import Array, Floats, Integers
-from metricfast.dask._epochs import fit_by_epochs
-from metricfast.dask._objective import ByParts
 from metricfast.dask._rows import AlignedRows, join_rows
+from metricfast.dask._training import ByParts, fit_by_epochs
 from metricfast.dask._workers import N_PARTS, Shared, threads_here, total
 from metricfast.learners.base.closed_form import (
     ClosedFormLearner,

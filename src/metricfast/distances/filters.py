@@ -25,7 +25,7 @@ _EXPECTED = (
 )
 
 
-class Labels(NamedTuple):
+class LabelFilter(NamedTuple):
     """Labels of queries and points: queries find only points of other labels, or of their label."""
 
     queries: Integers
@@ -37,7 +37,7 @@ class Filter(NamedTuple):
     """The points that queries may find; by default all."""
 
     mask: Mask | None = None  # (m,) for all queries, or (n, m)
-    labels: Labels | None = None
+    labels: LabelFilter | None = None
 
     @property
     def alike(self) -> bool:
@@ -77,7 +77,7 @@ class Filter(NamedTuple):
             return self
         return ("equal", *self.labels[:2]) if self.labels.equal else self.labels[:2]
 
-    def arguments(self) -> tuple[Array | None, Labels | None]:
+    def arguments(self) -> tuple[Array | None, LabelFilter | None]:
         """Return the arguments of a kernel."""
         return None if self.mask is None else self.mask.view(np.uint8), self.labels
 
@@ -118,7 +118,7 @@ def as_filter(
     return Filter(mask)
 
 
-def _as_labels(where: tuple[Any, ...], sizes: tuple[int, int]) -> Labels:
+def _as_labels(where: tuple[Any, ...], sizes: tuple[int, int]) -> LabelFilter:
     """Return labels of queries and of the database as integers that can be compared."""
     equal = len(where) == 3 and isinstance(where[0], str) and where[0] == "equal"
     names = ("where[1]", "where[2]") if equal else ("where[0]", "where[1]")
@@ -134,8 +134,8 @@ def _as_labels(where: tuple[Any, ...], sizes: tuple[int, int]) -> Labels:
         for array, size in zip(labels, sizes, strict=True)
     ):
         of_queries, of_points = (np.ascontiguousarray(array, np.int64) for array in labels)
-        return Labels(of_queries, of_points, equal)
-    return Labels(*as_common_codes(labels[0], labels[1], names, sizes)[1:], equal)
+        return LabelFilter(of_queries, of_points, equal)
+    return LabelFilter(*as_common_codes(labels[0], labels[1], names, sizes)[1:], equal)
 
 
 def known_rows(size: int) -> Callable[[Integers], Integers]:

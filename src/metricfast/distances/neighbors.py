@@ -38,11 +38,12 @@ from metricfast.distances.blocks import (
     each_block,
     embedded,
     nearest_in_part,
+    paired_by_blocks,
+    pairwise_by_blocks,
     search_by_blocks,
     write_distances,
 )
 from metricfast.distances.filters import as_filter, known_rows, name_rows, rows_among
-from metricfast.distances.tiles import paired_by_blocks, pairwise_by_blocks
 from metricfast.exceptions import NonPSDError
 
 __all__ = [

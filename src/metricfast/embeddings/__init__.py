@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from metricfast.embeddings._asymmetric import Asymmetric
 from metricfast.embeddings._base import Embedding
-from metricfast.embeddings._identity import Identity
-from metricfast.embeddings._linear import Linear
+from metricfast.embeddings._linear import Identity, Linear
 from metricfast.embeddings._mlp import MLP
 from metricfast.embeddings._periodic import Periodic
 

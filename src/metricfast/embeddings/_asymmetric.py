@@ -20,8 +20,7 @@ from metricfast.embeddings._base import (
     checked_forward,
 )
 from metricfast.embeddings._correlated import correlated_maps
-from metricfast.embeddings._identity import Identity
-from metricfast.embeddings._linear import Linear
+from metricfast.embeddings._linear import Identity, Linear
 
 __all__ = ["Asymmetric", "sides_of", "with_length"]
 

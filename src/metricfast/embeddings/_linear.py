@@ -1,4 +1,4 @@
-"""Linear maps."""
+"""Linear maps, and points as they are."""
 
 from __future__ import annotations
 
@@ -10,13 +10,20 @@ import numpy as np
 from metricfast._core.arguments import check_random_state
 from metricfast._core.initialize import as_given_map, initialize_components
 from metricfast._core.parameters import PositiveInt, check_parameters
-from metricfast._core.points import values_of
+from metricfast._core.points import dense, values_of
 from metricfast._core.sources import on_disk
 from metricfast._core.types import Array, RandomState
 from metricfast._core.wide_map import WideMap
-from metricfast.embeddings._base import LayeredEmbedding, Parameters, check_start
+from metricfast.embeddings._base import (
+    Cache,
+    CompiledEmbedding,
+    LayeredEmbedding,
+    Parameters,
+    check_start,
+)
 
-__all__ = ["Linear"]
+__all__ = ["Identity", "Linear"]
+
 
 # Relative length of rows below the identity. Rows of zeros would have zero gradients.
 _FURTHER = 0.01
@@ -115,3 +122,57 @@ def _check_squares(X: Any) -> None:
     most = np.sqrt(np.finfo(np.float64).max / (X.shape[0] * X.shape[1]))
     if not max(values.max(initial=0), -values.min(initial=0)) < most:
         raise ValueError("X is so large that its squares overflow: scale its features.")
+
+
+@dataclass(eq=False, repr=False)
+class Identity(CompiledEmbedding):
+    """Points as they are: an embedding without parameters.
+
+    As one side of `Asymmetric`, it holds this side fixed: the map of the other side is learned, and
+    the points of this side need not be embedded anew. Points are not centred in training, on either
+    side, and a `Linear` map starts from the identity. The other side needs as many components as
+    the points of this side have features.
+
+    Parameters
+    ----------
+    normalize : bool, default=False
+        Divide points by their length. A point whose length is at most 1e-12 becomes zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metricfast.embeddings import Asymmetric, Identity, Linear
+    >>> X = np.random.default_rng(0).normal(size=(20, 3))
+    >>> embedding = Asymmetric(Linear(), Identity())
+    >>> parameters = embedding.initialize(X)
+    >>> len(parameters), bool((embedding.forward(parameters, X, side="database")[0] == X).all())
+    (1, True)
+    """
+
+    normalize: bool = False
+
+    centers = False
+
+    def initialize(
+        self, X: Any, y: Array | None = None, random_state: int | RandomState | None = None
+    ) -> Parameters:
+        check_parameters(self)
+        check_start(X, y)
+        return []
+
+    def decays(self, default: float) -> list[float]:
+        return []
+
+    def _width(self, parameters: Parameters, side: str) -> int | None:
+        return None
+
+    def _fit(self, parameters: Parameters) -> bool:
+        return True
+
+    def _outputs(self, parameters: Parameters, X: Any, threads: int) -> list[Array]:
+        return [np.array(dense(X), order="C")]
+
+    def _pull(
+        self, parameters: Parameters, cache: Cache, upstream: Array, threads: int
+    ) -> Parameters:
+        return []

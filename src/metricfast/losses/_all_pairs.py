@@ -9,12 +9,12 @@ import numpy as np
 
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.parameters import FiniteFloat
-from metricfast.losses._call import Call, Loss, Totals
+from metricfast.losses._call import BaseLoss, Call, Totals
 
 __all__ = ["LDML", "MCML", "MLKR", "NCA"]
 
 
-class AllPairsLoss(Loss):
+class AllPairsLoss(BaseLoss):
     """Base class of losses in which every column of a row contributes, optionally with a weight."""
 
     _weighs_columns = True

@@ -30,7 +30,7 @@ class Call:
 
     queries: Array
     database: Array | None  # None: the queries are also the database
-    kind: str  # kind of labels, see `Labels`
+    kind: str  # kind of labels, see `BoundLabels`
     y: Any  # for tags: row starts of each point, and its tags
     y_database: Any  # for tags: row starts of each tag, and its points
     weight: Floats | None  # weights of the queries

@@ -16,12 +16,12 @@ from metricfast._labels.tags import count_labels
 from metricfast.losses._bound import BoundLoss, Call, Gradient
 from metricfast.losses._labels import BoundLabels, bound_labels
 
-__all__ = ["BoundLoss", "Call", "Gradient", "Loss", "Totals"]
+__all__ = ["BaseLoss", "BoundLoss", "Call", "Gradient", "Totals"]
 
 Totals = tuple[float, int, int, int, int]
 
 
-class Loss(BaseEstimator, ABC):  # type: ignore[misc]
+class BaseLoss(BaseEstimator, ABC):  # type: ignore[misc]
     """Base of all losses, which define their parameters and `_run`.
 
     Attributes

@@ -9,7 +9,7 @@ from typing import Any, Literal, NoReturn
 import numpy as np
 
 from metricfast._core.dispatch import get_kernels
-from metricfast.losses._call import Call, Loss, Totals
+from metricfast.losses._call import BaseLoss, Call, Totals
 
 __all__ = ["Compiled"]
 
@@ -17,7 +17,7 @@ _KEPT: dict[Any, Any] = {}
 
 
 @dataclass(eq=False, repr=False)
-class Compiled(Loss):
+class Compiled(BaseLoss):
     """A user's loss, given as a C function that is called for each anchor.
 
     The function may come from numba, Cython, ctypes, or any compiler. Distances, threads and the

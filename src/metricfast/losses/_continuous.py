@@ -8,7 +8,7 @@ from typing import Literal
 
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.parameters import NonNegativeFloat, PositiveFloat
-from metricfast.losses._call import Call, Loss, Totals
+from metricfast.losses._call import BaseLoss, Call, Totals
 from metricfast.losses._labels import SaidDistance
 
 __all__ = ["BoundedRatio", "LogRatio", "RankNContrast", "Ratio"]
@@ -50,7 +50,7 @@ _ATTRIBUTES = """Attributes
 
 
 @dataclass(eq=False, repr=False)
-class _OfRatios(Loss):
+class _OfRatios(BaseLoss):
     squared: bool = True
     label_distance: SaidDistance | None = None
     ties: Literal["drop", "epsilon"] = "drop"
@@ -157,7 +157,7 @@ class BoundedRatio(_OfRatios):
 
 
 @dataclass(eq=False, repr=False)
-class RankNContrast(Loss):
+class RankNContrast(BaseLoss):
     """Rank-N-Contrast: nearer labels, nearer embeddings.
 
     The mean over an anchor's neighbours j of ``-log(exp(-d_ij / t) / sum_k exp(-d_ik / t))``, with

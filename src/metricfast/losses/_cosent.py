@@ -12,7 +12,7 @@ from metricfast._core.arrays import as_numbers
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.parameters import PositiveFloat
 from metricfast._core.types import Floats
-from metricfast.losses._call import BoundLoss, Call, Loss, Totals
+from metricfast.losses._call import BaseLoss, BoundLoss, Call, Totals
 from metricfast.losses._labels import BoundLabels, SaidDistance
 
 __all__ = ["CoSENT"]
@@ -22,7 +22,7 @@ _ROUNDING = 8 * np.finfo(np.float64).eps
 
 
 @dataclass(eq=False, repr=False)
-class CoSENT(Loss):
+class CoSENT(BaseLoss):
     """CoSENT: pairs of points in the order of their scores.
 
     ``log(1 + sum exp(scale (s_b - s_a)))`` over all a, b for which pair a has the higher score, s

@@ -21,7 +21,7 @@ from metricfast.distances.inference import (
     vote_labels,
 )
 from metricfast.distances.neighbors import check_neighbors
-from metricfast.losses._call import Call, Loss, Totals
+from metricfast.losses._call import BaseLoss, Call, Totals
 from metricfast.losses._labels import BoundLabels
 
 __all__ = ["Gerrymander"]
@@ -30,7 +30,7 @@ _Rows = tuple[Floats, Integers, Integers]  # values, columns and row starts
 
 
 @dataclass(eq=False, repr=False)
-class Gerrymander(Loss):
+class Gerrymander(BaseLoss):
     r"""A bound on the cost of the vote of the nearest neighbours.
 
     .. math:: \sum_i s_i \left( \max_h [S(x_i, h) + \Delta(y_i, h)]
@@ -97,7 +97,7 @@ class Gerrymander(Loss):
         found = len(call.queries) - self.n_infeasible_
         return value, len(weights), found, self.n_infeasible_, 0
 
-    @called_like(Loss._call)
+    @called_like(BaseLoss._call)
     def weights(self, *args: Any, **kwargs: Any) -> tuple[float, csr_array]:
         """Return the value, and its derivative by every distance.
 

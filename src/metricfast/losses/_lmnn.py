@@ -14,13 +14,13 @@ from metricfast._core.dispatch import get_kernels
 from metricfast._core.parameters import FiniteFloat, NonNegativeFloat, PositiveInt
 from metricfast._core.types import Array, Integers
 from metricfast.distances.neighbors import kneighbors, paired_distances
-from metricfast.losses._call import Call, Gradient, Loss, Totals
+from metricfast.losses._call import BaseLoss, Call, Gradient, Totals
 
 __all__ = ["LMNN"]
 
 
 @dataclass(eq=False, repr=False)
-class LMNN(Loss):
+class LMNN(BaseLoss):
     """Large margin nearest neighbours, with fixed target neighbours.
 
     ``reg sum_i s_i sum_t D_it + (1 - reg) sum_i s_i sum_t sum_l [margin + D_it - D_il]_+`` with t

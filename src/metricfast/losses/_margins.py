@@ -9,14 +9,14 @@ from numpy.typing import ArrayLike
 
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.parameters import FiniteFloat, NonNegativeFloat
-from metricfast.losses._call import Call, Loss, Totals
+from metricfast.losses._call import BaseLoss, Call, Totals
 from metricfast.losses._labels import BoundLabels, SaidDistance
 
 __all__ = ["Contrastive", "GeneralizedLifted", "Triplet"]
 
 
 @dataclass(eq=False, repr=False)
-class Contrastive(Loss):
+class Contrastive(BaseLoss):
     """Contrastive loss: one class near, others beyond a margin.
 
     ``h(d_ij - pos_margin)`` for pairs of one class and ``h(neg_margin - d_ij)`` for pairs of two,
@@ -75,7 +75,7 @@ class Contrastive(Loss):
 
 
 @dataclass(eq=False, repr=False)
-class GeneralizedLifted(Loss):
+class GeneralizedLifted(BaseLoss):
     """Generalised lifted-structure loss.
 
     ``[log sum_p exp(d_ip - pos_margin) + log sum_n exp(neg_margin - d_in)]_+`` of distances d, with
@@ -127,7 +127,7 @@ class GeneralizedLifted(Loss):
 
 
 @dataclass(eq=False, repr=False)
-class Triplet(Loss):
+class Triplet(BaseLoss):
     """Triplet loss over all triplets of a batch.
 
     ``[d_near + margin - d_far]_+`` for an anchor, a near and a far point. Sorted distances stand

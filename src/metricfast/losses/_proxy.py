@@ -11,13 +11,13 @@ import numpy as np
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.parameters import FiniteFloat, PositiveFloat
 from metricfast.losses._all_pairs import NCA
-from metricfast.losses._call import Call, Loss, Totals
+from metricfast.losses._call import BaseLoss, Call, Totals
 
 __all__ = ["ProxyAnchor", "ProxyNCA"]
 
 
 @dataclass(eq=False, repr=False)
-class ProxyNCA(Loss):
+class ProxyNCA(BaseLoss):
     """Neighbourhood components analysis with proxies in place of neighbours.
 
     ``-log`` of the share of the proxies of the point's class in the softmax of ``-scale D`` over
@@ -74,7 +74,7 @@ class ProxyNCA(Loss):
 
 
 @dataclass(eq=False, repr=False)
-class ProxyAnchor(Loss):
+class ProxyAnchor(BaseLoss):
     """Proxy-anchor loss.
 
     With proxies p, inner products s, points x of the proxy's class and others, the mean over

@@ -9,12 +9,12 @@ from typing import Literal
 from metricfast._core.arguments import check_count
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.parameters import FiniteFloat, PositiveFloat
-from metricfast.losses._call import Call, Loss, Totals
+from metricfast.losses._call import BaseLoss, Call, Totals
 
 __all__ = ["Circle", "MultiSimilarity", "NTXent", "RecallAtK", "SmoothAP", "SupCon"]
 
 
-class SimilarityLoss(Loss):
+class SimilarityLoss(BaseLoss):
     """Base class of losses of inner products of points of length 1."""
 
     of_unit_length = True

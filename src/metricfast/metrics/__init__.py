@@ -17,8 +17,13 @@ from metricfast.metrics._cross_validate import (
     cross_validate_retrieval,
     label_disjoint_folds,
 )
-from metricfast.metrics._identification import identification_report
-from metricfast.metrics._pairs import PairReport, pair_report
+from metricfast.metrics._pairs import (
+    PairReport,
+    VerificationReport,
+    identification_report,
+    pair_report,
+    verification_report,
+)
 from metricfast.metrics._relevance import relevance_report
 from metricfast.metrics._report import retrieval_report
 from metricfast.metrics._score import RetrievalReport, Score
@@ -35,7 +40,6 @@ from metricfast.metrics._single import (
     retrieval_scorer,
     spearman,
 )
-from metricfast.metrics._verification import VerificationReport, verification_report
 
 __all__ = [
     "CrossValidation",

@@ -15,7 +15,7 @@ from metricfast._core.types import Array, Integers
 from metricfast._core.warn import warn_user
 from metricfast._labels.binding import bind_labels, is_precomputed
 from metricfast._labels.tags import are_tags, both_tags, n_shared, share_tag
-from metricfast.distances.filters import Filter, Labels, as_filter, known_rows
+from metricfast.distances.filters import Filter, LabelFilter, as_filter, known_rows
 from metricfast.distances.neighbors import SearchMetric, check_metric
 from metricfast.metrics._classes import CLASS_METRICS
 from metricfast.metrics._continuous import CONTINUOUS_METRICS, LabelDistances
@@ -378,7 +378,7 @@ def _without_group(
     of_queries, of_references = (
         each * len(known) + group for each, group in zip(classes, own, strict=True)
     )
-    return Filter(allowed.mask, Labels(of_queries, of_references))
+    return Filter(allowed.mask, LabelFilter(of_queries, of_references))
 
 
 def _relevance(

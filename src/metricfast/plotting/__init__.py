@@ -11,9 +11,8 @@ try:
 except ImportError as error:
     raise ImportError("plotting needs matplotlib: pip install matplotlib") from error
 
-from metricfast.plotting._comparison import ComparisonDisplay
+from metricfast.plotting._choices import ComparisonDisplay, JudgementDisplay
 from metricfast.plotting._embedding import EmbeddingDisplay, plot_before_after
-from metricfast.plotting._judgement import JudgementDisplay
 from metricfast.plotting._loss_curve import LossCurveDisplay
 from metricfast.plotting._neighbors import NeighborsDisplay
 from metricfast.plotting._pair_score import PairScoreDisplay

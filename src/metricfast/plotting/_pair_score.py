@@ -13,7 +13,7 @@ from metricfast._core.arguments import check_bool
 from metricfast._core.arrays import as_numbers
 from metricfast._core.checks import check_both_kinds
 from metricfast._core.types import Array, Floats
-from metricfast.metrics._verification import equal_error_rate
+from metricfast.metrics._pairs import equal_error_rate
 from metricfast.plotting._axes import BASELINE, DISSIMILAR, SIMILAR, Display
 
 __all__ = ["PairScoreDisplay"]

@@ -1,14 +1,25 @@
-"""Search without labels."""
+"""Search without labels: nearest neighbours, and graphs of neighbours."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, TypeVar
 
+from scipy.sparse import csr_matrix
+from sklearn import neighbors as theirs
 from sklearn.neighbors import NearestNeighbors as _Theirs
 
+from metricfast._core.arguments import check_bool
+from metricfast._core.parameters import PositiveInt
 from metricfast.predictors.base import KNeighborsMixin, NeighborsBase, RadiusNeighborsMixin
+from metricfast.predictors.metric import is_searched
 
-__all__ = ["NearestNeighbors"]
+__all__ = [
+    "KNeighborsTransformer",
+    "NearestNeighbors",
+    "RadiusNeighborsTransformer",
+    "kneighbors_graph",
+    "radius_neighbors_graph",
+]
 
 
 class NearestNeighbors(KNeighborsMixin, RadiusNeighborsMixin, NeighborsBase, _Theirs):  # type: ignore[misc]
@@ -133,3 +144,235 @@ class NearestNeighbors(KNeighborsMixin, RadiusNeighborsMixin, NeighborsBase, _Th
             return self.fit(X, y)
         self._append_points(X)
         return self
+
+
+_Self = TypeVar("_Self", bound="Graphs")
+
+
+class Graphs(NeighborsBase):
+    """Base class of transformers of points into the graph of their neighbours."""
+
+    mode: Literal["connectivity", "distance"]
+    transform: Any
+
+    def fit(self: _Self, X: Any, y: Any = None) -> _Self:
+        """Store points to search. Fit the metric to them if it is a learner that is not fitted.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,), optional
+            For a learner that needs labels.
+
+        Returns
+        -------
+        self
+        """
+        self._fit_points(X, y)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> Any:
+        """Return the graph of the points of `fit`, each its own neighbour too.
+
+        Parameters
+        ----------
+        X, y
+            As for :meth:`fit`.
+
+        Returns
+        -------
+        scipy.sparse.csr_matrix of shape (n_samples, n_samples)
+        """
+        return self.fit(X, y).transform(X)
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_samples_fit_
+
+
+class KNeighborsTransformer(KNeighborsMixin, Graphs, theirs.KNeighborsTransformer):  # type: ignore[misc]
+    """The graph of nearest neighbours, as scikit-learn's ``metric="precomputed"`` takes it.
+
+    Parameters
+    ----------
+    mode : {"distance", "connectivity"}, default="distance"
+        Entries are distances, or 1.
+    n_neighbors : int, default=5
+        With "distance" there is one more of each query, for those that are points of `fit` and so
+        their own nearest neighbours, as in scikit-learn.
+    algorithm, leaf_size, p, metric_params
+        See :class:`NearestNeighbors`.
+    metric : estimator, array-like, tuple, str or callable, default="minkowski"
+        A learner, fitted or not, a matrix L, a pair (U, V), or a metric of scikit-learn: see
+        :class:`NearestNeighbors`.
+    n_jobs : int, optional
+        Threads; None for the default count, -1 for all CPUs.
+
+    Attributes
+    ----------
+    metric_, n_samples_fit_, n_features_in_, feature_names_in_
+        As in :class:`NearestNeighbors`.
+
+    Examples
+    --------
+    >>> from metricfast import LFDA
+    >>> from metricfast.neighbors import KNeighborsTransformer
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> KNeighborsTransformer(n_neighbors=4, metric=LFDA()).fit(X, y).transform(X[:10]).nnz
+    50
+    """
+
+    n_neighbors: PositiveInt  # not None
+
+
+class RadiusNeighborsTransformer(RadiusNeighborsMixin, Graphs, theirs.RadiusNeighborsTransformer):  # type: ignore[misc]
+    """The graph of neighbours within a radius, as ``metric="precomputed"`` takes it.
+
+    Parameters
+    ----------
+    mode : {"distance", "connectivity"}, default="distance"
+        Entries are distances, or 1.
+    radius : float, default=1.0
+        Points exactly so far away are neighbours too.
+    algorithm, leaf_size, p, metric_params
+        See :class:`NearestNeighbors`.
+    metric : estimator, array-like, tuple, str or callable, default="minkowski"
+        A learner, fitted or not, a matrix L, a pair (U, V), or a metric of scikit-learn: see
+        :class:`NearestNeighbors`.
+    n_jobs : int, optional
+        Threads; None for the default count, -1 for all CPUs.
+
+    Attributes
+    ----------
+    metric_, n_samples_fit_, n_features_in_, feature_names_in_
+        As in :class:`NearestNeighbors`.
+
+    Examples
+    --------
+    >>> from metricfast.neighbors import RadiusNeighborsTransformer
+    >>> RadiusNeighborsTransformer(radius=2.0).fit_transform([[0.0], [1.0], [4.0]]).toarray()
+    array([[0., 1., 0.],
+           [1., 0., 0.],
+           [0., 0., 0.]])
+    """
+
+
+def kneighbors_graph(
+    X: Any,
+    n_neighbors: int,
+    *,
+    mode: str = "connectivity",
+    metric: Any = "minkowski",
+    p: float | None = 2,
+    metric_params: dict[str, Any] | None = None,
+    include_self: bool | str = False,
+    n_jobs: int | None = None,
+) -> csr_matrix:
+    """Return the nearest points of each point as a sparse matrix.
+
+    Parameters
+    ----------
+    X : {array-like, sparse matrix} of shape (n_samples, n_features), or fitted estimator
+        Points, or a nearest-neighbour estimator with its points; `metric`, `p` and `metric_params`
+        must then be the same as in the estimator.
+    n_neighbors : int
+    mode : {"connectivity", "distance"}, default="connectivity"
+        Entries are 1, or distances.
+    metric, p, metric_params, n_jobs
+        Parameters of :class:`NearestNeighbors`.
+    include_self : bool or "auto", default=False
+        Whether each point is its own first neighbour. "auto": with "connectivity".
+
+    Returns
+    -------
+    scipy.sparse.csr_matrix of shape (n_samples, n_samples)
+
+    Raises
+    ------
+    ValueError, TypeError
+        If an argument has a value that cannot be used.
+
+    Examples
+    --------
+    >>> from metricfast.neighbors import kneighbors_graph
+    >>> kneighbors_graph([[0.0], [1.0], [3.0]], 1, mode="distance").toarray()
+    array([[0., 1., 0.],
+           [1., 0., 0.],
+           [0., 2., 0.]])
+    """
+    given = {"metric": metric, "p": p, "metric_params": metric_params}
+    search, queries = _searched(X, given, include_self, mode, n_jobs)
+    return search.kneighbors_graph(queries, n_neighbors, mode)
+
+
+def radius_neighbors_graph(
+    X: Any,
+    radius: float,
+    *,
+    mode: str = "connectivity",
+    metric: Any = "minkowski",
+    p: float | None = 2,
+    metric_params: dict[str, Any] | None = None,
+    include_self: bool | str = False,
+    n_jobs: int | None = None,
+) -> csr_matrix:
+    """Return all points within a distance of each point as a sparse matrix.
+
+    Parameters
+    ----------
+    X : {array-like, sparse matrix} of shape (n_samples, n_features), or fitted estimator
+        Points, or a nearest-neighbour estimator with its points; `metric`, `p` and `metric_params`
+        must then be the same as in the estimator.
+    radius : float
+        Points exactly so far away are neighbours too.
+    mode : {"connectivity", "distance"}, default="connectivity"
+        Entries are 1, or distances.
+    metric, p, metric_params, n_jobs
+        Parameters of :class:`NearestNeighbors`.
+    include_self : bool or "auto", default=False
+        Whether each point is a neighbour of itself. "auto": with "connectivity".
+
+    Returns
+    -------
+    scipy.sparse.csr_matrix of shape (n_samples, n_samples)
+
+    Raises
+    ------
+    ValueError, TypeError
+        If an argument has a value that cannot be used.
+
+    Examples
+    --------
+    >>> from metricfast.neighbors import radius_neighbors_graph
+    >>> radius_neighbors_graph([[0.0], [1.0], [3.0]], 2.0).toarray()
+    array([[0., 1., 0.],
+           [1., 0., 1.],
+           [0., 1., 0.]])
+    """
+    given = {"metric": metric, "p": p, "metric_params": metric_params}
+    search, queries = _searched(X, given, include_self, mode, n_jobs)
+    return search.radius_neighbors_graph(queries, radius, mode)
+
+
+def _searched(
+    X: Any, given: dict[str, Any], include_self: bool | str, mode: str, n_jobs: int | None
+) -> tuple[Any, Any]:
+    """Return an estimator fitted to the points, and queries; None excludes each point itself."""
+    if include_self == "auto":
+        include_self = mode == "connectivity"
+    check_bool("include_self", include_self)
+    if not is_searched(X):
+        return NearestNeighbors(**given, n_jobs=n_jobs).fit(X), X if include_self else None
+    for name, value in given.items():
+        own = getattr(X, name)
+        if own is not value and not (isinstance(own, (str, int, float)) and own == value):
+            raise ValueError(
+                f"{name} must be that of the estimator, {own!r}, got {value!r}: give the points, "
+                "or the same."
+            )
+    if include_self and X._fit_X is None:
+        raise ValueError(
+            "include_self must be False: the estimator has embedded points only. Give the points."
+        )
+    return X, X._fit_X if include_self else None

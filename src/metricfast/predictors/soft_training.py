@@ -13,7 +13,7 @@ import numpy as np
 from metricfast._core.progress import Progress
 from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast.embeddings import MLP, Embedding, Linear, Periodic
-from metricfast.losses._call import BoundLoss, Loss
+from metricfast.losses._call import BaseLoss, BoundLoss
 from metricfast.predictors.soft_votes import SoftVotes
 from metricfast.samplers import Batch, batch_count
 from metricfast.selection._judge import Judge, Judgement, judge_costs
@@ -136,7 +136,7 @@ class Task:
 
     samples: Samples
     values: Array
-    losses: list[tuple[Loss, Array]]
+    losses: list[tuple[BaseLoss, Array]]
     costs: Callable[[Floats, Integers], Floats]
     labels: Array
     measure: Measure | None = None

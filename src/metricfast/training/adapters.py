@@ -14,7 +14,7 @@ from metricfast._core.dispatch import get_kernels
 from metricfast.embeddings import Embedding
 from metricfast.exceptions import LossOverflowError
 from metricfast.losses._bound import is_whole
-from metricfast.losses._call import Loss
+from metricfast.losses._call import BaseLoss
 from metricfast.samplers import Batch, Epoch, Sampler
 from metricfast.training.samples import Samples
 
@@ -26,7 +26,7 @@ Array = NDArray[Any]
 def check_labels(loss: Any) -> None:
     """Raise ValueError if a user's loss names an unknown kind of labels."""
     labels = getattr(loss, "labels", "class")
-    if not isinstance(loss, Loss) and labels not in ("class", "continuous"):
+    if not isinstance(loss, BaseLoss) and labels not in ("class", "continuous"):
         raise ValueError(
             f"loss.labels must be 'class' or 'continuous'; found {labels!r} of {_name(loss)}."
         )
@@ -40,7 +40,7 @@ def bind(loss: Any, samples: Samples, y_database: Any, n_jobs: int | None) -> An
     y = samples.labels
     if isinstance(y, np.ndarray):  # a view without a copy
         y = _read_only(y)
-    if isinstance(loss, Loss):
+    if isinstance(loss, BaseLoss):
         return loss.on(y, samples.weight, y_database=y_database, n_jobs=n_jobs)
     return BoundFunction(loss, y, samples.weight, y_database, n_jobs)
 

@@ -31,7 +31,7 @@ from metricfast.learners.embedding.adapter_training import (
 from metricfast.learners.embedding.metric import EmbeddedMetricMixin
 from metricfast.learners.embedding.pairs import Pairs, load_pairs
 from metricfast.losses import CoSENT, NTXent
-from metricfast.losses._call import Loss
+from metricfast.losses._call import BaseLoss
 from metricfast.selection._judge import JudgeParameter, as_judge
 
 __all__ = ["AdapterLearner"]
@@ -277,7 +277,7 @@ class AdapterLearner(EmbeddedMetricMixin):
         several = self.n_components if np.iterable(self.n_components) else [self.n_components]
         return [check_n_components(n_features, each) for each in several]
 
-    def _loss(self, pairs: Pairs) -> Loss:
+    def _loss(self, pairs: Pairs) -> BaseLoss:
         """Return the loss that fits the pairs."""
         scored, given = pairs.scores is not None, self.loss
         if isinstance(given, str) and given == "auto":
@@ -285,7 +285,7 @@ class AdapterLearner(EmbeddedMetricMixin):
                 return CoSENT(_SCALE)
             return NTXent(_TEMPERATURES[self.side == "both"])
         if isinstance(given, CoSENT) if scored else getattr(given, "takes_tags", False):
-            found: Loss = clone(given, safe=False)
+            found: BaseLoss = clone(given, safe=False)
             return found
         fits = "CoSENT, for pairs with scores" if scored else "one with takes_tags, such as NTXent"
         raise ValueError(f"loss must be 'auto' or {fits}; found {given!r}.")

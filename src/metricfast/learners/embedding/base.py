@@ -31,7 +31,7 @@ from metricfast.learners.embedding.metric import EmbeddedMetricMixin
 from metricfast.learners.embedding.starts import alternatives, given_of, start_at
 from metricfast.learners.trained import Given, Plan, TrainedLearner, for_mini_batches
 from metricfast.losses import Gerrymander
-from metricfast.losses._call import Loss
+from metricfast.losses._call import BaseLoss
 from metricfast.samplers import Batch, Sampler
 from metricfast.selection._judge import JudgeParameter
 from metricfast.training.callbacks import as_callbacks
@@ -245,7 +245,7 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
         given = {name: getattr(part, "label_distance", None) for name, part in parts.items()}
         # A function as loss still has the distance that `share_label_distance` set.
         said = agreed({n: each for n, each in given.items() if not isinstance(each, LabelDistance)})
-        own = not isinstance(loss, Loss)  # a user's loss
+        own = not isinstance(loss, BaseLoss)  # a user's loss
         if said is not None and not (
             is_continuous(loss) and (own or hasattr(loss, "label_distance"))
         ):

@@ -30,7 +30,7 @@ from metricfast._core.types import Array
 from metricfast._labels.distance import LabelDistance
 from metricfast._labels.tags import are_tags, as_tags, both_tags
 from metricfast.embeddings import Embedding
-from metricfast.losses._call import Loss
+from metricfast.losses._call import BaseLoss
 from metricfast.samplers import Sampler
 from metricfast.training.adapters import check_labels
 from metricfast.training.chunks import hold
@@ -337,7 +337,7 @@ def share_label_distance(
         return
     if hasattr(sampler, "label_distance"):
         sampler.label_distance = distance
-    if hasattr(loss, "label_distance") and not (said is None and isinstance(loss, Loss)):
+    if hasattr(loss, "label_distance") and not (said is None and isinstance(loss, BaseLoss)):
         loss.label_distance = distance
 
 

@@ -17,7 +17,7 @@ from metricfast._core.targets import check_regression_target, check_sample_weigh
 from metricfast._core.tuples import index_tuples
 from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast._core.warn import warn_user
-from metricfast.losses._call import Loss
+from metricfast.losses._call import BaseLoss
 from metricfast.samplers import Batch
 from metricfast.selection._splits import deal_pairs
 from metricfast.training.samples import Samples
@@ -420,7 +420,7 @@ class _PositivesLoss:
 
     has_lists = False
 
-    def __init__(self, loss: Loss, pairs: Pairs, n_jobs: int | None) -> None:
+    def __init__(self, loss: BaseLoss, pairs: Pairs, n_jobs: int | None) -> None:
         relevance, weight = pairs.relevance, pairs.query_weight
         classes = csr_array(eye_array(len(pairs.database)))
         self._bound = loss.on(relevance, weight, y_database=classes, n_jobs=n_jobs)
