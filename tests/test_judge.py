@@ -132,10 +132,11 @@ FROM_CLASSES = [
     LFDA(), ANMM(), DMLMJ(), GMML_Supervised(), KISSME_Supervised(), XQDA(),
     RCA_Supervised(random_state=0),
 ]  # fmt: skip
+ITML_FROM_CLASSES = ITML_Supervised(n_constraints=50, random_state=0)
 FROM_TUPLES = [
     learner.set_params(random_state=0)
     for learner in (
-        ITML_Supervised(n_constraints=50), LSML_Supervised(n_constraints=50),
+        ITML_FROM_CLASSES, LSML_Supervised(n_constraints=50),
         MMC_Supervised(n_constraints=50), SCML_Supervised(n_basis=20, max_iter=500),
     )
 ]  # fmt: skip
@@ -205,7 +206,7 @@ def test_groups_reach_the_splitter_and_if_asked_for_the_learner():
 
 @pytest.mark.filterwarnings("ignore:.*given distance", "ignore:No conv")
 @pytest.mark.parametrize(
-    "learner", [*FROM_CLASSES[:4], FROM_TUPLES[0], *TRAINED, *EMBEDDED], ids=repr
+    "learner", [*FROM_CLASSES[:4], ITML_FROM_CLASSES, *TRAINED, *EMBEDDED], ids=repr
 )
 def test_views_are_for_the_judge_of_other_learners(learner):
     views = np.arange(300) % 2

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 MODELS = [make(each) for each in learners() if hasattr(each, "transform")]
 MODELS = [m for m in MODELS if not isinstance(m, metricfast.KernelizedMetricLearner)]
 ADAPTERS = [metricfast.AdapterLearner(side, random_state=0) for side in ("query", "database")]
-UNIT = [
+LINEAR, *OTHERS = (
     embedding_learner(metricfast.losses.NCA(), embedding, max_epochs=1)
     for embedding in (
         Linear(2, normalize=True),
@@ -34,7 +34,7 @@ UNIT = [
         MLP((4,), 2, "identity"),
         Periodic(2, normalize=True),
     )
-]
+)
 
 
 def run(model, points, dtype=np.float32):
@@ -43,7 +43,7 @@ def run(model, points, dtype=np.float32):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("model", [*MODELS, *LEARNERS, *UNIT, *ADAPTERS], ids=str)
+@pytest.mark.parametrize("model", [*MODELS, *LEARNERS, LINEAR, *OTHERS, *ADAPTERS], ids=str)
 def test_every_map(model, dtype):
     model = clone(model)
     model.fit(*data_for(model, X, Y))
@@ -71,7 +71,7 @@ def test_a_pipeline_that_goes_on():
 
 
 def test_points_of_no_length_and_of_great_length():
-    learner = clone(UNIT[0]).fit(X, Y)
+    learner = clone(LINEAR).fit(X, Y)
     learner.mean_[:] = 0
     points = np.array([np.zeros(4), 1e25 * X[0], 1e-14 * X[0], 1e-8 * X[0]])
     (Z,) = run(to_onnx(learner), points)
@@ -90,7 +90,7 @@ def test_what_cannot_be_exported():
     for other in (metricfast.OASIS_Supervised().fit(X, Y), StandardScaler().fit(X), None):
         with pytest.raises(TypeError, match="estimator must be a learner of metricfast"):
             to_onnx(other)
-    own = clone(UNIT[0]).fit(X, Y)
+    own = clone(LINEAR).fit(X, Y)
     own.embedding_ = type("Own", (Linear,), {})()
     with pytest.raises(TypeError, match="embedding_ must be one of metricfast"):
         to_onnx(own)

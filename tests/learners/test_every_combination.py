@@ -19,18 +19,19 @@ LOSSES.append(losses.Triplet(labels="dense"))
 N, M = 16, 12
 RNG = np.random.default_rng(0)
 X, X_DATABASE = RNG.normal(size=(N, 3)), RNG.normal(size=(M, 3))
-CODES = np.arange(N) % 3, np.arange(M) % 3
+CODES, CODES_DATABASE = np.arange(N) % 3, np.arange(M) % 3
 LABELS = {
-    "classes": CODES,
-    "text": tuple(np.array(["a", "b", "c"])[codes] for codes in CODES),
+    "classes": (CODES, CODES_DATABASE),
+    "text": tuple(np.array(["a", "b", "c"])[codes] for codes in (CODES, CODES_DATABASE)),
     "numbers": (RNG.normal(size=N), RNG.normal(size=M)),
     "vectors": (RNG.normal(size=(N, 2)), RNG.normal(size=(M, 2))),
     "tags": tuple(csr_array(RNG.random((n, 4)) < 0.4) for n in (N, M)),
 }
+PERCEPTRON, UNIFORM = MLP((4,), 2, normalize=True), Uniform(8)
 # Both sides of the second one are embeddings of one kind of points.
-EMBEDDINGS = [MLP((4,), 2, normalize=True), Asymmetric(Linear(2), Periodic(2, 2))]
+EMBEDDINGS = [PERCEPTRON, Asymmetric(Linear(2), Periodic(2, 2))]
 SAMPLERS = [
-    Uniform(8),
+    UNIFORM,
     ClassBalanced(2, 8),
     DenseTriplet(1, 12, 6),
     DenseTriplet(1, 12, 6, all_anchors=True),
@@ -66,7 +67,7 @@ def parts_fit(loss, embedding, sampler, database):
 def test_a_fit_is_finite_or_names_the_argument(loss):
     for kind, embedding, sampler, database in product(LABELS, EMBEDDINGS, SAMPLERS, DATABASES):
         # Folds are made of some of them: with the other parts they are the same.
-        folds = (embedding, sampler, database) == (EMBEDDINGS[0], SAMPLERS[0], "batch")
+        folds = (embedding, sampler, database) == (PERCEPTRON, UNIFORM, "batch")
         learner = embedding_learner(
             loss, embedding, sampler, database="all" if database == "all" else "batch",
             max_epochs=1, n_jobs=1, judge="auto" if folds else None,
@@ -117,4 +118,4 @@ def test_sparse_labels_are_refused_by_what_needs_numbers():
         ):
             sampler.prepare(tags)
         with pytest.raises(ValueError, match="y_database must hold numbers for DenseTriplet"):
-            sampler.prepare(CODES[0], y_database=tags)
+            sampler.prepare(CODES, y_database=tags)

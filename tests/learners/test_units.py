@@ -34,7 +34,7 @@ OF_TUPLES = [
     MMC_Supervised(random_state=0), MMC_Supervised(diagonal=True, random_state=0),
     SCML_Supervised(random_state=0),
 ]  # fmt: skip
-NAMES = ["given distance", "standardised features"]
+GIVEN, STANDARDIZED = "given distance", "standardised features"
 
 
 def with_each(learners):
@@ -73,7 +73,7 @@ def test_a_learner_learns_from_standardised_features_where_they_are_better(learn
         learner.set_params(n_components=n_components)
     found = clone(learner).fit(WINE, KINDS)
     costs, chosen = found.judgement_.costs, found.judgement_.chosen
-    assert found.judgement_.names[:2] == NAMES and chosen > 0
+    assert found.judgement_.names[:2] == [GIVEN, STANDARDIZED] and chosen > 0
     assert costs[chosen] <= costs[1] < costs[0] / 2
     if tuned := NUMBERS.get(type(learner).__name__):
         setting = {tuned: getattr(found, f"{tuned}_"), "judge": None}
@@ -89,7 +89,7 @@ def test_standardised_features_stay_where_nothing_more_is_to_be_learned(learner)
     X = rng.standard_normal((300, 6)) + 1.5 * rng.standard_normal((3, 6))[y]
     X *= 10.0 ** np.arange(-2, 4)
     found = clone(learner).fit(X, y)
-    assert found.judgement_.name == NAMES[1]
+    assert found.judgement_.name == STANDARDIZED
     assert found.judgement_.reason.startswith("Learning was not better than the standardised")
     np.testing.assert_allclose(metric_of(found, X.std(axis=0)), np.eye(6) / 6, atol=1e-6)
 
@@ -100,7 +100,7 @@ def test_fewer_points_than_features(learner, dtype):
     X, y = clusters(np.random.RandomState(0), 60, 90, 1.0)
     found = clone(learner).fit(X.astype(dtype), y)
     costs = found.judgement_.costs
-    assert found.judgement_.names[:2] == NAMES and found.judgement_.chosen > 0
+    assert found.judgement_.names[:2] == [GIVEN, STANDARDIZED] and found.judgement_.chosen > 0
     assert costs[found.judgement_.chosen] <= costs[1] < costs[0]
     assert found.components_.shape[1] == 90 and found.components_.dtype == dtype
     given, plain = clone(learner).fit(X, y).judgement_.costs[:2]
@@ -113,7 +113,7 @@ def test_units_stay_without_a_judge_and_where_they_are_alike(learner):
     assert not hasattr(plain.fit(WINE, KINDS), "judgement_")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the given distance may stay
-        assert NAMES[1] not in clone(learner).fit(WINE / SPREAD, KINDS).judgement_.names
+        assert STANDARDIZED not in clone(learner).fit(WINE / SPREAD, KINDS).judgement_.names
 
 
 @every_closed_form
@@ -121,7 +121,7 @@ def test_units_stay_in_parts(learner):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the given distance may stay
         in_parts = clone(learner).partial_fit(WINE, KINDS)
-    assert not hasattr(in_parts, "judgement_") or NAMES[1] not in in_parts.judgement_.names
+    assert not hasattr(in_parts, "judgement_") or STANDARDIZED not in in_parts.judgement_.names
 
 
 @pytest.mark.parametrize(
@@ -140,14 +140,14 @@ def test_units_stay_that_mean_something_to_the_learner(learner, how):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the given distance may stay
         found = learner.fit(WINE, KINDS, **how)
-    assert found.judgement_.names[0] == NAMES[0] and NAMES[1] not in found.judgement_.names
+    assert found.judgement_.names[0] == GIVEN and STANDARDIZED not in found.judgement_.names
 
 
 @pytest.mark.parametrize("n_components", [None, 3])
 def test_attributes_of_learners_of_tuples_are_in_the_units_of_the_points(n_components):
     mmc = MMC_Supervised(shrinkage=None, n_components=n_components, random_state=0)
     mmc.fit(WINE, KINDS)
-    assert NAMES[1] in mmc.judgement_.names and mmc.shrinkage_target_ == "variance"
+    assert STANDARDIZED in mmc.judgement_.names and mmc.shrinkage_target_ == "variance"
     L = np.linalg.eigh(mmc.A_)[1].T[::-1][: n_components or 13]
     kept = mmc.components_.T @ mmc.components_
     np.testing.assert_allclose(L @ kept @ L.T, L @ mmc.A_ @ L.T, rtol=1e-9, atol=1e-12)
@@ -184,5 +184,5 @@ def test_standardised_features_stay_where_no_part_can_be_learned_from(learner, m
 
     monkeypatch.setattr(type(learner), name, fails_on_parts)
     found = clone(learner).fit(WINE, KINDS)
-    assert found.judgement_.name == NAMES[1] and np.isnan(found.judgement_.costs[2:]).all()
+    assert found.judgement_.name == STANDARDIZED and np.isnan(found.judgement_.costs[2:]).all()
     np.testing.assert_allclose(metric_of(found, SPREAD), np.eye(13) / 13, atol=1e-6)

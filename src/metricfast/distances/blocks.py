@@ -21,11 +21,9 @@ from metricfast.distances.filters import Filter
 
 __all__ = [
     "Block",
-    "Embedded",
     "Maps",
     "Nearest",
     "Points",
-    "Queries",
     "each_block",
     "embedded",
     "nearest_in_part",

@@ -43,11 +43,12 @@ class ClassRanks(NamedTuple):
 
 @dataclass(frozen=True)
 class ClassMetric:
-    """Description of a metric per query, from 0 to 1; the best possible order gives 1.
+    """Description of a metric per query, from 0 to 1.
 
     `value`: function of hits, R and k.
     `of_ranks`: the same value as a function of :class:`ClassRanks`, R and k.
     `chance`: function of R, the number of candidates and k: the expectation over random orders.
+    `oracle`: function of R and k: the value of the best order.
     `depth`: number of ranks that the value depends on: "one", "k", "relevant" or "all".
     `binary`: whether values are 0 or 1 only.
     `summary`, `example`: for documentation: the definition, and the value for four points.
@@ -60,6 +61,7 @@ class ClassMetric:
     of_ranks: Callable[[ClassRanks, Integers, int], Array] | None = None
     summary: str = ""
     example: str = ""
+    oracle: Callable[[Integers, int], Array | float] = lambda relevant, k: 1.0
     bounds = (0.0, 1.0)
 
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.sparse import csr_array, issparse
 
 from metricfast._core.arrays import as_both, as_real
-from metricfast._core.types import Array, Floats, Integers
+from metricfast._core.types import Floats, Integers
 from metricfast.distances.filters import as_filter, known_rows
 from metricfast.distances.neighbors import SearchMetric, check_metric
 from metricfast.metrics._classes import (
@@ -21,7 +21,7 @@ from metricfast.metrics._classes import (
     sum_of_precisions,
 )
 from metricfast.metrics._ranking import Search
-from metricfast.metrics._score import RetrievalReport, Score, check_confidence
+from metricfast.metrics._score import RetrievalReport, check_confidence, score_of
 from metricfast.metrics._selection import scores_of
 
 __all__ = ["relevance_report"]
@@ -33,6 +33,7 @@ _METRICS = {
         lambda hits, relevant, k: hits[:, :k].sum(axis=1) / relevant,
         lambda relevant, n, k: k / n,
         "k",
+        oracle=lambda relevant, k: np.minimum(1, k / relevant),
     ),
     "mrr_at_k": ClassMetric(
         lambda hits, relevant, k: hits[:, :k].any(axis=1) / (hits.argmax(axis=1) + 1),
@@ -145,9 +146,10 @@ def relevance_report(
             of_hits = _METRICS[name]
             value[rows] = of_hits.value(found > 0, of_rows, each)
             chance[rows] = np.array([of_hits.chance(int(R), m, each) for R in counts])[inverse]
-            oracle[rows] = np.minimum(1, each / of_rows) if name == "recall_at_k" else 1
+            oracle[rows] = of_hits.oracle(of_rows, each)
     return RetrievalReport(
-        (key, _score(values[key], confidence, wanted[key][0] == "hit_at_k")) for key in wanted
+        (key, score_of(values[key], confidence, binary=name == "hit_at_k"))
+        for key, (name, _) in wanted.items()
     )
 
 
@@ -185,9 +187,3 @@ def _ideal(grades: csr_array, k: int) -> Floats:
     first = places < k
     found[rows[first], places[first]] = grades.data[order][first]
     return found
-
-
-def _score(values: Array, confidence: float, binary: bool) -> Score:
-    defined = ~np.isnan(values[0])
-    chance, oracle = (float(each[defined].mean()) for each in values[1:])
-    return Score(np.clip(values[0], 0, 1), chance, oracle, confidence, (0.0, 1.0), binary)

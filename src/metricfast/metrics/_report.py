@@ -20,7 +20,7 @@ from metricfast.distances.neighbors import SearchMetric, check_metric
 from metricfast.metrics._classes import CLASS_METRICS
 from metricfast.metrics._continuous import CONTINUOUS_METRICS, LabelDistances
 from metricfast.metrics._ranking import Search
-from metricfast.metrics._score import RetrievalReport, Score, check_confidence
+from metricfast.metrics._score import RetrievalReport, Score, check_confidence, score_of
 from metricfast.metrics._selection import (
     METRICS,
     Wanted,
@@ -302,9 +302,7 @@ def _check_candidates(wanted: Wanted, search: Search) -> None:
 
 
 def _score(name: str, results: Array, confidence: float) -> Score:
-    values, chance, oracle = results
-    defined = ~np.isnan(values)
-    if not defined.any():
+    if np.isnan(results[0]).all():
         needs = (
             "all label distances of each query are equal"
             if name == "spearman"
@@ -312,10 +310,7 @@ def _score(name: str, results: Array, confidence: float) -> Score:
             "numbers that are not classes need the metrics of continuous labels"
         )
         raise ValueError(f"{name} is not defined: {needs}.")
-    means = float(chance[defined].mean()), float(oracle[defined].mean())
-    bounds = METRICS[name].bounds
-    values = np.clip(values, *bounds)  # they are rounded
-    return Score(values, *means, confidence, bounds, METRICS[name].binary)
+    return score_of(results, confidence, METRICS[name].bounds, METRICS[name].binary)
 
 
 def _judge_classes(
@@ -345,7 +340,8 @@ def _judge_classes(
         pairs, inverse = np.unique(sizes, axis=1, return_inverse=True)
         for metric, k, _, chance, oracle in asked:
             of_pairs = [metric.chance(int(count), int(n), k) for count, n in pairs.T]
-            chance[rows], oracle[rows] = np.array(of_pairs)[inverse.ravel()], 1
+            chance[rows] = np.array(of_pairs)[inverse.ravel()]
+            oracle[rows] = metric.oracle(relevant[rows], k)
 
 
 def _judge_shots(search: Search, asked: Asked, labels: Any, database_labels: Any) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from metricfast._core.types import Floats
+from metricfast._core.types import Array, Floats
 
-__all__ = ["RetrievalReport", "Score", "check_confidence"]
+__all__ = ["RetrievalReport", "Score", "check_confidence", "score_of"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -123,6 +123,18 @@ class RetrievalReport(dict[str, Score]):
                 f"{score.chance:6.4f}  {score.oracle:6.4f}  {score.n_undefined:8d}"
             )
         return "\n".join(lines)
+
+
+def score_of(
+    results: Array,
+    confidence: float,
+    bounds: tuple[float, float] = (0.0, 1.0),
+    binary: bool = False,
+) -> Score:
+    """Return the score of values, chance and oracle of each query; some values are not NaN."""
+    values, *baselines = results
+    chance, oracle = (float(each[~np.isnan(values)].mean()) for each in baselines)
+    return Score(np.clip(values, *bounds), chance, oracle, confidence, bounds, binary)  # rounded
 
 
 def check_confidence(value: Any) -> None:

@@ -62,7 +62,7 @@ from metricfast.learners.tuples.shrinking import (
 from metricfast.selection._judge import JudgeParameter
 from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 
-__all__ = ["MMC", "Diagonal", "MMC_Supervised", "PairDistances", "scale_of_features"]
+__all__ = ["MMC", "MMC_Supervised"]
 
 
 # Lower bound of the mean square of similar pairs along a direction, relative to all pairs. Without
