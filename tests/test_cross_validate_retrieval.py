@@ -16,13 +16,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from trained import embedding_learner
 
-from metricfast import (
-    LFDA,
-    MLKR,
-    KernelizedMetricLearner,
-    LogRatioLearner,
-    metrics,
-)
+from metricfast import LFDA, MLKR, KernelizedMetricLearner, LogRatioLearner, metrics
 from metricfast.embeddings import Asymmetric, Linear
 from metricfast.losses import NCA
 from metricfast.metrics import (

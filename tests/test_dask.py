@@ -25,11 +25,7 @@ from dask_cases import CHUNKS, LEARNERS, MARKS, ORDER, SAME, X, Y, cluster, cut,
 
 from metricfast._core.memory import in_caller_memory
 from metricfast._core.scatter_statistics import ScatterStatistics
-from metricfast.dask import (
-    DistributedLearner,
-    _workers,
-    compare,
-)
+from metricfast.dask import DistributedLearner, _workers, compare
 from metricfast.dask._rows import OnWorkers, blocks_of
 from metricfast.dask._training import ByParts
 from metricfast.learners.impostors import TargetsAndImpostors

@@ -9,10 +9,7 @@ from sklearn.datasets import load_digits, load_iris, load_wine, make_spd_matrix
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from metricfast._core.initialize import (
-    components_from_metric,
-    initialize_components,
-)
+from metricfast._core.initialize import components_from_metric, initialize_components
 from metricfast._core.prior import initialize_metric
 from metricfast._core.scatter import repetitions
 from metricfast.exceptions import NonPSDError

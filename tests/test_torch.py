@@ -10,13 +10,7 @@ from reference_losses import NAMES
 from sklearn.exceptions import NotFittedError
 from sklearn.preprocessing import StandardScaler
 
-from metricfast import (
-    LFDA,
-    AdapterLearner,
-    EmbeddingLearner,
-    kneighbors,
-    losses,
-)
+from metricfast import LFDA, AdapterLearner, EmbeddingLearner, kneighbors, losses
 from metricfast.embeddings import MLP, Linear
 from metricfast.metrics import map_at_r, precision_at_1
 

@@ -24,10 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from metricfast._core.arguments import (
-    check_count,
-    check_random_state,
-)
+from metricfast._core.arguments import check_count, check_random_state
 from metricfast._core.arrays import as_labels
 from metricfast._core.parameters import NonNegativeInt, PositiveInt, Seed, check_parameters
 from metricfast._core.targets import as_label_array, by_appearance, encode, encode_together

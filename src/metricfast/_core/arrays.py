@@ -8,13 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricfast._core.arguments import (
-    as_array,
-    as_numbers,
-    as_real,
-    as_vector,
-    check_all_finite,
-)
+from metricfast._core.arguments import as_array, as_numbers, as_real, as_vector, check_all_finite
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.frames import as_readable, check_alike
 from metricfast._core.memory import block_rows

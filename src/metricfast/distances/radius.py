@@ -14,12 +14,7 @@ from metricfast._core.arrays import as_maps, as_threads, common_precision
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.sources import on_disk
 from metricfast._core.types import Array, Integers
-from metricfast.distances.blocks import (
-    Block,
-    each_block,
-    search_by_blocks,
-    write_distances,
-)
+from metricfast.distances.blocks import Block, each_block, search_by_blocks, write_distances
 from metricfast.distances.neighbors import SearchMetric, _search_arguments, check_metric
 
 __all__ = ["check_radius", "radius_neighbors", "reach_of"]

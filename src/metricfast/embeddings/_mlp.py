@@ -8,9 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from metricfast._core.arguments import (
-    check_random_state,
-)
+from metricfast._core.arguments import check_random_state
 from metricfast._core.parameters import LayerSizes, NonNegativeFloat, PositiveInt, check_parameters
 from metricfast._core.types import Array, RandomState
 from metricfast.embeddings._base import LayeredEmbedding, Parameters, check_start

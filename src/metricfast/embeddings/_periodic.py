@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from metricfast._core.arguments import (
-    check_random_state,
-)
+from metricfast._core.arguments import check_random_state
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.parameters import (
     NonNegativeFloat,

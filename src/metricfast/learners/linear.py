@@ -31,12 +31,7 @@ from metricfast.training.history import History, Vector
 from metricfast.training.initialization import Initialization, n_rows, warn_of_cost
 from metricfast.training.model_selection import Candidates
 from metricfast.training.objective import Objective
-from metricfast.training.samples import (
-    LabelReader,
-    Samples,
-    as_classes,
-    load_samples,
-)
+from metricfast.training.samples import LabelReader, Samples, as_classes, load_samples
 from metricfast.training.solvers import LBFGS, Solver, as_solver, check_solver_params
 from metricfast.training.span import LazyBasis, trains_in_span
 from metricfast.training.stopping import as_stopping_rule

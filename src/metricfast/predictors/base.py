@@ -23,13 +23,7 @@ from metricfast.distances.filters import as_filter, known_rows, name_rows
 from metricfast.distances.neighbors import check_neighbors
 from metricfast.distances.radius import check_radius
 from metricfast.learners.base.html import learned_table, with_table
-from metricfast.predictors.metric import (
-    Metric,
-    ScikitLearn,
-    is_learner,
-    is_searched,
-    resolve,
-)
+from metricfast.predictors.metric import Metric, ScikitLearn, is_learner, is_searched, resolve
 from metricfast.predictors.neighborhoods import Neighborhoods
 from metricfast.predictors.targets import rows_of_table
 

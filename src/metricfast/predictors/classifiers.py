@@ -14,12 +14,7 @@ from metricfast._core.warn import warn_user
 from metricfast.predictors.base import KNeighborsMixin, NeighborsBase, RadiusNeighborsMixin
 from metricfast.predictors.metric import is_learner
 from metricfast.predictors.neighborhoods import Neighborhoods, Weights
-from metricfast.predictors.targets import (
-    Classes,
-    check_given,
-    joined_weights,
-    with_class_weight,
-)
+from metricfast.predictors.targets import Classes, check_given, joined_weights, with_class_weight
 
 __all__ = ["KNeighborsClassifier", "RadiusNeighborsClassifier"]
 

@@ -21,11 +21,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from metricfast._core.arguments import (
-    check_bool,
-    check_count,
-    check_random_state,
-)
+from metricfast._core.arguments import check_bool, check_count, check_random_state
 from metricfast._core.parameters import (
     NonNegativeFloat,
     NumberOfJobs,

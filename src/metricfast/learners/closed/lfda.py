@@ -15,13 +15,7 @@ from metricfast._core.initialize import check_n_components
 from metricfast._core.memory import working_memory
 from metricfast._core.parameters import NumberOfJobs, PositiveInt, Share
 from metricfast._core.scaling import center_and_rescale
-from metricfast._core.scatter import (
-    group_means,
-    repetitions,
-    scatter_matrix,
-    whitening,
-    with_signs,
-)
+from metricfast._core.scatter import group_means, repetitions, scatter_matrix, whitening, with_signs
 from metricfast._core.scatter_statistics import ScatterStatistics, members_of_groups
 from metricfast._core.sources import on_disk, take
 from metricfast._core.stores import in_memory

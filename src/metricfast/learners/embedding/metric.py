@@ -16,12 +16,7 @@ from metricfast._core.frames import check_order
 from metricfast._core.mahalanobis import as_vectors, finite_between
 from metricfast._core.memory import working_memory
 from metricfast._core.sources import by_blocks
-from metricfast._core.targets import (
-    as_column,
-    as_label_array,
-    check_class_labels,
-    check_comparable,
-)
+from metricfast._core.targets import as_column, as_label_array, check_class_labels, check_comparable
 from metricfast._core.wide_map import WideMap
 from metricfast._labels.binding import is_precomputed
 from metricfast._labels.distance import LabelDistance

@@ -10,10 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from metricfast._core.targets import (
-    accuracy,
-    as_label_array,
-)
+from metricfast._core.targets import accuracy, as_label_array
 from metricfast.distances.neighbors import kneighbors
 from metricfast.learners.base.inputs import points_of
 from metricfast.learners.gerrymandering.explanation import Explanation, explanation

@@ -15,11 +15,7 @@ from numpy.typing import ArrayLike
 from metricfast._core.arguments import check_random_state, check_unused
 from metricfast._core.arrays import as_threads
 from metricfast._core.dispatch import get_kernels
-from metricfast._core.initialize import (
-    check_n_components,
-    components_from_metric,
-    leading_rows,
-)
+from metricfast._core.initialize import check_n_components, components_from_metric, leading_rows
 from metricfast._core.parameters import (
     DEPRECATED,
     NonNegativeFloat,
@@ -38,14 +34,7 @@ from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast.learners.base.classifiers import PairsClassifierMixin
 from metricfast.learners.base.learner import MahalanobisMixin
-from metricfast.learners.base.span import (
-    GIVEN,
-    Span,
-    SquareOf,
-    in_span,
-    inverse_root,
-    span_of,
-)
+from metricfast.learners.base.span import GIVEN, Span, SquareOf, in_span, inverse_root, span_of
 from metricfast.learners.tuples.drawing import (
     DrawnConstraints,
     FitArguments,

@@ -9,10 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricfast._core.arguments import (
-    as_matrix,
-    check_random_state,
-)
+from metricfast._core.arguments import as_matrix, check_random_state
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.parameters import (
     NumberOfJobs,

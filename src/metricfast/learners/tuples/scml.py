@@ -15,11 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from metricfast._core.arguments import check_count, check_random_state
 from metricfast._core.arrays import as_threads
 from metricfast._core.dispatch import get_kernels
-from metricfast._core.initialize import (
-    check_n_components,
-    components_from_metric,
-    leading_rows,
-)
+from metricfast._core.initialize import check_n_components, components_from_metric, leading_rows
 from metricfast._core.parameters import (
     NonNegativeFloat,
     NumberOfJobs,
