@@ -129,7 +129,7 @@ OF_TUPLES = {
     mf.SCML(max_iter=40, output_iter=10): (TUPLES,),
     mf.ITML_Supervised(tol=1e-9, max_iter=4): (X, Y),
     mf.MMC_Supervised(max_iter=4): (X, Y),
-    mf.SDML_Supervised(balance_param=0.1): (X, Y),
+    mf.SDML_Supervised(balance_param=0.1, judge=None): (X, Y),
     mf.LSML_Supervised(tol=1e-9, max_iter=4): (X, Y),
     mf.OASIS_Supervised(max_iter=4): (X, Y),
     mf.SCML_Supervised(max_iter=40, output_iter=10): (X, Y),

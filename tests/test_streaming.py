@@ -45,7 +45,7 @@ OF_POINTS: dict[str, tuple[Any, Array, float]] = {
     "KISSME_Supervised": (mf.KISSME_Supervised(regularization=0.01), Y, 1),
     "XQDA": (mf.XQDA(regularization=0.01), Y, 1),
     "XQDA-auto": (mf.XQDA(), Y, 4),
-    "SDML_Supervised": (mf.SDML_Supervised(random_state=0, balance_param=1e-5), Y, 1),
+    "SDML_Supervised": (mf.SDML_Supervised(random_state=0, balance_param=1e-5), Y, 4),
     "ANMM": (mf.ANMM(), Y, 60),
     "DMLMJ": (mf.DMLMJ(), Y, 60),
     "ITML_Supervised": (mf.ITML_Supervised(gamma=0.01, random_state=0), Y, 5),

@@ -22,7 +22,7 @@ LEARNERS = [
     ITML_Supervised(gamma=0.1),
     LSML_Supervised(),
     MMC_Supervised(max_iter=20),
-    SDML_Supervised(balance_param=1e-4),
+    SDML_Supervised(balance_param=1e-4, judge=None),
 ]
 every_learner = pytest.mark.parametrize("learner", LEARNERS, ids=lambda each: type(each).__name__)
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import scale
@@ -54,13 +55,13 @@ def test_is_the_minimum(sparsity, prior):
 @pytest.mark.parametrize("prior", ["identity", "covariance", "random"])
 @pytest.mark.parametrize("points", [X, scale(X), X * 100], ids=["iris", "scaled", "hundredfold"])
 def test_defaults_give_a_definite_matrix_where_there_is_no_minimum(prior, points):
-    model = SDML_Supervised(prior=prior, random_state=0)
+    model = SDML_Supervised(prior=prior, judge=None, random_state=0)
     with pytest.warns(ConvergenceWarning, match="balance_param=0.5 was reduced to"):
         model.fit(points, Y)
     assert 0 < model.balance_param_ < 0.5
     assert np.linalg.eigvalsh(model.get_mahalanobis_matrix())[0] > 0
     # With the reduced value, there is no warning, and the result is the same.
-    again = SDML_Supervised(model.balance_param_ * 0.999999, prior=prior, random_state=0)
+    again = clone(model).set_params(balance_param=model.balance_param_ * 0.999999)
     M = model.get_mahalanobis_matrix()
     np.testing.assert_allclose(
         again.fit(points, Y).get_mahalanobis_matrix(), M, atol=1e-3 * np.abs(M).max()

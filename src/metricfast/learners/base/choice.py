@@ -76,6 +76,9 @@ def choose_setting(
     earlier, part = learner._sums, copy.copy(learner)
     if hasattr(learner, "random_state"):
         part.random_state = 0
+    vars(part).pop("_fit_task", None)  # iterations for the judge are not reported
+    if hasattr(part, "verbose"):
+        part.verbose = False
 
     def maps(rows: Integers, points: Array, some: Sequence[Any]) -> Iterator[Array]:
         given = points, y[rows], None if weight is None else weight[rows]

@@ -347,7 +347,7 @@ class Span(GivenAxes):
 
     def inside(self, L: Any) -> Array:
         """Convert a map of points to a map of coordinates."""
-        if isinstance(L, SpanMap):
+        if isinstance(L, WideMap):
             rows = np.linalg.qr(L.embed(self.basis.T).T, mode="r")
             return np.hstack([rows, np.zeros((len(rows), int(self.beyond)))]).astype(L.dtype)
         rows = L @ self.basis.astype(L.dtype)

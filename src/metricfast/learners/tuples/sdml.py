@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from metricfast._core.arguments import check_random_state
 from metricfast._core.initialize import components_from_metric
-from metricfast._core.parameters import NonNegativeFloat, Seed, Verbosity, positional
+from metricfast._core.parameters import NonNegativeFloat, Seed, Share, Verbosity, positional
 from metricfast._core.prior import is_identity
 from metricfast._core.progress import IterationProgress
 from metricfast._core.scaling import times_power_of_two
@@ -29,6 +29,7 @@ from metricfast.learners.tuples.graphical_lasso import (
     graphical_lasso,
 )
 from metricfast.learners.tuples.pair_sums import PairSumsLearner, pair_sums, prior_matrix
+from metricfast.selection._judge import JudgeParameter
 from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 
 __all__ = ["SDML", "SDML_Supervised"]
@@ -56,9 +57,8 @@ class _SDML(CallbackMixin, MahalanobisMixin):
         """Whether the pairs matter by coordinates of their points and by the basis alone."""
         return is_identity(self.prior)
 
-    def _solve(self, statistics: Statistics, setting: None) -> None:
-        """Learn from sums over pairs."""
-        del setting
+    def _solve(self, statistics: Statistics, setting: float | None) -> None:
+        """Learn from sums over pairs, of whose weight the setting takes a fraction."""
         (pairs,) = statistics.sums
         with np.errstate(over="ignore", invalid="ignore"):
             loss = pairs.of_group(1)[1] - pairs.of_group(-1)[1]
@@ -67,7 +67,8 @@ class _SDML(CallbackMixin, MahalanobisMixin):
             self.prior, self.random_state, statistics.tuples, len(loss), strictly_positive=True
         )
         with np.errstate(over="ignore", invalid="ignore"):
-            self.balance_param_ = self._bounded_balance(loss, prior, statistics.tuples)
+            balance = self._bounded_balance(loss, prior, statistics.tuples)
+            self.balance_param_ = (1 - float(setting or 0)) * balance
             inverse = prior if is_identity(self.prior) else inv(prior)
             loss = _check_finite(self.balance_param_ * loss)
             matrix = _check_finite(inverse + loss)
@@ -208,6 +209,12 @@ class SDML_Supervised(  # type: ignore[override]  # noqa: N801
         As for :class:`ITML_Supervised`, and so is the default.
     random_state : int, RandomState or None, default=None
         For the pairs, and for the "random" prior.
+    shrinkage : float from 0 to 1, optional
+        Fraction by which the weight of the pairs is reduced: 0 is the published algorithm, and 1
+        the prior. By default the judge chooses among 0, 0.5 and 1.
+    judge : "auto", None or Judge, default="auto"
+        Chooses `shrinkage` by held-out points, see :class:`~metricfast.selection.Judge`. With None,
+        and in `partial_fit`, `shrinkage` is 0 by default.
     num_constraints : int
         Former name of `n_constraints`.
 
@@ -219,7 +226,11 @@ class SDML_Supervised(  # type: ignore[override]  # noqa: N801
         As for :class:`SDML`.
     balance_param_ : float
         The weight of the pairs in use: pairs drawn from classes are usually so many that it is
-        less than what was asked for, see :class:`SDML`.
+        less than what was asked for, see :class:`SDML`. It is reduced by `shrinkage`, too.
+    shrinkage_ : float
+        The fraction in use.
+    judgement_ : metricfast.selection.Judgement
+        What the judge tried.
 
     Notes
     -----
@@ -239,10 +250,19 @@ class SDML_Supervised(  # type: ignore[override]  # noqa: N801
     (150, 4)
     """
 
+    _: KW_ONLY
+    shrinkage: Share | None = None
+    judge: JudgeParameter = "auto"
+
     _partial_labels = True
     _beyond_span = True
+    _tuned, _settings, _published = "shrinkage", (1.0, 0.5, 0.0), 0.0
 
     fit = reports_to_sklearn(ClosedFormLearner.fit)
+
+    def _solve(self, statistics: Statistics, setting: float | None) -> None:
+        self.shrinkage_ = float(setting or 0)
+        super()._solve(statistics, setting)
 
     def _statistics(
         self, X: Any, y: Any, weight: Floats | None, *, partial: bool = False, execute: Any = None
