@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from copy import deepcopy
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,14 +27,11 @@ from metricfast._core.files import map_tensors, write_tensors
 from metricfast._core.frames import check_order, names_of
 from metricfast._core.memory import block_rows
 from metricfast._core.sources import on_disk, parts, row_bytes
-from metricfast._core.types import Array, Integers
+from metricfast._core.types import Array, Integers, Self
 from metricfast.distances.filters import Filter, as_filter
 from metricfast.distances.neighbors import SearchMetric, check_metric, check_neighbors
 from metricfast.distances.radius import check_radius, reach_of
 from metricfast.distances.segments import Snapshot, Space, segment_of
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 __all__ = ["Database"]
 

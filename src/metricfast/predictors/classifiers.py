@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from sklearn import neighbors as theirs
 from sklearn.utils import Tags
 
 from metricfast._core.targets import accuracy, check_sample_weight, join_labels
-from metricfast._core.types import Array, Floats, Integers
+from metricfast._core.types import Array, Floats, Integers, Self
 from metricfast._core.warn import warn_user
 from metricfast.predictors.base import KNeighborsMixin, NeighborsBase, RadiusNeighborsMixin
 from metricfast.predictors.metric import is_learner
@@ -17,8 +17,6 @@ from metricfast.predictors.neighborhoods import Neighborhoods, Weights
 from metricfast.predictors.targets import Classes, check_given, joined_weights, with_class_weight
 
 __all__ = ["KNeighborsClassifier", "RadiusNeighborsClassifier"]
-
-_Self = TypeVar("_Self", bound="Votes")
 
 
 class Votes(NeighborsBase):
@@ -40,7 +38,7 @@ class Votes(NeighborsBase):
     _sample_weight: Floats | None = None
     _weight: Floats | None = None  # sample weights times class weights
 
-    def fit(self: _Self, X: Any, y: Any = None) -> _Self:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Store labelled points. Fit the metric to them if it is a learner that is not fitted.
 
         Parameters
@@ -60,7 +58,7 @@ class Votes(NeighborsBase):
         """
         return self._begin(X, y)
 
-    def partial_fit(self: _Self, X: Any, y: Any, classes: Any = None) -> _Self:
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
         """Add labelled points to the points of `fit`; the metric stays. A first call is `fit`.
 
         Parameters
@@ -77,7 +75,7 @@ class Votes(NeighborsBase):
         """
         return self._add(X, y, classes)
 
-    def _add(self: _Self, X: Any, y: Any, classes: Any, sample_weight: Any = None) -> _Self:
+    def _add(self, X: Any, y: Any, classes: Any, sample_weight: Any = None) -> Self:
         if not hasattr(self, "metric_"):
             return self._begin(X, y, classes, sample_weight)
         X, y = check_given(self, X, y)
@@ -92,9 +90,7 @@ class Votes(NeighborsBase):
         self._keep(labels)
         return self
 
-    def _begin(
-        self: _Self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
-    ) -> _Self:
+    def _begin(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         X, y = check_given(self, X, y)
         labels = Classes.of(y, classes)
         own = check_sample_weight(sample_weight, len(labels.codes))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from scipy.sparse import csr_matrix
 from sklearn import neighbors as theirs
@@ -10,6 +10,7 @@ from sklearn.neighbors import NearestNeighbors as _Theirs
 
 from metricfast._core.arguments import check_bool
 from metricfast._core.parameters import PositiveInt
+from metricfast._core.types import Self
 from metricfast.predictors.base import KNeighborsMixin, NeighborsBase, RadiusNeighborsMixin
 from metricfast.predictors.metric import is_searched
 
@@ -146,16 +147,13 @@ class NearestNeighbors(KNeighborsMixin, RadiusNeighborsMixin, NeighborsBase, _Th
         return self
 
 
-_Self = TypeVar("_Self", bound="Graphs")
-
-
 class Graphs(NeighborsBase):
     """Base class of transformers of points into the graph of their neighbours."""
 
     mode: Literal["connectivity", "distance"]
     transform: Any
 
-    def fit(self: _Self, X: Any, y: Any = None) -> _Self:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Store points to search. Fit the metric to them if it is a learner that is not fitted.
 
         Parameters

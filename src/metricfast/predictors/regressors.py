@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from sklearn import neighbors as theirs
@@ -10,7 +10,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils import Tags
 
 from metricfast._core.targets import check_sample_weight
-from metricfast._core.types import Floats
+from metricfast._core.types import Floats, Self
 from metricfast._core.warn import warn_user
 from metricfast.predictors.base import KNeighborsMixin, NeighborsBase, RadiusNeighborsMixin
 from metricfast.predictors.metric import is_learner
@@ -18,8 +18,6 @@ from metricfast.predictors.neighborhoods import Weights
 from metricfast.predictors.targets import as_outputs, check_given, joined_weights
 
 __all__ = ["KNeighborsRegressor", "RadiusNeighborsRegressor"]
-
-_Self = TypeVar("_Self", bound="Means")
 
 
 class Means(NeighborsBase):
@@ -30,7 +28,7 @@ class Means(NeighborsBase):
     _y: Floats
     _weight: Floats | None = None
 
-    def fit(self: _Self, X: Any, y: Any = None) -> _Self:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Store points and their values. Fit the metric if it is a learner that is not fitted.
 
         Parameters
@@ -50,7 +48,7 @@ class Means(NeighborsBase):
         """
         return self._begin(X, y)
 
-    def _begin(self: _Self, X: Any, y: Any, sample_weight: Any = None) -> _Self:
+    def _begin(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         X, y = check_given(self, X, y)
         values = as_outputs(y)
         weight = check_sample_weight(sample_weight, len(values))
@@ -61,7 +59,7 @@ class Means(NeighborsBase):
         self._weight = weight
         return self
 
-    def partial_fit(self: _Self, X: Any, y: Any) -> _Self:
+    def partial_fit(self, X: Any, y: Any) -> Self:
         """Add points to the points of `fit`; the metric stays. A first call is `fit`.
 
         Parameters
@@ -75,7 +73,7 @@ class Means(NeighborsBase):
         """
         return self._add(X, y)
 
-    def _add(self: _Self, X: Any, y: Any, sample_weight: Any = None) -> _Self:
+    def _add(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         if not hasattr(self, "metric_"):
             return self._begin(X, y, sample_weight)
         X, y = check_given(self, X, y)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,15 +24,12 @@ from metricfast._core.targets import (
     labels_of_samples,
 )
 from metricfast._core.tuples import TupleSet
-from metricfast._core.types import Array, Floats
+from metricfast._core.types import Array, Floats, Self
 from metricfast._core.warn import warn_user
 from metricfast.learners.base.choice import advise, choose_setting, choose_units
 from metricfast.learners.base.inputs import begin_fit
 from metricfast.learners.base.learner import MahalanobisMixin
 from metricfast.learners.base.span import in_span
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 __all__ = [
     "ONE_CLASS",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,7 +20,7 @@ from metricfast._core.parameters import take_renamed
 from metricfast._core.sources import in_one_array
 from metricfast._core.thresholds import best_threshold, check_calibration
 from metricfast._core.tuples import TupleSet, index_tuples
-from metricfast._core.types import Array, Floats, Integers, RandomState
+from metricfast._core.types import Array, Floats, Integers, RandomState, Self
 from metricfast._core.warn import warn_user
 from metricfast._core.wide_map import AnyMap, WideMap
 from metricfast.distances.neighbors import paired_distances
@@ -29,9 +29,6 @@ from metricfast.learners.base.inputs import begin_fit, points_of, tuples_of
 from metricfast.learners.base.relevance import in_spreads, shares_of_features
 from metricfast.learners.base.span import GIVEN, GivenAxes, SquareOf
 from metricfast.learners.base.validation import validate_fit
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 __all__ = [
     "BaseMetricLearner", "MahalanobisMixin", "MetricTransformer", "embed_points", "is_linear",

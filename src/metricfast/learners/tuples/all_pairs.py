@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,16 +21,13 @@ from metricfast._core.scatter_statistics import ScatterStatistics
 from metricfast._core.sources import on_disk, take
 from metricfast._core.targets import as_label_array, check_class_labels, check_partial_target
 from metricfast._core.tuples import TupleSet
-from metricfast._core.types import Array, Floats, Integers
+from metricfast._core.types import Array, Floats, Integers, Self
 from metricfast.learners.base.closed_form import (
     ONE_CLASS,
     ClosedFormLearner,
     Statistics,
     partial_fit_points,
 )
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 __all__ = ["ClassPairsLearner", "ViewPairsLearner"]
 

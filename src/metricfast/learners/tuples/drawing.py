@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,15 +15,12 @@ from metricfast._core.parameters import DEPRECATED, PositiveInt
 from metricfast._core.stores import in_memory
 from metricfast._core.targets import check_marks, check_partial_target, check_sample_weight
 from metricfast._core.tuples import TupleSet
-from metricfast._core.types import Array, Integers, RandomState
+from metricfast._core.types import Array, Integers, RandomState, Self
 from metricfast._core.warn import warn_user
 from metricfast.constraints import Constraints, wrap_indices
 from metricfast.learners.base.choice import choose_units
 from metricfast.learners.base.learner import BaseMetricLearner
 from metricfast.training.callbacks import reports_to_sklearn
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 __all__ = ["DrawnConstraints", "SupervisedForm", "draw_index_pairs", "draw_pairs", "draw_triplets"]
 

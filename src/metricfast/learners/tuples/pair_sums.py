@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,15 +14,12 @@ from metricfast._core.scatter import pair_scatter
 from metricfast._core.scatter_statistics import ScatterStatistics
 from metricfast._core.thresholds import check_calibration_params
 from metricfast._core.tuples import TupleSet
-from metricfast._core.types import Array, Floats, RandomState
+from metricfast._core.types import Array, Floats, RandomState, Self
 from metricfast.learners.base.classifiers import PairsClassifierMixin
 from metricfast.learners.base.closed_form import Statistics, add_statistics, continues
 from metricfast.learners.base.inputs import tuples_of
 from metricfast.learners.base.span import in_span
 from metricfast.learners.tuples.factored import start_metric
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 __all__ = ["PairSumsLearner", "check_differ", "pair_sums", "prior_matrix"]
 
