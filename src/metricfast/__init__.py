@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.util
 from typing import Any
 
-from metricfast._exports import MODULE_OF, load
+from metricfast._exports import MODULE_OF, load_public
 
 _SUBMODULES = (
     *("callbacks", "comparison", "constraints", "dask", "embeddings", "exceptions", "inference"),
@@ -36,9 +36,9 @@ __all__ = [  # noqa: PLE0604
 
 def __getattr__(name: str) -> Any:
     if name in MODULE_OF:
-        value = load(MODULE_OF[name], name)
+        value = load_public(MODULE_OF[name], name)
     elif name in _SUBMODULES:
-        value = load(name)
+        value = load_public(name)
     elif name == "__version__":
         from importlib.metadata import version
 

@@ -6,7 +6,7 @@ import importlib
 from threading import RLock
 from typing import Any
 
-__all__ = ["LEARNERS", "MODULE_OF", "load"]
+__all__ = ["LEARNERS", "MODULE_OF", "load_public"]
 
 _LEARNERS = {
     "auto": "AutoLearner",
@@ -64,7 +64,7 @@ MODULE_OF = LEARNERS | {name: module for module, names in _OTHERS.items() for na
 _LOADING = RLock()
 
 
-def load(module: str, name: str | None = None) -> Any:
+def load_public(module: str, name: str | None = None) -> Any:
     """Return a module of this package, or the name in it."""
     with _LOADING:
         found = importlib.import_module(f"metricfast.{module}")

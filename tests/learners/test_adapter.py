@@ -482,7 +482,7 @@ def test_wide_points_are_trained_on_in_their_span(side, scored, n_components, mo
     how = {"judge": None, "n_components": n_components if side == "both" else None}
     model = AdapterLearner(side, **how).fit(*given)
     monkeypatch.setattr(
-        "metricfast.learners.embedding.adapter_training.span_of", lambda tables: None
+        "metricfast.learners.embedding.adapter_training.basis_of", lambda tables: None
     )
     expected = AdapterLearner(side, **how).fit(*given)
     np.testing.assert_allclose(model.parameters_[0], expected.parameters_[0], atol=1e-5)
@@ -766,7 +766,7 @@ def test_orthogonal_maps_of_wide_points(width, monkeypatch):
     starts = orthogonal_maps("query", width == 300)
     found = [start(pairs) for _, start in starts]
     monkeypatch.setattr(
-        "metricfast.learners.embedding.adapter_training.span_of", lambda tables: None
+        "metricfast.learners.embedding.adapter_training.basis_of", lambda tables: None
     )
     for (_, start), L in zip(starts, found, strict=True):
         np.testing.assert_allclose(L, start(pairs), atol=1e-8)

@@ -11,7 +11,7 @@ from metricfast._core.targets import as_label_array, check_class_labels, flatten
 from metricfast._core.types import Array, Floats
 from metricfast.metrics._selection import look_continuous
 
-__all__ = ["Labels", "shares"]
+__all__ = ["ComparedLabels", "shares"]
 
 
 def shares(predicted: Any, labels: Array, variances: Floats | None) -> Floats:
@@ -27,7 +27,7 @@ def shares(predicted: Any, labels: Array, variances: Floats | None) -> Floats:
 
 
 @dataclass(frozen=True)
-class Labels:
+class ComparedLabels:
     """Checked labels.
 
     `variances`: variances of the columns of continuous labels, or None for classes.
@@ -37,7 +37,7 @@ class Labels:
     variances: Floats | None
 
     @classmethod
-    def of(cls, y: Any, continuous: bool | None = None) -> Labels:
+    def of(cls, y: Any, continuous: bool | None = None) -> ComparedLabels:
         """Check labels. If `continuous` is None, their values decide whether they are."""
         labels = as_label_array(y, "y")
         if not labels.ndim:

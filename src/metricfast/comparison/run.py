@@ -27,7 +27,7 @@ from metricfast._core.targets import check_marks
 from metricfast._core.types import Integers
 from metricfast.comparison.candidates import as_learners, of_numbers
 from metricfast.comparison.encoding import encoder_of
-from metricfast.comparison.labels import Labels
+from metricfast.comparison.labels import ComparedLabels
 from metricfast.comparison.record import Record
 from metricfast.comparison.result import CONSTANT, EUCLIDEAN, SCALED, Comparison, Row
 from metricfast.comparison.schedule import Schedule, TryFolds
@@ -198,7 +198,7 @@ def compare(
     check_names(X, "X")
     if isinstance(y, str):
         X, y = _split_off(X, y)
-    labels = Labels.of(y, numbers)
+    labels = ComparedLabels.of(y, numbers)
     chosen.costs_by("numbers" if labels.continuous else "classes")
     if preprocessing is None:
         preprocessing = encoder_of(X)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from metricfast._exports import LEARNERS, load
+from metricfast._exports import LEARNERS, load_public
 
 __all__ = sorted(LEARNERS)  # noqa: PLE0605
 
@@ -12,7 +12,7 @@ __all__ = sorted(LEARNERS)  # noqa: PLE0605
 def __getattr__(name: str) -> Any:
     if name not in LEARNERS:
         raise AttributeError(f"module 'metricfast.learners' has no attribute {name!r}")
-    globals()[name] = value = load(LEARNERS[name], name)
+    globals()[name] = value = load_public(LEARNERS[name], name)
     return value
 
 

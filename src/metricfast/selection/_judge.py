@@ -38,7 +38,7 @@ _SHOWN = 12
 # The measures of "auto", by the kind of labels.
 _DEFAULTS = {"classes": "neighbors", "numbers": "squared_error", "distances": "label_distance"}
 # Yields the embedded queries and the embedded database of a part, for each candidate.
-Path = Callable[[Part], Iterable[tuple[Array, Array]]]
+MapsOfPart = Callable[[Part], Iterable[tuple[Array, Array]]]
 
 
 @dataclass(eq=False, repr=False)
@@ -272,7 +272,7 @@ def judge_path(
     judge: Judge,
     names: Sequence[str],
     parts: Sequence[Part],
-    path: Path,
+    path: MapsOfPart,
     labels: Array,
     *,
     measure: tuple[str, Measure] | None = None,

@@ -133,7 +133,7 @@ def _orthogonal(side: str, tie: float, pairs: Pairs) -> Array:
     if pairs.scores is not None:
         share = share - np.average(share, weights=weight)
     weight, width = (share * weight).astype(X.dtype), X.shape[1]
-    given, mapped = [span_of([X, Y])] * 2 if tie else [span_of([X]), span_of([Y])]
+    given, mapped = [basis_of([X, Y])] * 2 if tie else [basis_of([X]), basis_of([Y])]
     X, Y = _coordinates(X, given), _coordinates(Y, mapped)
     moments = (Y * weight[:, None]).T @ X
     if tie:
@@ -518,14 +518,14 @@ class AdapterTraining:
         pairs = pairs.compact()
         sides = {"query": pairs.queries, "database": pairs.database}
         moving = {side: X for side, X in sides.items() if self.side in (side, "both")}
-        given, mapped = span_of(list(moving.values())), None
+        given, mapped = basis_of(list(moving.values())), None
         if given is None:
             return _Inner(pairs, start, start, None, None)
         if len(self.sizes) == 1:
             if self.side == "both" and is_identity_map(start):
                 mapped = given
             else:
-                mapped = span_of(
+                mapped = basis_of(
                     [_times(X, start) if side in moving else X for side, X in sides.items()]
                 )
         queries, database = (
@@ -536,7 +536,7 @@ class AdapterTraining:
         return _Inner(found, inner if mapped is None else mapped @ inner, start, mapped, given)
 
 
-def span_of(tables: Sequence[Array]) -> Array | None:
+def basis_of(tables: Sequence[Array]) -> Array | None:
     """Return a basis of the span of all rows; None unless it has half as many rows as columns."""
     if 2 * sum(map(len, tables)) > tables[0].shape[1]:
         return None
