@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator
 
 from metricfast import GMML, ITML, MMC, NCA, SDML
-from metricfast._core.preprocessors import ArrayIndexer
+from metricfast._core.checks import ArrayIndexer
 from metricfast._core.tuples import TupleSet, index_tuples
 from metricfast.exceptions import PreprocessorError
 

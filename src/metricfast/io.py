@@ -22,8 +22,8 @@ from sklearn.utils.validation import check_is_fitted
 
 import metricfast
 from metricfast._checked_model import MAP, NAMES, SCALER, check_map, check_scaler
+from metricfast._core.checks import check_preprocessor
 from metricfast._core.files import read_tensors, write_tensors
-from metricfast._core.preprocessors import check_preprocessor
 from metricfast._exports import LEARNERS
 from metricfast.learners.base.bilinear import BilinearMixin
 from metricfast.learners.base.learner import MahalanobisMixin
@@ -40,7 +40,7 @@ STORED_DTYPES = {"bool", "float16", "float32", "float64"} | {
 }
 # Modules of classes, other than estimators, whose objects fitted estimators hold.
 _PARTS = (
-    *("_core.preprocessors", "_core.scatter_statistics", "_core.wide_map", "comparison.encoding"),
+    *("_core.checks", "_core.scatter_statistics", "_core.wide_map", "comparison.encoding"),
     *("comparison.trial", "distances.database", "learners.auto", "learners.base.span"),
     *("learners.gerrymandering.history", "learners.ldml", "predictors.metric"),
     *("predictors.multi_metric", "predictors.soft_votes"),

@@ -10,9 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_consistent_length
 
-from metricfast._core.checks import as_readable_labels, check_pair_labels, check_tuples
+from metricfast._core.checks import (
+    ArrayIndexer,
+    Preprocessor,
+    as_readable_labels,
+    check_pair_labels,
+    check_tuples,
+)
 from metricfast._core.points import dense
-from metricfast._core.preprocessors import ArrayIndexer, Preprocessor
 from metricfast._core.scatter import pair_scatter, repetitions
 from metricfast._core.targets import as_column, check_sample_weight
 from metricfast._core.types import Array, Floats, Integers

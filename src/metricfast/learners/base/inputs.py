@@ -7,9 +7,8 @@ from typing import Any
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from metricfast._core.checks import check_points
+from metricfast._core.checks import check_points, check_preprocessor
 from metricfast._core.parameters import check_parameters, take_renamed
-from metricfast._core.preprocessors import check_preprocessor
 from metricfast._core.tuples import TupleSet, index_tuples
 
 __all__ = ["begin_fit", "forget", "points_of", "tuples_of"]
