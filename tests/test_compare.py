@@ -273,7 +273,7 @@ def test_distances_that_learn_nothing_are_compared_by_name():
         model = make_pipeline(StandardScaler(), SklearnKNeighbors(5, metric=name))
         right = cross_val_predict(model, X, y, cv=folds) == y
         assert rows_of(found)[name].score == pytest.approx(right.mean(), abs=1e-12)
-    few, huge = (candidates.suited(n, True) for n in (150, 20000))
+    few, huge = (candidates.suited(n, 13, True) for n in (150, 20000))
     assert few.keys() - huge.keys() == {*candidates.DISTANCES}
 
 
@@ -616,7 +616,7 @@ LEFT_OUT = {
         "KISSME",
         "KernelizedMetricLearner",
     ),
-    *("LSML", "MMC", "OASIS", "OASIS_Supervised", "RCA", "SCML", "SDML"),
+    *("LSML", "MMC", "MultiMetricLMNN", "OASIS", "OASIS_Supervised", "RCA", "SCML", "SDML"),
 }
 
 
@@ -626,9 +626,12 @@ def test_every_learner_of_labelled_points_is_a_candidate_or_left_out_knowingly()
     takes = {registry.CLASSES, registry.VALUES, registry.POINTS}
     chosen = {*candidates.CLASSES, *candidates.CONTINUOUS} - set(candidates.PREDICTORS)
     assert {registry.REGISTRY[name].takes for name in chosen} == takes
-    few, many, huge = (candidates.suited(n, False) for n in (150, 1800, 20000))
+    few, many, huge = (candidates.suited(n, 9, False) for n in (150, 1800, 20000))
     assert "MCML" in few.keys() - many.keys() and "ProxyNCALearner" in many.keys() - few.keys()
     assert huge["NCA"].solver == "adam" and many["NCA"].solver == "lbfgs"
+    assert list(huge)[-1] == "NCAClassifier" != list(many)[-1]
+    wide = candidates.suited(150, 200, False)
+    assert few.keys() - wide.keys() == {"ITML_Supervised", "SCML_Supervised"}
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ def test_demo_all_prints_a_row_per_learner(monkeypatch, capsys):
     assert "iris: accuracy of 3 neighbours: 150 points, 3 classes, 2 folds" in printed
     row = r"^(\w+(?: Euclidean| answer)?) +(?:[\d.]+  \[|dropped after|not tried)"
     found = re.findall(row, printed, re.MULTILINE)
-    assert set(found) == {EUCLIDEAN, SCALED, CONSTANT, *suited(150, False)}
+    assert set(found) == {EUCLIDEAN, SCALED, CONSTANT, *suited(150, 4, False)}
 
 
 def test_info(capsys):

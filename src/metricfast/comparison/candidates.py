@@ -21,12 +21,12 @@ __all__ = ["DISTANCES", "as_learners", "class_of", "of_numbers", "suited"]
 # Fixed distances to compare with, on scaled points.
 DISTANCES = ("cityblock", "cosine")
 
-# Ordered roughly by their time for a thousand points.
+# Closed forms first, then what is best most often for its time.
 CLASSES = [
     "LFDA", "Covariance", "KISSME_Supervised", "XQDA", "RCA_Supervised", "ANMM", "DMLMJ",
-    "GMML_Supervised", "SDML_Supervised", "LSML_Supervised", "MMC_Supervised", "ITML_Supervised",
-    "NCA", "NCMML", "MCML", "LDML", "ProxyNCALearner", "LMNN", "TripletLearner", "SCML_Supervised",
-    "NeighborhoodGerrymandering", "MultiMetricLMNN", "NCAClassifier",
+    "GMML_Supervised", "SDML_Supervised", "LSML_Supervised", "MMC_Supervised", "NCAClassifier",
+    "NCA", "NCMML", "MCML", "LDML", "ProxyNCALearner", "LMNN", "TripletLearner", "ITML_Supervised",
+    "SCML_Supervised", "NeighborhoodGerrymandering",
 ]  # fmt: skip
 CONTINUOUS = [
     "Covariance", "MLKR", "LogRatioLearner", "NeighborhoodGerrymanderingRegressor", "NCARegressor",
@@ -38,20 +38,27 @@ PREDICTORS: dict[str, Any] = {
 # Learners that are tried only above MANY points (they train on mini-batches), and learners that are
 # too slow above it.
 OF_MANY = {"ProxyNCALearner", "TripletLearner"}
-OF_FEW = {"LDML", "MCML", "MMC_Supervised", "MultiMetricLMNN", "NCMML"}
+OF_FEW = {"LDML", "MCML", "MMC_Supervised", "NCMML"}
 MANY = 1000
 # From this many points on, learners that use all pairs are trained on mini-batches, or left out.
 HUGE = 10_000
 IN_BATCHES = {"NCA", "LMNN", "MLKR"}
+# Learners that are too slow above this number of features: each step takes its square.
+NARROW, OF_NARROW = 100, {"ITML_Supervised", "SCML_Supervised"}
 
 
-def suited(n_points: int, continuous: bool) -> dict[str, Any]:
-    """Return the learners that suit `n_points` points, by name, with default parameters."""
+def suited(n_points: int, n_features: int, continuous: bool) -> dict[str, Any]:
+    """Return the learners that suit so many points, by name, with default parameters."""
     left_out = OF_FEW if n_points >= MANY else OF_MANY
+    if n_features > NARROW:
+        left_out = left_out | OF_NARROW
     found: dict[str, Any] = {}
     if n_points < HUGE:
         found |= {name: name for name in DISTANCES}
-    for name in CONTINUOUS if continuous else CLASSES:
+    names = CONTINUOUS if continuous else CLASSES
+    if n_points >= HUGE:  # predictors take longest then, and cannot be stopped
+        names = sorted(names, key=PREDICTORS.__contains__)
+    for name in names:
         if name not in left_out:
             batches = n_points >= HUGE and name in IN_BATCHES
             found[name] = class_of(name)(**{"solver": "adam"} if batches else {})
@@ -63,14 +70,14 @@ def class_of(name: str) -> Any:
     return PREDICTORS[name] if name in PREDICTORS else getattr(learners, name)
 
 
-def as_learners(given: Any, n_points: int, continuous: bool) -> dict[str, Any]:
+def as_learners(given: Any, n_points: int, n_features: int, continuous: bool) -> dict[str, Any]:
     """Return the learners for the argument `learners`, by name."""
+    auto, found = suited(n_points, n_features, continuous), dict[str, Any]()
     if isinstance(given, Mapping):
         return {str(name): _estimator(each) for name, each in given.items()}
     if isinstance(given, str):
-        given = list(suited(n_points, continuous)) if given == "auto" else [given]
+        given = list(auto) if given == "auto" else [given]
     several = np.iterable(given) and not hasattr(given, "fit")
-    auto, found = suited(n_points, continuous), dict[str, Any]()
     for each in given if several else [given]:
         estimator = auto[each] if isinstance(each, str) and each in auto else _estimator(each)
         name = estimator if isinstance(estimator, str) else type(estimator).__name__

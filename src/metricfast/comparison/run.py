@@ -107,8 +107,8 @@ def compare(
     preprocessing : transformer, optional
         Converts the points to numbers. Fitted to the training points of each fold.
     scale : "auto" or bool, default="auto"
-        Whether learners are given standardised features. "auto" lets the judge choose, by the
-        Euclidean neighbours of held-out points.
+        Whether learners are given standardised features. With "auto", they are if these have the
+        lower cost of Euclidean neighbours of held-out points.
     judge : "auto" or Judge, default="auto"
         Chooses among the settings of a learner. If it names a measure, such as
         ``Judge(measure="verification")``, the score is 1 minus the mean cost. Its `unit` says what
@@ -209,7 +209,8 @@ def compare(
         raise TypeError(f"X must be points or a table, got {X!r}.")
     check_consistent_length(X, labels.values)
     continuous = labels.continuous
-    found = as_learners(learners, len(labels.values), continuous)
+    n_features = (*np.shape(X), 0)[1]
+    found = as_learners(learners, len(labels.values), n_features, continuous)
     taken = [name for name in (EUCLIDEAN, SCALED, CONSTANT) if name in found]
     if taken:
         raise ValueError(f"learners must not be called {taken[0]!r}, which is a row of its own.")

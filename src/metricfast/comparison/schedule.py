@@ -50,7 +50,7 @@ class Schedule:
         self.record, self.callbacks = record, callbacks
         self.kind = "classes" if scoring.variances is None else "numbers"
         self.race, self._drops = Race(scoring.judge, self.kind, None, scoring.bounds[1]), race
-        self.scale = scale
+        self.scale, self.place = scale, 0.0
         self.left = math.inf if time_limit is None else time_limit
         self.try_folds = try_folds
         self.predictors: dict[str, Any] = {}
@@ -77,11 +77,12 @@ class Schedule:
             stop = self._keep(name, trials) or stop
         scale, paths = self.scale, self.race.paths
         if scale == "auto":
-            scale = standardizes(paths[EUCLIDEAN], paths[SCALED], self.scoring.judge, self.kind)
+            scale = standardizes(paths[EUCLIDEAN], paths[SCALED])
         try:
-            for name, learner in learners.items():
+            for place, (name, learner) in enumerate(learners.items()):
                 if stop:
                     break
+                self.place = place / max(len(learners) - 1, 1)
                 self._enter(name, learner, bool(scale))
                 note = self._note([])
                 if note:
@@ -170,7 +171,8 @@ class Schedule:
         """Return why a learner is not tried any further after its first folds, or ''."""
         if not self._drops or self.scoring.scorer is not None:
             return ""
-        return self.race.dropped([each.path for each in trials if each.path], len(self.folds))
+        paths = [each.path for each in trials if each.path]
+        return self.race.dropped(paths, len(self.folds), self.place)
 
     def _keep(self, name: str, trials: list[Trial]) -> bool:
         """Add the row of a learner's trials; return whether a callback asks to stop."""

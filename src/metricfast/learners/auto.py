@@ -102,8 +102,8 @@ class AutoLearner(MahalanobisMixin):
         - pairs: `KISSME`, `GMML`, `SDML`, `ITML` and `MMC`;
         - triplets: `SCML`; quadruplets: `LSML`.
 
-        Standardised features are tried as well. If they are better than the given features,
-        learners get them.
+        Standardised features are tried as well. If their cost is lower than the cost of the given
+        features, learners get them.
     judge : "auto" or Judge, default="auto"
         What is held out, and the cost of a held-out point, such as
         ``Judge(measure="verification")`` for pairs; see :class:`~metricfast.selection.Judge`.
@@ -317,10 +317,9 @@ class AutoLearner(MahalanobisMixin):
         for name in (_GIVEN, _STANDARDIZED) if data.parts else ():
             given = GivenDistance(name == _STANDARDIZED)
             race.paths[name] = [with_scores(data.unlearned(given, each)) for each in data.parts]
-        if data.parts:
-            base = int(standardizes(*race.paths.values(), strict, data.labels, data.weight))
         judgement = judged_now()
-        race.leader = judgement.name
+        base, race.leader = judgement.chosen, judgement.name
+        scaled = bool(data.parts) and standardizes(*race.paths.values(), data.weight)
         found: dict[str, Any] = {}
         for name, learner in _named(learners) if data.parts else ():
             paths, note = list[Path](), ""
@@ -331,7 +330,7 @@ class AutoLearner(MahalanobisMixin):
                         break
                     check_time()
                     with without_advice():
-                        path = data.path(learner, part, base == 1, check_time)
+                        path = data.path(learner, part, scaled, check_time)
                     paths.append(with_scores(path))
             except OutOfTimeError as error:
                 note = str(error)
@@ -345,7 +344,7 @@ class AutoLearner(MahalanobisMixin):
             race.leader = judgement.name
         name, seconds = judgement.name, time.perf_counter() - start
         if name in found:
-            self.learner_ = data.fitted(found[name], race.paths[name], base == 1)
+            self.learner_ = data.fitted(found[name], race.paths[name], scaled)
         else:
             self.learner_ = data.fitted(GivenDistance(name == _STANDARDIZED))
         self.components_ = map_of(self.learner_)

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from metricfast._core.types import Floats
+from metricfast.selection._evidence import means
 from metricfast.selection._folds import Path, cross_fitted, joined, may_win
 from metricfast.selection._judge import Judge
 
@@ -24,18 +25,17 @@ def with_scores(path: Path) -> Path:
 
 
 def standardizes(
-    given: Sequence[Path], standardized: Sequence[Path], judge: Judge, labels: str,
-    weight: Floats | None = None,
-) -> bool:  # fmt: skip
-    """Return whether a judge prefers standardised features to the given ones.
+    given: Sequence[Path], standardized: Sequence[Path], weight: Floats | None = None
+) -> bool:
+    """Return whether held-out points cost less with standardised features than with given ones.
 
     `given`, `standardized`: the paths of each fold, with scores in the last column.
     `weight`: of all held-out points, by default 1.
     """
-    costs = np.concatenate([joined(paths).costs for paths in (given, standardized)])
-    costs = costs[..., :-1] if costs.shape[2] > 1 else -costs
-    both = Path([("given distance",), ("standardised features",)], costs, np.arange(2.0))
-    return both.choose(judge, labels, np.ones(costs.shape[1]) if weight is None else weight) == 1
+    costs = np.stack([joined(paths).costs[0] for paths in (given, standardized)])
+    costs = costs[..., 0] if costs.shape[2] > 1 else -costs[..., 0]
+    found = means(costs, np.ones(costs.shape[1]) if weight is None else weight)
+    return bool(found[1] < found[0])
 
 
 class Race:
@@ -64,10 +64,11 @@ class Race:
         """Return the scores of all parts, or another column of the costs."""
         return np.concatenate([*self.columns(paths, column), np.empty(0)])
 
-    def dropped(self, paths: Sequence[Path], n_parts: int) -> str:
+    def dropped(self, paths: Sequence[Path], n_parts: int, place: float = 0.0) -> str:
         """Return why a learner cannot be expected to win, or an empty string.
 
         `paths`: of its first parts.
+        `place`: of the learner in the race, from 0 for the first to 1 for the last.
         """
         if self.leader is None:
             return ""
@@ -79,7 +80,7 @@ class Race:
         if paths and all(path.costs.shape[2] > 1 for path in [*best, *paths]):
             # Costs of the judge are finer than scores.
             scores, seen, highest = -self.column(best, 0), -self.column(paths, 0), 0.0
-        if may_win(seen, scores, highest, weight):
+        if may_win(seen, scores, highest, weight, place):
             return ""
         if not paths:
             return f"not tried: at most {to_gain:.3f} to gain over {self.leader}"
