@@ -278,7 +278,8 @@ class AdapterTraining:
     def run(self, pairs: Pairs, judge: Judge | None, rng: RandomState) -> Adaptation:
         """Return the map, and how it was chosen."""
         with one_blas_thread(), without_advice():
-            sample = pairs.sample(min(_SAMPLE, affordable(pairs, _SAMPLE_WORK)), rng)
+            n = min(_SAMPLE, max(affordable(pairs, _SAMPLE_WORK), 10 * _LEAST))
+            sample = pairs.sample(n, rng)
             if judge is None:
                 judgement, chosen = None, self._unjudged(sample)
             else:
@@ -345,19 +346,25 @@ class AdapterTraining:
     def _of_more_pairs(
         self, pairs: Pairs, folds: list[_Fold], tried: list[_Candidate], rng: RandomState
     ) -> list[_Candidate]:
-        """Return a map that mini-batches train like the best one, on pairs that no fold holds out.
+        """Return a map that is trained like the best one, on pairs that no fold holds out.
 
-        Return none if these are fewer than the pairs of a fold.
+        Return none if these are fewer than the pairs of a fold. L-BFGS or, for many pairs,
+        mini-batches train from the start: the map of a fold has learned from pairs of other ones.
         """
         for fold in folds:
             pairs = pairs.without(fold.held_out)
-        pairs = pairs.sample(int(_ITERATIONS * _WORK / (_EPOCHS * pairs.work)), rng)
         if len(pairs) <= len(folds[0].pairs):
             return []
-        weight = weights_of(folds)
+        pairs = pairs.sample(affordable(pairs, _ITERATIONS * _WORK / _EPOCHS), rng)
         trained = [each for each in tried if each.halvings is not None]
-        like = trained[int(means(np.array([each.costs for each in trained]), weight).argmin())]
-        L = self._in_batches(pairs, like)
+        order = means(np.array([each.costs for each in trained]), weights_of(folds))
+        like = trained[int(order.argmin())]
+        assert like.halvings is not None
+        inner = self.in_span(pairs, like.start(pairs))
+        if len(pairs) <= affordable(pairs, _WORK):
+            L = inner.map(self._minimize(inner, inner.start, like.halvings))
+        else:
+            L = inner.map(self._in_batches(inner, like))
         costs = np.concatenate([self.costs(L, fold.held_out) for fold in folds])
         return [replace(like, map=lambda: L, costs=costs, place=0.5, is_last=True)]
 
@@ -465,19 +472,19 @@ class AdapterTraining:
         minimize_smooth(objective, x, history, max_iter=_ITERATIONS, tol=_TOL, maxcor=memory)
         return self._change(inner, objective, history.best_x)
 
-    def _in_batches(self, pairs: Pairs, like: _Candidate) -> Array:
-        """Return the map that mini-batches train from a start, about as far as another map."""
+    def _in_batches(self, inner: _Inner, like: _Candidate) -> Array:
+        """Return the change of the start by mini-batches, about as long as another map's."""
         assert like.halvings is not None
-        inner = self.in_span(pairs, like.start(pairs))
         moves = float(np.linalg.norm(inner.coordinates(like.map()) - inner.start))
-        epochs = int(_ITERATIONS * _WORK / (len(pairs) * inner.pairs.work))
-        batches = inner.pairs.batches(np.clip(len(pairs) * epochs // _STEPS, *_BATCH))
+        pairs = inner.pairs
+        epochs = int(_ITERATIONS * _WORK / (len(pairs) * pairs.work))
+        batches = pairs.batches(np.clip(len(pairs) * epochs // _STEPS, *_BATCH))
         epochs = max(_EPOCHS, min(epochs, -(-_STEPS // len(batches))))
         objective = self._objective(inner, like.halvings, batches)
         history = objective.history(np.random.RandomState(0))
         rate = _TRAVEL * moves / (math.sqrt(inner.start.size) * epochs * len(batches))
         solve(objective, history, Adam(rate, max_epochs=epochs, schedule="cosine"))
-        return inner.map(self._change(inner, objective, history.x))
+        return self._change(inner, objective, history.x)
 
     def _objective(
         self, inner: _Inner, halvings: int, batches: list[Batch] | None = None
@@ -588,4 +595,4 @@ def affordable(pairs: Pairs, work: float) -> int:
     many: n pairs take 4n^3 multiplications.
     """
     in_span = min(np.cbrt(work / 4), pairs.database.shape[1] / 4)
-    return max(int(work / pairs.work), round(float(in_span)), 10 * _LEAST)
+    return max(int(work / pairs.work), round(float(in_span)))
