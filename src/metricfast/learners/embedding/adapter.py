@@ -127,10 +127,12 @@ class AdapterLearner(EmbeddedMetricMixin):
     training and held-out pairs; nor is, without scores, a point that belongs to a query. Fewer than
     32 pairs cannot be divided: nothing is learned from them.
 
-    The penalty is chosen on a sample of at most 10,000 pairs, fewer if they have many features. The
-    last training continues on all pairs from a map that was judged. If one evaluation of all pairs
-    takes more than 3.75e10 multiplications, such as of 10,000 pairs of 3,072 features, it continues
-    on a larger sample, here of 3,973 pairs.
+    The start and the penalty are chosen on a sample of at most 10,000 pairs, fewer if they have
+    many features. L-BFGS continues on all pairs from the map that was judged. Another map is
+    trained from the start, on pairs that are not held out, if no map of the sample is better, or if
+    L-BFGS on all pairs would take too many multiplications, such as on 10,000 pairs of 3,072
+    features. It is judged on the sample like the others, and is used only if it is best: its name
+    in `judgement_` ends in "more pairs".
 
     A point of length 0 has cosine 0 with all others. A pair of a point with itself keeps cosine 1
     under ``side="both"``. Without scores, such a pair is left out: a query that is equal to a point
