@@ -10,15 +10,16 @@ class QuantizedQueries {
   public:
     static constexpr int rows = Int8Tile::rows;
 
-    void pack(const Points &queries, const Frame &frame, const std::int64_t *ids, Index count,
-              const QuantizedDatabase &database) {
+    /// Begins a block: queries ids[first .. first + count).
+    void begin(const QuantizedDatabase &database, const Points &queries, const Frame &frame,
+               const std::int64_t *ids, Index first, Index count) {
         count_ = count;
         groups_ = database.groups();
         cells_ = database.segments();
         cell_ = -1;
         points_ = &queries;
         frame_ = &frame;
-        ids_ = ids;
+        ids_ = ids + first;
         database_ = &database;
         queries_.assign(static_cast<std::size_t>(count), Query());
         bounds_.assign(static_cast<std::size_t>(micro_panels()), Int8Bounds());
@@ -42,6 +43,11 @@ class QuantizedQueries {
             bounds_[i / rows].base[i % rows] = base(i);
     }
     void stop(Index i) { lower_limit(i, -std::numeric_limits<double>::infinity()); }
+    /// Finds points with a squared distance of at most `square`.
+    bool reach(Index i, double square) {
+        lower_limit(i, detail::quantized_limit(square, norm(i)));
+        return true;
+    }
 
     /// Returns a lower bound on the squared distance of the query to all points of a cell; 0 if
     /// there is one cell only.
@@ -155,6 +161,18 @@ class QuantizedQueries {
 #else
         (void)database, (void)begin, (void)end, (void)hit;
 #endif
+    }
+
+    /// Calls hit(query, position, sum) for all points of the panels [begin, end) that may be near
+    /// enough, cell by cell.
+    template <class Hit> void run(Index begin, Index end, Hit &&hit) {
+        const QuantizedDatabase &all = *database_;
+        if (begin == end)
+            return;
+        for (Index c = all.cell_of_panel(begin); c <= all.cell_of_panel(end - 1); ++c)
+            if (enter_cell(c))
+                sweep(all, std::max(begin, all.segment_begin(c)), std::min(end, all.segment_end(c)),
+                      hit);
     }
 
   private:

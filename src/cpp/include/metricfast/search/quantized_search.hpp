@@ -81,7 +81,7 @@ class QuantizedSearch {
         m.seen.assign(static_cast<std::size_t>(count), 0);
         m.full.assign(static_cast<std::size_t>(count), step(0));
         m.sums.resize(static_cast<std::size_t>(count * capacity()));
-        m.queries.pack(queries_.images(), database_.frame(), ids, count, quantized_);
+        m.queries.begin(quantized_, queries_.images(), database_.frame(), ids, 0, count);
         bool samples = within_ == nullptr;
         for (Index i = 0; i < count; ++i)
             if (!crowded[i]) {

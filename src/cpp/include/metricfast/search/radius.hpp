@@ -64,108 +64,34 @@ struct RadiusProblem {
     }
 };
 
-/// Bounds in S. Floats are too coarse for some queries.
-template <class S> class FloatBounds {
-  public:
-    using Memory = Sweep<S>;
-
-    explicit FloatBounds(const RadiusProblem &problem, const ScreenedDatabase<S> &screen)
-        : problem_(problem), screen_(screen) {}
-
-    SearchPanels panels() const { return {screen_.packed()}; }
-    Index bytes() const { return sweep_bytes<S>(problem_.queries.cols(), 1); }
-
-    /// Begins a block, and sets `crowded` for queries that need other bounds.
-    void begin(const std::int64_t *ids, Index count, char *crowded, Memory &sweep) const {
-        sweep.begin(screen_, problem_.queries.images(), problem_.database.frame(), ids, 0, count);
-        for (Index i = 0; i < count; ++i) {
-            const double reach = problem_.reach(static_cast<Index>(ids[i]));
-            crowded[i] = std::is_same_v<S, float> && !(8 * width(sweep.norm(i), reach) <= reach);
-            if (!crowded[i])
-                sweep.threshold(i) = sweep.reaching(i, reach);
-        }
-    }
-    static void stop(Index, Memory &) {}
-    /// Queries with more false candidates than this, for each neighbour, need other bounds.
-    static constexpr std::size_t tolerance = std::numeric_limits<std::size_t>::max();
-
-    /// Calls visit(query, row) for candidates in the panels [begin, end).
-    template <class Visit> void run(Index begin, Index end, Memory &sweep, Visit &&visit) const {
-        sweep.run(begin, end,
-                  [&](Index i, Index position, S) { visit(i, screen_.packed().id(position)); });
-    }
-
-  private:
-    /// Width of the bounds for points about as far from the centre as a query with this squared
-    /// norm.
-    double width(double norm, double reach) const {
-        return screen_.tiny() + screen_.error() * (10 * norm + 8 * reach);
-    }
-
-    const RadiusProblem &problem_;
-    const ScreenedDatabase<S> &screen_;
-};
-
-/// Bounds in 8 bits.
-class IntegerBounds {
-  public:
-    using Memory = QuantizedQueries;
-
-    explicit IntegerBounds(const RadiusProblem &problem)
-        : problem_(problem), quantized_(*problem.database.quantized()) {}
-
-    SearchPanels panels() const { return {quantized_, quantized_.divided()}; }
-    Index bytes() const { return 4 * quantized_.groups() + 256; }
-    void begin(const std::int64_t *ids, Index count, char *crowded, Memory &packed) const {
-        packed.pack(problem_.queries.images(), problem_.database.frame(), ids, count, quantized_);
-        for (Index i = 0; i < count; ++i) {
-            crowded[i] = 0;
-            packed.lower_limit(
-                i, quantized_limit(problem_.reach(static_cast<Index>(ids[i])), packed.norm(i)));
-        }
-    }
-    static void stop(Index i, Memory &packed) { packed.stop(i); }
-    static constexpr std::size_t tolerance = 4;
-
-    template <class Visit> void run(Index begin, Index end, Memory &packed, Visit &&visit) const {
-        if (begin == end)
-            return;
-        for (Index c = quantized_.cell_of_panel(begin); c <= quantized_.cell_of_panel(end - 1); ++c)
-            if (packed.enter_cell(c))
-                packed.sweep(quantized_, std::max(begin, quantized_.segment_begin(c)),
-                             std::min(end, quantized_.segment_end(c)),
-                             [&](Index i, Index position, std::int32_t) {
-                                 visit(i, quantized_.id(position));
-                             });
-    }
-
-  private:
-    const RadiusProblem &problem_;
-    const QuantizedDatabase &quantized_;
-};
-
-/// A search of a cascade. A query for which the bounds are too coarse counts as crowded.
-template <class Bounds> class RadiusSearch {
+/// A search of a cascade by bounds in S, or in 8 bits. A query for which the bounds are too coarse
+/// counts as crowded.
+/// \tparam Block queries of a block: Sweep<S>, or QuantizedQueries.
+template <class Block, class Screen> class RadiusSearch {
   public:
     struct Memory {
-        typename Bounds::Memory bounds;
+        Block block;
         std::vector<std::vector<Neighbor>> lists;
         std::vector<std::size_t> measured; ///< lengths of the lists after the last measurement
         std::vector<std::size_t> wasted;   ///< candidates that were too far
         std::vector<double> point;
     };
 
-    RadiusSearch(const RadiusProblem &problem, Bounds bounds)
-        : problem_(problem), bounds_(std::move(bounds)) {}
+    /// \param bytes see Cascade::stage().
+    RadiusSearch(const RadiusProblem &problem, const Screen &screen, const SearchPanels &panels,
+                 Index bytes)
+        : problem_(problem), screen_(screen), panels_(panels), bytes_(bytes) {}
 
-    SearchPanels panels() const { return bounds_.panels(); }
-    Index bytes() const { return bounds_.bytes(); }
+    SearchPanels panels() const { return panels_; }
+    Index bytes() const { return bytes_; }
 
     /// See Cascade::stage().
     template <class Emit>
     void run(const std::int64_t *ids, Index count, Index begin, Index end, char *crowded, Memory &m,
              Emit &&emit) const {
-        bounds_.begin(ids, count, crowded, m.bounds);
+        m.block.begin(screen_, problem_.queries.images(), problem_.database.frame(), ids, 0, count);
+        for (Index i = 0; i < count; ++i)
+            crowded[i] = !m.block.reach(i, problem_.reach(static_cast<Index>(ids[i])));
         m.lists.resize(static_cast<std::size_t>(std::max<Index>(count, 1)));
         for (auto &list : m.lists)
             list.clear();
@@ -183,9 +109,9 @@ template <class Bounds> class RadiusSearch {
                     list.clear();
                 m.wasted[i] -= std::min(m.wasted[i], list.size());
                 m.measured[i] = list.size();
-                if (m.wasted[i] / Bounds::tolerance > 1000 + list.size()) {
+                if (in_8_bits && m.wasted[i] / 4 > 1000 + list.size()) {
                     problem_.pairs -= static_cast<std::int64_t>(list.size());
-                    bounds_.stop(i, m.bounds);
+                    m.block.stop(i);
                     crowded[i] = 1;
                     list.clear();
                     m.measured[i] = 0;
@@ -193,7 +119,8 @@ template <class Bounds> class RadiusSearch {
             }
             candidates = 0;
         };
-        bounds_.run(begin, end, m.bounds, [&](Index i, std::int64_t row) {
+        m.block.run(begin, end, [&](Index i, Index position, auto) {
+            const std::int64_t row = panels_.layout.id(position);
             if (row < 0 || crowded[i] || !problem_.settings.filter(static_cast<Index>(ids[i]), row))
                 return;
             m.lists[i].push_back({0, row});
@@ -210,8 +137,13 @@ template <class Bounds> class RadiusSearch {
     }
 
   private:
+    /// Then finer bounds may leave fewer candidates.
+    static constexpr bool in_8_bits = std::is_same_v<Block, QuantizedQueries>;
+
     const RadiusProblem &problem_;
-    Bounds bounds_;
+    const Screen &screen_;
+    SearchPanels panels_;
+    Index bytes_;
 };
 
 /// The neighbours of each query.
@@ -234,25 +166,31 @@ inline std::vector<std::vector<Neighbor>> within_radius(const RadiusProblem &pro
         problem.arrange(lists[i]);
     }
     Cascade cascade(control, memory);
-    const auto with = [&](auto bounds, double depth) {
-        using Search = RadiusSearch<decltype(bounds)>;
+    const auto with = [&](auto block, const auto &screen, const SearchPanels &panels, Index bytes,
+                          double products) {
+        using Search = RadiusSearch<decltype(block), std::decay_t<decltype(screen)>>;
         std::vector<typename Search::Memory> memories;
         cascade.stage(
-            Search(problem, std::move(bounds)), depth, memories,
+            Search(problem, screen, panels, bytes), products, memories,
             [&](std::vector<Neighbor> &found) { problem.arrange(found); },
             [&](Index query, Index, const std::vector<Neighbor> &found) { lists[query] = found; });
     };
-    const auto depth = static_cast<double>(problem.queries.cols());
+    const Index depth = problem.queries.cols();
+    const auto products = static_cast<double>(depth);
     const QuantizedDatabase *quantized = database.quantized();
     if (quantized != nullptr && QuantizedSearch::serves(*quantized, n, 1, true))
-        with(IntegerBounds(problem), 0.1 * depth);
-    if (!cascade.done())
-        with(FloatBounds<float>(problem, database.single(cascade.control())), depth);
+        with(QuantizedQueries(), *quantized, {*quantized, quantized->divided()},
+             4 * quantized->groups() + 256, 0.1 * products);
+    if (!cascade.done()) {
+        const auto &screen = database.single(cascade.control());
+        with(Sweep<float>(), screen, {screen.packed()}, sweep_bytes<float>(depth, 1), products);
+    }
     if (!cascade.done()) {
         const ScreenedDatabase<double> screen(database.space(), database.frame(),
                                               identity_order(database.space().points().rows()), {0},
                                               cascade.control());
-        with(FloatBounds<double>(problem, screen), 2 * depth);
+        with(Sweep<double>(), screen, {screen.packed()}, sweep_bytes<double>(depth, 1),
+             2 * products);
     }
     return lists;
 }

@@ -23,6 +23,7 @@ template <class S> class Sweep {
 
     /// The query finds points with a lower bound below this.
     S &threshold(Index i) { return thresholds_[i]; }
+    void stop(Index i) { threshold(i) = -std::numeric_limits<S>::infinity(); }
     /// Sets all thresholds to -inf.
     void close() {
         std::fill(thresholds_.begin(), thresholds_.end(), -std::numeric_limits<S>::infinity());
@@ -35,6 +36,16 @@ template <class S> class Sweep {
     /// The threshold that no point with a squared distance of at most `square` exceeds.
     S reaching(Index i, double square) const {
         return above<S>(square - norm(i) * (1 - 2 * database_->error()));
+    }
+
+    /// Finds points with a squared distance of at most `square`. False: the bounds of such points
+    /// are too wide, and it finds none.
+    bool reach(Index i, double square) {
+        const double width = database_->tiny() + database_->error() * (10 * norm(i) + 8 * square);
+        if (std::is_same_v<S, float> && !(8 * width <= square))
+            return false;
+        threshold(i) = reaching(i, square);
+        return true;
     }
 
     /// Calls visit(query, position, lower bound) for each point found in the panels [begin, end).
