@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from reference import squared_distances
 from reference_inference import brute_force, vote_losses
+from test_search_metrics import distances_of
 
 import metricfast as mf
 from metricfast import inference
@@ -331,5 +332,35 @@ def test_a_database_that_changes_and_maps():
     exclude = found.indices[:, 0]
     found = inference.targeted(queries, database, y, labels[shown], 5, exclude=exclude)
     assert not (found.indices == exclude[:, None]).any()
-    with pytest.raises(ValueError, match="database must have Euclidean distances"):
-        inference.targeted(queries, mf.Database(points, metric="cosine"), y, labels, 5)
+    with pytest.raises(ValueError, match="database must have Euclidean distances or cosines"):
+        inference.targeted(queries, mf.Database(points, metric="inner_product"), y, labels, 5)
+
+
+@pytest.mark.parametrize("ties", TIES)
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_a_database_of_cosines(ties, dtype):
+    rng = np.random.default_rng([TIES.index(ties), dtype == "f8"])
+    for d, k, classes, kind in ((2, 3, 3, "0/1"), (24, 5, 4, "matrix"), (24, 4, 40, "0/1")):
+        labels, y = rng.integers(0, classes, 900), rng.integers(0, classes, 50)
+        centres = rng.normal(size=(classes, d))
+        points, queries = (
+            (rng.normal(size=(len(own), d)) + centres[own]) * rng.lognormal(size=(len(own), 1))
+            for own in (labels, y)
+        )
+        points[::100], queries[::20] = 0, 0
+        points, queries = points.astype(dtype), queries.astype(dtype)
+        distances = distances_of("cosine", queries, points)
+        matrix, _ = random_delta(rng, classes, kind)
+        exclude = np.where(rng.random(50) < 0.5, rng.integers(0, 900, 50), -1)
+        database = mf.Database(points, metric="cosine")
+        for method in ("exact", "greedy"):
+            how = {"loss_matrix": matrix, "ties": ties, "method": method, "exclude": exclude}
+            given = inference.both(2 * distances, None, y, labels, k, metric="precomputed", **how)
+            found = inference.both(queries, database, y, labels, k, **how)
+            for expected, one in zip(given, found, strict=True):
+                np.testing.assert_allclose(one.values, expected.values, rtol=1e-12, atol=1e-12)
+                np.testing.assert_array_equal(one.feasible, expected.feasible)
+                rows = distances[np.arange(50)[:, None], one.indices]
+                value = np.where(one.feasible, -2 * rows.sum(axis=1), one.values)
+                value += 0 if one is found[0] else one.delta
+                np.testing.assert_allclose(one.values, value, rtol=1e-12, atol=1e-12)

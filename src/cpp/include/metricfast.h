@@ -203,7 +203,9 @@ typedef struct metricfast_sets {
 } metricfast_sets;
 
 /* The nearest sets that vote right (targeted), and the sets of the highest value, in which a wrong
- * vote counts for them (augmented). Either may be null. The metric must be Euclidean. */
+ * vote counts for them (augmented). Either may be null. Under METRICFAST_COSINE, squared distances
+ * are those of points of length 1: twice the distances of the metric. METRICFAST_INNER_PRODUCT is
+ * an error. */
 METRICFAST_API int metricfast_database_infer_f32(const metricfast_database *database,
                                                  const float *queries, int64_t n_queries,
                                                  const metricfast_votes *votes,

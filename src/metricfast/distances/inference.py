@@ -113,8 +113,8 @@ def _search(
     held = database._held.whole if isinstance(database, Database) else None
     points: Any
     if held is not None:
-        if held.space.metric != "euclidean":
-            raise ValueError(f"database must have Euclidean distances; found {database!r}.")
+        if held.space.metric == "inner_product":
+            raise ValueError(f"database must have Euclidean distances or cosines; got {database!r}.")
         points = as_points(queries, "queries", width=held.shape[1])
         others = held.segments[0].images
     else:
@@ -187,7 +187,8 @@ def targeted(*args: Any, **kwargs: Any) -> Inference:
         Embedded points; None for the queries themselves, each excluded from its own sets by index,
         and with ``metric="precomputed"``. A :class:`Database` embeds queries by its maps, and
         answers few queries in a small part of the time. Its labels are then in the order of
-        `ids_`, and `indices` and `exclude` hold its ids.
+        `ids_`, and `indices` and `exclude` hold its ids. With ``metric="cosine"``, the distances
+        are those of the points divided by their lengths: D is twice the cosine distance.
     query_labels, database_labels : array-like of shape (n,) and (m,)
         Classes. With a `loss_matrix` they are its indices, integers from 0.
     n_neighbors : int

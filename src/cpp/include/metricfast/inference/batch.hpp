@@ -20,13 +20,19 @@
 
 METRICFAST_NAMESPACE_BEGIN
 
-/// Inference from embedded points.
+/// Inference from embedded points: for Euclidean distances, or for those of points of length 1,
+/// whose squares are twice the distances of the metric `cosine`.
 class InferenceSearch {
   public:
-    InferenceSearch(const Points &queries, const Points &database, const InferenceProblem &problem)
-        : queries_(queries), database_(database), frame_(frame_of(database, queries)) {
+    InferenceSearch(const Points &queries, const Points &database, const InferenceProblem &problem,
+                    Metric metric = Metric::euclidean)
+        : database_(database), space_(std::make_shared<const Space>(database, metric)),
+          queries_(std::make_shared<const Queries>(*space_, queries, Control())),
+          frame_(space_->frame_with(queries_->images())) {
         require(queries.cols() == database.cols(),
                 "inference: queries and database differ in width");
+        require(metric != Metric::inner_product,
+                "inference: the metric must be euclidean or cosine");
         require(database.rows() <= std::numeric_limits<std::int32_t>::max() / 2,
                 "inference: the database has more than 2^30 points");
         problem.check(queries.rows(), database.rows());
@@ -38,15 +44,20 @@ class InferenceSearch {
         for (std::size_t s = 0; s < starts_.size(); ++s)
             sizes_.push_back((s + 1 < starts_.size() ? starts_[s + 1] : database.rows()) -
                              starts_[s]);
-        means_ = ClassMeans(database, frame_, problem_.database_labels, classes());
+        means_ = ClassMeans(space_->images(), frame_, problem_.database_labels, classes());
     }
 
-    void run(const Control &control) const { run(control, identity_order(queries_.rows())); }
+    void run(const Control &control) const { run(control, identity_order(queries_->rows())); }
 
     /// Solves the problem for some of the queries.
     void run(const Control &control, std::vector<std::int64_t> queries) const {
         CascadeMemory memory;
         memory.ids = std::move(queries);
+        // The images of zeros are arbitrary.
+        const auto zeros = std::partition(memory.ids.begin(), memory.ids.end(),
+                                          [&](std::int64_t id) { return !queries_->is_zero(id); });
+        exhaustive({zeros, memory.ids.end()}, control.silent());
+        memory.ids.erase(zeros, memory.ids.end());
         by_class(memory.ids);
         Cascade cascade(control, memory);
         screened<float>({1, 4, endless}, cascade);
@@ -146,9 +157,9 @@ class InferenceSearch {
     template <class S> void screened(const std::vector<double> &margins, Cascade &cascade) const {
         if (cascade.done())
             return;
-        const ScreenedDatabase<S> points(database_, frame_, order_, starts_, cascade.control());
+        const ScreenedDatabase<S> points(*space_, frame_, order_, starts_, cascade.control());
         const double error = static_cast<double>(k()) * points.most_slack();
-        std::vector<char> overflown(static_cast<std::size_t>(queries_.rows()), 0);
+        std::vector<char> overflown(static_cast<std::size_t>(queries_->rows()), 0);
         std::vector<typename Screen<S>::Memory> memories;
         std::vector<std::int64_t> &ids = cascade.ids(), crowded;
         for (const double margin : margins) {
@@ -189,7 +200,7 @@ class InferenceSearch {
                       typename Screen<S>::Memory &m) const {
         const auto &packed = screen.points.packed();
         auto &rows = m.rows;
-        m.sweep.begin(screen.points, queries_, frame_, ids, 0, count);
+        m.sweep.begin(screen.points, queries_->images(), frame_, ids, 0, count);
         m.votes.assign(static_cast<std::size_t>(classes()), 0);
         if (static_cast<Index>(rows.size()) < count)
             rows.resize(static_cast<std::size_t>(count));
@@ -233,7 +244,7 @@ class InferenceSearch {
             rows[i].right.clear();
             rows[i].other.clear();
         }
-        for (const Index s : means_.near_to_far(queries_, ids, count))
+        for (const Index s : means_.near_to_far(queries_->images(), ids, count))
             if (!m.first[s] || by_nearest())
                 sweep_class(s, by_nearest());
         if (!m.solver)
@@ -330,8 +341,10 @@ class InferenceSearch {
     /// Sets exact distances of the candidates from `old` on, and adds their copies.
     void measure(Index id, std::size_t old, Scratch &scratch) const {
         auto &candidates = scratch.candidates;
-        set_distances(scratch.query.data(), database_, frame_.exact_scale, candidates.data() + old,
-                      candidates.size() - old);
+        settle(*queries_, id, scratch.query.data(), *space_, frame_.exact_scale,
+               candidates.data() + old, candidates.size() - old);
+        for (std::size_t i = old; i < candidates.size() && !space_->euclidean(); ++i)
+            candidates[i].distance *= 2 * unit();
         copies_.expand(candidates, old, allowed(id), by_nearest() ? database_.rows() : k());
     }
 
@@ -340,8 +353,7 @@ class InferenceSearch {
         parallel_blocks(static_cast<Index>(ids.size()), control, [&](Index b, Worker &) {
             const Index id = static_cast<Index>(ids[b]);
             Scratch scratch;
-            scratch.query.resize(static_cast<std::size_t>(database_.cols()));
-            queries_.read_row(id, scratch.query.data());
+            queries_->read(id, scratch.query);
             auto &candidates = scratch.candidates;
             for (std::size_t s = 0; s < starts_.size(); ++s) {
                 const std::size_t old = candidates.size();
@@ -375,8 +387,7 @@ class InferenceSearch {
     template <class S>
     bool solve(const Screen<S> &screen, SetSolver &solver, Row<S> &row, Index id,
                Scratch &scratch) const {
-        scratch.query.resize(static_cast<std::size_t>(database_.cols()));
-        queries_.read_row(id, scratch.query.data());
+        queries_->read(id, scratch.query);
         auto &candidates = scratch.candidates;
         candidates.clear();
         const auto add_below = [&](S of_right, S of_other) {
@@ -404,8 +415,9 @@ class InferenceSearch {
         return true;
     }
 
-    Points queries_;
     Points database_;
+    std::shared_ptr<const Space> space_;
+    std::shared_ptr<const Queries> queries_;
     ClassNumbers numbers_;
     InferenceProblem problem_; ///< of these numbers
     Frame frame_;

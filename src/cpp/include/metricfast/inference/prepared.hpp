@@ -123,11 +123,12 @@ inline bool solve_among(const InferenceProblem &problem, SetSolver &solver, Inde
 
 } // namespace detail
 
-/// Inference for each query among the points of a Euclidean database.
+/// Inference for each query among the points of a database; see InferenceSearch.
 inline void infer(const Database &database, const Points &queries, const InferenceProblem &problem,
                   DatabaseMemory &memory, const Control &control = {}) {
-    require(database.space().euclidean(),
-            "inference: the metric of the database must be euclidean");
+    const Metric metric = database.space().metric();
+    require(metric != Metric::inner_product, "inference: the metric must be euclidean or cosine");
+    const double factor = metric == Metric::cosine ? 2 : 1;
     const Points &points = database.points();
     const Index n = queries.rows(), m = points.rows();
     require(queries.cols() == points.cols(), "inference: queries and database differ in width");
@@ -164,7 +165,8 @@ inline void infer(const Database &database, const Points &queries, const Inferen
                 const std::int64_t label = problem.database_labels[rows(i, r)];
                 require(label >= 0 && label < problem.options.loss.classes,
                         "inference: database label out of range");
-                lists[i].push_back({distances(i, r), rows(i, r), static_cast<std::int32_t>(label)});
+                lists[i].push_back(
+                    {factor * distances(i, r), rows(i, r), static_cast<std::int32_t>(label)});
             }
         return lists;
     };
@@ -196,8 +198,11 @@ inline void infer(const Database &database, const Points &queries, const Inferen
     const bool of_class = problem.targeted.wanted() && detail::by_votes(problem);
     Lists members;
     constexpr Index most = 5000; // more nearest points cost more than a search of all
-    for (Index size = 8 * k + 24; !ids.empty() && !problem.options.greedy && size <= most;
-         size *= 8) {
+    // With many classes, few of the nearest points are of the query's class, and these are found by
+    // their label.
+    const bool rare = of_class && problem.options.loss.classes >= 32 && !problem.augmented.wanted();
+    for (Index size = rare ? 2 * k + 6 : 8 * k + 24;
+         !ids.empty() && !problem.options.greedy && size <= most; size *= 8) {
         const Index found = std::min(size, m);
         Lists lists = nearest(found, false);
         if (members.empty())
@@ -209,7 +214,7 @@ inline void infer(const Database &database, const Points &queries, const Inferen
         solve(lists, &members, found == m);
     }
     if (!ids.empty())
-        InferenceSearch(queries, points, problem).run(control, std::move(ids));
+        InferenceSearch(queries, points, problem, metric).run(control, std::move(ids));
 }
 
 METRICFAST_NAMESPACE_END

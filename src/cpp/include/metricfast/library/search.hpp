@@ -95,7 +95,9 @@ struct PointKernels {
         rank_classes;
     /// Returns true if the processor has instructions for products of 8-bit integers.
     Kernel<bool()> has_int8;
-    /// Targeted and loss-augmented inference, for Euclidean distances.
+    /// Targeted and loss-augmented inference: for Euclidean distances, or under the metric
+    /// `cosine`, for those of points of length 1, whose squares are twice the distances of the
+    /// metric.
     Kernel<void(const Points &queries, const SearchDatabase &database,
                 const InferenceProblem &problem, const Control &control)>
         infer_prepared;

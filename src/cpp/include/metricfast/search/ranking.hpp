@@ -51,12 +51,13 @@ void set_distances(const double *query, const Points &database, double scale, Po
 /// Sets the exact distances of points to a query: squared and scaled Euclidean ones, or those that
 /// Queries::value() converts.
 /// \param row the query, as Queries::read() returns it.
-inline void settle(const Queries &queries, Index query, const double *row, const Space &space,
-                   double scale, Neighbor *points, std::size_t size) {
+template <class Point>
+void settle(const Queries &queries, Index query, const double *row, const Space &space,
+            double scale, Point *points, std::size_t size) {
     if (space.euclidean())
         return set_distances(row, space.points(), scale, points, size);
     const bool cosine = space.metric() == Metric::cosine;
-    const auto add_products = [&](Neighbor *from, std::size_t count, double unit) {
+    const auto add_products = [&](Point *from, std::size_t count, double unit) {
         set_sums(row, space.points(), from, count,
                  [unit](double q, double x) METRICFAST_INLINE { return q * (x * unit); });
     };
