@@ -19,6 +19,7 @@ __all__ = [
     "FlatParameters",
     "PSDProjection",
     "Preconditioner",
+    "ScaledParameters",
     "best_scale",
     "class_preconditioner",
     "flat",
@@ -77,6 +78,26 @@ class FlatParameters:
     def pullback(self, gradients: Sequence[Array]) -> Array:
         """Convert gradients by the parameters to the gradient by the solver's vector."""
         return flat(gradients)
+
+
+class ScaledParameters(FlatParameters):
+    """The parameters, divided by a factor: the steps of a solver are as many times as long."""
+
+    def __init__(self, shapes: Sequence[tuple[int, ...]], factor: float) -> None:
+        super().__init__(shapes)
+        self._factor = factor
+
+    def vector(self, arrays: Sequence[Array]) -> Array:
+        """Convert parameters to the solver's vector."""
+        return np.asarray(flat(arrays) / self._factor, arrays[0].dtype)
+
+    def arrays(self, vector: Array) -> list[Array]:
+        """Convert the solver's vector to parameters."""
+        return split_vector(np.asarray(vector * self._factor, vector.dtype), self.shapes)
+
+    def pullback(self, gradients: Sequence[Array]) -> Array:
+        """Convert gradients by the parameters to the gradient by the solver's vector."""
+        return np.asarray(flat(gradients) * self._factor, gradients[0].dtype)
 
 
 class PSDProjection(FlatParameters):

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cholesky, qr, solve_triangular
+from scipy.linalg import cholesky, eigh, qr, solve_triangular
 
 from metricfast._core.wide_map import AnyMap, WideMap
 from metricfast.training.preconditioner import FULL_BASIS, FlatParameters
@@ -29,15 +29,20 @@ _PRECISE = 1e-2
 
 
 class LazyBasis:
-    """A basis of the span of points, computed at first use."""
+    """A basis of the span of points, computed at first use.
 
-    def __init__(self, X: Array) -> None:
-        self._X = X
+    `principal`: of principal axes, which do not depend on the order of the points. It matters to
+    solvers whose steps depend on the axes.
+    """
+
+    def __init__(self, X: Array, *, principal: bool = False) -> None:
+        self._X, self._principal = X, principal
 
     @cached_property
     def basis(self) -> Array:
         """An orthonormal basis, of shape (n_features, n_samples)."""
-        return np.asarray(qr(self._X.T.astype(np.float64), mode="economic", overwrite_a=True)[0])
+        Q, R = qr(self._X.T.astype(np.float64), mode="economic", overwrite_a=True)
+        return np.asarray(Q @ eigh(R @ R.T)[1][:, ::-1] if self._principal else Q)
 
 
 def trains_in_span(n_samples: float, n_features: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from functools import partial
@@ -41,6 +42,7 @@ from metricfast.training.history import History, Vector
 from metricfast.training.initialization import warn_of_cost
 from metricfast.training.model_selection import Candidates
 from metricfast.training.objective import Objective
+from metricfast.training.preconditioner import ScaledParameters
 from metricfast.training.problem import EMBEDDING, Problem, is_continuous, is_learnable
 from metricfast.training.samples import Samples, center
 from metricfast.training.sampling import SamplerBatches, check_neighbors_of
@@ -299,7 +301,8 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
         if not alone:
             self.mean_query_ = means[0]
         if reset and kept is None and plan.evaluator is None and _spans(embedding, samples):
-            samples = replace(samples, span=LazyBasis(samples.X)).in_span_and_beyond()
+            basis = LazyBasis(samples.X, principal=True)
+            samples = replace(samples, span=basis).in_span_and_beyond()
         if self._training is not None and self._training[0].x.dtype != samples.X.dtype:
             self._training = None
         return samples
@@ -364,9 +367,19 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
             batches=SamplerBatches(sampler, not whole, share),
             penalty=partial(_decay, decays) if any(decays) else None,
             score=partial(self._retrieval_score, label_distance=samples.distance),
-            proxy_lr_factor=self.proxy_lr_factor,
+            proxy_lr_factor=self.proxy_lr_factor, preconditioner=self._scaled(samples),
             tally=_Feasible(loss, samples.X.shape[0]) if isinstance(loss, Gerrymander) else None,
         )  # fmt: skip
+
+    def _scaled(self, samples: Samples) -> Any:
+        """Return parameters of which steps are as long, relative to the map, as in the features.
+
+        A step changes each entry alike. The length of the identity is the root of its rows.
+        """
+        if samples.outer is None or not self._solver().by_batches:
+            return None
+        factor = math.sqrt(samples.n_features / samples.X.shape[1])
+        return lambda arrays, _: ScaledParameters([array.shape for array in arrays], factor)
 
     def _earlier(self) -> tuple[list[Array], tuple[Array, Array]] | None:
         """Return the parameters and the means of an earlier fit, if there was one."""

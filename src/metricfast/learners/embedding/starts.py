@@ -70,7 +70,7 @@ def start_at(
         apart = samples.database is not None and isinstance(embedding, Asymmetric)
         X = stacked([each.X for each in sides]) if apart else samples.X
         y = np.concatenate([each.labels for each in sides]) if apart else samples.labels
-        L = _whitened(X, y, n_rows)
+        L = _whitened(X, y, n_rows, samples.n_features)
     L = L.astype(samples.X.dtype)
     return embedding, _holding(embedding, [L] * len(sides_of(embedding)), rng)
 
@@ -109,14 +109,19 @@ def _rows(side: Embedding) -> int | None:
     return linear_rows(side) if type(side) is MLP else 0
 
 
-def _whitened(X: Any, y: Array, n_rows: int) -> Array:
-    """Return a map to the directions of greatest variance after whitening within classes."""
+def _whitened(X: Any, y: Array, n_rows: int, n_features: int) -> Array:
+    """Return a map to the directions of greatest variance after whitening within classes.
+
+    `n_features`: more than the columns of X if these are coordinates.
+    """
     weights = np.ones(len(y))
     within = within_scatter(X, y, weights, diagonal=False)
     total = within_scatter(X, np.zeros(len(y), np.int64), weights, diagonal=False)
     trace = np.trace(within) or np.trace(total) or 1.0
-    within += _WITHIN * trace / len(within) * np.eye(len(within))
+    ridge = _WITHIN * trace / n_features
+    within += ridge * np.eye(len(within))
     directions = eigh(total, within)[1].T[::-1]
     L = np.zeros((n_rows, X.shape[1]))
     L[: len(directions)] = directions[:n_rows]
-    return np.asarray(L * (np.sqrt(min(L.shape)) / np.linalg.norm(L)))
+    beyond = n_features - len(within)  # rows of the same length as in the last direction
+    return np.asarray(L * np.sqrt((min(L.shape) + beyond) / (np.sum(L**2) + beyond / ridge)))
