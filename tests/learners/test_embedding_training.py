@@ -231,25 +231,3 @@ def test_too_many_neighbours_are_named_with_what_is_held_out(params):
     model = EmbeddingLearner(losses.Gerrymander(36), early_stopping=True, **params)
     with pytest.raises(ValueError, match=text):
         model.fit(points, classes)
-
-
-@pytest.mark.parametrize(
-    ("learner", "count"),
-    [
-        (EmbeddingLearner(losses.SupCon()), "10,240,000"),
-        (EmbeddingLearner(losses.NCA(), MLP((2000,), 2000)), "10,404,000"),
-        (metricfast.AsymmetricSimilarity(), "20,480,000"),
-    ],
-)
-def test_a_training_of_many_parameters_says_so_before_it_begins(learner, count, monkeypatch):
-    points = np.random.default_rng(0).normal(size=(12, 3200)).astype(np.float32)
-
-    def stop(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(type(learner), "_candidates", stop)
-    with (
-        pytest.warns(UserWarning, match=f"all {count} parameters: .* n_components"),
-        pytest.raises(KeyboardInterrupt),
-    ):
-        learner.fit(points, np.arange(12) % 3)
