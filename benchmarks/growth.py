@@ -62,17 +62,9 @@ AXES = {
 # a features x features matrix, but never of more features than points.
 TIME = {"points": 2, "features": 3, "wide": 1, "classes": 1, "neighbors": 1.5}
 MEMORY = {"points": 1, "features": 2, "wide": 1, "classes": 1, "neighbors": 1}
-# Learners of mini-batches train a map of all features, unless `n_components` is given. SDML is
-# sparse in the features as given, and SCML needs as many triplets as features.
-SQUARE = ("AdapterLearner", "AsymmetricSimilarity", "EmbeddingLearner", "FixedDatabase")
-SQUARE += (
-    "LogRatioLearner",
-    "ProxyNCALearner",
-    "TripletLearner",
-    "MultiMetricLMNN",
-    "SCML",
-    "SDML*",
-)
+# AsymmetricSimilarity trains two maps of all features, unless `n_components` is given, and SCML
+# needs as many triplets as features.
+SQUARE = ("AsymmetricSimilarity", "FixedDatabase", "SCML")
 # Powers that are measured with an error of up to .3. Below these seconds and bytes they are noise.
 SLACK, SECONDS, BYTES = 0.3, 0.5, 32 << 20
 # Points of a tuple, for learners of tuples.
@@ -257,7 +249,7 @@ def power(small: float, large: float, ratio: float, least: float) -> float:
 
 def _promised(name: str, axis: str) -> tuple[float, float]:
     """Return the largest powers of time and of memory."""
-    if axis == "wide" and any(fnmatch(name, pattern) for pattern in SQUARE):
+    if axis == "wide" and name in SQUARE:
         return 2, 2
     return TIME[axis], MEMORY[axis]
 
