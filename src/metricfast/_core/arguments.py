@@ -49,6 +49,8 @@ _LARGEST = float(np.finfo(np.float64).max)
 
 def as_array(values: Any, name: str) -> NDArray[Any]:
     """Convert an array-like to an array; raise ValueError for masked values and complex numbers."""
+    if type(values) is np.ndarray and values.dtype.kind in "fiub":
+        return values
     if hasattr(values, "toarray") and hasattr(values, "tocsr"):
         raise TypeError(
             f"{name} is a sparse matrix; dense data are required here: "
@@ -75,7 +77,8 @@ def as_real(X: ArrayLike, name: str) -> NDArray[Any]:
 
     Integers and other floats become float64.
     """
-    X = plain_frame(as_table(X, name), name)
+    plain = type(X) is np.ndarray
+    X = X if plain else plain_frame(as_table(X, name), name)
     array = as_array(X, name)
     if array.dtype.kind in "mM":
         raise ValueError(

@@ -67,6 +67,8 @@ def as_readable(values: Any, name: str) -> Any:
     A tensor becomes an array that shares its memory, a narwhals object the object that it wraps, a
     dictionary-encoded Arrow column its values. Anything else is returned unchanged.
     """
+    if type(values) is np.ndarray:
+        return values
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(values, torch.Tensor):
         return _memory_of(values, name)
@@ -169,7 +171,8 @@ def names_of(X: Any, name: str) -> list[str]:
 
 def check_alike(first: Any, second: Any, names: tuple[str, str]) -> None:
     """Raise ValueError as :func:`check_order` does for the columns of two tables."""
-    if first is not None and second is not None:
+    plain = type(first) is type(second) is np.ndarray
+    if first is not None and second is not None and not plain:
         check_order(names_of(first, names[0]), names_of(second, names[1]), names)
 
 

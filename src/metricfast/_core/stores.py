@@ -265,6 +265,8 @@ class Batches(Source):
 
 def as_source(X: Any, name: str = "X") -> Source | None:
     """Return a source that reads X in blocks, or None if X is in memory. Errors call X `name`."""
+    if type(X) is np.ndarray:
+        return None
     if isinstance(X, Source):
         shape, dtype = getattr(X, "shape", ()), getattr(X, "dtype", None)
         known = isinstance(dtype, np.dtype) and dtype in (np.float32, np.float64)
