@@ -8,11 +8,10 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from metricfast._core.progress import Progress
 from metricfast._core.targets import encode_together
-from metricfast._core.types import Integers
+from metricfast._core.types import Array, Integers
 from metricfast.dask._rows import AlignedRows
 from metricfast.dask._workers import N_PARTS, Shared, Workers, threads_here, total
 from metricfast.exceptions import LossOverflowError
@@ -27,7 +26,6 @@ from metricfast.training.history import SolverState
 __all__ = ["ByParts", "fit_by_epochs"]
 
 
-Array = NDArray[Any]
 # Tasks per thread. More take longer to send. With two or fewer, Dask assigns all of them at once,
 # so that some threads idle while others have waiting tasks.
 _TASKS = 3

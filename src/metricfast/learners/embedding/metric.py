@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
@@ -17,6 +17,7 @@ from metricfast._core.mahalanobis import as_vectors, finite_between
 from metricfast._core.memory import working_memory
 from metricfast._core.sources import by_blocks
 from metricfast._core.targets import as_column, as_label_array, check_class_labels, check_comparable
+from metricfast._core.types import Array, Integers
 from metricfast._core.wide_map import WideMap
 from metricfast._labels.binding import is_precomputed
 from metricfast._labels.distance import LabelDistance
@@ -31,7 +32,6 @@ from metricfast.training.embedded import EMBEDDED, embed
 
 __all__ = ["EmbeddedDistance", "EmbeddedMetricMixin"]
 
-Array = NDArray[Any]
 # Minimum number of points per block of embeddings.
 _LEAST = 64
 # Number of neighbours for scores of continuous labels.
@@ -210,7 +210,7 @@ class EmbeddedMetricMixin(MetricTransformer, BaseMetricLearner):
             )  # fmt: skip
         return found
 
-    def _indexed_score(self, points: Array, pairs: NDArray[np.int64]) -> Array:
+    def _indexed_score(self, points: Array, pairs: Integers) -> Array:
         if self.n_features_in_ != len(self.mean_):
             raise ValueError(
                 f"pairs must hold points of one kind, and queries have {self.n_features_in_} "
@@ -235,7 +235,7 @@ class EmbeddedMetricMixin(MetricTransformer, BaseMetricLearner):
 
     def kneighbors(
         self, X: Any, X_database: Any = None, n_neighbors: int = 5
-    ) -> tuple[Array, NDArray[np.int64]]:
+    ) -> tuple[Array, Integers]:
         """Return the nearest database points of each query, by the learned distance.
 
         Parameters
@@ -323,7 +323,7 @@ class EmbeddedMetricMixin(MetricTransformer, BaseMetricLearner):
         y: Array,
         database: Array,
         y_database: Array,
-        exclude: NDArray[np.int64] | None = None,
+        exclude: Integers | None = None,
         label_distance: LabelDistance | None = None,
     ) -> float:
         """Score embedded points, by classes or by label distances."""
@@ -343,7 +343,7 @@ class EmbeddedMetricMixin(MetricTransformer, BaseMetricLearner):
             n_jobs=self.n_jobs,
         )
 
-    def _both_sides(self, X: Any, X_database: Any) -> tuple[Array, Array, NDArray[np.int64] | None]:
+    def _both_sides(self, X: Any, X_database: Any) -> tuple[Array, Array, Integers | None]:
         X = self._side_points(X, "query")
         queries = self._embed(X)
         if X_database is not None:

@@ -6,19 +6,18 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from metricfast._core.targets import accuracy, as_label_array
+from metricfast._core.types import Array, Integers
 from metricfast.distances.neighbors import kneighbors
 from metricfast.learners.base.inputs import points_of
 from metricfast.learners.gerrymandering.explanation import Explanation, explanation
 from metricfast.learners.gerrymandering.voting import majority_vote, vote_loss
 
 __all__ = ["DatabaseClassifierMixin", "codes_of"]
-
-Array = NDArray[Any]
 
 
 class DatabaseClassifierMixin(ClassifierMixin):  # type: ignore[misc]
@@ -36,13 +35,13 @@ class DatabaseClassifierMixin(ClassifierMixin):  # type: ignore[misc]
     _embed: Callable[..., Array]
     classes_: Array
     database_embedding_: Array
-    database_labels_: NDArray[np.int64]
+    database_labels_: Integers
     query_embedding_: Array
     _one_map = False  # whether both sides have the same map
 
     def kneighbors(
         self, X: Any = None, X_database: Any = None, n_neighbors: int | None = None
-    ) -> tuple[Array, NDArray[np.int64]]:
+    ) -> tuple[Array, Integers]:
         """Return the nearest database points of each query, by the learned distance.
 
         Parameters
@@ -184,7 +183,7 @@ class DatabaseClassifierMixin(ClassifierMixin):  # type: ignore[misc]
         """
         return accuracy(y, self.predict(X, X_database, y_database), sample_weight)
 
-    def _sides(self, X: Any, X_database: Any) -> tuple[Array, Array, NDArray[np.int64] | None]:
+    def _sides(self, X: Any, X_database: Any) -> tuple[Array, Array, Integers | None]:
         """Return embedded queries and database, and the database row to exclude for each query."""
         check_is_fitted(self, "database_embedding_")
         if X is None:
@@ -204,9 +203,7 @@ class DatabaseClassifierMixin(ClassifierMixin):  # type: ignore[misc]
             return self.database_embedding_
         return self._embed(self._database_points(X_database), "database")
 
-    def _database_codes(
-        self, n: int, X_database: Any, y_database: ArrayLike | None
-    ) -> NDArray[np.int64]:
+    def _database_codes(self, n: int, X_database: Any, y_database: ArrayLike | None) -> Integers:
         """Return the classes of the n database points, as indices into `classes_`."""
         if (X_database is None) != (y_database is None):
             raise ValueError("X_database and y_database must be given together.")
@@ -221,7 +218,7 @@ class DatabaseClassifierMixin(ClassifierMixin):  # type: ignore[misc]
 
     def _vote(
         self, X: Any, X_database: Any, y_database: ArrayLike | None
-    ) -> tuple[NDArray[np.int64], Array]:
+    ) -> tuple[Integers, Array]:
         check_is_fitted(self, "database_embedding_")
         queries, points = self._embed(points_of(self, X)), self._database(X_database)
         labels = self._database_codes(len(points), X_database, y_database)
@@ -229,7 +226,7 @@ class DatabaseClassifierMixin(ClassifierMixin):  # type: ignore[misc]
         return majority_vote(found, labels, len(self.classes_))
 
 
-def codes_of(y: ArrayLike, classes: Array, name: str) -> NDArray[np.int64]:
+def codes_of(y: ArrayLike, classes: Array, name: str) -> Integers:
     """Return the indices of labels in the classes of the database."""
     labels = column_or_1d(as_label_array(y, name))
     known = {label: code for code, label in enumerate(classes.tolist())}

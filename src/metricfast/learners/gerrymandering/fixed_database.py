@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, TransformerMixin, clone
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils import Tags, get_tags
@@ -15,10 +15,10 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from metricfast._core.arguments import takes_side
+from metricfast._core.types import Array, Integers
 
 __all__ = ["FixedDatabase"]
 
-Array = NDArray[Any]
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
@@ -186,7 +186,7 @@ class FixedDatabase(TransformerMixin, MetaEstimatorMixin, BaseEstimator):  # typ
         given = {**self._given, "y_database": self.y_database} if self._given else {}
         return float(self._prepared(X, "score", y, **weights, **given))
 
-    def kneighbors(self, X: Any, n_neighbors: int | None = None) -> tuple[Array, NDArray[np.int64]]:
+    def kneighbors(self, X: Any, n_neighbors: int | None = None) -> tuple[Array, Integers]:
         """Return the nearest points of `X_database` of each query, by the learned distance.
 
         Parameters

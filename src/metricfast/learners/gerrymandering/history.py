@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from metricfast._core.threadpool import one_blas_thread
+from metricfast._core.types import Array, Integers
 from metricfast._core.warn import warn_user
 from metricfast.distances.neighbors import kneighbors
 from metricfast.learners.gerrymandering.voting import largest_cost
@@ -32,7 +32,6 @@ __all__ = [
     "vote_problem",
 ]
 
-Array = NDArray[Any]
 _QUANTITIES = ("objective", "surrogate", "vote_loss", "error", "infeasible")
 # Ratio of penalty to cost of wrong votes above which the loss hardly matters.
 _SWAMPED = 10
@@ -118,7 +117,7 @@ def vote_batches(
         return batches_of_both(X, database, rng, size)
     pooled = isinstance(database, str) and database == "batch"
 
-    def draw(rows: NDArray[np.int64]) -> Iterable[Batch]:
+    def draw(rows: Integers) -> Iterable[Batch]:
         n = len(rows)
         drawn = np.array_split(rng.permutation(n), -(-n // size))
         if not pooled:
@@ -197,7 +196,7 @@ def _warn_of_penalty(objective: Objective, metrics: Metrics | None, start: list[
 
 
 def unit_scale(
-    queries: Array, database: Array, exclude: NDArray[np.int64] | None, k: int, largest: float
+    queries: Array, database: Array, exclude: Integers | None, k: int, largest: float
 ) -> float:
     """Return the factor that brings the mean sum of k squared distances to the largest loss."""
     some = np.linspace(0, len(queries) - 1, min(len(queries), 1000)).astype(int)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from metricfast._core.sources import take
+from metricfast._core.types import Array
 from metricfast.embeddings import MLP, Asymmetric, Embedding, Linear
 from metricfast.embeddings._asymmetric import sides_of
 from metricfast.learners.gerrymandering.history import unit_scale
@@ -22,8 +22,6 @@ __all__ = [
     "mean_of_queries",
     "two_sided_penalty",
 ]
-
-Array = NDArray[Any]
 
 
 def initial_maps(

@@ -6,16 +6,15 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from metricfast._core.parameters import PositiveFloat, PositiveInt, TrainingParameters
+from metricfast._core.types import Array, Floats, Integers
 from metricfast.distances.inference import Ties, check_loss_matrix
 from metricfast.learners.gerrymandering.regularizers import Regularizer
 from metricfast.losses import Gerrymander
 
 __all__ = ["VoteParameters", "largest_cost", "majority_vote", "vote_loss"]
 
-Array = NDArray[Any]
 # Share of a vote that the winner of a tie gets in addition.
 _TRIFLE = 1e-9
 
@@ -35,9 +34,7 @@ class VoteParameters(TrainingParameters):
     solver: Any = "adam"
 
 
-def majority_vote(
-    neighbors: NDArray[np.int64], labels: NDArray[np.int64], n_classes: int
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def majority_vote(neighbors: Integers, labels: Integers, n_classes: int) -> tuple[Integers, Floats]:
     """Count votes. Ties go to the class of the nearest neighbour among them.
 
     Returns winners, and shares of shape (n, n_classes). A winner of a tie has a slightly larger
