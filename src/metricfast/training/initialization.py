@@ -61,7 +61,8 @@ def warn_of_cost(
     `batch`: the number of points of a step.
     """
     n_entries, n_iter = sum(map(math.prod, shapes)), min(solver.n_iter, _ITERATIONS)
-    pairs = float(n_points) * n_compared * (_PAIR + shapes[-1][0] * _COORDINATE)
+    width = shapes[-1][0] if shapes else 0  # `Identity` has no parameters
+    pairs = float(n_points) * n_compared * (_PAIR + width * _COORDINATE)
     changes = n_entries * (n_points * _PRODUCT + n_points / batch * _CHANGE)
     n_threads = as_threads(n_jobs)
     seconds = n_iter * (pairs + changes) / n_threads
