@@ -242,12 +242,12 @@ def test_whole_groups_are_held_out():
 
 
 @pytest.mark.parametrize("scoring", [None, "balanced_accuracy"])
-def test_the_judge_chooses_the_units_of_the_learners(scoring):
+def test_held_out_points_choose_the_units_of_the_learners(scoring):
     rng = np.random.default_rng(0)
     labels = np.arange(200) % 2
     points = np.c_[labels + 0.3 * rng.normal(size=200), rng.normal(size=200)]
     how = {"learners": ["KISSME_Supervised", "cosine"], "refit": False, "scoring": scoring}
-    for spread, better in [(100, True), (1, False)]:
+    for spread, better in [(100, True), (0.1, False)]:
         found, expected = (
             rows_of(compare(points * [1, spread], labels, scale=scale, **how))
             for scale in ("auto", better)
