@@ -53,46 +53,49 @@ class LabelDistances {
         require(fits, "there must be labels for each query and each database point");
     }
 
+    struct Filled {
+        double rounding = 0; ///< error of a difference of two distances, before squaring
+        double sum = 0;      ///< of all distances
+    };
+
     /// Distances of anchor i to all database labels; the excluded one becomes 0. All are 0 if all
     /// labels are tied.
-    /// \return the rounding error of a difference of two distances, before squaring.
-    double fill(Index i, Index excluded, std::vector<double> &out) const {
-        const Index m = given_.data != nullptr ? given_.cols : database_.rows;
+    Filled fill(Index i, Index excluded, std::vector<double> &out) const {
+        using V = Vec<double>;
+        const bool given = given_.data != nullptr;
+        const Index m = given ? given_.cols : database_.rows;
         out.resize(static_cast<std::size_t>(m));
-        Eigen::Map<Eigen::ArrayXd> t(out.data(), m);
-        if (given_.data != nullptr)
+        if (given)
             std::copy(given_.row(i), given_.row(i) + m, out.begin());
         else
             add_up(queries_.row(i), out);
         if (excluded >= 0)
             out[excluded] = 0.0;
-        const double largest = m > 0 ? t.maxCoeff() : 0.0;
+        const double largest = m > 0 ? Eigen::Map<Eigen::ArrayXd>(out.data(), m).maxCoeff() : 0.0;
         require(std::isfinite(largest), "distances between labels overflow: divide the labels");
         if (!(largest > 0))
-            return 0.0;
+            return {};
         const double scale = std::ldexp(1.0, std::min(-std::ilogb(largest), 1023));
-        if (given_.data != nullptr) {
-            t *= scale;
-            return 0.0;
-        }
         const bool squared = metric_ != LabelMetric::cityblock;
-        const double rounding = rounding_ * (squared ? std::sqrt(scale) : scale);
-        const auto factor = Vec<double>::broadcast(scale);
-        const auto limit = Vec<double>::broadcast(squared ? rounding * rounding : rounding);
-        detail::for_registers(out.data(), m, [&](Vec<double> x, Index) METRICFAST_INLINE {
+        const double rounding = given ? 0 : rounding_ * (squared ? std::sqrt(scale) : scale);
+        const V factor = V::broadcast(scale);
+        const V limit = V::broadcast(squared ? rounding * rounding : rounding);
+        const bool roots = !given && metric_ == LabelMetric::euclidean;
+        const double sum = detail::change_and_sum(out.data(), m, [&](V x, Index) METRICFAST_INLINE {
             x = x * factor;
-            return where_less(limit, x, x);
+            x = where_less(limit, x, x);
+            if (roots)
+                x = sqrt(x);
+            return std::make_pair(x, x);
         });
-        if (metric_ == LabelMetric::euclidean)
-            square_roots(t.data(), m);
-        return rounding;
+        return {rounding, sum};
     }
 
     /// All database labels but the excluded one, nearest first; ties have the same distance, and
     /// are in the order of their columns.
     Order order(Index i, Index excluded) const {
         std::vector<double> distances;
-        const double rounding = fill(i, excluded, distances);
+        const double rounding = fill(i, excluded, distances).rounding;
         Order result;
         for (std::size_t j = 0; j < distances.size(); ++j)
             if (static_cast<Index>(j) != excluded)

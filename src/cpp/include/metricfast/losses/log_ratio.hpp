@@ -20,18 +20,12 @@ template <class T> class RatioLoss : public RowLoss<T> {
         const Index excluded = row.excluded, others = row.others();
         const auto memory = memory_.borrow();
         std::vector<double> &label = *memory;
-        labels_.fill(row.anchor, excluded, label);
-        if (!settings_.drop_ties) {
-            double sum = 0;
-            for (const double t : label)
-                sum += t;
-            const double floor = settings_.eps_log * sum / static_cast<double>(others);
-            for (double &t : label)
-                t += floor;
-        }
+        const double sum = labels_.fill(row.anchor, excluded, label).sum;
+        const double floor =
+            settings_.drop_ties ? 0 : settings_.eps_log * sum / static_cast<double>(others);
         if (excluded >= 0)
-            label[excluded] = 0.0;
-        const Index used = drop(label, row.values);
+            label[excluded] = -floor;
+        const Index used = drop(label, floor, row.values);
         result.dropped = others - used;
         if (used < 2)
             return row.skip(result.dropped);
@@ -50,18 +44,19 @@ template <class T> class RatioLoss : public RowLoss<T> {
     RatioSettings settings_;
 
   private:
-    /// Sets label distances without a logarithm to 0, also for equal points if distances have no
-    /// floor. Returns the number of the others.
-    Index drop(std::vector<double> &label, const T *values) const {
+    /// Adds `floor` to label distances. Sets those without a logarithm to 0, also for equal points
+    /// if distances have no floor. Returns the number of the others.
+    Index drop(std::vector<double> &label, double floor, const T *values) const {
         using V = Vec<double>;
         const double least = 4 * static_cast<double>(std::numeric_limits<T>::min());
         const bool floored = std::max(settings_.eps_distance, settings_.eps_log) > least;
         const V limit = V::broadcast(least), zero = V::broadcast(0), one = V::broadcast(1);
+        const V more = V::broadcast(floor);
         const Index count = static_cast<Index>(label.size());
         V used = zero;
         Index left = 0, j = 0;
         for (; j + V::width <= count; j += V::width) {
-            V t = V::load(label.data() + j);
+            V t = V::load(label.data() + j) + more;
             t = t - where_less(t, limit, t);
             if (!floored)
                 t = t - where_less(widened(values + j), limit, t);
@@ -69,6 +64,7 @@ template <class T> class RatioLoss : public RowLoss<T> {
             used = used + where_less(zero, t, one);
         }
         for (; j < count; ++j) {
+            label[j] += floor;
             if (label[j] < least || (!floored && static_cast<double>(values[j]) < least))
                 label[j] = 0.0;
             left += label[j] > 0 ? 1 : 0;
