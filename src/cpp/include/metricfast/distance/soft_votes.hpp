@@ -195,45 +195,80 @@ void votes_of_differences(View<const T> queries, View<const T> database, View<co
                           const Control &control) {
     using Array = Eigen::Array<T, Eigen::Dynamic, 1>;
     constexpr Index block = 1024;
-    const Index m = database.rows, d = database.cols;
+    const Index m = database.rows, d = database.cols, blocks = (m + block - 1) / block;
     // Below this, squares of coordinates may have underflowed.
     const T least =
         static_cast<T>(d + 8) * std::numeric_limits<T>::min() / std::numeric_limits<T>::epsilon();
-    Array logits(m);
-    RowMatrix<T> sums(1, values.cols);
+    const auto is_exact = [least](T square) {
+        return square > least && square <= std::numeric_limits<T>::max();
+    };
+    struct Part {
+        T highest;  ///< logit of a block
+        double sum; ///< of exponentials relative to it
+    };
+    std::vector<Part> parts(static_cast<std::size_t>(blocks));
+    RowMatrix<T> sums(blocks, values.cols);
     for (Index i = 0; i < queries.rows; ++i) {
         const T *const a = queries.row(i);
         const Eigen::Map<const Array> query(a, d);
-        parallel_blocks((m + block - 1) / block, control, [&](Index first, Worker &) {
-            for (Index j = first * block; j < std::min(m, (first + 1) * block); ++j) {
-                const T *const b = database.row(j);
-                const T square = (Eigen::Map<const Array>(b, d) - query).square().sum();
-                T distance = std::sqrt(square);
-                if (!(square > least && square <= std::numeric_limits<T>::max())) {
-                    const auto half = [&](Index k) {
-                        require(std::isfinite(b[k]), "coordinates must be finite");
-                        return static_cast<double>(a[k]) / 2 - static_cast<double>(b[k]) / 2;
-                    };
-                    distance = static_cast<T>(2 * squared_length(d, half).root());
-                }
+        parallel_blocks(blocks, control, [&](Index b, Worker &) {
+            const Index first = b * block, count = std::min(block, m - first);
+            alignas(64) T logits[block];
+            Eigen::Map<Array> all(logits, count);
+            for (Index j = 0; j < count; ++j)
                 logits[j] =
-                    (log_weight == nullptr ? T(0) : static_cast<T>(log_weight[j])) - distance;
+                    (Eigen::Map<const Array>(database.row(first + j), d) - query).square().sum();
+            int inexact = 0;
+            for (Index j = 0; j < count; ++j)
+                inexact += is_exact(logits[j]) ? 0 : 1;
+            if (inexact == 0)
+                all = all.sqrt();
+            for (Index j = 0; inexact > 0 && j < count; ++j) {
+                const T *const x = database.row(first + j);
+                const auto half = [&](Index k) {
+                    require(std::isfinite(x[k]), "coordinates must be finite");
+                    return static_cast<double>(a[k]) / 2 - static_cast<double>(x[k]) / 2;
+                };
+                logits[j] = is_exact(logits[j])
+                                ? std::sqrt(logits[j])
+                                : static_cast<T>(2 * squared_length(d, half).root());
             }
+            if (log_weight == nullptr)
+                all = -all;
+            else
+                all = Eigen::Map<const Eigen::ArrayXd>(log_weight.data() + first, count)
+                          .template cast<T>() -
+                      all;
+            const Index out_row = exclude != nullptr ? static_cast<Index>(exclude[i]) - first : -1;
+            const bool excluded = out_row >= 0 && out_row < count;
+            if (excluded)
+                logits[out_row] = -std::numeric_limits<T>::infinity();
+            const T highest = all.maxCoeff();
+            if (std::isfinite(highest)) {
+                // Lower exponentials would be denormal.
+                all = (all - highest).max(lowest_logit<T>);
+                exponentials(logits, count);
+            } else {
+                all.setZero();
+            }
+            if (excluded)
+                logits[out_row] = T(0);
+            parts[b] = {highest, sum_of(logits, count)};
+            multiply<T>(View<T>(logits, 1, count), values.middle_rows(first, count),
+                        view(sums).middle_rows(b, 1));
         });
-        if (exclude != nullptr && exclude[i] >= 0)
-            logits[static_cast<Index>(exclude[i])] = -std::numeric_limits<T>::infinity();
-        const T highest = m > 0 ? logits.maxCoeff() : -std::numeric_limits<T>::infinity();
-        const bool any = std::isfinite(highest);
-        // Lower exponentials would be denormal.
-        logits = any ? (logits - highest).max(lowest_logit<T>).eval() : Array::Zero(m).eval();
-        if (any)
-            exponentials(logits.data(), m);
-        if (exclude != nullptr && exclude[i] >= 0)
-            logits[static_cast<Index>(exclude[i])] = T(0);
-        multiply<T>(View<T>(logits.data(), 1, m), values, view(sums));
-        const double sum = any ? sum_of(logits.data(), m) : 0;
-        for (Index v = 0; v < values.cols; ++v)
-            out.row(i)[v] = static_cast<double>(sums(0, v)) / sum;
+        T highest = -std::numeric_limits<T>::infinity();
+        for (const Part &part : parts)
+            highest = std::max(highest, part.highest);
+        double total = 0;
+        auto means = eigen(out).row(i);
+        means.setZero();
+        for (Index b = 0; b < blocks; ++b) {
+            const double share = std::exp(static_cast<double>(parts[b].highest - highest));
+            total += share * parts[b].sum;
+            means += share * sums.row(b).template cast<double>();
+        }
+        means /= total;
     }
 }
 
