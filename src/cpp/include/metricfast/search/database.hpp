@@ -194,19 +194,34 @@ class Database {
         });
     }
 
+    /// Adds the rows with a query's label that the filter allows.
+    void add_labelled(const Filter &filter, Index query, std::vector<Neighbor> &found) const {
+        constexpr Index block = 16; // most blocks have none of them
+        const std::int64_t label = filter.query_labels[query], *const labels = filter.labels.data();
+        for (Index first = 0; first < points().rows(); first += block) {
+            const Index end = std::min(first + block, points().rows());
+            std::int64_t same = 0;
+            for (Index row = first; row < end; ++row)
+                same |= labels[row] == label ? 1 : 0;
+            for (Index row = first; same != 0 && row < end; ++row)
+                if (labels[row] == label && filter(query, row))
+                    found.push_back({0, row});
+        }
+    }
+
     /// Computes the distances of all rows with a query's label, if the filter asks for equal labels
     /// and there are few such rows. Returns whether it has answered the queries.
     bool by_label(const Queries &queries, Index k, const Filter &filter, const Control &control,
                   const Emit &emit) const {
-        // For fewer queries, sorting the labels costs more than it saves. A bound of a row costs a
-        // small fraction of its distance.
-        constexpr Index least_queries = 256, fraction = 32;
+        // A bound of a row costs a small fraction of its distance. For many queries, sorting the
+        // labels costs less than to read them once for each.
+        constexpr Index fraction = 32, many = 256;
         const Index n = queries.rows(), m = points().rows();
-        if (filter.labels == nullptr || !filter.equal || n < least_queries)
+        if (filter.labels == nullptr || !filter.equal)
             return false;
         filter.check(n, m);
-        // A sample shows whether to sort the labels.
-        const Index query_step = n / 64, row_step = m / 1024 + 1;
+        // A sample shows how many rows have a query's label.
+        const Index query_step = n / 64 + 1, row_step = m / 1024 + 1;
         Index seen = 0, same = 0;
         for (Index i = 0; i < n; i += query_step)
             for (Index row = 0; row < m; row += row_step, ++seen)
@@ -214,8 +229,8 @@ class Database {
         if (same > seen / fraction)
             return false;
         using Labelled = std::pair<std::int64_t, std::int64_t>;
-        std::vector<Labelled> rows(static_cast<std::size_t>(m));
-        for (Index i = 0; i < m; ++i)
+        std::vector<Labelled> rows(static_cast<std::size_t>(n < many ? 0 : m));
+        for (Index i = 0; n >= many && i < m; ++i)
             rows[static_cast<std::size_t>(i)] = {filter.labels[i], i};
         std::sort(rows.begin(), rows.end());
         const auto with_label = [&](Index query) {
@@ -232,7 +247,8 @@ class Database {
             return false;
         constexpr Index block = 32;
         const double products =
-            static_cast<double>(distances) * static_cast<double>(queries.cols());
+            static_cast<double>(std::max<Index>(distances, rows.empty() ? n * m / fraction : 0)) *
+            static_cast<double>(queries.cols());
         parallel_blocks((n + block - 1) / block, worth_it(control, products),
                         [&](Index b, Worker &) {
                             std::vector<double> coordinates;
@@ -243,6 +259,8 @@ class Database {
                                 for (auto row = begin; row != end; ++row)
                                     if (filter(i, row->second))
                                         found.push_back({0, row->second});
+                                if (rows.empty())
+                                    add_labelled(filter, i, found);
                                 rank_nearest(queries, i, space_, prepared_->frame().exact_scale, k,
                                              coordinates, found);
                                 emit(i, 0, found);
