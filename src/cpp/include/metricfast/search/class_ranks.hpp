@@ -1,9 +1,10 @@
 /// Ranks of the points of a query's class among all points, by counting.
 ///
-/// The points of a query's class are sorted by bounds in double. Each other point is counted by
-/// the number h of points of the class that precede it. If c_h points have the number h, the i-th
-/// nearest point of the class has the rank i + c_0 + ... + c_{i - 1}. Exact distances decide where
-/// bounds do not.
+/// The points of a query's class are sorted by bounds, which are computed in double and rounded to
+/// float. The range of these bounds is divided into buckets, and other points are counted by
+/// bucket. In a bucket near points of the class, they are counted by the number h of points of the
+/// class that precede them, and where bounds do not decide, exact distances do. The i-th nearest
+/// point of the class has the rank i plus the number of others in buckets and counts before it.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +27,7 @@ class ClassRanks {
     /// Returns the statistics of a query's ranking.
     /// \param lower a bound for each position.
     /// \param begin, end the positions of the query's class.
-    RankSummary run(Index query, const double *lower, double norm, Index begin, Index end) {
+    RankSummary run(Index query, const float *lower, double norm, Index begin, Index end) {
         const auto &packed = screen_.packed();
         RankSummary result;
         members_.clear();
@@ -35,9 +36,9 @@ class ClassRanks {
                 members_.push_back({lower[p], static_cast<std::int32_t>(packed.id(p))});
         if (members_.empty())
             return result;
-        width_ = 1.01 * (screen_.most_slack() + 2 * screen_.error() * norm);
+        width_ = above<float>(1.01 * (screen_.most_slack() + 2 * screen_.error() * norm));
         arrange();
-        counts_.assign(members_.size() + 2, 0); // the last one is not a rank
+        counts_.assign(members_.size() + 1, 0);
         unsure_.clear();
         Index first = end, last = space_.points().rows(); // without the one that is excluded
         if (!filter_.several() && filter_.exclude != nullptr && filter_.exclude[query] >= 0) {
@@ -59,8 +60,9 @@ class ClassRanks {
 
   private:
     struct Member {
-        double lower;
+        float lower;
         std::int32_t row;
+        friend bool operator<(const Member &a, const Member &b) { return a.lower < b.lower; }
     };
     struct Unsure {
         std::int32_t row, first, last; ///< members that may precede the point or follow it
@@ -72,131 +74,114 @@ class ClassRanks {
     };
 
     std::size_t size() const { return members_.size(); }
-    /// Ascends with x. The first and the last bucket are not near any member, as a rule.
-    std::int32_t bucket(double x) const {
-        const double at = (x - lowest_) * per_unit_ + 2;
-        return static_cast<std::int32_t>(std::max(0.0, std::min(at, last_bucket_)));
+    /// Ascends with x. Buckets before and behind those of members are the first and the last one.
+    std::int32_t bucket(float x) const {
+        return static_cast<std::int32_t>(
+            std::max(0.0f, std::min((x - lowest_) * per_unit_ + 1, last_bucket_)));
+    }
+    /// Points whose bounds differ by more from x are surely nearer, or farther.
+    float width(float x) const {
+        return width_ + 4 * std::numeric_limits<float>::epsilon() * std::abs(x);
     }
 
-    /// The number of a bucket near several members.
-    static constexpr std::int32_t general = std::numeric_limits<std::int32_t>::min();
-    /// Buckets are in groups.
-    static constexpr std::size_t together = 16;
-    static std::size_t group(std::int32_t bucket) {
-        return static_cast<std::size_t>(bucket) / together;
-    }
-
-    /// Sorts the members by their bounds, and indexes them by buckets of bounds.
+    /// Sorts the members by their bounds, and marks the buckets near them.
     void arrange() {
-        const auto [low, high] =
-            std::minmax_element(members_.begin(), members_.end(),
-                                [](const Member &a, const Member &b) { return a.lower < b.lower; });
-        lowest_ = low->lower;
-        highest_ = high->lower;
+        const auto [low, high] = std::minmax_element(members_.begin(), members_.end());
         std::size_t buckets = 64;
-        while (buckets < 16 * size() && buckets < (std::size_t(1) << 17))
+        while (buckets < together * size() && buckets < (std::size_t(1) << 16))
             buckets *= 2;
-        last_bucket_ = static_cast<double>(buckets - 1);
-        const double span = highest_ - lowest_;
-        per_unit_ = span > 0 && std::isfinite(last_bucket_ / span) ? (last_bucket_ - 4) / span : 0;
-        // Sorted by groups of buckets, then by the bounds.
-        const std::size_t groups = buckets / together;
-        starts_.assign(groups + 2, 0);
+        lowest_ = low->lower;
+        last_bucket_ = static_cast<float>(buckets - 1);
+        per_unit_ = (last_bucket_ - 2) / (high->lower - lowest_);
+        if (!std::isfinite(per_unit_))
+            per_unit_ = 0;
+        starts_.assign(buckets / together + 2, 0);
+        const auto group = [this](const Member &m) {
+            return static_cast<std::size_t>(bucket(m.lower)) / together;
+        };
         for (const Member &m : members_)
-            ++starts_[group(bucket(m.lower)) + 2];
-        for (std::size_t g = 2; g < groups + 2; ++g)
-            starts_[g] += starts_[g - 1];
+            ++starts_[group(m) + 2];
+        std::partial_sum(starts_.begin(), starts_.end(), starts_.begin());
         sorted_.resize(size());
-        for (const Member &m : members_) // then, starts_[g + 1] is the end of group g
-            sorted_[static_cast<std::size_t>(starts_[group(bucket(m.lower)) + 1]++)] = m;
+        for (const Member &m : members_) // then, starts_[g] is the start of group g
+            sorted_[static_cast<std::size_t>(starts_[group(m) + 1]++)] = m;
         members_.swap(sorted_);
-        const auto nearer = [](const Member &x, const Member &y) { return x.lower < y.lower; };
-        for (std::size_t g = 0; g < groups; ++g)
-            if (starts_[g + 1] - starts_[g] > 1)
-                std::sort(members_.begin() + starts_[g], members_.begin() + starts_[g + 1], nearer);
-        // Buckets near no member decide for all of their points, those near one by its bound.
-        before_.resize(buckets);
-        const double apart = 1.01 * width_;
-        auto next = before_.begin();
-        for (std::size_t i = 0; i < size(); ++i) {
-            const auto near = before_.begin() + bucket(members_[i].lower - apart);
-            const auto end = before_.begin() + bucket(members_[i].lower + apart) + 1;
-            if (near > next)
-                next = std::fill_n(next, near - next, static_cast<std::int32_t>(i));
-            std::fill(near, std::max(near, std::min(next, end)), general);
-            if (end > next)
-                next = std::fill_n(next, end - next, -1 - static_cast<std::int32_t>(i));
+        for (std::size_t g = 0; g + 2 < starts_.size(); ++g)
+            if (starts_[g + 1] - starts_[g] > 16)
+                std::sort(members_.begin() + starts_[g], members_.begin() + starts_[g + 1]);
+        for (std::size_t i = 1; i < size(); ++i) { // few are out of place
+            const Member m = members_[i];
+            std::size_t at = i;
+            for (; at > 0 && m < members_[at - 1]; --at)
+                members_[at] = members_[at - 1];
+            members_[at] = m;
         }
-        std::fill(next, before_.end(), static_cast<std::int32_t>(size()));
-        if (per_unit_ == 0) // NaN for infinite bounds, in the first bucket
-            before_[0] = general;
-        bounds_.resize(size() + 2);
-        bounds_.front() = -std::numeric_limits<double>::infinity();
-        bounds_.back() = std::numeric_limits<double>::infinity();
-        for (std::size_t i = 0; i < size(); ++i)
-            bounds_[i + 1] = members_[i].lower;
+        constexpr float infinity = std::numeric_limits<float>::infinity();
+        bounds_.assign(size() + 1 + window, infinity);
+        bounds_[0] = -infinity;
+        in_buckets_.assign(buckets + spread + 1, 0);
+        for (std::size_t i = 0; i < size(); ++i) {
+            const float x = bounds_[i + 1] = members_[i].lower, apart = 1.01f * width(x);
+            const std::int32_t last = bucket(x + apart);
+            for (std::int32_t b = bucket(x - apart); b <= last; ++b)
+                in_buckets_[static_cast<std::size_t>(b)] = marked;
+        }
+        if (in_buckets_[buckets - 1] == marked)
+            std::fill_n(in_buckets_.begin() + static_cast<Index>(buckets), spread - 1, marked);
+        if (per_unit_ == 0) // NaN for infinite bounds
+            in_buckets_[0] = marked;
     }
 
     /// Counts the points at the positions [begin, end), none of which is of the query's class.
-    void count(Index query, const double *lower, Index begin, Index end) {
+    void count(Index query, const float *lower, Index begin, Index end) {
         const auto &packed = screen_.packed();
-        const bool several = filter_.several();
+        const auto last = static_cast<std::int32_t>(last_bucket_);
+        std::int32_t *const in_buckets = in_buckets_.data();
         constexpr Index chunk = 512;
         std::int32_t buckets[chunk], near[chunk];
-        for (Index first = begin; first < end; first += chunk) {
-            const Index size = std::min(chunk, end - first);
-            const double *const x = lower + first;
-            for (Index i = 0; i < size; ++i)
-                buckets[i] = bucket(x[i]);
-            // Most points need no more than their bucket.
-            Index unclear = 0;
-            const auto trash = static_cast<std::int32_t>(this->size()) + 1;
+        for (Index from = begin; from < end; from += chunk) {
+            const Index size = std::min(chunk, end - from);
+            const float *const x = lower + from;
             for (Index i = 0; i < size; ++i) {
-                const std::int32_t before = before_[static_cast<std::size_t>(buckets[i])];
-                const bool clear =
-                    before >= 0 && (!several || filter_(query, packed.id(first + i)));
-                ++counts_[static_cast<std::size_t>(clear ? before : trash)];
-                near[unclear] = static_cast<std::int32_t>(i);
-                unclear += before < 0 ? 1 : 0;
+                const std::int32_t in = bucket(x[i]); // most points may be in the last one
+                buckets[i] = in == last ? last + static_cast<std::int32_t>(i) % spread : in;
             }
-            for (Index u = 0; u < unclear; ++u) {
-                const Index i = near[u];
-                const std::int64_t row = packed.id(first + i);
-                const std::int32_t member = -1 - before_[static_cast<std::size_t>(buckets[i])];
-                if (several && !filter_(query, row))
-                    continue;
-                if (member < trash) {
-                    const double apart = x[i] - members_[static_cast<std::size_t>(member)].lower;
-                    if (std::abs(apart) > 1.01 * width_) {
-                        ++counts_[static_cast<std::size_t>(member + (apart > 0 ? 1 : 0))];
-                        continue;
-                    }
-                }
-                place(row, x[i], buckets[i]);
+            for (Index i = 0; filter_.several() && i < size; ++i)
+                if (!filter_(query, packed.id(from + i)))
+                    buckets[i] = last + spread;
+            Index n_near = 0;
+            for (Index i = 0; i < size; ++i) {
+                const std::int32_t before = in_buckets[buckets[i]]++;
+                near[n_near] = static_cast<std::int32_t>(i);
+                n_near += before < 0 ? 1 : 0;
             }
+            for (Index n = 0; n < n_near; ++n)
+                place(packed.id(from + near[n]), x[near[n]]);
         }
     }
 
-    /// Counts a point in a bucket near several members, or leaves it to decide().
-    void place(std::int64_t row, double x, std::int32_t in) {
-        if (!(x <= highest_ + width_)) // follows all members, or padding
-            return;
-        const auto members = bounds_.begin() + 1;
-        const auto before =
-            std::lower_bound(members + starts_[group(in)], members + starts_[group(in) + 1], x) -
-            members;
-        const auto at = static_cast<std::size_t>(before);
-        if (bounds_[at] + width_ < x && x + width_ < bounds_[at + 1]) {
-            ++counts_[at];
+    /// Counts a point near members, or leaves it to decide().
+    void place(std::int64_t row, float x) {
+        const float nearer = x - width(x), farther = x + width(x);
+        // The member before the group of buckets and some from there on.
+        const std::int32_t start = starts_[static_cast<std::size_t>(bucket(x)) / together];
+        const auto some = Vec<float>::load(&bounds_[static_cast<std::size_t>(start)]);
+        const unsigned before = less(some, Vec<float>::broadcast(nearer));
+        const unsigned after = less(Vec<float>::broadcast(farther), some);
+        constexpr unsigned one = 1, last = one << (window - 1);
+        if ((before | after) == (last << 1) - 1 && (before & one) != 0 && (after & last) != 0) {
+            ++counts_[static_cast<std::size_t>(start + set_bits(before) - 1)];
             return;
         }
-        const auto from = bounds_.begin() + 1, to = bounds_.end() - 1;
-        const auto first =
-            std::partition_point(from, to, [&](double member) { return member + width_ < x; });
-        const auto last =
-            std::partition_point(first, to, [&](double member) { return !(x + width_ < member); });
-        unsure_.push_back({static_cast<std::int32_t>(row), static_cast<std::int32_t>(first - from),
-                           static_cast<std::int32_t>(last - from)});
+        const auto members = bounds_.begin() + 1, end = members + static_cast<Index>(size());
+        const auto from = std::lower_bound(members, end, nearer);
+        const auto to = std::upper_bound(from, end, farther);
+        if (from == to)
+            ++counts_[static_cast<std::size_t>(from - members)];
+        else
+            unsure_.push_back({static_cast<std::int32_t>(row),
+                               static_cast<std::int32_t>(from - members),
+                               static_cast<std::int32_t>(to - members)});
     }
 
     /// Counts the remaining points by exact distances.
@@ -246,13 +231,19 @@ class ClassRanks {
         }
     }
 
-    RankSummary summary() const {
+    RankSummary summary() {
         RankSummary result;
         const auto relevant = static_cast<std::int64_t>(size());
-        std::int64_t others = 0;
+        std::int32_t before = 0; // the number of points in buckets before
+        for (std::int32_t &count : in_buckets_)
+            before += std::max(std::exchange(count, before), 0);
+        std::int64_t in_marked = 0;
         double sum = 0;
         for (std::int64_t i = 1; i <= relevant; ++i) {
-            others += counts_[static_cast<std::size_t>(i - 1)];
+            const auto member = static_cast<std::size_t>(i - 1);
+            const std::int32_t own = bucket(members_[member].lower);
+            in_marked += counts_[member];
+            const std::int64_t others = in_buckets_[static_cast<std::size_t>(own)] + in_marked;
             const std::int64_t rank = i + others;
             sum += static_cast<double>(i) / static_cast<double>(rank);
             if (i == 1)
@@ -272,13 +263,21 @@ class ClassRanks {
     const std::vector<Index> &places_;
     const Queries &queries_;
     const Filter &filter_;
-    double lowest_ = 0, highest_ = 0, per_unit_ = 0, last_bucket_ = 0;
-    double width_ = 0; ///< bounds that differ by more decide
+    static constexpr int window = Vec<float>::width;
+    /// Buckets of a group, which has a member on average.
+    static constexpr std::size_t together = 8;
+    /// The last bucket has so many counts, because it may have most points.
+    static constexpr std::int32_t spread = 16;
+    /// The initial count of a bucket near members.
+    static constexpr std::int32_t marked = std::numeric_limits<std::int32_t>::min();
+    float lowest_ = 0, per_unit_ = 0, last_bucket_ = 0;
+    float width_ = 0; ///< bounds in double that differ by more decide
     std::vector<Member> members_, sorted_;
-    std::vector<double> bounds_;       ///< of the members, between -inf and inf
-    std::vector<std::int32_t> starts_; ///< the first member of each group of buckets
-    std::vector<std::int32_t> before_; ///< members below each bucket; -1 if it does not decide
-    std::vector<std::int32_t> counts_, needed_, run_of_;
+    std::vector<float> bounds_;            ///< of the members, between -inf and several inf
+    std::vector<std::int32_t> starts_;     ///< the first member of each group of buckets
+    std::vector<std::int32_t> in_buckets_; ///< numbers of points, and points not allowed
+    std::vector<std::int32_t> counts_;     ///< by the number of members before, in marked buckets
+    std::vector<std::int32_t> needed_, run_of_;
     std::vector<Run> runs_;
     std::vector<Unsure> unsure_;
     std::vector<Neighbor> exact_;
@@ -316,7 +315,7 @@ inline void rank_classes(const Points &queries, const Points &points, Codes quer
                                               static_cast<double>(queries.cols() + 8));
     struct Memory {
         PackedQueries<double> packed;
-        std::vector<double> lower;
+        AlignedVector<float> lower;
         std::unique_ptr<ClassRanks> ranks;
     };
     const Index blocks = (n + rows - 1) / rows;
@@ -333,7 +332,7 @@ inline void rank_classes(const Points &queries, const Points &points, Codes quer
         for (Index i = 0; i < count; ++i) {
             const auto query = static_cast<Index>(by_class[static_cast<std::size_t>(first + i)]);
             if (asked.is_zero(query)) // the image is not that of the query
-                std::fill_n(m.lower.data() + i * positions, positions, 0.0);
+                std::fill_n(m.lower.data() + i * positions, positions, 0.0f);
             const auto own = static_cast<std::size_t>(classes.queries[query]);
             out[query] = m.ranks->run(query, m.lower.data() + i * positions, m.packed.norm(i),
                                       starts[own], starts[own + 1]);

@@ -65,7 +65,8 @@ template <class S> class ScreenedDatabase {
     double most_slack() const { return most_slack_; }
 
     /// Sets out to c of (all queries) x (panels [begin, end)), row-major.
-    void store(Index begin, Index end, const PackedQueries<S> &queries, S *out) const {
+    template <class T>
+    void store(Index begin, Index end, const PackedQueries<S> &queries, T *out) const {
         constexpr int W = Vec<S>::width;
         constexpr int rows = TileShape<S>::rows;
         const Index width = (end - begin) * cols;
@@ -74,10 +75,10 @@ template <class S> class ScreenedDatabase {
                 Tile<S> tile;
                 tile.fill_rows(&lower_[q * cols]);
                 tile.accumulate_dot(packed_.depth(), queries.micro_panel(m), packed_.panel(q));
-                S *const to = out + m * rows * width + (q - begin) * cols;
+                T *const to = out + m * rows * width + (q - begin) * cols;
                 unrolled<rows>([&](auto r) METRICFAST_INLINE {
-                    tile.v[r][0].store(to + r * width);
-                    tile.v[r][1].store(to + r * width + W);
+                    metricfast::store(tile.v[r][0], to + r * width);
+                    metricfast::store(tile.v[r][1], to + r * width + W);
                 });
             }
     }

@@ -169,6 +169,21 @@ inline Vec<double> widened(const float *p) {
 #endif
 }
 
+/// Stores a register of doubles as floats.
+inline void store(Vec<double> x, float *p) {
+#if METRICFAST_ISA_LEVEL == 4
+    _mm256_storeu_ps(p, _mm512_cvtpd_ps(x.v));
+#elif METRICFAST_ISA_LEVEL == 3
+    _mm_storeu_ps(p, _mm256_cvtpd_ps(x.v));
+#else
+    double lanes[Vec<double>::width];
+    x.store(lanes);
+    std::transform(lanes, lanes + Vec<double>::width, p,
+                   [](double lane) { return static_cast<float>(lane); });
+#endif
+}
+template <class T> void store(Vec<T> x, T *p) { x.store(p); }
+
 inline void end_streams() {
 #if METRICFAST_ISA_LEVEL >= 3 || defined(__SSE2__) || defined(_M_X64)
     _mm_sfence();
