@@ -30,6 +30,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from sklearn import config_context
 from threadpoolctl import threadpool_limits
 
 import metricfast
@@ -62,11 +63,18 @@ AXES = {
 # a features x features matrix, but never of more features than points.
 TIME = {"points": 2, "features": 3, "wide": 1, "classes": 1, "neighbors": 1.5}
 MEMORY = {"points": 1, "features": 2, "wide": 1, "classes": 1, "neighbors": 1}
-# AsymmetricSimilarity trains two maps of all features, unless `n_components` is given, and SCML
-# needs as many triplets as features.
-SQUARE = ("AsymmetricSimilarity", "FixedDatabase", "SCML")
+# Powers of calls that do not work in the span of wide points: AsymmetricSimilarity trains two maps
+# of all features unless `n_components` is given, SCML needs as many triplets as features, and
+# `partial_fit` does not know the points of later calls.
+OF_ALL_FEATURES = {
+    "AsymmetricSimilarity": (2, 2),
+    "FixedDatabase": (2, 2),
+    "SCML": (2, 2),
+    "LFDA.partial_fit": (3, 2),
+}
 # Powers that are measured with an error of up to .3. Below these seconds and bytes they are noise.
 SLACK, SECONDS, BYTES = 0.3, 0.5, 32 << 20
+BLOCKS = 64  # mebibytes that calls may take for blocks
 # Points of a tuple, for learners of tuples.
 WIDTHS = {"GMML": 2, "ITML": 2, "KISSME": 2, "MMC": 2, "SDML": 2, "OASIS": 3, "SCML": 3, "LSML": 4}
 NAMES = ("n_neighbors", "k")  # parameters that count neighbours
@@ -165,7 +173,7 @@ FUNCTIONS: dict[str, Callable[[Array, Array, int], Any]] = {
     "pairwise_distances": lambda X, y, k: metricfast.pairwise_distances(X[:1000], X),
     "paired_distances": lambda X, y, k: metricfast.paired_distances(X, X[::-1]),
     "metric_gradient": lambda X, y, k: metricfast.metric_gradient(
-        X[:400], np.ones((len(X[:400]), len(X))), X, L=np.eye(X.shape[1])
+        X[:400], np.ones((len(X[:400]), len(X))), X, L=np.eye(16, X.shape[1])
     ),
     "inference.both": lambda X, y, k: inference.both(X, X, y, y, k),
     "generate_knntriplets": lambda X, y, k: metricfast.Constraints(y).generate_knntriplets(X, k, k),
@@ -173,7 +181,7 @@ FUNCTIONS: dict[str, Callable[[Array, Array, int], Any]] = {
         metricfast.LFDA(), X, y, folds=2
     ),
     "verification_report": lambda X, y, k: metrics.verification_report(
-        np.where(y == 0, 1, -1), X[:, 0] ** 2
+        np.where(y % 2, 1, -1), X[:, 0] ** 2
     ),
     "LFDA.partial_fit": lambda X, y, k: _partial_fit(metricfast.LFDA(), X, y),
 }
@@ -232,7 +240,8 @@ def _run(prepare: Callable[[Size], Call], size: Size, limit: float, sender: Any)
     most = math.ceil(start + limit)
     resource.setrlimit(resource.RLIMIT_CPU, (most, most))
     try:
-        with threadpool_limits(1):
+        # Blocks are full at the smaller size.
+        with threadpool_limits(1), config_context(working_memory=BLOCKS):
             call()
         error = ""
     except Exception as failed:
@@ -249,8 +258,8 @@ def power(small: float, large: float, ratio: float, least: float) -> float:
 
 def _promised(name: str, axis: str) -> tuple[float, float]:
     """Return the largest powers of time and of memory."""
-    if axis == "wide" and name in SQUARE:
-        return 2, 2
+    if axis == "wide" and name in OF_ALL_FEATURES:
+        return OF_ALL_FEATURES[name]
     return TIME[axis], MEMORY[axis]
 
 
