@@ -319,7 +319,9 @@ class AutoLearner(MahalanobisMixin):
             race.paths[name] = [with_scores(data.unlearned(given, each)) for each in data.parts]
         judgement = judged_now()
         base, race.leader = judgement.chosen, judgement.name
-        scaled = bool(data.parts) and standardizes(*race.paths.values(), data.weight)
+        scaled = bool(data.parts) and standardizes(
+            race.paths[_GIVEN], race.paths[_STANDARDIZED], data.weight
+        )
         found: dict[str, Any] = {}
         for name, learner in _named(learners) if data.parts else ():
             paths, note = list[Path](), ""

@@ -136,8 +136,8 @@ class LabelledPoints:
         marks: dict[str, Integers],
     ) -> None:
         self.kind, self.labels, self.n_samples = labels.kind, labels.measured, X.shape[0]
-        given = {} if weight is None else {"sample_weight": weight}
-        self._all, self._judge = (X, labels.values, {**marks, **given}), judge
+        how: dict[str, Any] = {**marks} if weight is None else {**marks, "sample_weight": weight}
+        self._all, self._judge = (X, labels.values, how), judge
         self.measure = judge.costs_by(self.labels)[0]
         rows = judge.draw(labels.codes, weight)
         self._X, self._y = np.asarray(X[rows]), subset(labels.values, rows)
@@ -145,7 +145,7 @@ class LabelledPoints:
         self._coordinates = center_and_rescale(self._X.astype(np.float64))[0]
         self._share = None if weight is None else weight[rows]
         of_rows = {name: each[rows] for name, each in marks.items()}
-        self._how = {name: each for name, each in of_rows.items() if name == "views"}
+        self._how: dict[str, Any] = {n: each for n, each in of_rows.items() if n == "views"}
         if self._share is not None:
             self._how["sample_weight"] = self._share
         self.parts = judge.split(self._X, labels.codes[rows], self._share, **of_rows)
