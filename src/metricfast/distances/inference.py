@@ -114,7 +114,9 @@ def _search(
     points: Any
     if held is not None:
         if held.space.metric == "inner_product":
-            raise ValueError(f"database must have Euclidean distances or cosines; got {database!r}.")
+            raise ValueError(
+                f"database must have Euclidean distances or cosines; got {database!r}."
+            )
         points = as_points(queries, "queries", width=held.shape[1])
         others = held.segments[0].images
     else:
