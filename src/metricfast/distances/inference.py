@@ -189,8 +189,8 @@ def targeted(*args: Any, **kwargs: Any) -> Inference:
         Embedded points; None for the queries themselves, each excluded from its own sets by index,
         and with ``metric="precomputed"``. A :class:`Database` embeds queries by its maps, and
         answers few queries in a small part of the time. Its labels are then in the order of
-        `ids_`, and `indices` and `exclude` hold its ids. With ``metric="cosine"``, the distances
-        are those of the points divided by their lengths: D is twice the cosine distance.
+        `ids_`, and `indices` and `exclude` hold its ids. With ``metric="cosine"``, points are
+        divided by their lengths: D is twice the cosine distance.
     query_labels, database_labels : array-like of shape (n,) and (m,)
         Classes. With a `loss_matrix` they are its indices, integers from 0.
     n_neighbors : int
