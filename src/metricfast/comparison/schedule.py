@@ -50,7 +50,7 @@ class Schedule:
         self.record, self.callbacks = record, callbacks
         self.kind = "classes" if scoring.variances is None else "numbers"
         self.race, self._drops = Race(scoring.judge, self.kind, None, scoring.bounds[1]), race
-        self.scale, self.place = scale, 0.0
+        self.scale = scale
         self.left = math.inf if time_limit is None else time_limit
         self.try_folds = try_folds
         self.predictors: dict[str, Any] = {}
@@ -79,10 +79,9 @@ class Schedule:
         if scale == "auto":
             scale = standardizes(paths[EUCLIDEAN], paths[SCALED])
         try:
-            for place, (name, learner) in enumerate(learners.items()):
+            for name, learner in learners.items():
                 if stop:
                     break
-                self.place = place / max(len(learners) - 1, 1)
                 self._enter(name, learner, bool(scale))
                 note = self._note([])
                 if note:
@@ -171,8 +170,7 @@ class Schedule:
         """Return why a learner is not tried any further after its first folds, or ''."""
         if not self._drops or self.scoring.scorer is not None:
             return ""
-        paths = [each.path for each in trials if each.path]
-        return self.race.dropped(paths, len(self.folds), self.place)
+        return self.race.dropped([each.path for each in trials if each.path], len(self.folds))
 
     def _keep(self, name: str, trials: list[Trial]) -> bool:
         """Add the row of a learner's trials; return whether a callback asks to stop."""

@@ -64,11 +64,10 @@ class Race:
         """Return the scores of all parts, or another column of the costs."""
         return np.concatenate([*self.columns(paths, column), np.empty(0)])
 
-    def dropped(self, paths: Sequence[Path], n_parts: int, place: float = 0.0) -> str:
+    def dropped(self, paths: Sequence[Path], n_parts: int) -> str:
         """Return why a learner cannot be expected to win, or an empty string.
 
         `paths`: of its first parts.
-        `place`: of the learner in the race, from 0 for the first to 1 for the last.
         """
         if self.leader is None:
             return ""
@@ -80,7 +79,7 @@ class Race:
         if paths and all(path.costs.shape[2] > 1 for path in [*best, *paths]):
             # Costs of the judge are finer than scores.
             scores, seen, highest = -self.column(best, 0), -self.column(paths, 0), 0.0
-        if may_win(seen, scores, highest, weight, place):
+        if may_win(seen, scores, highest, weight):
             return ""
         if not paths:
             return f"not tried: at most {to_gain:.3f} to gain over {self.leader}"
