@@ -81,9 +81,9 @@ def compare(
     y : array-like of shape (n,) or (n, q), or str
         Classes, or continuous labels; or the column of the frame X that holds them.
     learners : "auto", str, estimator, sequence of these, or dict of them by name
-        "auto" takes those that suit classes or continuous labels and so many points, by their
-        default parameters, and up to 10,000 points the distances "cityblock" and "cosine", which
-        learn nothing. Names are these distances, learners of metricfast, which are judged by
+        "auto" takes those that suit classes or continuous labels and so many points and features,
+        by their default parameters, and up to 10,000 points the distances "cityblock" and "cosine",
+        which learn nothing. Names are these distances, learners of metricfast, which are judged by
         nearest neighbours under the learned distance, or its predictors. Estimators of other
         libraries are judged by what they predict or, if they only transform, by neighbours of what
         they return.
@@ -117,9 +117,9 @@ def compare(
         The group of each point, such as the patient. Whole groups are held out.
     race : bool, optional
         Whether to drop a learner as soon as it is behind the best one so far by half a standard
-        error, or would not be better by two even if all further predictions were right. The cheap
-        ones come first. The rows say which were dropped, or not tried at all. By default only with
-        ``learners="auto"``.
+        error, or would not be better by two even if all further predictions were right. Closed
+        forms come first, then `NCAClassifier`, which is often the best. The rows say which were
+        dropped, or not tried at all. By default only with ``learners="auto"``.
     time_limit : float, optional
         Seconds for all learners, without the baselines and the last fit to all points. The time is
         checked between folds. Learners that the judge judges, or with the parameter `callbacks`,
