@@ -91,7 +91,7 @@ REGISTRY = {
     "SCML": Entry("triplets", _BASES),
     "SCML_Supervised": Entry(CLASSES, _BASES, fails=unequal(ANCHORS)),
     "SDML": Entry("pairs", {"balance_param": 1e-3}),
-    "SDML_Supervised": Entry(CLASSES, fails=unequal(CHANCES)),
+    "SDML_Supervised": Entry(CLASSES, {"shrinkage": 0}, fails=unequal(CHANCES)),
     "TripletLearner": Entry(CLASSES, _ALL_STEPS),
     "XQDA": Entry(CLASSES),
 }
