@@ -128,24 +128,25 @@ def test_points_within_a_radius_are_those_of_all_pairs(metric, kind):
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 def test_a_short_point_in_the_direction_of_the_query_is_found(dtype):
-    # Its product is 1.02 times that of the best long point, so a search that underestimates short
+    # Its product is 1.01 times that of the best long point, so a search that underestimates short
     # points by a few percent skips it.
     rng = np.random.default_rng(0)
-    directions = rng.normal(size=(6000, 64))
+    directions = rng.normal(size=(6000, 24))
+    directions[:1500, :12] = 0
+    directions[1500:, 12:] = 0
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-    lengths = np.linspace(2, 1, 6000)
+    lengths = np.where(np.arange(6000) < 1500, 2.0, 1.0)
     short = np.arange(2000, 6000, 101)
     queries = directions[short]
-    across = rng.normal(size=queries.shape)
-    across -= (across * queries).sum(axis=1, keepdims=True) * queries
+    across = np.where(np.arange(24) < 12, 0, rng.normal(size=queries.shape))
     across /= np.linalg.norm(across, axis=1, keepdims=True)
-    cosines = 0.98 * lengths[short, None] / 2
+    cosines = 0.99 * lengths[short, None] / 2
     rivals = 2 * (cosines * queries + np.sqrt(1 - cosines**2) * across)
     points = np.concatenate([lengths[:, None] * directions, rivals]).astype(dtype)
     database = mf.Database(points, metric="inner_product")
     for query, row in zip(queries.astype(dtype), short, strict=True):
         assert database.kneighbors(query[None], 1)[1][0, 0] == row
-        _, found, _ = database.radius_neighbors(query[None], float(-0.99 * lengths[row]))
+        _, found, _ = database.radius_neighbors(query[None], float(-0.995 * lengths[row]))
         assert found.tolist() == [row]
 
 
