@@ -20,8 +20,8 @@ import metricfast as mf
 from metricfast import losses, metrics, neighbors, solvers
 from metricfast._core import warn
 from metricfast.constraints import Constraints
-from metricfast.training import initialization
-from metricfast.training.initialization import warn_of_cost
+from metricfast.training import cost
+from metricfast.training.cost import warn_of_cost
 
 PACKAGE = Path(mf.__file__).parent
 RNG = np.random.default_rng(0)
@@ -122,7 +122,7 @@ def test_a_long_training_is_warned_of_with_what_is_faster(name):
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_trainings_are_warned_of(learner, monkeypatch):
-    monkeypatch.setattr(initialization, "_LONG", 0.0)
+    monkeypatch.setattr(cost, "_LONG", 0.0)
     with pytest.warns(UserWarning, match=r"may take 1 minute\(s\)"):
         learner.fit(X, Y)
 

@@ -31,12 +31,12 @@ from metricfast.learners.gerrymandering.regularizers import penalty
 from metricfast.neighbors import MultiMetricLMNN
 from metricfast.selection import Judge
 from metricfast.solvers import Adam
-from metricfast.training.initialization import _standardized
 from metricfast.training.objective import Objective
 from metricfast.training.preconditioner import FlatParameters
 from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples
 from metricfast.training.span import LazyBasis, MapOfSpan, trains_in_span
+from metricfast.training.starts import in_units
 
 RNG = np.random.default_rng(0)
 N, D = 40, 90
@@ -318,12 +318,12 @@ def test_a_constant_feature_is_not_standardised():
     """After centring, a feature that is constant in a fold differs from its mean by rounding."""
     points = X[:, :3].copy()
     points[:, 1] = 0.1 / 3 - 0.011
-    L = _standardized(np.eye(3), Samples(points, np.arange(N) % 2))
+    L = in_units(np.eye(3), Samples(points, np.arange(N) % 2))
     assert L[1, 1] == 1 and np.diag(L).min() == 1
     rare = np.full((N, D), -1 / 37)
     rare[:, ::2] = X[:, ::2]
     for points in (rare, rare[1:], csr_array(rare[:-1]), rare[2:].astype(np.float32)):
-        L = _standardized(np.eye(D), Samples(points, np.arange(points.shape[0]) % 2))
+        L = in_units(np.eye(D), Samples(points, np.arange(points.shape[0]) % 2))
         assert (np.diag(L)[1::2] == 1).all() and np.diag(L).max() < 1e3
 
 

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy.linalg import eigh
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_iris, load_wine
@@ -22,10 +23,11 @@ from metricfast.selection import Judge
 from metricfast.solvers import Adam
 from metricfast.training import model_selection
 from metricfast.training.history import DivergedError
-from metricfast.training.initialization import choose_scale, sample_points, spread
 from metricfast.training.model_selection import Candidates, select_training
 from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples
+from metricfast.training.scales import choose_scale, sample_points, spread
+from metricfast.training.starts import DISCRIMINANTS, STARTS
 
 X, Y = load_iris(return_X_y=True)
 WINE, KINDS = load_wine(return_X_y=True)
@@ -238,24 +240,27 @@ def test_folds_serve_all_kinds_of_points(learner, tmp_path):
     assert stopped.n_iter_ <= 1
 
 
-def choose(costs, monkeypatch):
+def choose(costs, monkeypatch, contest=()):
     """Return the choice by made-up costs in two splits of 40 points, and the starts tried."""
     part = SimpleNamespace(weight=np.ones(40), unit="points")
     tried = []
 
     def found(candidates, solver, split, start, *, trained=True):
-        if not trained:
+        if start == "given":
             return np.ones((1, 40))
-        tried.append(start)
         if isinstance(costs[start], Exception):
+            tried.append(start)
             raise costs[start]
-        return (np.arange(40) < 40 * np.array(costs[start])[:, None]).astype(float)
+        tried.extend([start] * trained)
+        rows = (np.arange(40) < 40 * np.array(costs[start])[:, None]).astype(float)
+        return rows if trained else rows[:1]
 
     monkeypatch.setattr(model_selection, "_costs", found)
     monkeypatch.setattr(
         model_selection, "splits_of", lambda *_, **how: [SimpleNamespace(part=part)] * 2
     )
-    candidates = Candidates(None, list(costs), "given")
+    names = [name for name in costs if name not in contest]
+    candidates = Candidates(None, names, "given", contest)
     samples = SimpleNamespace(kind="classes")
     return model_selection.select_training(candidates, samples, Judge(), None), tried
 
@@ -273,6 +278,63 @@ def test_a_start_that_fails_has_lost(error, monkeypatch):
     choice, tried = choose({None: error, "discriminant": [0.4, 0.3]}, monkeypatch)
     assert tried == [None, "discriminant", "discriminant"]
     assert choice.start == "discriminant"
+
+
+def test_of_a_contest_only_the_best_is_trained(monkeypatch):
+    costs = {None: [0.5, 0.5], "first": [0.4, 0.1], "second": [0.3, 0.2]}
+    choice, tried = choose(costs, monkeypatch, contest=["first", "second"])
+    assert choice.start == "second" and "first" not in tried
+
+
+def local_sums(Z, y, weight):
+    """Return the sums of weighted outer products that `LFDA` describes, within and in all."""
+    n, sizes = weight.sum(), np.bincount(y, weight)
+    distances = np.linalg.norm(Z[:, None] - Z, axis=2)
+    scale = np.empty(len(Z))
+    for i, row in enumerate(distances):
+        own = np.flatnonzero(y == y[i])
+        order = own[np.argsort(row[own])]
+        copies = weight[order] - (order == i)
+        reached = np.flatnonzero(copies.cumsum() >= 7)
+        scale[i] = row[order[reached[0] if len(reached) else -1]]
+    within, total = np.zeros((2, *[Z.shape[1]] * 2))
+    for i in range(len(Z)):
+        for j in range(len(Z)):
+            outer = np.outer(Z[i] - Z[j], Z[i] - Z[j]) * weight[i] * weight[j] / 2
+            if y[i] == y[j]:
+                near = np.exp(-(distances[i, j] ** 2) / (scale[i] * scale[j]))
+                within += near / sizes[y[i]] * outer
+                total += near / n * outer
+            else:
+                total += outer / n
+    return within, total
+
+
+@pytest.mark.parametrize("n", [60, 20])  # 20 points of 30 features
+@pytest.mark.parametrize(
+    ("name", "share"), list(zip(DISCRIMINANTS, [0, 0.3, 0.6, 0.6], strict=True))
+)
+def test_a_discriminant_start_is_what_its_formula_says(name, share, n):
+    rng = np.random.default_rng(0)
+    labels, scales = np.arange(n) % 3, rng.uniform(0.3, 3, 30)
+    points = (rng.normal(size=(n, 30)) + 2 * np.eye(3, 30)[labels]) * scales
+    points -= points.mean(axis=0)
+    weight = rng.integers(1, 4, n).astype(float)
+    L = STARTS[name](Samples(points, labels, np.arange(3), weight), 30)
+    mean = np.average(points, axis=0, weights=weight)
+    units = np.sqrt(np.average((points - mean) ** 2, axis=0, weights=weight))
+    if "identity" in name:
+        units[:] = 1
+    Z = points / units
+    within, total = local_sums(Z, labels, weight)
+    target = total / np.trace(total) if "total" in name else np.eye(30) / 30
+    S = (1 - share) * within + share * np.trace(within) * target
+    S += 1e-6 * np.trace(total) * np.eye(30) / 30
+    ratios, vectors = eigh(total, S)
+    directions = vectors * np.sqrt(np.maximum(ratios - 1, 0)) / units[:, None]
+    found = L / np.linalg.norm(L)
+    wanted = directions.T / np.linalg.norm(directions)
+    np.testing.assert_allclose(found.T @ found, wanted.T @ wanted, atol=1e-6)
 
 
 def test_pairs_of_views_are_judged_though_a_start_overflows():

@@ -9,14 +9,16 @@ from typing import Any
 
 import numpy as np
 
+from metricfast._core.arrays import as_threads
+from metricfast._core.dispatch import get_kernels
 from metricfast._core.in_threads import in_threads
 from metricfast._core.scaling import ORDINARY, center_and_rescale, times_power_of_two
-from metricfast._core.scatter import group_sums, readings, scatter_matrix
+from metricfast._core.scatter import group_means, group_sums, readings, scatter_matrix
 from metricfast._core.sources import Scaled, on_disk
 from metricfast._core.targets import check_comparable, codes_among, encode_together
 from metricfast._core.types import Array, Floats, Integers
 
-__all__ = ["ScatterStatistics", "centered", "members_of_groups"]
+__all__ = ["ScatterStatistics", "centered", "local_scatters", "members_of_groups"]
 
 # Origins whose distance is within this power of two, or its inverse, need no rescaling.
 _ORDINARY = 200
@@ -291,6 +293,33 @@ def _central_point(X: Array) -> Floats:
     """Return a central point: the median of a few values in each column."""
     few = np.sort(X[:: -(-len(X) // _N_SAMPLED)], axis=0)
     return np.ascontiguousarray(few[len(few) // 2], np.float64)
+
+
+def local_scatters(
+    X: Array, codes: Integers, weights: Floats, k: int, n_jobs: int | None = None
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return the scatters that `LFDA` mixes, of points of the classes 0, 1, ...
+
+    They are the scatter between and within classes, the local scatter within classes, the scatter
+    around the means of classes, and the scatter of all points. Local scatters of single classes are
+    not stored.
+
+    `k`: the neighbour whose distance is the local scale of a point.
+    """
+    counts, all_points = np.bincount(codes, weights), weights.sum()
+    means = group_means(X, weights, codes, len(counts))
+    others = weights * (1 - counts / all_points)[codes]
+    spread = (means - counts @ means / all_points) * np.sqrt(counts)[:, None]
+    between = spread.T @ spread
+    mixed = scatter_matrix(X, others, codes, means) + between
+    within, scatter = np.zeros_like(mixed), np.empty_like(mixed)
+    for label, members in members_of_groups(codes):
+        deviations = np.subtract(X[members], means[label], dtype=np.float64)
+        get_kernels().local_scatter(scatter, deviations, weights[members], k, as_threads(n_jobs))
+        mixed += scatter / all_points
+        within += scatter / counts[label]
+    around_means = scatter_matrix(X, weights, codes, means)
+    return mixed, within, around_means, around_means + between
 
 
 def members_of_groups(code: Integers) -> Iterator[tuple[int, Integers]]:

@@ -291,6 +291,7 @@ def check_kinds(learner: Any, begun: bool, **labels: ArrayLike | None) -> None:
             name: None if given is None else as_label_array(given, name)[:1]
             for name, given in labels.items()
         }
+        return
     for name, given in labels.items():
         first = learner._first_labels[name]
         if (given is None) != (first is None):

@@ -14,7 +14,13 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metricfast._core.arguments import as_array, check_bool, check_choice, check_count
+from metricfast._core.arguments import (
+    as_array,
+    check_all_finite,
+    check_bool,
+    check_choice,
+    check_count,
+)
 from metricfast._core.arrays import (
     Map,
     aligned_empty,
@@ -29,7 +35,7 @@ from metricfast._core.arrays import (
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.initialize import components_from_metric
 from metricfast._core.sources import on_disk
-from metricfast._core.types import Array
+from metricfast._core.types import Array, Integers
 from metricfast.distances.blocks import (
     Block,
     Maps,
@@ -47,8 +53,8 @@ from metricfast.distances.filters import as_filter, known_rows, name_rows, rows_
 from metricfast.exceptions import NonPSDError
 
 __all__ = [
-    "SearchMetric", "check_metric", "kneighbors", "kneighbors_per_class", "paired_distances",
-    "pairwise_distances",
+    "SearchMetric", "check_metric", "kneighbors", "kneighbors_per_class", "nearest_of_arrays",
+    "paired_distances", "pairwise_distances",
 ]  # fmt: skip
 
 SearchMetric = Literal["euclidean", "cosine", "inner_product"]
@@ -352,6 +358,27 @@ def kneighbors(
             )
         write_distances(distances[part.rows], keys, part.exponent, squared, metric)
     return distances, indices
+
+
+def nearest_of_arrays(
+    queries: Array, database: Array, n_neighbors: int, exclude: Integers | None = None,
+    n_jobs: int | None = None,
+) -> Integers:  # fmt: skip
+    """Return the indices that `kneighbors` finds in arrays of one width, which are not checked.
+
+    Raises ValueError for NaN and infinity, and for more neighbours than there are.
+    """
+    queries, database = np.ascontiguousarray(queries), np.ascontiguousarray(database)
+    check_all_finite(queries, "queries")
+    check_all_finite(database, "database")
+    check_neighbors(n_neighbors, len(database), exclude)
+    distances = np.empty((len(queries), n_neighbors), common_precision(queries, database))
+    indices = np.empty(distances.shape, np.int64)
+    get_kernels().kneighbors(
+        queries, database, (None, None), n_neighbors, (exclude, None, None), True, distances,
+        indices, as_threads(n_jobs), None, "euclidean",
+    )  # fmt: skip
+    return indices
 
 
 def _search_some(

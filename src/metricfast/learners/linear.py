@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
 
+from metricfast._core.initialize import as_given_map, check_n_components, initialize_components
 from metricfast._core.parameters import (
     NonNegativeFloat,
     PositiveInt,
@@ -20,26 +20,30 @@ from metricfast._core.parameters import (
 )
 from metricfast._core.scaling import center_and_rescale
 from metricfast._core.scatter import repetitions
-from metricfast._core.types import Array, Floats, Integers, RandomState
-from metricfast._core.warn import ignored, warn_user
+from metricfast._core.types import Array, RandomState
+from metricfast._core.warn import warn_user
+from metricfast._core.wide_map import AnyMap, WideMap
 from metricfast.learners.base.learner import MahalanobisMixin
-from metricfast.learners.closed.lfda import LFDA
 from metricfast.learners.trained import Given, Plan, TrainedLearner, for_mini_batches
 from metricfast.selection._judge import JudgeParameter
 from metricfast.training.callbacks import as_callbacks
+from metricfast.training.cost import warn_of_cost
 from metricfast.training.history import History, Vector
-from metricfast.training.initialization import Initialization, n_rows, warn_of_cost
 from metricfast.training.model_selection import Candidates
 from metricfast.training.objective import Objective
 from metricfast.training.samples import LabelReader, Samples, as_classes, load_samples
 from metricfast.training.solvers import LBFGS, Solver, as_solver, check_solver_params
 from metricfast.training.span import LazyBasis, trains_in_span
+from metricfast.training.starts import DISCRIMINANTS, GIVEN_START, STANDARDIZED, begin_at
 from metricfast.training.stopping import as_stopping_rule
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["AllPairsLearner", "LinearLearner"]
+__all__ = ["AllPairsLearner", "LinearLearner", "earlier_map"]
+
+# Most features of a discriminant start, which takes cubic time.
+_WIDE = 500
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -60,13 +64,11 @@ class LinearLearner(TrainedLearner, LinearParameters, MahalanobisMixin):
 
     _requires_y = True
 
-    init_scale: str | None = None
     max_iter: int = 100
-    min_iter: int = 0
     tol: float | None = None
 
     _solver_names: tuple[str, ...] = ("lbfgs", "adam")
-    _tolerance = "tol"  # name of the tolerance parameter of "lbfgs"
+    _lbfgs_params: tuple[str, ...] = ("max_iter", "tol")  # those that only "lbfgs" has
     _target: LabelReader = staticmethod(as_classes)  # converts y to classes, labels and unit
     _accept_sparse: str | bool = "csr"
     _keeps_points = False  # whether `Samples.given` is needed
@@ -175,36 +177,82 @@ class LinearLearner(TrainedLearner, LinearParameters, MahalanobisMixin):
         # A weighted point counts as repeated.
         if not trains_in_span(max(n, repetitions(samples.weight, n).sum()), d):
             return samples
-        if issparse(X) and n_rows(self.init, self.n_components, d) >= n:
+        if issparse(X) and self._n_rows(d) >= n:
             # A map of so many rows takes as much memory as the points in an array.
             X, exponent = center_and_rescale(X.toarray())
             samples = replace(samples, X=X, exponent=samples.exponent + exponent)
         return replace(samples, span=None if issparse(X) else LazyBasis(X))
 
     def _initialize(self, plan: Plan, samples: Samples, rng: RandomState, kept: Any) -> Any:
-        initialization = self._initialization(plan.solver, kept)
-        L = initialization.initial_map(samples, rng)
+        L = self._initial_map(samples, rng, kept)
         self.components_ = samples.undo_scale(L)  # set early, for interrupts
-        return initialization, L
+        return L, kept is None
 
     def _begin(
         self, plan: Plan, samples: Samples, initial: Any, rng: RandomState, start: str | None
     ) -> Objective:
-        (initialization, L), problem = initial, self._problem(samples)
-        _refuse_inner_products(problem.loss)
-        return cast(Objective, initialization.start(problem, samples, L, rng, start))
+        L, new = initial
+        return self._objective(plan.solver, samples, L, new, rng, start, {})
 
     def _candidates(self, plan: Plan, samples: Samples) -> Candidates | None:
-        initialization = self._initialization(plan.solver, None)  # same map on all splits
+        chosen: dict[str | None, tuple[int, float]] = {}  # the same scales on all splits
 
         def begin(part: Samples, name: str | None) -> Objective:
-            rng = np.random.RandomState(0)
-            L = initialization.initial_map(part, rng, quiet=True)
-            return initialization.start(self._problem(part), part, L, rng, name)
+            rng = np.random.RandomState(0)  # the same map on all splits
+            L = self._initial_map(part, rng, None, quiet=True)
+            return self._objective(plan.solver, part, L, True, rng, name, chosen)
 
+        names: list[str | None] = [None]
+        auto, n_features = isinstance(self.init, str) and self.init == "auto", samples.X.shape[1]
+        # The search of a scale also tries standardised features.
+        if auto and self.n_components in (None, n_features) and not self._searches_scale:
+            names.append(STANDARDIZED)
+        contest = list(DISCRIMINANTS) if auto and self._has_classes and n_features <= _WIDE else []
         return Candidates(
-            begin, [None, *initialization.alternatives(samples)], initialization.given,
-            self._min_class_size, shortest=self._selects_shortest,
+            begin, names, GIVEN_START if auto else None, contest, self._min_class_size,
+            shortest=self._selects_shortest,
+        )  # fmt: skip
+
+    def _initial_map(
+        self, samples: Samples, rng: RandomState, warm: Array | None, *, quiet: bool = False
+    ) -> AnyMap:
+        """Return the map of `init`, or of an earlier fit; `quiet`: without a warning of its size.
+
+        If the points have a span, the identity is a `WideMap`.
+        """
+        init, n_features = as_given_map(self.init), samples.X.shape[1]
+        n_rows = self._n_rows(n_features)
+        identity = warm is None and isinstance(init, str) and init in ("auto", "identity")
+        if identity and samples.span is not None and n_rows == n_features:
+            return WideMap(np.ones(n_features), dtype=samples.X.dtype)
+        L = initialize_components(
+            samples.X, samples.labels if self._has_classes else None, init, n_rows, rng,
+            verbose=bool(self.verbose), sample_weight=samples.weight,
+        )  # fmt: skip
+        if warm is not None:
+            return earlier_map(samples, warm, L.shape, quiet=quiet)
+        return samples.rescale_map(L, quiet=quiet) if isinstance(init, np.ndarray) else L
+
+    def _n_rows(self, n_features: int) -> int:
+        """Return the number of rows of the map."""
+        init = as_given_map(self.init)
+        if isinstance(init, np.ndarray) and init.ndim == 2 and self.n_components is None:
+            return len(init)
+        return check_n_components(n_features, self.n_components)
+
+    def _objective(
+        self, solver: Solver, samples: Samples, L: AnyMap, new: bool, rng: RandomState,
+        start: str | None, chosen: dict[str | None, tuple[int, float]],
+    ) -> Objective:  # fmt: skip
+        """Return the objective from a map, which is `new` if it is not of an earlier fit."""
+        problem, named = self._problem(samples), new and isinstance(self.init, str)
+        _refuse_inner_products(problem.loss)
+        search = "points" if named and self._searches_scale else None
+        if new and solver.by_batches:
+            search = "batch"
+        return begin_at(
+            problem, samples, L, rng, start, rescales=named, search=search,
+            batch_size=getattr(solver, "batch_size", None), chosen=chosen,
         )  # fmt: skip
 
     def _earlier(self) -> Array | None:
@@ -215,19 +263,14 @@ class LinearLearner(TrainedLearner, LinearParameters, MahalanobisMixin):
         return as_solver(self.solver, self._lbfgs, self._solver_names)
 
     @property
-    def _lbfgs_params(self) -> tuple[str, ...]:
-        return "max_iter", "min_iter", self._tolerance
+    def _searches_scale(self) -> bool:
+        """Whether to multiply the initial map by the best factor."""
+        return bool(getattr(self, "init_scale", None) == "auto")
 
     @property
     def _lbfgs(self) -> LBFGS:
-        return LBFGS(self.max_iter, getattr(self, self._tolerance), self.min_iter)
-
-    def _initialization(self, solver: Solver, warm: Array | None) -> Initialization:
-        return Initialization(
-            self.init, self.n_components, self.init_scale, self._has_classes, solver.by_batches,
-            getattr(solver, "batch_size", None), partial(_discriminant, self.n_jobs),
-            bool(self.verbose), warm,
-        )  # fmt: skip
+        """The solver "lbfgs" of the parameters."""
+        return LBFGS(self.max_iter, self.tol)
 
     def _set_map(self, objective: Objective, x: Vector) -> None:
         (self.components_,) = objective.learned(x)
@@ -265,18 +308,28 @@ class AllPairsLearner(LinearLearner):
     def _initialize(self, plan: Plan, samples: Samples, rng: RandomState, kept: Any) -> Any:
         if not plan.solver.by_batches and plan.evaluator is None:
             n, d = samples.X.shape
-            rows, width = n_rows(self.init, self.n_components, d), d
+            rows, width = self._n_rows(d), d
             if samples.span is not None:
                 rows, width = min(rows, n), n
             warn_of_cost([(rows, width)], n, n, n, plan.solver, self.n_jobs)
         return super()._initialize(plan, samples, rng, kept)
 
 
-def _discriminant(
-    n_jobs: int | None, X: Array, classes: Integers, weight: Floats | None, n_rows: int
+def earlier_map(
+    samples: Samples, L: Array, shape: tuple[int, ...], *, quiet: bool = False
 ) -> Array:
-    with ignored(UserWarning):  # fit has already warned
-        return LFDA(n_rows, n_jobs=n_jobs).fit(X, classes, weight).components_
+    """Convert the map of an earlier fit to a map of these points; it must have a shape."""
+    if L.shape[1] != shape[1]:
+        raise ValueError(
+            f"warm_start needs points of {L.shape[1]} features as in the fit before, got "
+            f"{shape[1]}: set warm_start=False."
+        )
+    if L.shape != shape:
+        raise ValueError(
+            f"warm_start needs a map of the same shape as in the fit before, {L.shape}, got "
+            f"{shape}: set warm_start=False."
+        )
+    return samples.rescale_map(L, quiet=quiet)
 
 
 def _refuse_inner_products(loss: Any) -> None:

@@ -30,6 +30,7 @@ from metricfast.training.objective import Objective
 from metricfast.training.preconditioner import FULL_BASIS, Preconditioner
 from metricfast.training.problem import Problem, Traits
 from metricfast.training.samples import Samples
+from metricfast.training.solvers import LBFGS
 
 __all__ = ["LMNN"]
 
@@ -144,10 +145,14 @@ class LMNN(LinearLearner):
     target_refresh: NonNegativeInt = 10
     judge: JudgeParameter = "auto"
 
-    _tolerance = "convergence_tol"
+    _lbfgs_params = "min_iter", "max_iter", "convergence_tol"
     _renamed: ClassVar[dict[str, str]] = {"k": "n_neighbors"}
 
     _n_targets = _MOST_TARGETS
+
+    @property
+    def _lbfgs(self) -> LBFGS:
+        return LBFGS(self.max_iter, self.convergence_tol, self.min_iter)
 
     @property
     def _min_class_size(self) -> int:  # type: ignore[override]

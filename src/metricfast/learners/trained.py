@@ -101,10 +101,10 @@ class TrainedLearner(CallbackMixin):
     """
 
     solver: Any
-    early_stopping: Any = False
-    judge: Any = None
-    warm_start: bool = False
-    random_state: Any = None
+    early_stopping: Any
+    judge: Any = None  # not a parameter of all learners
+    warm_start: bool
+    random_state: Any
 
     _fitted: str  # attribute that marks a fitted learner
     _traits: Traits = Traits()

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 from metricfast._core.arguments import called_like
 from metricfast._core.arrays import as_both, as_exclude, as_points, as_threads, as_vector
 from metricfast._core.parameters import check_parameters
+from metricfast._core.types import Floats, Integers
 from metricfast._labels.tags import count_labels
 from metricfast.losses._bound import BoundLoss, Call, Gradient
 from metricfast.losses._labels import BoundLabels, bound_labels
@@ -126,6 +127,16 @@ class BaseLoss(BaseEstimator, ABC):  # type: ignore[misc]
         """
         m = None if y_database is None else _count(y_database, "y_database")
         return self._on(y, y_database, _count(y, "y"), m, sample_weight, n_jobs)
+
+    def on_codes(
+        self, codes: Integers, sample_weight: Floats | None = None, n_jobs: int | None = None
+    ) -> BoundLoss:
+        """Return the loss of points with class indices from 0, which are not checked."""
+        check_parameters(self)
+        self._check_anchors("sample_weight", sample_weight)
+        codes = np.ascontiguousarray(codes, np.int64)
+        labels = BoundLabels("class", codes, n_classes=int(codes.max(initial=-1)) + 1)
+        return BoundLoss(self, labels, sample_weight, as_threads(n_jobs))
 
     def _on(
         self,

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from metricfast._core.types import Array, Floats, Integers
-from metricfast.distances.neighbors import kneighbors, pairwise_distances
+from metricfast.distances.neighbors import kneighbors, nearest_of_arrays, pairwise_distances
 
 __all__ = [
     "MEASURES",
@@ -249,8 +249,10 @@ def count_votes(weights: Array, k: int | Array) -> Array:
 def _nearest(queries: Array, database: Array, n_neighbors: int, how: dict[str, Any]) -> Integers:
     """Return the nearest neighbours of each query, in ascending order; -1 stands for none."""
     k = min(n_neighbors, len(database) - (how.get("exclude") is not None))
-    how = {"search": kneighbors, **how}
-    return np.asarray(how.pop("search")(queries, database, k, **how)[1])
+    search, how = how.get("search"), {n: each for n, each in how.items() if n != "search"}
+    if search is None and how.get("where") is None:
+        return nearest_of_arrays(queries, database, k, how.get("exclude"), how.get("n_jobs"))
+    return np.asarray((search or kneighbors)(queries, database, k, **how)[1])
 
 
 def _differ(y: Any, y_database: Any, near: Integers) -> Array:

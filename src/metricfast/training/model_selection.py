@@ -7,6 +7,7 @@ iteration, are rows of one matrix, from which the judge chooses.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -60,6 +61,8 @@ class Candidates:
         None for the start that parameters name.
     given : str or None
         The start that changes distances least, which no training must lose to.
+    contest : list of str
+        Further starts, of which only the best without training is trained.
     least : int
         Points of a class that a training needs.
     equal : float
@@ -74,6 +77,7 @@ class Candidates:
     begin: Callable[[Samples, str | None], Objective]
     names: Sequence[str | None]
     given: str | None
+    contest: Sequence[str] = ()
     least: int = 2
     equal: float = 1.0
     shortest: bool = True
@@ -94,7 +98,8 @@ def select_training(candidates: Candidates, data: Samples, judge: Judge, solver:
     measure, costs_of = judge.costs_by(data.kind)
     splits = splits_of(data, costs_of, judge, least=candidates.least)
     given: list[Array] = []
-    found: dict[str | None, list[Array]] = {name: [] for name in candidates.names if splits}
+    starts = [*candidates.names, *_best_of(candidates, solver, splits)] if splits else []
+    found: dict[str | None, list[Array]] = {name: [] for name in starts}
     failure: Exception | None = None
     try:
         for number, split in enumerate(splits, 1):
@@ -164,6 +169,19 @@ def _costs(
                 if not history.curve:
                     raise
     return np.asarray(costs)
+
+
+def _best_of(candidates: Candidates, solver: Solver, splits: list[Split]) -> list[str]:
+    """Return the start of the contest that has the lowest cost before training."""
+    if len(candidates.contest) < 2:
+        return list(candidates.contest)
+    weight = np.concatenate([split.part.weight for split in splits])
+    means_of: dict[str, float] = {}
+    for name in candidates.contest:
+        with suppress(*_FAILURES):
+            parts = [_costs(candidates, solver, split, name, trained=False) for split in splits]
+            means_of[name] = float(means(_goals(join_parts(parts)), weight)[0])
+    return sorted(means_of, key=means_of.__getitem__)[:1]
 
 
 def _begin_on_all(candidates: Candidates, data: Samples, solver: Solver) -> None:

@@ -15,8 +15,8 @@ from metricfast._core.initialize import check_n_components
 from metricfast._core.memory import working_memory
 from metricfast._core.parameters import NumberOfJobs, PositiveInt, Share
 from metricfast._core.scaling import center_and_rescale
-from metricfast._core.scatter import group_means, repetitions, scatter_matrix, whitening, with_signs
-from metricfast._core.scatter_statistics import ScatterStatistics, members_of_groups
+from metricfast._core.scatter import repetitions, whitening, with_signs
+from metricfast._core.scatter_statistics import ScatterStatistics, local_scatters, members_of_groups
 from metricfast._core.sources import on_disk, take
 from metricfast._core.stores import in_memory
 from metricfast._core.targets import class_codes
@@ -272,21 +272,9 @@ def _all_scatters(
     X: Array, codes: Integers, weights: Floats, k: int, n_jobs: int | None, exponent: int
 ) -> _Scatters:
     """Compute the scatters of all points, without storing the scatters of single classes."""
-    counts, total = np.bincount(codes, weights), weights.sum()
-    means = group_means(X, weights, codes, len(counts))
-    others = weights * (1 - counts / total)[codes]
-    spread = (means - counts @ means / total) * np.sqrt(counts)[:, None]
-    between = spread.T @ spread
-    mixed = scatter_matrix(X, others, codes, means) + between
-    within, scatter = np.zeros_like(mixed), np.empty_like(mixed)
-    for label, members in members_of_groups(codes):
-        deviations = np.subtract(X[members], means[label], dtype=np.float64)
-        get_kernels().local_scatter(scatter, deviations, weights[members], k, as_threads(n_jobs))
-        mixed += scatter / total
-        within += scatter / counts[label]
-    plain = scatter_matrix(X, weights, codes, means)
+    mixed, within, plain, total = local_scatters(X, codes, weights, k, n_jobs)
     return _Scatters(
-        mixed=mixed, within=within, around_means=plain, total=plain + between, exponent=exponent,
+        mixed=mixed, within=within, around_means=plain, total=total, exponent=exponent,
         dtype=X.dtype,
     )  # fmt: skip
 

@@ -36,10 +36,10 @@ from metricfast.losses._call import BaseLoss
 from metricfast.samplers import Batch, Sampler
 from metricfast.selection._judge import JudgeParameter
 from metricfast.training.callbacks import as_callbacks
+from metricfast.training.cost import warn_of_cost
 from metricfast.training.embedded import embed
 from metricfast.training.fingerprint import fingerprint
 from metricfast.training.history import History, Vector
-from metricfast.training.initialization import warn_of_cost
 from metricfast.training.model_selection import Candidates
 from metricfast.training.objective import Objective
 from metricfast.training.preconditioner import ScaledParameters

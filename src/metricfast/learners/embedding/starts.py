@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg import eigh
 
 from metricfast._core.points import stacked
-from metricfast._core.scatter import within_scatter
 from metricfast._core.types import Array, RandomState
+from metricfast._core.wide_map import WideMap
 from metricfast.embeddings import MLP, Asymmetric, Embedding, Linear
 from metricfast.embeddings._asymmetric import sides_of, with_length
 from metricfast.embeddings._correlated import correlated_maps
 from metricfast.embeddings._mlp import linear_rows, linear_start
 from metricfast.training.adapters import initial_parameters
-from metricfast.training.initialization import GIVEN_START
 from metricfast.training.samples import Samples
+from metricfast.training.starts import GIVEN_START, LINEAR, STARTS, WHITENED
 
 __all__ = ["alternatives", "given_of", "start_at"]
 
-# Alternative initial maps to the one of ``init="auto"``; LINEAR is that one, for perceptrons.
-LINEAR, WHITENED, CORRELATED = "linear", "whitened", "correlated"
+# Two maps, of queries and database, whose features are correlated.
+CORRELATED = "correlated"
 # Maximum number of features for whitening, which takes cubic time.
 _WIDE = 1000
-# Multiples of the identity that are added to covariances, relative to their mean variance.
-_WITHIN, _BETWEEN = 0.05, 0.1
+# Multiple of the identity that is added to covariances, relative to their mean variance.
+_BETWEEN = 0.1
 
 
 def alternatives(embedding: Embedding, samples: Samples) -> list[str]:
@@ -62,16 +62,14 @@ def start_at(
         return embedding, _holding(embedding, correlated_maps(points, n_rows, _BETWEEN, rng), rng)
     if name == GIVEN_START:
         embedding = with_length(said, False)
-        plain = Linear(n_rows, init="identity" if n_rows >= width else "pca")
-        (L,) = plain.initialize(samples.points.X, None, rng)
-    elif name == LINEAR:
-        (L,) = _own_start(Linear(min(n_rows, width)), samples, rng)
-    else:
-        apart = samples.database is not None and isinstance(embedding, Asymmetric)
-        X = stacked([each.X for each in sides]) if apart else samples.X
-        y = np.concatenate([each.labels for each in sides]) if apart else samples.labels
-        L = _whitened(X, y, n_rows, samples.n_features)
-    L = L.astype(samples.X.dtype)
+    sample = samples.points
+    if name == WHITENED and samples.database is not None:
+        sample = samples
+        if isinstance(embedding, Asymmetric):
+            labels = np.concatenate([each.labels for each in sides])
+            sample = replace(samples, X=stacked([each.X for each in sides]), labels=labels)
+    found = STARTS[name](sample, n_rows)
+    L = np.asarray(found.array() if isinstance(found, WideMap) else found, samples.X.dtype)
     return embedding, _holding(embedding, [L] * len(sides_of(embedding)), rng)
 
 
@@ -107,21 +105,3 @@ def _rows(side: Embedding) -> int | None:
     if type(side) is Linear and isinstance(side.init, str) and side.init == "auto":
         return side.n_components
     return linear_rows(side) if type(side) is MLP else 0
-
-
-def _whitened(X: Any, y: Array, n_rows: int, n_features: int) -> Array:
-    """Return a map to the directions of greatest variance after whitening within classes.
-
-    `n_features`: more than the columns of X if these are coordinates.
-    """
-    weights = np.ones(len(y))
-    within = within_scatter(X, y, weights, diagonal=False)
-    total = within_scatter(X, np.zeros(len(y), np.int64), weights, diagonal=False)
-    trace = np.trace(within) or np.trace(total) or 1.0
-    ridge = _WITHIN * trace / n_features
-    within += ridge * np.eye(len(within))
-    directions = eigh(total, within)[1].T[::-1]
-    L = np.zeros((n_rows, X.shape[1]))
-    L[: len(directions)] = directions[:n_rows]
-    beyond = n_features - len(within)  # rows of the same length as in the last direction
-    return np.asarray(L * np.sqrt((min(L.shape) + beyond) / (np.sum(L**2) + beyond / ridge)))

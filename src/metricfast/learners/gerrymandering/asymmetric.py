@@ -39,9 +39,9 @@ from metricfast.losses import Gerrymander
 from metricfast.selection._judge import Judge, JudgeParameter
 from metricfast.training.callbacks import as_callbacks
 from metricfast.training.chunks import hold
+from metricfast.training.cost import warn_of_cost
 from metricfast.training.embedded import embed_samples
 from metricfast.training.history import History, Vector
-from metricfast.training.initialization import warn_of_cost
 from metricfast.training.model_selection import Candidates
 from metricfast.training.objective import Objective
 from metricfast.training.problem import Problem

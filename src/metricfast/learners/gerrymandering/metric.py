@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
@@ -14,6 +14,7 @@ from metricfast._core.initialize import as_given_map
 from metricfast._core.parameters import NonNegativeFloat, positional
 from metricfast._core.sources import Source, in_one_array
 from metricfast._core.types import Array, RandomState
+from metricfast._core.wide_map import AnyMap
 from metricfast.distances.gradient import metric_gradient
 from metricfast.distances.neighbors import check_neighbors
 from metricfast.learners.base.inputs import points_of
@@ -26,7 +27,7 @@ from metricfast.learners.gerrymandering.history import (
 )
 from metricfast.learners.gerrymandering.regularizers import penalty
 from metricfast.learners.gerrymandering.voting import VoteParameters, largest_cost, vote_loss
-from metricfast.learners.linear import LinearLearner
+from metricfast.learners.linear import LinearLearner, earlier_map
 from metricfast.learners.trained import Plan
 from metricfast.losses import Gerrymander
 from metricfast.samplers import Batch
@@ -34,12 +35,12 @@ from metricfast.selection._judge import JudgeParameter
 from metricfast.training.embedded import PlainLinear, map_points
 from metricfast.training.embedded_loss import EmbeddedLoss
 from metricfast.training.history import History, Vector
-from metricfast.training.initialization import Initialization, inner_map
 from metricfast.training.objective import Objective
 from metricfast.training.preconditioner import PSDProjection
 from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples
-from metricfast.training.solvers import Solver
+from metricfast.training.scales import inner_map
+from metricfast.training.solvers import LBFGS, Solver
 
 __all__ = ["GerrymanderingLearner", "NeighborhoodGerrymandering"]
 
@@ -53,7 +54,6 @@ class GerrymanderingLearner(VoteParameters, LinearLearner):
     parameterization: Literal["L", "M"] = "L"
     tol: NonNegativeFloat = 1e-4
 
-    min_iter = 1
     _solver_names = ("lbfgs", "adam", "subgradient")
     _lbfgs_params = ()  # all solvers use `tol`
     _selects_batches = True
@@ -77,6 +77,10 @@ class GerrymanderingLearner(VoteParameters, LinearLearner):
             raise ValueError("solver must be 'adam' or 'subgradient' with parameterization='M'.")
 
     @property
+    def _lbfgs(self) -> LBFGS:
+        return LBFGS(tol=self.tol, min_iter=1)
+
+    @property
     def _batches_in_span(self) -> bool:  # type: ignore[override]
         return self.parameterization == "L"
 
@@ -84,14 +88,15 @@ class GerrymanderingLearner(VoteParameters, LinearLearner):
     def _accept_sparse(self) -> str | bool:  # type: ignore[override]
         return False if self.parameterization == "M" else "csr"
 
-    def _initialization(self, solver: Solver, warm: Array | None) -> Initialization:
+    def _initial_map(
+        self, samples: Samples, rng: RandomState, warm: Array | None, *, quiet: bool = False
+    ) -> AnyMap:
         given = as_given_map(self.init)
         if not isinstance(given, str) and not np.any(given):
             raise ValueError(_ZERO_INIT)
-        found = super()._initialization(solver, warm)
-        if warm is not None and self.parameterization == "M":
-            return replace(found, init="identity")  # M is square
-        return found
+        if warm is not None and self.parameterization == "M":  # M is square
+            return earlier_map(samples, warm, (samples.X.shape[1],) * 2, quiet=quiet)
+        return super()._initial_map(samples, rng, warm, quiet=quiet)
 
     @abstractmethod
     def _vote_loss(self, n_classes: int) -> Gerrymander:

@@ -1,0 +1,216 @@
+"""Starts: the initial map of a training, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+from scipy.linalg import eigh
+from scipy.sparse import issparse
+
+from metricfast._core.initialize import initialize_components
+from metricfast._core.points import dense
+from metricfast._core.scatter import repetitions, svd, with_signs, within_scatter
+from metricfast._core.scatter_statistics import local_scatters
+from metricfast._core.targets import encode
+from metricfast._core.types import Floats, RandomState
+from metricfast._core.wide_map import AnyMap, WideMap
+from metricfast.training.objective import Objective
+from metricfast.training.problem import Problem
+from metricfast.training.samples import Samples
+from metricfast.training.scales import (
+    choose_scale,
+    inner_map,
+    like,
+    sample_points,
+    scale_by_batch,
+    spread,
+)
+
+__all__ = [
+    "DISCRIMINANTS", "GIVEN_START", "LINEAR", "STANDARDIZED", "STARTS", "WHITENED", "begin_at",
+    "in_units",
+]  # fmt: skip
+
+GIVEN_START, LINEAR, STANDARDIZED, WHITENED = "given", "linear", "standardized", "whitened"
+# Multiple of the identity that is added to the scatter within classes, relative to its mean
+# variance.
+_WITHIN = 0.05
+# Variance of noise, relative to the mean variance, that every feature has within classes.
+_NOISE = 1e-6
+# The neighbour whose distance is the local scale of a point.
+_NEIGHBORS = 7
+
+
+def given(samples: Samples, n_rows: int) -> AnyMap:
+    """Return the map that changes distances least: the identity, or principal components."""
+    if n_rows < samples.X.shape[1]:
+        return initialize_components(samples.X, None, "pca", n_rows)
+    return _identity(samples, n_rows)
+
+
+def linear(samples: Samples, n_rows: int) -> AnyMap:
+    """Return the map of ``init="auto"``, of at most as many rows as features."""
+    return initialize_components(
+        samples.X, samples.class_codes, "auto", min(n_rows, samples.X.shape[1])
+    )
+
+
+def standardized(samples: Samples, n_rows: int) -> AnyMap:
+    """Return the map that standardises the features."""
+    return in_units(_identity(samples, n_rows), samples)
+
+
+def whitened(samples: Samples, n_rows: int) -> AnyMap:
+    """Return the directions of greatest variance after whitening within classes."""
+    X, y, weight = dense(samples.X), samples.labels, samples.weight
+    within = within_scatter(X, y, weight, diagonal=False)
+    total = within_scatter(X, np.zeros_like(y), weight, diagonal=False)
+    trace = np.trace(within) or np.trace(total) or 1.0
+    ridge = _WITHIN * trace / samples.n_features  # more than the columns of coordinates
+    within += ridge * np.eye(len(within))
+    directions = eigh(total, within)[1].T[::-1]
+    L = np.zeros((n_rows, len(total)))
+    L[: len(directions)] = directions[:n_rows]
+    beyond = samples.n_features - len(within)  # rows of the same length as in the last direction
+    return np.asarray(L * np.sqrt((min(L.shape) + beyond) / (np.sum(L**2) + beyond / ridge)))
+
+
+def discriminant(
+    samples: Samples, n_rows: int, *, share: float = 0.0, towards: str = "total"
+) -> AnyMap:
+    r"""Return the directions of `LFDA`, which separate the classes.
+
+    They are the eigenvectors of :math:`T v = \lambda S v` with the largest :math:`\lambda`, times
+    :math:`\sqrt{\lambda - 1}`, for the local scatter S within classes and its sum T with the
+    scatter between classes. S is moved by a share towards T ("total"), the variances of the
+    features ("variances") or the identity ("identity").
+    """
+    d, weight = samples.X.shape[1], repetitions(samples.weight, samples.X.shape[0])
+    units = np.ones(d) if towards == "identity" else _units(samples)
+    Z, axes = dense(samples.X)[weight > 0] / units, None
+    if len(Z) < d:  # the scatters of coordinates in the span of the points are smaller
+        axes = svd(Z)[2]
+        Z = Z @ axes.T
+    codes = encode(samples.labels[weight > 0], "y")[1]
+    T, S = local_scatters(Z, codes, weight[weight > 0], _NEIGHBORS)[:2]
+    size, eye = np.trace(T) or 1.0, np.eye(len(T)) / d
+    target = T / size if towards == "total" else eye
+    S = (1 - share) * S + share * np.trace(S) * target + _NOISE * size * eye
+    ratios, directions = eigh(T, S)
+    rows = with_signs((directions * np.sqrt(np.maximum(ratios - 1, 0))).T[::-1][:n_rows])
+    L = np.zeros((n_rows, d), samples.X.dtype)
+    L[: len(rows)] = (rows if axes is None else rows @ axes) / units
+    return L
+
+
+# The discriminant maps, of which the judge chooses one before training.
+DISCRIMINANTS: dict[str, Callable[[Samples, int], AnyMap]] = {
+    "discriminant": discriminant,
+    "discriminant, 0.3 towards total": partial(discriminant, share=0.3),
+    "discriminant, 0.6 towards variances": partial(discriminant, share=0.6, towards="variances"),
+    "discriminant, 0.6 towards identity": partial(discriminant, share=0.6, towards="identity"),
+}
+STARTS: dict[str, Callable[[Samples, int], AnyMap]] = {
+    GIVEN_START: given, LINEAR: linear, STANDARDIZED: standardized, WHITENED: whitened,
+    **DISCRIMINANTS,
+}  # fmt: skip
+
+
+def begin_at(
+    problem: Problem, samples: Samples, L: AnyMap, rng: RandomState, name: str | None = None, *,
+    rescales: bool = False, search: str | None = None, batch_size: int | None = None,
+    chosen: dict[str | None, tuple[int, float]] | None = None,
+) -> Objective:  # fmt: skip
+    """Return the objective of a training that starts from a map.
+
+    Parameters
+    ----------
+    problem : Problem
+        Of a linear map.
+    samples : Samples
+        Of all features, also if the problem is trained in a span.
+    L : ndarray or WideMap
+    rng : RandomState
+        Draws the batch for the search of a scale.
+    name : str, optional
+        A key of `STARTS`, to start from in place of L, with as many rows.
+    rescales : bool
+        Whether the problem may rescale the map.
+    search : {"batch", "points"}, optional
+        Multiply the map by the factor at which the loss of the first batch, or of up to 500 points,
+        is lowest.
+    batch_size : int, optional
+    chosen : dict, optional
+        Forms and spreads that were chosen for other splits of the same data; more are added.
+    """
+    initial = L = _in_form(L, problem)
+    if name is not None:
+        L = like(L, _in_form(STARTS[name](samples, len(L)), problem), samples)
+    if rescales and problem.rescale is not None:
+        L = L * L.dtype.type(problem.rescale(inner_map(problem, L)))
+    if search == "batch":
+        L = L * scale_by_batch(problem, L, rng, batch_size)
+    elif search == "points":
+        L = _scaled(problem, samples, L, name, {} if chosen is None else chosen)
+    if name is not None and problem.refresh is not None:
+        problem.refresh(inner_map(problem, L))
+    objective = Objective(problem, [L])
+    objective.initial_map = initial
+    return objective
+
+
+def _in_form(L: AnyMap, problem: Problem) -> AnyMap:
+    """Return a map as an array, unless the problem is trained in a span."""
+    return L.array() if isinstance(L, WideMap) and problem.samples.outer is None else L
+
+
+def _scaled(
+    problem: Problem, samples: Samples, L: AnyMap, name: str | None,
+    chosen: dict[str | None, tuple[int, float]],
+) -> AnyMap:  # fmt: skip
+    """Return a map, or after the identity that of standardised features, at the best scale."""
+    batch, forms = sample_points(samples), [L]
+    if problem.standardizes and name is None and _is_identity(L):
+        forms.append(in_units(L, samples))
+    if name not in chosen:
+        chosen[name] = choose_scale(problem, forms, batch, samples.weight)
+    form, wanted = chosen[name]
+    L = forms[form]
+    found = spread(inner_map(problem, L), problem.samples.X, batch, samples.weight)
+    return L * L.dtype.type(wanted / found) if wanted > 0 and found > 0 else L
+
+
+def in_units(L: AnyMap, samples: Samples) -> AnyMap:
+    """Return the map that standardises the features before L."""
+    units = _units(samples)
+    return L * (1 / units) if isinstance(L, WideMap) else np.asarray(L / units, L.dtype)
+
+
+def _units(samples: Samples) -> Floats:
+    """Return standard deviations, relative to the largest; 1 for constant features."""
+    samples = samples.representative
+    group = np.zeros(len(samples.labels), np.int64)
+    squares = within_scatter(samples.X, group, samples.weight, diagonal=True)
+    # A feature that is constant in a fold differs from its mean by rounding.
+    size = abs(samples.X).max(axis=0)
+    size = size.toarray().ravel() if issparse(size) else size
+    rounding = len(group) * np.finfo(np.float64).eps * size.astype(np.float64)
+    varying = squares > repetitions(samples.weight, len(group)).sum() * rounding**2
+    units = np.sqrt(squares / (squares.max(initial=0) or 1.0))
+    return np.where(varying & (units > 0), units, 1.0)
+
+
+def _identity(samples: Samples, n_rows: int) -> AnyMap:
+    """Return the identity, as a `WideMap` if the points have a span."""
+    n_features, dtype = samples.X.shape[1], samples.X.dtype
+    if samples.span is not None and samples.outer is None and n_rows == n_features:
+        return WideMap(np.ones(n_features), dtype=dtype)
+    return np.eye(n_rows, n_features, dtype=dtype)
+
+
+def _is_identity(L: AnyMap) -> bool:
+    if isinstance(L, WideMap):
+        return bool((L.diagonal == 1).all())
+    return np.array_equal(L, np.eye(*L.shape))
