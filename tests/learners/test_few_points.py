@@ -266,7 +266,7 @@ def test_validation_of_few_points():
 
 @quiet
 @pytest.mark.parametrize(
-    ("learner", "data"), [(mf.RCA(shrinkage=0.5), CHUNKS), (mf.NCA(max_iter=3), (X, Y))]
+    ("learner", "data"), [(mf.RCA(shrinkage=0.5), CHUNKS), (mf.NCA("identity", max_iter=3), (X, Y))]
 )
 def test_a_square_map_is_pickled_and_another_fit_replaces_it(learner, data):
     learner.fit(*data)

@@ -84,7 +84,14 @@ EMBEDDINGS = {
 }
 
 
+@pytest.fixture
+def from_few_features(monkeypatch):
+    """Train embeddings in the span of points of any number of features."""
+    monkeypatch.setattr(embedding_base, "_MANY_FEATURES", 0)
+
+
 @few
+@pytest.mark.usefixtures("from_few_features")
 @pytest.mark.parametrize("name", EMBEDDINGS)
 def test_an_embedding_by_all_points_is_that_of_training_on_all_features(name, monkeypatch):
     few_steps = {"solver": "lbfgs", "max_epochs": 5, "judge": None, "random_state": 0}
@@ -106,6 +113,7 @@ def test_an_embedding_by_all_points_is_that_of_training_on_all_features(name, mo
 
 
 @few
+@pytest.mark.usefixtures("from_few_features")
 @pytest.mark.parametrize("name", EMBEDDINGS)
 def test_an_embedding_by_batches_lowers_the_loss_and_keeps_the_rest(name):
     model = EMBEDDINGS[name](max_epochs=20, judge=None, random_state=0).fit(X, Y)
@@ -127,6 +135,7 @@ def test_an_embedding_by_batches_lowers_the_loss_and_keeps_the_rest(name):
     assert again.partial_fit(X, Y).parameters_[0].shape == L.shape
 
 
+@pytest.mark.usefixtures("from_few_features")
 def test_given_distances_stay_where_nothing_is_learned():
     noise = RNG.normal(size=(N, D))
     model = EmbeddingLearner(losses.NCA(reduction="mean"), judge=Judge(errors=50), random_state=0)

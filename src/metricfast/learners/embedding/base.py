@@ -67,6 +67,8 @@ _PATIENCE = 7
 # Epochs by default. A judge of classes may choose more, until there are enough steps, with batches
 # of a usual size: that is, of few points.
 _EPOCHS, _MOST_EPOCHS, _ENOUGH_STEPS, _USUAL_BATCH = 50, 200, 600, 128
+# Number of features from which a square map is too large.
+_MANY_FEATURES = 1000
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -460,13 +462,15 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
 def _spans(embedding: Embedding, samples: Samples) -> bool:
     """Return whether to train on coordinates of the points in their span.
 
-    Only maps of all features do: with few rows, time and memory grow with the features anyway.
+    Only maps of all features do: with few rows, time and memory grow with the features anyway. So
+    do maps of fewer features: steps of mini-batches along features are often better.
     """
     X = samples.X
     if type(embedding) is not Linear or not isinstance(X, np.ndarray):
         return False
     square = embedding.n_components is None and _is_identity(embedding.init)
-    return square and samples.database is None and trains_in_span(*X.shape)
+    wide = X.shape[1] >= _MANY_FEATURES and trains_in_span(*X.shape)
+    return square and samples.database is None and wide
 
 
 def _is_identity(init: Any) -> bool:
