@@ -143,7 +143,9 @@ def test_a_fit_of_more_than_a_minute_says_so_before_it_begins(learner, monkeypat
         with pytest.raises(pytest.fail.Exception, match="begun"):
             learner(**params).fit(points, np.arange(12_000) % 5)
     with (
-        pytest.warns(UserWarning, match="all pairs of 12,000 points: 100 iterations may take 2 minute"),
+        pytest.warns(
+            UserWarning, match="all pairs of 12,000 points: 100 iterations may take 2 minute"
+        ),
         pytest.raises(pytest.fail.Exception, match="begun"),
     ):
         learner(n_jobs=1).fit(points, np.arange(12_000) % 5)
