@@ -93,7 +93,7 @@ void check_bounds(const RowMatrix<double> &x, const RowMatrix<double> &q, const 
         const Index panel = p / 32;
         for (const double share : {1 + 1e-9, 0.5}) {
             QuantizedQueries quantized;
-            quantized.pack(queries, frame, ids.data(), m, database);
+            quantized.begin(database, queries, frame, ids.data(), 0, m);
             std::vector<double> d(static_cast<std::size_t>(m));
             for (Index i = 0; i < m; ++i) {
                 d[i] = (q.row(i) - x.row(j)).squaredNorm() * frame.scale * frame.scale;
