@@ -325,7 +325,4 @@ class AdapterLearner(EmbeddedMetricMixin):
             return [*unchanged, ("projection", partial(projection, self.n_components_))]
         if self.side == "both":
             return unchanged
-        orthogonal = orthogonal_maps(self.side, bool(unchanged))
-        if unchanged and pairs.scores is not None:
-            return unchanged + orthogonal
-        return unchanged + orthogonal + regressions(self.side)
+        return unchanged + orthogonal_maps(self.side, bool(unchanged)) + regressions(self.side)
