@@ -79,7 +79,7 @@ def test_ldml_is_the_minimum_over_all_metrics():
 
 def test_the_bias_is_the_best_where_iterations_were_chosen():
     noisy = np.c_[X, np.random.default_rng(0).normal(size=(len(X), 6))]
-    same, probability = pairs_of_one_class(LDML(random_state=0).fit(noisy, Y), noisy)
+    same, probability = pairs_of_one_class(LDML(max_iter=1000, random_state=0).fit(noisy, Y), noisy)
     assert probability.sum() == pytest.approx(same.sum(), rel=1e-6)
 
 
