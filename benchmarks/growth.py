@@ -79,7 +79,7 @@ BLOCKS = 64  # mebibytes that calls may take for blocks
 WIDTHS = {"GMML": 2, "ITML": 2, "KISSME": 2, "MMC": 2, "SDML": 2, "OASIS": 3, "SCML": 3, "LSML": 4}
 NAMES = ("n_neighbors", "k")  # parameters that count neighbours
 LARGE = 8
-# Standard deviation of class means, relative to that of points. Classes overlap a little.
+# Standard deviation of class means, in units of the points' own: classes overlap a little.
 SEPARATION = 3
 
 

@@ -1,4 +1,4 @@
-"""What pages looked like when somebody last looked at them, in small grey pictures.
+"""Compare pages with small grey pictures of how they looked before.
 
 A picture in ``looks`` is a sheet: the top of one page at each of the widths, side by side. A page
 differs if many parts of its sheet are lighter or darker than before. New words hardly change a
@@ -22,9 +22,7 @@ PAGES = (
 )  # fmt: skip
 PART = 16  # pixels of a screen that are one of a sheet
 GREY = 32  # of 255: a part differs
-MOST = (
-    0.13  # share of parts; three longer paragraphs change .04 to .11, a lost stylesheet .16 to .23
-)
+MOST = 0.13  # share of parts: more than a few longer paragraphs, less than a lost stylesheet
 
 
 def sheet(screenshots: list[bytes]) -> np.ndarray:

@@ -62,7 +62,7 @@ class WideMap:
         return WideMap(diagonal, left, self.right, self.dtype)
 
     def astype(self, dtype: Any, **how: Any) -> WideMap:
-        """Return the map for points of a dtype, like that of an array."""
+        """Return a copy for points of another dtype, like `ndarray.astype`."""
         del how
         return WideMap(self.diagonal, self.left, self.right, dtype)
 

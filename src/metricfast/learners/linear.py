@@ -264,7 +264,7 @@ class LinearLearner(TrainedLearner, LinearParameters, MahalanobisMixin):
 
     @property
     def _searches_scale(self) -> bool:
-        """Whether to multiply the initial map by the best factor."""
+        """Whether to search for the scale of the initial map."""
         return bool(getattr(self, "init_scale", None) == "auto")
 
     @property

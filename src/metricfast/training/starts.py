@@ -170,7 +170,7 @@ def _scaled(
     problem: Problem, samples: Samples, L: AnyMap, name: str | None,
     chosen: dict[str | None, tuple[int, float]],
 ) -> AnyMap:  # fmt: skip
-    """Return a map, or after the identity that of standardised features, at the best scale."""
+    """Return the map at its best scale; in place of the identity, it may standardise features."""
     batch, forms = sample_points(samples), [L]
     if problem.standardizes and name is None and _is_identity(L):
         forms.append(in_units(L, samples))

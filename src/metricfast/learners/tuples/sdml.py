@@ -54,7 +54,7 @@ class _SDML(CallbackMixin, MahalanobisMixin):
 
     @property
     def _spans(self) -> bool:
-        """Whether the pairs matter by coordinates of their points and by the basis alone."""
+        """Whether coordinates of the points in their span suffice, with the basis of the span."""
         return is_identity(self.prior)
 
     def _solve(self, statistics: Statistics, setting: float | None) -> None:
