@@ -41,7 +41,7 @@ STORED_DTYPES = {"bool", "float16", "float32", "float64"} | {
 # Modules of classes, other than estimators, whose objects fitted estimators hold.
 _PARTS = (
     *("_core.checks", "_core.scatter_statistics", "_core.wide_map", "comparison.encoding"),
-    *("comparison.trial", "distances.database", "learners.auto", "learners.base.span"),
+    *("comparison.trial", "distances.database", "learners.auto", "training.span"),
     *("learners.gerrymandering.history", "learners.ldml", "predictors.metric"),
     *("predictors.multi_metric", "predictors.soft_votes"),
     *("predictors.tables", "predictors.targets", "selection._judge"),

@@ -15,10 +15,9 @@ from metricfast import losses
 from metricfast._core.scatter_statistics import ScatterStatistics
 from metricfast._core.wide_map import WideMap
 from metricfast.constraints import Constraints
-from metricfast.learners.base import span
 from metricfast.learners.base.closed_form import ClosedFormLearner, Statistics
-from metricfast.learners.base.span import SpanMap
 from metricfast.neighbors import MultiMetricLMNN
+from metricfast.training import span
 
 RNG = np.random.default_rng(0)
 N, D = 30, 45
@@ -91,7 +90,7 @@ def all_distances(learner, points):
 def test_distances_are_those_of_the_features_as_given(kind, params, data, monkeypatch):
     found = kind(**params).fit(*data)
     few_rows = found._map.shape[0] <= N or kind in IN_FEATURES
-    assert few_rows or isinstance(found._map, SpanMap)
+    assert few_rows or isinstance(found._map, WideMap)
     monkeypatch.setattr(span, "_MOST_ROWS", 0)
     direct = kind(**params).fit(*data)
     assert isinstance(direct._map, np.ndarray)
@@ -146,7 +145,7 @@ def test_a_square_map_is_formed_when_asked_for(kind, dtype):
 
 def test_a_map_may_be_too_large_to_form():
     learner = mf.RCA(shrinkage=0.5).fit(*CHUNKS)
-    learner.components_ = SpanMap.of_features(np.ones(10**7))
+    learner.components_ = WideMap(np.ones(10**7))
     for form in (lambda: learner.components_, learner.get_mahalanobis_matrix):
         with pytest.raises(MemoryError, match=r"10,000,000 features is a matrix of .* GiB"):
             form()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,7 +12,7 @@ from scipy.sparse import issparse
 from metricfast._core.scaling import times_power_of_two, undo_scale
 from metricfast._core.types import Array, Floats
 
-__all__ = ["AnyMap", "WideMap", "memory_for_square"]
+__all__ = ["AnyMap", "FittedMap", "WideMap", "memory_for_square", "to_array"]
 
 
 class WideMap:
@@ -39,9 +39,15 @@ class WideMap:
         none = np.empty((len(diagonal), 0))
         self.diagonal = diagonal
         self.left, self.right = none if left is None else left, none if right is None else right
-        self.dtype = np.dtype(dtype)
+        self._kind = np.dtype(dtype).type  # skops trusts types, not np.dtype
 
     ndim = 2
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of the map as an array."""
+        found: np.dtype[Any] = np.dtype(self._kind)
+        return found
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -70,9 +76,7 @@ class WideMap:
         """Return the map of the given points, like :func:`metricfast._core.scaling.undo_scale`."""
         for entries in (self.diagonal, self.left):
             undo_scale(entries, exponent, np.dtype(dtype))  # raises if they overflow
-        found = self.times_power_of_two(-exponent)
-        found.dtype = np.dtype(dtype)
-        return found
+        return self.times_power_of_two(-exponent).astype(dtype)
 
     def embed(self, X: Any) -> Array:
         """Return ``X @ L.T``, in the dtype of X."""
@@ -83,9 +87,10 @@ class WideMap:
     def array(self) -> Array:
         """Return L."""
         with memory_for_square("components_", len(self), self.dtype):
-            L = self.left @ self.right.T
-            L[np.diag_indices_from(L)] += self.diagonal
-            return np.asarray(L, self.dtype)
+            left, right = (A.astype(self.dtype, copy=False) for A in (self.left, self.right))
+            L: Array = left @ right.T
+            L[np.diag_indices_from(L)] += self.diagonal.astype(self.dtype)
+            return L
 
     def column_rows(self) -> Floats:
         """Return a matrix with few rows whose columns have the same lengths as the columns of L."""
@@ -95,6 +100,48 @@ class WideMap:
 
 
 AnyMap = Array | WideMap
+
+
+def to_array(L: Any) -> Array:
+    """Return a map as an array."""
+    found: Array = L if isinstance(L, np.ndarray) else L.array()
+    return found
+
+
+class FittedMap:
+    """A fitted attribute: a map or matrix, or a list of arrays.
+
+    What has a method `array`, such as a `WideMap`, is stored as it is, and becomes an array when
+    the attribute is read.
+
+    `convert`: takes the learner and the value that is assigned, and returns what is stored.
+    """
+
+    def __init__(self, convert: Callable[[Any, Any], Any] = lambda learner, value: value) -> None:
+        self._convert = convert
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, learner: Any, owner: type) -> Any:
+        if learner is None:
+            return self
+        found = self.stored(learner)
+        return list(map(to_array, found)) if isinstance(found, list) else to_array(found)
+
+    def __set__(self, learner: Any, value: Any) -> None:
+        vars(learner)[self._name] = self._convert(learner, value)
+
+    def __delete__(self, learner: Any) -> None:
+        del vars(learner)[self._name]
+
+    def stored(self, learner: Any) -> Any:
+        """Return the attribute with maps as they are."""
+        try:
+            return vars(learner)[self._name]
+        except KeyError:
+            name = type(learner).__name__
+            raise AttributeError(f"{name!r} object has no attribute {self._name!r}") from None
 
 
 @contextmanager

@@ -28,7 +28,6 @@ from metricfast._labels.tags import are_tags, as_tags
 from metricfast.distances.neighbors import paired_distances
 from metricfast.learners.base.choice import standardizing
 from metricfast.learners.base.learner import MahalanobisMixin
-from metricfast.learners.base.span import SpanMap
 from metricfast.metrics._selection import look_continuous
 from metricfast.selection._folds import (
     FoldJudge,
@@ -63,7 +62,7 @@ class GivenDistance(MahalanobisMixin):
         """Set the map."""
         X = self._prepare_inputs(X)
         units = standardizing(X, sample_weight) if self.standardize else np.ones(X.shape[1])
-        self.components_ = SpanMap.of_features(units.astype(X.dtype))
+        self.components_ = WideMap(units, dtype=X.dtype)
         return self
 
 

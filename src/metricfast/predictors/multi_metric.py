@@ -24,7 +24,7 @@ from metricfast._core.parameters import (
 )
 from metricfast._core.progress import Progress
 from metricfast._core.types import Array, Floats, Integers
-from metricfast._core.wide_map import AnyMap, WideMap
+from metricfast._core.wide_map import AnyMap, WideMap, to_array
 from metricfast.distances.database import Database
 from metricfast.distances.neighbors import kneighbors
 from metricfast.learners.base.inputs import forget
@@ -296,7 +296,7 @@ class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ig
     @property
     def maps_(self) -> Floats:
         """The map of each class."""
-        return np.stack([L.array() if isinstance(L, WideMap) else L for L in self._maps])
+        return np.stack(list(map(to_array, self._maps)))
 
     def _single(self, points: Array, codes: Integers) -> Any:
         """Return the map of `LMNN`."""

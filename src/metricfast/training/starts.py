@@ -15,7 +15,7 @@ from metricfast._core.scatter import repetitions, svd, with_signs, within_scatte
 from metricfast._core.scatter_statistics import local_scatters
 from metricfast._core.targets import encode
 from metricfast._core.types import Floats, RandomState
-from metricfast._core.wide_map import AnyMap, WideMap
+from metricfast._core.wide_map import AnyMap, WideMap, to_array
 from metricfast.training.objective import Objective
 from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples
@@ -163,7 +163,7 @@ def begin_at(
 
 def _in_form(L: AnyMap, problem: Problem) -> AnyMap:
     """Return a map as an array, unless the problem is trained in a span."""
-    return L.array() if isinstance(L, WideMap) and problem.samples.outer is None else L
+    return to_array(L) if problem.samples.outer is None else L
 
 
 def _scaled(

@@ -14,8 +14,7 @@ from metricfast._core.scaling import center_and_rescale
 from metricfast._core.scatter import within_scatter
 from metricfast._core.targets import check_partial_target, class_codes
 from metricfast._core.types import Array, Floats, Integers
-from metricfast._core.wide_map import AnyMap
-from metricfast.learners.base.span import SpanMap
+from metricfast._core.wide_map import AnyMap, WideMap
 from metricfast.selection._judge import Judge, as_judge, judge_maps
 
 __all__ = ["advise", "choose_setting", "choose_units", "judge_settings", "standardizing"]
@@ -152,7 +151,7 @@ def _without_learning(learner: Any, X: Array, units: Array) -> AnyMap:
     """Return the map to as many principal components as the learner keeps, or to all features."""
     n_components = getattr(learner, "n_components", None)
     if n_components is None or n_components == "auto":
-        return SpanMap.of_features(units)
+        return WideMap(units.astype(np.float64), dtype=units.dtype)
     n_components = min(check_n_components(X.shape[1], n_components), len(X))
     return initialize_components(X * units, None, "pca", n_components) * units
 

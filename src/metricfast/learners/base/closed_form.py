@@ -29,7 +29,7 @@ from metricfast._core.warn import warn_user
 from metricfast.learners.base.choice import advise, choose_setting, choose_units
 from metricfast.learners.base.inputs import begin_fit
 from metricfast.learners.base.learner import MahalanobisMixin
-from metricfast.learners.base.span import in_span
+from metricfast.training.span import in_span
 
 __all__ = [
     "ONE_CLASS",

@@ -22,13 +22,13 @@ from metricfast._core.thresholds import best_threshold, check_calibration
 from metricfast._core.tuples import TupleSet, index_tuples
 from metricfast._core.types import Array, Floats, Integers, RandomState, Self
 from metricfast._core.warn import warn_user
-from metricfast._core.wide_map import AnyMap, WideMap
+from metricfast._core.wide_map import FittedMap, WideMap
 from metricfast.distances.neighbors import paired_distances
 from metricfast.learners.base.html import learned_rows, learned_table, with_table
 from metricfast.learners.base.inputs import begin_fit, points_of, tuples_of
 from metricfast.learners.base.relevance import in_spreads, shares_of_features
-from metricfast.learners.base.span import GIVEN, GivenAxes, SquareOf
 from metricfast.learners.base.validation import validate_fit
+from metricfast.training.span import GIVEN, GivenAxes, SquareOf
 
 __all__ = [
     "BaseMetricLearner", "MahalanobisMixin", "MetricTransformer", "embed_points", "is_linear",
@@ -387,29 +387,16 @@ class MahalanobisMixin(MetricTransformer, BaseMetricLearner):
     _fitted = "_map"
     _span: GivenAxes = GIVEN  # current coordinates of `fit`
 
-    @property
-    def components_(self) -> Array:
-        """The learned linear map L, of shape (n_components, n_features)."""
-        found = self._map
-        return found.array() if isinstance(found, WideMap) else found
-
-    @components_.setter
-    def components_(self, L: AnyMap) -> None:
-        square = getattr(self, "n_components", None) is None
-        self.__dict__["components_"] = self._span.outer(L, square=square)
-
-    @components_.deleter
-    def components_(self) -> None:
-        del self.__dict__["components_"]
+    components_ = FittedMap(
+        lambda learner, L: learner._span.outer(
+            L, square=getattr(learner, "n_components", None) is None
+        )
+    )
 
     @property
     def _map(self) -> Any:
         """The learned map: an array, or a `WideMap`."""
-        try:
-            return vars(self)["components_"]
-        except KeyError:
-            message = f"{type(self).__name__!r} object has no attribute 'components_'"
-            raise AttributeError(message) from None
+        return MahalanobisMixin.components_.stored(self)
 
     def transform(self, X: Any) -> Array:
         r"""Embed points by the learned map, :math:`X L^T`.
@@ -533,7 +520,7 @@ class MahalanobisMixin(MetricTransformer, BaseMetricLearner):
             If there are so many features that the matrix does not fit into memory.
         """
         check_is_fitted(self, self._fitted)
-        return SquareOf(self._map).array("The Mahalanobis matrix")
+        return SquareOf(self._map, "The Mahalanobis matrix").array()
 
     @property
     def _n_features_out(self) -> int:

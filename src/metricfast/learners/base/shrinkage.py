@@ -10,7 +10,7 @@ from scipy.linalg import eigh
 
 from metricfast._core.scatter import whitening
 from metricfast._core.types import Floats
-from metricfast.learners.base.span import Target
+from metricfast.training.span import Target
 
 __all__ = ["shrunk", "shrunk_roots"]
 

@@ -23,9 +23,9 @@ from metricfast._core.targets import (
 from metricfast._core.tuples import index_tuples
 from metricfast._core.types import Array, Integers
 from metricfast._core.warn import warn_user, without_advice
+from metricfast._core.wide_map import WideMap
 from metricfast._labels.binding import label_sequence
 from metricfast._labels.distance import subset
-from metricfast.learners.base.span import SpanMap
 from metricfast.selection._judge import Judge, Judgement, as_judge, judge_path, judge_tuples
 from metricfast.selection._measures import Measure, label_distance, of_distances, pair_order
 from metricfast.selection._splits import ENOUGH, Part, split_points, split_tuples
@@ -160,7 +160,7 @@ def _on_tuples(learner: Any, kind: Any, judge: Judge, refit: Refit, X: Any, y: A
         if hasattr(plain, "bilinear_"):
             plain.bilinear_ = np.eye(d)
         else:
-            plain.components_ = SpanMap.of_features(np.ones(d))
+            plain.components_ = WideMap(np.ones(d))
         for each in (plain, trained):
             yield each.decision_function(tuples.index[held])
 

@@ -30,8 +30,8 @@ from metricfast.learners.base.closed_form import (
     partial_fit_points,
 )
 from metricfast.learners.base.shrinkage import shrunk, shrunk_roots
-from metricfast.learners.base.span import Target
 from metricfast.selection._judge import JudgeParameter
+from metricfast.training.span import Target
 
 __all__ = ["RCA", "RCA_Supervised"]
 

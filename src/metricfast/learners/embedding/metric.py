@@ -18,7 +18,7 @@ from metricfast._core.memory import working_memory
 from metricfast._core.sources import by_blocks
 from metricfast._core.targets import as_column, as_label_array, check_class_labels, check_comparable
 from metricfast._core.types import Array, Integers
-from metricfast._core.wide_map import WideMap
+from metricfast._core.wide_map import FittedMap
 from metricfast._labels.binding import is_precomputed
 from metricfast._labels.distance import LabelDistance
 from metricfast._labels.tags import are_tags
@@ -80,27 +80,13 @@ class EmbeddedMetricMixin(MetricTransformer, BaseMetricLearner):
     n_components_: int
     n_jobs: int | None
 
-    @property
-    def parameters_(self) -> list[Array]:
-        """The parameters of the embedding."""
-        return [A.array() if isinstance(A, WideMap) else A for A in self._parameters]
-
-    @parameters_.setter
-    def parameters_(self, arrays: list[Any]) -> None:
-        self.__dict__["parameters_"] = arrays
-
-    @parameters_.deleter
-    def parameters_(self) -> None:
-        del self.__dict__["parameters_"]
+    parameters_ = FittedMap()
 
     @property
     def _parameters(self) -> list[Any]:
         """The parameters of the embedding, of which a map may be a `WideMap`."""
-        try:
-            return list(vars(self)["parameters_"])
-        except KeyError:
-            message = f"{type(self).__name__!r} object has no attribute 'parameters_'"
-            raise AttributeError(message) from None
+        found: list[Any] = EmbeddedMetricMixin.parameters_.stored(self)
+        return found
 
     def _embed(self, X: Any, side: str = "query") -> Array:
         """Embed checked points of one side."""

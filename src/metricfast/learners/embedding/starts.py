@@ -9,7 +9,7 @@ import numpy as np
 
 from metricfast._core.points import stacked
 from metricfast._core.types import Array, RandomState
-from metricfast._core.wide_map import WideMap
+from metricfast._core.wide_map import to_array
 from metricfast.embeddings import MLP, Asymmetric, Embedding, Linear
 from metricfast.embeddings._asymmetric import sides_of, with_length
 from metricfast.embeddings._correlated import correlated_maps
@@ -68,8 +68,7 @@ def start_at(
         if isinstance(embedding, Asymmetric):
             labels = np.concatenate([each.labels for each in sides])
             sample = replace(samples, X=stacked([each.X for each in sides]), labels=labels)
-    found = STARTS[name](sample, n_rows)
-    L = np.asarray(found.array() if isinstance(found, WideMap) else found, samples.X.dtype)
+    L = np.asarray(to_array(STARTS[name](sample, n_rows)), samples.X.dtype)
     return embedding, _holding(embedding, [L] * len(sides_of(embedding)), rng)
 
 

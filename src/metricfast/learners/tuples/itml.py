@@ -36,7 +36,6 @@ from metricfast._core.warn import warn_user
 from metricfast.distances.neighbors import paired_distances
 from metricfast.learners.base.classifiers import PairsClassifierMixin
 from metricfast.learners.base.learner import MahalanobisMixin
-from metricfast.learners.base.span import GivenAxes, distinct_rows, in_span
 from metricfast.learners.tuples.drawing import (
     DrawnConstraints,
     FitArguments,
@@ -47,6 +46,7 @@ from metricfast.learners.tuples.factored import start_metric
 from metricfast.learners.tuples.shrinking import half_of_pairs, representative_sample, shrink_metric
 from metricfast.selection._judge import JudgeParameter
 from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
+from metricfast.training.span import GivenAxes, distinct_rows, in_span
 
 __all__ = ["ITML", "ITML_Supervised"]
 

@@ -29,7 +29,6 @@ from metricfast._core.types import Array, Floats, RandomState
 from metricfast.distances.neighbors import paired_distances
 from metricfast.learners.base.classifiers import QuadrupletsClassifierMixin
 from metricfast.learners.base.learner import MahalanobisMixin
-from metricfast.learners.base.span import in_span
 from metricfast.learners.tuples.drawing import (
     DrawnConstraints,
     FitArguments,
@@ -40,6 +39,7 @@ from metricfast.learners.tuples.factored import minimize_factor, start_metric
 from metricfast.learners.tuples.shrinking import representative_sample, shrink_metric
 from metricfast.selection._judge import JudgeParameter
 from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
+from metricfast.training.span import in_span
 
 __all__ = ["LSML", "LSML_Supervised"]
 

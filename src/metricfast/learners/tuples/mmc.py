@@ -32,9 +32,9 @@ from metricfast._core.threadpool import one_blas_thread
 from metricfast._core.thresholds import check_calibration_params
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, Integers, RandomState
+from metricfast._core.wide_map import FittedMap
 from metricfast.learners.base.classifiers import PairsClassifierMixin
 from metricfast.learners.base.learner import MahalanobisMixin
-from metricfast.learners.base.span import GIVEN, Span, SquareOf, in_span, inverse_root, span_of
 from metricfast.learners.tuples.drawing import (
     DrawnConstraints,
     FitArguments,
@@ -50,6 +50,7 @@ from metricfast.learners.tuples.shrinking import (
 )
 from metricfast.selection._judge import JudgeParameter
 from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
+from metricfast.training.span import GIVEN, Span, SquareOf, in_span, inverse_root, span_of
 
 __all__ = ["MMC", "MMC_Supervised"]
 
@@ -262,21 +263,7 @@ class _MMC(CallbackMixin, MahalanobisMixin):
 
     _renamed: ClassVar[dict[str, str]] = {"convergence_threshold": "tol"}
 
-    @property
-    def A_(self) -> Floats:  # noqa: N802
-        """The learned matrix, of shape (n_features, n_features)."""
-        found = vars(self).get("A_")
-        if found is None:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute 'A_'")
-        return found.array("A_") if isinstance(found, SquareOf) else found
-
-    @A_.setter
-    def A_(self, value: Floats | SquareOf) -> None:  # noqa: N802
-        self.__dict__["A_"] = value
-
-    @A_.deleter
-    def A_(self) -> None:  # noqa: N802
-        del self.__dict__["A_"]
+    A_ = FittedMap()
 
     @one_blas_thread()
     def _minimize(self, tuples: TupleSet, rng: RandomState) -> None:

@@ -26,9 +26,9 @@ from metricfast._core.wide_map import memory_for_square
 from metricfast.learners.base.bilinear import BilinearMixin
 from metricfast.learners.base.classifiers import TripletsClassifierMixin
 from metricfast.learners.base.inputs import tuples_of
-from metricfast.learners.base.span import Span, span_of
 from metricfast.learners.tuples.drawing import FitArguments, SupervisedForm, draw_triplets
 from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
+from metricfast.training.span import Span, span_of
 
 __all__ = ["OASIS", "OASIS_Supervised"]
 

@@ -34,7 +34,6 @@ from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast._core.warn import warn_user
 from metricfast.learners.base.classifiers import TripletsClassifierMixin
 from metricfast.learners.base.learner import MahalanobisMixin
-from metricfast.learners.base.span import GIVEN, GivenAxes, in_span, span_of
 from metricfast.learners.tuples.bases import (
     check_given_basis,
     local_discriminants,
@@ -48,6 +47,7 @@ from metricfast.learners.tuples.shrinking import (
 )
 from metricfast.selection._judge import JudgeParameter
 from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
+from metricfast.training.span import GIVEN, GivenAxes, in_span, span_of
 
 __all__ = ["SCML", "SCML_Supervised"]
 

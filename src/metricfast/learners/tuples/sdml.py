@@ -20,7 +20,6 @@ from metricfast._core.types import Array, Floats
 from metricfast._core.warn import warn_user
 from metricfast.learners.base.closed_form import ClosedFormLearner, Statistics
 from metricfast.learners.base.learner import MahalanobisMixin
-from metricfast.learners.base.span import GIVEN, Span, span_of
 from metricfast.learners.tuples.drawing import DrawnConstraints, draw_pairs
 from metricfast.learners.tuples.graphical_lasso import (
     MAX_ITER,
@@ -31,6 +30,7 @@ from metricfast.learners.tuples.graphical_lasso import (
 from metricfast.learners.tuples.pair_sums import PairSumsLearner, pair_sums, prior_matrix
 from metricfast.selection._judge import JudgeParameter
 from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
+from metricfast.training.span import GIVEN, Span, span_of
 
 __all__ = ["SDML", "SDML_Supervised"]
 

@@ -15,10 +15,11 @@ from metricfast._core.targets import check_partial_target, check_sample_weight
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.warn import without_advice
+from metricfast._core.wide_map import WideMap
 from metricfast.learners.base.choice import advise, judge_settings
-from metricfast.learners.base.span import GIVEN, GivenAxes, SpanMap, in_span
 from metricfast.selection._judge import Judge, Judgement, as_judge, judge_tuples
 from metricfast.selection._splits import split_tuples
+from metricfast.training.span import GIVEN, GivenAxes, in_span
 
 __all__ = ["half_of_pairs", "representative_sample", "shrink_by_tuples", "shrink_metric"]
 
@@ -189,7 +190,7 @@ def _learned_map(learner: Any, span: GivenAxes) -> Any:
     L = learner._map
     if not getattr(learner, "diagonal", False) or len(L) != L.shape[1]:
         return L
-    return SpanMap.of_features(np.diag(L))
+    return WideMap(np.diag(L).astype(np.float64), dtype=L.dtype)
 
 
 class _Moves:
