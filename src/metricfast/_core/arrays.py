@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -33,12 +35,14 @@ __all__ = [
     "as_vector",
     "common_precision",
     "scaled_alike",
+    "threads_of",
 ]
 
 Map = Array | None
 
 _MAX_THREADS = 2**31 - 1
 _CACHE_LINE = 64
+_USUAL: ContextVar[int | None] = ContextVar("n_jobs", default=None)
 
 
 def aligned_empty(shape: tuple[int, int], dtype: type[np.floating[Any]]) -> Array:
@@ -149,9 +153,10 @@ def as_exclude(exclude: ArrayLike | None, size: int, database: int) -> Integers 
 def as_threads(n_jobs: int | None) -> int:
     """Return the number of threads for ``n_jobs``.
 
-    None is the default and -1 all CPUs, as in scikit-learn.
+    None is the default, or that of `threads_of`, and -1 all CPUs, as in scikit-learn.
     """
     kernels = get_kernels()
+    n_jobs = _USUAL.get() if n_jobs is None else n_jobs
     if n_jobs is None:
         return int(kernels.default_threads())
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, (int, np.integer)) or n_jobs == 0:
@@ -161,6 +166,16 @@ def as_threads(n_jobs: int | None) -> int:
     if n_jobs < 0:
         return max(1, int(kernels.available_cpus()) + 1 + int(n_jobs))
     return int(n_jobs)
+
+
+@contextmanager
+def threads_of(n_jobs: int | None) -> Iterator[None]:
+    """Use `n_jobs` threads in this block, where no number is given."""
+    before = _USUAL.set(n_jobs)
+    try:
+        yield
+    finally:
+        _USUAL.reset(before)
 
 
 def as_maps(

@@ -19,7 +19,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields, make_dataclass
+from dataclasses import field, fields, make_dataclass
 from functools import cache, partial
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -52,7 +52,6 @@ __all__ = [
     "PositiveShare",
     "Seed",
     "Share",
-    "TrainingParameters",
     "Verbosity",
     "check_parameters",
     "positional",
@@ -86,20 +85,6 @@ LayerSizes = Annotated[Sequence[int], _check_layer_sizes]
 Verbosity = Annotated[bool | int, lambda _, value: check_verbose(value)]
 Seed = Annotated[int | RandomState | None, lambda _, value: check_random_state(value)]
 NumberOfJobs = Annotated[int | None, lambda _, value: as_threads(value)]
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class TrainingParameters:
-    """The parameters of all learners that are trained iteration by iteration."""
-
-    solver: Any = "adam"
-    early_stopping: Any = False
-    warm_start: bool = False
-    callbacks: Any = None
-    preprocessor: Any = None
-    verbose: Verbosity = False
-    random_state: Seed = None
-    n_jobs: NumberOfJobs = None
 
 
 def positional(names: str) -> Callable[[_Class], _Class]:

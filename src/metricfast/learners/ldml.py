@@ -129,7 +129,7 @@ class LDML(AllPairsLearner):
         L = objective.parameters(history.best_x)[0]
         self.bias_ = _best_bias(objective, L, self.bias_)
         value = objective.loss([L, np.array([self.bias_])])[0]
-        self.objective_ = objective.unit * value
+        self.objective_ = objective.samples.unit * value
         self.loss_curve_.append(self.objective_)
         self.n_iter_ += 1
 

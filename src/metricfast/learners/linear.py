@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,7 +14,6 @@ from metricfast._core.initialize import as_given_map, check_n_components, initia
 from metricfast._core.parameters import (
     NonNegativeFloat,
     PositiveInt,
-    TrainingParameters,
     check_parameters,
     take_renamed,
 )
@@ -31,7 +30,7 @@ from metricfast.training.cost import warn_of_cost
 from metricfast.training.history import History, Vector
 from metricfast.training.model_selection import Candidates
 from metricfast.training.objective import Objective
-from metricfast.training.samples import LabelReader, Samples, as_classes, load_samples
+from metricfast.training.samples import Samples, as_classes, load_samples
 from metricfast.training.solvers import LBFGS, Solver, as_solver, check_solver_params
 from metricfast.training.span import LazyBasis, trains_in_span
 from metricfast.training.starts import DISCRIMINANTS, GIVEN_START, STANDARDIZED, begin_at
@@ -47,36 +46,32 @@ _WIDE = 500
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class LinearParameters(TrainingParameters):
-    """The parameters of all learners of a linear map, which `NCA` describes."""
+class LinearLearner(TrainedLearner, MahalanobisMixin):
+    """Base class of learners that minimise a loss of linearly mapped points.
+
+    Subclasses define `_problem`, which returns the problem to minimise. Subclasses without the
+    parameters `max_iter` and `tol` use the default value. `NCA` describes the other parameters.
+    """
 
     init: str | Array = "auto"
     n_components: int | None = None
     solver: Any = "lbfgs"
 
-
-class LinearLearner(TrainedLearner, LinearParameters, MahalanobisMixin):
-    """Base class of learners that minimise a loss of linearly mapped points.
-
-    Subclasses define `_problem`, which returns the problem to minimise. Subclasses without one of
-    the parameters below use the default value.
-    """
+    max_iter = 100
+    tol = cast("float | None", None)
 
     _requires_y = True
-
-    max_iter: int = 100
-    tol: float | None = None
-
-    _solver_names: tuple[str, ...] = ("lbfgs", "adam")
-    _lbfgs_params: tuple[str, ...] = ("max_iter", "tol")  # those that only "lbfgs" has
-    _target: LabelReader = staticmethod(as_classes)  # converts y to classes, labels and unit
-    _accept_sparse: str | bool = "csr"
+    _solver_names: ClassVar[tuple[str, ...]] = ("lbfgs", "adam")
+    _lbfgs_params: ClassVar[tuple[str, ...]] = ("max_iter", "tol")  # those that only "lbfgs" has
+    # Converts y to classes, labels and unit.
+    _target = cast(Any, staticmethod(as_classes))
+    _accept_sparse: ClassVar[str | bool] = "csr"
     _keeps_points = False  # whether `Samples.given` is needed
     _selects_shortest = True  # prefer fewest iterations among equally good settings
-    _min_class_size: int = 2  # minimum number of training points per class
+    _min_class_size = 2  # minimum number of training points per class
     _selects_batches = False  # whether judge="auto" also judges mini-batch solvers
-    _batches_in_span: bool = False  # whether mini-batch solvers train in the span of wide points
-    _exponent: int = 0
+    _batches_in_span = False  # whether mini-batch solvers train in the span of wide points
+    _exponent = 0
 
     def fit(
         self,
@@ -278,7 +273,7 @@ class LinearLearner(TrainedLearner, LinearParameters, MahalanobisMixin):
     def _set_fitted(self, objective: Objective, history: History, x: Vector, final: bool) -> None:
         super()._set_fitted(objective, history, x, final)
         value = history.best_objective if final else history.curve[-1]
-        self.objective_ = objective.unit * value
+        self.objective_ = objective.samples.unit * value
 
     def _finish(self, objective: Objective, history: History, diverged: bool) -> None:
         """Warn if the gradient vanished at the initial map."""

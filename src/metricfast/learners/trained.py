@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial, update_wrapper
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from metricfast._core.arguments import check_random_state
+from metricfast._core.arrays import threads_of
+from metricfast._core.parameters import NumberOfJobs, Seed, Verbosity
 from metricfast._core.targets import check_marks
 from metricfast._core.types import RandomState
 from metricfast.learners.base.inputs import forget
@@ -94,23 +96,29 @@ def for_mini_batches(method: _Method) -> _Method:
     return cast(_Method, _OfMiniBatches(method))
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class TrainedLearner(CallbackMixin):
     """Base class of learners that minimise a problem iteratively.
 
     Subclasses define the abstract methods, and call the methods below in `fit` and `partial_fit`.
     """
 
-    solver: Any
-    early_stopping: Any
-    judge: Any = None  # not a parameter of all learners
-    warm_start: bool
-    random_state: Any
+    solver: Any = "adam"
+    early_stopping: Any = False
+    warm_start: bool = False
+    callbacks: Any = None
+    preprocessor: Any = None
+    verbose: Verbosity = False
+    random_state: Seed = None
+    n_jobs: NumberOfJobs = None
 
-    _fitted: str  # attribute that marks a fitted learner
-    _traits: Traits = Traits()
+    judge = cast(Any, None)  # not a parameter of all learners
+    _traits = Traits()
     _weights_neighbors = False  # whether a weight of 2 equals a duplicate
-    _training: Any = None  # state of `partial_fit`: history, initial vector, preconditioner
-    _validate_fit: Callable[..., None]
+    _training = cast(Any, None)  # state of `partial_fit`: history, initial vector, preconditioner
+    if TYPE_CHECKING:
+        _fitted: ClassVar[str]  # attribute that marks a fitted learner
+        _validate_fit: ClassVar[Callable[..., None]]
 
     @abstractmethod
     def _plan(self) -> Plan:
@@ -161,7 +169,7 @@ class TrainedLearner(CallbackMixin):
     def _set_fitted(self, objective: Objective, history: History, x: Vector, final: bool) -> None:
         """Set the fitted attributes for x: the result, or the current iteration."""
         self._set_map(objective, x)
-        self.loss_curve_ = [value * objective.unit for value in history.curve]
+        self.loss_curve_ = [value * objective.samples.unit for value in history.curve]
         self.n_iter_ = len(history.curve)
         if history.costs:
             self.validation_scores_ = [objective.score(cost) for cost in history.costs]
@@ -201,7 +209,7 @@ class TrainedLearner(CallbackMixin):
         kept = self._earlier() if self.warm_start else None
         in_memory = why_in_memory(self, plan.solver.by_batches, validate)
         self._training = None
-        with forget_on_error(self):
+        with forget_on_error(self), threads_of(self.n_jobs):
             samples = self._load(plan, given, kept, in_memory, reset=True)
             assert samples is not None
             marks = check_marks(samples.X.shape[0], groups=groups, views=views)
@@ -250,28 +258,29 @@ class TrainedLearner(CallbackMixin):
 
     def _partial_fit(self, given: Given) -> Self:
         """Train for one epoch, continuing from the last call or from `fit`."""
-        plan = self._plan()
-        refuse_partial(plan.rule, self.judge, plan.callbacks)
-        begun = hasattr(self, self._fitted)
-        kept = self._earlier() if begun else None
-        samples = self._load(plan, given, kept, None, reset=not begun)
-        if samples is None:
+        with threads_of(self.n_jobs):
+            plan = self._plan()
+            refuse_partial(plan.rule, self.judge, plan.callbacks)
+            begun = hasattr(self, self._fitted)
+            kept = self._earlier() if begun else None
+            samples = self._load(plan, given, kept, None, reset=not begun)
+            if samples is None:
+                return self
+            samples = replace(samples, span=None)  # later calls bring other points
+            if self._training is None:
+                rng = self._generator(check_random_state(self.random_state))
+                initial = self._initialize(plan, samples, rng, kept)
+                objective = self._begin(plan, samples, initial, rng, None)
+                history = objective.history(rng)
+                self._training = history, objective.x0, objective.preconditioner
+            else:
+                history, *continued = self._training
+                objective = Objective(self._problem(samples), continued=tuple(continued))
+                if history.metrics is not None:
+                    history.metrics.follow(objective)
+            history.restart(history.x)
+            train(self, objective, history, plan.solver, plan.callbacks, epoch_from=objective.x0)
             return self
-        samples = replace(samples, span=None)  # later calls bring other points
-        if self._training is None:
-            rng = self._generator(check_random_state(self.random_state))
-            initial = self._initialize(plan, samples, rng, kept)
-            objective = self._begin(plan, samples, initial, rng, None)
-            history = objective.history(rng)
-            self._training = history, objective.x0, objective.preconditioner
-        else:
-            history, *continued = self._training
-            objective = Objective(self._problem(samples), continued=tuple(continued))
-            if history.metrics is not None:
-                history.metrics.follow(objective)
-        history.restart(history.x)
-        train(self, objective, history, plan.solver, plan.callbacks, epoch_from=objective.x0)
-        return self
 
 
 def _refuse_marks(marks: dict[str, Any], rule: HeldOut | None, samples: Samples) -> None:

@@ -304,7 +304,8 @@ class AdapterLearner(EmbeddedMetricMixin):
         if not (self.warm_start and hasattr(self, "parameters_")):
             return None
         check_unused(self, ["rank"], "with warm_start=True, which adds up the changes of all fits")
-        return self.parameters_[0]
+        found: Array = self.parameters_[0]
+        return found
 
     def _starts(self, pairs: Pairs, last: Array | None) -> list[tuple[str, Start]]:
         """Return the maps to start from, first the one that leaves points, or the map, as is."""

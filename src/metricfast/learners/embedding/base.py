@@ -6,7 +6,7 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from metricfast._core.arguments import check_unused
-from metricfast._core.parameters import PositiveInt, TrainingParameters, check_parameters
+from metricfast._core.parameters import PositiveInt, check_parameters
 from metricfast._core.types import Array, RandomState
 from metricfast._core.warn import warn_user
 from metricfast._labels.binding import agreed, bind_labels, is_precomputed
@@ -72,31 +72,27 @@ _MANY_FEATURES = 1000
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class EmbeddingParameters(TrainingParameters, EmbeddedMetricMixin):
-    """The parameters of all learners of an embedding, which `EmbeddingLearner` describes."""
+class BaseEmbeddingLearner(TrainedLearner, EmbeddedMetricMixin):
+    """Base class of learners of an embedding.
+
+    Subclasses define `_parts`, which returns loss, embedding and sampler. Subclasses without a
+    parameter such as `batch_size` use the default value. `EmbeddingLearner` describes them.
+    """
 
     learning_rate: float | None = None
     max_epochs: PositiveInt | None = None
     judge: JudgeParameter = "auto"
 
-
-class BaseEmbeddingLearner(TrainedLearner, EmbeddingParameters):
-    """Base class of learners of an embedding.
-
-    Subclasses define `_parts`, which returns loss, embedding and sampler. Subclasses without one of
-    the parameters below use the default value.
-    """
+    batch_size = cast("int | None", None)
+    database = "batch"
+    candidate_fraction = cast("float | None", None)
+    proxy_lr_factor = 1.0
+    label_distance = cast(Any, None)
 
     _requires_y = True
     _solver_names = ("adam", "adamw", "sgd", "lbfgs")
-    _sampler_params: tuple[str, ...] = ("sampler",)
+    _sampler_params: ClassVar[tuple[str, ...]] = ("sampler",)
     _traits = EMBEDDING
-
-    batch_size: int | None = None
-    database: str = "batch"
-    candidate_fraction: float | None = None
-    proxy_lr_factor: float = 1.0
-    label_distance: Any = None
 
     @abstractmethod
     def _parts(self) -> tuple[Any, Embedding, Sampler]:

@@ -34,7 +34,7 @@ from metricfast.learners.gerrymandering.two_sides import (
     two_sided_penalty,
 )
 from metricfast.learners.gerrymandering.voting import VoteParameters, largest_cost, vote_loss
-from metricfast.learners.trained import Given, Plan, TrainedLearner, for_mini_batches
+from metricfast.learners.trained import Given, Plan, for_mini_batches
 from metricfast.losses import Gerrymander
 from metricfast.selection._judge import Judge, JudgeParameter
 from metricfast.training.callbacks import as_callbacks
@@ -54,9 +54,7 @@ __all__ = ["AsymmetricSimilarity"]
 
 
 @dataclass(eq=False, repr=False)
-class AsymmetricSimilarity(
-    DatabaseClassifierMixin, TrainedLearner, VoteParameters, EmbeddedMetricMixin
-):
+class AsymmetricSimilarity(DatabaseClassifierMixin, VoteParameters, EmbeddedMetricMixin):
     r"""Asymmetric similarity, which optimises the k-NN vote itself.
 
     The distance of a query x and a database point x' is :math:`\|Ux - Vx'\|`. Each side has a map

@@ -7,10 +7,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from metricfast._core.parameters import PositiveFloat, PositiveInt, TrainingParameters
+from metricfast._core.parameters import PositiveFloat, PositiveInt
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.distances.inference import Ties, check_loss_matrix
 from metricfast.learners.gerrymandering.regularizers import Regularizer
+from metricfast.learners.trained import TrainedLearner
 from metricfast.losses import Gerrymander
 
 __all__ = ["VoteParameters", "largest_cost", "majority_vote", "vote_loss"]
@@ -20,7 +21,7 @@ _TRIFLE = 1e-9
 
 
 @dataclass(eq=False, repr=False)
-class VoteParameters(TrainingParameters):
+class VoteParameters(TrainedLearner):
     """The parameters of learners by gerrymandering, described at `NeighborhoodGerrymandering`."""
 
     n_neighbors: PositiveInt = 3
