@@ -26,7 +26,7 @@ import metricfast as mf
 from metricfast.embeddings import Linear, Periodic
 from metricfast.predictors import soft_base
 from metricfast.predictors.relevance import shares_of_columns
-from metricfast.predictors.soft_training import _FACTORS, Course, sharpness
+from metricfast.predictors.soft_training import _FACTORS, plan, sharpness
 from metricfast.predictors.soft_votes import SoftVotes
 from metricfast.predictors.tables import NormalScores, Table
 from metricfast.selection import Judge
@@ -488,11 +488,11 @@ def test_batches_are_bounded():
     model = mf.NCARegressor(**QUICK | {"max_epochs": 2, "scale": 0.3}).fit(X, X[:, 0])
     assert model.judgement_.names[:2] == ["linear map", "periodic, scale 0.3"]
     assert model.score(X, X[:, 0]) > 0.6
-    course = Course(mf.NCARegressor())
+    model = mf.NCARegressor()
     for n, anchors, candidates in (
         (300, 150, 75), (2000, 250, 875), (6000, 750, 2625), (50_000, 1020, 4096)
     ):  # fmt: skip
-        solver, drawn = course.plan(mf.embeddings.Linear(2), n)
+        solver, drawn = plan(model, mf.embeddings.Linear(2), n)
         objective = SimpleNamespace(X=np.empty((n, 1)))
         batches = list(drawn(objective, np.random.RandomState(0), solver.batch_size)())
         assert {len(batch.rows) for batch in batches} <= {

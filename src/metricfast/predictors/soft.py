@@ -217,8 +217,8 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
     def _task(self, E: Array, rows: Integers, weight: Floats | None) -> Task:
         codes = self._labels.codes[rows]
         sizes = [len(known) for known in self._labels.known]
-        n, w = len(E), np.ones(len(E)) if weight is None else weight
-        self._values = np.concatenate(
+        w = np.ones(len(E)) if weight is None else weight
+        votes = np.concatenate(
             [
                 column[:, None] == np.arange(size)
                 for column, size in zip(codes.T, sizes, strict=True)
@@ -226,8 +226,8 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
             axis=1,
         )
         # The share of each class in one point; 0 for a class without a point.
-        share, least = np.asarray(w @ self._values), np.finfo(np.float64).tiny
-        self._prior = np.where(share > 0, np.maximum(share / w.sum() / n, least), 0)
+        share, least = np.asarray(w @ votes), np.finfo(np.float64).tiny
+        self._prior = np.where(share > 0, np.maximum(share / w.sum() / len(E), least), 0)
         losses = [
             (NCA("log", "mean", squared=False), column)
             for column, size in zip(codes.T, sizes, strict=True)
@@ -244,12 +244,12 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
             total: Floats = np.sum(logs, axis=0)
             return total
 
-        values = self._values.astype(E.dtype)
-        return Task(Samples(E, weight=weight), values, losses, costs, codes, None, _CONFIRMING)
+        samples, values = Samples(E, weight=weight), votes.astype(E.dtype)
+        return Task(samples, votes, values, losses, costs, codes, _CONFIRMING)
 
     def _of_outputs(self, means: Floats) -> list[Floats]:
         """Split the votes into the probabilities of the classes of each output."""
-        smooth = (means + self._prior) / (1 + 1 / self._values.shape[0])
+        smooth = (means + self._prior) / (1 + 1 / len(self._rows))
         ends = np.cumsum([len(known) for known in self._labels.known])
         return np.split(smooth, ends[:-1], axis=1)
 
@@ -403,7 +403,7 @@ class NCARegressor(RegressorMixin, SoftNeighbors):  # type: ignore[misc]
     def _task(self, E: Array, rows: Integers, weight: Floats | None) -> Task:
         numbers = self._numbers[rows].reshape(len(rows), -1)
         self._unit = np.maximum(np.abs(numbers).max(axis=0), np.finfo(np.float64).tiny)
-        self._values = unit = numbers / self._unit
+        unit = numbers / self._unit
         standard = unit - np.average(unit, axis=0, weights=weight)
         spread = np.sqrt(np.average(standard**2, axis=0, weights=weight))
         if not (spread > 0).any():
@@ -416,7 +416,7 @@ class NCARegressor(RegressorMixin, SoftNeighbors):  # type: ignore[misc]
             return errors
 
         values, no_classes = standard.astype(E.dtype), np.zeros((len(E), 1), np.int64)
-        return Task(Samples(E, weight=weight), values, losses, costs, no_classes)
+        return Task(Samples(E, weight=weight), unit, values, losses, costs, no_classes)
 
     def predict(self, X: Any) -> Floats:
         """Return the mean of the values of `fit`, weighed by the softmax of distances.

@@ -6,8 +6,8 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import cached_property
-from typing import Annotated, Any, Literal, TypeVar
+from functools import cached_property, partial
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from scipy.sparse import csr_matrix, vstack
@@ -39,9 +39,9 @@ from metricfast.embeddings import MLP, Embedding, Linear, Periodic
 from metricfast.embeddings._asymmetric import with_length
 from metricfast.learners.base.html import learned_table, with_table
 from metricfast.predictors.relevance import embed_rows, shares_of_columns
-from metricfast.predictors.soft_training import LARGE, Course, Task, Training, race, sharpness
+from metricfast.predictors.soft_training import LARGE, Task, Training, plan, race, sharpness
 from metricfast.predictors.soft_votes import SoftVotes
-from metricfast.predictors.tables import NormalScores, Table
+from metricfast.predictors.tables import Table
 from metricfast.predictors.targets import judge_of_points, rows_of_table
 from metricfast.selection._judge import Judge, JudgeParameter
 from metricfast.selection._splits import ENOUGH, split_points
@@ -62,7 +62,6 @@ _HIDDEN, _ENOUGH = (256, 256), 3000
 _MOST_PERIODIC = 1000
 # Spreads of frequencies to choose among, in turns for each standard deviation of a column.
 _SCALES = (0.03, 0.3, 1.0)
-_Self = TypeVar("_Self", bound="SoftNeighbors")
 
 
 def _check_hidden(name: str, value: Any) -> None:
@@ -83,8 +82,13 @@ Hidden = Annotated[int | Sequence[int] | str | None, _check_hidden]
 
 
 @dataclass(eq=False, repr=False)
-class SoftParameters(BaseEstimator):  # type: ignore[misc]
-    """The parameters of classifier and regressor."""
+class SoftNeighbors(
+    CallbackMixin,
+    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
+    TransformerMixin,  # type: ignore[misc]
+    BaseEstimator,  # type: ignore[misc]
+):
+    """A predictor by soft votes of all points of `fit`, under maps that are learned for these."""
 
     n_components: PositiveInt = 64
     _: KW_ONLY
@@ -106,28 +110,14 @@ class SoftParameters(BaseEstimator):  # type: ignore[misc]
     n_jobs: NumberOfJobs = None
     verbose: Verbosity = False
 
-
-class SoftNeighbors(
-    CallbackMixin,
-    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
-    TransformerMixin,  # type: ignore[misc]
-    SoftParameters,
-):
-    """A predictor by soft votes of all points of `fit`, under maps that are learned for these."""
-
-    _fit_task: Any = None  # for scikit-learn's callbacks, while `fit` runs
-
-    hidden: Any = None  # a classifier has no perceptron
-
-    _scores: NormalScores | None  # in place of numbers, where these predict better
-    _voters: list[SoftVotes]  # for each map
-    _rows: Integers  # of `fit`, that vote
-    _table: Table
-    _relevance: Floats
-    _values: Array  # what votes are the mean of, (n_weighted, n_values)
+    _fit_task: ClassVar[Any] = None  # for scikit-learn's callbacks, while `fit` runs
 
     def _task(self, E: Array, rows: Integers, weight: Floats | None) -> Task:
-        """Return what is to be predicted."""
+        """Return what is to be predicted of encoded points, which are some rows of `fit`."""
+        raise NotImplementedError
+
+    def _predicted(self, means: Floats) -> Any:
+        """Return predictions, given the means of votes."""
         raise NotImplementedError
 
     def _learn(self, X: Any, weight: Floats | None) -> None:
@@ -141,50 +131,49 @@ class SoftNeighbors(
         self.__dict__.pop("_database", None)
         self.n_samples_fit_ = _num_samples(X)
         if weight is None:
-            rows = np.arange(self.n_samples_fit_)
+            self._rows = np.arange(self.n_samples_fit_)
         else:
-            rows = np.flatnonzero(weight)
-            X = rows_of_table(X, rows)
+            self._rows = np.flatnonzero(weight)
+            X = rows_of_table(X, self._rows)
             # In the losses, a weight above 1 means repeated points, which would find each other.
-            weight = np.maximum(weight[rows] / weight.max(), np.finfo(np.float64).tiny)
-        table = Table(self, X, weight)
+            weight = weight[self._rows] / weight.max()
+            weight = np.maximum(weight, np.finfo(np.float64).tiny)
+        self._table, self._scores = table, scores = Table(self, X, weight), None
         E = table.encoded(self, X)
         choices = self._choices(len(E), E.shape[1] - table.n_indicators, table.n_indicators)
-        task, measure = self._task(E, rows, weight), ""
+        task, measure = self._task(E, self._rows, weight), ""
         if judge is not None:
             measure, task = self._measured(judge, task)
         splits = self._splits(E, task.labels[:, 0], judge)
         several, n_maps, embedding = len(choices) > 1, len(splits), next(iter(choices.values()))
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=n_maps)
-        course = Course(self)
         if self._fit_task is not None:
-            of_one = course.plan(embedding, len(splits[0][0]))[0].n_iter
+            of_one = plan(self, embedding, len(splits[0][0]))[0].n_iter
             known = judge is None or not several
             self._fit_task.begin("epoch", n_maps * of_one if known else None)
         trained: list[Training] = []
-        self._scores = None
         for place, (split, seed) in enumerate(zip(splits, seeds, strict=True)):
-            label, share = f"{type(self).__name__} {place + 1}/{n_maps}", 1 / (n_maps - place)
-            if judge is not None and not trained:
-                tasks, scores = {"": task}, None
+            label = f"{type(self).__name__} {place + 1}/{n_maps}"
+            if judge is not None and not place:
+                tasks, share = {"": task}, 1 / n_maps
                 if several:
                     # Half of the time is for what follows the race, if anything does.
                     more = n_maps > 1 or len(split[0]) > LARGE or "perceptron" in choices
                     share, scores = 1 / 2 if more else 1, table.scores(self, X, weight)
                     by_scores = Samples(table.encoded(self, X, scores), weight=weight)
                     tasks[", normal scores"] = replace(task, samples=by_scores)
-                racing = course.until(end, share)
+                begin = partial(Training, self, seed=seed, deadline=_deadline(end, share))
                 final, is_final, self.judgement_ = race(
-                    judge, measure, tasks, racing, choices, split, seed, label
+                    judge, measure, tasks, begin, choices, split, seed, label
                 )
                 self._scores = None if final.task is task else scores
                 task, embedding = final.task, final.embedding
                 if is_final:
                     trained.append(final)
                     continue
-            own = course.until(end, 1 / (n_maps - place))
-            trained.append(Training(task, own, embedding, split, seed).run(label))
-        self._keep(table, trained, rows, weight, task.samples.X)
+            how = {"seed": seed, "deadline": _deadline(end, 1 / (n_maps - place))}
+            trained.append(Training(self, task, embedding, split, **how).run(label))
+        self._keep(trained, task, weight)
 
     def _measured(self, judge: Judge, task: Task) -> tuple[str, Task]:
         """Return the name of the judge's measure, and the task with it."""
@@ -222,8 +211,9 @@ class SoftNeighbors(
 
     def _choices(self, n: int, n_numbers: int, n_indicators: int) -> dict[str, Embedding]:
         """Return the embeddings to choose among, for n points."""
-        if self.hidden is not None and not _is_auto(self.hidden):
-            widths = tuple(self.hidden) if np.iterable(self.hidden) else (self.hidden,)
+        hidden = getattr(self, "hidden", None)  # a classifier has no perceptron
+        if hidden is not None and not _is_auto(hidden):
+            widths = tuple(hidden) if np.iterable(hidden) else (hidden,)
             return {"perceptron": MLP(widths, self.n_components, "tanh")}
         found: dict[str, Embedding] = {}
         periodic = (False, True) if _is_auto(self.periodic) else (bool(self.periodic),)
@@ -236,13 +226,11 @@ class SoftNeighbors(
                 found[f"periodic, scale {scale:g}"] = Periodic(
                     self.n_components, self.n_frequencies, self.n_embedding, scale, n_indicators
                 )
-        if _is_auto(self.hidden) and n >= _ENOUGH:
+        if _is_auto(hidden) and n >= _ENOUGH:
             found["perceptron"] = MLP(_HIDDEN, self.n_components, "tanh")
         return found
 
-    def _keep(
-        self, table: Table, trained: list[Training], rows: Integers, weight: Floats | None, E: Array
-    ) -> None:
+    def _keep(self, trained: list[Training], task: Task, weight: Floats | None) -> None:
         """Set what is fitted."""
         if any(not each.costs for each in trained):
             raise ValueError(
@@ -253,7 +241,7 @@ class SoftNeighbors(
                 "Training diverged: the best parameters are kept. Lower learning_rate.",
                 ConvergenceWarning,
             )
-        if all(each.still for each in trained):
+        if all(each.history.still for each in trained):
             needed = "2 points of a class and 1 of another" if is_classifier(self) else "3 points"
             warn_user(
                 "The training points give no gradient, so the map stays as it was drawn. Training "
@@ -261,24 +249,21 @@ class SoftNeighbors(
                 "vary: give more points.",
                 ConvergenceWarning,
             )
-        self._table, self._rows = table, rows
+        E, self._values, factor = task.samples.X, task.votes, sharpness(trained)
         self.embedding_ = with_length(trained[0].embedding, False)
         self.validation_costs_ = [each.costs for each in trained]
-        factor = sharpness(trained)
         self.parameters_ = [each.learned(factor) for each in trained]
-        points = self._embedded(E)
         self._relevance = shares_of_columns(
-            self.embedding_, self.parameters_, E, table.origin, weight, self.n_jobs
+            self.embedding_, self.parameters_, E, self._table.origin, weight, self.n_jobs
         )
-        self._voters = [SoftVotes(Z, weight, self.n_jobs) for Z in points]
-        held_out = [part for each in trained if (part := each.held_out) is not None]
-        once = np.concatenate([*held_out, np.zeros(0, np.int64)])
-        if len(held_out) == len(trained) and np.array_equal(np.sort(once), np.arange(len(E))):
+        self._voters = [SoftVotes(Z, weight, self.n_jobs) for Z in self._embedded(E)]
+        once = np.concatenate([np.zeros(0, np.int64) if each.held_out is None else each.held_out
+                               for each in trained])  # fmt: skip
+        if np.array_equal(np.sort(once), np.arange(len(E))):
             values = self._values.astype(np.float64)
             means = np.full((self.n_samples_fit_, values.shape[1]), np.nan)
-            means[rows[once]] = np.concatenate(
-                [each.held_out_means(Z, values) for each, Z in zip(trained, points, strict=True)]
-            )
+            for each, voters in zip(trained, self._voters, strict=True):
+                means[self._rows[each.held_out]] = each.held_out_means(voters.points, values)
             self.oof_prediction_ = self._predicted(means)
 
     @cached_property
@@ -286,10 +271,6 @@ class SoftNeighbors(
         """The points under all maps, for searches; model files do not hold it."""
         points = np.concatenate([voters.points for voters in self._voters], axis=1)
         return Database(points, n_jobs=self.n_jobs)
-
-    def _predicted(self, means: Floats) -> Any:
-        """Return predictions, given the means of votes."""
-        raise NotImplementedError
 
     def _embedded(self, E: Array) -> list[Array]:
         """Return encoded points under each of the maps."""
@@ -451,6 +432,12 @@ class SoftNeighbors(
         tags.transformer_tags.preserves_dtype = []
         tags.target_tags.required = tags.target_tags.multi_output = True
         return tags
+
+
+def _deadline(end: float, share: float) -> float:
+    """Return the time after a share of what is left until `end`."""
+    now = time.monotonic()
+    return now + share * max(end - now, 0.0)
 
 
 def _is_auto(given: object) -> bool:

@@ -6,11 +6,11 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from metricfast._core.progress import Progress
 from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast.embeddings import MLP, Embedding, Linear, Periodic
 from metricfast.losses._call import BaseLoss, BoundLoss
@@ -19,14 +19,13 @@ from metricfast.samplers import Batch, batch_count
 from metricfast.selection._judge import Judge, Judgement, judge_costs
 from metricfast.selection._measures import Measure
 from metricfast.training.adapters import initial_parameters
-from metricfast.training.history import DivergedError
 from metricfast.training.objective import Objective
 from metricfast.training.problem import EMBEDDING, Problem
 from metricfast.training.samples import Samples
 from metricfast.training.solvers import Adam, AdamW, MiniBatchSolver
-from metricfast.training.train import solve
+from metricfast.training.train import train
 
-__all__ = ["LARGE", "CandidateBatches", "Course", "Task", "Training", "race", "sharpness"]
+__all__ = ["LARGE", "Task", "Training", "plan", "race", "sharpness"]
 
 # With more than LARGE points, the choice of the embedding uses LARGE points only. The map is then
 # trained for _EPOCHS_OF_LARGE epochs, with a learning rate that falls to zero.
@@ -48,72 +47,6 @@ _FACTORS = 2.0 ** (np.arange(-4, 9) / 2)
 
 
 @dataclass(frozen=True)
-class Course:
-    """How maps are trained: the parameters of a predictor, and `time.monotonic()` at the end."""
-
-    model: Any
-    deadline: float = math.inf
-
-    def plan(
-        self, embedding: Embedding, n: int, max_epochs: int | None = None
-    ) -> tuple[MiniBatchSolver, CandidateBatches]:
-        """Return the solver and the batches for training an embedding on n points.
-
-        A perceptron uses small batches, few candidates, strong weight decay and a falling learning
-        rate. Other maps are trained for fewer epochs if there are many points.
-        """
-        model, decay, falls = self.model, self.model.weight_decay, n > LARGE
-        anchors, candidates = min(max(n // 8, _ANCHORS), _MOST_ANCHORS), _MOST_CANDIDATES
-        epochs = min(int(model.max_epochs), max_epochs or int(model.max_epochs))
-        if isinstance(embedding, MLP):
-            anchors, candidates, falls = _ANCHORS, _FEWER_CANDIDATES, True
-            decay *= _DECAY if model.solver == "adamw" else 1.0
-        elif n > LARGE:
-            epochs = min(epochs, _EPOCHS_OF_LARGE)
-        if not isinstance(model.batch_size, str):
-            anchors = model.batch_size
-        rate = model.learning_rate * math.sqrt(max(anchors / _ANCHORS, 1.0))
-        kind = AdamW if model.solver == "adamw" else Adam
-        solver = kind(rate, anchors, epochs, "cosine" if falls else "constant", decay)
-        return solver, CandidateBatches(candidates, model.candidate_fraction)
-
-    def until(self, end: float, share: float) -> Course:
-        """Return a copy whose deadline is a share of the time remaining until `end`."""
-        now = time.monotonic()
-        return replace(self, deadline=now + share * max(end - now, 0.0))
-
-
-@dataclass(frozen=True)
-class CandidateBatches:
-    """Batches of anchors, each with a bounded number of other points as candidates.
-
-    The time of an epoch is therefore proportional to the number of points.
-    """
-
-    most: int
-    fraction: float
-
-    def __call__(
-        self, objective: Objective, rng: RandomState, batch_size: int | None
-    ) -> Callable[[], Iterator[Batch]]:
-        """Return a function that draws the batches of one epoch."""
-        assert batch_size is not None
-        return lambda: self._drawn(objective.X.shape[0], rng, batch_size)
-
-    def _drawn(self, n: int, rng: RandomState, n_anchors: int) -> Iterator[Batch]:
-        order, pool = rng.permutation(n), rng.permutation(n)
-        is_anchor = np.zeros(n, bool)
-        for anchors in np.array_split(order, batch_count(n, n_anchors)):
-            is_anchor[anchors] = True
-            size = min(round(self.fraction * (n - len(anchors))), self.most)
-            window = (rng.randint(n) + np.arange(size + len(anchors))) % n
-            drawn = pool[window]
-            candidates = drawn[~is_anchor[drawn]][:size]
-            yield Batch(np.concatenate([anchors, candidates]), len(anchors))
-            is_anchor[anchors] = False
-
-
-@dataclass(frozen=True)
 class Task:
     """What is to be predicted of which points.
 
@@ -121,26 +54,77 @@ class Task:
     ----------
     samples : Samples
         Encoded points, and their weights.
+    votes : ndarray of shape (n_samples, n_values)
+        What predictions are the mean of.
     values : ndarray of shape (n_samples, n_values)
-        What votes are the mean of, in the precision of the points.
+        What votes for held-out points are the mean of, in the precision of the points.
     losses : list of (loss, ndarray of shape (n_samples,))
         Of each output, and its labels.
     costs : callable
         Of such means for some queries, and the rows of these: how bad each is.
     labels : ndarray of shape (n_samples, n_outputs)
-    measure : callable, optional
-        The measure of the judge, in place of these costs.
     n_confirming : int
         Held-out points that it takes to choose the sharpness of votes.
+    measure : callable, optional
+        The measure of the judge, in place of these costs.
     """
 
     samples: Samples
+    votes: Array
     values: Array
     losses: list[tuple[BaseLoss, Array]]
     costs: Callable[[Floats, Integers], Floats]
     labels: Array
-    measure: Measure | None = None
     n_confirming: int = 1
+    measure: Measure | None = None
+
+
+def plan(
+    model: Any, embedding: Embedding, n: int, max_epochs: int | None = None
+) -> tuple[MiniBatchSolver, Callable[..., Callable[[], Iterator[Batch]]]]:
+    """Return the solver and the batches for training an embedding on n points.
+
+    A perceptron uses small batches, few candidates, strong weight decay and a falling learning
+    rate. Other maps are trained for fewer epochs if there are many points.
+    """
+    decay, falls = model.weight_decay, n > LARGE
+    anchors, candidates = min(max(n // 8, _ANCHORS), _MOST_ANCHORS), _MOST_CANDIDATES
+    epochs = min(int(model.max_epochs), max_epochs or int(model.max_epochs))
+    if isinstance(embedding, MLP):
+        anchors, candidates, falls = _ANCHORS, _FEWER_CANDIDATES, True
+        decay *= _DECAY if model.solver == "adamw" else 1.0
+    elif n > LARGE:
+        epochs = min(epochs, _EPOCHS_OF_LARGE)
+    if not isinstance(model.batch_size, str):
+        anchors = model.batch_size
+    rate = model.learning_rate * math.sqrt(max(anchors / _ANCHORS, 1.0))
+    kind = AdamW if model.solver == "adamw" else Adam
+    solver = kind(rate, anchors, epochs, "cosine" if falls else "constant", decay)
+    return solver, partial(_candidate_batches, candidates, model.candidate_fraction)
+
+
+def _candidate_batches(
+    most: int, fraction: float, objective: Objective, rng: RandomState, n_anchors: int
+) -> Callable[[], Iterator[Batch]]:
+    """Return a function that draws batches of anchors, each with other points as candidates.
+
+    Candidates are a fraction of the other points, and at most `most`, so the time of an epoch is
+    proportional to the number of points.
+    """
+    n = objective.X.shape[0]
+
+    def drawn() -> Iterator[Batch]:
+        order, pool = rng.permutation(n), rng.permutation(n)
+        is_anchor = np.zeros(n, bool)
+        for anchors in np.array_split(order, batch_count(n, n_anchors)):
+            is_anchor[anchors] = True
+            size = min(round(fraction * (n - len(anchors))), most)
+            window = pool[(rng.randint(n) + np.arange(size + len(anchors))) % n]
+            candidates = window[~is_anchor[window]][:size]
+            yield Batch(np.concatenate([anchors, candidates]), len(anchors))
+            is_anchor[anchors] = False
+
+    return drawn
 
 
 class Training:
@@ -148,129 +132,106 @@ class Training:
 
     Parameters
     ----------
-    task, course, embedding
+    model : NCAClassifier or NCARegressor
+    task, embedding
     split : tuple of ndarray of int64
         Rows to train on, and those that are held out; None for all, and for none.
+    max_epochs : int, optional
     seed : int
         Decides the start and the batches.
-    max_epochs : int, optional
+    deadline : float
+        The value of `time.monotonic` after which training ends.
 
     Attributes
     ----------
     held_out : ndarray of int64 or None
+    history : History
     diverged : bool
+    weight : ndarray of shape (n_held_out,)
     """
 
     def __init__(
-        self, task: Task, course: Course, embedding: Embedding, split: tuple[Any, Any], seed: int,
-        max_epochs: int | None = None,
+        self, model: Any, task: Task, embedding: Embedding, split: tuple[Any, Any],
+        max_epochs: int | None = None, *, seed: int, deadline: float,
     ) -> None:  # fmt: skip
         self._train, self.held_out = split
-        self.embedding, self.task, self.diverged = embedding, task, False
-        self._course, rng = course, np.random.RandomState(seed)
-        samples, n_jobs = task.samples.take(self._train), course.model.n_jobs
-        self._solver, batches = course.plan(embedding, len(samples.X), max_epochs)
-        losses = [loss.on(y[self._train], samples.weight, n_jobs=n_jobs) for loss, y in task.losses]
+        self._model, self.task, self.embedding = model, task, embedding
+        self._deadline, self.diverged, rng = deadline, False, np.random.RandomState(seed)
+        self._samples, how = task.samples.take(self._train), {"n_jobs": model.n_jobs}
+        self._solver, batches = plan(model, embedding, len(self._samples.X), max_epochs)
+        weight = self._samples.weight
+        losses = [loss.on(y[self._train], weight, **how) for loss, y in task.losses]
         problem = Problem(
-            samples, losses[0] if len(losses) == 1 else _Outputs(losses), embedding=embedding,
-            traits=EMBEDDING, batches=batches, n_jobs=n_jobs,
+            self._samples, losses[0] if len(losses) == 1 else _Outputs(losses),
+            embedding=embedding, traits=EMBEDDING, batches=batches, **how,
         )  # fmt: skip
-        start = initial_parameters(embedding, samples.X, None, rng)
+        start = initial_parameters(embedding, self._samples.X, None, rng)
         self._objective = Objective(problem, start)
-        self._history = self._objective.history(rng, quiet=True)
+        self.history = self._objective.history(rng, quiet=True)
         if self.held_out is not None:
-            self._queries = replace(task.samples.take(self.held_out), database=samples)
-            self._history.judge(lambda x: self._mean(self._costs(x)), _PATIENCE)
+            queries = replace(task.samples.take(self.held_out), database=self._samples)
+            weight, self._queries = queries.weight, queries
+            self.weight = np.ones(len(self.held_out)) if weight is None else weight
+            self.history.judge(lambda x: self._mean(self._costs(x)), _PATIENCE)
 
     def run(self, label: str, max_epochs: int | None = None) -> Training:
         """Train until the costs of held-out points no longer fall, for `max_epochs` in all."""
-        history, model, deadline = self._history, self._course.model, self._course.deadline
-
-        def observer(epoch: int, value: float, x: Array) -> bool:
-            progress(epoch, value)
-            stopped = model._fit_task is not None and model._fit_task.iteration()
-            return stopped or time.monotonic() > deadline
-
-        if self.diverged or (history.curve and time.monotonic() > deadline):
-            return self
-
-        most = min(self._solver.n_iter, max_epochs or self._solver.n_iter)
-        with Progress(label, most - len(history.curve), shown=model.verbose) as progress:
-            history.observer, history.max_iter = observer, most
-            try:
-                solve(self._objective, history, self._solver)
-            except DivergedError:
-                self.diverged = True
-            finally:
-                history.observer = None
+        history, n_iter = self.history, self._solver.n_iter
+        history.max_iter = min(n_iter, max_epochs or n_iter)
+        if not (self.diverged or (history.curve and time.monotonic() > self._deadline)):
+            self.diverged = train(
+                self._model, self._objective, history, self._solver, part=label,
+                deadline=self._deadline,
+            )  # fmt: skip
         return self
 
     @property
     def costs(self) -> list[float]:
         """The mean cost of held-out points after each epoch; without any, the loss."""
-        return self._history.curve if self.held_out is None else self._history.costs
-
-    @property
-    def cost(self) -> float:
-        """The least of these."""
-        return min(self.costs, default=np.inf)
-
-    @property
-    def weight(self) -> Floats:
-        """The weights of held-out points."""
-        weight = self._queries.weight
-        return np.ones(self._queries.X.shape[0]) if weight is None else weight
-
-    @property
-    def still(self) -> bool:
-        """Whether the first epoch had no gradient."""
-        return self._history.still
+        return self.history.curve if self.held_out is None else self.history.costs
 
     def learned(self, factor: float) -> list[Array]:
         """Return the parameters of the best epoch, or of the last if no points are held out.
 
         Embedded points are multiplied by a factor.
         """
-        history = self._history
+        history = self.history
         arrays = self._objective.parameters(history.best_x if history.costs else history.x)
         first = len(arrays) - (2 if isinstance(self.embedding, MLP) else 1)  # of the last layer
         scaled = [array * array.dtype.type(factor) for array in arrays[first:]]
         return arrays[:first] + scaled
 
     def held_out_means(self, Z: Array, values: Floats) -> Floats:
-        """Return the votes of the points that were trained on for those that are held out.
+        """Return the votes for held-out points; Z are all points, and `values` what they vote."""
+        return self._means(Z[self.held_out], Z[self._train], values)
 
-        `Z` are all points under the map, and `values` what votes are the mean of.
-        """
-        n_jobs = self._course.model.n_jobs
-        voters = SoftVotes(Z[self._train], self._objective.samples.weight, n_jobs)
-        return voters.means(values[self._train], Z[self.held_out], n_jobs=n_jobs)
+    def _means(self, Z: Array, database: Array, values: Array) -> Floats:
+        n_jobs = self._model.n_jobs
+        votes = SoftVotes(database, self._samples.weight, n_jobs)
+        return votes.means(values[self._train], Z, n_jobs=n_jobs)
 
     def best_costs(self) -> Array:
         """Return the cost of each held-out point in the best epoch."""
-        return self._costs(self._history.best_x)
+        return self._costs(self.history.best_x)
 
     def costs_of_factors(self) -> Floats:
         """Return the mean costs of the votes for held-out points under multiples of the map."""
-        sides = self._objective.embed(self._queries, self._history.best_x)
-        return np.array([self._mean(self._costs_of_votes(*sides, f)) for f in _FACTORS])
+        sides = self._objective.embed(self._queries, self.history.best_x)
+        scaled = ([Z * Z.dtype.type(factor) for Z in sides] for factor in _FACTORS)
+        return np.array([self._mean(self._costs_of_votes(*each)) for each in scaled])
 
     def _costs(self, x: Array) -> Array:
         """Return the cost of each held-out point."""
         (Z, database), task = self._objective.embed(self._queries, x), self.task
         if task.measure is None:
-            return self._costs_of_votes(Z, database, 1.0)
+            return self._costs_of_votes(Z, database)
         y, among = (task.labels[rows, 0] for rows in (self.held_out, self._train))
-        how = {"n_jobs": self._course.model.n_jobs}
-        return task.measure(Z, y, database, among, self._objective.samples.weight, **how)
+        weight, n_jobs = self._samples.weight, self._model.n_jobs
+        return task.measure(Z, y, database, among, weight, n_jobs=n_jobs)
 
-    def _costs_of_votes(self, Z: Array, database: Array, factor: float) -> Floats:
+    def _costs_of_votes(self, Z: Array, database: Array) -> Floats:
         assert self.held_out is not None
-        n_jobs = self._course.model.n_jobs
-        Z, database = (side * side.dtype.type(factor) for side in (Z, database))
-        votes = SoftVotes(database, self._objective.samples.weight, n_jobs)
-        means = votes.means(self.task.values[self._train], Z, n_jobs=n_jobs)
-        return self.task.costs(means, self.held_out)
+        return self.task.costs(self._means(Z, database, self.task.values), self.held_out)
 
     def _mean(self, costs: Array) -> float:
         """Return the mean of the costs to lower, which costs that must not get worse may follow."""
@@ -305,7 +266,7 @@ def sharpness(trained: list[Training]) -> float:
 
 
 def race(
-    judge: Judge, measure: str, tasks: dict[str, Task], course: Course,
+    judge: Judge, measure: str, tasks: dict[str, Task], begin: Callable[..., Training],
     choices: dict[str, Embedding], split: tuple[Integers, Integers], seed: int, label: str,
 ) -> tuple[Training, bool, Judgement | None]:  # fmt: skip
     """Choose an embedding and its inputs by successive halving, then try the perceptron.
@@ -316,15 +277,16 @@ def race(
     train if there is a choice. If there are no more, the last racers are trained to their ends.
 
     `tasks`: the task by what is added to the names; a perceptron has the first.
+    `begin`: returns the training of a task, an embedding and a split, for at most some epochs.
     Returns the winner, whether it was trained on all points, to its end, and the judgement; None if
     all diverged in their first epoch.
     """
-    several, (train, held_out) = len(choices) > 1, split
-    if several and len(train) > LARGE:
-        train = np.random.RandomState(seed).permutation(train)[:LARGE]
-    whole, some, task = len(train) == len(split[0]), (train, held_out), next(iter(tasks.values()))
+    several, (rows, held_out) = len(choices) > 1, split
+    if several and len(rows) > LARGE:
+        rows = np.random.RandomState(seed).permutation(rows)[:LARGE]
+    whole, some, task = len(rows) == len(split[0]), (rows, held_out), next(iter(tasks.values()))
     racers = {
-        name + inputs: Training(of, course, embedding, some, seed)
+        name + inputs: begin(of, embedding, some)
         for inputs, of in tasks.items()
         for name, embedding in choices.items()
         if not isinstance(embedding, MLP)
@@ -335,22 +297,21 @@ def race(
         while len(left) > 1:
             for name in left:
                 racers[name].run(f"{label} {name}", epochs)
-            left = sorted(left, key=lambda name: racers[name].cost)[: len(left) // 2]
-            epochs *= 2
+            left.sort(key=lambda name: min(racers[name].costs, default=np.inf))
+            left, epochs = left[: len(left) // 2], 2 * epochs
         for name in left:
             racers[name].run(f"{label} {name}", None if whole else _LAST_ROUND)
-    for name, embedding in choices.items():
-        if isinstance(embedding, MLP):
-            most = _LAST_ROUND if several else None
-            racers[name] = Training(task, course, embedding, some, seed, most).run(label)
+    if "perceptron" in choices:
+        most = _LAST_ROUND if several else None
+        racers["perceptron"] = begin(task, choices["perceptron"], some, most).run(label)
     racers = {name: each for name, each in racers.items() if each.costs} or racers
     found = list(racers.values())
     if not found[0].costs:
         return found[0], whole, None
+    is_last = np.array([isinstance(each.embedding, MLP) for each in found])
     judgement = judge_costs(
         judge, list(racers), np.array([each.best_costs() for each in found]), found[0].weight,
-        measure, "points", equal=_CLEARLY,
-        order=np.array([isinstance(each.embedding, MLP) for each in found]),
+        measure, "points", equal=_CLEARLY, order=is_last,
     )  # fmt: skip
     winner = found[judgement.chosen]
-    return winner, whole and not (several and isinstance(winner.embedding, MLP)), judgement
+    return winner, whole and not (several and is_last[judgement.chosen]), judgement

@@ -190,11 +190,6 @@ class Objective:
             quiet=quiet,
         )  # fmt: skip
 
-    @property
-    def unit(self) -> float:
-        """Factor that turns the objective into the units of the given data."""
-        return self.samples.unit
-
     def parameters(self, x: Vector) -> list[Array]:
         """Return the parameters of the embedding and of the loss, such as proxies."""
         return self.preconditioner.arrays(x.copy())

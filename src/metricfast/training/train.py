@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import time
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from sklearn.exceptions import ConvergenceWarning
@@ -9,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from metricfast._core.progress import Progress
 from metricfast._core.threadpool import one_blas_thread
 from metricfast._core.warn import warn_user
-from metricfast._core.wide_map import WideMap
+from metricfast._core.wide_map import to_array
 from metricfast.training.callbacks import Checkpoint, OpenCheckpoint
 from metricfast.training.history import DivergedError, History, SolverState, Vector
 from metricfast.training.objective import Objective
@@ -20,56 +24,51 @@ __all__ = ["epoch_batches", "solve", "train"]
 
 
 class _Observers:
-    """Progress, callbacks and the checkpoint of a training."""
+    """Progress, callbacks, the checkpoint and the time limit of a training."""
 
     def __init__(
-        self, learner: Any, objective: Objective, history: History, callbacks: list[Any],
-        checkpoint: OpenCheckpoint | None,
+        self, learner: Any, objective: Objective, history: History, solver: Solver, left: int,
+        callbacks: Sequence[Any], checkpoint: OpenCheckpoint | None, part: str, deadline: float,
     ) -> None:  # fmt: skip
         self._learner, self._objective, self._history = learner, objective, history
         self._functions = [each for each in callbacks if not isinstance(each, Checkpoint)]
-        self._checkpoint, self._task = checkpoint, learner._fit_task
-        self._progress: Progress | None = None
-
-    def begin(self, solver: Solver, n_iter: int) -> None:
-        """Show progress of at most `n_iter` iterations, and begin scikit-learn's task."""
-        self._n_iter = solver.n_iter
-        if self._learner.verbose:
-            quantity = self._objective.traits.quantity
-            self._progress = Progress(type(self._learner).__name__, n_iter, quantity)
-        if self._task is not None:
-            name = "epoch" if solver.by_batches else "iteration"
-            self._task.begin(name, max(0, n_iter - len(self._history.curve)))
-
-    def set_fitted(self, x: Vector, final: bool = False) -> None:
-        """Set the fitted attributes for the vector x: the result, or the current iteration."""
-        self._learner._set_fitted(self._objective, self._history, x, final)
+        self._checkpoint, self._task, self._deadline = checkpoint, learner._fit_task, deadline
+        self._set_fitted = None if part else partial(learner._set_fitted, objective, history)
+        self._n_iter, label = solver.n_iter, part or type(learner).__name__
+        quantity = objective.traits.quantity
+        self._progress = Progress(label, left, quantity, shown=learner.verbose)
+        if self._task is not None and not part:
+            self._task.begin("epoch" if solver.by_batches else "iteration", left)
 
     def __call__(self, iteration: int, value: float, x: Vector) -> bool:
-        """Report an iteration, and return whether a callback asks to stop."""
-        objective, history, stops = self._objective, self._history, False
-        value *= objective.unit
-        if self._progress is not None:
-            self._progress(iteration, value)
+        """Report an iteration, and return whether to stop."""
+        objective, history = self._objective, self._history
+        stops = time.monotonic() > self._deadline
+        value *= objective.samples.unit
+        self._progress(iteration, value)
+        set_fitted = self._set_fitted and partial(self._set_fitted, x, False)
         if self._functions:
-            self.set_fitted(x)
+            if set_fitted is not None:
+                set_fitted()
             score = objective.score(history.costs[-1]) if history.costs else None
-            learned = objective.learned(x)
-            arrays = [each.array() if isinstance(each, WideMap) else each for each in learned]
+            arrays = [to_array(each) for each in objective.learned(x)]
             state = SolverState(iteration, value, arrays, self._learner, score)
             answers = [callback(state) for callback in self._functions]
-            stops = any(answers)
+            stops = stops or any(answers)
         if self._task is not None:
-            stops = self._task.iteration(lambda: self.set_fitted(x)) or stops
+            stops = self._task.iteration(set_fitted) or stops
         history.ended = self._n_iter if stops else 0
         if self._checkpoint is not None:
             self._checkpoint.write(history)
         return stops
 
     def end(self) -> None:
-        """End the progress display."""
-        if self._progress is not None:
-            self._progress.close()
+        """End the progress display, and set the fitted attributes of the result."""
+        self._progress.close()
+        history, self._history.observer = self._history, None
+        if self._set_fitted is not None:
+            last = self._objective.traits.keeps_last and not history.costs
+            self._set_fitted(history.x if last else history.best_x, True)
 
 
 def train(
@@ -77,10 +76,12 @@ def train(
     objective: Objective,
     history: History,
     solver: Solver,
-    callbacks: list[Any],
+    callbacks: Sequence[Any] = (),
     checkpoint: OpenCheckpoint | None = None,
     *,
     epoch_from: Vector | None = None,
+    part: str = "",
+    deadline: float = math.inf,
 ) -> bool:
     """Minimise an objective, and set the fitted attributes of the result.
 
@@ -89,15 +90,20 @@ def train(
 
     Parameters
     ----------
-    learner : TrainedLearner
-        `verbose` says whether to show progress; `_set_fitted` is called.
+    learner : TrainedLearner, or a predictor
+        `verbose` says whether to show progress; `_set_fitted` is called, unless there is a `part`.
     objective : Objective
     history : History
     solver : solver
-    callbacks : list
+    callbacks : list, optional
     checkpoint : OpenCheckpoint, optional
     epoch_from : ndarray, optional
         Train for a single epoch, of a training that began at this vector.
+    part : str, optional
+        The name of one of several trainings of a fit, for progress. The learner itself begins its
+        task, sets the fitted attributes and reports divergence.
+    deadline : float, optional
+        The value of `time.monotonic` after which training ends.
 
     Returns
     -------
@@ -118,8 +124,11 @@ def train(
     batches = epoch_batches(objective, history, solver)  # before the generator is restored
     if checkpoint is not None:
         checkpoint.restore(history, solver)
-    observers = _Observers(learner, objective, history, callbacks, checkpoint)
-    observers.begin(solver, solver.n_iter if epoch_from is None else 1)
+    n_iter = solver.n_iter if history.max_iter is None else history.max_iter
+    left = max(0, n_iter - len(history.curve)) if epoch_from is None else 1
+    observers = _Observers(
+        learner, objective, history, solver, left, callbacks, checkpoint, part, deadline
+    )
     history.observer, diverged = observers, False
     try:
         with one_blas_thread():
@@ -136,10 +145,7 @@ def train(
         diverged = True
     finally:
         observers.end()
-        last = objective.traits.keeps_last and not history.costs
-        observers.set_fitted(history.x if last else history.best_x, True)
-        history.observer = None
-    if diverged:
+    if diverged and not part:
         _report_divergence(objective.traits, history)
     return diverged
 
