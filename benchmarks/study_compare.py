@@ -2,13 +2,14 @@
 
     python -m benchmarks.study_compare [--sets PATTERN...] [--points N] [--draws N]
 
-Prints a line for each data set. A third of the points is held out. On the other points,
-`compare(race=True)` and `compare(race=False)` choose among all learners by their defaults, and
-`AutoLearner` chooses among its learners. The columns are the share of held-out points that the best
-estimator of each classifies correctly, and the share by 5 Euclidean neighbours of the points as
-given and standardised, whichever is better on the other points; the difference of the race from
-the full run and its standard error; and CPU seconds. An x marks differences below zero by more than
-two standard errors. The last line has the means.
+Prints a line for each data set. A third of the points is held out, at random in each draw. On the
+other points, `compare(race=True)` and `compare(race=False)` choose among all learners by their
+defaults, and `AutoLearner` chooses among its learners. The columns are the share of held-out points
+that the best estimator of each classifies correctly, and the share by 5 Euclidean neighbours of the
+points as given and standardised, whichever is better on the other points; the difference of the
+race from the full run and its standard error, over points or over draws if that is larger; and CPU
+seconds. An x marks differences below zero by more than two standard errors. The last columns have
+the choices of each draw. The last line has the means over data sets.
 
 Data sets come with scikit-learn or are files in METRICFAST_DATA. From larger ones, N points are
 drawn.
@@ -32,6 +33,7 @@ from sklearn.model_selection import train_test_split
 from threadpoolctl import threadpool_limits
 
 from benchmarks import data
+from benchmarks.never_worse import difference
 from metricfast import AutoLearner, KNeighborsClassifier, compare
 from metricfast.selection import Judge
 
@@ -46,8 +48,9 @@ OF_FILES += [
         *("page-blocks", "pima", "satimage", "texture", "vehicle", "winequality-red"),
     )
 ]
+FITS = ("full", "race", "auto")
 HEAD = ("data", "points", "given", "full", "race", "auto", "difference", "error", "below")
-HEAD += ("full s", "race s", "auto s", "best of full", "best of race", "auto")
+HEAD += ("full s", "race s", "auto s", "bests of full", "bests of race", "auto")
 
 
 def _from_file(name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -62,9 +65,10 @@ SETS: dict[str, Callable[[], Any]] = {
 
 
 def study(X: np.ndarray, y: np.ndarray, seed: int) -> dict[str, Any]:
-    """Return whether held-out points are classified correctly, CPU seconds, and the best."""
-    X, X_test, y, y_test = train_test_split(X, y, test_size=1 / 3, random_state=seed, stratify=y)
-    found: dict[str, Any] = {}
+    """Return whether held-out rows are classified correctly, CPU seconds, and the best."""
+    train, test = train_test_split(np.arange(len(y)), test_size=1 / 3, random_state=seed, stratify=y)
+    X, X_test, y, y_test = X[train], X[test], y[train], y[test]
+    found: dict[str, Any] = {"rows": test}
     # Held-out points are of known classes here, also if classes are small.
     how: dict[str, Any] = {"judge": Judge(unit="points"), "random_state": 0}
 
@@ -95,7 +99,7 @@ def main(argv: list[str] | None = None) -> None:
     )  # fmt: skip
     parser.add_argument("--sets", nargs="+", default=["*"], metavar="PATTERN")
     parser.add_argument("--points", type=int, default=600, metavar="N")
-    parser.add_argument("--draws", type=int, default=1, metavar="N")
+    parser.add_argument("--draws", type=int, default=2, metavar="N")
     options = parser.parse_args(argv)
     print("| " + " | ".join(HEAD) + " |")
     print("|---" * len(HEAD) + "|")
@@ -109,34 +113,28 @@ def main(argv: list[str] | None = None) -> None:
         draws = list[dict[str, Any]]()
         for seed in range(options.draws):
             rows = np.random.RandomState(seed).permutation(len(y))[: options.points]
-            classes, codes, sizes = np.unique(y[rows], return_inverse=True, return_counts=True)
+            _, codes, sizes = np.unique(y[rows], return_inverse=True, return_counts=True)
             rows = rows[sizes[codes] >= 3]
-            del classes
             with warnings.catch_warnings(), threadpool_limits(1):
                 warnings.simplefilter("ignore")
                 draws.append(study(X[rows], y[rows], seed))
-        right = {
-            each: np.concatenate([draw[each] for draw in draws]).astype(float)
-            for each in ("given", "full", "race", "auto")
-        }
-        gain = right["race"] - right["full"]
-        error = float(np.sqrt(np.square(gain).sum())) / len(gain)
-        seconds = [
-            np.mean([draw[f"{each} s"] for draw in draws]) for each in ("full", "race", "auto")
-        ]
-        best = [draws[0][f"best of {each}"] for each in ("full", "race", "auto")]
-        numbers = [float(each.mean()) for each in right.values()]
-        lines.append([*numbers, float(gain.mean()), *seconds])
-        below = "x" if gain.mean() < -2 * error else ""
-        cells = [f"{each:.3f}" for each in (*numbers, gain.mean(), error)]
-        times = [f"{each:.1f}" for each in seconds]
-        line = [name, str(len(rows)), *cells, below, *times, *best]
-        print("| " + " | ".join(line) + " |", flush=True)
+            draws[-1]["rows"] = rows[draws[-1]["rows"]]
+        of = {key: [draw[key] for draw in draws] for key in draws[0]}
+        gain, error = difference(
+            *([each.astype(float) for each in of[name]] for name in ("race", "full")), of["rows"]
+        )
+        numbers = [np.concatenate(of[each]).mean() for each in ("given", *FITS)]
+        seconds = [np.mean(of[f"{each} s"]) for each in FITS]
+        best = [" / ".join(dict.fromkeys(of[f"best of {each}"])) for each in FITS]
+        lines.append([*numbers, gain, error**2, *seconds])
+        cells = [f"{each:.3f}" for each in (*numbers, gain, error)]
+        cells += ["x" if gain < -2 * error else "", *(f"{each:.1f}" for each in seconds)]
+        print("| " + " | ".join([name, str(len(rows)), *cells, *best]) + " |", flush=True)
     if lines:
         mean = np.mean(lines, axis=0)
-        cells = [f"{each:.4f}" for each in mean[:5]]
-        line = ["mean", "", *cells, "", "", *(f"{each:.1f}" for each in mean[5:]), "", "", ""]
-        print("| " + " | ".join(line) + " |")
+        mean[5] = np.sqrt(mean[5] / len(lines))
+        cells = [*(f"{each:.4f}" for each in mean[:6]), "", *(f"{each:.1f}" for each in mean[6:])]
+        print("| " + " | ".join(["mean", "", *cells, *[""] * len(FITS)]) + " |")
 
 
 if __name__ == "__main__":

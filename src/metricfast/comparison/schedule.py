@@ -109,7 +109,8 @@ class Schedule:
         for i in range(len(self.folds)):
             share = self.left / (len(self.folds) - i) if limited else math.inf
             seconds = None if share == math.inf else share
-            trials.append(self._trial(name, i, seconds) if at_once is None else at_once[i])
+            found = at_once[i] if at_once else self._trial(name, i, seconds, trials)
+            trials.append(found)
             if trials[-1].path is None:
                 break
             note = self._note(trials) if limited and i + 1 < len(self.folds) else ""
@@ -135,15 +136,17 @@ class Schedule:
         sizes = (n,) if self.scoring.scorer is None else (1, group_count(n))
         return self.record.get(predictor, i, sizes)
 
-    def _trial(self, name: str, i: int, seconds: float | None) -> Trial:
+    def _trial(self, name: str, i: int, seconds: float | None, earlier: list[Trial]) -> Trial:
         known = self._known(self.keys[name], i)
         if known is not None:
             return known
         if seconds == 0:
             return Trial(None, 0, "no time left")
         start, predictor = time.perf_counter(), self.predictors[name]
-        points = self._points(predictor, i)
-        trial = try_learner(self.scoring, predictor, self.X, self.y, self.folds[i], seconds, points)
+        points, paths = self._points(predictor, i), [each.path for each in earlier if each.path]
+        trial = try_learner(
+            self.scoring, predictor, self.X, self.y, self.folds[i], seconds, points, paths
+        )
         if seconds is not None:
             self.left = max(0, self.left - (time.perf_counter() - start))
         if trial.path is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -132,6 +132,7 @@ def try_learner(
     fold: Fold,
     seconds: float | None = None,
     prepared: Array | None = None,
+    earlier: Sequence[Path] = (),
 ) -> Trial:
     """Fit to the training points of a fold, and score on its test points.
 
@@ -140,6 +141,7 @@ def try_learner(
     pickled. Errors become notes.
 
     `prepared`: the result of :func:`prepare`, if it is known.
+    `earlier`: the paths of the learner on earlier folds, which leave out starts.
     """
     train, test = fold
     start = time.perf_counter()
@@ -156,7 +158,7 @@ def try_learner(
             points = prepare(predictor, X, y, fold) if prepared is None else prepared
             last = clone(predictor[-1])
             if scoring.scorer is None and isinstance(last, _NEIGHBORS):
-                path = _path(scoring, last, points, y, fold, check_time)
+                path = _path(scoring, last, points, y, fold, check_time, earlier)
             elif scoring.measured:
                 raise ValueError("a predictor without a distance cannot be measured by the judge")
             else:
@@ -190,7 +192,10 @@ def part_of(fold: Fold, n: int, new_classes: bool) -> Part:
     return Part(train, test, database, *weights, test if new_classes else None)
 
 
-def _path(scoring: Scoring, last: Any, X: Array, y: Any, fold: Fold, check_time: Any) -> Path:
+def _path(
+    scoring: Scoring, last: Any, X: Array, y: Any, fold: Fold, check_time: Any,
+    earlier: Sequence[Path],
+) -> Path:  # fmt: skip
     """Return the path of a learner whose neighbours predict, or of a named distance."""
     part, learner = part_of(fold, len(y), scoring.new_classes), last.metric
     continuous = scoring.variances is not None
@@ -198,7 +203,9 @@ def _path(scoring: Scoring, last: Any, X: Array, y: Any, fold: Fold, check_time:
     labels = y if continuous else np.unique(y, return_inverse=True)[1]
     scores = None if scoring.measured else partial(_of_neighbors, scoring, labels, part)
     own = scoring.judge.get_params(deep=False)
-    judge = FoldJudge(**own, fold=part, labels=labels, scores=scores, check_time=check_time)
+    judge = FoldJudge(
+        **own, fold=part, labels=labels, scores=scores, check_time=check_time, earlier=earlier
+    )
     if isinstance(learner, BaseMetricLearner):
         path = fold_path(_limited(learner, check_time), judge, X, y, labels, kind=kind)
     else:

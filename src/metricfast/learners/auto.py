@@ -332,7 +332,7 @@ class AutoLearner(MahalanobisMixin):
                         break
                     check_time()
                     with without_advice():
-                        path = data.path(learner, part, scaled, check_time)
+                        path = data.path(learner, part, scaled, check_time, paths)
                     paths.append(with_scores(path))
             except OutOfTimeError as error:
                 note = str(error)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -161,11 +161,12 @@ class LabelledPoints:
         )  # fmt: skip
 
     def path(
-        self, learner: Any, part: Part, standardize: bool, check_time: Callable[[], None]
-    ) -> Path:
-        """Return the path of a learner."""
+        self, learner: Any, part: Part, standardize: bool, check_time: Callable[[], None],
+        earlier: Sequence[Path],
+    ) -> Path:  # fmt: skip
+        """Return the path of a learner; `earlier`: its paths on earlier parts."""
         X = self._X * self._units(part).astype(self._X.dtype) if standardize else self._X
-        judge = self._judge_of(part, check_time)
+        judge = self._judge_of(part, check_time, earlier)
         return fold_path(learner, judge, X, self._y, self._targets, kind=self.labels, **self._how)
 
     def fitted(self, learner: Any, paths: Any = None, standardize: bool = False) -> Any:
@@ -193,10 +194,12 @@ class LabelledPoints:
         share = None if self._share is None else self._share[part.train]
         return standardizing(self._coordinates[part.train], share)
 
-    def _judge_of(self, part: Part, check_time: Callable[[], None] | None = None) -> FoldJudge:
+    def _judge_of(
+        self, part: Part, check_time: Callable[[], None] | None = None, earlier: Sequence[Path] = ()
+    ) -> FoldJudge:
         own = self._judge.get_params(deep=False)
         how = {"labels": self._targets, "distance": self._distance, "check_time": check_time}
-        return FoldJudge(fold=part, **own, **how)
+        return FoldJudge(fold=part, earlier=earlier, **own, **how)
 
 
 class LabelledTuples:
@@ -227,9 +230,11 @@ class LabelledTuples:
         return self._path(given.fit(self._used), part)
 
     def path(
-        self, learner: Any, part: Any, standardize: bool, check_time: Callable[[], None]
-    ) -> Path:
-        """Return the path of a learner."""
+        self, learner: Any, part: Any, standardize: bool, check_time: Callable[[], None],
+        earlier: Sequence[Path],
+    ) -> Path:  # fmt: skip
+        """Return the path of a learner, which does not depend on earlier parts."""
+        del earlier
         check_time()
         return self._path(self._fit(learner, part[0], standardize), part)
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TypeVar
+
 import numpy as np
 
 from metricfast._core.types import Array, Floats
 
-__all__ = ["choose", "excess", "means"]
+__all__ = ["choose", "excess", "means", "near_best"]
+
+_Start = TypeVar("_Start")
 
 
 def means(costs: Array, weight: Floats) -> Array:
@@ -22,6 +27,16 @@ def excess(costs: Array, others: Array, weight: Floats) -> Array:
     difference = (np.asarray(costs, np.float64) - others) * (weight / weight.max())
     error = np.sqrt(np.square(difference).sum(axis=-1))
     return np.asarray(np.round(difference.sum(axis=-1) / np.maximum(error, 1e-150), 6))
+
+
+def near_best(costs: Mapping[_Start, Array], weight: Floats, equal: float) -> list[_Start]:
+    """Return the starts that are within twice `equal` standard errors of the best start.
+
+    `costs`: of each start, one row for each iteration, of which the best one counts.
+    """
+    best = {start: each[means(each, weight).argmin()] for start, each in costs.items()}
+    lowest = min(best.values(), key=lambda each: float(means(each, weight)))
+    return [start for start, each in best.items() if excess(each, lowest, weight) <= 2 * equal]
 
 
 def choose(

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from metricfast._core.types import Array, Floats, Integers
 from metricfast._labels.distance import subset
 from metricfast.distances.neighbors import kneighbors
-from metricfast.selection._evidence import choose, excess
+from metricfast.selection._evidence import choose, excess, near_best
 from metricfast.selection._judge import Judge, Judgement, Verdict, in_single_precision, judge_costs
 from metricfast.selection._measures import MEASURES, Measure
 from metricfast.selection._splits import Part
@@ -92,6 +92,8 @@ class FoldJudge(Judge):
     `distance`: of the labels of all points, if they are neither classes nor numbers.
     `scores`: computes a last column, or None.
     `check_time`: called before each setting is measured; it may raise an error.
+    `earlier`: the paths of the learner on earlier folds. Only the starts that are near the best of
+        them are trained.
     """
 
     fold: Part | None = None
@@ -99,9 +101,21 @@ class FoldJudge(Judge):
     distance: Any = None
     scores: Scores | None = None
     check_time: Callable[[], None] | None = None
+    earlier: Sequence[Path] = ()
 
     _n_drawn = np.iinfo(np.int64).max
     _chooses_units = False  # who compares learners has chosen them
+
+    @property
+    def _starts(self) -> list[str | None] | None:
+        path = joined(self.earlier) if self.earlier else None
+        if path is None or len(path.settings[-1]) == 1:
+            return None
+        rows: dict[str | None, list[int]] = {}
+        for row, (start, *_) in enumerate(path.settings[1:], 1):
+            rows.setdefault(start or None, []).append(row)
+        costs = {start: path.costs[each, :, 0] for start, each in rows.items()}
+        return near_best(costs, np.ones(path.costs.shape[1]), path.equal)
 
     def split(
         self, X: Any, codes: Integers, weight: Floats | None = None, **how: Any

@@ -114,6 +114,11 @@ class Judge(BaseEstimator):  # type: ignore[misc]
         """The choice, if it is known already."""
         return None
 
+    @property
+    def _starts(self) -> Sequence[str | None] | None:
+        """The starts to choose from, if they are known already."""
+        return None
+
     def check(self) -> None:
         """Raise ValueError if a parameter has a value that cannot be used."""
         check_parameters(self)

@@ -83,8 +83,8 @@ class Race:
             return ""
         if not paths:
             return f"not tried: at most {to_gain:.3f} to gain over {self.leader}"
-        by = f"as good as {self.leader}, no better"
+        after, by = f"after fold {len(paths)} of {n_parts}", f"as good as {self.leader}"
         if behind:
             by = f"{abs(behind):.3f} {'behind' if behind > 0 else 'ahead of'} {self.leader}"
-            by += ", within chance" if behind < 0 else ""
-        return f"dropped after fold {len(paths)} of {n_parts}: {by}"
+        by += "" if behind > 0 else ", which the folds left cannot make sure"
+        return f"dropped {after}: {by}"

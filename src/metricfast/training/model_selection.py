@@ -16,7 +16,7 @@ import numpy as np
 from metricfast._core.threadpool import one_blas_thread
 from metricfast._core.types import Array
 from metricfast._core.warn import without_advice
-from metricfast.selection._evidence import excess, means
+from metricfast.selection._evidence import means, near_best
 from metricfast.selection._judge import Judge, Judgement, join_parts, judge_costs
 from metricfast.training.history import DivergedError, History
 from metricfast.training.objective import Objective
@@ -98,7 +98,9 @@ def select_training(candidates: Candidates, data: Samples, judge: Judge, solver:
     measure, costs_of = judge.costs_by(data.kind)
     splits = splits_of(data, costs_of, judge, least=candidates.least)
     given: list[Array] = []
-    starts = [*candidates.names, *_best_of(candidates, solver, splits)] if splits else []
+    starts = judge._starts
+    if starts is None:
+        starts = [*candidates.names, *_best_of(candidates, solver, splits)] if splits else []
     found: dict[str | None, list[Array]] = {name: [] for name in starts}
     failure: Exception | None = None
     try:
@@ -111,7 +113,9 @@ def select_training(candidates: Candidates, data: Samples, judge: Judge, solver:
                     del found[start]
                     if not found:
                         raise
-            found = _near_best(found, splits[:number], candidates.equal)
+            goals = {start: _goals(join_parts(each)) for start, each in found.items()}
+            seen = np.concatenate([each.part.weight for each in splits[:number]])
+            found = {start: found[start] for start in near_best(goals, seen, candidates.equal)}
     except DivergedError:
         return Choice()
     except (ValueError, np.linalg.LinAlgError) as error:
@@ -191,17 +195,6 @@ def _begin_on_all(candidates: Candidates, data: Samples, solver: Solver) -> None
     history.max_iter = 1
     with np.errstate(all="ignore"), without_advice():
         solve(objective, history, solver)
-
-
-def _near_best(
-    costs: dict[str | None, list[Array]], splits: list[Split], equal: float
-) -> dict[str | None, list[Array]]:
-    """Return the costs of the starts that are near the best on all splits so far."""
-    seen = np.concatenate([each.part.weight for each in splits])
-    goals = {start: _goals(join_parts(found)) for start, found in costs.items()}
-    best = {start: each[means(each, seen).argmin()] for start, each in goals.items()}
-    lowest = min(best.values(), key=lambda each: float(means(each, seen)))
-    return {s: costs[s] for s, each in best.items() if excess(each, lowest, seen) <= 2 * equal}
 
 
 def _goals(costs: Array) -> Array:
