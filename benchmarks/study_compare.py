@@ -66,7 +66,9 @@ SETS: dict[str, Callable[[], Any]] = {
 
 def study(X: np.ndarray, y: np.ndarray, seed: int) -> dict[str, Any]:
     """Return whether held-out rows are classified correctly, CPU seconds, and the best."""
-    train, test = train_test_split(np.arange(len(y)), test_size=1 / 3, random_state=seed, stratify=y)
+    train, test = train_test_split(
+        np.arange(len(y)), test_size=1 / 3, random_state=seed, stratify=y
+    )
     X, X_test, y, y_test = X[train], X[test], y[train], y[test]
     found: dict[str, Any] = {"rows": test}
     # Held-out points are of known classes here, also if classes are small.

@@ -187,7 +187,7 @@ class Schedule:
                 note += f"{len(self.folds)}: all would take more than the time that was left"
             row = replace(row, note=note)
         else:
-            self.race.paths[name], self.of_folds[name] = paths, self.race.columns(paths)
+            self.of_folds[name] = [costs[:, -1] for costs in self.race.add(name, paths)]
             self.values[name] = values = self._held_out(self.of_folds[name])
             rivals = [each for each in self.values if each != CONSTANT]
             self.race.leader = max(rivals, key=lambda each: float(self.values[each].mean()))

@@ -299,12 +299,8 @@ class AutoLearner(MahalanobisMixin):
         self.dropped_: dict[str, str] = {}
 
         def judged_now() -> Judgement:
-            rows = [
-                np.stack([race.column(paths, i) for i in range(paths[0].costs.shape[2] - 1)], -1)
-                for paths in race.paths.values()
-            ]
-            costs = np.array(rows) if rows else np.empty((1, 0))
-            costs = costs[..., 0] if costs.ndim == 3 and costs.shape[2] == 1 else costs
+            costs = np.array([each[:, :-1] for each in race.costs.values()] or [np.empty((0, 1))])
+            costs = costs[..., 0] if costs.shape[2] == 1 else costs
             return judge_costs(
                 strict, list(race.paths) or [_GIVEN], costs, data.weight, data.measure, data.unit,
                 labels=data.labels, base=base,
@@ -316,7 +312,7 @@ class AutoLearner(MahalanobisMixin):
 
         for name in (_GIVEN, _STANDARDIZED) if data.parts else ():
             given = GivenDistance(name == _STANDARDIZED)
-            race.paths[name] = [with_scores(data.unlearned(given, each)) for each in data.parts]
+            race.add(name, [with_scores(data.unlearned(given, each)) for each in data.parts])
         judgement = judged_now()
         base, race.leader = judgement.chosen, judgement.name
         scaled = bool(data.parts) and standardizes(
@@ -341,7 +337,8 @@ class AutoLearner(MahalanobisMixin):
             if note:
                 self.dropped_[name] = note
                 continue
-            race.paths[name], found[name] = paths, learner
+            race.add(name, paths)
+            found[name] = learner
             judgement = judged_now()
             race.leader = judgement.name
         name, seconds = judgement.name, time.perf_counter() - start

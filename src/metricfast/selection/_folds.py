@@ -267,18 +267,13 @@ def joined(paths: Sequence[Path]) -> Path:
     return Path(settings, np.concatenate(costs, axis=1), order, paths[0].equal)
 
 
-def cross_fitted(
-    paths: Sequence[Path], judge: Judge, labels: str, column: int = -1
-) -> list[Floats]:
-    """Return the scores of the queries of each fold, under the setting that other folds choose.
+def cross_fitted(paths: Sequence[Path], judge: Judge, labels: str) -> list[Floats]:
+    """Return the costs of the queries of each fold, under the setting that other folds choose.
 
     A single fold chooses for itself.
 
     `paths`: of each fold, with scores in the last column.
-    `column`: by default the scores.
     """
-    if not paths:
-        return []
     whole = joined(paths)
     sizes = [path.costs.shape[1] for path in paths]
     fold, found = np.repeat(np.arange(len(paths)), sizes), list[Floats]()
@@ -287,9 +282,9 @@ def cross_fitted(
         row = replace(whole, costs=whole.costs[:, others]).choose(
             judge, labels, np.ones(int(others.sum())), scored=True
         )
-        scores = whole.costs[row, fold == i, column]
+        costs = whole.costs[row, fold == i]
         # A setting that could not be fitted to this fold gives way to the given distance.
-        found.append(scores if np.isfinite(scores).all() else whole.costs[0, fold == i, column])
+        found.append(costs if np.isfinite(costs).all() else whole.costs[0, fold == i])
     return found
 
 

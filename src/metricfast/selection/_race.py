@@ -41,8 +41,8 @@ def standardizes(
 class Race:
     """The paths of learners on the same held-out parts, and the learner to beat.
 
-    The last column of their costs holds scores. Each part is scored under the setting that the
-    other parts choose.
+    The last column of their costs holds scores. The costs of each part are those of the setting
+    that the other parts choose.
 
     `labels`: their kind, as in :meth:`Judge.costs_by`.
     `weight`: the weights of all held-out points, by default 1.
@@ -53,16 +53,15 @@ class Race:
         self, judge: Judge, labels: str, weight: Floats | None = None, highest: float = 1.0
     ) -> None:
         self.paths: dict[str, list[Path]] = {}
+        self.costs: dict[str, Floats] = {}
         self.leader: str | None = None
         self._judge, self._labels, self._weight, self._highest = judge, labels, weight, highest
 
-    def columns(self, paths: Sequence[Path], column: int = -1) -> list[Floats]:
-        """Return the scores of each part, or another column of the costs."""
-        return cross_fitted(paths, self._judge, self._labels, column)
-
-    def column(self, paths: Sequence[Path], column: int = -1) -> Floats:
-        """Return the scores of all parts, or another column of the costs."""
-        return np.concatenate([*self.columns(paths, column), np.empty(0)])
+    def add(self, name: str, paths: list[Path]) -> list[Floats]:
+        """Add a learner that was tried on all parts, and return its costs and scores on each."""
+        found = cross_fitted(paths, self._judge, self._labels)
+        self.paths[name], self.costs[name] = paths, np.concatenate(found)
+        return found
 
     def dropped(self, paths: Sequence[Path], n_parts: int) -> str:
         """Return why a learner cannot be expected to win, or an empty string.
@@ -71,14 +70,17 @@ class Race:
         """
         if self.leader is None:
             return ""
-        best, highest = self.paths[self.leader], self._highest
-        scores, seen = self.column(best), self.column(paths)
+        leader, highest = self.costs[self.leader], self._highest
+        found = leader[:0]
+        if paths:
+            found = np.concatenate(cross_fitted(paths, self._judge, self._labels))
+        scores, seen = leader[:, -1], found[:, -1]
         weight = np.ones(len(scores)) if self._weight is None else self._weight
         behind = float((scores[: len(seen)] - seen).mean()) if len(seen) else 0.0
         to_gain = highest - float(np.average(scores, weights=weight))
-        if paths and all(path.costs.shape[2] > 1 for path in [*best, *paths]):
+        if paths and leader.shape[1] > 1 < found.shape[1]:
             # Costs of the judge are finer than scores.
-            scores, seen, highest = -self.column(best, 0), -self.column(paths, 0), 0.0
+            scores, seen, highest = -leader[:, 0], -found[:, 0], 0.0
         if may_win(seen, scores, highest, weight):
             return ""
         if not paths:
