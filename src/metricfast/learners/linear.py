@@ -49,8 +49,8 @@ _WIDE = 500
 class LinearLearner(TrainedLearner, MahalanobisMixin):
     """Base class of learners that minimise a loss of linearly mapped points.
 
-    Subclasses define `_problem`, which returns the problem to minimise. Subclasses without the
-    parameters `max_iter` and `tol` use the default value. `NCA` describes the other parameters.
+    Subclasses define `_problem`, which returns the problem to minimise. Subclasses without one of
+    the parameters `max_iter`, `tol` and `init_scale` use the default value. `NCA` describes them.
     """
 
     init: str | Array = "auto"
@@ -59,6 +59,7 @@ class LinearLearner(TrainedLearner, MahalanobisMixin):
 
     max_iter = 100
     tol = cast("float | None", None)
+    init_scale = cast('Literal["auto"] | None', None)
 
     _requires_y = True
     _solver_names: ClassVar[tuple[str, ...]] = ("lbfgs", "adam")
@@ -147,9 +148,7 @@ class LinearLearner(TrainedLearner, MahalanobisMixin):
         """Check the parameters, and return the plan of the training."""
         take_renamed(self)
         check_parameters(self)
-        self._lbfgs.check()
         rule, solver, judge = as_stopping_rule(self.early_stopping), self._solver(), self._judge()
-        solver.check()
         check_solver_params(self, solver, lbfgs=self._lbfgs_params)
         if isinstance(self.judge, str) and solver.by_batches and not self._selects_batches:
             judge = None
@@ -179,15 +178,34 @@ class LinearLearner(TrainedLearner, MahalanobisMixin):
         return replace(samples, span=None if issparse(X) else LazyBasis(X))
 
     def _initialize(self, plan: Plan, samples: Samples, rng: RandomState, kept: Any) -> Any:
+        if self._weights_neighbors and not plan.solver.by_batches and plan.evaluator is None:
+            n, d = samples.X.shape
+            rows, width = self._n_rows(d), d
+            if samples.span is not None:
+                rows, width = min(rows, n), n
+            warn_of_cost([(rows, width)], n, n, n, plan.solver, self.n_jobs)
         L = self._initial_map(samples, rng, kept)
         self.components_ = samples.undo_scale(L)  # set early, for interrupts
         return L, kept is None
 
     def _begin(
-        self, plan: Plan, samples: Samples, initial: Any, rng: RandomState, start: str | None
-    ) -> Objective:
-        L, new = initial
-        return self._objective(plan.solver, samples, L, new, rng, start, {})
+        self, plan: Plan, samples: Samples, initial: Any, rng: RandomState, start: str | None,
+        chosen: dict[str | None, tuple[int, float]] | None = None,
+    ) -> Objective:  # fmt: skip
+        (L, new), problem = initial, self._problem(samples)
+        if getattr(problem.loss, "of_inner_products", False):
+            raise ValueError(
+                f"{type(problem.loss).__name__} is a loss of inner products, which depend on the "
+                "origin; a metric does not. Use EmbeddingLearner with Linear(normalize=True), or a "
+                "loss of distances."
+            )
+        named = new and isinstance(self.init, str)
+        search = "points" if named and self.init_scale == "auto" else None
+        return begin_at(
+            problem, samples, L, rng, start, rescales=named, chosen=chosen,
+            search="batch" if new and plan.solver.by_batches else search,
+            batch_size=getattr(plan.solver, "batch_size", None),
+        )  # fmt: skip
 
     def _candidates(self, plan: Plan, samples: Samples) -> Candidates | None:
         chosen: dict[str | None, tuple[int, float]] = {}  # the same scales on all splits
@@ -195,12 +213,12 @@ class LinearLearner(TrainedLearner, MahalanobisMixin):
         def begin(part: Samples, name: str | None) -> Objective:
             rng = np.random.RandomState(0)  # the same map on all splits
             L = self._initial_map(part, rng, None, quiet=True)
-            return self._objective(plan.solver, part, L, True, rng, name, chosen)
+            return self._begin(plan, part, (L, True), rng, name, chosen)
 
         names: list[str | None] = [None]
         auto, n_features = isinstance(self.init, str) and self.init == "auto", samples.X.shape[1]
         # The search of a scale also tries standardised features.
-        if auto and self.n_components in (None, n_features) and not self._searches_scale:
+        if auto and self.n_components in (None, n_features) and self.init_scale != "auto":
             names.append(STANDARDIZED)
         contest = list(DISCRIMINANTS) if auto and self._has_classes and n_features <= _WIDE else []
         return Candidates(
@@ -235,32 +253,12 @@ class LinearLearner(TrainedLearner, MahalanobisMixin):
             return len(init)
         return check_n_components(n_features, self.n_components)
 
-    def _objective(
-        self, solver: Solver, samples: Samples, L: AnyMap, new: bool, rng: RandomState,
-        start: str | None, chosen: dict[str | None, tuple[int, float]],
-    ) -> Objective:  # fmt: skip
-        """Return the objective from a map, which is `new` if it is not of an earlier fit."""
-        problem, named = self._problem(samples), new and isinstance(self.init, str)
-        _refuse_inner_products(problem.loss)
-        search = "points" if named and self._searches_scale else None
-        if new and solver.by_batches:
-            search = "batch"
-        return begin_at(
-            problem, samples, L, rng, start, rescales=named, search=search,
-            batch_size=getattr(solver, "batch_size", None), chosen=chosen,
-        )  # fmt: skip
-
     def _earlier(self) -> Array | None:
         return getattr(self, "components_", None)
 
     def _solver(self) -> Solver:
         """Return the solver."""
         return as_solver(self.solver, self._lbfgs, self._solver_names)
-
-    @property
-    def _searches_scale(self) -> bool:
-        """Whether to search for the scale of the initial map."""
-        return bool(getattr(self, "init_scale", None) == "auto")
 
     @property
     def _lbfgs(self) -> LBFGS:
@@ -300,15 +298,6 @@ class AllPairsLearner(LinearLearner):
 
     _weights_neighbors = True
 
-    def _initialize(self, plan: Plan, samples: Samples, rng: RandomState, kept: Any) -> Any:
-        if not plan.solver.by_batches and plan.evaluator is None:
-            n, d = samples.X.shape
-            rows, width = self._n_rows(d), d
-            if samples.span is not None:
-                rows, width = min(rows, n), n
-            warn_of_cost([(rows, width)], n, n, n, plan.solver, self.n_jobs)
-        return super()._initialize(plan, samples, rng, kept)
-
 
 def earlier_map(
     samples: Samples, L: Array, shape: tuple[int, ...], *, quiet: bool = False
@@ -325,12 +314,3 @@ def earlier_map(
             f"{shape}: set warm_start=False."
         )
     return samples.rescale_map(L, quiet=quiet)
-
-
-def _refuse_inner_products(loss: Any) -> None:
-    if getattr(loss, "of_inner_products", False):
-        raise ValueError(
-            f"{type(loss).__name__} is a loss of inner products, which depend on the origin; a "
-            "metric does not. Use EmbeddingLearner with Linear(normalize=True), or a loss of "
-            "distances."
-        )

@@ -213,13 +213,15 @@ class TrainedLearner(CallbackMixin):
             samples = self._load(plan, given, kept, in_memory, reset=True)
             assert samples is not None
             marks = check_marks(samples.X.shape[0], groups=groups, views=views)
-            _refuse_marks(marks, plan.rule, samples)
+            if marks:
+                _refuse_marks(marks, plan.rule, samples)
             if samples.in_chunks and kept is None and isinstance(self.judge, Judge):
                 raise ValueError("judge needs points in memory: set judge=None.")
             samples = replace(samples, marks=marks)
             checkpoint = OpenCheckpoint(
-                plan.callbacks, self.random_state, *samples.identity, *plan.parts,
-                *params_of(self, plan.solver, self._traits.schedule),
+                plan.callbacks, self.random_state,
+                lambda: (*samples.identity, *plan.parts,
+                         *params_of(self, plan.solver, self._traits.schedule)),
             )  # fmt: skip
             rng, rule, n = self._generator(checkpoint.rng), plan.rule, samples.X.shape[0]
             train_samples, train_rows, test_rows, selected = samples, None, None, Choice()
@@ -240,7 +242,7 @@ class TrainedLearner(CallbackMixin):
             history = objective.history(rng)
             history.max_iter = selected.n_iter
             if isinstance(rule, HeldOut):
-                held_out = objective.coordinates(samples).validation(train_rows, test_rows)
+                held_out = samples.validation(train_rows, test_rows)
                 history.judge(partial(objective.cost, held_out), int(rule.patience))
             diverged = train(self, objective, history, plan.solver, plan.callbacks, checkpoint)
             self._finish(objective, history, diverged)

@@ -83,8 +83,8 @@ class OpenCheckpoint:
     callbacks : list
         Callbacks of the learner; one may be a `Checkpoint`.
     random_state : int, RandomState or None
-    *depends_on : object
-        Data, parts and parameters that the training depends on.
+    depends_on : callable
+        Returns data, parts and parameters that the training depends on.
 
     Attributes
     ----------
@@ -92,7 +92,9 @@ class OpenCheckpoint:
         Random number generator of the training.
     """
 
-    def __init__(self, callbacks: list[Any], random_state: Any, *depends_on: Any) -> None:
+    def __init__(
+        self, callbacks: list[Any], random_state: Any, depends_on: Callable[[], Any]
+    ) -> None:
         paths = [each.path for each in callbacks if isinstance(each, Checkpoint)]
         self._file: CheckpointFile | None = None
         self._found: dict[str, Any] = {}
@@ -100,7 +102,7 @@ class OpenCheckpoint:
         if not paths:
             self.rng = check_random_state(random_state)
             return
-        self._file = CheckpointFile(paths[0], *depends_on)
+        self._file = CheckpointFile(paths[0], *depends_on())
         found = self._file.read()
         if found is None:
             seed = random_state

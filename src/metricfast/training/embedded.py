@@ -7,22 +7,16 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse, vstack
 
-from metricfast._core.dispatch import get_kernels
 from metricfast._core.points import apply_map, map_gradient, with_gradient
 from metricfast._core.sources import Source, by_blocks, in_one_array
 from metricfast._core.types import Array
 from metricfast._core.wide_map import AnyMap, WideMap
 from metricfast.training.samples import Samples
 
-__all__ = ["EMBEDDED", "PlainLinear", "embed", "embed_samples", "finite", "map_points"]
+__all__ = ["EMBEDDED", "PlainLinear", "embed", "embed_samples", "map_points"]
 
 # Maximum number of points per block of embeddings, including hidden layers.
 EMBEDDED = 16384
-
-
-def finite(Z: Array) -> bool:
-    """Return whether all values are finite."""
-    return bool(get_kernels().all_finite(Z))
 
 
 def map_points(X: Any, L: AnyMap, n_jobs: int | None = None) -> Array:

@@ -151,13 +151,10 @@ def _costs(
     """Return the cost of each held-out point, before training and after each iteration."""
     # Training on all points will issue the warnings.
     with np.errstate(all="ignore"), one_blas_thread():
-        objective = candidates.begin(split.train, start)
-        held_out = objective.coordinates(split.held_out)
-
-        costs: list[Array] = []
+        objective, costs = candidates.begin(split.train, start), list[Array]()
 
         def cost(x: Array) -> float:
-            costs.append(split.costs(*objective.embed(held_out, x), objective.n_jobs))
+            costs.append(split.costs(*objective.embed(split.held_out, x), objective.n_jobs))
             return float(means(_goals(costs[-1][None])[0], split.part.weight))
 
         cost(objective.x0)

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from metricfast._core.dispatch import get_kernels
 from metricfast._core.types import RandomState
 from metricfast.exceptions import LossOverflowError
 from metricfast.samplers import Batch, class_batches
 from metricfast.selection._measures import neighbor_error
 from metricfast.training.chunks import batches_of
-from metricfast.training.embedded import PlainLinear, embed_samples, finite
+from metricfast.training.embedded import PlainLinear, embed_samples
 from metricfast.training.embedded_loss import EmbeddedLoss
 from metricfast.training.history import History, Vector
 from metricfast.training.preconditioner import FlatParameters
@@ -25,9 +26,6 @@ from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples
 from metricfast.training.span import WithConstant
 from metricfast.training.steps import runs_of
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["Evaluator", "Objective"]
 
@@ -64,6 +62,8 @@ class Objective:
         The initial map of all features, if the problem is trained in the span of the points.
     initial_map : ndarray, WideMap or None
         The map that `init` names, of a linear learner.
+    refresh_every : int
+        Iterations between two calls of `refresh`; 0 for none.
     all_samples : Samples
         `samples`, and the validation samples if there are any.
     evaluator : callable or None
@@ -83,7 +83,7 @@ class Objective:
         self.n_jobs = self.loss.n_jobs
         self.traits = problem.traits
         self.evaluator: Evaluator | None = None
-        self.tally = problem.tally
+        self.tally, self.refresh_every = problem.tally, problem.refresh_every
         self._batches_done: int | None = None
         self._shared_penalty: tuple[float, Array] | None = None
         self.initial_map: Any = None
@@ -101,20 +101,17 @@ class Objective:
             if self.of_span is not None:
                 arrays = [self.of_span.inner]
             full = arrays if problem.extended is None else problem.extended(arrays)
-            self.preconditioner = self._preconditioner(arrays, full)
+            preconditioner = problem.preconditioner
+            if preconditioner is None:
+                preconditioner = FlatParameters([array.shape for array in full])
+            elif not isinstance(preconditioner, FlatParameters):
+                preconditioner = preconditioner(arrays, self.of_span)
+            if self.of_span is not None and problem.penalty is None:
+                preconditioner = WithConstant(preconditioner, self.of_span.rest_norm)
+            self.preconditioner = preconditioner
             dtype = np.float64 if problem.traits.double else self.X.dtype
             self.x0 = self.preconditioner.vector(full).astype(dtype, copy=False)
         self.start = self.parameters(self.x0)
-
-    def _preconditioner(self, arrays: list[Array], full: list[Array]) -> FlatParameters:
-        found = self.problem.preconditioner
-        if found is None:
-            found = FlatParameters([array.shape for array in full])
-        elif not isinstance(found, FlatParameters):
-            found = found(arrays, self.of_span)
-        if self.of_span is None or self.problem.penalty is not None:
-            return found
-        return WithConstant(found, self.of_span.rest_norm)
 
     def __call__(self, x: Array, batch: Batch | None = None) -> tuple[float, Array]:
         """Return value and gradient for all points or for a batch.
@@ -139,7 +136,7 @@ class Objective:
                 penalty, shrinking = self._penalty(arrays, batch)
                 value += share * penalty
                 gradient += share * shrinking
-            if not (math.isfinite(value) and finite(gradient[None])):
+            if not (math.isfinite(value) and get_kernels().all_finite(gradient[None])):
                 return math.inf, np.zeros_like(x)
         if self.tally is not None:
             self.tally(loss, value, batch)
@@ -205,13 +202,10 @@ class Objective:
         return [self.samples.undo_scale(array) for array in arrays]
 
     def embed(self, samples: Samples, x: Vector) -> tuple[Array, Array]:
-        """Return queries and their database, embedded."""
-        arrays = self.parameters(x)[: self._n_own]
+        """Return queries and their database, of all features, embedded."""
+        samples = samples if self.samples.outer is None else samples.in_span
+        arrays = self.preconditioner.arrays(x)[: self._n_own]
         return embed_samples(self.problem.embedding, arrays, samples, self.n_jobs)
-
-    def coordinates(self, samples: Samples) -> Samples:
-        """Return samples in the problem's coordinates: a basis of the span, or the features."""
-        return samples if self.samples.outer is None else samples.in_span
 
     def cost(self, held_out: Samples, x: Vector) -> float:
         """Return the cost of validation samples.
@@ -231,11 +225,6 @@ class Objective:
     def score(self, cost: float) -> float:
         """Convert a validation cost to a score: greater is better."""
         return 1 - cost if self.problem.score is None and self.samples.has_classes else -cost
-
-    @property
-    def refresh_every(self) -> int:
-        """Iterations between two calls of `refresh`; 0 for none."""
-        return self.problem.refresh_every
 
     def refresh(self, x: Array) -> None:
         """Update the state that the loss keeps between iterations, such as impostors, for x."""

@@ -22,9 +22,7 @@ __all__ = [
     "ScaledParameters",
     "best_scale",
     "class_preconditioner",
-    "flat",
     "near_scale",
-    "split_vector",
 ]
 
 Array = NDArray[Any]
@@ -36,21 +34,6 @@ _FLOOR = 0.03
 # As exponents of two: only the longest step is repeated, up to this distance from the start.
 # Duplicates have the lowest loss at the largest scale, where other points have no gradient.
 _LONGEST, _FAR = 2.0, 4
-
-
-def flat(arrays: Sequence[Array]) -> Array:
-    """Return all values as one vector."""
-    return np.concatenate([array.ravel() for array in arrays])
-
-
-def split_vector(vector: Array, shapes: Sequence[tuple[int, ...]]) -> list[Array]:
-    """Return the arrays that `flat` concatenated, as views of the vector."""
-    arrays, start = [], 0
-    for shape in shapes:
-        size = math.prod(shape)
-        arrays.append(vector[start : start + size].reshape(shape))
-        start += size
-    return arrays
 
 
 class FlatParameters:
@@ -69,15 +52,20 @@ class FlatParameters:
 
     def vector(self, arrays: Sequence[Array]) -> Array:
         """Convert parameters to the solver's vector."""
-        return flat(arrays)
+        return np.concatenate([array.ravel() for array in arrays])
 
     def arrays(self, vector: Array) -> list[Array]:
-        """Convert the solver's vector to parameters."""
-        return split_vector(vector, self.shapes)
+        """Convert the solver's vector to parameters, which are views of it."""
+        arrays, start = [], 0
+        for shape in self.shapes:
+            size = math.prod(shape)
+            arrays.append(vector[start : start + size].reshape(shape))
+            start += size
+        return arrays
 
     def pullback(self, gradients: Sequence[Array]) -> Array:
         """Convert gradients by the parameters to the gradient by the solver's vector."""
-        return flat(gradients)
+        return FlatParameters.vector(self, gradients)
 
 
 class ScaledParameters(FlatParameters):
@@ -89,15 +77,15 @@ class ScaledParameters(FlatParameters):
 
     def vector(self, arrays: Sequence[Array]) -> Array:
         """Convert parameters to the solver's vector."""
-        return np.asarray(flat(arrays) / self._factor, arrays[0].dtype)
+        return np.asarray(super().vector(arrays) / self._factor, arrays[0].dtype)
 
     def arrays(self, vector: Array) -> list[Array]:
         """Convert the solver's vector to parameters."""
-        return split_vector(np.asarray(vector * self._factor, vector.dtype), self.shapes)
+        return super().arrays(np.asarray(vector * self._factor, vector.dtype))
 
     def pullback(self, gradients: Sequence[Array]) -> Array:
         """Convert gradients by the parameters to the gradient by the solver's vector."""
-        return np.asarray(flat(gradients) * self._factor, gradients[0].dtype)
+        return np.asarray(super().pullback(gradients) * self._factor, gradients[0].dtype)
 
 
 class PSDProjection(FlatParameters):

@@ -31,9 +31,9 @@ def scale_by_batch(problem: Problem, L: AnyMap, rng: RandomState, batch_size: in
     """Return the factor of a map that minimises the loss of the first mini-batch."""
     if not problem.searches_scale:
         return 1.0
-    scaled, inner = _with_scale_loss(problem, L)
-    first = next(iter(Objective(scaled, [inner]).batches(rng, batch_size)()))
-    return best_scale(_loss_by_factor(scaled, inner, first))
+    plain = Objective(replace(problem, preconditioner=None), [inner_map(problem, L)])
+    first = next(iter(plain.batches(rng, batch_size)()))
+    return best_scale(_loss_by_factor(problem, L, first))
 
 
 def choose_scale(
@@ -42,33 +42,29 @@ def choose_scale(
     """Return the map, and the `spread` of points under it, with the lowest value."""
     found = list[tuple[float, int, float]]()
     for L in forms:
-        value = _loss_by_factor(*_with_scale_loss(problem, L), batch)
-        own = spread(inner_map(problem, L), problem.samples.X, batch, weight)
+        value = _loss_by_factor(problem, L, batch)
+        own = spread(inner_map(problem, L), problem.samples.X, weight, batch.rows)
         scale = near_scale(value, _FIRST_SPREAD / own) if own > 0 else 1.0
         found.append((value(scale), len(found), scale * own))
     return min(found)[1:]
 
 
-def _with_scale_loss(problem: Problem, L: AnyMap) -> tuple[Problem, Array]:
-    """Return the problem with the loss for choosing the scale, and a map in its coordinates."""
+def _loss_by_factor(problem: Problem, L: AnyMap, batch: Batch) -> Callable[[float], float]:
+    """Return the loss for choosing the scale, with the penalty, as a function of the factor."""
     inner, constrained = inner_map(problem, L), problem.preconditioner
     if isinstance(constrained, FlatParameters):
         (inner,) = constrained.arrays(constrained.vector([inner]))
-    loss = problem.loss if problem.scale_loss is None else problem.scale_loss
-    return replace(problem, loss=loss, preconditioner=None), inner
-
-
-def _loss_by_factor(problem: Problem, L: Array, batch: Batch) -> Callable[[float], float]:
-    """Return the loss of a batch, with the penalty, as a function of the factor of a map."""
-    loss, L = EmbeddedLoss(problem), L.astype(np.float64)
+    if problem.scale_loss is not None:
+        problem = replace(problem, loss=problem.scale_loss)
+    loss, inner = EmbeddedLoss(problem), inner.astype(np.float64)
     share, Z = batch.n_anchors / loss.X.shape[0], None
     if problem.evaluate is None:
         rows, anchors = loss.pool(batch, None)  # embedded points are scaled like the map
-        own = np.ascontiguousarray(L, loss.X.dtype)
+        own = np.ascontiguousarray(inner, loss.X.dtype)
         Z = map_points(loss.X if rows is None else loss.X[rows], own, loss.n_jobs)
 
     def value(factor: float) -> float:
-        arrays = [factor * L]
+        arrays = [factor * inner]
         if problem.extended is not None:
             arrays = problem.extended(arrays)
         try:
@@ -102,18 +98,15 @@ def sample_points(data: Samples) -> Batch:
     return Batch(rows, len(rows))
 
 
-def spread(L: AnyMap, X: Any, batch: Batch, weight: Floats | None = None) -> float:
-    """Return the root mean squared distance of the points of a batch under a map."""
-    return _distance(map_points(X[batch.rows], L), None if weight is None else weight[batch.rows])
+def spread(L: AnyMap, X: Any, weight: Floats | None, rows: Any = slice(None)) -> float:
+    """Return the root mean squared distance of some rows of points under a map."""
+    weight = None if weight is None else weight[rows]
+    Z = map_points(X[rows], L).astype(np.float64)
+    Z -= np.average(Z, axis=0, weights=weight)
+    return math.sqrt(2 * float(np.average(Z**2, axis=0, weights=weight).sum()))
 
 
 def like(L: AnyMap, other: AnyMap, data: Samples) -> AnyMap:
     """Return the map `other`, scaled to the same spread of points as under L."""
-    wanted, found = (_distance(map_points(data.X, A), data.weight) for A in (L, other))
+    wanted, found = (spread(A, data.X, data.weight) for A in (L, other))
     return other * L.dtype.type(wanted / found) if wanted > 0 and found > 0 else L
-
-
-def _distance(Z: Array, weight: Floats | None) -> float:
-    Z = Z.astype(np.float64)
-    Z -= np.average(Z, axis=0, weights=weight)
-    return math.sqrt(2 * float(np.average(Z**2, axis=0, weights=weight).sum()))

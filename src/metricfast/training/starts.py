@@ -145,41 +145,29 @@ def begin_at(
     chosen : dict, optional
         Forms and spreads that were chosen for other splits of the same data; more are added.
     """
-    initial = L = _in_form(L, problem)
+    initial = L = L if problem.samples.outer is not None else to_array(L)
     if name is not None:
-        L = like(L, _in_form(STARTS[name](samples, len(L)), problem), samples)
+        start = STARTS[name](samples, len(L))
+        L = like(L, start if problem.samples.outer is not None else to_array(start), samples)
     if rescales and problem.rescale is not None:
         L = L * L.dtype.type(problem.rescale(inner_map(problem, L)))
     if search == "batch":
         L = L * scale_by_batch(problem, L, rng, batch_size)
     elif search == "points":
-        L = _scaled(problem, samples, L, name, {} if chosen is None else chosen)
+        batch, forms, chosen = sample_points(samples), [L], {} if chosen is None else chosen
+        if problem.standardizes and name is None and _is_identity(L):
+            forms.append(in_units(L, samples))
+        if name not in chosen:
+            chosen[name] = choose_scale(problem, forms, batch, samples.weight)
+        form, wanted = chosen[name]
+        L = forms[form]
+        found = spread(inner_map(problem, L), problem.samples.X, samples.weight, batch.rows)
+        L = L * L.dtype.type(wanted / found) if wanted > 0 and found > 0 else L
     if name is not None and problem.refresh is not None:
         problem.refresh(inner_map(problem, L))
     objective = Objective(problem, [L])
     objective.initial_map = initial
     return objective
-
-
-def _in_form(L: AnyMap, problem: Problem) -> AnyMap:
-    """Return a map as an array, unless the problem is trained in a span."""
-    return to_array(L) if problem.samples.outer is None else L
-
-
-def _scaled(
-    problem: Problem, samples: Samples, L: AnyMap, name: str | None,
-    chosen: dict[str | None, tuple[int, float]],
-) -> AnyMap:  # fmt: skip
-    """Return the map at its best scale; in place of the identity, it may standardise features."""
-    batch, forms = sample_points(samples), [L]
-    if problem.standardizes and name is None and _is_identity(L):
-        forms.append(in_units(L, samples))
-    if name not in chosen:
-        chosen[name] = choose_scale(problem, forms, batch, samples.weight)
-    form, wanted = chosen[name]
-    L = forms[form]
-    found = spread(inner_map(problem, L), problem.samples.X, batch, samples.weight)
-    return L * L.dtype.type(wanted / found) if wanted > 0 and found > 0 else L
 
 
 def in_units(L: AnyMap, samples: Samples) -> AnyMap:

@@ -120,10 +120,8 @@ class GerrymanderingLearner(VoteParameters, LinearLearner):
             rescale=partial(_factor, samples, loss, self.n_jobs), **over_matrix,
         )  # fmt: skip
 
-    def _begin(
-        self, plan: Plan, samples: Samples, initial: Any, rng: RandomState, start: str | None
-    ) -> Objective:
-        objective = super()._begin(plan, samples, initial, rng, start)
+    def _begin(self, *args: Any, **how: Any) -> Objective:
+        objective = super()._begin(*args, **how)
         if not objective.x0.any():
             raise ValueError(_ZERO_INIT)
         return objective

@@ -13,7 +13,7 @@ from metricfast.embeddings._asymmetric import sides_of
 from metricfast.learners.gerrymandering.history import unit_scale
 from metricfast.learners.gerrymandering.regularizers import penalty
 from metricfast.training.chunks import mean_of
-from metricfast.training.embedded import embed_samples, finite
+from metricfast.training.embedded import embed_samples
 from metricfast.training.samples import Samples
 
 __all__ = [
@@ -56,7 +56,7 @@ def initial_maps(
         return [array.astype(samples.X.dtype) for array in kept]
     sample = samples.representative
     queries, database = embed_samples(embedding, start, sample, estimator.n_jobs)
-    if not (finite(queries) and finite(database)):
+    if not (np.isfinite(queries).all() and np.isfinite(database).all()):
         raise ValueError(
             "Embedded points are not finite: bring the features to a spread of about 1, or "
             "choose another `init`."
