@@ -25,7 +25,6 @@ from metricfast.training.preconditioner import FlatParameters
 from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples
 from metricfast.training.span import WithConstant
-from metricfast.training.steps import runs_of
 
 __all__ = ["Evaluator", "Objective"]
 
@@ -162,14 +161,18 @@ class Objective:
         return value, gradient
 
     def runs(self, weight_decay: float) -> list[tuple[slice, float, float]]:
-        """Return slices of parameters with their weight decay and factor of the learning rate."""
+        """Return slices of adjacent parameters, their weight decay and factor of the rate."""
         if isinstance(self.problem.embedding, PlainLinear):
             return [(slice(None), float(weight_decay), 1.0)]
-        shapes = self.preconditioner.shapes
-        decays = [float(decay) for decay in self.problem.embedding.decays(weight_decay)]
-        n_others = len(shapes) - len(decays)
-        factors = [1.0] * len(decays) + [self.problem.proxy_lr_factor] * n_others
-        return runs_of(shapes, decays + [0.0] * n_others, factors)
+        own = [float(decay) for decay in self.problem.embedding.decays(weight_decay)]
+        runs, stop = list[tuple[slice, float, float]](), 0
+        for i, shape in enumerate(self.preconditioner.shapes):
+            how = (own[i], 1.0) if i < len(own) else (0.0, self.problem.proxy_lr_factor)
+            start, stop = stop, stop + math.prod(shape)
+            if runs and runs[-1][1:] == how:
+                start = runs.pop()[0].start
+            runs.append((slice(start, stop), *how))
+        return runs
 
     def batches(
         self, rng: RandomState, batch_size: int | None = None

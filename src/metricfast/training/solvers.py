@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from metricfast._core.arguments import check_range, check_unused, did_you_mean
+from metricfast._core.dispatch import get_kernels
 from metricfast._core.parameters import (
     NonNegativeFloat,
     NonNegativeInt,
@@ -21,7 +22,7 @@ from metricfast._core.parameters import (
 )
 from metricfast.samplers import Batch
 from metricfast.training import steps
-from metricfast.training.history import History, Vector
+from metricfast.training.history import DivergedError, History, Vector
 from metricfast.training.lbfgs import minimize_hinge, minimize_smooth
 from metricfast.training.steps import Rule, Steps
 
@@ -274,19 +275,27 @@ class Adam(MiniBatchSolver):
     n_moments = 2
 
     def step(
-        self, x: Vector, gradient: Vector, moments: list[Vector], rate: float, decay: float, t: int
-    ) -> Vector:
-        """Return the parameters after the t-th step, counted from 1."""
-        return steps.adam_step(x, gradient, moments, rate, decay, t)
+        self, x: Vector, gradient: Vector, moments: list[Vector], rate: float, decay: float, t: int,
+        *, relative: bool = False,
+    ) -> Vector:  # fmt: skip
+        """Return the parameters after the t-th step, counted from 1.
+
+        `relative`: ignore gradients that are rounding errors, relative to the scale of the data.
+        """
+        moved, (first, second) = np.empty_like(x), moments
+        settings = rate, decay, float(t), relative
+        if not get_kernels().adam_step(x, gradient, first, second, moved, settings):
+            raise DivergedError
+        return moved
 
     def rule(self, problem: Any) -> Rule:
         """Return `step`, with relative steps if the problem's data may have any scale."""
         if problem.traits.relative_steps and type(self).step is Adam.step:
-            return partial(steps.adam_step, relative=True)
+            return partial(self.step, relative=True)
         return self.step
 
 
-class AdamW(MiniBatchSolver):
+class AdamW(Adam):
     """Adam with decoupled weight decay (Loshchilov and Hutter, ICLR 2019).
 
     Each step makes decaying parameters smaller by `weight_decay` times the learning rate.
@@ -297,13 +306,13 @@ class AdamW(MiniBatchSolver):
         See `MiniBatchSolver`.
     """
 
-    n_moments = 2
-
     def step(
-        self, x: Vector, gradient: Vector, moments: list[Vector], rate: float, decay: float, t: int
-    ) -> Vector:
+        self, x: Vector, gradient: Vector, moments: list[Vector], rate: float, decay: float, t: int,
+        **how: Any,
+    ) -> Vector:  # fmt: skip
         """Return the parameters after the t-th step, counted from 1."""
-        return steps.adamw_step(x, gradient, moments, rate, decay, t)
+        shrunk = x * float(1 - rate * decay)  # keeps the dtype of x
+        return super().step(shrunk, gradient, moments, rate, 0.0, t, **how)
 
 
 class SGD(MiniBatchSolver):
@@ -343,13 +352,16 @@ class SGD(MiniBatchSolver):
     ) -> Vector:
         """Return the parameters after the t-th step, counted from 1."""
         del t
-        return steps.momentum_step(x, gradient, moments, rate, decay, self.momentum)
+        moved, (velocity,) = np.empty_like(x), moments
+        get_kernels().momentum_step(x, gradient, velocity, moved, rate, decay, self.momentum)
+        return moved
 
 
 class Subgradient(MiniBatchSolver):
     r"""Plain subgradient steps with rates :math:`\eta_t = \eta_1 / t^p`.
 
-    The first step that is not zero is `learning_rate` times as long as the parameters.
+    The first step that is not zero is `learning_rate` times as long as the parameters, for any
+    scale of the data and the objective.
 
     Parameters
     ----------
@@ -381,7 +393,10 @@ class Subgradient(MiniBatchSolver):
     ) -> Vector:
         """Return the parameters after the t-th step, counted from 1."""
         del decay
-        return steps.subgradient_step(x, gradient, moments, rate, t, self.power_t)
+        norm, memory = float(np.linalg.norm(gradient)), moments[0]
+        if memory[0] == 0 < norm:  # the first entry of the moments stores the first rate
+            memory[0] = rate * (float(np.linalg.norm(x)) or 1.0) / norm
+        return np.asarray(x - memory[0] / t**self.power_t * gradient)
 
     def steps(self, problem: Any, start: Vector, max_epochs: int | None) -> Steps:
         """Return the steps of a training."""

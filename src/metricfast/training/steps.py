@@ -19,13 +19,8 @@ __all__ = [
     "RISE",
     "Rule",
     "Steps",
-    "adam_step",
-    "adamw_step",
     "minimize_minibatch",
-    "momentum_step",
     "run_epoch",
-    "runs_of",
-    "subgradient_step",
 ]
 
 # Growth of the loss by this factor exceeds the noise of mini-batches: training diverges.
@@ -36,63 +31,6 @@ _FIRST_BATCHES = 64
 
 # ``rule(x, gradient, moments, rate, decay, t)`` returns x after step t, and updates moments.
 Rule = Callable[[Vector, Vector, list[Vector], float, float, int], Vector]
-
-
-def adam_step(
-    x: Vector,
-    gradient: Vector,
-    moments: list[Vector],
-    rate: float,
-    decay: float,
-    t: int,
-    *,
-    relative: bool = False,
-) -> Vector:
-    """Return the parameters after the t-th step of Adam (Kingma and Ba, ICLR 2015).
-
-    `relative`: ignore gradients that are rounding errors, relative to the scale of the data.
-    """
-    moved = np.empty_like(x)
-    first, second = moments
-    settings = (rate, decay, float(t), relative)
-    finite = get_kernels().adam_step(x, gradient, first, second, moved, settings)
-    if not finite:
-        raise DivergedError
-    return moved
-
-
-def adamw_step(
-    x: Vector, gradient: Vector, moments: list[Vector], rate: float, decay: float, t: int
-) -> Vector:
-    """Return the parameters after a step of Adam with decoupled weight decay.
-
-    The decay is proportional to the learning rate (Loshchilov and Hutter, ICLR 2019).
-    """
-    shrunk = x * float(1 - rate * decay)  # keeps the dtype of x
-    return adam_step(shrunk, gradient, moments, rate, 0.0, t)
-
-
-def momentum_step(
-    x: Vector, gradient: Vector, moments: list[Vector], rate: float, decay: float, momentum: float
-) -> Vector:
-    """Return the parameters after a step of gradient descent with momentum."""
-    moved, (velocity,) = np.empty_like(x), moments
-    get_kernels().momentum_step(x, gradient, velocity, moved, rate, decay, momentum)
-    return moved
-
-
-def subgradient_step(
-    x: Vector, gradient: Vector, moments: list[Vector], rate: float, t: int, power_t: float
-) -> Vector:
-    r"""Return :math:`x - \eta_t g_t` with :math:`\eta_t = \eta_1 / t^p`.
-
-    The first nonzero step is `rate` times as long as x, for any scale of the data and the
-    objective. The first entry of the moments stores :math:`\eta_1`.
-    """
-    norm, memory = float(np.linalg.norm(gradient)), moments[0]
-    if memory[0] == 0 < norm:
-        memory[0] = rate * (float(np.linalg.norm(x)) or 1.0) / norm
-    return np.asarray(x - memory[0] / t**power_t * gradient)
 
 
 @dataclass(frozen=True)
@@ -121,20 +59,6 @@ class Steps:
             of_run = history.x[run], gradient[run]
             found.append(self.rule(*of_run, moments, rate * factor, decay, history.step))
         return found[0] if len(found) == 1 else np.concatenate(found)
-
-
-def runs_of(
-    shapes: Sequence[tuple[int, ...]], decays: Sequence[float], factors: Sequence[float]
-) -> list[tuple[slice, float, float]]:
-    """Return slices of adjacent parameters with the same decay and factor."""
-    runs: list[tuple[slice, float, float]] = []
-    stop = 0
-    for shape, decay, factor in zip(shapes, decays, factors, strict=True):
-        start, stop = stop, stop + math.prod(shape)
-        if runs and runs[-1][1:] == (decay, factor):
-            start = runs.pop()[0].start
-        runs.append((slice(start, stop), decay, factor))
-    return runs
 
 
 def minimize_minibatch(
