@@ -55,7 +55,8 @@ from metricfast.distances.neighbors import kneighbors
 from metricfast.metrics._selection import look_continuous
 from metricfast.selection import Judge
 from metricfast.selection._evidence import choose
-from metricfast.selection._folds import Path, joined, may_win
+from metricfast.selection._folds import Path, joined
+from metricfast.selection._race import is_behind, may_win
 from metricfast.selection._splits import class_halves, split_points
 
 X, y = load_wine(return_X_y=True)
@@ -175,17 +176,22 @@ def test_settings_of_folds_are_joined():
 
 def test_who_may_still_win():
     best, weight = np.r_[np.zeros(4), np.ones(96)], np.ones(100)
-    assert not may_win(np.empty(0), best, 1.0, weight)  # four errors: sqrt(4) = 2
+    assert not may_win(np.empty(0), best, weight, 1.0)  # four errors: sqrt(4) = 2
     best[4] = 0
-    assert may_win(np.empty(0), best, 1.0, weight)
-    assert not may_win(np.zeros(20), best, 1.0, weight)  # far behind after a fifth
-    assert may_win(np.ones(50), best, 1.0, weight)
-    leader = np.tile([0.0, 1.0], 50)
-    assert may_win(leader[:20], leader, 1.0, weight)  # no difference yet
-    for lost, gained, stays in [(6, 4, False), (6, 5, True)]:  # -2 / √10 and -1 / √11 errors
-        seen = leader[:60].copy()
+    assert may_win(np.empty(0), best, weight, 1.0)
+    assert not may_win(np.zeros(5), best, weight, 1.0)  # as good on the points that were wrong
+    assert may_win(np.ones(50), best, weight, 1.0)
+
+
+def test_who_is_behind():
+    leader, weight = np.tile([0.0, 1.0], 30), np.ones(60)
+    assert not is_behind(np.empty(0), np.empty(0), np.empty(0))
+    assert is_behind(np.zeros(20), leader[:20], weight[:20])
+    assert not is_behind(leader, leader, weight)  # no difference yet
+    for lost, gained, behind in [(6, 4, True), (6, 5, False)]:  # -2 / √10 and -1 / √11 errors
+        seen = leader.copy()
         seen[1 : 2 * lost : 2], seen[: 2 * gained : 2] = 0, 1
-        assert may_win(seen, leader, 1.0, weight) is stays
+        assert is_behind(seen, leader, weight) is behind
 
 
 def test_a_race_drops_who_cannot_win_and_says_so():

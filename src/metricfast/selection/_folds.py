@@ -12,18 +12,16 @@ from sklearn.base import clone
 from metricfast._core.types import Array, Floats, Integers
 from metricfast._labels.distance import subset
 from metricfast.distances.neighbors import kneighbors
-from metricfast.selection._evidence import choose, excess, near_best
+from metricfast.selection._evidence import choose, near_best
 from metricfast.selection._judge import Judge, Judgement, Verdict, in_single_precision, judge_costs
 from metricfast.selection._measures import MEASURES, Measure
 from metricfast.selection._splits import Part
 
 __all__ = [
     "FoldJudge", "Path", "cross_fitted", "embedded_path", "fold_path", "joined", "judged",
-    "may_win", "settled",
+    "settled",
 ]  # fmt: skip
 
-# Number of standard errors behind the best at which a learner is dropped.
-_BEHIND = 0.5
 # The number of neighbours of most measures, and the measures that search neighbours.
 _AT_ONCE, _OF_NEIGHBORS = 5, MEASURES.keys() - {"verification"}
 # Returns scores of queries from a function that searches their neighbours in the database.
@@ -313,21 +311,6 @@ def settled(path: Path, judgement: Judgement, own: Any) -> Any:
         is_last = n == max(s[1] for s in path.settings[1:] if s[0] == start) > 1
         setting = start or None, n
     return SettledJudge(verdict=Verdict(judgement, setting, is_last))
-
-
-def may_win(seen: Floats, best: Floats, highest: float, weight: Floats, errors: float = 2) -> bool:
-    """Return whether a learner that was tried on some folds may still become the best.
-
-    It may not if it is behind the best by half a standard error, or if it would not be surely
-    better with the highest score of every other point.
-
-    `seen`: its scores of the first points; `best`: the scores of the best learner of all points.
-    """
-    n = len(seen)
-    ideal = np.concatenate([seen, np.maximum(best[n:], highest)])
-    if float(excess(ideal, best, weight)) <= errors:
-        return False
-    return n == 0 or float(excess(seen, best[:n], weight[:n])) > -_BEHIND
 
 
 def _has_judge(learner: Any) -> bool:

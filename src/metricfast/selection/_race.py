@@ -8,11 +8,14 @@ from dataclasses import replace
 import numpy as np
 
 from metricfast._core.types import Floats
-from metricfast.selection._evidence import means
-from metricfast.selection._folds import Path, cross_fitted, joined, may_win
+from metricfast.selection._evidence import excess, means
+from metricfast.selection._folds import Path, cross_fitted, joined
 from metricfast.selection._judge import Judge
 
-__all__ = ["OutOfTimeError", "Race", "standardizes", "with_scores"]
+__all__ = ["OutOfTimeError", "Race", "is_behind", "may_win", "standardizes", "with_scores"]
+
+# Standard errors: behind the best to be dropped; ahead of it to be surely better.
+_BEHIND, _SURELY = 0.5, 2
 
 
 class OutOfTimeError(Exception):
@@ -36,6 +39,23 @@ def standardizes(
     costs = costs[..., 0] if costs.shape[2] > 1 else -costs[..., 0]
     found = means(costs, np.ones(costs.shape[1]) if weight is None else weight)
     return bool(found[1] < found[0])
+
+
+def is_behind(seen: Floats, best: Floats, weight: Floats) -> bool:
+    """Return whether a learner is behind the best one on the first parts.
+
+    `seen`: its scores of their points; `best`, `weight`: the scores of the best, and the weights.
+    """
+    return len(seen) > 0 and float(excess(seen, best, weight)) <= -_BEHIND
+
+
+def may_win(seen: Floats, best: Floats, weight: Floats, highest: float) -> bool:
+    """Return whether a learner would be surely better with the highest score of all other points.
+
+    `seen`: its scores of the first points; `best`, `weight`: of all points.
+    """
+    ideal = np.concatenate([seen, np.maximum(best[len(seen) :], highest)])
+    return float(excess(ideal, best, weight)) > _SURELY
 
 
 class Race:
@@ -76,17 +96,17 @@ class Race:
             found = np.concatenate(cross_fitted(paths, self._judge, self._labels))
         scores, seen = leader[:, -1], found[:, -1]
         weight = np.ones(len(scores)) if self._weight is None else self._weight
-        behind = float((scores[: len(seen)] - seen).mean()) if len(seen) else 0.0
+        behind = float((scores[: len(seen)] - seen).mean()) if paths else 0.0
         to_gain = highest - float(np.average(scores, weights=weight))
         if paths and leader.shape[1] > 1 < found.shape[1]:
             # Costs of the judge are finer than scores.
             scores, seen, highest = -leader[:, 0], -found[:, 0], 0.0
-        if may_win(seen, scores, highest, weight):
+        n, after = len(seen), f"dropped after fold {len(paths)} of {n_parts}: "
+        if is_behind(seen, scores[:n], weight[:n]):
+            by = f"{behind:.3f} behind" if behind > 0 else "by the judge's measure behind"
+            return f"{after}{by} {self.leader}"
+        if may_win(seen, scores, weight, highest):
             return ""
-        if not paths:
-            return f"not tried: at most {to_gain:.3f} to gain over {self.leader}"
-        after, by = f"after fold {len(paths)} of {n_parts}", f"as good as {self.leader}"
-        if behind:
-            by = f"{abs(behind):.3f} {'behind' if behind > 0 else 'ahead of'} {self.leader}"
-        by += "" if behind > 0 else ", which the folds left cannot make sure"
-        return f"dropped {after}: {by}"
+        if n:
+            return f"{after}could not become surely better than {self.leader} in the folds left"
+        return f"not tried: at most {to_gain:.3f} to gain over {self.leader}"
