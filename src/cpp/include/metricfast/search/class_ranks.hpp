@@ -1,10 +1,11 @@
 /// Ranks of the points of a query's class among all points, by counting.
 ///
 /// The points of a query's class are sorted by bounds, which are computed in double and rounded to
-/// float. The range of these bounds is divided into buckets, and other points are counted by
-/// bucket. In a bucket near points of the class, they are counted by the number h of points of the
-/// class that precede them, and where bounds do not decide, exact distances do. The i-th nearest
-/// point of the class has the rank i plus the number of others in buckets and counts before it.
+/// float. Other points are counted by the number h of points of the class that precede them. The
+/// range of the bounds is divided into buckets, and a table has the h of each bucket. In a bucket
+/// near points of the class, h is searched for from there on, and where bounds do not decide, exact
+/// distances do. The i-th nearest point of the class has the rank i plus the number of others with
+/// h < i.
 #pragma once
 
 #include <algorithm>
@@ -30,15 +31,17 @@ class ClassRanks {
     RankSummary run(Index query, const float *lower, double norm, Index begin, Index end) {
         const auto &packed = screen_.packed();
         RankSummary result;
-        members_.clear();
-        for (Index p = begin; p < end; ++p)
-            if (filter_(query, packed.id(p)))
-                members_.push_back({lower[p], static_cast<std::int32_t>(packed.id(p))});
-        if (members_.empty())
+        std::size_t n = 0;
+        members_.resize(static_cast<std::size_t>(end - begin));
+        for (Index p = begin; p < end; ++p) {
+            members_[n] = {lower[p], static_cast<std::int32_t>(packed.id(p))};
+            n += filter_(query, packed.id(p)) ? 1 : 0;
+        }
+        members_.resize(n);
+        if (n == 0)
             return result;
         width_ = above<float>(1.01 * (screen_.most_slack() + 2 * screen_.error() * norm));
         arrange();
-        counts_.assign(members_.size() + 1, 0);
         unsure_.clear();
         Index first = end, last = space_.points().rows(); // without the one that is excluded
         if (!filter_.several() && filter_.exclude != nullptr && filter_.exclude[query] >= 0) {
@@ -84,27 +87,33 @@ class ClassRanks {
         return width_ + 4 * std::numeric_limits<float>::epsilon() * std::abs(x);
     }
 
-    /// Sorts the members by their bounds, and marks the buckets near them.
+    /// Sorts the members by their bounds, and sets the table of buckets.
     void arrange() {
-        const auto [low, high] = std::minmax_element(members_.begin(), members_.end());
+        constexpr float infinity = std::numeric_limits<float>::infinity();
+        bounds_.assign(size() + window, infinity);
+        for (std::size_t i = 0; i < size(); ++i)
+            bounds_[i] = members_[i].lower;
+        const Eigen::Map<const Eigen::ArrayXf> bounds(bounds_.data(), static_cast<Index>(size()));
         std::size_t buckets = 64;
         while (buckets < together * size() && buckets < (std::size_t(1) << 16))
             buckets *= 2;
-        lowest_ = low->lower;
+        lowest_ = bounds.minCoeff();
         last_bucket_ = static_cast<float>(buckets - 1);
-        per_unit_ = (last_bucket_ - 2) / (high->lower - lowest_);
+        per_unit_ = (last_bucket_ - 2) / (bounds.maxCoeff() - lowest_);
         if (!std::isfinite(per_unit_))
             per_unit_ = 0;
+        first_.resize(size());
+        last_.resize(size());
+        for (std::size_t i = 0; i < size(); ++i)
+            first_[i] = bucket(bounds_[i]) / static_cast<std::int32_t>(together);
         starts_.assign(buckets / together + 2, 0);
-        const auto group = [this](const Member &m) {
-            return static_cast<std::size_t>(bucket(m.lower)) / together;
-        };
-        for (const Member &m : members_)
-            ++starts_[group(m) + 2];
+        for (const std::int32_t group : first_)
+            ++starts_[static_cast<std::size_t>(group) + 2];
         std::partial_sum(starts_.begin(), starts_.end(), starts_.begin());
         sorted_.resize(size());
-        for (const Member &m : members_) // then, starts_[g] is the start of group g
-            sorted_[static_cast<std::size_t>(starts_[group(m) + 1]++)] = m;
+        for (std::size_t i = 0; i < size(); ++i) // then, starts_[g] is the start of group g
+            sorted_[static_cast<std::size_t>(starts_[static_cast<std::size_t>(first_[i]) + 1]++)] =
+                members_[i];
         members_.swap(sorted_);
         for (std::size_t g = 0; g + 2 < starts_.size(); ++g)
             if (starts_[g + 1] - starts_[g] > 16)
@@ -116,64 +125,84 @@ class ClassRanks {
                 members_[at] = members_[at - 1];
             members_[at] = m;
         }
-        constexpr float infinity = std::numeric_limits<float>::infinity();
-        bounds_.assign(size() + 1 + window, infinity);
-        bounds_[0] = -infinity;
-        in_buckets_.assign(buckets + spread + 1, 0);
         for (std::size_t i = 0; i < size(); ++i) {
-            const float x = bounds_[i + 1] = members_[i].lower, apart = 1.01f * width(x);
-            const std::int32_t last = bucket(x + apart);
-            for (std::int32_t b = bucket(x - apart); b <= last; ++b)
-                in_buckets_[static_cast<std::size_t>(b)] = marked;
+            const float x = bounds_[i] = members_[i].lower, apart = 1.01f * width(x);
+            first_[i] = bucket(x - apart);
+            last_[i] = bucket(x + apart);
         }
-        if (in_buckets_[buckets - 1] == marked)
-            std::fill_n(in_buckets_.begin() + static_cast<Index>(buckets), spread - 1, marked);
+        table_.resize(buckets + 2 * spread);
+        std::int32_t *const table = table_.data();
+        std::int32_t done = 0;
+        const auto fill = [&](std::int32_t end, std::int32_t value) { // and some beyond the end
+            for (std::int32_t b = done; b < end; b += spread)
+                std::fill_n(table + b, spread, value);
+            done = std::max(done, end);
+        };
+        for (std::size_t i = 0; i < size(); ++i) {
+            fill(first_[i], static_cast<std::int32_t>(i));
+            fill(last_[i] + 1, near | static_cast<std::int32_t>(i));
+        }
+        std::fill(table + done, table + table_.size(), static_cast<std::int32_t>(size()));
         if (per_unit_ == 0) // NaN for infinite bounds
-            in_buckets_[0] = marked;
+            table_[0] = near;
+        const std::int32_t beyond = table[buckets - 1];
+        for (std::int32_t j = 0; j < spread; ++j)
+            table_[buckets + static_cast<std::size_t>(j)] = beyond + (beyond < 0 ? 0 : j);
+        stride_ = size() < 1024 ? size() + spread : 0;
+        counts_.assign(size() + spread + 3 * stride_, 0);
     }
 
     /// Counts the points at the positions [begin, end), none of which is of the query's class.
     void count(Index query, const float *lower, Index begin, Index end) {
         const auto &packed = screen_.packed();
         const auto last = static_cast<std::int32_t>(last_bucket_);
-        std::int32_t *const in_buckets = in_buckets_.data();
+        const std::int32_t *const table = table_.data();
+        std::int32_t *const counts = counts_.data();
+        const std::size_t stride = stride_;
         constexpr Index chunk = 512;
-        std::int32_t buckets[chunk], near[chunk];
+        std::int32_t buckets[chunk], nears[chunk];
         for (Index from = begin; from < end; from += chunk) {
             const Index size = std::min(chunk, end - from);
             const float *const x = lower + from;
             for (Index i = 0; i < size; ++i) {
                 const std::int32_t in = bucket(x[i]); // most points may be in the last one
-                buckets[i] = in == last ? last + static_cast<std::int32_t>(i) % spread : in;
+                buckets[i] = in == last ? last + 1 + static_cast<std::int32_t>(i) % spread : in;
             }
             for (Index i = 0; filter_.several() && i < size; ++i)
                 if (!filter_(query, packed.id(from + i)))
-                    buckets[i] = last + spread;
+                    buckets[i] = last + 1 + spread;
+            for (Index i = size; i % 4 != 0; ++i)
+                buckets[i] = last + 1 + spread;
             Index n_near = 0;
-            for (Index i = 0; i < size; ++i) {
-                const std::int32_t before = in_buckets[buckets[i]]++;
-                near[n_near] = static_cast<std::int32_t>(i);
-                n_near += before < 0 ? 1 : 0;
+            for (Index i = 0; i < size; i += 4)
+                unrolled<4>([&](auto j) METRICFAST_INLINE {
+                    const std::int32_t before = table[buckets[i + j]];
+                    ++counts[static_cast<std::size_t>(before & ~near) + j * stride];
+                    nears[n_near] = static_cast<std::int32_t>(i + j);
+                    n_near += before < 0 ? 1 : 0;
+                });
+            for (Index n = 0; n < n_near; ++n) {
+                const Index i = nears[n];
+                place(packed.id(from + i), x[i],
+                      static_cast<std::size_t>(table[buckets[i]] & ~near));
             }
-            for (Index n = 0; n < n_near; ++n)
-                place(packed.id(from + near[n]), x[near[n]]);
         }
     }
 
     /// Counts a point near members, or leaves it to decide().
-    void place(std::int64_t row, float x) {
+    /// \param start the number of members before its bucket.
+    void place(std::int64_t row, float x, std::size_t start) {
+        --counts_[start];
         const float nearer = x - width(x), farther = x + width(x);
-        // The member before the group of buckets and some from there on.
-        const std::int32_t start = starts_[static_cast<std::size_t>(bucket(x)) / together];
-        const auto some = Vec<float>::load(&bounds_[static_cast<std::size_t>(start)]);
+        const auto some = Vec<float>::load(&bounds_[start]);
         const unsigned before = less(some, Vec<float>::broadcast(nearer));
         const unsigned after = less(Vec<float>::broadcast(farther), some);
-        constexpr unsigned one = 1, last = one << (window - 1);
-        if ((before | after) == (last << 1) - 1 && (before & one) != 0 && (after & last) != 0) {
-            ++counts_[static_cast<std::size_t>(start + set_bits(before) - 1)];
+        constexpr unsigned last = 1u << (window - 1);
+        if ((before | after) == (last << 1) - 1 && (after & last) != 0) {
+            ++counts_[start + static_cast<std::size_t>(set_bits(before))];
             return;
         }
-        const auto members = bounds_.begin() + 1, end = members + static_cast<Index>(size());
+        const auto members = bounds_.begin(), end = members + static_cast<Index>(size());
         const auto from = std::lower_bound(members, end, nearer);
         const auto to = std::upper_bound(from, end, farther);
         if (from == to)
@@ -234,16 +263,12 @@ class ClassRanks {
     RankSummary summary() {
         RankSummary result;
         const auto relevant = static_cast<std::int64_t>(size());
-        std::int32_t before = 0; // the number of points in buckets before
-        for (std::int32_t &count : in_buckets_)
-            before += std::max(std::exchange(count, before), 0);
-        std::int64_t in_marked = 0;
+        for (std::size_t p = stride_; stride_ > 0 && p < counts_.size(); ++p)
+            counts_[p % stride_] += counts_[p];
+        std::int64_t others = 0;
         double sum = 0;
         for (std::int64_t i = 1; i <= relevant; ++i) {
-            const auto member = static_cast<std::size_t>(i - 1);
-            const std::int32_t own = bucket(members_[member].lower);
-            in_marked += counts_[member];
-            const std::int64_t others = in_buckets_[static_cast<std::size_t>(own)] + in_marked;
+            others += counts_[static_cast<std::size_t>(i - 1)];
             const std::int64_t rank = i + others;
             sum += static_cast<double>(i) / static_cast<double>(rank);
             if (i == 1)
@@ -268,15 +293,17 @@ class ClassRanks {
     static constexpr std::size_t together = 8;
     /// The last bucket has so many counts, because it may have most points.
     static constexpr std::int32_t spread = 16;
-    /// The initial count of a bucket near members.
-    static constexpr std::int32_t marked = std::numeric_limits<std::int32_t>::min();
+    /// In the table, the bit of a bucket near members.
+    static constexpr std::int32_t near = std::numeric_limits<std::int32_t>::min();
     float lowest_ = 0, per_unit_ = 0, last_bucket_ = 0;
     float width_ = 0; ///< bounds in double that differ by more decide
     std::vector<Member> members_, sorted_;
-    std::vector<float> bounds_;            ///< of the members, between -inf and several inf
-    std::vector<std::int32_t> starts_;     ///< the first member of each group of buckets
-    std::vector<std::int32_t> in_buckets_; ///< numbers of points, and points not allowed
-    std::vector<std::int32_t> counts_;     ///< by the number of members before, in marked buckets
+    std::vector<float> bounds_;              ///< of the members, and several inf
+    std::vector<std::int32_t> starts_;       ///< the first member of each group of buckets
+    std::vector<std::int32_t> first_, last_; ///< the buckets near each member
+    std::vector<std::int32_t> table_;        ///< the number of members before each bucket
+    std::vector<std::int32_t> counts_;       ///< by the number of members before
+    std::size_t stride_ = 0;                 ///< of four counts, if there are few members
     std::vector<std::int32_t> needed_, run_of_;
     std::vector<Run> runs_;
     std::vector<Unsure> unsure_;
