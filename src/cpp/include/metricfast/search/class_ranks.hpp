@@ -148,8 +148,7 @@ class ClassRanks {
         const std::int32_t beyond = table[buckets - 1];
         for (std::int32_t j = 0; j < spread; ++j)
             table_[buckets + static_cast<std::size_t>(j)] = beyond + (beyond < 0 ? 0 : j);
-        stride_ = size() < 1024 ? size() + spread : 0;
-        counts_.assign(size() + spread + 3 * stride_, 0);
+        counts_.assign(size() + spread, 0);
     }
 
     /// Counts the points at the positions [begin, end), none of which is of the query's class.
@@ -158,7 +157,6 @@ class ClassRanks {
         const auto last = static_cast<std::int32_t>(last_bucket_);
         const std::int32_t *const table = table_.data();
         std::int32_t *const counts = counts_.data();
-        const std::size_t stride = stride_;
         constexpr Index chunk = 512;
         std::int32_t buckets[chunk], nears[chunk];
         for (Index from = begin; from < end; from += chunk) {
@@ -171,16 +169,13 @@ class ClassRanks {
             for (Index i = 0; filter_.several() && i < size; ++i)
                 if (!filter_(query, packed.id(from + i)))
                     buckets[i] = last + 1 + spread;
-            for (Index i = size; i % 4 != 0; ++i)
-                buckets[i] = last + 1 + spread;
             Index n_near = 0;
-            for (Index i = 0; i < size; i += 4)
-                unrolled<4>([&](auto j) METRICFAST_INLINE {
-                    const std::int32_t before = table[buckets[i + j]];
-                    ++counts[static_cast<std::size_t>(before & ~near) + j * stride];
-                    nears[n_near] = static_cast<std::int32_t>(i + j);
-                    n_near += before < 0 ? 1 : 0;
-                });
+            for (Index i = 0; i < size; ++i) {
+                const std::int32_t before = table[buckets[i]];
+                ++counts[before & ~near];
+                nears[n_near] = static_cast<std::int32_t>(i);
+                n_near += before < 0 ? 1 : 0;
+            }
             for (Index n = 0; n < n_near; ++n) {
                 const Index i = nears[n];
                 place(packed.id(from + i), x[i],
@@ -263,8 +258,6 @@ class ClassRanks {
     RankSummary summary() {
         RankSummary result;
         const auto relevant = static_cast<std::int64_t>(size());
-        for (std::size_t p = stride_; stride_ > 0 && p < counts_.size(); ++p)
-            counts_[p % stride_] += counts_[p];
         std::int64_t others = 0;
         double sum = 0;
         for (std::int64_t i = 1; i <= relevant; ++i) {
@@ -303,7 +296,6 @@ class ClassRanks {
     std::vector<std::int32_t> first_, last_; ///< the buckets near each member
     std::vector<std::int32_t> table_;        ///< the number of members before each bucket
     std::vector<std::int32_t> counts_;       ///< by the number of members before
-    std::size_t stride_ = 0;                 ///< of four counts, if there are few members
     std::vector<std::int32_t> needed_, run_of_;
     std::vector<Run> runs_;
     std::vector<Unsure> unsure_;
